@@ -143,17 +143,12 @@ bool tls_serve(struct tls *tls, SSL_CTX *context) {
     return restrict_protocol(context);
 }
 
-SSL_CTX *tls_dial(struct tls *tls, const char *host) {
+SSL_CTX *tls_dial(struct tls *tls) {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     if (context == NULL) return NULL;
-    X509_VERIFY_PARAM *wanted = SSL_CTX_get0_param(context);
-    X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    bool is_fine =
-        X509_VERIFY_PARAM_set1_ip_asc(wanted, host) == 1 || X509_VERIFY_PARAM_set1_host(wanted, host, 0) == 1;
-    ERR_clear_error(); /* left if the host is not an address */
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_cert_cb(context, when_a_certificate_is_asked_for, tls);
-    if (is_fine && restrict_protocol(context)) return context;
+    if (restrict_protocol(context)) return context;
     SSL_CTX_free(context);
     return NULL;
 }

@@ -46,9 +46,9 @@ bool tls_has_certificate(const struct tls *tls);
 
 /* Configures `context` for serving clients; `context` must be freed before `tls`. False: out of memory. */
 bool tls_serve(struct tls *tls, SSL_CTX *context);
-/* Makes a context for connecting to the other node, whose certificate must be valid for `host` (a name or an address).
- * Free it with SSL_CTX_free. NULL: out of memory. */
-SSL_CTX *tls_dial(struct tls *tls, const char *host);
+/* Makes a context for connecting to the other node, whose certificate must be of a peer CA. The connection checks the
+ * host's name (transport/tls_stream.h). Free it with SSL_CTX_free. NULL: out of memory. */
+SSL_CTX *tls_dial(struct tls *tls);
 /* Gives the context the current CAs. Call it before each connection attempt. */
 void tls_refresh(struct tls *tls, SSL_CTX *context);
 /* Returns the common name of the peer's verified certificate; "": the peer showed no certificate. */

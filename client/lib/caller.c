@@ -26,7 +26,7 @@ static bool is_alone(const tarry_client *client) {
 }
 
 bool caller_may_read(tarry_client *client) {
-    const bool may = is_alone(client) && link_is_ready(&client->link) && connection_is_sent(&client->link.connection);
+    const bool may = is_alone(client) && link_is_ready(&client->link) && ws_client_is_sent(&client->link.connection);
     if (!may) {
         client->lone_calls = 0;
         caller_take_back(client);
@@ -37,9 +37,9 @@ bool caller_may_read(tarry_client *client) {
 }
 
 void caller_take_back(tarry_client *client) {
-    struct connection *connection = &client->link.connection;
+    struct ws_client *connection = &client->link.connection;
     if (!connection->is_lent) return;
-    if (!connection_take_back(connection)) link_stalled(client); /* the engine opens another connection */
+    if (!ws_client_take_back(connection)) link_stalled(client); /* the engine opens another connection */
     engine_kick(client);
 }
 
@@ -50,7 +50,7 @@ bool caller_is_gone(const tarry_client *client, uint64_t now) {
 
 static void lend(tarry_client *client, uint64_t now) {
     if (client->link.connection.is_lent) return;
-    connection_lend(&client->link.connection);
+    ws_client_lend(&client->link.connection);
     if (client->engine_until_ms > now + LENT_MS) engine_kick(client); /* the engine must take it back in time */
 }
 
@@ -77,8 +77,8 @@ static void turn(tarry_client *client, uint32_t events) {
 }
 
 static bool goes_on(tarry_client *client) {
-    struct connection *connection = &client->link.connection;
-    return connection->is_lent && connection_is_sent(connection) && client->finished.first == NULL;
+    struct ws_client *connection = &client->link.connection;
+    return connection->is_lent && ws_client_is_sent(connection) && client->finished.first == NULL;
 }
 
 /* Borrows the connection and reads until the call is done or another thread must read. */
@@ -102,7 +102,7 @@ void caller_read(tarry_client *client, const atomic_bool *is_done) {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_mutex_lock(&client->lock);
     if (!atomic_load(is_done)) {
-        if (is_alone(client) && client->link.connection.state == CONNECTION_OPEN)
+        if (is_alone(client) && client->link.connection.state == WS_CLIENT_OPEN)
             read_until(client, is_done);
         else
             caller_take_back(client);

@@ -32,7 +32,7 @@
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
 #include "timers.h"
-#include "transport/connection.h"
+#include "ws_client.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
 #define QUEUED_SIZE_MAX_DEFAULT (64u << 20)
@@ -90,7 +90,6 @@ struct credentials {
     char *tls_cert;
     char *tls_key;
     bool unsafe_plain_token;
-    struct tls_files files; /* TLS files, pointing to the strings above */
 };
 
 /* The engine's epoll: see loop.c. */
@@ -115,7 +114,7 @@ struct addresses {
 
 /* Connection to the primary. One connection at a time; the addresses are tried in turn. */
 struct link {
-    struct connection connection;
+    struct ws_client connection;
     bool trying; /* a connection attempt is running */
     bool up;
     bool again;              /* close this connection and try the next address */
@@ -377,6 +376,8 @@ void answer_lost(tarry_client *client, struct request *request, uint64_t at_ms, 
 /* Copies the file names from the options, or from the environment if not given. TARRY_E_NOMEM. */
 int credentials_take(struct credentials *credentials, const struct tarry_options *options);
 void credentials_drop(struct credentials *credentials);
+/* Makes the TLS context of a connection (struct tls_source); `argument`: the credentials. */
+SSL_CTX *credentials_tls_context(void *argument, char said[TLS_SAID_MAX]);
 
 /* ---- loop.c */
 int loop_open(struct loop *loop);

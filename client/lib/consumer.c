@@ -5,7 +5,7 @@
 #include <string.h>
 
 static void consumer_free(tarry_consumer *consumer) {
-    connection_deinit(&consumer->connection);
+    ws_client_deinit(&consumer->connection);
     pthread_mutex_lock(&consumer->lock);
     deliveries_forget(consumer);
     pthread_mutex_unlock(&consumer->lock);
@@ -70,7 +70,7 @@ static void leave_engine(tarry_consumer *consumer) {
     tarry_consumer **at = &client->consumers;
     while (*at != NULL && *at != consumer) at = &(*at)->next;
     if (*at == consumer) *at = consumer->next;
-    connection_close(&consumer->connection);
+    ws_client_close(&consumer->connection);
     if (consumer->subscribing != NULL) consumer->subscribing->consumer = NULL;
     if (consumer->beating != NULL) consumer->beating->consumer = NULL;
     pthread_mutex_unlock(&client->lock);
@@ -89,7 +89,7 @@ static int consumer_open(tarry_client *client, const struct tarry_consumer_optio
     consumer->close_until_ms = UINT64_MAX;
     pthread_mutex_init(&consumer->lock, NULL);
     cond_init_monotonic(&consumer->arrived);
-    connection_init(&consumer->connection);
+    ws_client_init(&consumer->connection);
     rv = consumer_take(consumer, options);
     if (rv != TARRY_OK) {
         consumer_free(consumer);

@@ -72,10 +72,10 @@ struct tarry_consumer {
     uint32_t lane;
     uint8_t secret[SECRET_SIZE_MAX];
     size_t secret_size;
-    size_t address;               /* index of the session's address in the link */
-    struct connection connection; /* the lane */
-    uint64_t lane_since_ms;       /* last step of the lane's connection attempt */
-    bool lane_tried;              /* a connection was attempted since the session was accepted */
+    size_t address;              /* index of the session's address in the link */
+    struct ws_client connection; /* the lane */
+    uint64_t lane_since_ms;      /* last step of the lane's connection attempt */
+    bool lane_tried;             /* a connection was attempted since the session was accepted */
     bool lane_up;
     /* since when an accepted session has had no lane; 0: the lane is up */
     uint64_t lane_missing_ms;

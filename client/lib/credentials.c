@@ -1,5 +1,5 @@
 /* credentials.c: file names of the client's credentials and of the authorities that it trusts. The files are read at
- * each connect, so they may be replaced while the program runs (transport/private.c, transport/tls.c). */
+ * each connect, so they may be replaced while the program runs (private.c, tls_context.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +20,6 @@ int credentials_take(struct credentials *credentials, const struct tarry_options
     if (rv == TARRY_OK) rv = take(&credentials->tls_key, options->tls_key, "TARRY_TLS_KEY");
     const char *plain = secure_getenv("TARRY_UNSAFE_PLAIN_TOKEN");
     credentials->unsafe_plain_token = options->unsafe_plain_token || (plain != NULL && strcmp(plain, "1") == 0);
-    credentials->files =
-        (struct tls_files){.ca = credentials->tls_ca, .cert = credentials->tls_cert, .key = credentials->tls_key};
     return rv;
 }
 

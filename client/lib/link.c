@@ -18,7 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 
-#include "transport/private.h"
+#include "private.h"
 
 static struct address *present(struct link *link) {
     return &link->addresses.items[link->address];
@@ -52,7 +52,7 @@ static void lost(tarry_client *client) {
     if (!link->again) address_say(present(link), "%s", why);
     present(link)->denied = link->connection.denied;
     link->trying = link->up = false;
-    connection_close(&link->connection);
+    ws_client_close(&link->connection);
     if (was_up) {
         event_note(client, TARRY_DISCONNECTED, present(link)->place.url, "%s", present(link)->said);
         if (was_useful) start_anew(link);
@@ -67,19 +67,19 @@ static void lost(tarry_client *client) {
 }
 
 /* Handles the connection's next event. True: there may be more events. */
-static bool take_news(tarry_client *client, enum connection_news news, const uint8_t *data, size_t size) {
+static bool take_news(tarry_client *client, enum ws_client_news news, const uint8_t *data, size_t size) {
     struct link *link = &client->link;
     switch (news) {
-    case CONNECTION_NOTHING:
+    case WS_CLIENT_NOTHING:
         return false;
-    case CONNECTION_OPENED:
+    case WS_CLIENT_OPENED:
         opened(client);
         return true;
-    case CONNECTION_MESSAGE:
+    case WS_CLIENT_MESSAGE:
         if (answer_take(client, data, size)) return true;
-        connection_say(&link->connection, "broke the protocol: a message without a request's number");
+        ws_client_say(&link->connection, "broke the protocol: a message without a request's number");
         /* fall through */
-    case CONNECTION_LOST:
+    case WS_CLIENT_LOST:
         lost(client);
         return false;
     }
@@ -88,13 +88,13 @@ static bool take_news(tarry_client *client, enum connection_news news, const uin
 
 void link_turn(tarry_client *client, uint32_t events) {
     struct link *link = &client->link;
-    const enum connection_state state = link->connection.state;
-    connection_ready(&link->connection, events);
+    const enum ws_client_state state = link->connection.state;
+    ws_client_ready(&link->connection, events);
     for (bool goes_on = true; goes_on;) {
         const uint8_t *data = NULL;
         size_t size = 0;
         pthread_mutex_unlock(&client->lock);
-        const enum connection_news news = connection_next(&link->connection, &data, &size);
+        const enum ws_client_news news = ws_client_next(&link->connection, &data, &size);
         pthread_mutex_lock(&client->lock);
         goes_on = take_news(client, news, data, size);
     }
@@ -114,14 +114,14 @@ static uint64_t some_of(uint64_t wait_ms) {
  * client then counts as denied. Reason: a file that is replaced by renaming is never missing, so waiting for one
  * would only hide an error. The next attempt reads the file again. */
 static bool read_token(tarry_client *client, char token[TOKEN_SIZE_MAX + 1]) {
-    struct connection *connection = &client->link.connection;
+    struct ws_client *connection = &client->link.connection;
     const struct credentials *credentials = &client->credentials;
     connection->denied = false;
     if (credentials->token_file == NULL) return true;
     connection->denied = true;
     if (place_is_in_the_clear(&present(&client->link)->place) && !credentials->unsafe_plain_token) {
-        connection_say(connection, "the token is not shown to another machine over ws://, where whoever is in between "
-                                   "reads it: use wss://, or say --unsafe-plain-token (unsafe_plain_token)");
+        ws_client_say(connection, "the token is not shown to another machine over ws://, where whoever is in between "
+                                  "reads it: use wss://, or say --unsafe-plain-token (unsafe_plain_token)");
         return false;
     }
     connection->denied =
@@ -151,16 +151,17 @@ static void try_address(tarry_client *client) {
         lost(client);
         return;
     }
-    const struct connection_options options = {.place = &present(link)->place,
-                                               .path = "/rpc",
-                                               .protocol = "rep.sp.nanomsg.org",
-                                               .bearer = token,
-                                               .files = &client->credentials.files,
-                                               .message_max = ANSWER_SIZE_MAX,
-                                               .dead_after_ms = count > 1 ? HOST_DEAD_AFTER_MS : 0};
-    connection_open(&link->connection, client->loop.epoll, ++client->loop.last_id, &options);
+    const struct tls_source tls = {credentials_tls_context, &client->credentials};
+    const struct ws_client_options options = {.place = &present(link)->place,
+                                              .path = "/rpc",
+                                              .protocol = "rep.sp.nanomsg.org",
+                                              .bearer = token,
+                                              .tls = &tls,
+                                              .message_max = ANSWER_SIZE_MAX,
+                                              .dead_after_ms = count > 1 ? HOST_DEAD_AFTER_MS : 0};
+    ws_client_open(&link->connection, client->loop.epoll, ++client->loop.last_id, &options);
     explicit_bzero(token, sizeof(token));
-    if (link->connection.state == CONNECTION_CLOSED) lost(client);
+    if (link->connection.state == WS_CLIENT_CLOSED) lost(client);
 }
 
 void link_begin(tarry_client *client) {
@@ -171,21 +172,21 @@ void link_end(tarry_client *client) {
     struct link *link = &client->link;
     if (link->up) event_note(client, TARRY_DISCONNECTED, present(link)->place.url, "the client was closed");
     link->up = link->trying = false;
-    connection_close(&link->connection);
+    ws_client_close(&link->connection);
 }
 
 void link_ask_last(tarry_client *client, struct packet *packet, uint64_t patience_ms) {
-    struct connection *connection = &client->link.connection;
+    struct ws_client *connection = &client->link.connection;
     const uint64_t until_ms = now_ms() + patience_ms;
-    connection_send(connection, packet, 0);
-    for (enum connection_news news = CONNECTION_NOTHING; news == CONNECTION_NOTHING;) {
+    ws_client_send(connection, packet, 0);
+    for (enum ws_client_news news = WS_CLIENT_NOTHING; news == WS_CLIENT_NOTHING;) {
         const uint8_t *data;
         size_t size;
         const uint64_t now = now_ms();
         struct pollfd waiting = {.fd = connection->fd, .events = POLLIN};
         if (now >= until_ms || (poll(&waiting, 1, (int)(until_ms - now)) < 0 && errno != EINTR)) return;
-        connection_ready(connection, EPOLLIN | EPOLLOUT);
-        news = connection_next(connection, &data, &size);
+        ws_client_ready(connection, EPOLLIN | EPOLLOUT);
+        news = ws_client_next(connection, &data, &size);
     }
 }
 
@@ -204,7 +205,7 @@ static uint64_t patience_ms(const struct link *link) {
     const size_t count = link->addresses.count;
     if (count == 1) return DIAL_PATIENCE_ALONE_MS;
     const bool is_first = link->tries <= DIAL_ROUNDS_TCP * count;
-    return is_first && link->connection.state == CONNECTION_CONNECTING ? DIAL_PATIENCE_TCP_MS : DIAL_PATIENCE_MS;
+    return is_first && link->connection.state == WS_CLIENT_CONNECTING ? DIAL_PATIENCE_TCP_MS : DIAL_PATIENCE_MS;
 }
 
 uint64_t link_deadline(const tarry_client *client) {
@@ -256,7 +257,7 @@ void link_step(tarry_client *client, uint64_t now) {
     if (link->again || link->tries > 0) link->address = next_address(link);
     link->again = link->up = link->trying = false;
     link->grace_until_ms = 0;
-    connection_close(&link->connection);
+    ws_client_close(&link->connection);
     answers_lost(client);
     try_address(client);
 }

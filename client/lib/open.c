@@ -32,7 +32,7 @@ static void client_free(tarry_client *client) {
     pthread_mutex_lock(&client->lock);
     link_end(client);
     pthread_mutex_unlock(&client->lock);
-    connection_deinit(&client->link.connection);
+    ws_client_deinit(&client->link.connection);
     loop_close(&client->loop);
     credentials_drop(&client->credentials);
     for (uint32_t i = 0; i < SLOTS_MAX; i++) packet_deinit(&client->slots[i].packet);
@@ -84,7 +84,7 @@ int tarry_open_version(const struct tarry_options *given, uint32_t header_versio
     client->process = process;
     client->request_max = REQUEST_SIZE_MAX;
     pthread_mutex_init(&client->lock, NULL);
-    connection_init(&client->link.connection);
+    ws_client_init(&client->link.connection);
     cond_init_monotonic(&client->drained);
     cond_init_monotonic(&client->turned);
     rv = client_take(client, &options);

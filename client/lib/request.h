@@ -11,7 +11,7 @@
 #include "tarry.h"
 #include "tarry.pb-c.h"
 #include "timers.h"
-#include "transport/connection.h"
+#include "ws_client.h"
 
 #define TIMEOUT_NEVER UINT32_MAX
 #define EXPIRY_STEP_MS 10u /* operations of one commit that expire within this time expire together */

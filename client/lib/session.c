@@ -178,50 +178,51 @@ static void heartbeat(tarry_consumer *consumer, uint64_t now) {
 
 static void lane_close(tarry_consumer *consumer) {
     consumer->lane_up = false;
-    connection_close(&consumer->connection);
+    ws_client_close(&consumer->connection);
 }
 
 /* Opens the lane that the broker named. */
 static void lane_open(tarry_consumer *consumer, uint64_t now) {
     tarry_client *client = consumer->client;
-    char path[CONNECTION_PATH_MAX], secret[2 * SECRET_SIZE_MAX + 1] = "";
+    char path[WS_CLIENT_PATH_MAX], secret[2 * SECRET_SIZE_MAX + 1] = "";
     snprintf(path, sizeof(path), "/lane/%u", consumer->lane);
     for (size_t i = 0; i < consumer->secret_size; i++) snprintf(secret + 2 * i, 3, "%02x", consumer->secret[i]);
-    const struct connection_options options = {.place = &client->link.addresses.items[consumer->address].place,
-                                               .path = path,
-                                               .protocol = "push.sp.nanomsg.org",
-                                               .bearer = secret,
-                                               .files = &client->credentials.files,
-                                               .message_max = ANSWER_SIZE_MAX};
+    const struct tls_source tls = {credentials_tls_context, &client->credentials};
+    const struct ws_client_options options = {.place = &client->link.addresses.items[consumer->address].place,
+                                              .path = path,
+                                              .protocol = "push.sp.nanomsg.org",
+                                              .bearer = secret,
+                                              .tls = &tls,
+                                              .message_max = ANSWER_SIZE_MAX};
     lane_close(consumer);
     consumer->lane_tried = true;
     consumer->lane_since_ms = now;
-    connection_open(&consumer->connection, client->loop.epoll, ++client->loop.last_id, &options);
+    ws_client_open(&consumer->connection, client->loop.epoll, ++client->loop.last_id, &options);
     explicit_bzero(secret, sizeof(secret));
 }
 
 static bool lane_tries(const tarry_consumer *consumer) {
-    return consumer->connection.state != CONNECTION_CLOSED && !consumer->lane_up;
+    return consumer->connection.state != WS_CLIENT_CLOSED && !consumer->lane_up;
 }
 
 /* Reads arrived messages without the client's lock. */
 static void lane_turn(tarry_consumer *consumer, uint32_t events) {
     tarry_client *client = consumer->client;
-    struct connection *connection = &consumer->connection;
-    const enum connection_state state = connection->state;
-    enum connection_news news;
+    struct ws_client *connection = &consumer->connection;
+    const enum ws_client_state state = connection->state;
+    enum ws_client_news news;
     consumer->busy = true;
-    connection_ready(connection, events);
+    ws_client_ready(connection, events);
     do {
         const uint8_t *data;
         size_t size;
         pthread_mutex_unlock(&client->lock);
-        while ((news = connection_next(connection, &data, &size)) == CONNECTION_MESSAGE)
+        while ((news = ws_client_next(connection, &data, &size)) == WS_CLIENT_MESSAGE)
             delivery_take(consumer, data, size);
         pthread_mutex_lock(&client->lock);
-        if (news == CONNECTION_OPENED) consumer->lane_up = true;
-    } while (news == CONNECTION_OPENED);
-    if (news == CONNECTION_LOST) lane_close(consumer);
+        if (news == WS_CLIENT_OPENED) consumer->lane_up = true;
+    } while (news == WS_CLIENT_OPENED);
+    if (news == WS_CLIENT_LOST) lane_close(consumer);
     if (connection->state != state) consumer->lane_since_ms = now_ms();
     consumer->busy = false;
     pthread_cond_broadcast(&client->drained);
@@ -229,7 +230,7 @@ static void lane_turn(tarry_consumer *consumer, uint32_t events) {
 
 void sessions_turn(tarry_client *client, uint64_t id, uint32_t events) {
     for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
-        if (consumer->connection.id != id || consumer->connection.state == CONNECTION_CLOSED) continue;
+        if (consumer->connection.id != id || consumer->connection.state == WS_CLIENT_CLOSED) continue;
         lane_turn(consumer, events);
         return; /* the list may have changed */
     }

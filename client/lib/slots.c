@@ -49,7 +49,7 @@ bool slot_send(tarry_client *client, struct slot *slot, struct request *request,
     request->sent_over = client->link.serial;
     request->sent_to = client->link.address;
     request->unanswered++;
-    connection_send(&client->link.connection, packet, slot->tag);
+    ws_client_send(&client->link.connection, packet, slot->tag);
     /* memory that one large payload needed is freed */
     if (packet->capacity > 4 * BATCH_SIZE_MAX) packet_deinit(packet);
     return true;
@@ -57,7 +57,7 @@ bool slot_send(tarry_client *client, struct slot *slot, struct request *request,
 
 struct request *slot_release(tarry_client *client, struct slot *slot) {
     struct request *request = slot->request;
-    connection_unsend(&client->link.connection, slot->tag);
+    ws_client_unsend(&client->link.connection, slot->tag);
     slot->request = NULL;
     request->slot = NULL;
     return request;

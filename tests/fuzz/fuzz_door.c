@@ -12,7 +12,7 @@
 #include "listen.h"
 #include "message.h"
 #include "origin.h"
-#include "transport/place.h"
+#include "place.h"
 
 static bool is_same(const struct listen_address *a, const struct listen_address *b) {
     return a->scheme == b->scheme && a->port == b->port && a->loopback == b->loopback && strcmp(a->host, b->host) == 0;

@@ -109,7 +109,7 @@ void __wrap_loop_wait(tarry_client *client, uint64_t until_ms) {
     if (until_ms > world.now_ms) world.now_ms = until_ms < latest_ms ? until_ms : latest_ms;
     if (world.consumer.lane_up && world.input.size > 0 && input_byte(&world.input) % 8 == 0) {
         world.consumer.lane_up = false;
-        world.consumer.connection.state = CONNECTION_CLOSED;
+        world.consumer.connection.state = WS_CLIENT_CLOSED;
     }
 }
 
@@ -275,7 +275,7 @@ static void answer_one(void) {
     struct link *link = &world.client.link;
     if (world.answer_count == 0) {
         world.is_cut = false;
-        if (link->connection.state == CONNECTION_OPEN) world.is_lost = true;
+        if (link->connection.state == WS_CLIENT_OPEN) world.is_lost = true;
         link_turn(&world.client, 0);
         world.is_lost = false;
         return;
@@ -288,10 +288,10 @@ static void answer_one(void) {
 }
 
 /* Called under the engine's lock, once it has put the request into a slot. */
-void __wrap_connection_send(struct connection *connection, struct packet *packet, uint32_t tag);
-void __wrap_connection_send(struct connection *connection, struct packet *packet, uint32_t tag) {
+void __wrap_ws_client_send(struct ws_client *connection, struct packet *packet, uint32_t tag);
+void __wrap_ws_client_send(struct ws_client *connection, struct packet *packet, uint32_t tag) {
     const uint8_t *data = packet->data + WS_HEAD_MAX;
-    assert(connection == &world.client.link.connection && connection->state == CONNECTION_OPEN);
+    assert(connection == &world.client.link.connection && connection->state == WS_CLIENT_OPEN);
     assert((tag & 1u << 31) != 0 && packet->size >= REQUEST_ID_SIZE);
     Tarry__Request *request = tarry__request__unpack(NULL, packet->size - REQUEST_ID_SIZE, data + REQUEST_ID_SIZE);
     assert(request != NULL);
@@ -300,12 +300,12 @@ void __wrap_connection_send(struct connection *connection, struct packet *packet
     tarry__request__free_unpacked(request, NULL);
 }
 
-void __wrap_connection_unsend(struct connection *connection, uint32_t tag);
-void __wrap_connection_unsend(struct connection *connection, uint32_t tag) {}
+void __wrap_ws_client_unsend(struct ws_client *connection, uint32_t tag);
+void __wrap_ws_client_unsend(struct ws_client *connection, uint32_t tag) {}
 
-enum connection_news __wrap_connection_next(struct connection *connection, const uint8_t **out_data, size_t *out_size);
-enum connection_news __wrap_connection_next(struct connection *connection, const uint8_t **out_data, size_t *out_size) {
-    return world.is_lost ? CONNECTION_LOST : CONNECTION_NOTHING;
+enum ws_client_news __wrap_ws_client_next(struct ws_client *connection, const uint8_t **out_data, size_t *out_size);
+enum ws_client_news __wrap_ws_client_next(struct ws_client *connection, const uint8_t **out_data, size_t *out_size) {
+    return world.is_lost ? WS_CLIENT_LOST : WS_CLIENT_NOTHING;
 }
 
 /* ---- the link, and the lane */
@@ -319,16 +319,16 @@ ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags) {
 static void open_link(struct link *link, const char *path) {
     assert(strcmp(path, "/rpc") == 0 && link->address < link->addresses.count);
     unsigned fate = world.input.size == 0 ? 7 : input_byte(&world.input) % 8;
-    link->connection.state = fate == 0 ? CONNECTION_CLOSED : fate < 3 ? CONNECTION_CONNECTING : CONNECTION_OPEN;
+    link->connection.state = fate == 0 ? WS_CLIENT_CLOSED : fate < 3 ? WS_CLIENT_CONNECTING : WS_CLIENT_OPEN;
     link->up = fate >= 3;
     link->trying = fate < 3;
 }
 
-void __wrap_connection_open(struct connection *connection, int epoll, uint64_t id,
-                            const struct connection_options *options);
-void __wrap_connection_open(struct connection *connection, int epoll, uint64_t id,
-                            const struct connection_options *options) {
-    assert(connection->state == CONNECTION_CLOSED && id != 0);
+void __wrap_ws_client_open(struct ws_client *connection, int epoll, uint64_t id,
+                           const struct ws_client_options *options);
+void __wrap_ws_client_open(struct ws_client *connection, int epoll, uint64_t id,
+                           const struct ws_client_options *options) {
+    assert(connection->state == WS_CLIENT_CLOSED && id != 0);
     if (connection == &world.client.link.connection) {
         open_link(&world.client.link, options->path);
         return;
@@ -337,14 +337,14 @@ void __wrap_connection_open(struct connection *connection, int epoll, uint64_t i
     assert(strncmp(options->path, "/lane/", 6) == 0);
     assert(strlen(options->bearer) == 2 * world.consumer.secret_size);
     unsigned fate = world.input.size == 0 ? 0 : input_byte(&world.input) % 8;
-    connection->state = fate == 0 ? CONNECTION_CLOSED : fate < 3 ? CONNECTION_CONNECTING : CONNECTION_OPEN;
+    connection->state = fate == 0 ? WS_CLIENT_CLOSED : fate < 3 ? WS_CLIENT_CONNECTING : WS_CLIENT_OPEN;
     world.consumer.lane_up = fate >= 3;
 }
 
-void __wrap_connection_close(struct connection *connection);
-void __wrap_connection_close(struct connection *connection) {
+void __wrap_ws_client_close(struct ws_client *connection);
+void __wrap_ws_client_close(struct ws_client *connection) {
     if (connection == &world.client.link.connection) drop_answers();
-    connection->state = CONNECTION_CLOSED;
+    connection->state = WS_CLIENT_CLOSED;
 }
 
 /* ---- the user */
@@ -532,7 +532,7 @@ static void begin(const uint8_t *data, size_t size) {
     client->request_max = REQUEST_SIZE_MAX;
     client->queued_size_max = QUEUED_SIZE_MAX_DEFAULT;
     client->link.up = true;
-    client->link.connection.state = CONNECTION_OPEN;
+    client->link.connection.state = WS_CLIENT_OPEN;
     static const char *const urls[] = {"ws://127.0.0.1:7272", "ws://127.0.0.1:7272,ws://b:1,ws://c:1",
                                        "ws://127.0.0.1:7272,ws://b:1"};
     unsigned how = input_byte(&world.input);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/message_reader.h"
+#include "message_reader.h"
 #include "ws_handshake.h"
 
 #define MESSAGE_MAX 2048u

@@ -12,7 +12,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 SHELL_ROOMS = tuple(f"broker/shell/{room}/" for room in ("process", "queues", "pair", "jobs", "threads", "door"))
 # Applies to the product only: tests are not part of its structure.
-PRODUCT = ("common/", "proto/", "storage/", "broker/", "client/")
+PRODUCT = ("common/", "proto/", "transport/", "storage/", "broker/", "client/")
 # Number of files in include cycles; x.c and x.h count as one, and x_parts.h and x_y.c of the same folder belong to x. When a
 # cycle is removed, lower it.
 FILE_CIRCLES_MAX = 2
@@ -21,6 +21,8 @@ FILE_CIRCLES_MAX = 2
 ALLOWED = {
     "common/": ("common/",),
     "proto/": ("proto/", "common/"),
+    # A client's WebSocket connection: libtarry's, and a pair's.
+    "transport/": ("transport/", "proto/", "common/"),
     # Small files of a data directory, the log, the index, the past: each may include those before it.
     "storage/": ("storage/", "proto/", "common/"),
     "storage/files/": ("storage/files/", "proto/", "common/"),
@@ -37,6 +39,7 @@ ALLOWED = {
     "broker/curl/": ("broker/curl/",),
     "broker/page/": ("broker/page/",),
     "broker/net/": ("broker/net/", "proto/tarry_limits.", "proto/check."),
+    "broker/peer/": ("broker/peer/", "broker/net/listen.", "broker/net/message.", "broker/net/tls.", "transport/", "proto/", "common/"),
     # Foreign protocols use the door, and each other only through the seam; of the broker they use its messages.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/", "common/"),
     "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
@@ -45,13 +48,13 @@ ALLOWED = {
     # The folders of the shell, from bottom to top: each may include those before it, and none includes shell.h.
     "broker/shell/process/": (*SHELL_ROOMS[:1], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/push/", "broker/coordinator/", "storage/", "proto/", "common/"),
     "broker/shell/queues/": (*SHELL_ROOMS[:2], "broker/core/", "broker/engine/", "broker/access/", "broker/net/", "proto/", "common/"),
-    "broker/shell/pair/": (*SHELL_ROOMS[:3], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/replication/", "broker/coordinator/", "storage/", "proto/", "common/"),
+    "broker/shell/pair/": (*SHELL_ROOMS[:3], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/peer/", "broker/replication/", "broker/coordinator/", "storage/", "proto/", "common/"),
     "broker/shell/jobs/": (*SHELL_ROOMS[:4], "broker/core/", "broker/engine/", "storage/", "proto/", "common/"),
     "broker/shell/threads/": (*SHELL_ROOMS[:5], "broker/core/", "broker/engine/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
     "broker/shell/door/": (*SHELL_ROOMS, "broker/access/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/net/", "broker/page/", "broker/push/", "storage/", "proto/", "common/"),
     "broker/shell/": ("broker/shell/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
     "client/include/": ("client/include/",),
-    "client/lib/": ("client/lib/", "client/include/", "proto/", "common/"),
+    "client/lib/": ("client/lib/", "client/include/", "transport/", "proto/", "common/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),
     "client/tool/doctor/": ("client/tool/", "broker/access/token_file.", "client/include/", "storage/files/identity.", "proto/", "common/"),
     # The tool writes the file of tokens, the broker reads it: one parser for both.
@@ -70,7 +73,7 @@ ALLOWED = {
     "tests/e2e/forge_index.": ("storage/", "proto/", "common/"),  # it forges what no outsider can: a wrong index that looks right
     "tests/e2e/foreign.": ("proto/", "common/",),  # a client that uses only our messages
     "tests/crash/": ("tests/crash/", "client/include/"),
-    "tests/": ("tests/", "broker/", "storage/", "proto/", "common/", "client/"),
+    "tests/": ("tests/", "broker/", "storage/", "transport/", "proto/", "common/", "client/"),
     "bench/": ("bench/", "broker/core/", "storage/", "proto/", "common/"),  # micro-benchmarks; the end-to-end ones use only the public interface
     "bench/bench.": ("bench/", "client/include/"),
     "bench/schedule": ("bench/", "client/include/"),
@@ -102,6 +105,7 @@ FORBIDDEN_SYSTEM = {
     "broker/": ("nng/",),  # tarryd uses no nng
     "broker/shell/": ("nng/", "libwebsockets"),  # only broker/net uses libwebsockets
     "storage/": ("nng/",),
+    "transport/": ("nng/",),
     "client/lib/": ("nng/",),  # only the tests' foreign client uses nng
     "client/include/": ("nng/", "protobuf-c/", "lmdb.h"),
     "client/examples/": ("nng/", "protobuf-c/", "lmdb.h"),

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "transport/place.h"
+#include "place.h"
 
 static void an_address_is_what_it_says(void **state) {
     static const char *const bad[] = {"unix://",   "unix:///",    "unix://relative", "unix:///a b",  "unix:/a",

@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "transport/connection.h"
+#include "ws_client.h"
 
 #define MESSAGE_MAX 4096u
 
@@ -129,7 +129,7 @@ struct server {
     int taken;
     struct place place;
     int epoll;
-    struct connection connection;
+    struct ws_client connection;
     char key[64];
 };
 
@@ -153,11 +153,11 @@ static void server_start(struct server *server, bool is_unix) {
     assert_int_equal(listen(server->handle, 8), 0);
     assert_int_equal(place_parse(url, strlen(url), &server->place), 0);
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
-    connection_init(&server->connection);
+    ws_client_init(&server->connection);
 }
 
 static void server_stop(struct server *server) {
-    connection_deinit(&server->connection);
+    ws_client_deinit(&server->connection);
     if (server->place.kind == PLACE_UNIX) unlink(server->place.host);
     if (server->taken >= 0) close(server->taken);
     close(server->handle);
@@ -165,26 +165,26 @@ static void server_stop(struct server *server) {
 }
 
 /* Returns the connection's next news; NOTHING after `patience_ms` without any. */
-static enum connection_news await(struct server *server, int patience_ms, const uint8_t **out_data, size_t *out_size) {
+static enum ws_client_news await(struct server *server, int patience_ms, const uint8_t **out_data, size_t *out_size) {
     for (;;) {
         struct epoll_event event;
-        enum connection_news news = connection_next(&server->connection, out_data, out_size);
-        if (news != CONNECTION_NOTHING) return news;
-        if (epoll_wait(server->epoll, &event, 1, patience_ms) <= 0) return CONNECTION_NOTHING;
+        enum ws_client_news news = ws_client_next(&server->connection, out_data, out_size);
+        if (news != WS_CLIENT_NOTHING) return news;
+        if (epoll_wait(server->epoll, &event, 1, patience_ms) <= 0) return WS_CLIENT_NOTHING;
         assert_int_equal(event.data.u64, server->connection.id);
-        connection_ready(&server->connection, event.events);
+        ws_client_ready(&server->connection, event.events);
     }
 }
 
 static void begin(struct server *server, const char *bearer) {
-    const struct connection_options options = {.place = &server->place,
-                                               .path = "/rpc",
-                                               .protocol = "rep.sp.nanomsg.org",
-                                               .bearer = bearer,
-                                               .message_max = MESSAGE_MAX};
+    const struct ws_client_options options = {.place = &server->place,
+                                              .path = "/rpc",
+                                              .protocol = "rep.sp.nanomsg.org",
+                                              .bearer = bearer,
+                                              .message_max = MESSAGE_MAX};
     static uint64_t id;
-    connection_open(&server->connection, server->epoll, ++id, &options);
-    assert_int_not_equal(server->connection.state, CONNECTION_CLOSED);
+    ws_client_open(&server->connection, server->epoll, ++id, &options);
+    assert_int_not_equal(server->connection.state, WS_CLIENT_CLOSED);
 }
 
 /* Reads the request and keeps its key. Returns its text. */
@@ -222,7 +222,7 @@ static void open_it(struct server *server, bool is_unix) {
     begin(server, "");
     take_request(server);
     say(server, answer, answer_of(server, answer, sizeof(answer)));
-    assert_int_equal(await(server, 5000, &data, &size), CONNECTION_OPENED);
+    assert_int_equal(await(server, 5000, &data, &size), WS_CLIENT_OPENED);
 }
 
 static void a_connection_comes_about_a_byte_at_a_time(void **state) {
@@ -241,12 +241,12 @@ static void a_connection_comes_about_a_byte_at_a_time(void **state) {
         memcpy(answer + answer_size, "\x82\x01q", 3); /* the first frame comes in the same packet */
         for (size_t i = 0; i + 1 < answer_size; i++) {
             say(&server, answer + i, 1);
-            assert_int_equal(await(&server, i % 16 == 0 ? 1 : 0, &data, &size), CONNECTION_NOTHING);
+            assert_int_equal(await(&server, i % 16 == 0 ? 1 : 0, &data, &size), WS_CLIENT_NOTHING);
         }
         say(&server, answer + answer_size - 1, 4);
-        assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_OPENED);
+        assert_int_equal(await(&server, 5000, &data, &size), WS_CLIENT_OPENED);
         assert_int_equal(server.connection.bearer[0], 0); /* the token is deleted once it is not needed */
-        assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_MESSAGE);
+        assert_int_equal(await(&server, 5000, &data, &size), WS_CLIENT_MESSAGE);
         assert_int_equal(size, 1);
         assert_int_equal(data[0], 'q');
         server_stop(&server);
@@ -267,7 +267,7 @@ static void who_breaks_the_protocol_is_left(void **state) {
         size_t size;
         open_it(&server, false);
         say(&server, cases[i].bytes.bytes, cases[i].bytes.size);
-        assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_LOST);
+        assert_int_equal(await(&server, 5000, &data, &size), WS_CLIENT_LOST);
         if (strncmp(server.connection.said, cases[i].said, strlen(cases[i].said)) != 0)
             assert_non_null(strstr(server.connection.said, cases[i].said));
         server_stop(&server);
@@ -282,7 +282,7 @@ static void a_flood_of_pings_costs_nothing(void **state) {
     uint8_t pong[2 + 4 + 2];
     open_it(&server, true);
     say(&server, "\x89\x02hi", 4);
-    assert_int_equal(await(&server, 100, &data, &size), CONNECTION_NOTHING);
+    assert_int_equal(await(&server, 100, &data, &size), WS_CLIENT_NOTHING);
     assert_int_equal(recv(server.taken, pong, sizeof(pong), MSG_WAITALL), sizeof(pong));
     assert_int_equal(pong[0], 0x8a);
     assert_int_equal(pong[1], 0x82);
@@ -290,9 +290,9 @@ static void a_flood_of_pings_costs_nothing(void **state) {
     char ping[2 + WS_CONTROL_MAX] = {(char)0x89, WS_CONTROL_MAX};
     for (int i = 0; i < 20000; i++) {
         say(&server, ping, sizeof(ping));
-        if (i % 64 == 0) assert_int_equal(await(&server, 0, &data, &size), CONNECTION_NOTHING);
+        if (i % 64 == 0) assert_int_equal(await(&server, 0, &data, &size), WS_CLIENT_NOTHING);
     }
-    assert_int_equal(await(&server, 1, &data, &size), CONNECTION_NOTHING);
+    assert_int_equal(await(&server, 1, &data, &size), WS_CLIENT_NOTHING);
     assert_int_equal(server.connection.reader.capacity, 16 << 10);
     assert_ptr_equal(server.connection.first, server.connection.last);
     server_stop(&server);
@@ -309,15 +309,15 @@ static void a_turn_ends_however_much_there_is(void **state) {
     assert_int_equal(setsockopt(server.taken, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer)), 0);
     char ping[2 + WS_CONTROL_MAX] = {(char)0x89, WS_CONTROL_MAX};
     for (size_t i = 0; i < BYTES / sizeof(ping); i++) say(&server, ping, sizeof(ping));
-    connection_ready(&server.connection, EPOLLIN);
-    assert_int_equal(connection_next(&server.connection, &data, &size), CONNECTION_NOTHING);
+    ws_client_ready(&server.connection, EPOLLIN);
+    assert_int_equal(ws_client_next(&server.connection, &data, &size), WS_CLIENT_NOTHING);
     assert_int_equal(ioctl(server.connection.fd, FIONREAD, &left), 0);
     assert_true(left > 0);
-    assert_int_equal(connection_next(&server.connection, &data, &size), CONNECTION_NOTHING); /* no further message */
+    assert_int_equal(ws_client_next(&server.connection, &data, &size), WS_CLIENT_NOTHING); /* no further message */
     int still = 0;
     assert_int_equal(ioctl(server.connection.fd, FIONREAD, &still), 0);
     assert_int_equal(still, left);
-    assert_int_equal(await(&server, 1, &data, &size), CONNECTION_NOTHING);
+    assert_int_equal(await(&server, 1, &data, &size), WS_CLIENT_NOTHING);
     assert_int_equal(ioctl(server.connection.fd, FIONREAD, &left), 0);
     assert_int_equal(left, 0);
     server_stop(&server);
@@ -333,17 +333,17 @@ static void what_is_not_read_waits_in_order(void **state) {
     for (uint32_t i = 0; i < 40; i++) {
         struct packet packet = {0};
         memset(packet_reserve(&packet, payload), (int)i, payload);
-        connection_send(&server.connection, &packet, 100 + i);
+        ws_client_send(&server.connection, &packet, 100 + i);
         packet_deinit(&packet);
     }
-    connection_unsend(&server.connection, 100 + 39);
-    connection_unsend(&server.connection, 100 + 37);
-    connection_unsend(&server.connection, 100); /* it has left: no effect */
+    ws_client_unsend(&server.connection, 100 + 39);
+    ws_client_unsend(&server.connection, 100 + 37);
+    ws_client_unsend(&server.connection, 100); /* it has left: no effect */
     static uint8_t read[39 * (100000 + 14)];
     while (got < 38 * (payload + 14)) {
         const ssize_t took = recv(server.taken, read + got, sizeof(read) - got, MSG_DONTWAIT);
         if (took > 0) got += (size_t)took;
-        if (took < 0) assert_int_equal(await(&server, 0, &data, &size), CONNECTION_NOTHING);
+        if (took < 0) assert_int_equal(await(&server, 0, &data, &size), WS_CLIENT_NOTHING);
     }
     for (uint32_t i = 0; i < 38; i++) {
         const uint8_t *frame = read + i * (payload + 14);
@@ -358,22 +358,22 @@ static void large_messages_go_in_fragments(void **state) {
     struct server server;
     const uint8_t *data;
     size_t size, got = 0;
-    const size_t all = 2 * CONNECTION_FRAGMENT_MAX + 1000;
+    const size_t all = 2 * WS_CLIENT_FRAGMENT_MAX + 1000;
     open_it(&server, true);
     struct packet packet = {.data = NULL};
     uint8_t *payload = packet_reserve(&packet, all), *read = malloc(all + 2 * 14 + 8);
     for (size_t i = 0; i < all; i++) payload[i] = (uint8_t)(i * 31 + i / 256);
-    connection_send(&server.connection, &packet, 7);
-    connection_unsend(&server.connection, 7); /* it has begun to leave */
+    ws_client_send(&server.connection, &packet, 7);
+    ws_client_unsend(&server.connection, 7); /* it has begun to leave */
     while (got < all + 2 * 14 + 8) {
         const ssize_t took = recv(server.taken, read + got, all + 2 * 14 + 8 - got, MSG_DONTWAIT);
         if (took > 0) got += (size_t)took;
-        if (took < 0) assert_int_equal(await(&server, 0, &data, &size), CONNECTION_NOTHING);
+        if (took < 0) assert_int_equal(await(&server, 0, &data, &size), WS_CLIENT_NOTHING);
     }
     static const uint8_t first_bytes[3] = {0x02, 0x00, 0x80};
     const uint8_t *at = read;
     for (size_t part = 0, i = 0; part < 3; part++) {
-        const size_t head = part < 2 ? 14 : 8, part_size = part < 2 ? CONNECTION_FRAGMENT_MAX : 1000;
+        const size_t head = part < 2 ? 14 : 8, part_size = part < 2 ? WS_CLIENT_FRAGMENT_MAX : 1000;
         assert_int_equal(at[0], first_bytes[part]);
         for (size_t byte = 0; byte < part_size; byte++, i++)
             if ((at[head + byte] ^ at[head - 4 + byte % 4]) != (uint8_t)(i * 31 + i / 256)) fail_msg("byte %zu", i);
@@ -387,22 +387,22 @@ static void large_messages_go_in_fragments(void **state) {
 
 static void who_is_not_there_is_told_in_words(void **state) {
     struct server server;
-    const struct connection_options options = {
+    const struct ws_client_options options = {
         .place = &server.place, .path = "/rpc", .protocol = "x", .bearer = "", .message_max = MESSAGE_MAX};
     const uint8_t *data;
     size_t size;
     server_start(&server, true);
     unlink(server.place.host);
-    connection_open(&server.connection, server.epoll, 1, &options);
-    assert_int_equal(server.connection.state, CONNECTION_CLOSED);
+    ws_client_open(&server.connection, server.epoll, 1, &options);
+    assert_int_equal(server.connection.state, WS_CLIENT_CLOSED);
     assert_non_null(strstr(server.connection.said, "there is no such socket"));
     server_stop(&server);
     server_start(&server, false);
     close(server.handle);
     server.handle = open("/dev/null", 0);
-    connection_open(&server.connection, server.epoll, 2, &options);
-    if (server.connection.state != CONNECTION_CLOSED)
-        assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_LOST);
+    ws_client_open(&server.connection, server.epoll, 2, &options);
+    if (server.connection.state != WS_CLIENT_CLOSED)
+        assert_int_equal(await(&server, 5000, &data, &size), WS_CLIENT_LOST);
     assert_non_null(strstr(server.connection.said, "Connection refused"));
     server_stop(&server);
 }

@@ -1,10 +1,10 @@
-/* connection_io.c: see connection_io.h.
+/* ws_client_io.c: see ws_client_io.h.
  *
  * The sending thread writes to the socket itself if the queue is empty. Bytes that the kernel does not take wait in
  * a queue. The connection's owner writes them when epoll reports that the socket is writable. A large message is
  * sent in fragments. The header of the next fragment overwrites the end of the previous one once that has been sent,
  * so no bytes are copied. */
-#include "connection_io.h"
+#include "ws_client_io.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -49,16 +49,16 @@ void packet_deinit(struct packet *packet) {
 
 /* ---- system calls */
 
-static ssize_t read_secured(struct connection *connection, void *bytes, size_t size) {
+static ssize_t read_secured(struct ws_client *connection, void *bytes, size_t size) {
     bool wants_write;
     pthread_mutex_lock(&connection->io);
-    const ssize_t took = tls_read(connection->tls, bytes, size, &wants_write);
-    if (wants_write) io_watch(connection, EPOLLIN | EPOLLOUT);
+    const ssize_t took = tls_stream_read(connection->tls, bytes, size, &wants_write);
+    if (wants_write) ws_client_io_watch(connection, EPOLLIN | EPOLLOUT);
     pthread_mutex_unlock(&connection->io);
     return took;
 }
 
-ssize_t io_read(struct connection *connection, void *bytes, size_t size) {
+ssize_t ws_client_io_read(struct ws_client *connection, void *bytes, size_t size) {
     ssize_t took;
     if (connection->tls != NULL) return read_secured(connection, bytes, size);
     do took = recv(connection->fd, bytes, size, MSG_DONTWAIT);
@@ -66,47 +66,47 @@ ssize_t io_read(struct connection *connection, void *bytes, size_t size) {
     return took >= 0 ? took : -errno;
 }
 
-bool io_has_pending(struct connection *connection) {
+bool ws_client_io_has_pending(struct ws_client *connection) {
     pthread_mutex_lock(&connection->io);
-    const bool has_pending = tls_has_pending(connection->tls);
+    const bool has_pending = tls_stream_has_pending(connection->tls);
     pthread_mutex_unlock(&connection->io);
     return has_pending;
 }
 
-bool io_is_drained(struct connection *connection) {
+bool ws_client_io_is_drained(struct ws_client *connection) {
     pthread_mutex_lock(&connection->io);
-    const bool is_drained = tls_is_drained(connection->tls);
+    const bool is_drained = tls_stream_is_drained(connection->tls);
     pthread_mutex_unlock(&connection->io);
     return is_drained;
 }
 
 /* The lock `io` is held. */
-static ssize_t io_write(struct connection *connection, const uint8_t *bytes, size_t size) {
+static ssize_t ws_client_io_write(struct ws_client *connection, const uint8_t *bytes, size_t size) {
     ssize_t gave;
-    if (connection->tls != NULL) return tls_write(connection->tls, bytes, size);
+    if (connection->tls != NULL) return tls_stream_write(connection->tls, bytes, size);
     do gave = send(connection->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (gave < 0 && errno == EINTR);
     return gave >= 0 ? gave : -errno;
 }
 
-void io_watch(struct connection *connection, uint32_t events) {
+void ws_client_io_watch(struct ws_client *connection, uint32_t events) {
     struct epoll_event event = {.events = events, .data.u64 = connection->id};
     if (connection->watched == 0 || connection->watched == events) return;
     if (epoll_ctl(connection->epoll, EPOLL_CTL_MOD, connection->fd, &event) == 0) connection->watched = events;
 }
 
-uint32_t io_events(const struct connection *connection) {
+uint32_t ws_client_io_events(const struct ws_client *connection) {
     return connection->first != NULL ? EPOLLIN | EPOLLOUT : EPOLLIN;
 }
 
 /* ---- the send queue. The lock `io` is held. */
 
 /* Shuts the socket down after a send error, so that the reader finds the end of the connection. */
-static void give_up(struct connection *connection) {
+static void give_up(struct ws_client *connection) {
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-static void drop_first(struct connection *connection) {
+static void drop_first(struct ws_client *connection) {
     struct outgoing *first = connection->first;
     connection->first = first->next;
     if (connection->first == NULL) connection->last = NULL;
@@ -114,7 +114,7 @@ static void drop_first(struct connection *connection) {
     free(first);
 }
 
-static bool enqueue(struct connection *connection, struct outgoing given) {
+static bool enqueue(struct ws_client *connection, struct outgoing given) {
     struct outgoing *outgoing = malloc(sizeof(*outgoing));
     if (outgoing == NULL) return false;
     *outgoing = given;
@@ -123,25 +123,25 @@ static bool enqueue(struct connection *connection, struct outgoing given) {
     else
         connection->first = outgoing;
     connection->last = outgoing;
-    io_watch(connection, EPOLLIN | EPOLLOUT);
+    ws_client_io_watch(connection, EPOLLIN | EPOLLOUT);
     return true;
 }
 
-static bool next_mask(struct connection *connection, uint32_t *out_mask) {
+static bool next_mask(struct ws_client *connection, uint32_t *out_mask) {
     if (connection->masks_left == 0) {
         if (getrandom(connection->masks, sizeof(connection->masks), 0) != (ssize_t)sizeof(connection->masks))
             return false;
-        connection->masks_left = MASKS_AT_ONCE;
+        connection->masks_left = WS_CLIENT_MASKS;
     }
     *out_mask = connection->masks[--connection->masks_left];
     return true;
 }
 
 /* Seals the next frame of the message. False: the system gave no random bytes. */
-static bool seal_next(struct connection *connection, struct outgoing *outgoing) {
+static bool seal_next(struct ws_client *connection, struct outgoing *outgoing) {
     uint32_t mask;
     if (!next_mask(connection, &mask)) return false;
-    const size_t size = outgoing->rest < CONNECTION_FRAGMENT_MAX ? outgoing->rest : CONNECTION_FRAGMENT_MAX;
+    const size_t size = outgoing->rest < WS_CLIENT_FRAGMENT_MAX ? outgoing->rest : WS_CLIENT_FRAGMENT_MAX;
     const bool is_last = size == outgoing->rest;
     const enum ws_opcode opcode = outgoing->begun ? WS_CONTINUATION : outgoing->opcode;
     outgoing->at = outgoing->end - ws_seal(opcode, is_last, outgoing->memory + outgoing->end, size, &mask);
@@ -154,13 +154,14 @@ static bool seal_next(struct connection *connection, struct outgoing *outgoing) 
 enum leaving { HAS_LEFT, IS_FULL, IS_BROKEN };
 
 /* Writes as many bytes as the kernel takes. */
-static enum leaving write_some(struct connection *connection, struct outgoing *outgoing) {
+static enum leaving write_some(struct ws_client *connection, struct outgoing *outgoing) {
     for (;;) {
         if (outgoing->at == outgoing->end) {
             if (outgoing->begun && outgoing->rest == 0) return HAS_LEFT;
             if (!seal_next(connection, outgoing)) return IS_BROKEN;
         }
-        const ssize_t gave = io_write(connection, outgoing->memory + outgoing->at, outgoing->end - outgoing->at);
+        const ssize_t gave =
+            ws_client_io_write(connection, outgoing->memory + outgoing->at, outgoing->end - outgoing->at);
         if (gave == -EAGAIN) return IS_FULL;
         if (gave < 0) return IS_BROKEN;
         outgoing->at += (size_t)gave;
@@ -169,7 +170,7 @@ static enum leaving write_some(struct connection *connection, struct outgoing *o
 
 /* Sends or queues a message. True: all bytes were sent, or the connection failed. False: the queue owns the memory
  * now. */
-static bool write_or_queue(struct connection *connection, struct outgoing outgoing) {
+static bool write_or_queue(struct ws_client *connection, struct outgoing outgoing) {
     if (connection->first == NULL) {
         switch (write_some(connection, &outgoing)) {
         case HAS_LEFT:
@@ -187,7 +188,7 @@ static bool write_or_queue(struct connection *connection, struct outgoing outgoi
 }
 
 /* Sends a packet. True: the caller keeps the packet's memory. */
-static bool send_packet(struct connection *connection, struct packet *packet, enum ws_opcode opcode, uint32_t tag) {
+static bool send_packet(struct ws_client *connection, struct packet *packet, enum ws_opcode opcode, uint32_t tag) {
     return write_or_queue(connection, (struct outgoing){.memory = packet->data,
                                                         .at = WS_HEAD_MAX,
                                                         .end = WS_HEAD_MAX,
@@ -196,7 +197,7 @@ static bool send_packet(struct connection *connection, struct packet *packet, en
                                                         .tag = tag});
 }
 
-static bool is_queued(const struct connection *connection, uint32_t tag) {
+static bool is_queued(const struct ws_client *connection, uint32_t tag) {
     for (const struct outgoing *at = connection->first; at != NULL; at = at->next)
         if (at->tag == tag) return true;
     return false;
@@ -204,21 +205,21 @@ static bool is_queued(const struct connection *connection, uint32_t tag) {
 
 /* ---- */
 
-void connection_send(struct connection *connection, struct packet *packet, uint32_t tag) {
-    assert(connection->state == CONNECTION_OPEN);
+void ws_client_send(struct ws_client *connection, struct packet *packet, uint32_t tag) {
+    assert(connection->state == WS_CLIENT_OPEN);
     pthread_mutex_lock(&connection->io);
     if (!send_packet(connection, packet, WS_BINARY, tag)) *packet = (struct packet){.data = NULL};
     pthread_mutex_unlock(&connection->io);
 }
 
-bool connection_is_sent(struct connection *connection) {
+bool ws_client_is_sent(struct ws_client *connection) {
     pthread_mutex_lock(&connection->io);
     const bool is_sent = connection->first == NULL;
     pthread_mutex_unlock(&connection->io);
     return is_sent;
 }
 
-void connection_unsend(struct connection *connection, uint32_t tag) {
+void ws_client_unsend(struct ws_client *connection, uint32_t tag) {
     pthread_mutex_lock(&connection->io);
     struct outgoing *previous = NULL;
     for (struct outgoing *at = connection->first, *next; at != NULL; at = next) {
@@ -238,7 +239,7 @@ void connection_unsend(struct connection *connection, uint32_t tag) {
     pthread_mutex_unlock(&connection->io);
 }
 
-int io_send_raw(struct connection *connection, const void *bytes, size_t size) {
+int ws_client_io_send_raw(struct ws_client *connection, const void *bytes, size_t size) {
     uint8_t *memory = malloc(size);
     if (memory == NULL) return ENOMEM;
     memcpy(memory, bytes, size);
@@ -252,7 +253,7 @@ int io_send_raw(struct connection *connection, const void *bytes, size_t size) {
     return 0;
 }
 
-static void send_control(struct connection *connection, enum ws_opcode opcode, const uint8_t *payload, size_t size) {
+static void send_control(struct ws_client *connection, enum ws_opcode opcode, const uint8_t *payload, size_t size) {
     struct packet packet = {.data = NULL};
     uint8_t *room = packet_reserve(&packet, size);
     if (room == NULL) return;
@@ -260,22 +261,22 @@ static void send_control(struct connection *connection, enum ws_opcode opcode, c
     if (send_packet(connection, &packet, opcode, PONG_TAG)) packet_deinit(&packet);
 }
 
-void io_pong(struct connection *connection, const uint8_t *payload, size_t size) {
+void ws_client_io_pong(struct ws_client *connection, const uint8_t *payload, size_t size) {
     pthread_mutex_lock(&connection->io);
     if (!is_queued(connection, PONG_TAG)) send_control(connection, WS_PONG, payload, size);
     pthread_mutex_unlock(&connection->io);
 }
 
-void io_say_close(struct connection *connection) {
+void ws_client_io_say_close(struct ws_client *connection) {
     uint8_t payload[WS_CONTROL_MAX];
     const size_t size = ws_close_payload(payload, WS_CODE_NORMAL, "");
     pthread_mutex_lock(&connection->io);
     if (connection->first == NULL) send_control(connection, WS_CLOSE, payload, size);
-    if (connection->first == NULL && connection->tls != NULL) tls_say_end(connection->tls);
+    if (connection->first == NULL && connection->tls != NULL) tls_stream_say_end(connection->tls);
     pthread_mutex_unlock(&connection->io);
 }
 
-void io_flush(struct connection *connection) {
+void ws_client_io_flush(struct ws_client *connection) {
     pthread_mutex_lock(&connection->io);
     enum leaving leaving = HAS_LEFT;
     while (connection->first != NULL && leaving == HAS_LEFT) {
@@ -283,11 +284,11 @@ void io_flush(struct connection *connection) {
         if (leaving == HAS_LEFT) drop_first(connection);
     }
     if (leaving == IS_BROKEN) give_up(connection);
-    if (connection->first == NULL) io_watch(connection, EPOLLIN);
+    if (connection->first == NULL) ws_client_io_watch(connection, EPOLLIN);
     pthread_mutex_unlock(&connection->io);
 }
 
-void io_drop_all(struct connection *connection) {
+void ws_client_io_drop_all(struct ws_client *connection) {
     pthread_mutex_lock(&connection->io);
     while (connection->first != NULL) drop_first(connection);
     pthread_mutex_unlock(&connection->io);

@@ -1,5 +1,5 @@
-/* connection.c: opening and reading of a connection. See connection.h. */
-#include "connection.h"
+/* ws_client.c: opening and reading of a connection. See ws_client.h. */
+#include "ws_client.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,33 +14,33 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "connection_io.h"
+#include "ws_client_io.h"
 
 #define READS_A_TURN 8u
 
 static_assert(sizeof(((struct sockaddr_un *)NULL)->sun_path) > PLACE_SOCKET_MAX,
               "any path that place.c lets pass fits");
 
-void connection_init(struct connection *connection) {
-    *connection = (struct connection){.fd = -1, .epoll = -1};
+void ws_client_init(struct ws_client *connection) {
+    *connection = (struct ws_client){.fd = -1, .epoll = -1};
     pthread_mutex_init(&connection->io, NULL);
 }
 
-void connection_deinit(struct connection *connection) {
-    connection_close(connection);
+void ws_client_deinit(struct ws_client *connection) {
+    ws_client_close(connection);
     pthread_mutex_destroy(&connection->io);
 }
 
 /* ---- the descriptor */
 
-static void unwatch(struct connection *connection) {
+static void unwatch(struct ws_client *connection) {
     if (connection->watched == 0) return;
     /* Closing the descriptor is not enough, because a forked child may have a copy of it. */
     epoll_ctl(connection->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
     connection->watched = 0;
 }
 
-static bool watch(struct connection *connection, int fd, uint32_t events) {
+static bool watch(struct ws_client *connection, int fd, uint32_t events) {
     struct epoll_event event = {.events = events, .data.u64 = connection->id};
     connection->fd = fd;
     if (epoll_ctl(connection->epoll, EPOLL_CTL_ADD, fd, &event) != 0) return false;
@@ -48,42 +48,42 @@ static bool watch(struct connection *connection, int fd, uint32_t events) {
     return true;
 }
 
-void connection_lend(struct connection *connection) {
-    assert(connection->state == CONNECTION_OPEN);
+void ws_client_lend(struct ws_client *connection) {
+    assert(connection->state == WS_CLIENT_OPEN);
     pthread_mutex_lock(&connection->io);
     unwatch(connection);
     connection->is_lent = true;
     pthread_mutex_unlock(&connection->io);
 }
 
-bool connection_take_back(struct connection *connection) {
+bool ws_client_take_back(struct ws_client *connection) {
     pthread_mutex_lock(&connection->io);
     connection->is_lent = false;
-    const bool is_watched = watch(connection, connection->fd, io_events(connection));
+    const bool is_watched = watch(connection, connection->fd, ws_client_io_events(connection));
     pthread_mutex_unlock(&connection->io);
     return is_watched;
 }
 
-static void close_fd(struct connection *connection) {
+static void close_fd(struct ws_client *connection) {
     unwatch(connection);
     connection->is_lent = false;
     /* The lookup owns its descriptor. */
-    if (connection->fd >= 0 && connection->state > CONNECTION_RESOLVING) close(connection->fd);
+    if (connection->fd >= 0 && connection->state > WS_CLIENT_RESOLVING) close(connection->fd);
     connection->fd = -1;
 }
 
-void connection_close(struct connection *connection) {
-    if (connection->state == CONNECTION_OPEN) io_say_close(connection);
-    tls_free(connection->tls);
+void ws_client_close(struct ws_client *connection) {
+    if (connection->state == WS_CLIENT_OPEN) ws_client_io_say_close(connection);
+    tls_stream_free(connection->tls);
     connection->tls = NULL;
     close_fd(connection);
     resolve_end(connection->resolving);
     connection->resolving = NULL;
     connection->next_address = NULL;
-    connection->state = CONNECTION_CLOSED;
+    connection->state = WS_CLIENT_CLOSED;
     connection->ready = 0;
     message_reader_deinit(&connection->reader);
-    io_drop_all(connection);
+    ws_client_io_drop_all(connection);
     explicit_bzero(connection->bearer, sizeof(connection->bearer));
 }
 
@@ -111,55 +111,55 @@ static const char *sentence_of(int error) {
     }
 }
 
-static enum connection_news lost(struct connection *connection, int error) {
+static enum ws_client_news lost(struct ws_client *connection, int error) {
     const char *sentence = sentence_of(error), *said = sentence != NULL ? sentence : strerrordesc_np(error);
-    connection_say(connection, said != NULL ? said : "an error of the system that has no name");
-    return CONNECTION_LOST;
+    ws_client_say(connection, said != NULL ? said : "an error of the system that has no name");
+    return WS_CLIENT_LOST;
 }
 
-static enum connection_news lost_because(struct connection *connection, const char *why) {
-    connection_say(connection, why);
-    return CONNECTION_LOST;
+static enum ws_client_news lost_because(struct ws_client *connection, const char *why) {
+    ws_client_say(connection, why);
+    return WS_CLIENT_LOST;
 }
 
-static enum connection_news begin_upgrade(struct connection *connection) {
+static enum ws_client_news begin_upgrade(struct ws_client *connection) {
     char text[WS_RESPONSE_MAX / 2], key[WS_KEY_SIZE + 1];
     uint8_t nonce[WS_NONCE_SIZE];
     const struct ws_request request = {.host = place_authority(&connection->place),
                                        .path = connection->path,
                                        .protocol = connection->protocol,
                                        .bearer = connection->bearer};
-    connection->state = CONNECTION_UPGRADING;
+    connection->state = WS_CLIENT_UPGRADING;
     if (getrandom(nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce)) return lost(connection, errno);
     const size_t size = ws_request_write(&request, nonce, key, text, sizeof(text));
     ws_accept(key, connection->accept);
     if (size == 0) return lost_because(connection, "its address or the token is too long for a request");
-    const int error = io_send_raw(connection, text, size);
+    const int error = ws_client_io_send_raw(connection, text, size);
     explicit_bzero(text, sizeof(text));
-    return error != 0 ? lost(connection, error) : CONNECTION_NOTHING;
+    return error != 0 ? lost(connection, error) : WS_CLIENT_NOTHING;
 }
 
-static enum connection_news secures(struct connection *connection) {
-    switch (tls_handshake(connection->tls, connection->said)) {
+static enum ws_client_news secures(struct ws_client *connection) {
+    switch (tls_stream_handshake(connection->tls, connection->said)) {
     case TLS_DONE:
-        io_watch(connection, EPOLLIN);
+        ws_client_io_watch(connection, EPOLLIN);
         connection->ready = EPOLLIN; /* data after the handshake may have been received together with it */
         return begin_upgrade(connection);
     case TLS_WANTS_READ:
-        io_watch(connection, EPOLLIN);
-        return CONNECTION_NOTHING;
+        ws_client_io_watch(connection, EPOLLIN);
+        return WS_CLIENT_NOTHING;
     case TLS_WANTS_WRITE:
-        io_watch(connection, EPOLLIN | EPOLLOUT);
-        return CONNECTION_NOTHING;
+        ws_client_io_watch(connection, EPOLLIN | EPOLLOUT);
+        return WS_CLIENT_NOTHING;
     case TLS_FAILED:
         break;
     }
-    return CONNECTION_LOST;
+    return WS_CLIENT_LOST;
 }
 
 /* Lets TCP detect a dead host, which sends no reset. A live kernel acknowledges probes even if its broker is busy or
  * stopped. So a host that does not acknowledge them is dead or unreachable. */
-static void look_for_death(struct connection *connection) {
+static void look_for_death(struct ws_client *connection) {
     const int fd = connection->fd, on = 1, idle_s = 1;
     const unsigned patience_ms = connection->dead_after_ms;
     if (patience_ms == 0) return;
@@ -169,7 +169,7 @@ static void look_for_death(struct connection *connection) {
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
 }
 
-static enum connection_news connected(struct connection *connection) {
+static enum ws_client_news connected(struct ws_client *connection) {
     const int on = 1;
     if (connection->place.kind != PLACE_UNIX) {
         setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -178,17 +178,18 @@ static enum connection_news connected(struct connection *connection) {
     resolve_end(connection->resolving);
     connection->resolving = NULL;
     connection->next_address = NULL;
-    io_watch(connection, EPOLLIN);
+    ws_client_io_watch(connection, EPOLLIN);
     if (connection->place.kind != PLACE_WSS) return begin_upgrade(connection);
-    connection->state = CONNECTION_SECURING;
-    connection->tls = tls_new(connection->fd, connection->place.host, connection->files, connection->said);
-    return connection->tls != NULL ? secures(connection) : CONNECTION_LOST;
+    assert(connection->tls_source.context != NULL);
+    connection->state = WS_CLIENT_SECURING;
+    connection->tls = tls_stream_new(connection->fd, connection->place.host, &connection->tls_source, connection->said);
+    return connection->tls != NULL ? secures(connection) : WS_CLIENT_LOST;
 }
 
 /* Starts to connect to one address. 0: in progress; otherwise an errno. */
-static int try_address(struct connection *connection, const struct sockaddr *address, socklen_t size) {
+static int try_address(struct ws_client *connection, const struct sockaddr *address, socklen_t size) {
     close_fd(connection);
-    connection->state = CONNECTION_CONNECTING;
+    connection->state = WS_CLIENT_CONNECTING;
     const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return errno;
     if (!watch(connection, fd, EPOLLOUT)) return errno;
@@ -200,25 +201,25 @@ static int try_address(struct connection *connection, const struct sockaddr *add
 }
 
 /* Tries the next address of the host name after one that failed with `error`. */
-static enum connection_news try_next(struct connection *connection, int error) {
+static enum ws_client_news try_next(struct ws_client *connection, int error) {
     while (connection->next_address != NULL) {
         const struct addrinfo *address = connection->next_address;
         connection->next_address = address->ai_next;
         error = try_address(connection, address->ai_addr, address->ai_addrlen);
-        if (error == 0) return CONNECTION_NOTHING;
+        if (error == 0) return WS_CLIENT_NOTHING;
     }
     return lost(connection, error);
 }
 
-static enum connection_news open_socket(struct connection *connection) {
+static enum ws_client_news open_socket(struct ws_client *connection) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, connection->place.host, strnlen(connection->place.host, PLACE_SOCKET_MAX));
     const int error = try_address(connection, (const struct sockaddr *)&address, sizeof(address));
     /* A full queue of a Unix socket sends no event later, so the attempt has failed. */
-    return error != 0 ? lost(connection, error == EAGAIN ? ETIMEDOUT : error) : CONNECTION_NOTHING;
+    return error != 0 ? lost(connection, error == EAGAIN ? ETIMEDOUT : error) : WS_CLIENT_NOTHING;
 }
 
-static enum connection_news resolved(struct connection *connection) {
+static enum ws_client_news resolved(struct ws_client *connection) {
     int error;
     const struct addrinfo *list;
     if (connection->place.kind == PLACE_UNIX) return open_socket(connection);
@@ -229,7 +230,7 @@ static enum connection_news resolved(struct connection *connection) {
     if (!resolve_done(connection->resolving, &error, &list)) {
         const bool is_watched =
             connection->watched != 0 || watch(connection, resolve_fd(connection->resolving), EPOLLIN);
-        return is_watched ? CONNECTION_NOTHING : lost(connection, errno);
+        return is_watched ? WS_CLIENT_NOTHING : lost(connection, errno);
     }
     if (error == EAI_AGAIN)
         return lost_because(connection, "the host's name cannot be looked up: no name server answers");
@@ -239,32 +240,32 @@ static enum connection_news resolved(struct connection *connection) {
     return try_next(connection, ECONNREFUSED);
 }
 
-void connection_open(struct connection *connection, int epoll, uint64_t id, const struct connection_options *options) {
-    assert(connection->state == CONNECTION_CLOSED && connection->fd < 0);
+void ws_client_open(struct ws_client *connection, int epoll, uint64_t id, const struct ws_client_options *options) {
+    assert(connection->state == WS_CLIENT_CLOSED && connection->fd < 0);
     connection->epoll = epoll;
     connection->id = id;
     connection->place = *options->place;
     connection->protocol = options->protocol;
-    connection->files = options->files;
+    connection->tls_source = options->tls != NULL ? *options->tls : (struct tls_source){.context = NULL};
     connection->said[0] = 0;
     connection->denied = connection->dead = false;
     connection->dead_after_ms = options->dead_after_ms;
     snprintf(connection->path, sizeof(connection->path), "%s", options->path);
     snprintf(connection->bearer, sizeof(connection->bearer), "%s", options->bearer);
     message_reader_init(&connection->reader, options->message_max);
-    connection->state = CONNECTION_RESOLVING;
+    connection->state = WS_CLIENT_RESOLVING;
     connection->ready = 0;
-    if (resolved(connection) == CONNECTION_LOST) connection_close(connection);
+    if (resolved(connection) == WS_CLIENT_LOST) ws_client_close(connection);
 }
 
-void connection_say(struct connection *connection, const char *why) {
+void ws_client_say(struct ws_client *connection, const char *why) {
     snprintf(connection->said, sizeof(connection->said), "%s", why);
 }
 
-static enum connection_news connects(struct connection *connection) {
+static enum ws_client_news connects(struct ws_client *connection) {
     int error = 0;
     socklen_t size = sizeof(error);
-    if ((connection->ready & (EPOLLOUT | EPOLLERR | EPOLLHUP)) == 0) return CONNECTION_NOTHING;
+    if ((connection->ready & (EPOLLOUT | EPOLLERR | EPOLLHUP)) == 0) return WS_CLIENT_NOTHING;
     connection->ready = 0;
     if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
     return error != 0 ? try_next(connection, error) : connected(connection);
@@ -273,57 +274,58 @@ static enum connection_news connects(struct connection *connection) {
 /* ---- reading */
 
 /* Receives once. MESSAGE: bytes arrived. */
-static enum connection_news receive(struct connection *connection) {
+static enum ws_client_news receive(struct ws_client *connection) {
     size_t size;
     /* The socket's events do not announce bytes that TLS has buffered. */
-    const bool has_pending = connection->tls != NULL && io_has_pending(connection);
+    const bool has_pending = connection->tls != NULL && ws_client_io_has_pending(connection);
     if ((connection->ready & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0 || (connection->reads_left == 0 && !has_pending))
-        return CONNECTION_NOTHING;
+        return WS_CLIENT_NOTHING;
     uint8_t *room = message_reader_room(&connection->reader, &size);
     if (room == NULL) return lost(connection, ENOMEM);
     if (connection->reads_left > 0) connection->reads_left--;
-    const ssize_t took = io_read(connection, room, size);
+    const ssize_t took = ws_client_io_read(connection, room, size);
     if (took == 0)
-        return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, ECONNRESET);
+        return connection->state == WS_CLIENT_OPEN ? lost_because(connection, "") : lost(connection, ECONNRESET);
     if (took == -EAGAIN) {
         connection->ready = 0;
-        return CONNECTION_NOTHING;
+        return WS_CLIENT_NOTHING;
     }
     connection->dead = took == -ETIMEDOUT || took == -EHOSTUNREACH;
-    if (connection->dead && connection->state == CONNECTION_OPEN)
+    if (connection->dead && connection->state == WS_CLIENT_OPEN)
         return lost_because(connection, "its host does not answer any more");
     if (took < 0)
-        return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
+        return connection->state == WS_CLIENT_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
+    connection->received += (size_t)took;
     message_reader_took(&connection->reader, (size_t)took);
-    if ((size_t)took < size && (connection->tls == NULL || io_is_drained(connection)))
+    if ((size_t)took < size && (connection->tls == NULL || ws_client_io_is_drained(connection)))
         connection->ready = 0; /* the socket is empty: epoll will announce more */
-    return CONNECTION_MESSAGE;
+    return WS_CLIENT_MESSAGE;
 }
 
-static enum connection_news upgrades(struct connection *connection) {
+static enum ws_client_news upgrades(struct ws_client *connection) {
     struct message_reader *reader = &connection->reader;
     enum ws_verdict verdict = WS_RESPONSE_NEEDS_MORE;
     while (verdict == WS_RESPONSE_NEEDS_MORE) {
         size_t used = 0;
-        const enum connection_news news = receive(connection);
-        if (news != CONNECTION_MESSAGE) return news;
+        const enum ws_client_news news = receive(connection);
+        if (news != WS_CLIENT_MESSAGE) return news;
         verdict = ws_response_judge((const char *)reader->data + reader->at, reader->end - reader->at,
                                     connection->accept, connection->protocol, &used, connection->said);
         reader->at += used;
     }
     connection->denied = verdict == WS_RESPONSE_DENIED;
-    if (verdict != WS_RESPONSE_ACCEPTED) return CONNECTION_LOST;
-    connection->state = CONNECTION_OPEN;
+    if (verdict != WS_RESPONSE_ACCEPTED) return WS_CLIENT_LOST;
+    connection->state = WS_CLIENT_OPEN;
     explicit_bzero(connection->bearer, sizeof(connection->bearer));
-    return CONNECTION_OPENED;
+    return WS_CLIENT_OPENED;
 }
 
-static enum connection_news failed(struct connection *connection, enum ws_error error) {
+static enum ws_client_news failed(struct ws_client *connection, enum ws_error error) {
     snprintf(connection->said, sizeof(connection->said), "broke the protocol: it sent %s", ws_error_sentence(error));
-    return CONNECTION_LOST;
+    return WS_CLIENT_LOST;
 }
 
-static enum connection_news reads(struct connection *connection, const uint8_t **out_data, size_t *out_size) {
+static enum ws_client_news reads(struct ws_client *connection, const uint8_t **out_data, size_t *out_size) {
     for (;;) {
         struct ws_event event;
         message_reader_next(&connection->reader, &event);
@@ -331,39 +333,38 @@ static enum connection_news reads(struct connection *connection, const uint8_t *
         case WS_DATA:
             *out_data = event.data;
             *out_size = event.size;
-            return CONNECTION_MESSAGE;
+            return WS_CLIENT_MESSAGE;
         case WS_FAILED:
             return failed(connection, event.error);
         case WS_GOT_CLOSE:
             return lost_because(connection, "");
         case WS_GOT_PING:
-            io_pong(connection, event.data, event.size);
+            ws_client_io_pong(connection, event.data, event.size);
             break;
         case WS_GOT_PONG:
             break;
         case WS_NEEDS_MORE: {
-            const enum connection_news news = receive(connection);
-            if (news != CONNECTION_MESSAGE) return news;
+            const enum ws_client_news news = receive(connection);
+            if (news != WS_CLIENT_MESSAGE) return news;
         }
         }
     }
 }
 
-void connection_ready(struct connection *connection, uint32_t events) {
+void ws_client_ready(struct ws_client *connection, uint32_t events) {
     /* TLS may have to write in order to read */
     connection->ready |= connection->tls != NULL ? events | EPOLLIN : events;
     connection->reads_left = READS_A_TURN;
-    if ((events & EPOLLOUT) != 0 && connection->state >= CONNECTION_UPGRADING) io_flush(connection);
+    if ((events & EPOLLOUT) != 0 && connection->state >= WS_CLIENT_UPGRADING) ws_client_io_flush(connection);
 }
 
-enum connection_news connection_next(struct connection *connection, const uint8_t **out_data, size_t *out_size) {
-    enum connection_news news = CONNECTION_NOTHING;
-    if (connection->state == CONNECTION_RESOLVING) news = resolved(connection);
-    if (news == CONNECTION_NOTHING && connection->state == CONNECTION_CONNECTING) news = connects(connection);
-    if (news == CONNECTION_NOTHING && connection->state == CONNECTION_SECURING && connection->ready != 0)
+enum ws_client_news ws_client_next(struct ws_client *connection, const uint8_t **out_data, size_t *out_size) {
+    enum ws_client_news news = WS_CLIENT_NOTHING;
+    if (connection->state == WS_CLIENT_RESOLVING) news = resolved(connection);
+    if (news == WS_CLIENT_NOTHING && connection->state == WS_CLIENT_CONNECTING) news = connects(connection);
+    if (news == WS_CLIENT_NOTHING && connection->state == WS_CLIENT_SECURING && connection->ready != 0)
         news = secures(connection);
-    if (news == CONNECTION_NOTHING && connection->state == CONNECTION_UPGRADING) return upgrades(connection);
-    if (news == CONNECTION_NOTHING && connection->state == CONNECTION_OPEN)
-        return reads(connection, out_data, out_size);
+    if (news == WS_CLIENT_NOTHING && connection->state == WS_CLIENT_UPGRADING) return upgrades(connection);
+    if (news == WS_CLIENT_NOTHING && connection->state == WS_CLIENT_OPEN) return reads(connection, out_data, out_size);
     return news;
 }

@@ -9,8 +9,8 @@
  * because an operator may have fixed the cause.
  *
  * Thread-safety: one thread calls ask and close; the client's own thread calls `answered`. */
-#ifndef TARRY_NET_RPC_CLIENT_H
-#define TARRY_NET_RPC_CLIENT_H
+#ifndef TARRY_PEER_RPC_CLIENT_H
+#define TARRY_PEER_RPC_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* tls.c: see tls.h. It has its own socket BIO, because OpenSSL's would raise SIGPIPE in the sending thread. */
-#include "tls.h"
+/* tls_stream.c: see tls_stream.h. It has its own socket BIO, because OpenSSL's would raise SIGPIPE in the sending
+ * thread. */
+#include "tls_stream.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,12 +14,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "private.h"
-
 #define AHEAD_SIZE 4096u
 
-struct tls {
-    SSL_CTX *context;
+struct tls_stream {
     SSL *ssl;
     int fd;
     bool is_broken;  /* OpenSSL must not be called again */
@@ -34,7 +32,7 @@ struct tls {
 
 static int socket_write(BIO *bio, const char *bytes, int size) {
     ssize_t gave;
-    const struct tls *tls = BIO_get_data(bio);
+    const struct tls_stream *tls = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     do gave = send(tls->fd, bytes, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (gave < 0 && errno == EINTR);
@@ -42,7 +40,7 @@ static int socket_write(BIO *bio, const char *bytes, int size) {
     return (int)gave;
 }
 
-static ssize_t receive(struct tls *tls, void *bytes, size_t size) {
+static ssize_t receive(struct tls_stream *tls, void *bytes, size_t size) {
     ssize_t took;
     do took = recv(tls->fd, bytes, size, MSG_DONTWAIT);
     while (took < 0 && errno == EINTR);
@@ -51,7 +49,7 @@ static ssize_t receive(struct tls *tls, void *bytes, size_t size) {
 }
 
 static int socket_read(BIO *bio, char *bytes, int size) {
-    struct tls *tls = BIO_get_data(bio);
+    struct tls_stream *tls = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     if (size <= 0) return 0;
     if (tls->at == tls->end) {
@@ -88,46 +86,12 @@ static void method_make(void) {
     BIO_meth_set_create(method, socket_begin);
 }
 
-static BIO *socket_new(struct tls *tls) {
+static BIO *socket_new(struct tls_stream *tls) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, method_make);
     BIO *bio = method != NULL ? BIO_new(method) : NULL;
     if (bio != NULL) BIO_set_data(bio, tls);
     return bio;
-}
-
-/* ---- files */
-
-/* Writes our message followed by OpenSSL's last error. */
-static bool say(char said[TLS_SAID_MAX], const char *what, const char *path) {
-    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-    snprintf(said, TLS_SAID_MAX, "%s %s: %s", what, path, reason != NULL ? reason : "it cannot be used");
-    ERR_clear_error();
-    return false;
-}
-
-static bool use_ca(SSL_CTX *context, const char *path, char said[TLS_SAID_MAX]) {
-    if (path == NULL) {
-        if (SSL_CTX_set_default_verify_paths(context) == 1) return true;
-        return say(said, "the system's certificate authorities", "");
-    }
-    if (!pem_check(path, "the authorities' certificates in", said, TLS_SAID_MAX)) return false;
-    return SSL_CTX_load_verify_file(context, path) == 1 || say(said, "the authorities' certificates in", path);
-}
-
-static bool use_cert(SSL_CTX *context, const struct tls_files *files, char said[TLS_SAID_MAX]) {
-    if (files->cert == NULL && files->key == NULL) return true;
-    if (files->cert == NULL) {
-        snprintf(said, TLS_SAID_MAX, "there is a key (%s) and no certificate: name both", files->key);
-        return false;
-    }
-    const char *key = files->key != NULL ? files->key : files->cert;
-    if (!private_check(key, "the key's file", said, TLS_SAID_MAX)) return false;
-    if (!pem_check(files->cert, "the client's certificate in", said, TLS_SAID_MAX)) return false;
-    if (SSL_CTX_use_certificate_chain_file(context, files->cert) != 1)
-        return say(said, "the client's certificate in", files->cert);
-    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1) return say(said, "the client's key in", key);
-    return SSL_CTX_check_private_key(context) == 1 || say(said, "the client's key is not its certificate's:", key);
 }
 
 /* ---- a connection */
@@ -141,43 +105,38 @@ static bool expect_host(SSL *ssl, const char *host) {
     return SSL_set_tlsext_host_name(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1;
 }
 
-static bool begin(struct tls *tls, int fd, const char *host, const struct tls_files *files, char said[TLS_SAID_MAX]) {
-    tls->context = SSL_CTX_new(TLS_client_method());
-    if (tls->context == NULL) return say(said, "TLS", "cannot begin");
-    SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_mode(tls->context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_options(tls->context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    if (SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) != 1) return say(said, "TLS", "1.2");
-    if (!use_ca(tls->context, files->ca, said) || !use_cert(tls->context, files, said)) return false;
-    tls->ssl = SSL_new(tls->context);
+static bool begin(struct tls_stream *tls, int fd, const char *host, SSL_CTX *context) {
+    tls->ssl = SSL_new(context);
     tls->fd = fd;
     BIO *bio = tls->ssl != NULL ? socket_new(tls) : NULL;
-    if (bio == NULL) return say(said, "TLS", "cannot begin");
+    if (bio == NULL) return false;
     SSL_set_bio(tls->ssl, bio, bio);
     SSL_set_connect_state(tls->ssl);
-    return expect_host(tls->ssl, host) || say(said, "TLS cannot check the name", host);
+    SSL_set_mode(tls->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_set_verify(tls->ssl, SSL_VERIFY_PEER, NULL);
+    return expect_host(tls->ssl, host);
 }
 
-struct tls *tls_new(int fd, const char *host, const struct tls_files *files, char said[TLS_SAID_MAX]) {
-    struct tls *tls = calloc(1, sizeof(*tls));
-    if (tls == NULL) {
-        snprintf(said, TLS_SAID_MAX, "out of memory");
-        return NULL;
-    }
+struct tls_stream *tls_stream_new(int fd, const char *host, const struct tls_source *source, char said[TLS_SAID_MAX]) {
+    SSL_CTX *context = source->context(source->argument, said);
+    if (context == NULL) return NULL;
+    struct tls_stream *tls = calloc(1, sizeof(*tls));
+    const bool has_begun = tls != NULL && begin(tls, fd, host, context);
+    SSL_CTX_free(context); /* `ssl` has a reference of its own */
     ERR_clear_error();
-    if (begin(tls, fd, host, files, said)) return tls;
-    tls_free(tls);
+    if (has_begun) return tls;
+    snprintf(said, TLS_SAID_MAX, "TLS cannot begin for %s: is there enough memory?", host);
+    tls_stream_free(tls);
     return NULL;
 }
 
-void tls_free(struct tls *tls) {
+void tls_stream_free(struct tls_stream *tls) {
     if (tls == NULL) return;
     SSL_free(tls->ssl);
-    SSL_CTX_free(tls->context);
     free(tls);
 }
 
-enum tls_progress tls_handshake(struct tls *tls, char said[TLS_SAID_MAX]) {
+enum tls_progress tls_stream_handshake(struct tls_stream *tls, char said[TLS_SAID_MAX]) {
     ERR_clear_error();
     const int rv = SSL_do_handshake(tls->ssl);
     if (rv == 1) return TLS_DONE;
@@ -198,7 +157,7 @@ enum tls_progress tls_handshake(struct tls *tls, char said[TLS_SAID_MAX]) {
 }
 
 /* Converts an OpenSSL result that is not a number of bytes. */
-static ssize_t result_of(struct tls *tls, int rv, bool *out_wants_write) {
+static ssize_t result_of(struct tls_stream *tls, int rv, bool *out_wants_write) {
     const int system_error = errno; /* of SSL_ERROR_SYSCALL */
     const int error = SSL_get_error(tls->ssl, rv);
     *out_wants_write = error == SSL_ERROR_WANT_WRITE;
@@ -210,7 +169,7 @@ static ssize_t result_of(struct tls *tls, int rv, bool *out_wants_write) {
     return error == SSL_ERROR_SYSCALL && is_dead ? -system_error : -EPROTO;
 }
 
-ssize_t tls_read(struct tls *tls, void *bytes, size_t size, bool *out_wants_write) {
+ssize_t tls_stream_read(struct tls_stream *tls, void *bytes, size_t size, bool *out_wants_write) {
     *out_wants_write = false;
     if (tls->is_broken) return -EPROTO;
     ERR_clear_error();
@@ -218,7 +177,7 @@ ssize_t tls_read(struct tls *tls, void *bytes, size_t size, bool *out_wants_writ
     return rv > 0 ? rv : result_of(tls, rv, out_wants_write);
 }
 
-ssize_t tls_write(struct tls *tls, const void *bytes, size_t size) {
+ssize_t tls_stream_write(struct tls_stream *tls, const void *bytes, size_t size) {
     bool wants_write;
     if (tls->is_broken) return -EPROTO;
     ERR_clear_error();
@@ -228,15 +187,15 @@ ssize_t tls_write(struct tls *tls, const void *bytes, size_t size) {
     return result == 0 ? -EPROTO : result;
 }
 
-bool tls_has_pending(struct tls *tls) {
+bool tls_stream_has_pending(struct tls_stream *tls) {
     return SSL_pending(tls->ssl) > 0 || tls->at < tls->end;
 }
 
-bool tls_is_drained(struct tls *tls) {
-    return tls->is_drained && !tls_has_pending(tls);
+bool tls_stream_is_drained(struct tls_stream *tls) {
+    return tls->is_drained && !tls_stream_has_pending(tls);
 }
 
-void tls_say_end(struct tls *tls) {
+void tls_stream_say_end(struct tls_stream *tls) {
     if (tls->is_broken || SSL_in_init(tls->ssl)) return;
     (void)SSL_shutdown(tls->ssl);
     ERR_clear_error();
