@@ -70,6 +70,7 @@ static bool join(struct message_reader *reader, const struct ws_event *span) {
     uint8_t *to = reader->data + reader->begun + reader->size;
     if (span->data != to && span->size > 0) memmove(to, span->data, span->size);
     reader->size += span->size;
+    reader->received += span->size;
     reader->in_message = !span->ends_message;
     return span->ends_message;
 }

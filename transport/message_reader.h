@@ -22,6 +22,7 @@ struct message_reader {
     bool in_message;
     size_t at;
     size_t end;
+    uint64_t received; /* payload bytes of all messages so far: shows progress */
 };
 
 void message_reader_init(struct message_reader *reader, size_t message_max);

@@ -295,7 +295,6 @@ static enum ws_client_news receive(struct ws_client *connection) {
         return lost_because(connection, "its host does not answer any more");
     if (took < 0)
         return connection->state == WS_CLIENT_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
-    connection->received += (size_t)took;
     message_reader_took(&connection->reader, (size_t)took);
     if ((size_t)took < size && (connection->tls == NULL || ws_client_io_is_drained(connection)))
         connection->ready = 0; /* the socket is empty: epoll will announce more */

@@ -69,7 +69,6 @@ struct ws_client {
     const struct addrinfo *next_address; /* in the result of the lookup */
     char accept[WS_ACCEPT_SIZE + 1];
     struct message_reader reader;
-    uint64_t received;      /* bytes received on all connections of this object: shows progress */
     uint32_t ready;         /* epoll events that have not been handled yet */
     unsigned reads_left;    /* reads left in this turn, before other connections are handled */
     char said[WS_SAID_MAX]; /* why the connection was lost, as text */

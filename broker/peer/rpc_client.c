@@ -47,7 +47,7 @@ struct rpc_client {
     /* used only by the client's thread */
     struct ws_client connection;
     uint64_t connections;     /* connection attempts so far */
-    uint64_t received;        /* connection.received when the timeout of `asked` started */
+    uint64_t received;        /* connection.reader.received when the timeout of `asked` started */
     struct packet packet;     /* reused for each request */
     struct message *asked;    /* the request without a reply */
     uint32_t id;              /* id of `asked` */
@@ -78,7 +78,7 @@ static void end_question(struct rpc_client *rpc_client, struct message *answer) 
 /* Starts the timeout: after a request is made, and after each part of a reply, since a slow link needs longer for it.
  */
 static void wait_on(struct rpc_client *rpc_client) {
-    rpc_client->received = rpc_client->connection.received;
+    rpc_client->received = rpc_client->connection.reader.received;
     rpc_client->too_late_at_ms = now_ms() + rpc_client->time_ms;
 }
 
@@ -156,7 +156,7 @@ static void serve(struct rpc_client *rpc_client) {
         case WS_CLIENT_OPENED:
             rpc_client->again_ms = DIAL_AGAIN_MIN_MS;
             rpc_client->connected_by_ms = NEVER;
-            rpc_client->received = connection->received; /* the response to the upgrade is no progress of a reply */
+            rpc_client->received = 0; /* a new connection counts anew */
             is_fine = rpc_client->asked == NULL || send_question(rpc_client);
             break;
         case WS_CLIENT_MESSAGE:
@@ -210,7 +210,8 @@ static void look_for_question(struct rpc_client *rpc_client) {
 static void check_timeouts(struct rpc_client *rpc_client) {
     const uint64_t now = now_ms();
     const struct ws_client *connection = &rpc_client->connection;
-    const bool has_progress = connection->state == WS_CLIENT_OPEN && connection->received != rpc_client->received;
+    const bool has_progress =
+        connection->state == WS_CLIENT_OPEN && connection->reader.received != rpc_client->received;
     if (rpc_client->asked != NULL && has_progress) wait_on(rpc_client);
     if (now >= rpc_client->too_late_at_ms) {
         end_question(rpc_client, NULL);

@@ -1,4 +1,4 @@
-/* link.c: connection to the primary: one at a time (transport/), and the choice of the next address.
+/* link.c: connection to the primary: one at a time (transport/ws_client.h), and the choice of the next address.
  *
  * If a connection is lost after it has brought a reply, the engine connects to the same address again at once. After
  * a failed attempt it tries the next address, also at once. When all addresses have failed, it waits, a little
