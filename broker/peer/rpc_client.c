@@ -179,14 +179,6 @@ static void give_id(struct rpc_client *rpc_client) {
     message_put_head(rpc_client->asked, id, sizeof(id));
 }
 
-/* Begins the request on an open connection. A half-sent one cannot be followed by another one at once, so its
- * connection is closed. */
-static void begin_question(struct rpc_client *rpc_client, uint32_t former_id) {
-    ws_client_unsend(&rpc_client->connection, former_id);
-    const bool is_free = ws_client_is_sent(&rpc_client->connection);
-    if (!is_free || !send_question(rpc_client)) lost(rpc_client);
-}
-
 static void look_for_question(struct rpc_client *rpc_client) {
     pthread_mutex_lock(&rpc_client->mutex);
     struct message *next = rpc_client->next;
@@ -194,15 +186,15 @@ static void look_for_question(struct rpc_client *rpc_client) {
     rpc_client->next = NULL;
     pthread_mutex_unlock(&rpc_client->mutex);
     if (next == NULL) return;
-    const uint32_t former_id = rpc_client->id;
     message_free(rpc_client->asked);
     rpc_client->asked = next;
     give_id(rpc_client);
     wait_on(rpc_client);
-    if (rpc_client->connection.state == WS_CLIENT_OPEN)
-        begin_question(rpc_client, former_id);
-    else if (rpc_client->connection.state == WS_CLIENT_CLOSED && rpc_client->dial_at_ms == NEVER)
-        dial(rpc_client);
+    const enum ws_client_state state = rpc_client->connection.state;
+    if (state == WS_CLIENT_CLOSED && rpc_client->dial_at_ms == NEVER) dial(rpc_client);
+    if (state != WS_CLIENT_OPEN) return;
+    /* Nothing may follow a half-sent request, so its connection is closed. */
+    if (!ws_client_is_sent(&rpc_client->connection) || !send_question(rpc_client)) lost(rpc_client);
 }
 
 /* ---- the client's thread */

@@ -13,7 +13,7 @@
 
 #include "../random.h"
 
-#define STREAMS 3000
+#define STREAMS 1000
 #define STREAM_MAX ((size_t)256 << 10)
 #define FRAMES_MAX 60u
 #define PAYLOAD_BITS 17u
