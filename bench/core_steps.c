@@ -61,8 +61,9 @@ static void sent(void) {
         sessions[session_count++] = effects.deliveries.items[i].session;
     core_effects_reset(&effects);
     for (size_t i = 0; i < session_count; i++) {
-        struct core_event event = {
-            .kind = CORE_LANE_SENT, .now = now, .session = sessions[i], .ok = true, .delivered_ns = now.steady_ns};
+        struct core_event event = {.kind = CORE_LANE_SENT,
+                                   .now = now,
+                                   .lane = {.session = sessions[i], .ok = true, .delivered_ns = now.steady_ns}};
         double from_ms = cpu_ms();
         core_step(core, &event, &effects);
         count(CALL_LEASE, from_ms);
@@ -143,11 +144,13 @@ static void schedule(const char *only_queue, uint64_t delay_ms, uint64_t spread_
     Tarry__Request request = request_of(TARRY__REQUEST__BODY_COMMIT);
     request.commit = &commit;
     struct core_event event = {
-        .kind = CORE_COMMIT, .now = now, .ticket = 1, .request = &request, .contents = contents, .peer = "peer"};
+        .kind = CORE_REQUEST,
+        .now = now,
+        .request = {.ticket = 1, .message = &request, .commit.contents = contents, .peer = "peer"}};
     static const struct want nothing[4 * OPS]; /* the wanted rows are not in the index */
     struct want *wants;
-    event.facts.want_count = core_wants(core, &event, &wants_arena, NULL, &wants);
-    event.facts.wants = event.facts.want_count ? wants : nothing;
+    event.request.facts.want_count = core_wants(core, &event, &wants_arena, NULL, &wants);
+    event.request.facts.wants = event.request.facts.want_count ? wants : nothing;
     step(CALL_COMMIT, &event);
     sent();
     arena_reset(&wants_arena);
@@ -167,11 +170,13 @@ static uint64_t subscribe(const char *only_queue, unsigned first, uint32_t prefe
     subscribe.prefetch = prefetch;
     Tarry__Request request = request_of(TARRY__REQUEST__BODY_SUBSCRIBE);
     request.subscribe = &subscribe;
-    struct core_event event = {.kind = CORE_SUBSCRIBE, .now = now, .ticket = 1, .request = &request, .peer = "peer"};
+    struct core_event event = {.kind = CORE_REQUEST,
+                               .now = now,
+                               .request = {.ticket = 1, .message = &request, .peer = "peer"}};
     core_step(core, &event, &effects);
     uint64_t session = effects.replies.items[0].reply->subscribe->session;
     sent();
-    struct core_event up = {.kind = CORE_LANE_UP, .session = session};
+    struct core_event up = {.kind = CORE_LANE_UP, .lane.session = session};
     step(CALL_LEASE, &up);
     sent();
     return session;
@@ -194,13 +199,13 @@ static void begin(void) {
     arena_init(&wants_arena, SIZE_MAX);
     core_effects_init(&effects, &effects_arena);
     now.steady_ns = now.wall_ns = 1700000000ull * 1000000000;
-    struct core_event start = {.kind = CORE_START, .epoch = 1, .now = now};
+    struct core_event start = {.kind = CORE_START, .start.epoch = 1, .now = now};
     core_step(core, &start, &effects);
     core_effects_reset(&effects);
     Tarry__Request request = request_of(TARRY__REQUEST__BODY_HELLO);
     Tarry__Hello hello = TARRY__HELLO__INIT;
     request.hello = &hello;
-    struct core_event event = {.kind = CORE_HELLO, .now = now, .request = &request, .ticket = 1};
+    struct core_event event = {.kind = CORE_REQUEST, .now = now, .request = {.message = &request, .ticket = 1}};
     core_step(core, &event, &effects);
     producer = effects.replies.items[0].reply->hello->producer;
     core_effects_reset(&effects);
@@ -223,7 +228,8 @@ static void ask_list(void) {
     list.limit = LIST_LIMIT_MAX;
     Tarry__Request request = request_of(TARRY__REQUEST__BODY_LIST);
     request.list = &list;
-    struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
+    struct core_event event = {.kind = CORE_REQUEST,
+                               .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
     while (!look(CALL_LIST, &event)) schedule(NULL, 3600000, 86400000); /* other requests come in between */
     step(CALL_LIST, &event);
     if (effects.replies.items[0].reply->list->n_tasks == 0) exit(2);
@@ -236,7 +242,7 @@ static void ask_stats(void) {
     Tarry__Stats stats = TARRY__STATS__INIT;
     Tarry__Request request = request_of(TARRY__REQUEST__BODY_STATS);
     request.stats = &stats;
-    struct core_event event = {.kind = CORE_STATS, .ticket = 1, .request = &request};
+    struct core_event event = {.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request}};
     while (!look(CALL_STATS, &event)) tick();
     step(CALL_STATS, &event);
     if (effects.replies.items[0].reply->stats->n_queues != QUEUES + 1) exit(2);

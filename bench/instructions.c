@@ -60,8 +60,8 @@ MEASURED static Tarry__Request *measured_unpack(const uint8_t *packed, size_t si
 MEASURED static void measured_schedule(struct core_event *event) {
     static const struct want nothing[1]; /* all keys are new, and the filter knows it */
     struct want *wants = NULL;
-    event->facts.want_count = core_wants(core, event, &wants_arena, NULL, &wants);
-    event->facts.wants = event->facts.want_count > 0 ? wants : nothing;
+    event->request.facts.want_count = core_wants(core, event, &wants_arena, NULL, &wants);
+    event->request.facts.wants = event->request.facts.want_count > 0 ? wants : nothing;
     core_step(core, event, &effects);
 }
 
@@ -203,12 +203,10 @@ static struct core_event commit_event(uint8_t *packed, size_t size) {
         contents[i] = (struct core_content){.size = is_schedule ? BLOB_SALT_SIZE + PAYLOAD + 2 : 0};
         contents[i].sum = 0x9E3779B97F4A7C15u * sequence; /* as long as a checksum */
     }
-    return (struct core_event){.kind = CORE_COMMIT,
-                               .now = now,
-                               .ticket = 1,
-                               .request = request,
-                               .contents = contents,
-                               .peer = "127.0.0.1:40312"};
+    return (struct core_event){
+        .kind = CORE_REQUEST,
+        .now = now,
+        .request = {.ticket = 1, .message = request, .commit.contents = contents, .peer = "127.0.0.1:40312"}};
 }
 
 static void schedule_all(void) {
@@ -231,9 +229,9 @@ static void lease_all(void) {
         end_step();
         struct core_event sent = {.kind = CORE_LANE_SENT,
                                   .now = now,
-                                  .session = session,
-                                  .ok = leased_count > before,
-                                  .delivered_ns = now.steady_ns};
+                                  .lane = {.session = session,
+                                           .ok = leased_count > before,
+                                           .delivered_ns = now.steady_ns}};
         measured_lease(leased_count > before ? &sent : &tick);
     }
     end_step();
@@ -296,13 +294,13 @@ static void begin(const char *directory) {
     arena_init(&request_arena, SIZE_MAX);
     arena_init(&frame_arena, SIZE_MAX);
     core_effects_init(&effects, &effects_arena);
-    struct core_event start = {.kind = CORE_START, .epoch = 1, .now = now};
+    struct core_event start = {.kind = CORE_START, .start.epoch = 1, .now = now};
     core_step(core, &start, &effects);
     end_step();
     Tarry__Request request = request_of(TARRY__REQUEST__BODY_HELLO);
     Tarry__Hello hello = TARRY__HELLO__INIT;
     request.hello = &hello;
-    struct core_event event = {.kind = CORE_HELLO, .now = now, .request = &request, .ticket = 1};
+    struct core_event event = {.kind = CORE_REQUEST, .now = now, .request = {.message = &request, .ticket = 1}};
     core_step(core, &event, &effects);
     producer = effects.replies.items[0].reply->hello->producer;
     end_step();
@@ -313,11 +311,13 @@ static void begin(const char *directory) {
     subscribe.prefetch = PREFETCH_MAX;
     request = request_of(TARRY__REQUEST__BODY_SUBSCRIBE);
     request.subscribe = &subscribe;
-    event = (struct core_event){.kind = CORE_SUBSCRIBE, .now = now, .ticket = 1, .request = &request, .peer = "peer"};
+    event = (struct core_event){.kind = CORE_REQUEST,
+                                .now = now,
+                                .request = {.ticket = 1, .message = &request, .peer = "peer"}};
     core_step(core, &event, &effects);
     session = effects.replies.items[0].reply->subscribe->session;
     end_step();
-    event = (struct core_event){.kind = CORE_LANE_UP, .now = now, .session = session};
+    event = (struct core_event){.kind = CORE_LANE_UP, .now = now, .lane.session = session};
     core_step(core, &event, &effects);
     end_step();
 }

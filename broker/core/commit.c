@@ -47,13 +47,13 @@ static bool is_job(const Tarry__Op *op) {
     return false;
 }
 
-static struct demand demand_of(const struct core_event *event) {
-    const Tarry__Commit *commit = event->request->commit;
+static struct demand demand_of(const struct core_request *request) {
+    const Tarry__Commit *commit = request->message->commit;
     struct demand demand = {0};
-    need_facts(&demand.need, &event->facts);
+    need_facts(&demand.need, &request->facts);
     for (size_t i = 0; i < commit->n_ops; i++) {
         const Tarry__Op *op = commit->ops[i];
-        if (op_is_malformed(event, i)) continue;
+        if (op_is_malformed(request, i)) continue;
         switch (op_target(op)) {
         case NAMES_NEW_TASK:
             demand.schedules++;
@@ -113,8 +113,8 @@ static struct lack lacks_memory(const struct core *core, const struct demand *de
 /* Checks the capacity for a commit. Acks, extends and releases of leased tasks always pass, because these tasks are in
  * memory. Two kinds of settling may use the reserve: a nack with a sentence, and settling a formerly leased task that
  * only the index holds. */
-static struct lack lacks_capacity(struct core *core, const struct core_event *event) {
-    struct demand demand = demand_of(event);
+static struct lack lacks_capacity(struct core *core, const struct core_request *request) {
+    struct demand demand = demand_of(request);
     if (SEEDED_BUG(capacity_unchecked)) return busy(NULL);
     if (demand.schedules && core->overlay_count > core->options.index_lag_max)
         return busy("the index is behind (index_lag_max): schedule again in a moment");
@@ -122,7 +122,7 @@ static struct lack lacks_capacity(struct core *core, const struct core_event *ev
         return busy("the index is far behind (index_lag_hard): try again in a moment");
     struct lack lack = lacks_memory(core, &demand);
     if (lack.sentence) return lack;
-    lack = lacks_pending(core, event->caller, demand.schedules);
+    lack = lacks_pending(core, request->caller, demand.schedules);
     if (lack.sentence) return lack;
     if (demand.jobs && core->job_count == JOBS_MAX)
         return busy("as many purges are under way as the broker does at once");
@@ -143,12 +143,12 @@ static const char *queue_to_create(const Tarry__Op *op) {
 
 /* Returns the queue that must exist for the operation. Returns NULL if it needs none, or after a refusal in `result`.
  */
-static const struct queue *need_queue(struct core *core, const struct core_event *event, const Tarry__Op *op,
+static const struct queue *need_queue(struct core *core, const struct core_request *request, const Tarry__Op *op,
                                       struct core_effects *effects, Tarry__OpResult *result) {
     const char *name = queue_to_create(op);
     if (!name) return NULL;
     const char *message = NULL;
-    const struct queue *queue = queue_need(core, event, name, effects, &result->code, &message);
+    const struct queue *queue = queue_need(core, request, name, effects, &result->code, &message);
     if (!queue) result->message = (char *)message;
     return queue;
 }
@@ -162,7 +162,7 @@ static void decide_op(struct decision *d, const Tarry__Op *op) {
 #include "requests.def"
         OPERATION_UNKNOWN
     }
-    refuse(d, TARRY__CODE__UNSUPPORTED, TARRY__OUTCOME__NONE, "operation unknown to this broker (newer client?)");
+    refuse_op(d, TARRY__CODE__UNSUPPORTED, TARRY__OUTCOME__NONE, "operation unknown to this broker (newer client?)");
 }
 
 static Tarry__CommitReply *results_new(struct core_effects *effects, size_t count) {
@@ -186,49 +186,49 @@ static bool any_refused(const Tarry__CommitReply *reply) {
 }
 
 /* Fills in the members that are equal for all operations of the event. */
-static struct decision decision_of(struct core *core, struct draft *draft, const struct core_event *event,
+static struct decision decision_of(struct core *core, struct draft *draft, const struct core_request *request,
                                    struct core_effects *effects) {
-    return (struct decision){.core = core, .draft = draft, .effects = effects, .caller = event->caller};
+    return (struct decision){.core = core, .draft = draft, .effects = effects, .caller = request->caller};
 }
 
 /* Decides one operation. `queue`: the queue that it needs; NULL: none. */
-static void decide_one(struct decision *d, const struct core_event *event, size_t i, const struct queue *queue,
+static void decide_one(struct decision *d, const struct core_request *request, size_t i, const struct queue *queue,
                        Tarry__OpResult *result) {
-    const Tarry__Op *op = event->request->commit->ops[i];
-    const struct core_content *content = d->content = event->contents ? &event->contents[i] : NULL;
-    d->past = event->past ? &event->past[i] : NULL;
+    const Tarry__Op *op = request->message->commit->ops[i];
+    const struct core_content *content = d->content = request->commit.contents ? &request->commit.contents[i] : NULL;
+    d->past = request->commit.past ? &request->commit.past[i] : NULL;
     d->queue = queue;
     d->result = result;
     if (content && content->problem) { /* proto/check.h found it malformed at receipt */
-        refuse(d, content->code, TARRY__OUTCOME__NONE, content->problem);
+        refuse_op(d, content->code, TARRY__OUTCOME__NONE, content->problem);
     } else if (op->op_case == TARRY__OP__OP_QUEUE_DELETE &&
-               event->request->commit->n_ops != 1) { /* it checks what the queue held before the commit */
-        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "deleting a queue goes alone in its commit");
+               request->message->commit->n_ops != 1) { /* it checks what the queue held before the commit */
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "deleting a queue goes alone in its commit");
     } else if (may_touch(d, op_id(op))) {
         decide_op(d, op);
     }
 }
 
-static void decide_alone(struct core *core, const struct core_event *event, struct facts_table *facts, size_t i,
+static void decide_alone(struct core *core, const struct core_request *request, struct facts_table *facts, size_t i,
                          const struct queue *queue, Tarry__OpResult *result, struct core_effects *effects) {
     if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE) return; /* no draft */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft.facts_table = facts;
     tarry__op_result__init(result);
-    struct decision d = decision_of(core, &draft, event, effects);
-    decide_one(&d, event, i, queue, result);
+    struct decision d = decision_of(core, &draft, request, effects);
+    decide_one(&d, request, i, queue, result);
 }
 
 /* Aborts an atomic commit with a refusal: nothing takes effect. Decides each refused operation again alone, because its
  * answer must not depend on the effect of another operation (TRUE-1). All other operations get ABORTED. */
-static void abort_all(struct core *core, const struct core_event *event, struct facts_table *facts,
+static void abort_all(struct core *core, const struct core_request *request, struct facts_table *facts,
                       const struct queue *const *queues, Tarry__CommitReply *reply, struct core_effects *effects) {
     reply->aborted = true;
     for (size_t i = 0; i < reply->n_results; i++) {
         Tarry__OpResult *result = reply->results[i];
         bool is_asked = result->code != TARRY__CODE__OK && !SEEDED_BUG(aborted_answer_stale);
-        if (is_asked) decide_alone(core, event, facts, i, queues[i], result, effects);
+        if (is_asked) decide_alone(core, request, facts, i, queues[i], result, effects);
         if (result->code != TARRY__CODE__OK) continue;
         tarry__op_result__init(result);
         result->code = TARRY__CODE__ABORTED;
@@ -236,26 +236,26 @@ static void abort_all(struct core *core, const struct core_event *event, struct 
     }
 }
 
-static void execute(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    const Tarry__Commit *commit = event->request->commit;
+static void decide_commit(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    const Tarry__Commit *commit = request->message->commit;
     Tarry__CommitReply *reply = results_new(effects, commit->n_ops);
     const struct queue **queues = must_alloc(effects->arena, commit->n_ops * sizeof(struct queue *));
     for (size_t i = 0; i < commit->n_ops; i++) {
-        if (op_is_malformed(event, i)) continue;
-        queues[i] = need_queue(core, event, commit->ops[i], effects, reply->results[i]);
+        if (op_is_malformed(request, i)) continue;
+        queues[i] = need_queue(core, request, commit->ops[i], effects, reply->results[i]);
     }
     struct draft draft;
-    draft_init(&draft, core, effects->arena, &event->facts, commit->n_ops);
-    draft_by_request(&draft, event);
-    struct decision d = decision_of(core, &draft, event, effects);
+    draft_init(&draft, core, effects->arena, &request->facts, commit->n_ops);
+    draft_by_request(&draft, request);
+    struct decision d = decision_of(core, &draft, request, effects);
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (reply->results[i]->code != TARRY__CODE__OK) continue;
-        decide_one(&d, event, i, queues[i], reply->results[i]);
+        decide_one(&d, request, i, queues[i], reply->results[i]);
     }
     if (commit->atomic && any_refused(reply)) {
-        abort_all(core, event, draft.facts_table, queues, reply, effects);
+        abort_all(core, request, draft.facts_table, queues, reply, effects);
         if (!SEEDED_BUG(atomic_in_part)) draft_init(&draft, core, effects->arena, NULL, 0);
-        draft_by_request(&draft, event);
+        draft_by_request(&draft, request);
     }
     reply->abandoned = commit->ask; /* ONCE-1: a retry with this sequence gets the same reply */
     size_t room = commit_reply_room(reply);
@@ -271,7 +271,7 @@ static void execute(struct core *core, const struct core_event *event, struct co
         .reply_size = size,
     };
     draft_commit(&draft, &frame, effects);
-    struct core_reply *out = reply_send(core, effects, event->ticket, NULL);
+    struct core_reply *out = reply_send(core, effects, request->ticket, NULL);
     out->commit = packed;
     out->commit_size = size;
 }
@@ -293,49 +293,49 @@ static uint32_t outstanding(const struct producer *producer, uint64_t oldest_una
     return count;
 }
 
-bool commit_decides(const struct core *core, const struct core_event *event) {
-    const Tarry__Commit *commit = event->request->commit;
-    const struct producer *producer = producer_of_caller(core, commit->producer, event->caller);
+bool commit_decides(const struct core *core, const struct core_request *request) {
+    const Tarry__Commit *commit = request->message->commit;
+    const struct producer *producer = producer_of_caller(core, commit->producer, request->caller);
     if (!producer || (commit->sequence < producer->floor && !SEEDED_BUG(floor_ignored))) return false;
     return !answered_at(producer, commit->sequence) || SEEDED_BUG(retry_executed_again);
 }
 
-void commit_step(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    const Tarry__Commit *commit = event->request->commit;
+void commit_step(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    const Tarry__Commit *commit = request->message->commit;
     if (!commit->sequence || !commit->oldest_unanswered || commit->oldest_unanswered > commit->sequence) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__INVALID,
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__INVALID,
                      "sequence counts from 1 and oldest_unanswered is from 1 to sequence");
         return;
     }
     if ((commit->n_ops == 0) != (commit->ask != 0) || commit->n_ops > OPS_PER_COMMIT_MAX) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__TOO_LARGE,
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__TOO_LARGE,
                      "a commit has from 1 to 8192 operations (OPS_PER_COMMIT_MAX)");
         return;
     }
-    const struct producer *producer = producer_of_caller(core, commit->producer, event->caller);
+    const struct producer *producer = producer_of_caller(core, commit->producer, request->caller);
     if (!producer || (commit->sequence < producer->floor && !SEEDED_BUG(floor_ignored))) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__FORGOTTEN,
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__FORGOTTEN,
                      "this producer or sequence is no longer remembered: the outcome is unknown");
         return;
     }
     uint64_t position = answered_at(producer, commit->sequence);
     if (position && !SEEDED_BUG(retry_executed_again)) { /* ONCE-1: never executed again */
-        struct core_reply *out = reply_send(core, effects, event->ticket, NULL);
+        struct core_reply *out = reply_send(core, effects, request->ticket, NULL);
         out->repeat_position = position;
         out->repeat_producer = commit->producer;
         out->repeat_sequence = commit->sequence;
         return;
     }
     if (core->stopping) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__STOPPING, "the broker is shutting down");
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__STOPPING, "the broker is shutting down");
         return;
     }
-    struct lack lack = lacks_capacity(core, event);
+    struct lack lack = lacks_capacity(core, request);
     if (!lack.sentence && outstanding(producer, commit->oldest_unanswered) >= COMMITS_PER_PRODUCER_MAX)
         lack = busy("this producer has as many unanswered commits as are remembered (COMMITS_PER_PRODUCER_MAX)");
     if (lack.sentence) {
-        reply_refuse(core, effects, event->ticket, lack.code, lack.sentence);
+        reply_refuse(core, effects, request->ticket, lack.code, lack.sentence);
         return;
     }
-    execute(core, event, effects);
+    decide_commit(core, request, effects);
 }

@@ -17,6 +17,7 @@
 #include "producers.h"
 #include "query.h"
 #include "queues.h"
+#include "requests.h"
 #include "seeded_bug.h"
 #include "sparse.h"
 #include "tasks.h"
@@ -221,15 +222,15 @@ static void record_clock(struct draft *draft, const struct core_event *event) {
     record->clock->wall_ms = event->now.wall_ns / 1000000;
 }
 
-static void record_epoch(struct draft *draft, const struct core_event *event) {
+static void record_epoch(struct draft *draft, const struct core_start *start) {
     const struct core_options *options = &draft->core->options;
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_EPOCH;
     record->epoch = must_alloc(draft->arena, sizeof *record->epoch);
     tarry__epoch_put__init(record->epoch);
-    record->epoch->epoch = event->epoch;
+    record->epoch->epoch = start->epoch;
     record->epoch->server_version = (char *)options->version;
-    record->epoch->before = event->before;
+    record->epoch->before = start->before;
     if (!options->config_digest) return;
     record->epoch->config_digest =
         (ProtobufCBinaryData){.data = (uint8_t *)options->config_digest, .len = CONFIG_DIGEST_SIZE};
@@ -237,17 +238,17 @@ static void record_epoch(struct draft *draft, const struct core_event *event) {
 
 /* Starts a reign: every start is a promotion, and its first record is a new epoch. */
 static void start(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    assert(!core->started && event->epoch > core->epoch);
+    assert(!core->started && event->start.epoch > core->epoch);
     core->durable = core->position;
     core->started = true;
     core->following = false;
-    core->epoch = event->epoch;
-    core->session_next = (uint64_t)event->epoch << 32 | 1; /* unique: no earlier start used this range */
+    core->epoch = event->start.epoch;
+    core->session_next = (uint64_t)event->start.epoch << 32 | 1; /* unique: no earlier start used this range */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 2);
-    draft.client = event->who;
-    record_epoch(&draft, event);
-    if (event->clock_accepted) record_clock(&draft, event);
+    draft.client = event->start.who;
+    record_epoch(&draft, &event->start);
+    if (event->start.clock_accepted) record_clock(&draft, event);
     draft_commit(&draft, NULL, effects);
     wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core) + CLAIM_AFTER_START_MS, 0);
     near_check_all(core);
@@ -285,9 +286,9 @@ static uint64_t ms_ago(const struct core *core, uint64_t ago_ms) {
 /* Records refused clients for an auditor; the state does not change. */
 static void record_refusals(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct draft draft;
-    draft_init(&draft, core, effects->arena, NULL, event->refusal_count);
-    for (size_t i = 0; i < event->refusal_count; i++) {
-        const struct core_refusal *refusal = &event->refusals[i];
+    draft_init(&draft, core, effects->arena, NULL, event->refused.count);
+    for (size_t i = 0; i < event->refused.count; i++) {
+        const struct core_refusal *refusal = &event->refused.items[i];
         Tarry__Record *record = draft_record(&draft);
         record->fact_case = TARRY__RECORD__FACT_REFUSED;
         record->refused = must_alloc(effects->arena, sizeof *record->refused);
@@ -309,26 +310,16 @@ static void record_alone(struct core *core, const struct core_event *event, stru
     if (SEEDED_BUG(alone_unrecorded)) return;
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
-    if (event->request) draft_by_request(&draft, event);
+    if (event->alone.by) draft_by_request(&draft, event->alone.by);
     Tarry__Record *record = draft_record(&draft);
     record->fact_case = TARRY__RECORD__FACT_ALONE;
     record->alone = must_alloc(effects->arena, sizeof *record->alone);
-    *record->alone = *event->alone;
+    *record->alone = *event->alone.put;
     draft_commit(&draft, NULL, effects);
 }
 
-/* Appends a record that the shell requests. */
-static void record_word(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    if (event->kind == CORE_ALONE)
-        record_alone(core, event, effects);
-    else if (event->kind == CORE_REFUSED)
-        record_refusals(core, event, effects);
-    else
-        close_log(core, event, effects);
-}
-
-static void lane_gone(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    struct session *session = session_find(core, event->session);
+static void lane_gone(struct core *core, uint64_t id, struct core_effects *effects) {
+    struct session *session = session_find(core, id);
     if (!session || !session_is_present(session)) return;
     if (session->sending && !session->sending_again) {
         session->gone = true; /* LANE_SENT will follow; a delivery that never left costs no attempt (TRUE-1) */
@@ -337,50 +328,66 @@ static void lane_gone(struct core *core, const struct core_event *event, struct 
     }
 }
 
-static void take_news_of_lane(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    if (event->kind == CORE_LANE_UP)
-        session_lane_up(core, event);
-    else if (event->kind == CORE_LANE_GONE)
-        lane_gone(core, event, effects);
-    else if (event->kind == CORE_LANE_SENT)
-        session_sent(core, event, effects);
-    else
-        session_credit(core, event);
+/* Passes a request to the function that executes it. Of the questions, only a Get may record something: that the task
+ * has expired. */
+static void dispatch_request(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    switch (request->message->body_case) {
+    case TARRY__REQUEST__BODY_HELLO:
+        producer_hello(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_GOODBYE:
+        producer_goodbye(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_COMMIT:
+        commit_step(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_SUBSCRIBE:
+        session_subscribe(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_UNSUBSCRIBE:
+        session_unsubscribe(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_HEARTBEAT:
+        session_heartbeat(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_GET:
+        query_get(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_LIST:
+        query_list(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_QUEUES:
+        query_queues(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_STATS:
+        query_stats(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_CALENDAR:
+        query_calendar(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_AUDIT: /* answered by other parts of the broker (requests.def) */
+    case TARRY__REQUEST__BODY_BACKUP:
+    case TARRY__REQUEST__BODY_FOLLOW:
+    case TARRY__REQUEST__BODY_PAIR:
+        REQUEST_UNKNOWN
+    }
+    assert(!"the core does not answer this request");
 }
 
-/* Answers a question. A Get may record that the task has expired. */
-static void answer_question(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    switch (event->kind) {
-    case CORE_GET:
-        query_get(core, event, effects);
-        break;
-    case CORE_LIST:
-        query_list(core, event, effects);
-        break;
-    case CORE_QUEUES:
-        query_queues(core, event, effects);
-        break;
-    case CORE_STATS:
-        query_stats(core, event, effects);
-        break;
-    case CORE_CALENDAR:
-        query_calendar(core, event, effects);
-        break;
-    default:
-        assert(!"no question");
-    }
+static bool is_request(const struct core_event *event, Tarry__Request__BodyCase body_case) {
+    return event->kind == CORE_REQUEST && event->request.message->body_case == body_case;
 }
 
 bool core_look(struct core *core, struct core_event *event) {
-    if (event->kind == CORE_STATS) return stats_look(core, event);
-    return event->kind != CORE_LIST || list_look(core, event);
+    if (is_request(event, TARRY__REQUEST__BODY_STATS)) return stats_look(core, &event->request);
+    return !is_request(event, TARRY__REQUEST__BODY_LIST) || list_look(core, &event->request);
 }
 
 void core_look_end(struct core *core, struct core_event *event) {
-    if (!event->look) return;
-    if (event->kind == CORE_LIST) list_look_end(core, event);
-    if (event->kind == CORE_STATS) stats_look_end(core);
-    event->look = 0;
+    if (event->kind != CORE_REQUEST || !event->request.look) return;
+    if (is_request(event, TARRY__REQUEST__BODY_LIST)) list_look_end(core, &event->request);
+    if (is_request(event, TARRY__REQUEST__BODY_STATS)) stats_look_end(core);
+    event->request.look = 0;
 }
 
 static void note_durable(struct core *core, const struct core_event *event) {
@@ -444,8 +451,9 @@ static void follow(struct core *core, const struct core_event *event, struct cor
         core->stopping = false;
         break;
     default:
+        assert(event->kind == CORE_REQUEST && request_is_question(event->request.message));
         set_now(core, &event->now);
-        answer_question(core, event, effects);
+        dispatch_request(core, &event->request, effects);
         core->now = then;
     }
     make_room(core);
@@ -460,7 +468,7 @@ bool core_may_free(const struct core *core) {
     return core->overlay_count > 0 || near_is_relieving(core);
 }
 
-static void handle(struct core *core, const struct core_event *event, struct core_effects *effects) {
+static void dispatch_event(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(event->kind != CORE_FOLLOW); /* follow() handles it */
     switch (event->kind) {
     case CORE_START:
@@ -469,36 +477,20 @@ static void handle(struct core *core, const struct core_event *event, struct cor
     case CORE_TICK:
     case CORE_FOLLOW:
         break;
-    case CORE_HELLO:
-        producer_hello(core, event, effects);
-        break;
-    case CORE_GOODBYE:
-        producer_goodbye(core, event, effects);
-        break;
-    case CORE_COMMIT:
-        commit_step(core, event, effects);
-        break;
-    case CORE_SUBSCRIBE:
-        session_subscribe(core, event, effects);
-        break;
-    case CORE_UNSUBSCRIBE:
-        session_unsubscribe(core, event, effects);
-        break;
-    case CORE_HEARTBEAT:
-        session_heartbeat(core, event, effects);
+    case CORE_REQUEST:
+        dispatch_request(core, &event->request, effects);
         break;
     case CORE_LANE_UP:
-    case CORE_LANE_GONE:
-    case CORE_LANE_SENT:
-    case CORE_CREDIT:
-        take_news_of_lane(core, event, effects);
+        session_lane_up(core, event->lane.session);
         break;
-    case CORE_GET:
-    case CORE_LIST:
-    case CORE_QUEUES:
-    case CORE_STATS:
-    case CORE_CALENDAR:
-        answer_question(core, event, effects);
+    case CORE_LANE_GONE:
+        lane_gone(core, event->lane.session, effects);
+        break;
+    case CORE_LANE_SENT:
+        session_sent(core, &event->lane, effects);
+        break;
+    case CORE_CREDIT:
+        session_credit(core, event->lane.session, event->lane.credit);
         break;
     case CORE_DURABLE:
         note_durable(core, event);
@@ -507,10 +499,10 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         note_indexed(core, event);
         break;
     case CORE_WINDOW:
-        near_loaded(core, event);
+        near_loaded(core, &event->window);
         break;
     case CORE_PAGE:
-        job_page(core, event, effects);
+        job_page(core, &event->page, effects);
         break;
     case CORE_STOP:
         core->stopping = true;
@@ -523,9 +515,13 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         inspect(core);
         break;
     case CORE_REFUSED:
+        record_refusals(core, event, effects);
+        break;
     case CORE_ALONE:
+        record_alone(core, event, effects);
+        break;
     case CORE_CLOSE:
-        record_word(core, event, effects);
+        close_log(core, event, effects);
         break;
     }
 }
@@ -575,7 +571,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     core->hurry = timers_run(core, effects);
     assert(slab_allocated(core->slab) == taken); /* CAP-1: timers need no memory */
     const uint64_t visits = core->visits;
-    handle(core, event, effects);
+    dispatch_event(core, event, effects);
     assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
     assert(core->visits - visits <= need_visits_max(event));
     taken = slab_allocated(core->slab);

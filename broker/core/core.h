@@ -89,29 +89,19 @@ bool core_may_free(const struct core *core);
 enum core_event_kind {
     CORE_START = 1, /* recovery is complete: this broker is primary with epoch `epoch` */
     CORE_TICK,      /* core_deadline has passed */
-    CORE_HELLO,
-    CORE_GOODBYE,
-    CORE_COMMIT,
-    CORE_SUBSCRIBE, /* the core chooses the lane and reports it in a core_lane effect */
-    CORE_UNSUBSCRIBE,
-    CORE_HEARTBEAT,
+    CORE_REQUEST,   /* a request of a client that the core answers (BY_CORE in requests.def) */
     CORE_LANE_UP,   /* the session's pipe has been accepted on its lane */
     CORE_LANE_GONE, /* the session's pipe is gone, or the session was silent for too long */
     CORE_LANE_SENT, /* the delivery on this lane left the broker (ok), or certainly never will (not ok) */
     CORE_CREDIT,    /* sets the task limit of each delivery to a pooled session to `credit` */
-    CORE_GET,
-    CORE_LIST,
-    CORE_QUEUES,
-    CORE_STATS,
-    CORE_CALENDAR,
-    CORE_DURABLE, /* the log is durable up to `position` */
-    CORE_INDEXED, /* the index has absorbed the log up to `position` */
-    CORE_WINDOW,  /* rows of a line's near window were read */
-    CORE_PAGE,    /* rows for a job were read */
-    CORE_STOP,    /* accept no new work; answer only what is durable */
-    CORE_RESUME,  /* after CORE_STOP: accept work again */
-    CORE_INSPECT, /* instead of CORE_START: the time stands still and nothing is recorded. Only questions (GET, LIST,
-                     QUEUES, STATS, CALENDAR), WINDOW and STOP may follow, all at the time of the last frame */
+    CORE_DURABLE,   /* the log is durable up to `position` */
+    CORE_INDEXED,   /* the index has absorbed the log up to `position` */
+    CORE_WINDOW,    /* rows of a line's near window were read */
+    CORE_PAGE,      /* rows for a job were read */
+    CORE_STOP,      /* accept no new work; answer only what is durable */
+    CORE_RESUME,    /* after CORE_STOP: accept work again */
+    CORE_INSPECT,   /* instead of CORE_START: the time stands still and nothing is recorded. Only questions
+                       (CLASS_QUESTION), WINDOW and STOP may follow, all at the time of the last frame */
     CORE_FOLLOW,  /* instead of CORE_START, which may follow later: another node writes the log. core_replay applies the
                      frames; the state is that of the last frame. Only questions (as of event.now), DURABLE, INDEXED,
                      TICK, START, STOP and RESUME may follow */
@@ -219,6 +209,68 @@ struct core_refusal {
     uint64_t last_ago_ms;
 };
 
+struct core_request {                 /* REQUEST */
+    uint64_t ticket;                  /* copied into the reply; 0: no reply wanted */
+    const Tarry__Request *message;    /* already checked by check.h */
+    const struct core_caller *caller; /* NULL: a caller without restrictions */
+    const char *peer;                 /* the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
+    /* The client is a gateway, which shares a session among many clients. The core delivers as much as the session has
+     * credit for. Silence does not end the session. Its leases last until their deadlines, even across a restart
+     * (broker/gateway/README.md). */
+    bool pooled;
+    struct core_facts facts; /* Commit, Get */
+    uint32_t look;           /* List, Stats: handle of core_look; 0: the look has not begun */
+    union {                  /* by message->body_case */
+        struct {             /* the largest member is first: an initialiser that names none of them clears all */
+            const struct row *rows;
+            size_t row_count;
+            struct due through;
+        } list; /* the rows read for it */
+        struct {
+            const struct core_content *contents; /* one per operation, in order; size 0 if not a schedule */
+            const struct core_past *past; /* with redact operations: one per operation, in order; otherwise NULL */
+        } commit;
+        uint64_t resumed; /* Subscribe: the session to resume (secret already checked); 0: a new one */
+        const struct core_calendar *calendar;
+        Tarry__BrokerStats *broker; /* Stats: the shell fills this in, except what only the core knows */
+    };
+};
+
+struct core_start { /* START */
+    uint32_t epoch;
+    Tarry__EpochPut__Before before; /* how the log ended at the last run */
+    bool clock_accepted;            /* an operator accepted a jump of the wall clock to event.now (TIME-2) */
+    const char *who;                /* the system user that started the broker; NULL: not known */
+};
+
+struct core_lane_news { /* LANE_UP, LANE_GONE, LANE_SENT, CREDIT */
+    uint64_t session;
+    bool ok;               /* LANE_SENT */
+    uint64_t delivered_ns; /* LANE_SENT: logical steady time of sending, for the lateness statistics */
+    uint32_t credit;       /* CREDIT */
+};
+
+struct core_loaded { /* WINDOW: rows that the effect core_window asked for */
+    struct line line;
+    const struct row *rows;
+    size_t row_count;
+    struct due through;
+    bool more; /* one piece of a load. `through` is its last row; other pieces follow */
+};
+
+struct core_paged { /* PAGE: rows that the effect core_page asked for */
+    uint64_t job;
+    const struct row *rows;
+    size_t row_count;
+    uint64_t next_id;
+    struct core_facts facts;
+};
+
+struct core_alone { /* ALONE */
+    const Tarry__AlonePut *put;
+    const struct core_request *by; /* the request that ordered it; NULL: none */
+};
+
 struct core_event {
     enum core_event_kind kind;
     bool behind; /* `now` is some time ago and more events are queued; no delivery starts, because its lease would start
@@ -229,42 +281,26 @@ struct core_event {
     uint64_t age_ns;    /* ns since `now` */
     uint64_t late_ns;   /* the event may have arrived up to this much after `now`; its relative times count from then
                            (TIME-1) */
-    uint64_t ticket;    /* copied into the reply; 0: no reply wanted */
-    const Tarry__Request *request; /* requests; already checked by check.h */
-    const char *who; /* START, CLOSE: the system user that started or stopped the broker; NULL: not known */
-    const struct core_caller *caller; /* requests; NULL: a caller without restrictions */
-    const char *peer; /* requests: the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
-    const struct core_content *contents; /* COMMIT: one per operation, in order; size 0 if not a schedule */
-    struct core_facts facts;
-    const struct core_past *past; /* COMMIT with redact operations: one per operation, in order; otherwise NULL */
-    uint32_t look;                /* LIST, STATS: handle of core_look; 0: the look has not begun */
-    uint64_t session; /* LANE_UP, LANE_GONE, LANE_SENT, CREDIT; SUBSCRIBE: the resumed session (secret already checked),
-                         0: a new one */
-    /* SUBSCRIBE: a gateway shares the session among many clients. The core delivers as much as the session has credit
-     * for. Silence does not end the session. Its leases last until their deadlines, even across a restart
-     * (broker/gateway/README.md). */
-    bool pooled;
-    uint32_t credit;                /* CREDIT */
-    bool ok;                        /* LANE_SENT */
-    uint64_t position;              /* DURABLE, INDEXED */
-    const Tarry__AlonePut *alone;   /* ALONE; `request`, `peer` and `caller` name the client that ordered it, if any */
-    uint64_t delivered_ns;          /* LANE_SENT: logical steady time of sending, for the lateness statistics */
-    uint32_t epoch;                 /* START */
-    Tarry__EpochPut__Before before; /* START: how the log ended at the last run */
-    bool clock_accepted;            /* START: an operator accepted a jump of the wall clock to event.now (TIME-2) */
-    bool more;                      /* WINDOW: one piece of a load. `through` is its last row; other pieces follow */
-    /* WINDOW, PAGE: the rows that the effect of the same name asked for. LIST: the rows read for the list. */
-    const struct row *rows;
-    size_t row_count;
-    struct due through;                  /* WINDOW, LIST */
-    struct line line;                    /* WINDOW */
-    const struct core_refusal *refusals; /* REFUSED */
-    size_t refusal_count;
-    uint64_t job;                         /* PAGE */
-    uint64_t next_id;                     /* PAGE */
-    const struct core_calendar *calendar; /* CALENDAR */
-    Tarry__BrokerStats *broker;           /* STATS: the shell fills this in, except what only the core knows */
+    union {             /* by kind; those that no member names have nothing */
+        struct core_request request; /* the largest is first: an initialiser that names no member clears all */
+        struct core_start start;
+        struct core_lane_news lane;
+        struct core_loaded window;
+        struct core_paged page;
+        struct core_alone alone;
+        struct {
+            const struct core_refusal *items;
+            size_t count;
+        } refused;         /* REFUSED */
+        uint64_t position; /* DURABLE, INDEXED */
+        const char *who;   /* CLOSE: the system user that stopped the broker; NULL: not known */
+    };
 };
+
+/* Returns the rows that the shell read for an event of kind REQUEST or PAGE (core_wants). */
+static inline struct core_facts *core_facts_of(struct core_event *event) {
+    return event->kind == CORE_PAGE ? &event->page.facts : &event->request.facts;
+}
 
 /* ---- effects: all of them live in the arena until the shell resets it */
 struct core_append { /* one frame to append; the core assigns positions without gaps */
@@ -366,8 +402,8 @@ void core_effects_reset(struct core_effects *effects);
 /* ---- the interface */
 /* Computes what the event needs from the index, because memory does not hold it. Fills `wants` (in `arena`; keys are
  * borrowed from the event) and returns their number; 0: step now. `filter` is asked for each key first (NULL: every key
- * may exist). Only COMMIT, GET and PAGE may need something (LIST: see core_plan_list). Facts in the event count as
- * known, so a caller repeats the call until it returns 0. */
+ * may exist). Only a Commit, a Get and a PAGE may need something (List: see core_plan_list). Facts in the event count
+ * as known, so a caller repeats the call until it returns 0. */
 struct core_filter {
     bool (*may_exist)(const void *keys, uint64_t key_hash);
     void (*prefetch)(const void *keys, uint64_t key_hash); /* announces a call of may_exist; NULL: not useful */
@@ -381,9 +417,9 @@ size_t core_wants(struct core *core, const struct core_event *event, struct aren
 int core_hold(struct core *core);
 void core_unhold(struct core *core, int hold);
 
-/* Does the long part of a LIST (which needs its page and a hold) or a STATS in short pieces before the step. True: step
- * the event now. False: call again; other events may be stepped between two calls. After the first call (event->look is
- * set) the caller must call core_look_end, after the step or instead of it. A step without core_look gives the same
+/* Does the long part of a List (which needs its page and a hold) or a Stats in short pieces before the step. True: step
+ * the event now. False: call again; other events may be stepped between two calls. After the first call (request.look
+ * is set) the caller must call core_look_end, after the step or instead of it. A step without core_look gives the same
  * answer in one long step. */
 bool core_look(struct core *core, struct core_event *event);
 void core_look_end(struct core *core, struct core_event *event);
@@ -396,7 +432,7 @@ uint64_t core_deadline(const struct core *core);
 uint64_t core_digest(const struct core *core);
 uint64_t core_position(const struct core *core); /* position of the next frame */
 uint64_t core_live(const struct core *core);     /* number of tasks pending, ready and in flight */
-/* What the shell reads from the index for a List request, in order of (due, id), before it sends CORE_LIST with the
+/* What the shell reads from the index for a List request, in order of (due, id), before it sends the request with the
  * rows. */
 struct core_list_plan {
     uint32_t queue;  /* 0: no such queue; step without rows */
@@ -416,14 +452,14 @@ uint64_t core_push_version(const struct core *core);
  * core_push_version. */
 uint64_t core_id_end(const struct core *core);
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
-/* Call when core_look has returned true for a LIST. Returns true if the result page has room left and the index may
- * hold more matching rows. *out then says what to read next; event.rows and event.through must next cover both reads,
+/* Call when core_look has returned true for a List. Returns true if the result page has room left and the index may
+ * hold more matching rows. *out then says what to read next; list.rows and list.through must next cover both reads,
  * and the look starts again. */
-bool core_list_goes_on(const struct core *core, const struct core_event *event, struct core_list_plan *out);
+bool core_list_goes_on(const struct core *core, const struct core_request *request, struct core_list_plan *out);
 /* Computes what the shell reads from the index for a Calendar request, once the index has absorbed all that is recorded
- * now; the shell sends the result with CORE_CALENDAR. If the named queue does not exist, there is nothing to read.
+ * now; the shell sends the result with the request. If the named queue does not exist, there is nothing to read.
  * Returns false if `arena` is exhausted. */
-bool core_plan_calendar(const struct core *core, const struct core_event *event, struct arena *arena,
+bool core_plan_calendar(const struct core *core, const struct core_request *request, struct arena *arena,
                         struct core_calendar *out);
 /* Returns the delay after a nack that names no delay. Depends on these arguments only, so that a reader of the log can
  * compute it. */

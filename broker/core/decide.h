@@ -35,15 +35,15 @@ void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge);
 /* Starts a job over the whole queue (jobs.c); `states`: mask of enum state_bit. */
 void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states);
 
-/* Finds the queue, or creates it by a separate frame for the event's request if that is needed and allowed. Returns
+/* Finds the queue, or creates it by a separate frame for the request if that is needed and allowed. Returns
  * NULL on refusal, with the reason in *out_code and *out_message. */
-struct queue *queue_need(struct core *core, const struct core_event *event, const char *name,
+struct queue *queue_need(struct core *core, const struct core_request *request, const char *name,
                          struct core_effects *effects, Tarry__Code *out_code, const char **out_message);
 extern const char queue_not_created[]; /* error message if the broker does not create queues on first use */
 /* Ends a pause whose time is over. */
 void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects);
 
-void refuse(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const char *message);
+void refuse_op(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const char *message);
 
 /* ---- shared by several decisions (task_view.c) */
 

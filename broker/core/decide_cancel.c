@@ -7,12 +7,12 @@
 static bool stands_in_the_way(struct decision *d, enum resolved resolved, const struct known *known) {
     if (resolved == RESOLVED_DEAD) {
         describe(d->result, &known->row, d->effects->arena);
-        refuse(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__DEAD, "the task is among the dead letters");
+        refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__DEAD, "the task is among the dead letters");
         return true;
     }
     if (known->row.state == ROW_LEASED) {
         describe(d->result, &known->row, d->effects->arena);
-        refuse(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__IN_FLIGHT, "the task is in flight");
+        refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__IN_FLIGHT, "the task is in flight");
         return true;
     }
     return false;

@@ -32,13 +32,13 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
     Tarry__Policy policy = *draft_queue_now(d->draft, queue);
     for (size_t i = 0; i < set->n_fields; i++) take_field(&policy, set->policy, set->fields[i]);
     if (policy.backoff_max_ms < policy.backoff_min_ms) {
-        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max is shorter than backoff_min");
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max is shorter than backoff_min");
         return;
     }
     bool is_pushed_anew = policy.push[0] && !draft_queue_now(d->draft, queue)->push[0];
     if (is_pushed_anew && !may_push(d)) {
-        refuse(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE,
-               "as many queues are pushed as may be (PUSH_QUEUES_MAX, 256)");
+        refuse_op(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE,
+                  "as many queues are pushed as may be (PUSH_QUEUES_MAX, 256)");
         return;
     }
     d->draft->pushes += is_pushed_anew;
@@ -70,15 +70,17 @@ static uint64_t count_states(const struct core *core, const struct queue *queue,
 void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states) {
     const struct queue *queue = queue_find_live(d->core, queue_name);
     if (!queue) {
-        refuse(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
+        refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
         return;
     }
     if (d->draft->has_job) {
-        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "one purge, requeue or drop of a whole queue a commit");
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
+                  "one purge, requeue or drop of a whole queue a commit");
         return;
     }
     if (d->core->job_count == JOBS_MAX) {
-        refuse(d, TARRY__CODE__BUSY, TARRY__OUTCOME__NONE, "as many purges are under way as the broker does at once");
+        refuse_op(d, TARRY__CODE__BUSY, TARRY__OUTCOME__NONE,
+                  "as many purges are under way as the broker does at once");
         return;
     }
     d->draft->has_job = true;
@@ -144,12 +146,12 @@ static char *not_deletable(struct decision *d, const struct queue *queue) {
 void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
     const struct queue *queue = queue_find_live(d->core, delete->queue);
     if (!queue) {
-        refuse(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
+        refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
         return;
     }
     char *obstacle = not_deletable(d, queue);
     if (obstacle) {
-        refuse(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__NONE, obstacle);
+        refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__NONE, obstacle);
         return;
     }
     Tarry__QueuePut *put = draft_queue(d->draft, queue);
@@ -162,10 +164,10 @@ void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
 const char queue_not_created[] =
     "there is no such queue, and this broker is configured not to create queues on first use";
 
-/* Returns NULL if the event's caller may create the queue; otherwise the error message. */
-static const char *lacks_queues(const struct core *core, const struct core_event *event, struct arena *arena) {
+/* Returns NULL if the request's caller may create the queue; otherwise the error message. */
+static const char *lacks_queues(const struct core *core, const struct core_request *request, struct arena *arena) {
     enum { SENTENCE_SIZE = 200 };
-    const struct core_caller *caller = event->caller;
+    const struct core_caller *caller = request->caller;
     if (!caller || !caller->queues_max) return NULL;
     const uint32_t count = queue_count_of(core, caller->name);
     if (count < caller->queues_max) return NULL;
@@ -191,7 +193,7 @@ static Tarry__QueuePut *draft_new_queue(struct draft *draft, uint32_t number, co
     return put;
 }
 
-struct queue *queue_need(struct core *core, const struct core_event *event, const char *name,
+struct queue *queue_need(struct core *core, const struct core_request *request, const char *name,
                          struct core_effects *effects, Tarry__Code *out_code, const char **out_message) {
     struct queue *queue = queue_find(core, name);
     if (queue && !queue->deleted) return queue;
@@ -202,7 +204,7 @@ struct queue *queue_need(struct core *core, const struct core_event *event, cons
         return NULL;
     }
     const uint32_t number = queue ? queue->number : queue_new_number(core, is_own);
-    const char *lack = is_own ? NULL : lacks_queues(core, event, effects->arena);
+    const char *lack = is_own ? NULL : lacks_queues(core, request, effects->arena);
     if (!lack && !number)
         lack = "the broker has as many queues as it can hold (QUEUES_MAX, 4096): delete one. The place of a deleted "
                "queue is free once its endings are forgotten (--outcome-retention)";
@@ -213,11 +215,11 @@ struct queue *queue_need(struct core *core, const struct core_event *event, cons
     }
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
-    draft_by_request(&draft, event);
+    draft_by_request(&draft, request);
     Tarry__QueuePut *put = queue ? draft_queue(&draft, queue) : draft_new_queue(&draft, number, name);
     put->deleted = false;
     put->policy = &core->options.policy;
-    put->creator = event->caller && !is_own ? (char *)event->caller->name : "";
+    put->creator = request->caller && !is_own ? (char *)request->caller->name : "";
     draft_commit(&draft, NULL, effects);
     queue = queue_at(core, number);
     wishes_grant(core, queue);

@@ -23,7 +23,7 @@ static void refuse_living(struct decision *d, const struct row *row) {
     if (row->state == ROW_LEASED) outcome = TARRY__OUTCOME__IN_FLIGHT;
     if (row->state == ROW_BURIED) outcome = TARRY__OUTCOME__DEAD;
     describe(d->result, row, d->effects->arena);
-    refuse(d, TARRY__CODE__NOT_DONE, outcome, in_the_way(row));
+    refuse_op(d, TARRY__CODE__NOT_DONE, outcome, in_the_way(row));
 }
 
 /* Returns true if the task has ended; otherwise refuses. The result of resolve about an ended task is not this
@@ -97,7 +97,7 @@ static void answer(struct decision *d, const struct redacted *redacted) {
 static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
     if (!queue_find(d->core, redact->task->queue) && !(d->past && d->past->is_former)) {
-        refuse(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
+        refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
         return;
     }
     for (size_t i = 0; d->past && i < d->past->count; i++) {
@@ -128,11 +128,11 @@ static bool is_any_brokers(const struct decision *d) {
 void decide_redact(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
     if (is_any_brokers(d)) {
-        refuse(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, refused_brokers_task);
+        refuse_op(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, refused_brokers_task);
         return;
     }
     if (d->past && d->past->no_room) {
-        refuse(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE, too_many);
+        refuse_op(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE, too_many);
         return;
     }
     bool is_key = redact->task->key.len > 0;

@@ -21,12 +21,12 @@ static bool settle_conflict(struct decision *d, const Tarry__Schedule *schedule,
                             const struct known *holder) {
     describe(d->result, &holder->row, d->effects->arena);
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REJECT) {
-        refuse(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key");
+        refuse_op(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key");
         return false;
     }
     if (takes_over(schedule, due_ms, &holder->row)) {
         if (holder->row.state == ROW_LEASED) {
-            refuse(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "the task that has this key is in flight");
+            refuse_op(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "the task that has this key is in flight");
             return false;
         }
         draft_end(d->draft, TARRY__CAUSE__CAUSE_REPLACED, holder);
@@ -40,7 +40,7 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
     struct row row = {.priority = (uint8_t)schedule->priority, .expires_ms = schedule->expires_ms};
     if (!due_of(d, schedule->when, &row.due_ms, &row.base)) return;
     if (schedule->expires_ms > UINT64_MAX / 4) {
-        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "expires_ms is out of range");
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "expires_ms is out of range");
         return;
     }
     const struct task_key key = task_key_of(d->queue->number, (const char *)schedule->key.data, schedule->key.len);

@@ -15,7 +15,7 @@ static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *tok
         (token->position == out->row.lease_position || SEEDED_BUG(stale_token_accepted))) {
         const struct session *holder = session_find(d->core, out->row.session);
         if (holder && !caller_is_owner(d->caller, holder)) {
-            refuse(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, "the lease is another principal's");
+            refuse_op(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, "the lease is another principal's");
             return false;
         }
         session_heard(d->core, out->row.session);
@@ -73,7 +73,7 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
     }
     uint64_t delay_ms = nack->has_delay ? nack->delay_ms : backoff_ms(policy, row.id, row.attempt);
     if (delay_ms > DUE_AHEAD_MAX_MS) {
-        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
         return;
     }
     row.state = ROW_WAITING;
@@ -116,7 +116,7 @@ static void decide_requeue(struct decision *d, const struct known *known) {
         !SEEDED_BUG(requeue_onto_live_key)) {
         ahead_see(d->draft, &holder);
         describe(d->result, &holder.row, d->effects->arena);
-        refuse(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key by now");
+        refuse_op(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key by now");
         return;
     }
     struct row row;

@@ -215,10 +215,10 @@ Tarry__Record *draft_record(struct draft *draft) {
     return record;
 }
 
-void draft_by_request(struct draft *draft, const struct core_event *event) {
-    draft->client = event->request->client;
-    draft->peer = event->peer;
-    draft->principal = event->caller ? event->caller->name : NULL;
+void draft_by_request(struct draft *draft, const struct core_request *request) {
+    draft->client = request->message->client;
+    draft->peer = request->peer;
+    draft->principal = request->caller ? request->caller->name : NULL;
 }
 
 /* A task's record and all its parts in one allocation. */

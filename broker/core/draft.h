@@ -54,8 +54,8 @@ bool draft_find_dead(struct draft *draft, const struct task_key *key, struct kno
 /* Finds the task with this key that ended in this draft. */
 bool draft_ended_key(struct draft *draft, const struct task_key *key, struct known *out);
 
-/* Records the client of the event's request as the requester of the draft. */
-void draft_by_request(struct draft *draft, const struct core_event *event);
+/* Records the client of the request as the requester of the draft. */
+void draft_by_request(struct draft *draft, const struct core_request *request);
 
 /* Adds a record that the task is now `row`. The caller may add fields to the record. */
 Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row);

@@ -292,23 +292,23 @@ static void name(const struct core *core, const Tarry__Op *op, struct named *out
  * waits for memory twice. */
 #define AHEAD 16u
 
-static void want_ops(struct wanting *w, const struct core_event *event) {
-    const Tarry__Commit *commit = event->request->commit;
-    const struct core_past *past = event->past;
+static void want_ops(struct wanting *w, const struct core_request *request) {
+    const Tarry__Commit *commit = request->message->commit;
+    const struct core_past *past = request->commit.past;
     struct named ring[2 * AHEAD];
     for (size_t i = 0; i < commit->n_ops + 2 * AHEAD; i++) {
-        if (i >= 2 * AHEAD && !op_is_malformed(event, i - 2 * AHEAD)) {
+        if (i >= 2 * AHEAD && !op_is_malformed(request, i - 2 * AHEAD)) {
             const struct named *last = &ring[i % (2 * AHEAD)];
             want_op(w, commit->ops[i - 2 * AHEAD], &last->key, past ? &past[i - 2 * AHEAD] : NULL);
         }
-        if (i >= AHEAD && i - AHEAD < commit->n_ops && !op_is_malformed(event, i - AHEAD)) {
+        if (i >= AHEAD && i - AHEAD < commit->n_ops && !op_is_malformed(request, i - AHEAD)) {
             const struct named *before = &ring[(i - AHEAD) % (2 * AHEAD)];
             if (before->id) task_prefetch_by_id(w->core, before->id);
             if (before->key.size) task_prefetch_by_key(w->core, before->key.hash);
             if (before->key.size && w->filter && w->filter->prefetch)
                 w->filter->prefetch(w->filter->keys, before->key.hash);
         }
-        if (i < commit->n_ops && !op_is_malformed(event, i)) {
+        if (i < commit->n_ops && !op_is_malformed(request, i)) {
             struct named *named = &ring[i % (2 * AHEAD)];
             name(w->core, commit->ops[i], named);
             if (named->id) task_prefetch_id_bucket(w->core, named->id);
@@ -318,34 +318,49 @@ static void want_ops(struct wanting *w, const struct core_event *event) {
 }
 
 /* For a page of a job that requeues dead tasks: asks whether a live task has one of their keys. */
-static void want_page(struct wanting *w, const struct core_event *event) {
-    const struct job *job = job_find(w->core, event->job);
+static void want_page(struct wanting *w, const struct core_paged *page) {
+    const struct job *job = job_find(w->core, page->job);
     if (!job || job->what != TARRY__JOB_PUT__WHAT__REQUEUE_ALL) return;
-    for (size_t i = 0; i < event->row_count; i++) {
-        const struct row *row = &event->rows[i];
+    for (size_t i = 0; i < page->row_count; i++) {
+        const struct row *row = &page->rows[i];
         if (row->state != ROW_BURIED) continue;
         const struct task_key key = row_key(row);
         want_live_key(w, &key);
     }
 }
 
+/* Returns the number of wants that the event may have at most. */
+static size_t wants_max(const struct core_event *event) {
+    if (event->kind == CORE_PAGE) return event->page.row_count;
+    if (event->request.message->body_case == TARRY__REQUEST__BODY_GET) return 1;
+    const Tarry__Commit *commit = event->request.message->commit;
+    const struct core_past *past = event->request.commit.past;
+    size_t count = commit->n_ops;
+    for (size_t i = 0; past && i < commit->n_ops; i++) count += past[i].count;
+    return count;
+}
+
+static bool may_want(const struct core *core, const struct core_event *event) {
+    if (event->kind == CORE_PAGE) return true;
+    if (event->kind != CORE_REQUEST) return false;
+    if (event->request.message->body_case == TARRY__REQUEST__BODY_GET) return true;
+    bool is_commit = event->request.message->body_case == TARRY__REQUEST__BODY_COMMIT;
+    return is_commit && commit_decides(core, &event->request);
+}
+
 size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena,
                   const struct core_filter *filter, struct want **out_wants) {
     struct wanting w = {.core = core, .arena = arena, .filter = filter};
-    bool may_want = event->kind == CORE_COMMIT || event->kind == CORE_GET || event->kind == CORE_PAGE;
-    if (!may_want) return 0;
-    if (event->kind == CORE_COMMIT && !commit_decides(core, event)) return 0;
-    size_t want_count = event->facts.want_count + event->row_count;
-    if (event->kind == CORE_COMMIT) want_count += event->request->commit->n_ops;
-    for (size_t i = 0; event->past && i < event->request->commit->n_ops; i++) want_count += event->past[i].count;
-    w.asked = facts_table_sized(&event->facts, want_count, core->salt, arena);
+    if (!may_want(core, event)) return 0;
+    const struct core_facts *facts = event->kind == CORE_PAGE ? &event->page.facts : &event->request.facts;
+    w.asked = facts_table_sized(facts, facts->want_count + wants_max(event), core->salt, arena);
     if (!w.asked) return WANTS_NO_MEMORY;
-    if (event->kind == CORE_COMMIT) {
-        want_ops(&w, event);
-    } else if (event->kind == CORE_GET) {
-        want_ref(&w, event->request->get->task);
+    if (event->kind == CORE_PAGE) {
+        want_page(&w, &event->page);
+    } else if (event->request.message->body_case == TARRY__REQUEST__BODY_GET) {
+        want_ref(&w, event->request.message->get->task);
     } else {
-        want_page(&w, event);
+        want_ops(&w, &event->request);
     }
     if (w.is_exhausted) return WANTS_NO_MEMORY;
     if (w.count) *out_wants = w.wants;

@@ -47,16 +47,16 @@ static void end_some(struct core *core, struct draft *draft, const struct core_c
     if (picked && (is_beyond || !ended)) end_producer(draft, picked->id, true);
 }
 
-void producer_hello(struct core *core, const struct core_event *event, struct core_effects *effects) {
+void producer_hello(struct core *core, const struct core_request *request, struct core_effects *effects) {
     if (core->stopping) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__STOPPING, "the broker is shutting down");
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__STOPPING, "the broker is shutting down");
         return;
     }
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 2);
-    draft_by_request(&draft, event);
+    draft_by_request(&draft, request);
     producers_order(core);
-    end_some(core, &draft, event->caller);
+    end_some(core, &draft, request->caller);
     /* The frame's position is unique, so it is a new id. */
     uint64_t id = core->position;
     Tarry__Record *record = draft_record(&draft);
@@ -64,8 +64,8 @@ void producer_hello(struct core *core, const struct core_event *event, struct co
     record->producer = must_alloc(draft.arena, sizeof *record->producer);
     tarry__producer_put__init(record->producer);
     record->producer->producer = id;
-    record->producer->client = event->request->client;
-    if (event->caller) record->producer->principal = (char *)event->caller->name;
+    record->producer->client = request->message->client;
+    if (request->caller) record->producer->principal = (char *)request->caller->name;
     draft_commit(&draft, NULL, effects);
 
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
@@ -75,17 +75,17 @@ void producer_hello(struct core *core, const struct core_event *event, struct co
     reply->hello->producer = id;
     reply->hello->server_version = (char *)core->options.version;
     reply->hello->request_max = REQUEST_SIZE_MAX;
-    reply_send(core, effects, event->ticket, reply);
+    reply_send(core, effects, request->ticket, reply);
 }
 
-void producer_goodbye(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    uint64_t id = event->request->goodbye->producer;
-    if (producer_of_caller(core, id, event->caller) && !core->stopping) {
+void producer_goodbye(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    uint64_t id = request->message->goodbye->producer;
+    if (producer_of_caller(core, id, request->caller) && !core->stopping) {
         struct draft draft;
         draft_init(&draft, core, effects->arena, NULL, 1);
-        draft_by_request(&draft, event);
+        draft_by_request(&draft, request);
         end_producer(&draft, id, false);
         draft_commit(&draft, NULL, effects);
     }
-    reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
+    reply_send(core, effects, request->ticket, reply_new(effects, TARRY__CODE__OK));
 }

@@ -104,25 +104,25 @@ static void job_progress(struct draft *draft, const struct job *job, const struc
     record->job->principal = (char *)job->principal;
 }
 
-void job_page(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    struct job *job = job_find(core, event->job);
+void job_page(struct core *core, const struct core_paged *page, struct core_effects *effects) {
+    struct job *job = job_find(core, page->job);
     assert(job && job->loading && core->pages_loading);
     job->loading = false;
     core->pages_loading--;
     core_unhold(core, job->hold);
     struct need need = {0};
-    need_rows(&need, event->rows, event->row_count);
+    need_rows(&need, page->rows, page->row_count);
     job->lacked = need_fits(core, &need, ROOM_BUT_RESERVE) ? 0 : core->task_count;
     if (core->stopping || job->lacked) return; /* jobs_run asks for the page again */
     struct draft draft;
-    draft_init(&draft, core, effects->arena, &event->facts, event->row_count + 1);
+    draft_init(&draft, core, effects->arena, &page->facts, page->row_count + 1);
     draft.client = job->client;
     draft.peer = job->peer;
     draft.principal = job->principal;
     struct job_counts counts = {job->done, job->left};
-    for (size_t i = 0; i < event->row_count; i++) {
+    for (size_t i = 0; i < page->row_count; i++) {
         struct known known;
-        if (!job_concerns(&draft, job, &event->rows[i], &known)) continue;
+        if (!job_concerns(&draft, job, &page->rows[i], &known)) continue;
         if (job->what == TARRY__JOB_PUT__WHAT__PURGE) {
             draft_end(&draft, TARRY__CAUSE__CAUSE_PURGED, &known);
         } else if (job->what == TARRY__JOB_PUT__WHAT__DROP_ALL) {
@@ -134,11 +134,11 @@ void job_page(struct core *core, const struct core_event *event, struct core_eff
         counts.done++;
     }
     /* For empty pages, a frame with only the job's progress is written from time to time, not for each page. */
-    if (draft.record_count || event->next_id == UINT64_MAX) {
-        job_progress(&draft, job, &counts, event->next_id);
+    if (draft.record_count || page->next_id == UINT64_MAX) {
+        job_progress(&draft, job, &counts, page->next_id);
         draft_commit(&draft, NULL, effects);
     } else {
-        job->after_id = event->next_id;
+        job->after_id = page->next_id;
         job->left = counts.left;
     }
 }

@@ -9,6 +9,6 @@ int job_apply_put(struct core *core, const Tarry__JobPut *put);
 int job_apply_end(struct core *core, const Tarry__JobEnd *end);
 /* Requests the next page of every waiting job, once the index has absorbed the job's tasks. */
 void jobs_run(struct core *core, struct core_effects *effects);
-void job_page(struct core *core, const struct core_event *event, struct core_effects *effects);
+void job_page(struct core *core, const struct core_paged *page, struct core_effects *effects);
 
 #endif

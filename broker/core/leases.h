@@ -34,18 +34,18 @@ void lease_is_due(struct core *core, struct task *task);
 /* Turns the lease into an ordinary lease when its delivery leaves. */
 void lease_depart(struct core *core, struct session *session, struct task *task);
 
-void session_subscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
-void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
+void session_subscribe(struct core *core, const struct core_request *request, struct core_effects *effects);
+void session_unsubscribe(struct core *core, const struct core_request *request, struct core_effects *effects);
 /* Notes a sign of life, because the session settled a task. */
 void session_heard(struct core *core, uint64_t id);
-void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects);
-void session_lane_up(struct core *core, const struct core_event *event);
-void session_credit(struct core *core, const struct core_event *event);
+void session_heartbeat(struct core *core, const struct core_request *request, struct core_effects *effects);
+void session_lane_up(struct core *core, uint64_t id);
+void session_credit(struct core *core, uint64_t id, uint32_t credit);
 /* Ends the session and returns its tasks to their queues by records; the last record gives the cause. Returns the
  * number of records. */
 uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
                       struct core_effects *effects);
-void session_sent(struct core *core, const struct core_event *event, struct core_effects *effects);
+void session_sent(struct core *core, const struct core_lane_news *news, struct core_effects *effects);
 /* Ends the claim time after a start: unclaimed tasks become ready again. Stops after about `records_max` records and
  * goes on in the next step. Returns the number of records. */
 uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects);

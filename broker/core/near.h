@@ -63,7 +63,7 @@ void near_check_all(struct core *core);
 /* Requests the loads that are due, arms timers for later loads, and sends low marks to the index. Bounded per call. */
 void near_check_lines(struct core *core, struct core_effects *effects);
 bool near_is_checking(const struct core *core);
-void near_loaded(struct core *core, const struct core_event *event);
+void near_loaded(struct core *core, const struct core_loaded *loaded);
 /* Places the far tasks that a load has brought within a horizon. Bounded per call. */
 void near_promote(struct core *core);
 bool near_is_promoting(const struct core *core);

@@ -43,15 +43,22 @@ bool need_task_fits(const struct core *core, size_t key_size) {
     return pages + RESERVE_PAGES <= slab_pages_free(core->slab);
 }
 
+static size_t request_objects_max(const struct core_request *request) {
+    const size_t facts = request->facts.count;
+    if (request->message->body_case == TARRY__REQUEST__BODY_GET) return facts;
+    if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
+    /* per operation: the task that it schedules, or the sentence of a nack; and the rows */
+    return request->message->commit->n_ops + facts;
+}
+
 size_t need_objects_max(const struct core_event *event) {
     switch (event->kind) {
-    case CORE_COMMIT: /* per operation: the task that it schedules, or the sentence of a nack; and the rows */
-        return event->request->commit->n_ops + event->facts.count;
-    case CORE_GET:
-        return event->facts.count;
+    case CORE_REQUEST:
+        return request_objects_max(&event->request);
     case CORE_PAGE:
+        return event->page.row_count;
     case CORE_WINDOW:
-        return event->row_count;
+        return event->window.row_count;
     default:
         return 0;
     }
@@ -61,9 +68,11 @@ size_t need_objects_max(const struct core_event *event) {
 #define VISITS_PER_QUEUE_MAX 32u /* for pending.c, when it sorts all queues */
 
 uint64_t need_visits_max(const struct core_event *event) {
-    if (event->kind != CORE_COMMIT) return UINT64_MAX;
-    size_t rows = event->facts.count + event->facts.want_count + REDACT_TASKS_MAX;
-    size_t operations = event->request->commit->n_ops + rows;
+    if (event->kind != CORE_REQUEST || event->request.message->body_case != TARRY__REQUEST__BODY_COMMIT)
+        return UINT64_MAX;
+    const struct core_facts *facts = &event->request.facts;
+    size_t rows = facts->count + facts->want_count + REDACT_TASKS_MAX;
+    size_t operations = event->request.message->commit->n_ops + rows;
     return VISITS_PER_QUEUE_MAX * (uint64_t)QUEUE_PLACES + VISITS_PER_OPERATION_MAX * (uint64_t)operations;
 }
 

@@ -19,7 +19,7 @@ int producer_apply_put(struct core *core, uint64_t id, uint64_t owner);
 int producer_apply_end(struct core *core, uint64_t id);
 int producer_apply_commit(struct core *core, uint64_t id, uint64_t sequence, uint64_t oldest_unanswered,
                           uint64_t position);
-void producer_hello(struct core *core, const struct core_event *event, struct core_effects *effects);
-void producer_goodbye(struct core *core, const struct core_event *event, struct core_effects *effects);
+void producer_hello(struct core *core, const struct core_request *request, struct core_effects *effects);
+void producer_goodbye(struct core *core, const struct core_request *request, struct core_effects *effects);
 
 #endif

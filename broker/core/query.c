@@ -99,27 +99,27 @@ static Tarry__Outcome live_outcome(const struct core *core, const struct row *ro
     return row->state == ROW_BURIED ? TARRY__OUTCOME__DEAD : TARRY__OUTCOME__PENDING;
 }
 
-void query_get(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    const Tarry__Get *get = event->request->get;
+void query_get(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    const Tarry__Get *get = request->message->get;
     struct draft draft;
-    draft_init(&draft, core, effects->arena, &event->facts, 1);
+    draft_init(&draft, core, effects->arena, &request->facts, 1);
     Tarry__OpResult result = TARRY__OP_RESULT__INIT;
     struct decision d = {.core = core,
                          .draft = &draft,
                          .effects = effects,
-                         .caller = event->caller,
+                         .caller = request->caller,
                          .is_question = true,
                          .result = &result};
     struct known known;
     if (!may_touch(&d, get->task->id)) {
-        reply_refuse(core, effects, event->ticket, result.code, result.message);
+        reply_refuse(core, effects, request->ticket, result.code, result.message);
         return;
     }
     enum resolved resolved = resolve(&d, get->task, &known);
     struct need need = {0};
-    if (draft.record_count) need_facts(&need, &event->facts);
+    if (draft.record_count) need_facts(&need, &request->facts);
     if (!need_fits(core, &need, ROOM_ALL)) { /* CAP-1: not even room for one more ending */
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
                      "memory for tasks is full: try again in a moment");
         return;
     }
@@ -129,7 +129,7 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
     reply->body_case = TARRY__REPLY__BODY_GET;
     reply->get = must_alloc(effects->arena, sizeof *reply->get);
     tarry__task_reply__init(reply->get);
-    struct core_reply *out = reply_send(core, effects, event->ticket, reply);
+    struct core_reply *out = reply_send(core, effects, request->ticket, reply);
     if (resolved != RESOLVED_ENDED) {
         struct row *row = must_copy(effects->arena, &known.row, sizeof known.row);
         reply->get->outcome = live_outcome(core, row);

@@ -11,9 +11,9 @@ Tarry__TaskView *query_view(struct core *core, const struct row *row, struct are
 
 /* ---- core_look: before the step */
 /* Return true if the scan is complete. */
-bool list_look(struct core *core, struct core_event *event);
-bool stats_look(struct core *core, struct core_event *event);
-void list_look_end(struct core *core, const struct core_event *event);
+bool list_look(struct core *core, struct core_request *request);
+bool stats_look(struct core *core, struct core_request *request);
+void list_look_end(struct core *core, const struct core_request *request);
 void stats_look_end(struct core *core);
 /* Call both while core->scan_count is not 0: list_passes before a task leaves its place in the overlay, list_saw after
  * a task has changed. */
@@ -24,10 +24,10 @@ void list_trims(struct core *core, const struct task *task);
 void list_saw(struct core *core, const struct task *task);
 
 /* ---- the step */
-void query_get(struct core *core, const struct core_event *event, struct core_effects *effects);
-void query_list(struct core *core, const struct core_event *event, struct core_effects *effects);
-void query_queues(struct core *core, const struct core_event *event, struct core_effects *effects);
-void query_calendar(struct core *core, const struct core_event *event, struct core_effects *effects);
-void query_stats(struct core *core, const struct core_event *event, struct core_effects *effects);
+void query_get(struct core *core, const struct core_request *request, struct core_effects *effects);
+void query_list(struct core *core, const struct core_request *request, struct core_effects *effects);
+void query_queues(struct core *core, const struct core_request *request, struct core_effects *effects);
+void query_calendar(struct core *core, const struct core_request *request, struct core_effects *effects);
+void query_stats(struct core *core, const struct core_request *request, struct core_effects *effects);
 
 #endif

@@ -18,27 +18,27 @@ static const char too_much[] =
 static const char never_counted[] =
     "an older program wrote this index last, and who only inspects does not count anew what falls due when";
 
-bool core_plan_calendar(const struct core *core, const struct core_event *event, struct arena *arena,
+bool core_plan_calendar(const struct core *core, const struct core_request *request, struct arena *arena,
                         struct core_calendar *out) {
-    const Tarry__Calendar *calendar = event->request->calendar;
+    const Tarry__Calendar *calendar = request->message->calendar;
     const bool is_one = calendar->queue[0] != '\0';
     *out = (struct core_calendar){
         .from_ms = calendar->from_ms,
         .step_ms = calendar->step_ms,
         .span_count = calendar->spans,
         .by_queue = calendar->by_queue,
-        .of_all = !is_one && !caller_is_confined(event->caller),
+        .of_all = !is_one && !caller_is_confined(request->caller),
         .queues = arena_alloc(arena, core->tally.next_queue * sizeof *out->queues),
     };
     if (!out->queues) return false;
     if (is_one) {
         const struct queue *queue = queue_find_live(core, calendar->queue);
-        if (queue && caller_covers(event->caller, queue->name)) out->queues[out->queue_count++] = queue->number;
+        if (queue && caller_covers(request->caller, queue->name)) out->queues[out->queue_count++] = queue->number;
         return true;
     }
     for (uint32_t place = 1; place < core->tally.next_queue; place++) {
         const struct queue *queue = &core->queues[place];
-        if (!queue->deleted && caller_covers(event->caller, queue->name))
+        if (!queue->deleted && caller_covers(request->caller, queue->name))
             out->queues[out->queue_count++] = queue->number;
     }
     return true;
@@ -59,8 +59,8 @@ static void fill_queues(const struct core *core, const struct core_calendar *cal
     }
 }
 
-static void tell(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    const struct core_calendar *calendar = event->calendar;
+static void tell(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    const struct core_calendar *calendar = request->calendar;
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     Tarry__CalendarReply *out = must_alloc(effects->arena, sizeof *out);
     tarry__calendar_reply__init(out);
@@ -76,7 +76,7 @@ static void tell(struct core *core, const struct core_event *event, struct core_
     if (calendar->by_queue) fill_queues(core, calendar, out, effects->arena);
     reply->body_case = TARRY__REPLY__BODY_CALENDAR;
     reply->calendar = out;
-    reply_send(core, effects, event->ticket, reply);
+    reply_send(core, effects, request->ticket, reply);
 }
 
 static const char *say_counting(const struct core_calendar *calendar, struct arena *arena) {
@@ -89,19 +89,19 @@ static const char *say_counting(const struct core_calendar *calendar, struct are
     return sentence;
 }
 
-void query_calendar(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    const struct core_calendar *calendar = event->calendar;
-    const char *name = event->request->calendar->queue;
+void query_calendar(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    const struct core_calendar *calendar = request->calendar;
+    const char *name = request->message->calendar->queue;
     Tarry__Code code = TARRY__CODE__BUSY;
     const char *sentence = NULL;
     if (name[0] != '\0' && !queue_find_live(core, name)) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
         return;
     }
     switch (calendar->found) {
     case CALENDAR_FOUND:
-        if (calendar->position >= event->request->at_least) {
-            tell(core, event, effects);
+        if (calendar->position >= request->message->at_least) {
+            tell(core, request, effects);
             return;
         }
         code = TARRY__CODE__BEHIND;
@@ -119,5 +119,5 @@ void query_calendar(struct core *core, const struct core_event *event, struct co
         sentence = too_much;
         break;
     }
-    reply_refuse(core, effects, event->ticket, code, sentence);
+    reply_refuse(core, effects, request->ticket, code, sentence);
 }

@@ -107,19 +107,19 @@ static void offer(const struct core *core, struct list_scan *scan, const struct 
 /* ---- scan of the overlay */
 
 /* Begins a scan. Returns NULL if LIST_SCANS_MAX scans are active. */
-static struct list_scan *scan_begin(struct core *core, const struct core_event *event) {
+static struct list_scan *scan_begin(struct core *core, const struct core_request *request) {
     struct list_scan *scan = core->scans;
     while (scan < core->scans + LIST_SCANS_MAX && scan->is_used) scan++;
     if (scan == core->scans + LIST_SCANS_MAX) return NULL;
     struct list_candidate *heap = scan->heap;
-    *scan = (struct list_scan){.is_used = true, .heap = heap, .through = event->through, .end = core->position};
-    scan->wanted = wanted_states(event->request->list);
-    core_plan_list(core, event->request->list, &scan->plan);
+    *scan = (struct list_scan){.is_used = true, .heap = heap, .through = request->list.through, .end = core->position};
+    scan->wanted = wanted_states(request->message->list);
+    core_plan_list(core, request->message->list, &scan->plan);
     scan->next = TAILQ_FIRST(&core->overlay);
     core->scan_count++;
-    for (size_t i = 0; i < event->row_count; i++) {
-        const struct task *task = task_find(core, event->rows[i].id);
-        if (!task || !task->dirty) offer(core, scan, &event->rows[i], &event->rows[i]);
+    for (size_t i = 0; i < request->list.row_count; i++) {
+        const struct task *task = task_find(core, request->list.rows[i].id);
+        if (!task || !task->dirty) offer(core, scan, &request->list.rows[i], &request->list.rows[i]);
     }
     return scan;
 }
@@ -165,17 +165,17 @@ void list_trims(struct core *core, const struct task *task) {
     }
 }
 
-bool list_look(struct core *core, struct core_event *event) {
-    if (!event->look) {
-        const struct list_scan *begun = scan_begin(core, event);
+bool list_look(struct core *core, struct core_request *request) {
+    if (!request->look) {
+        const struct list_scan *begun = scan_begin(core, request);
         if (!begun) return false;
-        event->look = 1 + (uint32_t)(begun - core->scans);
+        request->look = 1 + (uint32_t)(begun - core->scans);
     }
-    return scan_piece(core, &core->scans[event->look - 1], per_step(core, LIST_PER_PIECE_MAX));
+    return scan_piece(core, &core->scans[request->look - 1], per_step(core, LIST_PER_PIECE_MAX));
 }
 
-void list_look_end(struct core *core, const struct core_event *event) {
-    scan_end(core, &core->scans[event->look - 1]);
+void list_look_end(struct core *core, const struct core_request *request) {
+    scan_end(core, &core->scans[request->look - 1]);
 }
 
 /* ---- the result page */
@@ -217,11 +217,11 @@ static bool is_past_all(const struct core *core, const struct list_scan *scan, s
     return !(scan->wanted & STATE_PENDING) && reach.due_ms > now_ms + margin_ms;
 }
 
-bool core_list_goes_on(const struct core *core, const struct core_event *event, struct core_list_plan *out) {
-    const struct list_scan *scan = &core->scans[event->look - 1];
+bool core_list_goes_on(const struct core *core, const struct core_request *request, struct core_list_plan *out) {
+    const struct list_scan *scan = &core->scans[request->look - 1];
     bool has_room = scan->count < scan->plan.count_max && scan->through.due_ms != UINT64_MAX;
     if (!has_room || is_past_all(core, scan, scan->through) || SEEDED_BUG(list_page_not_filled)) return false;
-    size_t count_max = event->row_count > 0 ? 4 * event->row_count : LIST_LIMIT_MAX;
+    size_t count_max = request->list.row_count > 0 ? 4 * request->list.row_count : LIST_LIMIT_MAX;
     *out = scan->plan;
     out->after = scan->through;
     out->count_max = count_max < LIST_LIMIT_MAX ? count_max : LIST_LIMIT_MAX;
@@ -255,18 +255,18 @@ static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, st
     return list;
 }
 
-void query_list(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    if (!queue_find_live(core, event->request->list->queue)) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
+void query_list(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    if (!queue_find_live(core, request->message->list->queue)) {
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
         return;
     }
-    struct list_scan *scan = event->look ? &core->scans[event->look - 1] : scan_begin(core, event);
+    struct list_scan *scan = request->look ? &core->scans[request->look - 1] : scan_begin(core, request);
     assert(scan); /* a caller without core_look has one scan at a time */
     bool is_all = scan_piece(core, scan, UINT64_MAX);
     assert(is_all);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_LIST;
     reply->list = make_page(core, scan, effects->arena);
-    if (!event->look) scan_end(core, scan);
-    reply_send(core, effects, event->ticket, reply);
+    if (!request->look) scan_end(core, scan);
+    reply_send(core, effects, request->ticket, reply);
 }

@@ -8,7 +8,7 @@
 #include "query.h"
 #include "queues.h"
 
-void query_queues(struct core *core, const struct core_event *event, struct core_effects *effects) {
+void query_queues(struct core *core, const struct core_request *request, struct core_effects *effects) {
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_QUEUES;
     reply->queues = must_alloc(effects->arena, sizeof *reply->queues);
@@ -16,7 +16,7 @@ void query_queues(struct core *core, const struct core_event *event, struct core
     reply->queues->queues = must_alloc(effects->arena, core->tally.next_queue * sizeof(Tarry__QueueView *));
     for (uint32_t place = 1; place < core->tally.next_queue; place++) {
         struct queue *queue = &core->queues[place];
-        if (queue->deleted || !caller_covers(event->caller, queue->name)) continue;
+        if (queue->deleted || !caller_covers(request->caller, queue->name)) continue;
         Tarry__QueueView *view = must_alloc(effects->arena, sizeof *view);
         tarry__queue_view__init(view);
         view->name = queue->name;
@@ -30,7 +30,7 @@ void query_queues(struct core *core, const struct core_event *event, struct core
         view->jobs = queue->job_count;
         reply->queues->queues[reply->queues->n_queues++] = view;
     }
-    reply_send(core, effects, event->ticket, reply);
+    reply_send(core, effects, request->ticket, reply);
 }
 
 /* Returns the time from which the task could have been delivered: its due time, or its scheduling if that was later. */
@@ -70,22 +70,22 @@ static void look_at(struct core *core, struct queue *queue, struct queue_look *o
     out->max = histogram_quantile(lateness, 1);
 }
 
-static bool is_of_all(const struct core_event *event) {
-    const char *name = event->request->stats->queue;
+static bool is_of_all(const struct core_request *request) {
+    const char *name = request->message->stats->queue;
     return !name || !*name;
 }
 
 /* Scans the queues in pieces: the numbers of one queue are of one moment; queues in different pieces may differ in
  * time. */
-bool stats_look(struct core *core, struct core_event *event) {
-    if (!is_of_all(event)) return true;
-    if (!event->look && core->is_looked) return false;
+bool stats_look(struct core *core, struct core_request *request) {
+    if (!is_of_all(request)) return true;
+    if (!request->look && core->is_looked) return false;
     core->is_looked = true;
-    if (!event->look) event->look = 1;
-    uint32_t end = event->look + STATS_PER_PIECE_MAX;
-    for (; event->look < end && event->look < core->tally.next_queue; event->look++)
-        look_at(core, &core->queues[event->look], &core->queue_looks[event->look]);
-    return event->look == core->tally.next_queue;
+    if (!request->look) request->look = 1;
+    uint32_t end = request->look + STATS_PER_PIECE_MAX;
+    for (; request->look < end && request->look < core->tally.next_queue; request->look++)
+        look_at(core, &core->queues[request->look], &core->queue_looks[request->look]);
+    return request->look == core->tally.next_queue;
 }
 
 void stats_look_end(struct core *core) {
@@ -192,22 +192,22 @@ static Tarry__JobView *job_of(struct core *core, uint64_t id, struct arena *aren
 }
 
 /* Removes push statistics that the caller may not see or has not asked for. */
-static void keep_pushed(const struct core_event *event, const char *only) {
-    Tarry__BrokerStats *broker = event->broker;
+static void keep_pushed(const struct core_request *request, const char *only) {
+    Tarry__BrokerStats *broker = request->broker;
     size_t count = 0;
     for (size_t i = 0; i < broker->n_push; i++) {
         Tarry__PushTarget *target = broker->push[i];
-        if (!caller_covers(event->caller, target->queue) || (only && strcmp(target->queue, only) != 0)) continue;
+        if (!caller_covers(request->caller, target->queue) || (only && strcmp(target->queue, only) != 0)) continue;
         broker->push[count++] = target;
     }
     broker->n_push = count;
 }
 
-void query_stats(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    const char *name = event->request->stats->queue;
-    bool is_one = !is_of_all(event);
+void query_stats(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    const char *name = request->message->stats->queue;
+    bool is_one = !is_of_all(request);
     if (is_one && !queue_find_live(core, name)) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
         return;
     }
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
@@ -217,19 +217,19 @@ void query_stats(struct core *core, const struct core_event *event, struct core_
     reply->stats->queues = must_alloc(effects->arena, core->tally.next_queue * sizeof(Tarry__QueueStats *));
     for (uint32_t place = 1; place < core->tally.next_queue; place++) {
         struct queue *queue = &core->queues[place];
-        if (queue->deleted || !caller_covers(event->caller, queue->name)) continue;
+        if (queue->deleted || !caller_covers(request->caller, queue->name)) continue;
         if (is_one && strcmp(queue->name, name) != 0) continue;
         struct queue_look look;
-        bool is_looked = place < event->look && core->queue_looks[place].number == queue->number;
+        bool is_looked = place < request->look && core->queue_looks[place].number == queue->number;
         if (!is_looked) look_at(core, queue, &look);
         reply->stats->queues[reply->stats->n_queues++] =
             stats_of(core, queue, is_looked ? &core->queue_looks[place] : &look, effects->arena);
     }
-    if (event->request->stats->job) reply->stats->job = job_of(core, event->request->stats->job, effects->arena);
-    if (event->broker) {
-        fill_broker(core, event->broker);
-        keep_pushed(event, is_one ? name : NULL);
-        reply->stats->broker = event->broker;
+    if (request->message->stats->job) reply->stats->job = job_of(core, request->message->stats->job, effects->arena);
+    if (request->broker) {
+        fill_broker(core, request->broker);
+        keep_pushed(request, is_one ? name : NULL);
+        reply->stats->broker = request->broker;
     }
-    reply_send(core, effects, event->ticket, reply);
+    reply_send(core, effects, request->ticket, reply);
 }

@@ -122,10 +122,10 @@ static void close_lane(struct core *core, struct session *session, struct core_e
 }
 
 /* Copies the names of the session's consumer, for the log. The sizes were checked (CAP-1). */
-static void name_session(struct session *session, const struct core_event *event) {
-    snprintf(session->client, sizeof session->client, "%s", event->request->client);
-    snprintf(session->peer, sizeof session->peer, "%s", event->peer ? event->peer : "");
-    snprintf(session->principal, sizeof session->principal, "%s", event->caller ? event->caller->name : "");
+static void name_session(struct session *session, const struct core_request *request) {
+    snprintf(session->client, sizeof session->client, "%s", request->message->client);
+    snprintf(session->peer, sizeof session->peer, "%s", request->peer ? request->peer : "");
+    snprintf(session->principal, sizeof session->principal, "%s", request->caller ? request->caller->name : "");
     session->is_owned = true;
 }
 
@@ -159,7 +159,7 @@ static void record_session(struct core *core, const struct session *session, boo
     draft_commit(&draft, NULL, effects);
 }
 
-static void reply_subscribed(struct core *core, const struct core_event *event, const struct session *session,
+static void reply_subscribed(struct core *core, const struct core_request *request, const struct session *session,
                              bool resumed, struct core_effects *effects) {
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_SUBSCRIBE;
@@ -169,7 +169,7 @@ static void reply_subscribed(struct core *core, const struct core_event *event, 
     reply->subscribe->lane = session->lane;
     reply->subscribe->silence_ms = session->silence_ms;
     reply->subscribe->resumed = resumed;
-    reply_send(core, effects, event->ticket, reply);
+    reply_send(core, effects, request->ticket, reply);
 }
 
 static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
@@ -183,10 +183,10 @@ static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
 }
 
 /* Returns true if all queues exist or the session may wait for them. Otherwise sends a refusal. */
-static bool may_wait_for(struct core *core, const struct core_event *event, struct core_effects *effects) {
+static bool may_wait_for(struct core *core, const struct core_request *request, struct core_effects *effects) {
     enum { SENTENCE_SIZE = 200 };
-    const Tarry__Subscribe *subscribe = event->request->subscribe;
-    const struct core_caller *caller = event->caller;
+    const Tarry__Subscribe *subscribe = request->message->subscribe;
+    const struct core_caller *caller = request->caller;
     const uint64_t limit = caller ? caller->queues_max : 0;
     uint64_t missing = 0, new_names = 0;
     bool is_never_made = false;
@@ -198,7 +198,7 @@ static bool may_wait_for(struct core *core, const struct core_event *event, stru
     }
     if (!missing) return true;
     if (is_never_made) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, queue_not_created);
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, queue_not_created);
         return false;
     }
     if (limit && new_names && wishes_count_of(core, caller->name) + new_names > limit) {
@@ -207,11 +207,11 @@ static bool may_wait_for(struct core *core, const struct core_event *event, stru
                  "the consumers of this principal may wait for %llu queues that do not exist (queues=, tarry token): "
                  "%llu more are named",
                  (unsigned long long)limit, (unsigned long long)new_names);
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__TOO_LARGE, sentence);
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__TOO_LARGE, sentence);
         return false;
     }
     if (core->awaited_count + new_names <= QUEUES_AWAITED_MAX) return true;
-    reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+    reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
                  "consumers wait for as many queues that do not exist as the broker can hold (QUEUES_AWAITED_MAX)");
     return false;
 }
@@ -226,32 +226,32 @@ static bool has_too_many(const struct core *core, const struct core_caller *call
     return count >= caller->sessions_max;
 }
 
-void session_subscribe(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    const Tarry__Subscribe *subscribe = event->request->subscribe;
+void session_subscribe(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    const Tarry__Subscribe *subscribe = request->message->subscribe;
     const char *wrong = check_subscribe(subscribe);
     if (wrong || core->stopping) {
         Tarry__Code code = wrong ? TARRY__CODE__INVALID : TARRY__CODE__STOPPING;
-        reply_refuse(core, effects, event->ticket, code, wrong ? wrong : "the broker is shutting down");
+        reply_refuse(core, effects, request->ticket, code, wrong ? wrong : "the broker is shutting down");
         return;
     }
-    struct session *session = session_find(core, event->session);
-    bool resumed = session && (session->state != SESSION_LEFT || event->pooled);
+    struct session *session = session_find(core, request->resumed);
+    bool resumed = session && (session->state != SESSION_LEFT || request->pooled);
     if (!resumed && core->session_count >= SESSIONS_MAX) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
                      "the broker has as many consumers as it can hold (SESSIONS_MAX)");
         return;
     }
-    if (!resumed && has_too_many(core, event->caller)) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+    if (!resumed && has_too_many(core, request->caller)) {
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
                      "this principal has as many consumers as it may (sessions=, tarry token)");
         return;
     }
-    if (!may_wait_for(core, event, effects)) return;
+    if (!may_wait_for(core, request, effects)) return;
     if (!resumed) {
-        uint64_t id = core->session_next++ | (event->pooled ? SESSION_POOLED : 0);
+        uint64_t id = core->session_next++ | (request->pooled ? SESSION_POOLED : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);
         if (!session) { /* sessions that have left and kept their leases use slots too */
-            reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+            reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
                          "too many consumers have left and keep their leases: try again when some have run out");
             return;
         }
@@ -262,7 +262,7 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     session->batch_max = subscribe->max_batch ? subscribe->max_batch : BATCH_DEFAULT;
     session->lease_ms = subscribe->lease_ms;
     session->silence_ms = silence_of(core, session, subscribe);
-    name_session(session, event);
+    name_session(session, request);
     open_lane(core, session, effects);
     for (size_t i = 0; i < subscribe->n_queues; i++) {
         struct queue *queue = queue_find_live(core, subscribe->queues[i]);
@@ -273,7 +273,7 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
         }
     }
     record_session(core, session, resumed, effects);
-    reply_subscribed(core, event, session, resumed, effects);
+    reply_subscribed(core, request, session, resumed, effects);
 }
 
 /* ---- the end of a session */
@@ -283,8 +283,8 @@ struct giving {
     bool all_seen;  /* true: a pooled session, which does not report which client has what; false: see task->seen */
     bool keep_seen; /* seen tasks stay leased */
     Tarry__Cause why;
-    Tarry__SessionEnd__Cause end;   /* recorded in the last frame; NOT_SAID: the session continues */
-    const struct core_event *asked; /* the request that asked for it; NULL: none */
+    Tarry__SessionEnd__Cause end;     /* recorded in the last frame; NOT_SAID: the session continues */
+    const struct core_request *asked; /* the request that asked for it; NULL: none */
 };
 
 static bool is_under_way(const struct session *session, const struct task *task) {
@@ -367,9 +367,9 @@ uint32_t session_gone(struct core *core, struct session *session, Tarry__Session
 }
 
 /* Ends the session in order: a task that its user has not seen costs no attempt. */
-static void leave(struct core *core, struct session *session, const struct core_event *event,
+static void leave(struct core *core, struct session *session, const struct core_request *request,
                   struct core_effects *effects) {
-    const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
+    const Tarry__Unsubscribe *unsubscribe = request->message->unsubscribe;
     close_lane(core, session, effects);
     session->state = SESSION_UP; /* keeps its slot while its leases are given back */
     mark_seen(core, session, unsubscribe->seen, unsubscribe->n_seen);
@@ -378,7 +378,7 @@ static void leave(struct core *core, struct session *session, const struct core_
         .keep_seen = unsubscribe->keep_leases,
         .why = TARRY__CAUSE__CAUSE_RELEASED,
         .end = TARRY__SESSION_END__CAUSE__UNSUBSCRIBED,
-        .asked = event,
+        .asked = request,
     };
     give_back(core, session, &giving, effects);
     if (session->lease_count) {
@@ -388,12 +388,12 @@ static void leave(struct core *core, struct session *session, const struct core_
     }
 }
 
-void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
+void session_unsubscribe(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    const Tarry__Unsubscribe *unsubscribe = request->message->unsubscribe;
     struct session *session = session_find(core, unsubscribe->session);
-    if (session && session_is_present(session) && caller_is_owner(event->caller, session))
-        leave(core, session, event, effects);
-    reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
+    if (session && session_is_present(session) && caller_is_owner(request->caller, session))
+        leave(core, session, request, effects);
+    reply_send(core, effects, request->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
 /* Returns true if the session sends heartbeats but never connects to its lane, because the consumer uses another lane.
@@ -405,29 +405,29 @@ static bool is_astray(const struct core *core, const struct session *session) {
     return is_waiting && steady_ms(core) - session->lane_ms >= session->silence_ms && !SEEDED_BUG(astray_unsaid);
 }
 
-void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    struct session *session = session_find(core, event->request->heartbeat->session);
-    if (!session || !session_is_present(session) || !caller_is_owner(event->caller, session)) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_SESSION,
+void session_heartbeat(struct core *core, const struct core_request *request, struct core_effects *effects) {
+    struct session *session = session_find(core, request->message->heartbeat->session);
+    if (!session || !session_is_present(session) || !caller_is_owner(request->caller, session)) {
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_SESSION,
                      "the session is gone: subscribe again");
         return;
     }
     hear(core, session);
     if (is_astray(core, session)) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_SESSION,
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_SESSION,
                      "the session has a lane that its consumer has not connected to: subscribe again");
         return;
     }
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     /* Tells a client that waits behind a pooled session whether a delivery is under way. */
     if (session_is_pooled(session->id) && session->sending) reply->position = session->sending_position;
-    reply_send(core, effects, event->ticket, reply);
+    reply_send(core, effects, request->ticket, reply);
 }
 
 /* Connects the lane. Deliveries to a returning session may have been lost, so all its leases are delivered again with
  * the same tokens. */
-void session_lane_up(struct core *core, const struct core_event *event) {
-    struct session *session = session_find(core, event->session);
+void session_lane_up(struct core *core, uint64_t id) {
+    struct session *session = session_find(core, id);
     if (!session || session->state != SESSION_WAITING_LANE) return;
     session->state = SESSION_UP;
     hear(core, session);
@@ -443,10 +443,10 @@ void session_lane_up(struct core *core, const struct core_event *event) {
 
 /* Sets the credit. A request for more also is a sign of life of a pooled session, which does not tell its clients
  * apart. */
-void session_credit(struct core *core, const struct core_event *event) {
-    struct session *session = session_find(core, event->session);
+void session_credit(struct core *core, uint64_t id, uint32_t credit) {
+    struct session *session = session_find(core, id);
     if (!session || !session_is_present(session) || !session_is_pooled(session->id)) return;
-    session->credit = event->credit;
+    session->credit = credit;
     session_changed(core, session);
 }
 
@@ -468,15 +468,15 @@ static void note_lateness(struct core *core, const struct session *session, uint
     }
 }
 
-void session_sent(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    struct session *session = session_find(core, event->session);
+void session_sent(struct core *core, const struct core_lane_news *news, struct core_effects *effects) {
+    struct session *session = session_find(core, news->session);
     if (!session || !session->sending) return; /* the session ended meanwhile */
     session->sending = false;
     session_changed(core, session);
     if (session->sending_again) {
         session->sending_again = false; /* whether or not it left, its tasks stay leased */
-    } else if (event->ok && !SEEDED_BUG(sent_taken_for_unsent)) {
-        note_lateness(core, session, event->delivered_ns);
+    } else if (news->ok && !SEEDED_BUG(sent_taken_for_unsent)) {
+        note_lateness(core, session, news->delivered_ns);
     } else {
         struct giving giving = {.under_way = true, .why = TARRY__CAUSE__CAUSE_UNSENT};
         give_back(core, session, &giving, effects);

@@ -27,7 +27,7 @@ static Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
     }
 }
 
-void refuse(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const char *message) {
+void refuse_op(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const char *message) {
     d->result->code = code;
     d->result->outcome = outcome;
     d->result->message = (char *)message;
@@ -124,7 +124,7 @@ bool may_touch(struct decision *d, uint64_t id) {
     bool is_brokers = queue && queue_is_reserved(queue_at(d->core, queue)->name);
     bool is_own = queue ? caller_covers(d->caller, queue_at(d->core, queue)->name) : !caller_is_confined(d->caller);
     if (is_own && !is_brokers) return true;
-    refuse(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, is_own ? refused_brokers_task : anothers_task);
+    refuse_op(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, is_own ? refused_brokers_task : anothers_task);
     return false;
 }
 
@@ -142,7 +142,7 @@ enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *o
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base) {
     if (when && when->kind == TARRY__WHEN__KIND__AT) {
         if (when->ms > base_ms(d->core, ROW_WALL) + DUE_AHEAD_MAX_MS) {
-            refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "due_ms is more than ten years ahead");
+            refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "due_ms is more than ten years ahead");
             return false;
         }
         *out_due_ms = when->ms;
@@ -151,7 +151,7 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
     }
     uint64_t delay_ms = when ? when->ms : 0;
     if (delay_ms > DUE_AHEAD_MAX_MS) {
-        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
         return false;
     }
     *out_due_ms = from_ms(d->core) + delay_ms; /* TIME-1: time of receipt, rounded up, plus the delay */

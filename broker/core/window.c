@@ -152,34 +152,34 @@ bool near_is_checking(const struct core *core) {
 #define AHEAD 16u
 
 /* Prefetches the table slots of the row's task. Returns the hash of its key. */
-static uint64_t prefetch(const struct core *core, const struct core_event *event, size_t i) {
-    if (i >= event->row_count) return 0;
-    uint64_t key_hash = row_key(&event->rows[i]).hash;
-    task_prefetch_id_bucket(core, event->rows[i].id);
+static uint64_t prefetch(const struct core *core, const struct core_loaded *loaded, size_t i) {
+    if (i >= loaded->row_count) return 0;
+    uint64_t key_hash = row_key(&loaded->rows[i]).hash;
+    task_prefetch_id_bucket(core, loaded->rows[i].id);
     task_prefetch_key_bucket(core, key_hash);
     return key_hash;
 }
 
 /* Creates tasks from the rows of a piece, as far as memory allows. Returns the (due, id) up to which the line is
  * complete. */
-static struct due take_rows(struct core *core, struct line_state *line, const struct core_event *event) {
+static struct due take_rows(struct core *core, struct line_state *line, const struct core_loaded *loaded) {
     uint64_t hashes[AHEAD];
-    for (size_t i = 0; i < AHEAD; i++) hashes[i] = prefetch(core, event, i);
-    for (size_t i = 0; i < event->row_count; i++) {
-        const struct row *row = &event->rows[i];
+    for (size_t i = 0; i < AHEAD; i++) hashes[i] = prefetch(core, loaded, i);
+    for (size_t i = 0; i < loaded->row_count; i++) {
+        const struct row *row = &loaded->rows[i];
         uint64_t key_hash = hashes[i % AHEAD];
-        hashes[i % AHEAD] = prefetch(core, event, i + AHEAD);
+        hashes[i % AHEAD] = prefetch(core, loaded, i + AHEAD);
         bool is_known = task_find(core, row->id); /* a task in memory is at least as new */
         if (is_known && !SEEDED_BUG(loaded_row_wins)) continue;
         struct task *task = need_task_fits(core, row->key_size) ? task_new(core, row, key_hash, false) : NULL;
         if (!task) { /* complete up to the previous row */
-            return i ? row_due(&event->rows[i - 1]) : line->horizon;
+            return i ? row_due(&loaded->rows[i - 1]) : line->horizon;
         }
         task->hash = row_hash(row);
         if (due_before(line->horizon, row_due(row))) line->horizon = row_due(row);
         near_place_waiting(core, task);
     }
-    return event->through;
+    return loaded->through;
 }
 
 /* Starts near_promote for the far tasks within the new horizon, once the load is complete. */
@@ -199,10 +199,10 @@ void line_leave(struct core *core, struct line_state *line) {
     if (core->evicting == line) core->evicting = NULL;
 }
 
-void near_loaded(struct core *core, const struct core_event *event) {
-    struct queue *queue = queue_at(core, event->line.queue);
-    if (queue->number != event->line.queue) return; /* the queue was deleted meanwhile, and another took its place */
-    struct line_state *line = &queue->lines[event->line.base][event->line.priority];
+void near_loaded(struct core *core, const struct core_loaded *loaded) {
+    struct queue *queue = queue_at(core, loaded->line.queue);
+    if (queue->number != loaded->line.queue) return; /* the queue was deleted meanwhile, and another took its place */
+    struct line_state *line = &queue->lines[loaded->line.base][loaded->line.priority];
     assert(line->loading);
     bool is_stale = due_before(line->horizon, line->load_after); /* eviction moved it back: rows are missing */
     if (SEEDED_BUG(stale_window_taken)) is_stale = false;
@@ -211,11 +211,11 @@ void near_loaded(struct core *core, const struct core_event *event) {
         line->sure = line->horizon;
     }
     if (!is_stale) {
-        struct due through = take_rows(core, line, event);
+        struct due through = take_rows(core, line, loaded);
         if (due_before(line->horizon, through)) line->horizon = SEEDED_BUG(horizon_too_far) ? DUE_END : through;
-        line->load_after = event->through; /* if the horizon is short of it, the rest of this load is stale */
+        line->load_after = loaded->through; /* if the horizon is short of it, the rest of this load is stale */
     }
-    if (event->more) return;
+    if (loaded->more) return;
     line->loading = false;
     core->rows_loading -= line->load_rows;
     core_unhold(core, line->load_hold);

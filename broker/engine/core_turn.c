@@ -84,7 +84,7 @@ void core_turn_look(struct core_turn *turn, const struct turn_now *now) {
 
 /* ---- the phases of a turn: each is called until it has nothing more to do */
 
-static enum turn_effect step(struct core_turn *turn, struct core_event event) {
+static enum turn_effect ask_step(struct core_turn *turn, struct core_event event) {
     turn->event = event;
     return TURN_STEP;
 }
@@ -99,13 +99,13 @@ static enum turn_effect positions(struct core_turn *turn) {
     const struct turn_load *load = &turn->load;
     if (load->durable > turn->durable) {
         turn->durable = load->durable;
-        return step(turn, (struct core_event){.kind = CORE_DURABLE, .position = load->durable});
+        return ask_step(turn, (struct core_event){.kind = CORE_DURABLE, .position = load->durable});
     }
     switch (index_news_next(&turn->index_news, load->indexed)) {
     case INDEX_NEWS_RENEW_FILTER:
         return TURN_RENEW_FILTER;
     case INDEX_NEWS_STEP:
-        return step(turn, (struct core_event){.kind = CORE_INDEXED, .position = load->indexed});
+        return ask_step(turn, (struct core_event){.kind = CORE_INDEXED, .position = load->indexed});
     case INDEX_NEWS_NONE:
         break;
     }
@@ -118,7 +118,7 @@ static enum turn_effect follow(struct core_turn *turn) {
     const uint64_t position = core_position(turn->core);
     if (position > turn->durable) {
         turn->durable = position;
-        return step(turn, (struct core_event){.kind = CORE_DURABLE, .position = position});
+        return ask_step(turn, (struct core_event){.kind = CORE_DURABLE, .position = position});
     }
     if (!turn->load.lead || position < turn->load.follow_to) return TURN_DONE;
     turn->follows = false;
@@ -127,7 +127,7 @@ static enum turn_effect follow(struct core_turn *turn) {
 }
 
 /* Takes an item. A leader that hands over only answers questions. TURN_DONE: the item was deferred. */
-static enum turn_effect take(struct core_turn *turn, struct item *item) {
+static enum turn_effect route_item(struct core_turn *turn, struct item *item) {
     turn->item = item;
     judge_at(turn, item->received_ns, item->late_ns);
     if (turn->closed && !SEEDED_BUG(taken_after_close)) return TURN_DROP;
@@ -153,7 +153,7 @@ static enum turn_effect items(struct core_turn *turn) {
         struct item *item = turn->next;
         turn->next = item->next;
         turn->is_taken = true;
-        enum turn_effect effect = take(turn, item);
+        enum turn_effect effect = route_item(turn, item);
         if (effect != TURN_DONE) return effect;
     }
     return TURN_DONE;
@@ -172,7 +172,7 @@ static enum turn_effect pause(struct core_turn *turn) {
     if (turn->load.pause == turn->paused || turn->stopping) return TURN_DONE;
     turn->paused = turn->load.pause;
     turn->pause_told = false;
-    return step(turn, (struct core_event){.kind = turn->paused ? CORE_STOP : CORE_RESUME});
+    return ask_step(turn, (struct core_event){.kind = turn->paused ? CORE_STOP : CORE_RESUME});
 }
 
 static enum turn_effect resumed(struct core_turn *turn) {
@@ -193,14 +193,14 @@ static enum turn_effect alone(struct core_turn *turn) {
 static enum turn_effect stop(struct core_turn *turn) {
     if (!turn->load.stop || turn->stopping) return TURN_DONE;
     turn->stopping = true;
-    return step(turn, (struct core_event){.kind = CORE_STOP});
+    return ask_step(turn, (struct core_event){.kind = CORE_STOP});
 }
 
 static enum turn_effect tick(struct core_turn *turn) {
     if (!turn->entered) return once(turn, TURN_LOOK);
     if (!turn->is_due) return TURN_DONE;
     turn->is_due = false;
-    return step(turn, (struct core_event){.kind = CORE_TICK});
+    return ask_step(turn, (struct core_event){.kind = CORE_TICK});
 }
 
 static enum turn_effect flush(struct core_turn *turn) {

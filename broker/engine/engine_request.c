@@ -42,9 +42,13 @@ static enum engine_request_need refuse_too_large(struct engine_request *engine_r
 
 /* ---- data that the core needs */
 
+static bool is_request(const struct engine_request *engine_request, Tarry__Request__BodyCase body_case) {
+    return engine_request->item.kind == ITEM_CALL && engine_request->event.request.message->body_case == body_case;
+}
+
 /* Asks for the tasks to redact. They may have ended long ago, so the shell first finds where they lie. */
 static enum engine_request_need ask_past(struct engine_request *engine_request, const struct core *core) {
-    const Tarry__Commit *commit = engine_request->event.request->commit;
+    const Tarry__Commit *commit = engine_request->event.request.message->commit;
     engine_request->queue_numbers =
         arena_alloc(engine_request->arena, commit->n_ops * sizeof(*engine_request->queue_numbers));
     if (engine_request->queue_numbers == NULL) return refuse_too_large(engine_request);
@@ -71,7 +75,7 @@ static enum engine_request_need ask_index(struct engine_request *engine_request,
 /* Asks for the counts of a calendar. The core adds nothing from memory, so the index must first absorb everything, and
  * no hold is needed. */
 static enum engine_request_need ask_count(struct engine_request *engine_request, const struct core *core) {
-    if (!core_plan_calendar(core, &engine_request->event, engine_request->arena, &engine_request->calendar))
+    if (!core_plan_calendar(core, &engine_request->event.request, engine_request->arena, &engine_request->calendar))
         return refuse_too_large(engine_request);
     engine_request->past_end = core_position(core);
     if (engine_request->calendar.of_all || engine_request->calendar.queue_count > 0) return ENGINE_REQUEST_COUNT;
@@ -81,15 +85,14 @@ static enum engine_request_need ask_count(struct engine_request *engine_request,
 }
 
 void engine_request_counted(struct engine_request *engine_request) {
-    engine_request->event.calendar = &engine_request->calendar;
+    engine_request->event.request.calendar = &engine_request->calendar;
 }
 
 /* Returns true if the result page has room and the index may hold more matching rows. */
 static bool reads_on(struct engine_request *engine_request, struct core *core) {
-    struct core_event *event = &engine_request->event;
     if (engine_request->reads == 0 || engine_request->reads == LIST_READS_MAX) return false;
-    if (!core_list_goes_on(core, event, &engine_request->plan)) return false;
-    core_look_end(core, event);
+    if (!core_list_goes_on(core, &engine_request->event.request, &engine_request->plan)) return false;
+    core_look_end(core, &engine_request->event);
     engine_request->filled = false;
     return true;
 }
@@ -100,16 +103,18 @@ enum engine_request_need engine_request_next(struct engine_request *engine_reque
     bool asks_room = engine_request->schedules && !engine_request->room_asked; /* F-4: new tasks are refused first */
     engine_request->room_asked = asks_room;
     if (asks_room) {
-        engine_request->room = disk_commit_size(engine_request->size, engine_request->event.request->commit->n_ops);
+        engine_request->room =
+            disk_commit_size(engine_request->size, engine_request->event.request.message->commit->n_ops);
         return ENGINE_REQUEST_ROOM;
     }
-    if (engine_request->redacts && engine_request->event.past == NULL) return ask_past(engine_request, core);
-    if (engine_request->event.kind == CORE_CALENDAR && engine_request->event.calendar == NULL)
+    if (engine_request->redacts && engine_request->event.request.commit.past == NULL)
+        return ask_past(engine_request, core);
+    if (is_request(engine_request, TARRY__REQUEST__BODY_CALENDAR) && engine_request->event.request.calendar == NULL)
         return ask_count(engine_request, core);
-    const bool is_list = engine_request->event.kind == CORE_LIST;
+    const bool is_list = is_request(engine_request, TARRY__REQUEST__BODY_LIST);
     if (is_list && !engine_request->filled) {
         if (engine_request->reads == 0)
-            core_plan_list(core, engine_request->event.request->list, &engine_request->plan);
+            core_plan_list(core, engine_request->event.request.message->list, &engine_request->plan);
         return engine_request->plan.queue == 0 ? ENGINE_REQUEST_NONE : ask_index(engine_request, core);
     }
     engine_request->want_count =
@@ -132,7 +137,7 @@ static const void *joined(struct arena *arena, const void *old, size_t old_count
 }
 
 void engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size) {
-    struct core_facts *facts = &engine_request->event.facts;
+    struct core_facts *facts = core_facts_of(&engine_request->event);
     const struct row *all_rows = joined(engine_request->arena, facts->rows, facts->count, rows, count, sizeof(*rows));
     const struct want *all_wants = joined(engine_request->arena, facts->wants, facts->want_count, engine_request->wants,
                                           engine_request->want_count, sizeof(*engine_request->wants));
@@ -150,18 +155,19 @@ void engine_request_add_rows(struct engine_request *engine_request, const struct
 
 void engine_request_add_page(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size,
                              struct due through) {
-    struct core_event *event = &engine_request->event;
-    const struct row *all = joined(engine_request->arena, event->rows, event->row_count, rows, count, sizeof(*rows));
+    struct core_request *request = &engine_request->event.request;
+    const struct row *all =
+        joined(engine_request->arena, request->list.rows, request->list.row_count, rows, count, sizeof(*rows));
     engine_request->facts_size += size;
     engine_request->reads++;
     engine_request->filled = true;
-    if (all == NULL && event->row_count + count > 0) {
+    if (all == NULL && request->list.row_count + count > 0) {
         engine_request_too_large(engine_request);
         return;
     }
-    event->rows = all;
-    event->row_count += count;
-    event->through = through;
+    request->list.rows = all;
+    request->list.row_count += count;
+    request->list.through = through;
 }
 
 size_t engine_request_room(const struct engine_request *engine_request, size_t size_max) {
@@ -176,8 +182,7 @@ void engine_request_end(struct engine_request *engine_request, struct core *core
 }
 
 bool engine_request_looks(const struct engine_request *engine_request) {
-    const Tarry__Request *request = engine_request->event.request;
-    return request != NULL && request_is_question(request);
+    return engine_request->item.kind == ITEM_CALL && request_is_question(engine_request->event.request.message);
 }
 
 /* ---- windows */
@@ -188,16 +193,17 @@ bool window_next(struct window_rows *window, size_t max, struct core_event *out)
     const bool more = left > max;
     *out = (struct core_event){
         .kind = CORE_WINDOW,
-        .rows = window->rows + window->taken,
-        .row_count = more ? max : left,
-        .through = window->through,
-        .line = window->line,
-        .more = more,
+        .window = {.rows = window->rows + window->taken,
+                   .row_count = more ? max : left,
+                   .through = window->through,
+                   .line = window->line,
+                   .more = more},
     };
+    struct core_loaded *piece = &out->window;
     if (more && !SEEDED_BUG(window_piece_reaches_all)) {
-        const struct row *last = &out->rows[out->row_count - 1];
-        out->through = (struct due){last->due_ms, last->id};
+        const struct row *last = &piece->rows[piece->row_count - 1];
+        piece->through = (struct due){last->due_ms, last->id};
     }
-    window->taken += out->row_count;
+    window->taken += piece->row_count;
     return more;
 }

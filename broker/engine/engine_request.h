@@ -36,16 +36,16 @@ struct item {
 void item_receive(struct item *item, struct stall *stall, uint64_t now_ns);
 
 enum engine_request_need {
-    ENGINE_REQUEST_NONE,  /* nothing: step it, then engine_request_end */
-    ENGINE_REQUEST_ROOM,  /* check that the disk has room for `room` more bytes of log. If not, refuse and end it;
-                             otherwise engine_request_next */
-    ENGINE_REQUEST_PAST,  /* find its event.past below position `past_end`; then take it again, as after the next two */
-    ENGINE_REQUEST_READ,  /* read `wants`, if there are any, otherwise the page of `plan` or of the job, from the index
-                           */
-    ENGINE_REQUEST_COUNT, /* read the counts for `calendar` from the index, once it has absorbed the log below
-                             `past_end`; then engine_request_counted */
-    ENGINE_REQUEST_TIME,  /* a turn: a long scan is done in pieces, with other items in between */
-    ENGINE_REQUEST_HOLD,  /* a page: wait until fewer reads are active (core_turn_starve) */
+    ENGINE_REQUEST_NONE, /* nothing: step it, then engine_request_end */
+    ENGINE_REQUEST_ROOM, /* check that the disk has room for `room` more bytes of log. If not, refuse and end it;
+                            otherwise engine_request_next */
+    ENGINE_REQUEST_PAST, /* find its commit.past below position `past_end`; then take it again, as after the next two */
+    ENGINE_REQUEST_READ, /* read `wants`, if there are any, otherwise the page of `plan` or of the job, from the index
+                          */
+    ENGINE_REQUEST_COUNT,   /* read the counts for `calendar` from the index, once it has absorbed the log below
+                               `past_end`; then engine_request_counted */
+    ENGINE_REQUEST_TIME,    /* a turn: a long scan is done in pieces, with other items in between */
+    ENGINE_REQUEST_HOLD,    /* a page: wait until fewer reads are active (core_turn_starve) */
     ENGINE_REQUEST_REFUSED, /* a call: reply with `refusal`, then engine_request_end */
 };
 
@@ -60,15 +60,15 @@ struct engine_request {
     struct arena *arena;     /* for request, contents and facts; belongs to the creator of the request */
     struct core_event event; /* event for the core, including facts */
     int hold;                /* handle of core_hold; -1: no hold */
-    bool filled;             /* LIST: the requested page was read */
-    unsigned reads;          /* LIST: number of index reads so far */
+    bool filled;             /* List: the requested page was read */
+    unsigned reads;          /* List: number of index reads so far */
     bool room_asked;         /* since it was last taken */
     size_t size;             /* packed size in bytes */
     uint64_t room;           /* maximum bytes of log that it may use */
-    bool schedules;          /* COMMIT: it schedules new tasks */
-    bool redacts;            /* COMMIT: it redacts tasks, which must be found first: event.past */
+    bool schedules;          /* Commit: it schedules new tasks */
+    bool redacts;            /* Commit: it redacts tasks, which must be found first: commit.past */
     uint32_t *queue_numbers; /* for a redaction: the queue number of each operation … */
-    uint64_t past_end;       /* … the log position that the search (or for CALENDAR, the index) must reach … */
+    uint64_t past_end;       /* … the log position that the search (or for Calendar, the index) must reach … */
     uint64_t past_id_end;    /* … and the id below which the search finds every task */
     struct core_list_plan plan;
     struct core_calendar calendar;
@@ -83,7 +83,7 @@ enum engine_request_need engine_request_next(struct engine_request *engine_reque
                                              const struct core_filter *filter);
 /* Adds the result of reading `wants`: `rows`, which use `size` bytes. On the owner's thread. */
 void engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size);
-/* LIST: adds the result of reading `plan`: `rows`, which use `size` bytes, complete up to `through`. On the owner's
+/* List: adds the result of reading `plan`: `rows`, which use `size` bytes, complete up to `through`. On the owner's
  * thread. */
 void engine_request_add_page(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size,
                              struct due through);

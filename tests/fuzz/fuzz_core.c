@@ -224,8 +224,11 @@ static void tick(void) {
 static void post(struct core_event *event, int hold) {
     struct want *wants = NULL;
     size_t count = 0;
-    if (event->kind == CORE_COMMIT) tick();
-    bool lists = event->kind == CORE_LIST && event->rows == NULL;
+    const bool is_request = event->kind == CORE_REQUEST;
+    const Tarry__Request__BodyCase body =
+        is_request ? event->request.message->body_case : TARRY__REQUEST__BODY__NOT_SET;
+    if (body == TARRY__REQUEST__BODY_COMMIT) tick();
+    bool lists = body == TARRY__REQUEST__BODY_LIST && event->request.list.rows == NULL;
     if (!lists) count = core_wants(world.core, event, &world.memory, NULL, &wants);
     if (count == 0 && !lists) {
         step(event);
@@ -259,21 +262,18 @@ static struct rows *select_rows(bool (*fits)(const struct row *row, const void *
     return out;
 }
 
-/* Limits the rows to `count_max`; returns the (due, id) up to which they are complete. */
-static void give_rows(struct core_event *event, const struct rows *rows, size_t count_max, uint64_t until_ms) {
+/* Limits the rows to `count_max`, and stores their number. Returns the (due, id) up to which they are complete. */
+static struct due give_rows(const struct rows *rows, size_t count_max, uint64_t until_ms, size_t *out_count) {
     size_t within = 0;
     while (within < rows->count && rows->rows[within].due_ms <= until_ms) within++;
-    event->rows = rows->rows;
-    event->row_count = within < count_max ? within : count_max;
-    event->through = within < rows->count ? (struct due){until_ms, UINT64_MAX} : DUE_END;
-    if (event->row_count < within) {
-        const struct row *last = &rows->rows[event->row_count - 1];
-        event->through = (struct due){last->due_ms, last->id};
-    }
+    *out_count = within < count_max ? within : count_max;
+    if (*out_count == within) return within < rows->count ? (struct due){until_ms, UINT64_MAX} : DUE_END;
+    const struct row *last = &rows->rows[*out_count - 1];
+    return (struct due){last->due_ms, last->id};
 }
 
 static void read_facts(struct read *read) {
-    struct core_facts *facts = &read->event.facts;
+    struct core_facts *facts = core_facts_of(&read->event);
     const struct core_facts wanted = {.wants = read->wants, .want_count = read->want_count};
     const struct rows *found = select_rows(pick_wanted, &wanted, false);
     struct row *rows = keep((facts->count + found->count) * sizeof(*rows));
@@ -289,19 +289,24 @@ static void read_index(struct read *read) {
     struct core_event *event = &read->event;
     read->was_read = true;
     if (event->kind == CORE_WINDOW) {
-        event->line = read->window.line;
-        give_rows(event, select_rows(pick_window, &read->window, true), read->window.count_max, read->window.until_ms);
+        const struct rows *rows = select_rows(pick_window, &read->window, true);
+        struct core_loaded *loaded = &event->window;
+        loaded->line = read->window.line;
+        loaded->rows = rows->rows;
+        loaded->through = give_rows(rows, read->window.count_max, read->window.until_ms, &loaded->row_count);
     } else if (event->kind == CORE_PAGE) {
         size_t count_max = 1 + byte() % 4;
         const struct rows *rows = select_rows(pick_page, &read->page, false);
-        event->job = read->page.job;
-        event->rows = rows->rows;
-        event->row_count = rows->count < count_max ? rows->count : count_max;
-        event->next_id = rows->count > count_max ? rows->rows[count_max - 1].id : UINT64_MAX;
-    } else if (event->kind == CORE_LIST) {
+        event->page.job = read->page.job;
+        event->page.rows = rows->rows;
+        event->page.row_count = rows->count < count_max ? rows->count : count_max;
+        event->page.next_id = rows->count > count_max ? rows->rows[count_max - 1].id : UINT64_MAX;
+    } else if (event->request.message->body_case == TARRY__REQUEST__BODY_LIST) {
         struct core_list_plan plan;
-        core_plan_list(world.core, event->request->list, &plan);
-        give_rows(event, select_rows(pick_list, &plan, true), 1 + byte() % 4, UINT64_MAX);
+        core_plan_list(world.core, event->request.message->list, &plan);
+        const struct rows *rows = select_rows(pick_list, &plan, true);
+        event->request.list.rows = rows->rows;
+        event->request.list.through = give_rows(rows, 1 + byte() % 4, UINT64_MAX, &event->request.list.row_count);
     } else {
         read_facts(read);
     }
@@ -352,7 +357,7 @@ static void absorb_some(void) {
 }
 
 static void start(void) {
-    struct core_event event = {.kind = CORE_START, .epoch = ++world.epoch};
+    struct core_event event = {.kind = CORE_START, .start.epoch = ++world.epoch};
     step(&event);
 }
 
@@ -404,15 +409,17 @@ static Tarry__Request *new_request(Tarry__Request__BodyCase body) {
     return request;
 }
 
-static void ask(enum core_event_kind kind, const Tarry__Request *request, const struct core_content *contents,
-                const struct core_past *past) {
+static void ask(const Tarry__Request *request, const struct core_content *contents, const struct core_past *past) {
     if (world.ticket_count == TICKETS_MAX) {
         world.over = true;
         return;
     }
     world.tickets[world.ticket_count++] = 1;
-    struct core_event event = {
-        .kind = kind, .ticket = world.ticket_count, .request = request, .contents = contents, .past = past};
+    struct core_event event = {.kind = CORE_REQUEST, .request = {.ticket = world.ticket_count, .message = request}};
+    if (request->body_case == TARRY__REQUEST__BODY_COMMIT) {
+        event.request.commit.contents = contents;
+        event.request.commit.past = past;
+    }
     post(&event, -1);
 }
 
@@ -448,7 +455,7 @@ static void commit(void) {
         if (commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE) continue;
         contents[i].size = byte(), contents[i].sum = world.ticket_count;
     }
-    ask(CORE_COMMIT, request, contents, past);
+    ask(request, contents, past);
 }
 
 static void subscribe(void) {
@@ -461,7 +468,7 @@ static void subscribe(void) {
     subscribe->n_queues = 1 + byte() % OPS_QUEUES;
     subscribe->prefetch = 1 + byte() % 8;
     subscribe->lease_ms = byte() % 2 ? 200 : 0;
-    ask(CORE_SUBSCRIBE, request, NULL, NULL);
+    ask(request, NULL, NULL);
 }
 
 static void end_session(void) {
@@ -475,12 +482,12 @@ static void end_session(void) {
     unsubscribe->seen = keep(sizeof(uint64_t));
     unsubscribe->seen[0] = 1 + byte() % 32;
     unsubscribe->n_seen = byte() % 2;
-    ask(CORE_UNSUBSCRIBE, request, NULL, NULL);
+    ask(request, NULL, NULL);
 }
 
 static void lane(enum core_event_kind kind) {
     uint64_t session = world.sessions[byte() % SESSIONS_MAX_HERE];
-    struct core_event event = {.kind = kind, .session = session};
+    struct core_event event = {.kind = kind, .lane.session = session};
     if (session != 0) step(&event);
 }
 
@@ -488,9 +495,9 @@ static void lane(enum core_event_kind kind) {
 static void send_delivery(void) {
     for (size_t i = 0; i < world.delivery_count; i++) {
         if (world.deliveries[i].after > end_of(world.durable)) continue;
-        struct core_event event = {.kind = CORE_LANE_SENT, .session = world.deliveries[i].session};
-        event.ok = byte() % 8 != 0;
-        event.delivered_ns = world.now.steady_ns;
+        struct core_event event = {.kind = CORE_LANE_SENT, .lane.session = world.deliveries[i].session};
+        event.lane.ok = byte() % 8 != 0;
+        event.lane.delivered_ns = world.now.steady_ns;
         world.deliveries[i] = world.deliveries[--world.delivery_count];
         step(&event);
         return;
@@ -504,13 +511,13 @@ static void look(void) {
         Tarry__Request *request = new_request(TARRY__REQUEST__BODY_GET);
         request->get = OPS_NEW(&world.memory, Tarry__Get, tarry__get__init);
         request->get->task = ops_ref(&from);
-        ask(CORE_GET, request, NULL, NULL);
+        ask(request, NULL, NULL);
     } else {
         Tarry__Request *request = new_request(TARRY__REQUEST__BODY_LIST);
         request->list = OPS_NEW(&world.memory, Tarry__List, tarry__list__init);
         request->list->queue = (char *)ops_queues[what / 2 % OPS_QUEUES];
         request->list->states = what / 8 % 16;
-        ask(CORE_LIST, request, NULL, NULL);
+        ask(request, NULL, NULL);
     }
 }
 
@@ -556,7 +563,7 @@ static void turn(void) {
         if (byte() % 4 == 0) restart();
         break;
     case 11:
-        ask(CORE_HELLO, new_request(TARRY__REQUEST__BODY_HELLO), NULL, NULL);
+        ask(new_request(TARRY__REQUEST__BODY_HELLO), NULL, NULL);
         break;
     default:
         commit();
@@ -578,7 +585,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     world.core = core_new(&options);
     if (world.core == NULL) abort();
     start();
-    ask(CORE_HELLO, new_request(TARRY__REQUEST__BODY_HELLO), NULL, NULL);
+    ask(new_request(TARRY__REQUEST__BODY_HELLO), NULL, NULL);
     while (world.input.size > 0 && !world.over) turn();
     core_check(world.core);
     struct core *again = replayed();

@@ -6,6 +6,7 @@
 
 #include "fuzz.h"
 #include "request.h"
+#include "requests.h"
 #include "tarry_limits.h"
 
 #define ARENA_SIZE_MAX (64u << 20)
@@ -27,37 +28,37 @@ static void peek_agrees(const uint8_t *data, size_t size) {
     arena_reset(&arena);
 }
 
-static void accepted_is_right(const struct core_event *event) {
-    assert(event->request != NULL);
-    bool is_audit = event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
-    bool is_backup = event->request->body_case == TARRY__REQUEST__BODY_BACKUP;
-    bool is_pair = event->request->body_case == TARRY__REQUEST__BODY_PAIR;
-    bool is_follow = event->request->body_case == TARRY__REQUEST__BODY_FOLLOW;
-    assert((event->kind == 0) == (is_audit || is_backup || is_pair || is_follow));
+static void accepted_is_right(const struct core_request *request) {
+    assert(request->message != NULL);
+    bool is_audit = request->message->body_case == TARRY__REQUEST__BODY_AUDIT;
+    bool is_backup = request->message->body_case == TARRY__REQUEST__BODY_BACKUP;
+    bool is_pair = request->message->body_case == TARRY__REQUEST__BODY_PAIR;
+    bool is_follow = request->message->body_case == TARRY__REQUEST__BODY_FOLLOW;
+    assert((request_answerer(request->message) != BY_CORE) == (is_audit || is_backup || is_pair || is_follow));
     if (is_follow) {
-        assert(event->request->follow->wait_ms <= FOLLOW_WAIT_MAX_MS);
-        assert(event->request->follow->n_epochs <= FOLLOW_EPOCHS_MAX);
-        assert(event->request->follow->n_epochs == event->request->follow->n_epoch_starts);
+        assert(request->message->follow->wait_ms <= FOLLOW_WAIT_MAX_MS);
+        assert(request->message->follow->n_epochs <= FOLLOW_EPOCHS_MAX);
+        assert(request->message->follow->n_epochs == request->message->follow->n_epoch_starts);
     }
     if (is_pair) {
-        const Tarry__Pair *pair = event->request->pair;
+        const Tarry__Pair *pair = request->message->pair;
         bool promotes = pair->what == TARRY__PAIR__WHAT__PROMOTE;
         assert(promotes || !pair->force);
         assert(promotes || pair->what == TARRY__PAIR__WHAT__WRITE_RECORD || !pair->peer_is_stopped);
         assert(!pair->peer_is_stopped || !pair->force);
     }
-    if (is_audit) assert(event->request->audit->wait_ms <= AUDIT_WAIT_MAX_MS);
+    if (is_audit) assert(request->message->audit->wait_ms <= AUDIT_WAIT_MAX_MS);
     if (is_backup) {
-        const Tarry__Backup *backup = event->request->backup;
+        const Tarry__Backup *backup = request->message->backup;
         assert((backup->what == TARRY__BACKUP__WHAT__BEGIN) == (backup->backup == 0));
         assert(backup->what != TARRY__BACKUP__WHAT__READ || backup->size <= BACKUP_READ_MAX);
     }
-    if (event->kind != CORE_COMMIT) return;
-    const Tarry__Commit *commit = event->request->commit;
+    if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return;
+    const Tarry__Commit *commit = request->message->commit;
     uint64_t total = 0;
     assert((commit->n_ops == 0) == (bool)commit->ask && commit->n_ops <= OPS_PER_COMMIT_MAX);
     for (size_t i = 0; i < commit->n_ops; i++) {
-        const struct core_content *content = &event->contents[i];
+        const struct core_content *content = &request->commit.contents[i];
         assert(content->problem == NULL || content->code != TARRY__CODE__OK);
         bool has_content = content->problem == NULL && commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE;
         assert(has_content == (content->size != 0));
@@ -77,12 +78,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size > 1u << 16) return 0;
     peek_agrees(data, size);
     static struct arena arena; /* kept between inputs: its first block is large */
-    struct core_event event = {0};
+    struct core_request prepared = {0};
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);
     const struct request_setting setting = {.secret = secret, .principal = "", .payload_max = PAYLOAD_SIZE_MAX_DEFAULT};
-    if (request_prepare(&arena, data, size, &setting, &event, &refusal)) {
-        accepted_is_right(&event);
+    if (request_prepare(&arena, data, size, &setting, &prepared, &refusal)) {
+        accepted_is_right(&prepared);
     } else {
         assert(refusal.code != TARRY__CODE__OK && refusal.sentence != NULL && refusal.sentence[0] != '\0');
     }

@@ -157,28 +157,31 @@ static struct row *select_rows(struct rig *rig, bool (*fits)(const struct row *r
 }
 
 static void answer_window(struct rig *rig, const struct core_window *window) {
-    struct core_event event = {.kind = CORE_WINDOW, .line = window->line, .through = {window->until_ms, UINT64_MAX}};
+    struct core_event event = {.kind = CORE_WINDOW,
+                               .window.line = window->line,
+                               .window.through = {window->until_ms, UINT64_MAX}};
     size_t count;
     struct row *rows = select_rows(rig, pick_window, window, &count);
     if (count > 0) qsort(rows, count, sizeof(*rows), pick_compare);
     size_t within = 0;
     while (within < count && rows[within].due_ms <= window->until_ms) within++;
-    if (within == count) event.through = DUE_END;
-    event.rows = rows;
-    event.row_count = within < window->count_max ? within : window->count_max;
-    if (event.row_count < within) {
-        const struct row *last = &rows[event.row_count - 1];
-        event.through = (struct due){last->due_ms, last->id};
+    if (within == count) event.window.through = DUE_END;
+    event.window.rows = rows;
+    event.window.row_count = within < window->count_max ? within : window->count_max;
+    if (event.window.row_count < within) {
+        const struct row *last = &rows[event.window.row_count - 1];
+        event.window.through = (struct due){last->due_ms, last->id};
     }
     rig_step(rig, &event);
 }
 
 static void answer_page(struct rig *rig, const struct core_page *page) {
-    struct core_event event = {.kind = CORE_PAGE, .job = page->job, .next_id = UINT64_MAX};
+    struct core_event event = {.kind = CORE_PAGE, .page.job = page->job, .page.next_id = UINT64_MAX};
     size_t count;
-    event.rows = select_rows(rig, pick_page, page, &count);
-    event.row_count = count < page->count_max ? count : page->count_max;
-    if (event.row_count < count) event.next_id = event.rows[event.row_count - 1].id;
+    struct core_paged *paged = &event.page;
+    paged->rows = select_rows(rig, pick_page, page, &count);
+    paged->row_count = count < page->count_max ? count : page->count_max;
+    if (paged->row_count < count) paged->next_id = paged->rows[paged->row_count - 1].id;
     rig_step(rig, &event);
 }
 
@@ -201,7 +204,7 @@ static bool get_facts(struct rig *rig, struct core_event *event) {
     struct want *wants;
     size_t count = core_wants(rig->core, event, &rig->asking, NULL, &wants);
     if (count == 0) return false;
-    struct core_facts *facts = &event->facts;
+    struct core_facts *facts = core_facts_of(event);
     struct want *all = rig_alloc(&rig->asking, (facts->want_count + count) * sizeof(*all));
     if (facts->want_count > 0) memcpy(all, facts->wants, facts->want_count * sizeof(*all));
     memcpy(all + facts->want_count, wants, count * sizeof(*all));
@@ -242,12 +245,14 @@ void rig_elapse_ms(struct rig *rig, uint64_t ms) {
     for (unsigned i = 0; i < 100 && core_deadline(rig->core) <= rig->now.steady_ns / 1000000; i++) rig_tick(rig);
 }
 
-Tarry__Code rig_ask(struct rig *rig, enum core_event_kind kind, Tarry__Request *request) {
+Tarry__Code rig_ask(struct rig *rig, Tarry__Request *request) {
     static struct core_content contents[OPS_PER_COMMIT_MAX];
-    struct core_event event = {.kind = kind, .ticket = 1, .request = request, .contents = contents};
+    struct core_event event = {.kind = CORE_REQUEST, .request = {.ticket = 1, .message = request}};
     Tarry__BrokerStats broker = TARRY__BROKER_STATS__INIT;
-    event.broker = &broker;
-    event.through = DUE_END; /* for lists: the index has no rows */
+    if (request->body_case == TARRY__REQUEST__BODY_COMMIT) event.request.commit.contents = contents;
+    if (request->body_case == TARRY__REQUEST__BODY_STATS) event.request.broker = &broker;
+    if (request->body_case == TARRY__REQUEST__BODY_LIST)
+        event.request.list.through = DUE_END; /* the index has no rows */
     request->client = "rig";
     rig_step(rig, &event);
     arena_reset(&rig->asking);
@@ -263,7 +268,7 @@ Tarry__Code rig_commit(struct rig *rig, Tarry__Op **ops, size_t count) {
     commit.sequence = commit.oldest_unanswered = ++rig->sequence;
     commit.ops = ops;
     commit.n_ops = count;
-    return rig_ask(rig, CORE_COMMIT, &request);
+    return rig_ask(rig, &request);
 }
 
 void rig_subscribe(struct rig *rig, size_t at) {
@@ -277,9 +282,9 @@ void rig_subscribe(struct rig *rig, size_t at) {
     body.n_queues = 1;
     body.prefetch = PREFETCH_MAX;
     body.max_batch = BATCH_MAX;
-    rig_ask(rig, CORE_SUBSCRIBE, &request);
+    rig_ask(rig, &request);
     assert(rig->code == TARRY__CODE__OK);
-    struct core_event up = {.kind = CORE_LANE_UP, .session = rig->sessions[at]};
+    struct core_event up = {.kind = CORE_LANE_UP, .lane.session = rig->sessions[at]};
     rig_step(rig, &up);
 }
 
@@ -287,9 +292,7 @@ void rig_sent(struct rig *rig, bool ok) {
     for (size_t i = 0; i < RIG_SESSIONS; i++) {
         if (rig->sending[i] == 0) continue;
         struct core_event sent = {.kind = CORE_LANE_SENT,
-                                  .session = rig->sending[i],
-                                  .ok = ok,
-                                  .delivered_ns = rig->now.steady_ns};
+                                  .lane = {.session = rig->sending[i], .ok = ok, .delivered_ns = rig->now.steady_ns}};
         rig->sending[i] = 0;
         rig_step(rig, &sent);
     }
@@ -304,7 +307,7 @@ static void forget_what_was_under_way(struct rig *rig) {
 }
 
 static void start(struct rig *rig) {
-    struct core_event event = {.kind = CORE_START, .epoch = ++rig->epoch};
+    struct core_event event = {.kind = CORE_START, .start.epoch = ++rig->epoch};
     rig_step(rig, &event);
 }
 
@@ -387,7 +390,7 @@ void rig_init(struct rig *rig, uint64_t seed, size_t key_size) {
     Tarry__Hello hello = TARRY__HELLO__INIT;
     request.body_case = TARRY__REQUEST__BODY_HELLO;
     request.hello = &hello;
-    rig_ask(rig, CORE_HELLO, &request);
+    rig_ask(rig, &request);
 }
 
 void rig_deinit(struct rig *rig) {

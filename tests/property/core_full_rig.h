@@ -61,7 +61,7 @@ void rig_step(struct rig *rig, struct core_event *event);
 void rig_tick(struct rig *rig);
 /* Advances the time and runs all timers up to then. */
 void rig_elapse_ms(struct rig *rig, uint64_t ms);
-Tarry__Code rig_ask(struct rig *rig, enum core_event_kind kind, Tarry__Request *request);
+Tarry__Code rig_ask(struct rig *rig, Tarry__Request *request);
 /* Returns the commit's code: OK or BUSY, whatever the results of its operations. */
 Tarry__Code rig_commit(struct rig *rig, Tarry__Op **ops, size_t count);
 /* Subscribes one consumer to the queue. */

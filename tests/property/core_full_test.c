@@ -201,7 +201,7 @@ static void nothing_is_sent(struct rig *rig) {
 
 static void pipes_break(struct rig *rig) {
     for (size_t i = 0; i < RIG_SESSIONS; i++) {
-        struct core_event gone = {.kind = CORE_LANE_GONE, .session = rig->sessions[i]};
+        struct core_event gone = {.kind = CORE_LANE_GONE, .lane.session = rig->sessions[i]};
         if (rig->sessions[i] != 0) rig_step(rig, &gone);
     }
     rig_sent(rig, false);
@@ -219,7 +219,7 @@ static void consumers_leave(struct rig *rig) {
         body.seen = seen;
         for (; body.n_seen < 16; body.n_seen++) seen[body.n_seen] = any_id(rig);
         body.keep_leases = random_below(&rig->random, 2);
-        assert_int_equal(rig_ask(rig, CORE_UNSUBSCRIBE, &request), TARRY__CODE__OK);
+        assert_int_equal(rig_ask(rig, &request), TARRY__CODE__OK);
     }
 }
 
@@ -269,15 +269,15 @@ static void questions(struct rig *rig) {
     get.task = &ref;
     for (size_t i = 0; i < 50; i++) {
         ref.id = any_id(rig);
-        rig_ask(rig, CORE_GET, &request);
+        rig_ask(rig, &request);
     }
     request.body_case = TARRY__REQUEST__BODY_LIST;
     request.list = &list;
     list.queue = orders;
-    assert_int_equal(rig_ask(rig, CORE_LIST, &request), TARRY__CODE__OK);
+    assert_int_equal(rig_ask(rig, &request), TARRY__CODE__OK);
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
-    assert_int_equal(rig_ask(rig, CORE_STATS, &request), TARRY__CODE__OK);
+    assert_int_equal(rig_ask(rig, &request), TARRY__CODE__OK);
 }
 
 static void a_purge_or_requeue(struct rig *rig) {
@@ -447,10 +447,10 @@ static void a_question_waits_for_room(void **state) { /* CAP-1 */
     request.get = &get;
     get.task = &ref;
     ref.id = id;
-    assert_int_equal(rig_ask(&rig, CORE_GET, &request), TARRY__CODE__BUSY);
+    assert_int_equal(rig_ask(&rig, &request), TARRY__CODE__BUSY);
     rig_absorb(&rig, rig.frame_count - rig.absorbed);
     rig_answer(&rig); /* while the query waits, the index keeps the rows for its answer */
-    for (int i = 0; i < 1000 && rig_ask(&rig, CORE_GET, &request) == TARRY__CODE__BUSY; i++) rig_tick(&rig);
+    for (int i = 0; i < 1000 && rig_ask(&rig, &request) == TARRY__CODE__BUSY; i++) rig_tick(&rig);
     assert_int_equal(rig.code, TARRY__CODE__OK);
     rig_deinit(&rig);
 }

@@ -122,7 +122,7 @@ static void locate(struct world *world, void *argument, uint64_t number) {
         world_after_ns(world, NS_PER_MS, locate, asked, 0);
         return;
     }
-    const Tarry__Commit *commit = engine_request->event.request->commit;
+    const Tarry__Commit *commit = engine_request->event.request.message->commit;
     struct core_past *past = world_alloc(world, commit->n_ops * sizeof *past);
     size_t room = one_in(world, 2) ? REDACT_TASKS_MAX : 1 + random_below(&world->random, 4);
     for (size_t i = 0; i < commit->n_ops; i++) {
@@ -135,7 +135,7 @@ static void locate(struct world *world, void *argument, uint64_t number) {
         if (past[i].is_former || search.redact->task->id) run_search(world, &search, room, &past[i]);
         room -= past[i].count;
     }
-    engine_request->event.past = past;
+    engine_request->event.request.commit.past = past;
     world_after(world, &world->options.read, handed_in, asked, 0);
 }
 

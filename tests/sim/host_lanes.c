@@ -17,10 +17,8 @@ struct sent { /* a delivery that a connection is sending */
 };
 
 static void tell(struct world *world, const struct lane *lane, enum core_event_kind kind, bool ok) {
-    struct core_event event = {.kind = kind,
-                               .session = lane->state.session,
-                               .ok = ok,
-                               .delivered_ns = host_now(world).steady_ns};
+    struct core_event event = {
+        .kind = kind, .lane = {.session = lane->state.session, .ok = ok, .delivered_ns = host_now(world).steady_ns}};
     host_post(world, lane, &event);
 }
 
@@ -72,7 +70,7 @@ void host_lane_gone(struct world *world, uint64_t connection) {
 
 void host_credit(struct world *world, uint64_t session, uint32_t credit) {
     struct host *host = world->host;
-    struct core_event event = {.kind = CORE_CREDIT, .session = session, .ok = true, .credit = credit};
+    struct core_event event = {.kind = CORE_CREDIT, .lane = {.session = session, .ok = true, .credit = credit}};
     for (size_t i = 0; host->state == HOST_UP && session && i < HOST_LANES_MAX; i++)
         if (host->lanes[i].state.session == session) host_post(world, &host->lanes[i], &event);
 }

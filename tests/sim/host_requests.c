@@ -33,7 +33,7 @@ static void read_facts(struct world *world, struct engine_request *engine_reques
 static void read_pages(struct world *world, struct asked *asked) {
     const struct table *table = &world->host->table;
     struct engine_request *engine_request = &asked->engine_request;
-    struct core_event *event = &engine_request->event;
+    struct core_paged *page = &engine_request->event.page;
     struct table_rows rows = {0};
     size_t count_max = 1 + random_below(&world->random, PAGE_TASKS_MAX);
     if (engine_request->item.kind == ITEM_WINDOW) {
@@ -48,9 +48,9 @@ static void read_pages(struct world *world, struct asked *asked) {
         engine_request_add_page(engine_request, rows.rows, rows.count, 0, through);
         return;
     }
-    event->next_id = table_page(table, &asked->page, count_max, &world->memory, &rows);
-    event->rows = rows.rows;
-    event->row_count = rows.count;
+    page->next_id = table_page(table, &asked->page, count_max, &world->memory, &rows);
+    page->rows = rows.rows;
+    page->row_count = rows.count;
 }
 
 static void handed_in(struct world *world, void *argument, uint64_t number) {
@@ -91,7 +91,7 @@ void host_ask_window(struct world *world, const struct core_window *window) {
 void host_ask_page(struct world *world, const struct core_page *page) {
     struct asked *asked = asked_new(world, ITEM_PAGE);
     asked->page = *page;
-    asked->engine_request.event = (struct core_event){.kind = CORE_PAGE, .job = page->job};
+    asked->engine_request.event = (struct core_event){.kind = CORE_PAGE, .page.job = page->job};
     read_later(world, asked);
 }
 
@@ -188,16 +188,18 @@ static void take_call(struct world *world, struct asked *asked) {
     struct engine_request *engine_request = &asked->engine_request;
     let_time_pass(world);
     if (!has_all(world, asked)) return;
-    bool is_predicted = engine_request->event.kind == CORE_COMMIT || engine_request->event.kind == CORE_GET;
-    asked->request->predictions[host->number].past = engine_request->event.past;
+    struct core_request *request = &engine_request->event.request;
+    const Tarry__Request__BodyCase body = request->message->body_case;
+    bool is_predicted = body == TARRY__REQUEST__BODY_COMMIT || body == TARRY__REQUEST__BODY_GET;
+    asked->request->predictions[host->number].past = body == TARRY__REQUEST__BODY_COMMIT ? request->commit.past : NULL;
     if (is_predicted) ledger_predict(world, asked->request);
-    if (engine_request->event.kind == CORE_STATS) {
-        engine_request->event.broker = world_alloc(world, sizeof *engine_request->event.broker);
-        tarry__broker_stats__init(engine_request->event.broker);
+    if (body == TARRY__REQUEST__BODY_STATS) {
+        request->broker = world_alloc(world, sizeof *request->broker);
+        tarry__broker_stats__init(request->broker);
     }
-    struct views *views = views_expect(world, engine_request->event.request);
+    struct views *views = views_expect(world, request->message);
     host_step(world, &engine_request->event);
-    if (views) views_check(world, views, engine_request->event.request, reply_of(host, asked));
+    if (views) views_check(world, views, request->message, reply_of(host, asked));
     end_request(world, engine_request);
 }
 
@@ -228,32 +230,6 @@ void host_take_asked(struct world *world, struct asked *asked) {
     }
 }
 
-static enum core_event_kind kind_of(const Tarry__Request *request) {
-    switch (request->body_case) {
-    case TARRY__REQUEST__BODY_HELLO:
-        return CORE_HELLO;
-    case TARRY__REQUEST__BODY_COMMIT:
-        return CORE_COMMIT;
-    case TARRY__REQUEST__BODY_GOODBYE:
-        return CORE_GOODBYE;
-    case TARRY__REQUEST__BODY_SUBSCRIBE:
-        return CORE_SUBSCRIBE;
-    case TARRY__REQUEST__BODY_HEARTBEAT:
-        return CORE_HEARTBEAT;
-    case TARRY__REQUEST__BODY_UNSUBSCRIBE:
-        return CORE_UNSUBSCRIBE;
-    case TARRY__REQUEST__BODY_GET:
-        return CORE_GET;
-    case TARRY__REQUEST__BODY_LIST:
-        return CORE_LIST;
-    case TARRY__REQUEST__BODY_QUEUES:
-        return CORE_QUEUES;
-    default:
-        MUST(request->body_case == TARRY__REQUEST__BODY_STATS);
-        return CORE_STATS;
-    }
-}
-
 /* Returns the client's address; the port changes after every crash. */
 static const char *peer_of(struct world *world, const struct client *client) {
     char *peer = world_alloc(world, PEER_SIZE_MAX + 1);
@@ -281,16 +257,18 @@ static void receive(struct world *world, const struct unread *unread) {
     engine_request->schedules = has_schedules(request->body);
     engine_request->redacts = host_redacts(request->body);
     engine_request->size = tarry__request__get_packed_size(request->body);
-    engine_request->event = (struct core_event){.kind = kind_of(request->body),
-                                                .ticket = (uint64_t)(uintptr_t)asked,
-                                                .request = request->body,
-                                                .peer = peer_of(world, client),
-                                                .contents = request->contents};
-    /* The session's secret permits its resumption (shell/process/secret.c); the simulator uses its number instead. */
-    if (engine_request->event.kind == CORE_SUBSCRIBE && request->body->subscribe->resume.len)
-        memcpy(&engine_request->event.session, request->body->subscribe->resume.data,
-               sizeof engine_request->event.session);
-    engine_request->event.pooled = engine_request->event.kind == CORE_SUBSCRIBE && client->pooled;
+    engine_request->event.kind = CORE_REQUEST;
+    engine_request->event.request = (struct core_request){.ticket = (uint64_t)(uintptr_t)asked,
+                                                          .message = request->body,
+                                                          .peer = peer_of(world, client)};
+    struct core_request *prepared = &engine_request->event.request;
+    if (request->body->body_case == TARRY__REQUEST__BODY_COMMIT) prepared->commit.contents = request->contents;
+    if (request->body->body_case == TARRY__REQUEST__BODY_SUBSCRIBE) {
+        /* The session's secret permits its resumption (shell/process/secret.c); the simulator uses its number. */
+        const ProtobufCBinaryData *resume = &request->body->subscribe->resume;
+        if (resume->len) memcpy(&prepared->resumed, resume->data, sizeof prepared->resumed);
+        prepared->pooled = client->pooled;
+    }
     host_take(world, &engine_request->item);
 }
 

@@ -458,10 +458,10 @@ void host_begin_epoch(struct world *world, uint32_t epoch) {
     const struct frame_note *last = last_commit(host);
     who_begin(&host->watch.who, last ? last->body : NULL);
     host_begin_run(world, (struct core_event){.kind = CORE_START,
-                                              .epoch = epoch,
-                                              .before = host->watch.who.before,
-                                              .who = "operator@house",
-                                              .clock_accepted = host->clock.accepted});
+                                              .start = {.epoch = epoch,
+                                                        .before = host->watch.who.before,
+                                                        .who = "operator@house",
+                                                        .clock_accepted = host->clock.accepted}});
 }
 
 static int find_last_stop(struct world *world, const struct recovery_plan *plan) {

@@ -326,7 +326,7 @@ void watch_step(struct world *world, const struct core_event *event, const struc
                 uint64_t before) {
     const struct flat *head = &world->host->head;
     if (event->kind == CORE_STOP) world->host->watch.stopping = true;
-    if (event->kind == CORE_CREDIT) who_credit(&world->host->watch.who, event->session, event->credit);
+    if (event->kind == CORE_CREDIT) who_credit(&world->host->watch.who, event->lane.session, event->lane.credit);
     if (event->kind == CORE_RESUME) world->host->watch.stopping = false;
     for (size_t i = 0; i < effects->lanes.count; i++) note_lane(&world->host->watch, head, &effects->lanes.items[i]);
     check_left(&world->host->watch, effects);

@@ -17,7 +17,7 @@ static void beat(struct fx *f, uint64_t session) {
     request.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
     request.heartbeat = &body;
     body.session = session;
-    assert_int_equal(ask(f, CORE_HEARTBEAT, &request), TARRY__CODE__OK);
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK);
 }
 
 /* Deliveries of the steps since it was last zeroed. */

@@ -61,7 +61,7 @@ static inline void restart(struct fx *f, uint32_t epoch) {
         assert_int_equal(core_replay(f->core, &frames[i].header, body), 0);
         arena_deinit(&arena);
     }
-    step(f, &(struct core_event){.kind = CORE_START, .epoch = epoch});
+    step(f, &(struct core_event){.kind = CORE_START, .start.epoch = epoch});
 }
 
 /* Returns the number of frames of the last step, without seals. */
@@ -108,7 +108,7 @@ static inline int tear_down_ahead(void **state) {
 #define AHEAD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_ahead, tear_down_ahead)
 
 static inline void lane(struct fx *f, uint64_t session, enum core_event_kind kind, bool ok) {
-    struct core_event event = {.kind = kind, .session = session, .ok = ok};
+    struct core_event event = {.kind = kind, .lane.session = session, .lane.ok = ok};
     step(f, &event);
 }
 

@@ -19,8 +19,8 @@ static void it_is_leased_before_and_leaves_when_it_is_due(void **state) { /* TIM
     assert_int_equal(written(f), 0); /* it need not wait for a sync */
     assert_true(row->delivered_ms == due_ms && row->lease_deadline_ms == due_ms + 1 + LEASE_MS);
     assert_true(row->attempt == 1 && row->deliveries == 1);
-    struct core_event sent = {.kind = CORE_LANE_SENT, .session = session, .ok = true};
-    sent.delivered_ns = (due_ms * 1000 + 80) * 1000;
+    struct core_event sent = {.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = true};
+    sent.lane.delivered_ns = (due_ms * 1000 + 80) * 1000;
     step(f, &sent);
     assert_int_equal(orders(f)->lateness_us.count, 1);
     assert_int_equal(orders(f)->lateness_us.max, 80);
@@ -118,7 +118,7 @@ static void whoever_goes_before_has_had_nothing(void **state) {
             request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
             request.unsubscribe = &body;
             body.session = first;
-            assert_int_equal(ask(f, CORE_UNSUBSCRIBE, &request), TARRY__CODE__OK);
+            assert_int_equal(ask(f, &request), TARRY__CODE__OK);
         }
         f->resumes = ways[i] == RETURNS ? first : 0;
         if (ways[i] == RETURNS) {
@@ -369,10 +369,10 @@ static void a_pooled_session_is_not(void **state) {
     body.queues = &queue;
     body.n_queues = 1;
     request.client = "test";
-    struct core_event event = {.kind = CORE_SUBSCRIBE, .ticket = 1, .request = &request, .pooled = true};
+    struct core_event event = {.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request, .pooled = true}};
     step(f, &event);
     lane(f, f->session, CORE_LANE_UP, false);
-    step(f, &(struct core_event){.kind = CORE_CREDIT, .session = f->session, .credit = 10});
+    step(f, &(struct core_event){.kind = CORE_CREDIT, .lane.session = f->session, .lane.credit = 10});
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     at(f, NOW_MS + DELAY_MS - AHEAD_MS);
     assert_int_equal(written(f), 0);

@@ -9,7 +9,7 @@ static const Tarry__StatsReply *stats(struct fx *f) {
     Tarry__Stats body = TARRY__STATS__INIT;
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &body;
-    assert_int_equal(ask(f, CORE_STATS, &request), TARRY__CODE__OK);
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK);
     return f->effects.replies.items[0].reply->stats;
 }
 
@@ -20,7 +20,8 @@ static const Tarry__ListReply *list(struct fx *f, uint32_t states) {
     request.list = &body;
     body.queue = "orders";
     body.states = states;
-    struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
+    struct core_event event = {.kind = CORE_REQUEST,
+                               .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
     step(f, &event);
     return f->effects.replies.items[0].reply->list;
 }
@@ -251,7 +252,8 @@ static void a_page_of_what_is_pending_needs_no_leases_of_the_index(void **state)
     list.states = STATE_PENDING;
     request.body_case = TARRY__REQUEST__BODY_LIST;
     request.list = &list;
-    struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
+    struct core_event event = {.kind = CORE_REQUEST,
+                               .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
     step(f, &event);
     const Tarry__ListReply *page = f->effects.replies.items[0].reply->list;
     assert_int_equal(page->n_tasks, 1);

@@ -71,7 +71,7 @@ static inline void step(struct fx *f, struct core_event *event) {
     event->now = (struct instant){f->now_ms * 1000000, f->now_ms * 1000000};
     core_effects_reset(&f->effects);
     core_step(f->core, event, &f->effects);
-    if (event->ticket != 0) {
+    if (event->kind == CORE_REQUEST && event->request.ticket != 0) {
         assert_true(f->effects.replies.count > 0);
         take_reply(f);
     }
@@ -80,19 +80,21 @@ static inline void step(struct fx *f, struct core_event *event) {
     if (f->after_step != NULL) f->after_step(f);
 }
 
-static inline Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Request *request) {
+static inline Tarry__Code ask(struct fx *f, Tarry__Request *request) {
     static struct core_content contents[OPS_PER_COMMIT_MAX + 1];
     contents[0].size = (uint32_t)f->content_size; /* only the shell reads contents */
-    struct core_event event = {.kind = kind,
-                               .ticket = 1,
+    struct core_event event = {.kind = CORE_REQUEST,
                                .late_ns = f->late_ms * 1000000,
-                               .request = request,
-                               .contents = contents,
-                               .session = f->resumes,
-                               .caller = f->caller,
-                               .calendar = f->calendar,
-                               .past = f->past};
+                               .request = {.ticket = 1, .message = request, .caller = f->caller}};
     request->client = "test";
+    if (request->body_case == TARRY__REQUEST__BODY_COMMIT) {
+        event.request.commit.contents = contents;
+        event.request.commit.past = f->past;
+    } else if (request->body_case == TARRY__REQUEST__BODY_SUBSCRIBE) {
+        event.request.resumed = f->resumes;
+    } else if (request->body_case == TARRY__REQUEST__BODY_CALENDAR) {
+        event.request.calendar = f->calendar;
+    }
     step(f, &event);
     return f->code;
 }
@@ -102,7 +104,7 @@ static inline Tarry__Code hello(struct fx *f) {
     Tarry__Hello body = TARRY__HELLO__INIT;
     request.body_case = TARRY__REQUEST__BODY_HELLO;
     request.hello = &body;
-    return ask(f, CORE_HELLO, &request);
+    return ask(f, &request);
 }
 
 static inline Tarry__Code commit_as(struct fx *f, uint64_t sequence, uint64_t oldest, Tarry__Op **ops, size_t count) {
@@ -115,7 +117,7 @@ static inline Tarry__Code commit_as(struct fx *f, uint64_t sequence, uint64_t ol
     commit.oldest_unanswered = oldest;
     commit.ops = ops;
     commit.n_ops = count;
-    return ask(f, CORE_COMMIT, &request);
+    return ask(f, &request);
 }
 
 /* Commits one operation by itself. Returns the commit's code, or the result's. */
@@ -151,7 +153,7 @@ static inline Tarry__Code get(struct fx *f, uint64_t id, bool with_content) {
     body.task = &ref;
     body.with_content = with_content;
     ref.id = id;
-    return ask(f, CORE_GET, &request);
+    return ask(f, &request);
 }
 
 static inline Tarry__Code cancel(struct fx *f, uint64_t id) {
@@ -192,11 +194,11 @@ static inline Tarry__Code subscribe(struct fx *f, Tarry__Subscribe *body) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
     request.subscribe = body;
-    return ask(f, CORE_SUBSCRIBE, &request);
+    return ask(f, &request);
 }
 
 static inline void begin(struct fx *f) {
-    struct core_event start = {.kind = CORE_START, .epoch = 1};
+    struct core_event start = {.kind = CORE_START, .start.epoch = 1};
     f->core = core_new(&f->options);
     assert_non_null(f->core);
     step(f, &start);

@@ -88,7 +88,7 @@ static Tarry__Code goodbye(struct fx *f, uint64_t producer) {
     request.body_case = TARRY__REQUEST__BODY_GOODBYE;
     request.goodbye = &body;
     body.producer = producer;
-    return ask(f, CORE_GOODBYE, &request);
+    return ask(f, &request);
 }
 
 static void nobody_says_goodbye_for_another(void **state) {
@@ -106,18 +106,18 @@ static void nobody_says_goodbye_for_another(void **state) {
 
 /* ---- sessions and leases */
 
-static Tarry__Code of_session(struct fx *f, enum core_event_kind kind) {
+static Tarry__Code of_session(struct fx *f, Tarry__Request__BodyCase what) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Heartbeat heartbeat = TARRY__HEARTBEAT__INIT;
     Tarry__Unsubscribe unsubscribe = TARRY__UNSUBSCRIBE__INIT;
-    bool beats = kind == CORE_HEARTBEAT;
-    request.body_case = beats ? TARRY__REQUEST__BODY_HEARTBEAT : TARRY__REQUEST__BODY_UNSUBSCRIBE;
+    bool beats = what == TARRY__REQUEST__BODY_HEARTBEAT;
+    request.body_case = what;
     heartbeat.session = unsubscribe.session = f->session;
     if (beats)
         request.heartbeat = &heartbeat;
     else
         request.unsubscribe = &unsubscribe;
-    return ask(f, kind, &request);
+    return ask(f, &request);
 }
 
 static void anothers_session_and_lease_are_not_to_be_used(void **state) {
@@ -134,17 +134,17 @@ static void anothers_session_and_lease_are_not_to_be_used(void **state) {
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     assert_string_equal(f->effects.lanes.items[0].principal, "shop");
     f->now_ms += 10;
-    struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+    struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
     step(f, &up);
     assert_int_equal(f->effects.deliveries.count, 1);
     struct row row = f->effects.deliveries.items[0].tasks[0].row;
     be(f, &of_twin); /* it may use the queue, but does not own the lease */
-    assert_int_equal(of_session(f, CORE_HEARTBEAT), TARRY__CODE__NO_SUCH_SESSION);
+    assert_int_equal(of_session(f, TARRY__REQUEST__BODY_HEARTBEAT), TARRY__CODE__NO_SUCH_SESSION);
     assert_int_equal(ack(f, &row), TARRY__CODE__DENIED);
     says(f, "the lease is another principal's");
-    assert_int_equal(of_session(f, CORE_UNSUBSCRIBE), TARRY__CODE__OK); /* without effect: */
+    assert_int_equal(of_session(f, TARRY__REQUEST__BODY_UNSUBSCRIBE), TARRY__CODE__OK); /* without effect: */
     be(f, &of_shop);
-    assert_int_equal(of_session(f, CORE_HEARTBEAT), TARRY__CODE__OK);
+    assert_int_equal(of_session(f, TARRY__REQUEST__BODY_HEARTBEAT), TARRY__CODE__OK);
     assert_int_equal(ack(f, &row), TARRY__CODE__OK);
 }
 
@@ -160,13 +160,13 @@ static void only_ones_own_queues_are_shown(void **state) {
     request.body_case = TARRY__REQUEST__BODY_QUEUES;
     request.queues = &queues;
     f->caller = &shop;
-    assert_int_equal(ask(f, CORE_QUEUES, &request), TARRY__CODE__OK);
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK);
     const Tarry__Reply *reply = f->effects.replies.items[0].reply;
     assert_int_equal(reply->queues->n_queues, 1);
     assert_string_equal(reply->queues->queues[0]->name, "orders.new");
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
-    assert_int_equal(ask(f, CORE_STATS, &request), TARRY__CODE__OK);
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK);
     reply = f->effects.replies.items[0].reply;
     assert_int_equal(reply->stats->n_queues, 1);
     assert_string_equal(reply->stats->queues[0]->name, "orders.new");
@@ -189,11 +189,11 @@ static void only_ones_own_queues_are_counted(void **state) {
     request.calendar = &body;
     body.spans = 2;
     body.by_queue = true;
-    struct core_event event = {.kind = CORE_CALENDAR, .request = &request, .caller = &local};
-    assert_true(core_plan_calendar(f->core, &event, &arena, &calendar));
+    struct core_event event = {.kind = CORE_REQUEST, .request = {.message = &request, .caller = &local}};
+    assert_true(core_plan_calendar(f->core, &event.request, &arena, &calendar));
     assert_true(calendar.of_all && calendar.queue_count == 2);
-    event.caller = &shop;
-    assert_true(core_plan_calendar(f->core, &event, &arena, &calendar));
+    event.request.caller = &shop;
+    assert_true(core_plan_calendar(f->core, &event.request, &arena, &calendar));
     assert_true(!calendar.of_all && calendar.queue_count == 1);
     assert_int_equal(calendar.queues[0], core_queue_number(f->core, "orders.new"));
     calendar.counts = counts;
@@ -201,7 +201,7 @@ static void only_ones_own_queues_are_counted(void **state) {
     calendar.position = 4711;
     f->caller = &shop;
     f->calendar = &calendar;
-    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__OK);
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK);
     const Tarry__CalendarReply *reply = f->effects.replies.items[0].reply->calendar;
     assert_int_equal(reply->n_counts, 2);
     assert_int_equal(reply->counts[0], 7);
@@ -209,17 +209,17 @@ static void only_ones_own_queues_are_counted(void **state) {
     assert_string_equal(reply->queues[0]->name, "orders.new");
     assert_int_equal(reply->queues[0]->count, 12);
     request.at_least = 4712;
-    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__BEHIND);
+    assert_int_equal(ask(f, &request), TARRY__CODE__BEHIND);
     request.at_least = 4711;
     calendar.found = CALENDAR_BEHIND;
-    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__BUSY);
+    assert_int_equal(ask(f, &request), TARRY__CODE__BUSY);
     calendar.found = CALENDAR_TOO_MUCH;
-    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__TOO_LARGE);
+    assert_int_equal(ask(f, &request), TARRY__CODE__TOO_LARGE);
     calendar = (struct core_calendar){.found = CALENDAR_COUNTING, .counted = 51, .next_id = 101};
-    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__BUSY);
+    assert_int_equal(ask(f, &request), TARRY__CODE__BUSY);
     says(f, "50 per cent");
     body.queue = (char *)"nobodys";
-    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__NO_SUCH_QUEUE);
+    assert_int_equal(ask(f, &request), TARRY__CODE__NO_SUCH_QUEUE);
     arena_deinit(&arena);
 }
 
@@ -386,7 +386,7 @@ static void a_principal_has_so_many_sessions_and_tasks(void **state) {
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     assert_int_equal(subscribe(f, &body), TARRY__CODE__BUSY);
     says(f, "sessions=");
-    assert_int_equal(of_session(f, CORE_UNSUBSCRIBE), TARRY__CODE__OK);
+    assert_int_equal(of_session(f, TARRY__REQUEST__BODY_UNSUBSCRIBE), TARRY__CODE__OK);
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     queue = (char *)"orders.new";
     f->caller = &shop;

@@ -7,7 +7,7 @@
 #include "tarry_limits.h"
 
 static void lane(struct fx *f, enum core_event_kind kind, bool ok) {
-    struct core_event event = {.kind = kind, .session = f->session, .ok = ok};
+    struct core_event event = {.kind = kind, .lane.session = f->session, .lane.ok = ok};
     step(f, &event);
 }
 
@@ -311,7 +311,7 @@ static void begin_with_leases(struct fx *f) {
         row.session = 1 + row.id % MANY_SESSIONS;
         assert_int_equal(core_restore_lease(f->core, &row), 0);
     }
-    struct core_event start = {.kind = CORE_START, .epoch = 2};
+    struct core_event start = {.kind = CORE_START, .start.epoch = 2};
     step(f, &start);
 }
 

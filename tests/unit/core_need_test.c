@@ -57,7 +57,7 @@ static void make_commit(const struct fx *f, struct commit_event *out, uint64_t s
     out->commit.oldest_unanswered = 1;
     out->commit.ops = pointers;
     out->commit.n_ops = count;
-    out->event = (struct core_event){.kind = CORE_COMMIT, .ticket = 1, .request = &out->request};
+    out->event = (struct core_event){.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &out->request}};
 }
 
 static size_t wants_of(struct fx *f, size_t count, struct want **out) {
@@ -112,9 +112,9 @@ static void dead_letters_that_were_read_need_no_memory(void **state) { /* CAP-1 
     f->core->tally.next_id = DEAD + 2;
     add_cancel(0, "k");
     make_commit(f, &made, f->sequence + 1, 1);
-    made.event.facts.want_count = core_wants(f->core, &made.event, &f->arena, NULL, &wants);
+    made.event.request.facts.want_count = core_wants(f->core, &made.event, &f->arena, NULL, &wants);
     struct want want = wants[0];
-    made.event.facts = (struct core_facts){.rows = rows, .count = DEAD, .wants = &want, .want_count = 1};
+    made.event.request.facts = (struct core_facts){.rows = rows, .count = DEAD, .wants = &want, .want_count = 1};
     step(f, &made.event);
     assert_int_equal(f->code, TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__NOT_DONE);
@@ -181,9 +181,9 @@ static void the_largest_commit_stays_within_the_effects(void **state) { /* CALM-
             add_cancel(OPS_PER_COMMIT_MAX - 1, "there is none"); /* all operations are decided, then undone */
         make_commit(f, &made, ++f->sequence, OPS_PER_COMMIT_MAX);
         made.commit.atomic = true;
-        made.event.facts = (struct core_facts){.rows = rows, .count = DEAD, .wants = &want, .want_count = 1};
+        made.event.request.facts = (struct core_facts){.rows = rows, .count = DEAD, .wants = &want, .want_count = 1};
         static struct core_content contents[OPS_PER_COMMIT_MAX];
-        made.event.contents = contents;
+        made.event.request.commit.contents = contents;
         step(f, &made.event);
         assert_int_equal(f->code, TARRY__CODE__OK);
     }
@@ -279,7 +279,7 @@ static void few_pages_are_read_at_once(void **state) { /* CALM-1 */
         assert_true(loading + f->effects.pages.count <= JOB_PAGES_MAX);
         for (size_t i = 0; i < f->effects.pages.count; i++) pages[loading++] = f->effects.pages.items[i];
         assert_true(loading > 0);
-        event = (struct core_event){.kind = CORE_PAGE, .job = pages[--loading].job, .next_id = UINT64_MAX};
+        event = (struct core_event){.kind = CORE_PAGE, .page.job = pages[--loading].job, .page.next_id = UINT64_MAX};
         step(f, &event);
     }
     assert_int_equal(f->core->job_count, 0);
@@ -322,7 +322,7 @@ static void few_windows_are_read_at_once(void **state) { /* CALM-1 */
     begin_with_full_lines(f);
     struct core_window windows[LINES];
     size_t loading = 0, loaded = 0;
-    struct core_event event = {.kind = CORE_START, .epoch = 2};
+    struct core_event event = {.kind = CORE_START, .start.epoch = 2};
     for (step(f, &event); loaded < LINES; step(f, &event)) {
         assert_true(f->core->rows_loading <= (WINDOWS_LOADING_MAX + 1) * WINDOW_TASKS_MAX);
         for (size_t i = 0; i < f->effects.windows.count; i++) windows[loading++] = f->effects.windows.items[i];
@@ -330,7 +330,8 @@ static void few_windows_are_read_at_once(void **state) { /* CALM-1 */
         event = (struct core_event){.kind = CORE_TICK};
         if (f->core->hurry) continue;
         /* The index has no more rows: the line is complete, and requests none again. */
-        event = (struct core_event){.kind = CORE_WINDOW, .line = windows[--loading].line, .through = DUE_END};
+        event =
+            (struct core_event){.kind = CORE_WINDOW, .window.line = windows[--loading].line, .window.through = DUE_END};
         loaded++;
     }
     assert_int_equal(f->core->rows_loading, 0);

@@ -48,8 +48,10 @@ static void schedule(struct rig *rig, int count) {
         commit.sequence = commit.oldest_unanswered = ++rig->sequence;
         commit.n_ops = 1;
         commit.ops = &ops;
+        request.body_case = TARRY__REQUEST__BODY_COMMIT;
         request.commit = &commit;
-        step(rig, (struct core_event){.kind = CORE_COMMIT, .ticket = 1, .request = &request, .contents = &nothing});
+        step(rig, (struct core_event){.kind = CORE_REQUEST,
+                                      .request = {.ticket = 1, .message = &request, .commit.contents = &nothing}});
     }
 }
 
@@ -60,12 +62,13 @@ static uint64_t subscribe(struct rig *rig, uint64_t resumed) {
     subscribe.queues = &queue;
     subscribe.n_queues = 1;
     subscribe.lease_ms = LEASE_MAX_MS;
+    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
     request.subscribe = &subscribe;
-    step(rig, (struct core_event){
-                  .kind = CORE_SUBSCRIBE, .ticket = 1, .request = &request, .pooled = true, .session = resumed});
+    step(rig, (struct core_event){.kind = CORE_REQUEST,
+                                  .request = {.ticket = 1, .message = &request, .pooled = true, .resumed = resumed}});
     assert_int_equal(answer(rig)->code, TARRY__CODE__OK);
     uint64_t session = answer(rig)->subscribe->session;
-    step(rig, (struct core_event){.kind = CORE_LANE_UP, .session = session});
+    step(rig, (struct core_event){.kind = CORE_LANE_UP, .lane.session = session});
     return session;
 }
 
@@ -74,12 +77,12 @@ static size_t delivered(const struct rig *rig) {
 }
 
 static size_t give_credit(struct rig *rig, uint64_t session, uint32_t credit) {
-    step(rig, (struct core_event){.kind = CORE_CREDIT, .session = session, .credit = credit});
+    step(rig, (struct core_event){.kind = CORE_CREDIT, .lane.session = session, .lane.credit = credit});
     return delivered(rig);
 }
 
 static void sent(struct rig *rig, uint64_t session, bool ok) {
-    step(rig, (struct core_event){.kind = CORE_LANE_SENT, .session = session, .ok = ok});
+    step(rig, (struct core_event){.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = ok});
 }
 
 static const Tarry__QueueStats *stats(struct rig *rig) {
@@ -88,8 +91,10 @@ static const Tarry__QueueStats *stats(struct rig *rig) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Stats stats = TARRY__STATS__INIT;
     stats.queue = (char *)"q";
+    request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
-    step(rig, (struct core_event){.kind = CORE_STATS, .ticket = 1, .request = &request, .broker = &broker});
+    step(rig,
+         (struct core_event){.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request, .broker = &broker}});
     return answer(rig)->stats->queues[0];
 }
 
@@ -98,8 +103,9 @@ static void leave(struct rig *rig, uint64_t session) {
     Tarry__Unsubscribe body = TARRY__UNSUBSCRIBE__INIT;
     body.session = session;
     body.keep_leases = true;
+    request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
     request.unsubscribe = &body;
-    step(rig, (struct core_event){.kind = CORE_UNSUBSCRIBE, .ticket = 1, .request = &request});
+    step(rig, (struct core_event){.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request}});
 }
 
 static void begin(struct rig *rig) {
@@ -111,11 +117,12 @@ static void begin(struct rig *rig) {
     rig->core = core_new(&options);
     arena_init(&rig->arena, SIZE_MAX);
     core_effects_init(&rig->effects, &rig->arena);
-    step(rig, (struct core_event){.kind = CORE_START, .epoch = 1});
+    step(rig, (struct core_event){.kind = CORE_START, .start.epoch = 1});
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Hello hello = TARRY__HELLO__INIT;
+    request.body_case = TARRY__REQUEST__BODY_HELLO;
     request.hello = &hello;
-    step(rig, (struct core_event){.kind = CORE_HELLO, .ticket = 1, .request = &request});
+    step(rig, (struct core_event){.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request}});
     rig->producer = answer(rig)->hello->producer;
 }
 

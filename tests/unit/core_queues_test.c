@@ -54,7 +54,7 @@ static Tarry__Code unsubscribe(struct fx *f) {
     request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
     request.unsubscribe = &body;
     body.session = f->session;
-    return ask(f, CORE_UNSUBSCRIBE, &request);
+    return ask(f, &request);
 }
 
 /* CAP-1 */
@@ -95,14 +95,14 @@ static void a_later_queue_has_its_own_counts(void **state) {
     }
     assert_true(queue_generation(core_queue_number(f->core, name)) >= 1);
     assert_int_equal(subscribe_to(f, &queue, 1), TARRY__CODE__OK);
-    struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+    struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
     step(f, &up);
     assert_int_equal(schedule(f, name, 0), TARRY__CODE__OK);
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Stats body = TARRY__STATS__INIT;
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &body;
-    assert_int_equal(ask(f, CORE_STATS, &request), TARRY__CODE__OK);
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK);
     const Tarry__StatsReply *stats = f->effects.replies.items[0].reply->stats;
     uint64_t delivered = 0;
     for (size_t i = 0; i < stats->n_queues; i++)
@@ -147,7 +147,7 @@ static void a_later_queue_is_served_over_many_steps(void **state) {
     for (unsigned i = 0; i < 8; i++) assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     step(f, &stop); /* the lanes come up while nothing leaves */
     for (unsigned i = 0; i < 8; i++, f->session--) {
-        struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+        struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
         step(f, &up);
     }
     step(f, &resume);
@@ -247,7 +247,7 @@ static void a_subscription_takes_no_place(void **state) {
     }
     assert_int_equal(f->core->tally.next_queue, 1);
     assert_int_equal(f->core->awaited_count, 2 * QUEUES_MAX);
-    struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+    struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
     step(f, &up);
     assert_int_equal(schedule(f, names[7], 0), TARRY__CODE__OK);
     assert_int_equal(f->core->leases, 1);

@@ -28,8 +28,8 @@ static void step(struct rig *rig, struct core_event event) {
     core_step(rig->core, &event, &rig->effects);
 }
 
-static const Tarry__Reply *ask(struct rig *rig, enum core_event_kind kind, Tarry__Request *request) {
-    step(rig, (struct core_event){.kind = kind, .ticket = 1, .request = request});
+static const Tarry__Reply *ask(struct rig *rig, Tarry__Request *request) {
+    step(rig, (struct core_event){.kind = CORE_REQUEST, .request = {.ticket = 1, .message = request}});
     for (size_t i = 0; i < rig->effects.replies.count; i++)
         if (rig->effects.replies.items[i].ticket == 1) return rig->effects.replies.items[i].reply;
     return NULL;
@@ -42,9 +42,11 @@ static void commit_one(struct rig *rig, Tarry__Op *ops) {
     commit.sequence = commit.oldest_unanswered = ++rig->sequence;
     commit.n_ops = 1;
     commit.ops = &ops;
+    request.body_case = TARRY__REQUEST__BODY_COMMIT;
     request.commit = &commit;
     static const struct core_content nothing;
-    step(rig, (struct core_event){.kind = CORE_COMMIT, .ticket = 1, .request = &request, .contents = &nothing});
+    step(rig, (struct core_event){.kind = CORE_REQUEST,
+                                  .request = {.ticket = 1, .message = &request, .commit.contents = &nothing}});
 }
 
 static void schedule(struct rig *rig) {
@@ -67,8 +69,9 @@ static uint64_t subscribe(struct rig *rig) {
     subscribe.n_queues = 1;
     subscribe.prefetch = 1;
     subscribe.lease_ms = LEASE_MAX_MS;
+    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
     request.subscribe = &subscribe;
-    const Tarry__Reply *reply = ask(rig, CORE_SUBSCRIBE, &request);
+    const Tarry__Reply *reply = ask(rig, &request);
     assert_non_null(reply);
     if (reply->code == TARRY__CODE__BUSY) return 0;
     assert_int_equal(reply->code, TARRY__CODE__OK);
@@ -77,19 +80,20 @@ static uint64_t subscribe(struct rig *rig) {
 
 /* Gets one task and leaves with it. */
 static struct row leave_with_a_lease(struct rig *rig, uint64_t session) {
-    step(rig, (struct core_event){.kind = CORE_LANE_UP, .session = session});
+    step(rig, (struct core_event){.kind = CORE_LANE_UP, .lane.session = session});
     assert_int_equal(rig->effects.deliveries.count, 1);
     struct row row = rig->effects.deliveries.items[0].tasks[0].row;
     uint64_t seen = row.id;
-    step(rig, (struct core_event){.kind = CORE_LANE_SENT, .session = session, .ok = true});
+    step(rig, (struct core_event){.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = true});
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Unsubscribe leave = TARRY__UNSUBSCRIBE__INIT;
     leave.session = session;
     leave.keep_leases = true;
     leave.n_seen = 1;
     leave.seen = &seen;
+    request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
     request.unsubscribe = &leave;
-    assert_int_equal(ask(rig, CORE_UNSUBSCRIBE, &request)->code, TARRY__CODE__OK);
+    assert_int_equal(ask(rig, &request)->code, TARRY__CODE__OK);
     return row;
 }
 
@@ -102,11 +106,12 @@ static void begin(struct rig *rig) {
     rig->core = core_new(&options);
     arena_init(&rig->arena, SIZE_MAX);
     core_effects_init(&rig->effects, &rig->arena);
-    step(rig, (struct core_event){.kind = CORE_START, .epoch = 1});
+    step(rig, (struct core_event){.kind = CORE_START, .start.epoch = 1});
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Hello hello = TARRY__HELLO__INIT;
+    request.body_case = TARRY__REQUEST__BODY_HELLO;
     request.hello = &hello;
-    rig->producer = ask(rig, CORE_HELLO, &request)->hello->producer;
+    rig->producer = ask(rig, &request)->hello->producer;
 }
 
 static void end(struct rig *rig) {
@@ -191,8 +196,9 @@ static Tarry__Code heartbeat(struct rig *rig, uint64_t session) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Heartbeat heartbeat = TARRY__HEARTBEAT__INIT;
     heartbeat.session = session;
+    request.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
     request.heartbeat = &heartbeat;
-    return ask(rig, CORE_HEARTBEAT, &request)->code;
+    return ask(rig, &request)->code;
 }
 
 /* F-17: a consumer that dials a wrong lane was once kept for ever without a task (history 80923110 of the
@@ -209,7 +215,7 @@ static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     rig.now_ms += 1000;
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__NO_SUCH_SESSION);
     rig.now_ms += SESSION_SILENCE_MS - 1; /* it was heard, and the session still exists */
-    step(&rig, (struct core_event){.kind = CORE_LANE_UP, .session = session});
+    step(&rig, (struct core_event){.kind = CORE_LANE_UP, .lane.session = session});
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK);
     rig.now_ms += SESSION_SILENCE_MS - 1;
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK);

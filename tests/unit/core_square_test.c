@@ -147,7 +147,7 @@ static void bury(struct fx *f, uint64_t session) {
     token.epoch = task->row.lease_epoch;
     token.position = task->row.lease_position;
     assert_int_equal(commit(f, &op), TARRY__CODE__OK);
-    struct core_event sent = {.kind = CORE_LANE_SENT, .session = session, .ok = true};
+    struct core_event sent = {.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = true};
     step(f, &sent);
 }
 
@@ -162,7 +162,7 @@ static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     body.n_queues = 1;
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     const uint64_t session = f->session;
-    struct core_event event = {.kind = CORE_LANE_UP, .session = session};
+    struct core_event event = {.kind = CORE_LANE_UP, .lane.session = session};
     step(f, &event);
     uint64_t before = f->core->visits;
     for (unsigned i = 0; i < DEAD; i++) {

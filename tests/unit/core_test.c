@@ -76,7 +76,7 @@ static Tarry__Code ask_what_became_of(struct fx *f, uint64_t sequence) {
     body.sequence = sequence;
     body.oldest_unanswered = 1;
     body.ask = true;
-    return ask(f, CORE_COMMIT, &request);
+    return ask(f, &request);
 }
 
 static void what_became_of_a_commit_can_be_asked(void **state) { /* ONCE-1 */
@@ -238,7 +238,7 @@ static void so_many_sessions_and_no_more(void **state) {
     f->resumes = f->session;
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK); /* it gets its own lane, if no other is free */
     f->resumes = 0;
-    struct core_event gone = {.kind = CORE_LANE_GONE, .session = f->session};
+    struct core_event gone = {.kind = CORE_LANE_GONE, .lane.session = f->session};
     step(f, &gone);
     step(f, &gone); /* an event of a session that is gone is ignored */
     gone.kind = CORE_LANE_UP;
@@ -254,7 +254,7 @@ static Tarry__Code unsubscribe(struct fx *f) {
     request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
     request.unsubscribe = &end;
     end.session = f->session;
-    return ask(f, CORE_UNSUBSCRIBE, &request);
+    return ask(f, &request);
 }
 
 /* The consumer's lane may be up or not, and its session may be at any place in the table, even the first. */
@@ -276,7 +276,7 @@ static void a_queue_with_a_consumer_is_not_deleted(void **state) {
         assert_int_equal(cancel(f, f->id), TARRY__CODE__OK);
         assert_int_equal(subscribe(f, &subscription), TARRY__CODE__OK);
         was_first = f->session % SESSIONS_TABLE == 0;
-        struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+        struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
         assert_int_equal(commit(f, &op), TARRY__CODE__NOT_DONE);
         step(f, &up);
         assert_int_equal(commit(f, &op), TARRY__CODE__NOT_DONE);
@@ -333,7 +333,7 @@ static void nothing_new_once_it_stops(void **state) {
     request.goodbye = &goodbye;
     goodbye.producer = f->producer;
     uint64_t position = core_position(f->core);
-    assert_int_equal(ask(f, CORE_GOODBYE, &request), TARRY__CODE__OK);
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK);
     assert_int_equal(core_position(f->core), position);
 }
 
@@ -345,7 +345,7 @@ static void a_follower_that_is_to_stop_and_then_not_leads_like_any_other(void **
     f->core = core_new(&f->options);
     assert_non_null(f->core);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-        struct core_event event = {.kind = kinds[i], .epoch = kinds[i] == CORE_START ? 2 : 0};
+        struct core_event event = {.kind = kinds[i], .start.epoch = kinds[i] == CORE_START ? 2 : 0};
         step(f, &event);
     }
     assert_int_equal(hello(f), TARRY__CODE__OK);
@@ -359,7 +359,7 @@ static uint64_t now_by_stats(struct fx *f, uint64_t now_ms) {
     request.client = "test";
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
-    struct core_event event = {.kind = CORE_STATS, .ticket = 1, .request = &request, .broker = &broker};
+    struct core_event event = {.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request, .broker = &broker}};
     f->now_ms = now_ms;
     step(f, &event);
     assert_int_equal(f->code, TARRY__CODE__OK);
@@ -473,7 +473,7 @@ static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
          i++) { /* the lower the id, the more recently used; always two in the same millisecond */
         assert_int_equal(core_restore_producer(f->core, FIRST + i, NOW_MS - i / 2, 1, 0), 0);
     }
-    struct core_event start = {.kind = CORE_START, .epoch = 2};
+    struct core_event start = {.kind = CORE_START, .start.epoch = 2};
     step(f, &start);
     for (uint64_t gone = 0; gone < 3; gone++) assert_int_equal(hello(f), TARRY__CODE__OK);
     static const uint64_t alive[] = {1, 2, 3, PRODUCERS_MAX / 2, PRODUCERS_MAX - 3};

@@ -36,7 +36,7 @@ static int setup(void **state) {
     core_effects_init(&f->effects, &f->arena);
     core_turn_init(&f->turn, f->core, core_position(f->core), core_position(f->core));
     core_turn_fill(&f->turn, &f->effects);
-    struct core_event start = {.kind = CORE_START, .epoch = 1};
+    struct core_event start = {.kind = CORE_START, .start.epoch = 1};
     struct turn_now now = at(NOW_NS);
     core_turn_begin(&f->turn, NOW_NS);
     core_turn_step(&f->turn, &start, &now);
@@ -125,7 +125,7 @@ static void what_is_put_off_is_taken_once_the_leader_goes_on(void **state) { /* 
     struct item news = {.kind = ITEM_LANE, .received_ns = NOW_NS};
     Tarry__Request request = {.body_case = TARRY__REQUEST__BODY_COMMIT};
     struct engine_request call = {.item = {.kind = ITEM_CALL, .received_ns = NOW_NS},
-                                  .event = {.kind = CORE_COMMIT, .request = &request},
+                                  .event = {.kind = CORE_REQUEST, .request.message = &request},
                                   .hold = -1};
     f->load.pause = true;
     core_turn_take(&f->turn, &f->load);
@@ -136,7 +136,6 @@ static void what_is_put_off_is_taken_once_the_leader_goes_on(void **state) { /* 
     assert_true(goes_on_to(f, TURN_REFUSE)); /* the waiting client is answered; the event waits */
     assert_ptr_equal(f->turn.item, &call.item);
     assert_false(goes_on_to(f, TURN_TAKE));
-    call.event.kind = CORE_STATS;
     request.body_case = TARRY__REQUEST__BODY_STATS; /* a question may be asked */
     call.item.next = NULL;
     f->load.first = &call.item;
@@ -220,13 +219,13 @@ static void a_window_is_given_in_pieces_each_as_far_as_it_reaches(void **state) 
     struct window_rows window = {.rows = rows, .count = 3, .through = {.due_ms = 99}};
     struct core_event event;
     assert_true(window_next(&window, 2, &event));
-    assert_int_equal(event.row_count, 2);
-    assert_true(event.more);
-    assert_int_equal(event.through.due_ms, 20);
-    assert_int_equal(event.through.id, 2);
+    assert_int_equal(event.window.row_count, 2);
+    assert_true(event.window.more);
+    assert_int_equal(event.window.through.due_ms, 20);
+    assert_int_equal(event.window.through.id, 2);
     assert_false(window_next(&window, 2, &event));
-    assert_int_equal(event.row_count, 1);
-    assert_int_equal(event.through.due_ms, 99);
+    assert_int_equal(event.window.row_count, 1);
+    assert_int_equal(event.window.through.due_ms, 99);
 }
 
 int main(void) {

@@ -72,7 +72,7 @@ static uint64_t consumer_of(struct fx *f, unsigned first, unsigned count) {
 }
 
 static void up(struct fx *f, uint64_t session) {
-    struct core_event event = {.kind = CORE_LANE_UP, .session = session};
+    struct core_event event = {.kind = CORE_LANE_UP, .lane.session = session};
     most_visits(f, &event);
 }
 
@@ -106,7 +106,7 @@ static void consumers_that_come_free_together_are_looked_at_by_and_by(void **sta
     assert_true(schedule_all(f, COMMIT_OPS, QUEUES_PER_SUBSCRIBE_MAX, 0));
     for (unsigned i = 0; i < CONSUMERS; i++) {
         uint64_t session = consumer_of(f, 0, QUEUES_PER_SUBSCRIBE_MAX);
-        struct core_event event = {.kind = CORE_LANE_UP, .session = session};
+        struct core_event event = {.kind = CORE_LANE_UP, .lane.session = session};
         step(f, &event);
         assert_int_equal(f->effects.deliveries.count, 1);
         const struct row *row = &f->effects.deliveries.items[0].tasks[0].row;
@@ -121,7 +121,7 @@ static void consumers_that_come_free_together_are_looked_at_by_and_by(void **sta
         ops[i].ack = &acks[i];
         pointers[i] = &ops[i];
         event.kind = CORE_LANE_SENT;
-        event.ok = true;
+        event.lane.ok = true;
         step(f, &event);
     }
     f->sequence++;
@@ -162,9 +162,9 @@ static unsigned looks(struct fx *f, struct core_event *event, void (*between)(st
     event->now = (struct instant){f->now_ms * 1000000, f->now_ms * 1000000};
     for (; !core_look(f->core, event); count++) between(f, count);
     step(f, event);
-    assert_true(event->look > 0);
+    assert_true(event->request.look > 0);
     core_look_end(f->core, event);
-    assert_int_equal(event->look, 0);
+    assert_int_equal(event->request.look, 0);
     return count;
 }
 
@@ -193,7 +193,8 @@ static void a_list_is_looked_into_in_pieces(void **state) { /* F-39 */
     list.limit = 5;
     request.body_case = TARRY__REQUEST__BODY_LIST;
     request.list = &list;
-    struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
+    struct core_event event = {.kind = CORE_REQUEST,
+                               .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
     assert_int_equal(looks(f, &event, change), 12 * COMMIT_OPS / LIST_PER_PIECE_MAX);
     const Tarry__ListReply *reply = f->effects.replies.items[0].reply->list;
     assert_int_equal(reply->n_tasks, 3); /* 1 and 2 were cancelled after they had displaced 3 and 4: */
@@ -223,7 +224,8 @@ static void a_list_of_ready_tasks_misses_none_that_came_due(void **state) { /* T
     list.states = STATE_READY;
     request.body_case = TARRY__REQUEST__BODY_LIST;
     request.list = &list;
-    struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
+    struct core_event event = {.kind = CORE_REQUEST,
+                               .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
     assert_true(looks(f, &event, time_passes) > 1);
     const Tarry__ListReply *reply = f->effects.replies.items[0].reply->list;
     assert_int_equal(reply->n_tasks, 1);
@@ -240,7 +242,7 @@ static uint64_t bury_one(struct fx *f) {
     Tarry__Op op = TARRY__OP__INIT, *pointer = &op;
     Tarry__Nack nack = TARRY__NACK__INIT;
     Tarry__Token token = TARRY__TOKEN__INIT;
-    struct core_event event = {.kind = CORE_LANE_UP, .session = consumer_of(f, 0, 1)};
+    struct core_event event = {.kind = CORE_LANE_UP, .lane.session = consumer_of(f, 0, 1)};
     assert_true(schedule_all(f, 1, 1, 0));
     step(f, &event);
     const struct row *row = &f->effects.deliveries.items[0].tasks[0].row;
@@ -278,7 +280,8 @@ static const Tarry__ListReply *list_while_it_is_trimmed(struct fx *f, uint32_t s
     list.states = states;
     request.body_case = TARRY__REQUEST__BODY_LIST;
     request.list = &list;
-    struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
+    struct core_event event = {.kind = CORE_REQUEST,
+                               .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
     int hold = core_hold(f->core);
     assert_true(looks(f, &event, ticks) > 1);
     core_unhold(f->core, hold);
@@ -336,7 +339,7 @@ static void statistics_of_many_queues_are_made_in_pieces(void **state) { /* F-39
     Tarry__Request request = TARRY__REQUEST__INIT;
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
-    struct core_event event = {.kind = CORE_STATS, .ticket = 1, .request = &request};
+    struct core_event event = {.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request}};
     assert_int_equal(looks(f, &event, nothing_between), 3);
     const Tarry__StatsReply *reply = f->effects.replies.items[0].reply->stats;
     assert_int_equal(reply->n_queues, 3 * STATS_PER_PIECE_MAX);

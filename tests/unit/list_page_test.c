@@ -51,7 +51,7 @@ static const Tarry__ListReply *list(struct fx *f, uint32_t states, uint32_t limi
         .item.kind = ITEM_CALL,
         .arena = &arena,
         .hold = -1,
-        .event = {.kind = CORE_LIST, .ticket = 1, .request = &request},
+        .event = {.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request}},
     };
     enum engine_request_need need;
     for (reads = 0; (need = engine_request_next(&engine_request, f->core, NULL)) != ENGINE_REQUEST_NONE;) {

@@ -130,7 +130,7 @@ static void a_page_of_a_list_counts_and_a_page_of_a_job_is_read(void **state) {
     size_of_rows = 1600;
     reader_post(&reader, &list);
     assert_int_equal(list.refusal.code, TARRY__CODE__OK);
-    assert_true(list.filled && list.event.row_count == 1);
+    assert_true(list.filled && list.event.request.list.row_count == 1);
     assert_int_equal(reads(&other, &others, 16), TARRY__CODE__BUSY);
     end(&other);
     reader_post(&reader, &load.engine_request);

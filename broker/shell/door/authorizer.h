@@ -101,7 +101,7 @@ enum authorizer_side {
  * `arena`. In a commit, each operation that is not allowed gets its own error (core_content); the other operations are
  * still executed. The door's thread only. */
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
-                                        enum authorizer_side side, struct arena *arena, struct core_event *event);
+                                        enum authorizer_side side, struct arena *arena, struct core_request *request);
 /* Checks whether the rate limit of the principal allows one more operation now. Returns OK, or BUSY with a message in
  * `arena`. Called before a request is unpacked. A request that is then found malformed costs one operation
  * (authorizer_charge). The door's thread only. */

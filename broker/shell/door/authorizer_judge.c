@@ -41,10 +41,10 @@ static void note(struct authorizer *authorizer, const struct access_principal *p
 
 /* Checks the operations of a commit. A malformed operation already has its error, and is not checked. */
 static void judge_ops(struct authorizer *authorizer, const struct access_principal *principal, struct arena *arena,
-                      const struct core_event *event) {
+                      const struct core_request *request) {
     /* request_prepare made the contents; the core may only read them */
-    struct core_content *contents = (struct core_content *)event->contents;
-    const Tarry__Commit *commit = event->request->commit;
+    struct core_content *contents = (struct core_content *)request->commit.contents;
+    const Tarry__Commit *commit = request->message->commit;
     const struct access_rule *noted = NULL;
     char sentence[ACCESS_SENTENCE_SIZE];
     const char *last = NULL;
@@ -57,11 +57,11 @@ static void judge_ops(struct authorizer *authorizer, const struct access_princip
         contents[i].problem = last;
         contents[i].code = TARRY__CODE__DENIED;
         atomic_fetch_add(&authorizer->denied, 1);
-        if (rule != noted && noted != NULL) note(authorizer, principal, noted, event->peer, count);
+        if (rule != noted && noted != NULL) note(authorizer, principal, noted, request->peer, count);
         count = rule == noted ? count + 1 : 1;
         noted = rule;
     }
-    if (noted != NULL) note(authorizer, principal, noted, event->peer, count);
+    if (noted != NULL) note(authorizer, principal, noted, request->peer, count);
 }
 
 /* ---- requests */
@@ -168,28 +168,28 @@ static struct core_caller *caller_of(const struct access_principal *principal, s
 }
 
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
-                                        enum authorizer_side side, struct arena *arena, struct core_event *event) {
+                                        enum authorizer_side side, struct arena *arena, struct core_request *request) {
     const struct request_refusal fine = {TARRY__CODE__OK, NULL};
-    const Tarry__Request *request = event->request;
-    const struct access_rule *rule = access_rule_of_request(request);
+    const Tarry__Request *message = request->message;
+    const struct access_rule *rule = access_rule_of_request(message);
     char sentence[ACCESS_SENTENCE_SIZE];
-    bool is_commit = request->body_case == TARRY__REQUEST__BODY_COMMIT;
+    bool is_commit = message->body_case == TARRY__REQUEST__BODY_COMMIT;
     if (rule == NULL) return deny(authorizer, arena, "nobody may do what has no rule");
-    if (is_peers(principal, side, request)) return fine;
-    if (!may_request(principal, rule, request, sentence)) {
-        note(authorizer, principal, rule, event->peer, 1);
+    if (is_peers(principal, side, message)) return fine;
+    if (!may_request(principal, rule, message, sentence)) {
+        note(authorizer, principal, rule, request->peer, 1);
         return deny(authorizer, arena, sentence);
     }
-    if (is_anothers_name(authorizer, principal, side, request->client)) {
+    if (is_anothers_name(authorizer, principal, side, message->client)) {
         snprintf(sentence, sizeof(sentence), "the client calls itself \"%.128s\", and that is another principal's name",
-                 request->client);
+                 message->client);
         return deny(authorizer, arena, sentence);
     }
-    if (!access_take_rate(principal, is_commit ? request->commit->n_ops : 1, steady_ns()))
+    if (!access_take_rate(principal, is_commit ? message->commit->n_ops : 1, steady_ns()))
         return limit(authorizer, principal, arena, LIMIT_rate);
-    event->caller = caller_of(principal, arena);
-    if (event->caller == NULL) return (struct request_refusal){TARRY__CODE__BUSY, NULL};
-    if (is_commit && event->contents != NULL) judge_ops(authorizer, principal, arena, event);
+    request->caller = caller_of(principal, arena);
+    if (request->caller == NULL) return (struct request_refusal){TARRY__CODE__BUSY, NULL};
+    if (is_commit && request->commit.contents != NULL) judge_ops(authorizer, principal, arena, request);
     return fine;
 }
 

@@ -94,7 +94,8 @@ static void numbers(const struct http_needs *needs, uint64_t to) {
     arena_init(&numbers->arena, NUMBERS_ARENA_MAX);
     engine_request->arena = &numbers->arena;
     engine_request->event =
-        (struct core_event){.kind = CORE_STATS, .request = &numbers->request, .ticket = call_ticket(&numbers->call)};
+        (struct core_event){.kind = CORE_REQUEST,
+                            .request = {.ticket = call_ticket(&numbers->call), .message = &numbers->request}};
     inbox_post(needs->inbox, &engine_request->item);
 }
 

@@ -15,7 +15,7 @@ static const char no_peer[] = "this broker has no peer, so there is nobody to ha
                               "set up with --peer (tarryd(8))";
 
 void pair_answer(const struct pair_status *here, struct call *call) {
-    const Tarry__Pair *request = call->engine_request.event.request->pair;
+    const Tarry__Pair *request = call->engine_request.event.request.message->pair;
     if (here->node->on && request->what == TARRY__PAIR__WHAT__STATUS) {
         node_status(here->node, call);
         return;

@@ -25,15 +25,15 @@ static const char too_many_op_bodies[] =
 static const char body_unknown[] = "the request asks for something that this broker does not know (a newer client?)";
 static const char too_many_queues[] = "more than " NUMBER(QUEUES_PER_SUBSCRIBE_MAX) " queues are named";
 
-static bool refuse(struct request_refusal *out, Tarry__Code code, const char *sentence) {
+static bool refuse_message(struct request_refusal *out, Tarry__Code code, const char *sentence) {
     *out = (struct request_refusal){code, sentence};
     return false;
 }
 
 /* Refuses for lack of memory: the request is too large for its arena, or the system has no memory now (F-11). */
 static bool refuse_memory(const struct arena *arena, struct request_refusal *out) {
-    if (arena->starved) return refuse(out, TARRY__CODE__BUSY, NULL);
-    return refuse(out, TARRY__CODE__TOO_LARGE, out_of_memory);
+    if (arena->starved) return refuse_message(out, TARRY__CODE__BUSY, NULL);
+    return refuse_message(out, TARRY__CODE__TOO_LARGE, out_of_memory);
 }
 
 /* Adds the size and the limit to an error about size. Without memory for that: returns `problem`. */
@@ -104,23 +104,24 @@ static bool salt_contents(struct arena *arena, const Tarry__Commit *commit, uint
 
 /* Fills in one content for each operation of a well-formed commit. */
 static bool prepare_contents(struct arena *arena, const Tarry__Commit *commit, uint32_t payload_max,
-                             struct core_event *out, struct request_refusal *out_refusal) {
+                             struct core_request *out, struct request_refusal *out_refusal) {
     if (commit->ask) return true;
     struct core_content *contents = arena_alloc(arena, commit->n_ops * sizeof(*contents));
     if (contents == NULL) return refuse_memory(arena, out_refusal);
     uint64_t total = check_ops(arena, commit, payload_max, contents);
-    if (total > FRAME_BLOB_SIZE_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, frame_too_large);
+    if (total > FRAME_BLOB_SIZE_MAX) return refuse_message(out_refusal, TARRY__CODE__TOO_LARGE, frame_too_large);
     if (total > 0 && !salt_contents(arena, commit, total, contents)) return refuse_memory(arena, out_refusal);
-    out->contents = contents;
+    out->commit.contents = contents;
     return true;
 }
 
 static bool prepare_resume(const Tarry__Subscribe *subscribe, const struct request_setting *setting,
-                           struct core_event *out, struct request_refusal *out_refusal) {
+                           struct core_request *out, struct request_refusal *out_refusal) {
     if (subscribe->resume.len == 0) return true;
-    out->session = secret_check(setting->secret, setting->principal, subscribe->resume.data, subscribe->resume.len);
-    if (out->session != 0) return true;
-    return refuse(out_refusal, TARRY__CODE__NO_SUCH_SESSION, "the session's secret is not one of this broker's");
+    out->resumed = secret_check(setting->secret, setting->principal, subscribe->resume.data, subscribe->resume.len);
+    if (out->resumed != 0) return true;
+    return refuse_message(out_refusal, TARRY__CODE__NO_SUCH_SESSION,
+                          "the session's secret is not one of this broker's");
 }
 
 /* ---- checks, by requests.def */
@@ -240,28 +241,10 @@ static Tarry__Code code_of(const char *problem) {
     return is_size ? TARRY__CODE__TOO_LARGE : TARRY__CODE__INVALID;
 }
 
-#define KIND_BY_CORE(CASE) CORE_##CASE
-#define KIND_BY_AUDITOR(CASE) 0
-#define KIND_BY_BACKUP(CASE) 0
-#define KIND_BY_LEADER(CASE) 0
-#define KIND_BY_NODE(CASE) 0
-
-static enum core_event_kind kind_of(const Tarry__Request *request) {
-    switch (request->body_case) {
-#define REQUEST(CASE, member, Message, class, answerer, ...)                                                           \
-    case TARRY__REQUEST__BODY_##CASE:                                                                                  \
-        return KIND_##answerer(CASE);
-#include "requests.def"
-        REQUEST_UNKNOWN
-    }
-    return 0;
-}
-
 static bool prepare_body(struct arena *arena, const Tarry__Request *request, const struct request_setting *setting,
-                         struct core_event *out, struct request_refusal *out_refusal) {
+                         struct core_request *out, struct request_refusal *out_refusal) {
     const char *problem = check_body(request);
-    if (problem != NULL) return refuse(out_refusal, code_of(problem), problem);
-    out->kind = kind_of(request);
+    if (problem != NULL) return refuse_message(out_refusal, code_of(problem), problem);
     if (request->body_case == TARRY__REQUEST__BODY_COMMIT)
         return prepare_contents(arena, request->commit, setting->payload_max, out, out_refusal);
     if (request->body_case == TARRY__REQUEST__BODY_SUBSCRIBE)
@@ -271,35 +254,37 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, con
 
 /* Refuses requests before they use memory. */
 static bool check_counts(const struct request_peek *counts, struct request_refusal *out_refusal) {
-    if (counts->body_count > 1) return refuse(out_refusal, TARRY__CODE__INVALID, too_many_bodies);
-    if (counts->op_bodies_max > 1) return refuse(out_refusal, TARRY__CODE__INVALID, too_many_op_bodies);
-    if (counts->op_count > OPS_PER_COMMIT_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, too_many_ops);
+    if (counts->body_count > 1) return refuse_message(out_refusal, TARRY__CODE__INVALID, too_many_bodies);
+    if (counts->op_bodies_max > 1) return refuse_message(out_refusal, TARRY__CODE__INVALID, too_many_op_bodies);
+    if (counts->op_count > OPS_PER_COMMIT_MAX) return refuse_message(out_refusal, TARRY__CODE__TOO_LARGE, too_many_ops);
     if (counts->queue_count > QUEUES_PER_SUBSCRIBE_MAX)
-        return refuse(out_refusal, TARRY__CODE__INVALID, too_many_queues);
+        return refuse_message(out_refusal, TARRY__CODE__INVALID, too_many_queues);
     return true;
 }
 
 bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, const struct request_setting *setting,
-                     struct core_event *out, struct request_refusal *out_refusal) {
+                     struct core_request *out, struct request_refusal *out_refusal) {
     struct request_peek counts;
     if (!request_peek(data, size, &counts))
-        return refuse(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
+        return refuse_message(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
     if (!check_counts(&counts, out_refusal)) return false;
     Tarry__Request *request = request_unpack(arena, size, data);
     if (request == NULL) {
         if (arena->starved || arena->used > arena->size_max / 2) return refuse_memory(arena, out_refusal);
-        return refuse(out_refusal, TARRY__CODE__INVALID, "the request is malformed");
+        return refuse_message(out_refusal, TARRY__CODE__INVALID, "the request is malformed");
     }
-    if (request->version == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "the protocol version is missing");
+    if (request->version == 0)
+        return refuse_message(out_refusal, TARRY__CODE__INVALID, "the protocol version is missing");
     if (request->version > WIRE_VERSION)
-        return refuse(out_refusal, TARRY__CODE__UNSUPPORTED, "the protocol version is newer than this broker's");
+        return refuse_message(out_refusal, TARRY__CODE__UNSUPPORTED,
+                              "the protocol version is newer than this broker's");
     size_t name_size = strlen(request->client);
     if (name_size > CLIENT_NAME_SIZE_MAX)
-        return refuse(out_refusal, TARRY__CODE__INVALID, "the client's name is longer than 128 bytes");
+        return refuse_message(out_refusal, TARRY__CODE__INVALID, "the client's name is longer than 128 bytes");
     if (!is_utf8(request->client, name_size))
-        return refuse(out_refusal, TARRY__CODE__INVALID, "the client's name is not UTF-8");
-    *out = (struct core_event){.request = request};
+        return refuse_message(out_refusal, TARRY__CODE__INVALID, "the client's name is not UTF-8");
+    *out = (struct core_request){.message = request};
     const char *problem = check_wish(request);
-    if (problem != NULL) return refuse(out_refusal, TARRY__CODE__INVALID, problem);
+    if (problem != NULL) return refuse_message(out_refusal, TARRY__CODE__INVALID, problem);
     return prepare_body(arena, request, setting, out, out_refusal);
 }

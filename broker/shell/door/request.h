@@ -41,7 +41,7 @@ struct request_setting {
  * one content per operation of a commit; its bytes, salt included, are in `arena`. Kind 0 means that the request is not
  * for the core (audit, backup, follow, pair). Returns false with the reason in `*out_refusal`. */
 bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, const struct request_setting *setting,
-                     struct core_event *out, struct request_refusal *out_refusal);
+                     struct core_request *out, struct request_refusal *out_refusal);
 /* Returns whether the request is a commit that contains an operation of this type. */
 bool request_has_op(const Tarry__Request *request, Tarry__Op__OpCase op_case);
 

@@ -179,14 +179,15 @@ static size_t answer_room(const Tarry__Request *request) {
 
 /* Charges the real size of the unpacked request: many small fields take much more memory than estimated. Returns false
  * if it is too large now. */
-static bool may_stay(struct rpc_context *context, const struct core_event *event) {
+static bool may_stay(struct rpc_context *context, const struct core_request *request) {
     struct rpc *rpc = context->rpc;
     size_t used = context->memory->arena.used;
     if (used > context->charge) {
         atomic_fetch_add(&rpc->charged, used - context->charge);
         context->charge = used;
     }
-    size_t urgent_max = event->kind == CORE_COMMIT ? URGENT_COMMIT_CHARGE_MAX : URGENT_OTHER_CHARGE_MAX;
+    bool is_commit = request->message->body_case == TARRY__REQUEST__BODY_COMMIT;
+    size_t urgent_max = is_commit ? URGENT_COMMIT_CHARGE_MAX : URGENT_OTHER_CHARGE_MAX;
     return context->charge <= urgent_max || has_room(rpc, context->charge);
 }
 
@@ -213,8 +214,8 @@ static bool has_share(const struct rpc_context *context) {
 }
 
 /* Reserves memory and a place for a reply that may be long. Returns whether both are granted. */
-static bool may_ask(struct rpc_context *context, const struct core_event *event) {
-    const size_t size = answer_room(event->request);
+static bool may_ask(struct rpc_context *context, const struct core_request *request) {
+    const size_t size = answer_room(request->message);
     if (size == 0) return true;
     begin_question(context, size);
     if (atomic_load(&context->rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_RESERVED) return false;
@@ -274,15 +275,15 @@ static Tarry__Code refuse_packed(struct rpc_context *context, const uint8_t *dat
 }
 
 /* Refuses an unpacked request if there is too much load now. */
-static Tarry__Code refuse_load(struct rpc_context *context, const struct core_event *event) {
+static Tarry__Code refuse_load(struct rpc_context *context, const struct core_request *request) {
     struct rpc *rpc = context->rpc;
-    bool follows = context->proof == PEER_RIGHT && event->request->body_case == TARRY__REQUEST__BODY_FOLLOW;
-    bool is_last = request_answerer(event->request) != BY_CORE &&
+    bool follows = context->proof == PEER_RIGHT && request->message->body_case == TARRY__REQUEST__BODY_FOLLOW;
+    bool is_last = request_answerer(request->message) != BY_CORE &&
                    !follows; /* a question about the log or a backup: all others have priority */
-    bool schedules = request_has_op(event->request, TARRY__OP__OP_SCHEDULE);
+    bool schedules = request_has_op(request->message, TARRY__OP__OP_SCHEDULE);
     Tarry__Code code = refuse_now(rpc, follows);
     if (code != TARRY__CODE__OK) return code;
-    if (!may_stay(context, event) || !may_ask(context, event)) return TARRY__CODE__BUSY;
+    if (!may_stay(context, request) || !may_ask(context, request)) return TARRY__CODE__BUSY;
     if ((is_last || schedules) && !has_room(rpc, context->charge)) return TARRY__CODE__BUSY;
     return TARRY__CODE__OK;
 }
@@ -330,18 +331,18 @@ static struct request_refusal refuse_wish(const struct rpc_needs *needs, const T
 }
 
 /* Refuses valid requests that this broker cannot serve. */
-static struct request_refusal refuse_unpacked(const struct rpc_needs *needs, const struct core_event *event,
+static struct request_refusal refuse_unpacked(const struct rpc_needs *needs, const struct core_request *request,
                                               struct arena *arena) {
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
-    if (is_of_another_cluster(needs, event->request))
+    if (is_of_another_cluster(needs, request->message))
         refusal = (struct request_refusal){TARRY__CODE__NOT_PRIMARY, another_cluster};
     else if (needs->node->on)
-        refusal.code = node_admits(needs->node, event, &refusal.sentence);
-    else if (needs->config->inspect && !request_is_question(event->request))
+        refusal.code = node_admits(needs->node, request, &refusal.sentence);
+    else if (needs->config->inspect && !request_is_question(request->message))
         refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
-    else if (event->request->body_case == TARRY__REQUEST__BODY_FOLLOW)
+    else if (request->message->body_case == TARRY__REQUEST__BODY_FOLLOW)
         refusal = (struct request_refusal){TARRY__CODE__NOT_DONE, no_peer};
-    if (refusal.code == TARRY__CODE__OK) refusal = refuse_wish(needs, event->request, arena);
+    if (refusal.code == TARRY__CODE__OK) refusal = refuse_wish(needs, request->message, arena);
     return refusal;
 }
 
@@ -354,7 +355,7 @@ static void post_to_auditor(const struct rpc_needs *needs, struct call *call) {
 
 void rpc_go_on(struct rpc *rpc, struct call *call) {
     struct rpc_context *context = (struct rpc_context *)call;
-    if (call->engine_request.event.request->body_case == TARRY__REQUEST__BODY_AUDIT) {
+    if (call->engine_request.event.request.message->body_case == TARRY__REQUEST__BODY_AUDIT) {
         post_to_auditor(&rpc->needs, call);
         return;
     }
@@ -372,11 +373,11 @@ static void post_to_core(struct rpc_context *context) {
 }
 
 static void pass_on(const struct rpc_needs *needs, struct call *call) {
-    if (needs->node->on && fresh_is_asked_for(call->engine_request.event.request)) {
+    if (needs->node->on && fresh_is_asked_for(call->engine_request.event.request.message)) {
         node_wish(needs->node, call);
         return;
     }
-    switch (request_answerer(call->engine_request.event.request)) {
+    switch (request_answerer(call->engine_request.event.request.message)) {
     case BY_NOBODY: /* request_prepare refused it */
         assert(!"an unknown request is answered");
         break;
@@ -415,10 +416,11 @@ static enum authorizer_side side_of(const struct rpc_context *context) {
     return door_is_inside(context->from) ? SIDE_GATEWAY : SIDE_CLIENT;
 }
 
-static void handle(struct rpc_context *context, struct message *message) {
+static void receive_request(struct rpc_context *context, struct message *message) {
     struct rpc *rpc = context->rpc;
     const struct rpc_needs *needs = &rpc->needs;
     struct engine_request *engine_request = &context->call.engine_request;
+    struct core_request *request = &engine_request->event.request;
     const uint8_t *data = message_data(message);
     size_t size = message_size(message);
     context->charge = (size + 1) * CHARGE_FACTOR;
@@ -441,18 +443,17 @@ static void handle(struct rpc_context *context, struct message *message) {
     if (refusal.code == TARRY__CODE__OK && context->proof != PEER_RIGHT)
         refusal = authorizer_look_at_rate(needs->authorizer, context->principal, &context->memory->arena);
     if (refusal.code == TARRY__CODE__OK &&
-        !request_prepare(&context->memory->arena, data, size, &setting, &engine_request->event, &refusal)) {
+        !request_prepare(&context->memory->arena, data, size, &setting, request, &refusal)) {
         authorizer_charge(context->principal);
     } else if (refusal.code == TARRY__CODE__OK) {
-        engine_request->event.peer = context->peer; /* the requester, for records, also those of refusals */
-        engine_request->event.pooled = door_is_inside(context->from);
-        unproved_why = refuse_proof(context, engine_request->event.request);
-        refusal.code = refuse_load(context, &engine_request->event);
-        if (refusal.code == TARRY__CODE__OK)
-            refusal = refuse_unpacked(needs, &engine_request->event, &context->memory->arena);
+        request->peer = context->peer; /* the requester, for records, also those of refusals */
+        request->pooled = door_is_inside(context->from);
+        unproved_why = refuse_proof(context, request->message);
+        refusal.code = refuse_load(context, request);
+        if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(needs, request, &context->memory->arena);
         if (refusal.code == TARRY__CODE__OK)
             refusal = authorizer_judge(needs->authorizer, context->principal, side_of(context), &context->memory->arena,
-                                       &engine_request->event);
+                                       request);
     }
     message_free(message); /* unpacking has copied the needed bytes */
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
@@ -463,19 +464,19 @@ static void handle(struct rpc_context *context, struct message *message) {
         send_reply(&context->call, answer);
         return;
     }
-    engine_request->event.ticket = call_ticket(&context->call);
+    request->ticket = call_ticket(&context->call);
     context->call.from_peer = context->proof == PEER_RIGHT;
-    const Tarry__Request *request = engine_request->event.request;
-    context->follows = request->body_case == TARRY__REQUEST__BODY_FOLLOW;
+    const Tarry__Request *body = request->message;
+    context->follows = body->body_case == TARRY__REQUEST__BODY_FOLLOW;
     if (context->follows) atomic_fetch_add(&rpc->followed, 1);
-    if (context->follows && context->call.from_peer && !request->follow->probes) rpc->follower = context->from;
+    if (context->follows && context->call.from_peer && !body->follow->probes) rpc->follower = context->from;
     engine_request->arena = &context->memory->arena;
     engine_request->hold = -1;
     engine_request->filled = false;
     engine_request->reads = 0;
     engine_request->size = size;
-    engine_request->schedules = request_has_op(request, TARRY__OP__OP_SCHEDULE);
-    engine_request->redacts = request_has_op(request, TARRY__OP__OP_REDACT);
+    engine_request->schedules = request_has_op(body, TARRY__OP__OP_SCHEDULE);
+    engine_request->redacts = request_has_op(body, TARRY__OP__OP_REDACT);
     engine_request->want_count = 0;
     engine_request->refusal = (struct engine_refusal){0};
     engine_request->item.received_ns = 0;
@@ -490,7 +491,7 @@ bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char 
     memcpy(context->peer, peer, strlen(peer) + 1);
     context->head_size = request->head_size;
     memcpy(context->head, message_head(request), request->head_size);
-    handle(context, request);
+    receive_request(context, request);
     return true;
 }
 
@@ -515,6 +516,7 @@ void rpc_init(struct rpc *rpc, const struct rpc_needs *needs) {
         context->call.answer = send_reply;
         context->call.sized = expect_size;
         context->call.engine_request.item.kind = ITEM_CALL;
+        context->call.engine_request.event.kind = CORE_REQUEST;
         context->next = rpc->free;
         rpc->free = context;
     }

@@ -183,7 +183,7 @@ void auditor_start(struct auditor *auditor, const struct auditor_needs *needs) {
 }
 
 void auditor_post(struct auditor *auditor, struct call *call) {
-    const Tarry__Audit *request = call->engine_request.event.request->audit;
+    const Tarry__Audit *request = call->engine_request.event.request.message->audit;
     struct audit *audit = arena_alloc(call->engine_request.arena, sizeof(*audit));
     if (audit == NULL) {
         refuse(call, TARRY__CODE__BUSY, NULL);

@@ -216,7 +216,7 @@ static void take_begin(struct backup *backup, struct call *call, const Tarry__Ba
 }
 
 static void take(struct backup *backup, struct call *call) {
-    const Tarry__Backup *request = call->engine_request.event.request->backup;
+    const Tarry__Backup *request = call->engine_request.event.request.message->backup;
     if (request->what == TARRY__BACKUP__WHAT__BEGIN) {
         take_begin(backup, call, request);
         return;

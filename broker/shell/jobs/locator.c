@@ -185,14 +185,14 @@ static int run_search(struct search *search) {
 }
 
 static int locate(struct locator *locator, struct engine_request *engine_request) {
-    const Tarry__Commit *commit = engine_request->event.request->commit;
+    const Tarry__Commit *commit = engine_request->event.request.message->commit;
     struct core_past *past = arena_alloc(engine_request->arena, commit->n_ops * sizeof(*past));
     if (past == NULL) return -ENOMEM;
     memset(past, 0, commit->n_ops * sizeof(*past));
     size_t room = REDACT_TASKS_MAX;
     int error = 0;
     for (size_t i = 0; i < commit->n_ops && error == 0; i++) {
-        bool is_sound = engine_request->event.contents[i].problem == NULL;
+        bool is_sound = engine_request->event.request.commit.contents[i].problem == NULL;
         if (commit->ops[i]->op_case != TARRY__OP__OP_REDACT || !is_sound) continue;
         struct search search = {.locator = locator,
                                 .engine_request = engine_request,
@@ -209,7 +209,7 @@ static int locate(struct locator *locator, struct engine_request *engine_request
         queue_map_deinit(&search.queues, NULL);
         room -= past[i].count;
     }
-    engine_request->event.past = past;
+    engine_request->event.request.commit.past = past;
     return error;
 }
 

@@ -26,7 +26,7 @@ struct locator {
 
 void locator_start(struct locator *locator, struct log *log, struct index *index, const struct archive *archive,
                    struct inbox *inbox);
-/* Takes over the request of a commit and posts it to the core's inbox with event.past. Its queue_numbers and the
+/* Takes over the request of a commit and posts it to the core's inbox with commit.past. Its queue_numbers and the
  * members after them must be set. */
 void locator_post(struct locator *locator, struct engine_request *engine_request);
 void locator_durable(struct locator *locator, uint64_t position);

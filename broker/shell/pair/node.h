@@ -170,7 +170,8 @@ struct node_teller {
 struct node_alone_fact {
     Tarry__AlonePut put;
     uint8_t member[MEMBER_ID_SIZE];
-    Tarry__Request request; /* of the client whose command made this node serve alone */
+    struct core_request by; /* the request that made this node serve alone, and its parts */
+    Tarry__Request message;
     struct core_caller caller;
     struct node_teller teller;
 };
@@ -321,7 +322,7 @@ void node_question(struct node *node, struct call *call);
 /* Reports that the connection that brought the newest Follow is closed. */
 void node_hung_up(struct node *node);
 /* Returns OK if the request may go on to the core; otherwise `*out_sentence` gives the reason. */
-Tarry__Code node_admits(const struct node *node, const struct core_event *event, const char **out_sentence);
+Tarry__Code node_admits(const struct node *node, const struct core_request *request, const char **out_sentence);
 /* Returns a NOT_PRIMARY reply that names the primary; NULL: out of memory. */
 struct message *node_pack_refusal(struct node *node, const char *sentence);
 /* Packs a follower's reply, with the primary's URL; NULL: out of memory. Core or delivery sender thread. */

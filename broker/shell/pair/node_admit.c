@@ -26,15 +26,15 @@ static const char differs[] =
     "the follower's state differs from the leader's although their logs are equal: one of the two nodes is damaged. "
     "Compare them with 'tarry verify'; then start the damaged one with an empty directory and --follow";
 
-Tarry__Code node_admits(const struct node *node, const struct core_event *event, const char **out_sentence) {
-    const bool is_question = request_is_question(event->request);
-    if (request_answerer(event->request) != BY_CORE) return TARRY__CODE__OK; /* about the log or the pair */
+Tarry__Code node_admits(const struct node *node, const struct core_request *request, const char **out_sentence) {
+    const bool is_question = request_is_question(request->message);
+    if (request_answerer(request->message) != BY_CORE) return TARRY__CODE__OK; /* about the log or the pair */
     if (atomic_load(&node->leads)) {
         bool is_handing_over = atomic_load(&node->paused) && !is_question;
         if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;
         *out_sentence = is_handing_over ? handing_over : awaited;
         /* An HTTP client waits 1 s after BUSY (Retry-After); the other node serves long before that. */
-        return is_handing_over && event->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
+        return is_handing_over && request->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
     }
     if (is_question && !atomic_load(&node->writes)) return TARRY__CODE__OK;
     *out_sentence = atomic_load(&node->follows) ? not_primary : nobody_yet;

@@ -37,25 +37,23 @@ void node_show_alone(struct node *node) {
 }
 
 void node_alone_told(struct node *node, const struct call *call) {
-    const struct core_event *event = &call->engine_request.event;
+    const struct core_request *request = &call->engine_request.event.request;
     pthread_mutex_lock(&node->mutex);
     alone_because(&node->alone, TARRY__ALONE_PUT__WHY__TOLD);
-    snprintf(node->teller.client, sizeof(node->teller.client), "%s", event->request->client);
-    snprintf(node->teller.peer, sizeof(node->teller.peer), "%s", event->peer != NULL ? event->peer : "");
+    snprintf(node->teller.client, sizeof(node->teller.client), "%s", request->message->client);
+    snprintf(node->teller.peer, sizeof(node->teller.peer), "%s", request->peer != NULL ? request->peer : "");
     snprintf(node->teller.principal, sizeof(node->teller.principal), "%s",
-             event->caller != NULL ? event->caller->name : "");
+             request->caller != NULL ? request->caller->name : "");
     pthread_mutex_unlock(&node->mutex);
 }
 
 /* ---- core thread */
 
-static void name_teller(struct node_alone_fact *fact, struct core_event *out_event) {
-    tarry__request__init(&fact->request);
-    fact->request.client = fact->teller.client;
+static void name_teller(struct node_alone_fact *fact) {
+    tarry__request__init(&fact->message);
+    fact->message.client = fact->teller.client;
     fact->caller = (struct core_caller){.name = fact->teller.principal};
-    out_event->request = &fact->request;
-    out_event->peer = fact->teller.peer;
-    out_event->caller = &fact->caller;
+    fact->by = (struct core_request){.message = &fact->message, .peer = fact->teller.peer, .caller = &fact->caller};
 }
 
 bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct core_event *out_event) {
@@ -86,7 +84,8 @@ bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct c
     out->put.position = recorded->position;
     if (memcmp(out->member, nobody, MEMBER_ID_SIZE) != 0)
         out->put.member = (ProtobufCBinaryData){MEMBER_ID_SIZE, out->member};
-    *out_event = (struct core_event){.kind = CORE_ALONE, .alone = &out->put};
-    if (!is_over && recorded->why == TARRY__ALONE_PUT__WHY__TOLD) name_teller(out, out_event);
+    bool is_told = !is_over && recorded->why == TARRY__ALONE_PUT__WHY__TOLD;
+    if (is_told) name_teller(out);
+    *out_event = (struct core_event){.kind = CORE_ALONE, .alone = {.put = &out->put, .by = is_told ? &out->by : NULL}};
     return true;
 }

@@ -14,7 +14,7 @@
 #define SENTENCE_SIZE 400
 
 static const Tarry__Request *request_of(const struct call *call) {
-    return call->engine_request.event.request;
+    return call->engine_request.event.request.message;
 }
 
 bool fresh_is_asked_for(const Tarry__Request *request) {
@@ -68,7 +68,8 @@ static void refuse_too_old(const struct node *node, struct call *call, uint64_t 
 
 static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
     const char *sentence = NULL;
-    Tarry__Code code = node_admits(node, &call->engine_request.event, &sentence); /* the role may have changed */
+    Tarry__Code code =
+        node_admits(node, &call->engine_request.event.request, &sentence); /* the role may have changed */
     if (code != TARRY__CODE__OK) {
         call->answer(call, code == TARRY__CODE__NOT_PRIMARY ? node_pack_refusal(node, sentence)
                                                             : reply_pack_refusal(code, sentence));

@@ -129,7 +129,7 @@ void leader_take(struct node *node, const struct node_news *news) {
 /* ---- questions */
 
 static const Tarry__Follow *follow_of(const struct call *call) {
-    return call->engine_request.event.request->follow;
+    return call->engine_request.event.request.message->follow;
 }
 
 static void answer_coded(struct node *node, struct call *call, Tarry__Code code, Tarry__FollowReply *body) {

@@ -89,7 +89,7 @@ static const char *write_again(struct record_word *word, const struct pair_event
     char message[COORDINATOR_MESSAGE_SIZE];
     const struct pair *pair = &word->pair;
     if (!is_behind(pair, read)) return nothing_lost;
-    if (pair->role != PAIR_LEADING && !word->call->engine_request.event.request->pair->peer_is_stopped)
+    if (pair->role != PAIR_LEADING && !word->call->engine_request.event.request.message->pair->peer_is_stopped)
         return not_leading;
     struct pair_record record = record_of(pair);
     struct pair_event event;
@@ -108,7 +108,7 @@ static const char *write_again(struct record_word *word, const struct pair_event
  * `*out_again`: it was written. */
 static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SIZE_MAX + 1],
                         char message[COORDINATOR_MESSAGE_SIZE], bool *out_again) {
-    bool writes = word->call->engine_request.event.request->pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;
+    bool writes = word->call->engine_request.event.request.message->pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;
     struct pair_event event;
     record_client_read(&word->record_client, RECORD_CLIENT_RECORD);
     wait_for_answer(word);

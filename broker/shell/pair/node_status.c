@@ -45,7 +45,7 @@ void node_tell(struct node *node, enum pair_word word) {
 }
 
 void node_take_word(struct node *node, struct call *call) {
-    const Tarry__Pair *request = call->engine_request.event.request->pair;
+    const Tarry__Pair *request = call->engine_request.event.request.message->pair;
     if (request->what == TARRY__PAIR__WHAT__RECORD || request->what == TARRY__PAIR__WHAT__WRITE_RECORD) {
         record_word_take(node, call);
         return;

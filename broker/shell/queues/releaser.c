@@ -92,7 +92,7 @@ bool releaser_wants_confirmation(struct releaser *releaser) {
     return wants;
 }
 
-static struct release *take(struct releaser *releaser) {
+static struct release *next_release(struct releaser *releaser) {
     pthread_mutex_lock(&releaser->mutex);
     struct release *release = release_gate_take(&releaser->gate);
     pthread_mutex_unlock(&releaser->mutex);
@@ -101,7 +101,7 @@ static struct release *take(struct releaser *releaser) {
 
 void releaser_fail(struct releaser *releaser) {
     struct release *release;
-    while ((release = take(releaser)) != NULL) {
+    while ((release = next_release(releaser)) != NULL) {
         struct batch *batch = batch_of(release);
         for (size_t i = 0; i < batch->answer_count; i++) {
             message_free(batch->answers[i].reply);

@@ -76,7 +76,7 @@ static void carry_out_at_once(struct core_thread *core_thread) {
         load->engine_request.arena = &load->arena;
         load->engine_request.item.kind = ITEM_PAGE;
         load->engine_request.hold = -1;
-        load->engine_request.event = (struct core_event){.kind = CORE_PAGE, .job = effects->pages.items[i].job};
+        load->engine_request.event = (struct core_event){.kind = CORE_PAGE, .page.job = effects->pages.items[i].job};
         load->page = effects->pages.items[i];
         reader_post(needs->reader, &load->engine_request);
     }
@@ -215,7 +215,7 @@ static bool is_put_off(struct core_thread *core_thread) {
     return !core_turn_is_large(&core_thread->turn) && batches_has_none(core_thread->needs.batches);
 }
 
-static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
+static void answer_refusal(struct call *call, Tarry__Code code, const char *sentence) {
     call->answer(call, reply_pack_refusal(code, sentence));
 }
 
@@ -235,7 +235,7 @@ static bool refuse_for_room(struct core_thread *core_thread, struct engine_reque
     if (needs->disk_space->is_awaited)
         call->answer(call, reply_pack_soon(refusal));
     else
-        refuse(call, TARRY__CODE__BUSY, refusal);
+        answer_refusal(call, TARRY__CODE__BUSY, refusal);
     return true;
 }
 
@@ -266,7 +266,7 @@ static bool has_all(struct core_thread *core_thread, struct engine_request *engi
         break;
     case ENGINE_REQUEST_REFUSED:
         end_request(core_thread, engine_request);
-        refuse((struct call *)engine_request, engine_request->refusal.code, engine_request->refusal.sentence);
+        answer_refusal((struct call *)engine_request, engine_request->refusal.code, engine_request->refusal.sentence);
         break;
     case ENGINE_REQUEST_NONE:
     case ENGINE_REQUEST_ROOM:
@@ -278,16 +278,16 @@ static bool has_all(struct core_thread *core_thread, struct engine_request *engi
 static void take_call(struct core_thread *core_thread, struct call *call) {
     struct engine_request *engine_request = &call->engine_request;
     if (!has_all(core_thread, engine_request)) return;
-    if (engine_request->event.kind == CORE_STATS) {
-        engine_request->event.broker = core_thread->needs.calls.stats(core_thread->needs.calls.context,
-                                                                      engine_request->arena, core_thread->clock_held);
-        if (engine_request->event.broker == NULL) { /* the statistics do not fit into the request's arena */
+    struct core_request *request = &engine_request->event.request;
+    if (request->message->body_case == TARRY__REQUEST__BODY_STATS) {
+        request->broker = core_thread->needs.calls.stats(core_thread->needs.calls.context, engine_request->arena,
+                                                         core_thread->clock_held);
+        if (request->broker == NULL) { /* the statistics do not fit into the request's arena */
             end_request(core_thread, engine_request);
-            refuse(call, TARRY__CODE__TOO_LARGE, NULL);
+            answer_refusal(call, TARRY__CODE__TOO_LARGE, NULL);
             return;
         }
-        if (core_thread->needs.node->on)
-            node_stats(core_thread->needs.node, engine_request->event.broker, engine_request->arena);
+        if (core_thread->needs.node->on) node_stats(core_thread->needs.node, request->broker, engine_request->arena);
     }
     core_thread_step(core_thread, &engine_request->event);
     end_request(core_thread, engine_request);
@@ -322,11 +322,9 @@ static void take_window(struct core_thread *core_thread, struct window_load *loa
 
 static void take_news(struct core_thread *core_thread, struct lane_news *news) {
     static const enum core_event_kind kinds[] = {CORE_LANE_UP, CORE_LANE_GONE, CORE_LANE_SENT, CORE_CREDIT};
-    struct core_event event = {.kind = kinds[news->event],
-                               .session = news->session,
-                               .ok = news->ok,
-                               .credit = news->credit,
-                               .delivered_ns = news->delivered_ns};
+    struct core_event event = {
+        .kind = kinds[news->event],
+        .lane = {.session = news->session, .ok = news->ok, .credit = news->credit, .delivered_ns = news->delivered_ns}};
     if (lanes_is_news(core_thread->needs.lanes, news)) core_thread_step(core_thread, &event);
     free(news);
 }
@@ -339,7 +337,7 @@ static void take_refusals(struct core_thread *core_thread, struct refusals_told 
     uint64_t at = core_position(needs->core);
     bool may = !core_thread->turn.closed && !needs->config->inspect && !core_thread->turn.follows &&
                disk_space_refusal(needs->disk_space, needs->log, at, REFUSALS_RECORDS_SIZE_MAX) == NULL;
-    if (may) event.refusal_count = refusals_told_pack(told, core_thread->batch->effects.arena, &event.refusals);
+    if (may) event.refused.count = refusals_told_pack(told, core_thread->batch->effects.arena, &event.refused.items);
     if (may) core_thread_step(core_thread, &event);
     told->told(told, may);
 }
@@ -351,7 +349,7 @@ static void drop_item(struct core_thread *core_thread, struct item *item) {
     switch (item->kind) {
     case ITEM_CALL:
         end_request(core_thread, &call->engine_request);
-        refuse(call, TARRY__CODE__STOPPING, NULL);
+        answer_refusal(call, TARRY__CODE__STOPPING, NULL);
         break;
     case ITEM_LANE:
         free(item);
@@ -390,12 +388,12 @@ static void take_item(struct core_thread *core_thread, struct item *item) {
 }
 
 static void refuse_call(struct core_thread *core_thread, struct call *call) {
-    bool pooled = call->engine_request.event.pooled;
+    bool pooled = call->engine_request.event.request.pooled;
     end_request(core_thread, &call->engine_request);
     if (pooled) /* node_admits gives the reason */
         call->answer(call, node_pack_refusal(core_thread->needs.node, handing_over));
     else
-        refuse(call, TARRY__CODE__BUSY, handing_over);
+        answer_refusal(call, TARRY__CODE__BUSY, handing_over);
 }
 
 static void begin(struct core_thread *core_thread, struct core_event event) {
@@ -407,10 +405,10 @@ static void begin(struct core_thread *core_thread, struct core_event event) {
 static void begin_run(struct core_thread *core_thread, enum core_event_kind kind) {
     const struct core_thread_needs *needs = &core_thread->needs;
     begin(core_thread, (struct core_event){.kind = kind,
-                                           .epoch = atomic_load(&needs->run->epoch),
-                                           .before = needs->run->before,
-                                           .who = needs->run->started_by,
-                                           .clock_accepted = needs->clock->state.accepted});
+                                           .start = {.epoch = atomic_load(&needs->run->epoch),
+                                                     .before = needs->run->before,
+                                                     .who = needs->run->started_by,
+                                                     .clock_accepted = needs->clock->state.accepted}});
 }
 
 /* In a pair: applies what is committed, until this node leads. */
@@ -440,7 +438,7 @@ static void record_alone(struct core_thread *core_thread) {
     if (node_is_alone_news(core_thread->needs.node, &fact, &event)) core_thread_step(core_thread, &event);
 }
 
-static void execute(struct core_thread *core_thread, enum turn_effect effect) {
+static void carry_out(struct core_thread *core_thread, enum turn_effect effect) {
     struct core_turn *turn = &core_thread->turn;
     struct turn_now now;
     switch (effect) {
@@ -490,7 +488,7 @@ static void execute(struct core_thread *core_thread, enum turn_effect effect) {
 static bool run_turn(struct core_thread *core_thread, const struct turn_load *load) {
     enum turn_effect effect;
     core_turn_take(&core_thread->turn, load);
-    while ((effect = core_turn_next(&core_thread->turn)) != TURN_DONE) execute(core_thread, effect);
+    while ((effect = core_turn_next(&core_thread->turn)) != TURN_DONE) carry_out(core_thread, effect);
     return core_thread->turn.more;
 }
 

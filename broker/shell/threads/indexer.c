@@ -103,7 +103,7 @@ static const char *failure_of(enum index_effect effect) {
     return effect == INDEX_ERASE ? "erase_failed" : effect == INDEX_RETIRE ? "retire_failed" : "index_failed";
 }
 
-static void execute(struct indexer *indexer, enum index_effect effect) {
+static void perform(struct indexer *indexer, enum index_effect effect) {
     const struct indexer_needs *needs = &indexer->needs;
     bool has, more = true;
     int error;
@@ -210,7 +210,7 @@ static void *indexer_run(void *argument) {
         struct low_note *lows;
         effect = next_effect(indexer, &lows);
         take_lows(indexer, lows);
-        execute(indexer, effect);
+        perform(indexer, effect);
     } while (effect != INDEX_STOP);
     return NULL;
 }

@@ -59,10 +59,10 @@ static void read_page(struct reader *reader, struct page_load *load) {
     const struct core_page *page = &load->page;
     struct index_rows rows;
     int error = index_scan(reader->index, page->queue, page->after_id, page->id_end, page->count_max, EXAMINE_MAX,
-                           load->engine_request.arena, &rows, &load->engine_request.event.next_id);
+                           load->engine_request.arena, &rows, &load->engine_request.event.page.next_id);
     if (error != 0) fatal("index_scan_failed", error);
-    load->engine_request.event.rows = rows.rows;
-    load->engine_request.event.row_count = rows.count;
+    load->engine_request.event.page.rows = rows.rows;
+    load->engine_request.event.page.row_count = rows.count;
     load->read = true;
 }
 

@@ -125,7 +125,7 @@ static void bring_facts(struct stage *stage, struct core_event *event, struct fa
         facts->wants = grown;
         facts->want_count += count;
         for (size_t i = 0; i < count; i++) look_up(stage, &wants[i], &facts->rows, &facts->row_count);
-        event->facts = (struct core_facts){facts->rows, facts->row_count, facts->wants, facts->want_count};
+        *core_facts_of(event) = (struct core_facts){facts->rows, facts->row_count, facts->wants, facts->want_count};
     }
 }
 
@@ -199,8 +199,8 @@ uint64_t stage_deadline_ns(const struct stage *stage) {
     return deadline_ms >= UINT64_MAX / NS_PER_MS ? UINT64_MAX : deadline_ms * NS_PER_MS;
 }
 
-void stage_ask(struct stage *stage, enum core_event_kind kind, Tarry__Request *request) {
-    struct core_event event = {.kind = kind, .ticket = 1, .request = request};
+void stage_ask(struct stage *stage, Tarry__Request *request) {
+    struct core_event event = {.kind = CORE_REQUEST, .request = {.ticket = 1, .message = request}};
     request->client = "dry run";
     step(stage, &event);
     take_effects(stage);
@@ -218,7 +218,8 @@ void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomi
     commit.ops = ops;
     commit.n_ops = count;
     struct core_content *contents = tool_alloc(count * sizeof *contents); /* empty: they are not read */
-    struct core_event event = {.kind = CORE_COMMIT, .ticket = 1, .request = &request, .contents = contents};
+    struct core_event event = {.kind = CORE_REQUEST,
+                               .request = {.ticket = 1, .message = &request, .commit.contents = contents}};
     struct facts facts;
     bring_facts(stage, &event, &facts);
     step(stage, &event);
@@ -255,8 +256,8 @@ static void answer_page(struct stage *stage, const struct core_page *page) {
         }
         add_row(&rows, &count, twin);
     }
-    struct core_event event = {
-        .kind = CORE_PAGE, .job = page->job, .next_id = next_id, .rows = rows, .row_count = count};
+    struct core_event event = {.kind = CORE_PAGE,
+                               .page = {.job = page->job, .next_id = next_id, .rows = rows, .row_count = count}};
     struct facts facts;
     bring_facts(stage, &event, &facts);
     step(stage, &event);
@@ -311,13 +312,13 @@ bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct log
     if (!make_core(stage, count)) return false;
     core_turn_init(&stage->turn, stage->core, LOG_POSITION_FIRST, LOG_POSITION_FIRST);
     core_turn_fill(&stage->turn, &stage->effects);
-    struct core_event start = {.kind = CORE_START, .epoch = 1};
+    struct core_event start = {.kind = CORE_START, .start.epoch = 1};
     step(stage, &start);
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Hello hello = TARRY__HELLO__INIT;
     request.body_case = TARRY__REQUEST__BODY_HELLO;
     request.hello = &hello;
-    stage_ask(stage, CORE_HELLO, &request);
+    stage_ask(stage, &request);
     return true;
 }
 

@@ -28,7 +28,7 @@ static void subscribe(struct workers *workers) {
     body.n_queues = 1;
     body.prefetch = PREFETCH_MAX;
     body.max_batch = 1;
-    stage_ask(stage, CORE_SUBSCRIBE, &request);
+    stage_ask(stage, &request);
     if (stage->code != TARRY__CODE__OK) {
         stage->problem = "more queues and consumers have tasks in flight at once than a broker has sessions";
         workers->session = 0;
@@ -39,7 +39,7 @@ static void subscribe(struct workers *workers) {
     workers->heard_ns = stage->now.steady_ns;
     workers->count = 0;
     workers->open = true;
-    struct core_event up = {.kind = CORE_LANE_UP, .session = workers->session};
+    struct core_event up = {.kind = CORE_LANE_UP, .lane.session = workers->session};
     stage_event(stage, &up);
 }
 
@@ -50,7 +50,7 @@ void workers_beat(struct workers *workers) {
     request.heartbeat = &body;
     body.session = workers->session;
     workers->heard_ns = workers->stage->now.steady_ns;
-    stage_ask(workers->stage, CORE_HEARTBEAT, &request);
+    stage_ask(workers->stage, &request);
     if (workers->stage->code != TARRY__CODE__OK) workers->session = 0;
 }
 
@@ -78,7 +78,7 @@ void workers_withdraw(struct workers *workers) {
     workers->session = 0;
     workers->open = false;
     workers->granted = workers->count = 0;
-    stage_ask(workers->stage, CORE_UNSUBSCRIBE, &request);
+    stage_ask(workers->stage, &request);
     free(body.seen);
 }
 
@@ -95,9 +95,9 @@ void workers_grant(struct workers *workers) {
         subscribe(workers);
     while (workers->session != 0 && !workers->open && workers->granted > 0) {
         struct core_event sent = {.kind = CORE_LANE_SENT,
-                                  .session = workers->session,
-                                  .ok = true,
-                                  .delivered_ns = workers->stage->now.steady_ns};
+                                  .lane = {.session = workers->session,
+                                           .ok = true,
+                                           .delivered_ns = workers->stage->now.steady_ns}};
         workers->open = true;
         stage_event(workers->stage, &sent);
     }
