@@ -28,6 +28,7 @@ static const char *reason_of(unsigned status) {
                    {417, "Expectation Failed"},
                    {421, "Misdirected Request"},
                    {422, "Unprocessable Content"},
+                   {426, "Upgrade Required"},
                    {429, "Too Many Requests"},
                    {431, "Request Header Fields Too Large"},
                    {500, "Internal Server Error"},
@@ -39,6 +40,21 @@ static const char *reason_of(unsigned status) {
     return "Status";
 }
 
+/* Returns the header fields that a status requires. (A path of /v1 that refuses a method names no other.) */
+static const char *fields_of(const struct http_exchange *exchange, unsigned status) {
+    switch (status) {
+    case 405:
+        return exchange->refusal.status == 0 ? "Allow: GET, HEAD\r\n" : "";
+    case 426:
+        return "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
+    case 429:
+    case 503:
+        return "Retry-After: 1\r\n";
+    default:
+        return "";
+    }
+}
+
 /* `size` may be SIZE_UNKNOWN: the response to HEAD, for which RFC 9110 (8.6) requires no length. */
 #define SIZE_UNKNOWN SIZE_MAX
 static int write_head(const struct http_exchange *exchange, unsigned status, const char *type, size_t size,
@@ -46,14 +62,13 @@ static int write_head(const struct http_exchange *exchange, unsigned status, con
     char length[48] = "";
     if (size != SIZE_UNKNOWN) snprintf(length, sizeof(length), "Content-Length: %zu\r\n", size);
     bool is_old = exchange->is_stream && exchange->is_old;
-    return snprintf(head, HEAD_ROOM, "HTTP/1.1 %u %s\r\nContent-Type: %s\r\n%s%s%s%s%s\r\n", status, reason_of(status),
-                    type,
+    return snprintf(head, HEAD_ROOM, "HTTP/1.1 %u %s\r\n%s%sContent-Type: %s\r\n%s%s%s\r\n", status, reason_of(status),
+                    status == 401 || exchange->wants_token ? "WWW-Authenticate: Bearer realm=\"tarry\"\r\n" : "",
+                    fields_of(exchange, status), type,
                     !exchange->is_stream ? length
                     : is_old             ? ""
                                          : "Transfer-Encoding: chunked\r\n",
                     exchange->head.stays ? "" : "Connection: close\r\n",
-                    status == 401 ? "WWW-Authenticate: Bearer realm=\"tarry\"\r\n" : "",
-                    status == 503 || status == 429 ? "Retry-After: 1\r\n" : "",
                     "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"
                     "Content-Security-Policy: frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n");
 }

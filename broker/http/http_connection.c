@@ -35,7 +35,7 @@ static void exchange_free(struct http_exchange *exchange) {
     body_deinit(&exchange->body);
     (void)door_stream_half(server->door, exchange->id, 0, false);
     if (server->alone == exchange) server->alone = NULL;
-    if (exchange->head_bytes != NULL) explicit_bzero(exchange->head_bytes, strlen(exchange->head_bytes));
+    if (exchange->head_bytes != NULL) explicit_bzero(exchange->head_bytes, exchange->head_size); /* has a token */
     free(exchange->head_bytes);
     free(exchange);
 }
@@ -78,7 +78,7 @@ void http_build(struct http_exchange *exchange, void (*build)(struct http_exchan
 
 void exchange_over(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
-    bool stays = exchange->head.stays && connection->state != STATE_BODY;
+    bool stays = exchange->head.stays && connection->state != STATE_BODY && connection->state != STATE_OVER;
     connection->exchange = NULL;
     exchange_free(exchange);
     if (!stays) {
@@ -105,47 +105,53 @@ static void refuse_and_end(struct http_exchange *exchange, unsigned status, cons
     http_refuse(exchange, status, code, sentence);
 }
 
-static const char *token_of(const struct head_text *authorization, size_t *out_size) {
-    static const char scheme[] = "Bearer ";
-    *out_size = 0;
-    if (authorization->text == NULL) return "";
-    if (strncasecmp(authorization->text, scheme, sizeof(scheme) - 1) != 0) return NULL;
-    const char *token = authorization->text + sizeof(scheme) - 1;
-    token += strspn(token, " ");
-    *out_size = strlen(token);
-    return *out_size > 0 && strchr(token, ' ') == NULL ? token : NULL;
-}
-
-/* Authenticates the request; reuses the last result if the Authorization header is the same. */
-static bool admit(struct http_exchange *exchange) {
-    struct http_connection *connection = exchange->connection;
-    const struct head_text *authorization = &exchange->head.fields[HEAD_FIELD_authorization];
-    const char *shown = authorization->text != NULL ? authorization->text : "";
-    const char *origin = exchange->head.fields[HEAD_FIELD_origin].text;
-    const char *host = exchange->head.fields[HEAD_FIELD_host].text;
-    const bool shows = shown[0] != '\0';
-    size_t size;
-    if (origin != NULL && !door_stream_origin(exchange->server->door, exchange->id, origin, host, shows)) {
+/* Checks who sent the request, before anything else: a web page of another origin learns nothing but status 403. */
+static bool judge_browser(struct http_exchange *exchange, bool is_v1) {
+    const struct head_text *fields = exchange->head.fields;
+    const char *origin = fields[HEAD_FIELD_origin].text, *host = fields[HEAD_FIELD_host].text;
+    const bool shows = fields[HEAD_FIELD_authorization].text != NULL;
+    struct door *door = exchange->server->door;
+    /* The broker's own page uses /v1 only. */
+    if (origin != NULL && !door_stream_origin(door, exchange->id, origin, is_v1 ? host : NULL, shows)) {
         refuse_and_end(exchange, 403, "web pages of this origin may not use the broker (tarryd --allow-origin)");
         return false;
     }
-    if (!shows && !door_stream_host(exchange->server->door, exchange->id, host)) {
+    if (!shows && !door_stream_host(door, exchange->id, host)) {
         refuse_and_end(exchange, 403, door_host_refused);
         return false;
     }
-    /* The page has its own access rule (broker/access), so it is checked for each request. */
+    return true;
+}
+
+/* Checks a request for a page. */
+static bool judge_page(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
-    bool is_page = head->segment_count == 0 || strcmp(head->segments[0].text, "v1") != 0;
+    bool is_read = head->method == HEAD_GET || head->method == HEAD_HEAD, has_body = head->is_chunked || head->length > 0;
+    if (!is_read)
+        refuse_and_end(exchange, 405, "this path takes GET and HEAD; /v1/openapi.json names the paths that take others");
+    else if (has_body)
+        refuse_and_end(exchange, 413, "a request for this path has no body");
+    return is_read && !has_body;
+}
+
+/* Authenticates the request; reuses the last result if the Authorization header is the same. */
+static bool admit(struct http_exchange *exchange, bool is_page) {
+    struct http_connection *connection = exchange->connection;
+    const struct head_text *authorization = &exchange->head.fields[HEAD_FIELD_authorization];
+    const char *shown = authorization->text != NULL ? authorization->text : "";
+    size_t size;
+    /* The page has its own access rule (broker/access), so it is checked for each request. */
     enum caller_place place = is_page ? CALLER_PAGE : CALLER_RPC;
     char path[HEAD_PATH_SIZE];
     if (connection->is_admitted && !is_page && strcmp(shown, connection->shown) == 0) return true;
-    const char *token = token_of(authorization, &size);
+    const char *token = door_token(authorization, &size);
     struct caller_verdict verdict = {.status = 401,
                                      .sentence = "Authorization is to be `Bearer TOKEN`, with a token of this broker"};
-    if (token != NULL && authorization->size < sizeof(connection->shown))
+    if (token != NULL)
         verdict = door_stream_admit(exchange->server->door, exchange->id, place,
-                                    is_page ? head_path(head, path) : "/v1", token, size);
+                                    is_page ? head_path(&exchange->head, path) : "/v1", token, size);
     connection->is_admitted = verdict.status == 0 && !is_page;
+    exchange->wants_token = verdict.wants_token;
     if (verdict.status == 0) {
         connection->principal = exchange->caller.principal = verdict.principal;
         snprintf(connection->shown, sizeof(connection->shown), "%s", shown);
@@ -153,6 +159,35 @@ static bool admit(struct http_exchange *exchange) {
     }
     refuse_and_end(exchange, verdict.status, verdict.sentence);
     return false;
+}
+
+/* Passes the connection on to the door's WebSocket, or answers why not, in plain text: libraries of WebSocket show it.
+ */
+static void upgrade(struct http_exchange *exchange) {
+    struct http_connection *connection = exchange->connection;
+    char text[CALLER_SENTENCE_MAX + 2];
+    struct caller_verdict verdict = door_stream_upgrade(exchange->server->door, exchange->id, &exchange->head,
+                                                        connection->in->bytes, connection->in->size);
+    connection->state = STATE_OVER;
+    if (verdict.status == 0) return; /* on_gone follows */
+    int size = snprintf(text, sizeof(text), "%s\n", verdict.sentence);
+    assert(size > 0 && (size_t)size < sizeof(text));
+    exchange->head.stays = false;
+    exchange->wants_token = verdict.wants_token;
+    door_stream_refused(exchange->server->door, exchange->id, verdict.status, verdict.sentence);
+    http_respond_text(exchange, verdict.status, "text/plain", text, (size_t)size);
+}
+
+/* Decides from the head who may send the request. False: no body is read. */
+static bool judge(struct http_exchange *exchange) {
+    const struct head *head = &exchange->head;
+    bool is_v1 = head->segment_count > 0 && strcmp(head->segments[0].text, "v1") == 0;
+    if (!judge_browser(exchange, is_v1)) return false;
+    if (head->is_upgrade && !is_v1) {
+        upgrade(exchange);
+        return false;
+    }
+    return (is_v1 || judge_page(exchange)) && admit(exchange, !is_v1);
 }
 
 static void go_ahead(struct http_exchange *exchange) {
@@ -219,7 +254,8 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
                                                   .peer = connection->peer,
                                                   .client = CLIENT},
                                        .body = {.door = connection->server->door, .id = connection->id},
-                                       .head_bytes = bytes};
+                                       .head_bytes = bytes,
+                                       .head_size = size};
     arena_init(&exchange->arena, HTTP_ARENA_MAX);
     exchange->in.arena = &exchange->arena;
     connection->exchange = exchange;
@@ -239,8 +275,7 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     connection->body_come = connection->body_timed = 0;
     connection->head_is_timed = false;
     connection->state = STATE_BODY;
-    if (!admit(exchange)) return false;
-    return begin_body(exchange);
+    return judge(exchange) && begin_body(exchange);
 }
 
 /* Parses a head from the input. False: no progress is possible with the bytes received so far. */
@@ -377,6 +412,14 @@ static bool step(struct http_connection *connection, struct door_turn *turn) {
     }
 }
 
+/* Ends the connection if its client sends nothing more, and no whole request is left. */
+static void finish_if_done(struct http_connection *connection) {
+    bool is_done = connection->is_deaf && !connection->is_running && !connection->is_unread && !connection->is_cut;
+    if (!is_done || (connection->state != STATE_HEAD && connection->state != STATE_BODY)) return;
+    connection->state = STATE_OVER;
+    door_stream_finish(connection->server->door, connection->id);
+}
+
 /* Processes the input during one turn of the connection. */
 static void run(struct http_connection *connection) {
     struct door *door = connection->server->door;
@@ -392,10 +435,12 @@ static void run(struct http_connection *connection) {
     }
     connection->is_running = false;
     if (has_turn) door_turn_end(door, connection->id, &turn, connection->is_cut);
-    bool waits = !has_turn || connection->is_cut;
+    if (connection->state == STATE_OVER) return;
+    connection->is_cut |= !has_turn;
     if (connection->in->size == 0 && connection->in->capacity > IN_FIRST) shrink(connection);
     bool is_full = (connection->state == STATE_BUSY || connection->is_unread) && connection->in->size >= IN_MAX;
-    door_stream_pause(door, connection->id, is_full || waits);
+    door_stream_pause(door, connection->id, is_full || connection->is_cut);
+    finish_if_done(connection);
 }
 
 /* ---- callbacks of the door */
@@ -435,6 +480,17 @@ static void on_received(void *argument, const uint8_t *bytes, size_t size) {
     memcpy(in->bytes + in->size, bytes, size);
     in->size += size;
     run(connection);
+}
+
+/* Handles the client's half-close: what it has asked for so far is answered. A lease or a stream of statistics ends,
+ * because a client that has gone looks the same, and must get no task. */
+static bool on_ended(void *argument) {
+    struct http_connection *connection = argument;
+    struct http_exchange *exchange = connection->exchange;
+    if (exchange != NULL && (exchange->on_leased != NULL || exchange->is_stream)) return false;
+    connection->is_deaf = true;
+    finish_if_done(connection);
+    return true;
 }
 
 static void on_drained(void *argument) {
@@ -487,6 +543,7 @@ struct http_server *http_server_new(struct gateway *gateway) {
     server->calls = (struct door_stream_calls){.argument = server,
                                                .opened = on_opened,
                                                .received = on_received,
+                                               .ended = on_ended,
                                                .drained = on_drained,
                                                .turn = on_turn,
                                                .sent = on_sent,

@@ -13,8 +13,9 @@ struct http_connection {
     enum http_state state;
     bool is_running; /* run() is on the call stack */
     bool is_due;     /* run() must do another pass */
-    bool is_cut;     /* run() stopped because its turn is over (door_turn.h) */
+    bool is_cut;     /* run() stopped because its turn is over or has not come (door_turn.h) */
     bool is_unread;  /* run() stopped because the client must read replies first */
+    bool is_deaf;    /* the client has shut down its sending side */
     struct message *in;
     uint64_t left;       /* body bytes not received yet, if the body has a length */
     size_t part_left;    /* number of body bytes at the start of `in`, without chunk headers */

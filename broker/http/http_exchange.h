@@ -79,6 +79,8 @@ struct http_exchange {
     uint64_t id;                                   /* id of the connection */
     struct gateway_caller caller;                  /* the client's principal */
     char *head_bytes;
+    size_t head_size;
+    bool wants_token; /* the reply is a refusal, and another token may succeed */
     struct head head;
     struct http_body body;
     struct arena arena;

@@ -115,14 +115,14 @@ void http_route_find(struct http_exchange *exchange) {
     bool is_v1 = head->segment_count > 0 && strcmp(head->segments[0].text, "v1") == 0;
     if (is_known)
         refuse(exchange, 405, "invalid", "this path takes other methods (/v1/openapi.json)");
-    else if (is_v1 || method != HEAD_GET)
+    else if (is_v1)
         refuse(exchange, 404, "invalid", no_path);
 }
 
 static void answer_with_page(struct http_exchange *exchange) {
     char path[HEAD_PATH_SIZE];
     if (!door_stream_page(exchange->server->door, exchange->id, head_path(&exchange->head, path)))
-        http_refuse(exchange, 404, "invalid", no_path);
+        http_refuse(exchange, 404, "invalid", "there is no such page; there are /, /healthz, /readyz, /metrics and /v1");
 }
 
 static bool is_lines(const struct http_exchange *exchange) {

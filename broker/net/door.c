@@ -5,13 +5,19 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "door_parts.h"
-#include "library.h"
 
 /* ---- messages from other threads */
+
+void door_wake(struct door *door) {
+    const uint64_t one = 1;
+    (void)!write(door->wake_fd, &one, sizeof(one)); /* cannot fail; the loop never reads it, because it waits for edges */
+}
 
 static void hand_over(struct door *door, struct message *message) {
     message->next = NULL;
@@ -22,7 +28,7 @@ static void hand_over(struct door *door, struct message *message) {
     *door->last = message;
     door->last = &message->next;
     pthread_mutex_unlock(&door->mutex);
-    if (was_empty && !door_is_served_here(door)) lws_cancel_service(door->context);
+    if (was_empty && !door_is_served_here(door)) door_wake(door);
 }
 
 void door_answer(struct door *door, uint64_t to, struct message *answer) {
@@ -62,7 +68,7 @@ static void end_inside(struct door *door, uint64_t id) {
     assert(door->inside_end_count < DOOR_INSIDE_ENDS);
     door->inside_ends[door->inside_end_count++] = id;
     pthread_mutex_unlock(&door->mutex);
-    lws_cancel_service(door->context);
+    if (!atomic_exchange(&door->has_ends, true)) door_wake(door);
 }
 
 /* Queues the end of a connection; a slot is in the list only once, however often its end is requested. */
@@ -73,7 +79,6 @@ static void ask_for_end(struct door *door, uint64_t id, bool at_once) {
     }
     struct slot *slot = slot_of(door, id);
     pthread_mutex_lock(&door->mutex);
-    bool was_empty = door->ending == NULL;
     *(at_once ? &slot->closing : &slot->lingering) = id;
     if (!slot->is_ending) {
         slot->is_ending = true;
@@ -81,7 +86,7 @@ static void ask_for_end(struct door *door, uint64_t id, bool at_once) {
         door->ending = slot;
     }
     pthread_mutex_unlock(&door->mutex);
-    if (was_empty) lws_cancel_service(door->context);
+    if (!atomic_exchange(&door->has_ends, true)) door_wake(door);
 }
 
 void door_close(struct door *door, uint64_t id) {
@@ -93,11 +98,11 @@ void door_linger(struct door *door, uint64_t id) {
 }
 
 void door_review(struct door *door) {
-    if (!atomic_exchange(&door->reviews, true)) lws_cancel_service(door->context);
+    if (!atomic_exchange(&door->reviews, true)) door_wake(door);
 }
 
 void door_resume(struct door *door) {
-    if (!atomic_exchange(&door->resumes, true)) lws_cancel_service(door->context);
+    if (!atomic_exchange(&door->resumes, true)) door_wake(door);
 }
 
 size_t door_held(const struct door *door) {
@@ -122,13 +127,11 @@ static void carry_out(struct door *door, struct message *message) {
         return;
     }
     struct connection *connection = connection_find(door, message->to);
-    bool is_there = connection != NULL && !connection->is_gone;
-    if (is_there && connection->kind == CONNECTION_STREAM) {
+    bool is_there = connection != NULL && connection->state == STATE_OPEN;
+    if (is_there && message->kind == ORDER_PAGE) {
         stream_answer(connection, message);
-    } else if (is_there && message->kind == ORDER_PAGE) {
-        http_answer(connection, message);
-    } else if (is_there) {
-        ws_send(connection, message);
+    } else if (is_there && connection->kind != KIND_STREAM) {
+        io_send(connection, message);
     } else {
         if (message->kind == ORDER_DELIVERY)
             door->calls.lane_sent(door->calls.argument, message->lane, message->turn, false, message->stamp);
@@ -173,10 +176,12 @@ static uint64_t take_inside_end(struct door *door) {
 
 static void end_some(struct door *door) {
     uint64_t closing, lingering, inside;
+    if (!atomic_exchange(&door->has_ends, false)) return;
     while ((inside = take_inside_end(door)) != 0) door->calls.inside(door->calls.argument, inside, NULL, false);
     while (take_end(door, &closing, &lingering)) {
         struct connection *connection = connection_find(door, lingering);
-        if (connection != NULL) lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, DOOR_LINGER_S);
+        if (connection != NULL && connection->state != STATE_DEAD)
+            deadline_arm(&door->deadlines, &connection->deadline, door->now_us + DOOR_LINGER_S * DOOR_US_PER_S);
         connection = connection_find(door, closing);
         if (connection != NULL) connection_kill(connection);
     }
@@ -191,129 +196,141 @@ static void review(struct door *door) {
     }
 }
 
+/* Stops reading from all connections. (accept_event stops accepting.) */
+static void stop_reading(struct door *door) {
+    if (door->has_stopped || !atomic_load(&door->stopping)) return;
+    door->has_stopped = true;
+    for (unsigned i = 0; i < door->limits.connections_max; i++)
+        if (door->slots[i].connection != NULL) io_regulate(door->slots[i].connection);
+}
+
+/* Does what other threads asked for. */
 static void look_around(struct door *door) {
     door_carry_out(door);
     end_some(door);
     review(door);
-    if (atomic_exchange(&door->resumes, false)) {
-        ws_offer_waiting(door);
-        door->calls.resumed(door->calls.argument);
-    }
-    if (!atomic_load(&door->stopping)) return;
-    for (unsigned i = 0; i < door->limits.connections_max; i++)
-        if (door->slots[i].connection != NULL && door->slots[i].connection->kind == CONNECTION_RPC)
-            ws_regulate(door->slots[i].connection);
+    stop_reading(door);
+    if (!atomic_exchange(&door->resumes, false)) return;
+    ws_offer_waiting(door);
+    door->calls.resumed(door->calls.argument);
 }
 
-static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
-    struct connection *connection = lws_get_opaque_user_data(wsi);
-    if (connection == NULL) return 0;
-    connection->door->adopting = NULL;
-    connection->wsi = wsi;
-    if (reason != LWS_CALLBACK_WSI_DESTROY && (connection->is_diverted || connection->speaks != NULL))
-        return stream_event(connection, reason, in, size);
-    switch (reason) {
-    case LWS_CALLBACK_WSI_DESTROY:
-        lws_set_opaque_user_data(wsi, NULL);
-        connection->wsi = NULL;
-        connection_free(connection);
-        return 0;
-    case LWS_CALLBACK_ESTABLISHED:
-    case LWS_CALLBACK_RECEIVE:
-    case LWS_CALLBACK_SERVER_WRITEABLE:
-    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-    case LWS_CALLBACK_CLOSED:
-        return ws_event(connection, reason, in, size);
-    default:
-        return http_event(connection, reason, in, size);
-    }
+/* ---- the loop */
+
+/* Maximum number of events handled in a round. */
+#define EVENTS_MAX 256
+
+static int wait_ms(const struct door *door) {
+    bool is_due = !TAILQ_EMPTY(&door->again) || !TAILQ_EMPTY(&door->dirty) || !fair_is_empty(&door->line);
+    uint64_t next_us = deadlines_next_us(&door->deadlines), now_us = is_due || next_us == UINT64_MAX ? 0 : deadlines_now_us();
+    if (is_due || next_us <= now_us) return 0;
+    if (next_us == UINT64_MAX) return -1;
+    uint64_t left_ms = (next_us - now_us + DOOR_US_PER_MS - 1) / DOOR_US_PER_MS;
+    return left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
 }
 
-/* Timer callback: checks whether the certificate files have changed. */
-static void look_at_tls(lws_sorted_usec_list_t *timer) {
-    struct door *door = lws_container_of(timer, struct door, tls_look);
-    tls_look(door->limits.tls);
-    lws_sul_schedule(door->context, 0, timer, look_at_tls, (lws_usec_t)TLS_LOOK_S * LWS_USEC_PER_SEC);
-}
-
-static int first_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
-    if (reason == LWS_CALLBACK_EVENT_WAIT_CANCELLED) {
-        look_around(lws_context_user(lws_get_context(wsi)));
-        return 0;
+static void handle(struct door *door, const struct epoll_event *event) {
+    switch (*(const enum source *)event->data.ptr) {
+    case SOURCE_CONNECTION:
+        io_event(event->data.ptr, event->events);
+        break;
+    case SOURCE_LISTENER:
+        accept_event(event->data.ptr);
+        break;
+    case SOURCE_WAKE:
+        break;
     }
-    if (reason == LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS) { /* `user` is the vhost's SSL_CTX */
-        const struct door *door = lws_context_user(lws_get_context(wsi));
-        return tls_serve(door->limits.tls, user) ? 0 : -1;
-    }
-    return event(wsi, reason, user, in, size);
 }
-
-static const struct lws_protocols protocols[] = {
-    {.name = "http", .callback = first_event, .rx_buffer_size = DOOR_FRAME_OUT},
-    {.name = "rep.sp.nanomsg.org", .callback = event, .rx_buffer_size = DOOR_FRAME_OUT},
-    {.name = "push.sp.nanomsg.org", .callback = event, .rx_buffer_size = DOOR_FRAME_OUT},
-    {.name = "listener", .callback = accept_event},
-    {.name = "stream", .callback = event, .rx_buffer_size = DOOR_FRAME_OUT},
-    {0},
-};
-
-/* The kernel's keepalive checks idle connections (listen.c), so no pings are sent. */
-static const lws_retry_bo_t no_pings;
 
 void door_round(struct door *door) {
-    int result = lws_service(door->context, 0);
-    if (wait_fell_back(door->wait))
-        door->calls.trouble(door->calls.argument, "connections are waited for by poll(2): many of them are slow");
-    if (result < 0) {
-        door->calls.trouble(door->calls.argument, "libwebsockets has given up: nobody could reach the broker any more");
-        abort();
-    }
-    http_push(door);
+    struct epoll_event events[EVENTS_MAX];
+    int count = epoll_wait(door->epoll_fd, events, EVENTS_MAX, wait_ms(door));
+    door->now_us = deadlines_now_us();
+    io_again(door);
+    for (int i = 0; i < count; i++) handle(door, &events[i]);
+    deadlines_run(&door->deadlines, door->now_us);
+    look_around(door);
+    turns_serve(door);
+    io_flush(door); /* before a wait for a disk */
+    door->calls.served(door->calls.argument);
     /* Messages queued by this thread itself need no wake-up: it sends them here. */
     door_carry_out(door);
-    turns_serve(door);
-    door->calls.served(door->calls.argument);
-    door_carry_out(door);
+    io_flush(door);
+    connections_bury(door);
     pressure_look(door);
 }
 
 static void *run(void *argument) {
     struct door *door = argument;
     pthread_mutex_lock(&door->serving);
-    door->wait = wait_begin();
     door_serve_here(door, true);
     while (!atomic_load(&door->quits)) door_round(door);
     door_serve_here(door, false);
-    wait_end(door->wait);
     pthread_mutex_unlock(&door->serving);
     return NULL;
 }
 
+void door_hold(struct door *door, size_t bytes) {
+    atomic_fetch_add(&door->held, bytes);
+}
+
+void door_release(struct door *door, size_t bytes) {
+    assert(atomic_load(&door->held) >= bytes);
+    atomic_fetch_sub(&door->held, bytes);
+}
+
+void door_done(struct door *door, struct message *message) {
+    door_release(door, message->capacity);
+    message_free(message);
+    if (atomic_fetch_sub(&door->queued, 1) > 1 || !atomic_load(&door->stopping)) return;
+    pthread_mutex_lock(&door->mutex);
+    pthread_cond_signal(&door->drained);
+    pthread_mutex_unlock(&door->mutex);
+}
+
 /* ---- start and stop */
 
-static bool make_vhosts(struct door *door) {
-    const bool has_tls = door->limits.tls != NULL && tls_has_certificate(door->limits.tls);
-    struct lws_context_creation_info vhost = {
-        .port = CONTEXT_PORT_NO_LISTEN_SERVER,
-        .vhost_name = "tarryd",
-        .protocols = protocols,
-        .timeout_secs = DOOR_HEAD_S,
-        .timeout_secs_ah_idle = DOOR_HEAD_S,
-        .keepalive_timeout = DOOR_IDLE_S,
-        .retry_and_idle_policy = &no_pings,
-        /* Connections that door_first.c has marked do not look like HTTP to the library, so it treats them as raw
-         * bytes. */
-        .options = LWS_SERVER_OPTION_FALLBACK_TO_APPLY_LISTEN_ACCEPT_CONFIG,
-        .listen_accept_role = "raw-skt",
-        .listen_accept_protocol = "stream",
-    };
-    door->vhost = lws_create_vhost(door->context, &vhost);
-    if (door->vhost == NULL || !has_tls) return door->vhost != NULL;
-    vhost.vhost_name = "tarryd-tls";
-    vhost.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX;
-    vhost.alpn = "http/1.1";
-    door->vhost_tls = lws_create_vhost(door->context, &vhost);
-    return door->vhost_tls != NULL;
+static void on_alarm(struct deadline *timer) {
+    struct door *door = (struct door *)((char *)timer - offsetof(struct door, alarm));
+    door->calls.alarm(door->calls.argument);
+}
+
+void door_alarm(struct door *door, uint64_t after_ms) {
+    deadline_arm(&door->deadlines, &door->alarm, deadlines_now_us() + after_ms * DOOR_US_PER_MS);
+}
+
+/* Checks whether the certificate files have changed. */
+static void on_tls_look(struct deadline *timer) {
+    struct door *door = (struct door *)((char *)timer - offsetof(struct door, tls_look));
+    tls_look(door->limits.tls);
+    deadline_arm(&door->deadlines, timer, deadlines_now_us() + TLS_LOOK_S * DOOR_US_PER_S);
+}
+
+static bool open_loop(struct door *door) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &door->wake_source};
+    door->wake_source = SOURCE_WAKE;
+    door->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    door->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return door->epoll_fd >= 0 && door->wake_fd >= 0 &&
+           epoll_ctl(door->epoll_fd, EPOLL_CTL_ADD, door->wake_fd, &event) == 0;
+}
+
+static void init_condition(struct door *door) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&door->drained, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static void deinit(struct door *door) {
+    if (door->epoll_fd >= 0) close(door->epoll_fd);
+    if (door->wake_fd >= 0) close(door->wake_fd);
+    SSL_CTX_free(door->tls);
+    deadlines_deinit(&door->deadlines);
+    free(door->slots);
+    free(door->free_slots);
+    free(door);
 }
 
 struct door *door_new(const struct door_calls *calls, const struct door_limits *limits) {
@@ -322,56 +339,35 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     door->calls = *calls;
     door->limits = *limits;
     door->last = &door->first;
+    door->now_us = deadlines_now_us();
+    door->alarm.fire = on_alarm;
+    door->tls_look.fire = on_tls_look;
     fair_init(&door->line);
     pthread_mutex_init(&door->mutex, NULL);
     pthread_mutex_init(&door->serving, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&door->drained, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    library_tell(calls->trouble, calls->argument);
-    const struct lws_context_creation_info context = {
-        .options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS | (limits->tls != NULL ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
-        .port = CONTEXT_PORT_NO_LISTEN,
-        .pt_serv_buf_size = DOOR_FRAME_OUT,
-        .timeout_secs = DOOR_HEAD_S,
-        .max_http_header_data = DOOR_HEAD_WRITTEN_MAX,
-        .max_http_header_pool = 2 * DOOR_HTTP_MAX + 1,
-        .retry_and_idle_policy = &no_pings,
-        .user = door,
-    };
-    (void)library_lacked();
-    if (connections_init(door)) door->context = lws_create_context(&context);
-    bool is_made = door->context != NULL && make_vhosts(door);
-    bool is_whole = !library_lacked();
-    if (is_made && is_whole) return door;
-    if (door->context != NULL && is_whole) lws_context_destroy(door->context);
-    free(door->slots);
-    free(door->free_slots);
-    free(door);
+    init_condition(door);
+    /* Two timers for each connection, and the door's own. */
+    bool is_made = open_loop(door) && deadlines_init(&door->deadlines, 2 * limits->connections_max + 4u) &&
+                   connections_init(door) && io_begin(door);
+    if (is_made) return door;
+    deinit(door);
     return NULL;
 }
 
 void door_add(struct door *door, int fd, bool over_tls, const struct door_stream_calls *speaks) {
     assert(door->listener_count < DOOR_LISTENERS_MAX);
-    assert(!over_tls || door->vhost_tls != NULL);
-    door->listeners[door->listener_count++] =
-        (struct listener){.door = door, .fd = fd, .over_tls = over_tls, .speaks = speaks};
-}
-
-static void on_alarm(lws_sorted_usec_list_t *timer) {
-    struct door *door = lws_container_of(timer, struct door, alarm);
-    door->calls.alarm(door->calls.argument);
-}
-
-void door_alarm(struct door *door, uint64_t after_ms) {
-    lws_sul_schedule(door->context, 0, &door->alarm, on_alarm, (lws_usec_t)after_ms * (LWS_USEC_PER_SEC / 1000));
+    assert(!over_tls || door->tls != NULL);
+    door->listeners[door->listener_count++] = (struct listener){.source = SOURCE_LISTENER,
+                                                                .door = door,
+                                                                .fd = fd,
+                                                                .over_tls = over_tls,
+                                                                .speaks = speaks != NULL ? speaks : door->limits.http};
+    assert(speaks != NULL || door->limits.http != NULL);
 }
 
 int door_start(struct door *door) {
     if (!accept_begin(door)) return ENOMEM;
-    if (door->limits.tls != NULL) look_at_tls(&door->tls_look);
+    if (door->limits.tls != NULL) on_tls_look(&door->tls_look);
     int error = substitute_start(door);
     if (error == 0) error = pthread_create(&door->thread, NULL, run, door);
     if (error == 0) pthread_setname_np(door->thread, "tarry-net");
@@ -388,14 +384,14 @@ void door_stop(struct door *door, unsigned wait_ms) {
         until.tv_sec++;
     }
     atomic_store(&door->stopping, true);
-    lws_cancel_service(door->context);
+    door_wake(door);
     pthread_mutex_lock(&door->mutex);
     int error = 0;
     while (atomic_load(&door->queued) > 0 && error == 0)
         error = pthread_cond_timedwait(&door->drained, &door->mutex, &until);
     pthread_mutex_unlock(&door->mutex);
     atomic_store(&door->quits, true);
-    lws_cancel_service(door->context);
+    door_wake(door);
     pthread_join(door->thread, NULL);
     substitute_stop(door);
 }

@@ -1,6 +1,7 @@
-/* door_accept.c: accepts new connections: counts them, sets their socket options, and gives them to libwebsockets. */
+/* door_accept.c: accepts new connections: counts them, and sets their socket options. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,18 +18,21 @@ static void refuse(struct door *door, int fd, const char *peer, const char *sent
 }
 
 static void listen_or_not(struct door *door, bool listens) {
-    for (unsigned i = 0; i < door->listener_count; i++) lws_rx_flow_control(door->listeners[i].wsi, listens);
+    for (unsigned i = 0; i < door->listener_count; i++) {
+        struct epoll_event event = {.events = listens ? EPOLLIN : 0, .data.ptr = &door->listeners[i]};
+        (void)epoll_ctl(door->epoll_fd, EPOLL_CTL_MOD, door->listeners[i].fd, &event); /* cannot fail: it is there */
+    }
 }
 
-static void on_again(lws_sorted_usec_list_t *timer) {
-    struct door *door = lws_container_of(timer, struct door, accept_again);
+static void on_again(struct deadline *timer) {
+    struct door *door = (struct door *)((char *)timer - offsetof(struct door, accept_again));
     listen_or_not(door, true);
 }
 
 /* Pauses accepting. Otherwise the connection that cannot be accepted would wake the thread again and again. */
-static void rest(struct door *door) {
+static void back_off(struct door *door) {
     listen_or_not(door, false);
-    lws_sul_schedule(door->context, 0, &door->accept_again, on_again, ACCEPT_AGAIN_MS * (LWS_USEC_PER_SEC / 1000));
+    deadline_arm(&door->deadlines, &door->accept_again, door->now_us + ACCEPT_AGAIN_MS * DOOR_US_PER_MS);
 }
 
 /* Refuses one client with the reserve descriptor; without it the waiting client would wake the thread forever. False:
@@ -42,35 +46,14 @@ static bool refuse_for_want_of_descriptors(struct door *door, int listener) {
 }
 
 static void take(const struct listener *listener, int fd) {
-    struct door *door = listener->door;
-    bool over_tls = listener->over_tls;
     struct refused_peer refused;
-    struct connection *connection = connection_new(door, fd, over_tls, &refused);
+    struct connection *connection = connection_new(listener, fd, &refused);
     if (connection == NULL) {
-        refuse(door, fd, refused.peer, refused.sentence);
+        refuse(listener->door, fd, refused.peer, refused.sentence);
         return;
     }
     listen_tune_connection(fd);
-    wait_new(door->wait, fd);
-    door->adopting = connection;
-    connection->speaks = listener->speaks;
-    bool is_http = listener->speaks == NULL;
-    if (!first_expect(door, fd, connection)) {
-        connection_free(connection);
-        door->adopting = NULL;
-        refuse(door, fd, "", "there is not enough memory");
-        return;
-    }
-    unsigned kind = LWS_ADOPT_SOCKET | (is_http ? LWS_ADOPT_HTTP : 0) | (over_tls ? LWS_ADOPT_ALLOW_SSL : 0);
-    const lws_adopt_desc_t how = {.vh = over_tls ? door->vhost_tls : door->vhost,
-                                  .type = (lws_adoption_type)kind,
-                                  .fd.sockfd = fd,
-                                  .vh_prot_name = is_http ? NULL : "stream",
-                                  .opaque = connection};
-    struct lws *wsi = lws_adopt_descriptor_vhost_via_info(&how); /* closes `fd` on failure */
-    /* The library may have failed without a callback for the connection. */
-    if (wsi == NULL && door->adopting != NULL) connection_free(connection);
-    door->adopting = NULL;
+    if (!io_open(connection) || (!connection->over_tls && !stream_begin(connection))) connection_kill(connection);
 }
 
 static void accept_some(const struct listener *listener) {
@@ -83,35 +66,28 @@ static void accept_some(const struct listener *listener) {
             return; /* no client waits */
         } else if (errno == EMFILE || errno == ENFILE) {
             if (refuse_for_want_of_descriptors(door, listener->fd)) continue;
-            rest(door);
+            back_off(door);
             return;
         } else if (errno == ENOBUFS || errno == ENOMEM || errno == EPERM) {
-            rest(door);
+            back_off(door);
             return;
         } /* else: the client or its network has gone (accept(2)) */
     }
 }
 
-int accept_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
-    if (reason != LWS_CALLBACK_RAW_RX_FILE) return 0;
-    const struct listener *listener = lws_get_opaque_user_data(wsi);
+void accept_event(struct listener *listener) {
     if (atomic_load(&listener->door->stopping))
-        lws_rx_flow_control(wsi, 0);
+        listen_or_not(listener->door, false);
     else
         accept_some(listener);
-    return 0;
 }
 
 bool accept_begin(struct door *door) {
     door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    door->accept_again.fire = on_again;
     for (unsigned i = 0; i < door->listener_count; i++) {
-        const lws_adopt_desc_t how = {.vh = door->vhost,
-                                      .type = LWS_ADOPT_RAW_FILE_DESC,
-                                      .fd.filefd = door->listeners[i].fd,
-                                      .vh_prot_name = "listener",
-                                      .opaque = &door->listeners[i]};
-        door->listeners[i].wsi = lws_adopt_descriptor_vhost_via_info(&how);
-        if (door->listeners[i].wsi == NULL) return false;
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &door->listeners[i]};
+        if (epoll_ctl(door->epoll_fd, EPOLL_CTL_ADD, door->listeners[i].fd, &event) != 0) return false;
     }
     return true;
 }

@@ -1,4 +1,4 @@
-/* door_connections.c: the table of connections, the number of connections per address, and the bytes that they hold. */
+/* door_connections.c: the table of connections, the number of connections per address, and their principals. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <net/if.h>
@@ -36,29 +36,13 @@ bool connections_init(struct door *door) {
     TAILQ_INIT(&plain->list);
     TAILQ_INIT(&tls->list);
     TAILQ_INIT(&door->waiting);
-    TAILQ_INIT(&door->pages);
+    TAILQ_INIT(&door->dirty);
+    TAILQ_INIT(&door->again);
+    TAILQ_INIT(&door->dead);
     TAILQ_INIT(&door->halves);
     TAILQ_INIT(&door->keepers);
     TAILQ_INIT(&door->unread);
     return true;
-}
-
-void door_hold(struct door *door, size_t bytes) {
-    atomic_fetch_add(&door->held, bytes);
-}
-
-void door_release(struct door *door, size_t bytes) {
-    assert(atomic_load(&door->held) >= bytes);
-    atomic_fetch_sub(&door->held, bytes);
-}
-
-void door_done(struct door *door, struct message *message) {
-    door_release(door, message->capacity);
-    message_free(message);
-    if (atomic_fetch_sub(&door->queued, 1) > 1 || !atomic_load(&door->stopping)) return;
-    pthread_mutex_lock(&door->mutex);
-    pthread_cond_signal(&door->drained);
-    pthread_mutex_unlock(&door->mutex);
 }
 
 /* ---- addresses */
@@ -137,7 +121,15 @@ static void address_give(struct door *door, struct address *address) {
 
 /* ---- connections */
 
-struct connection *connection_new(struct door *door, int fd, bool over_tls, struct refused_peer *out_refused) {
+static void make_room_for(struct newcomers *newcomers) {
+    if (++newcomers->count <= newcomers->max) return;
+    struct connection *oldest = TAILQ_FIRST(&newcomers->list);
+    connection_settle(oldest);
+    connection_kill(oldest);
+}
+
+struct connection *connection_new(const struct listener *listener, int fd, struct refused_peer *out_refused) {
+    struct door *door = listener->door;
     uint8_t bytes[DOOR_ADDRESS_SIZE];
     *out_refused = (struct refused_peer){.sentence = "there are as many connections as there may be"};
     struct connection *connection = calloc(1, sizeof(*connection));
@@ -153,29 +145,25 @@ struct connection *connection_new(struct door *door, int fd, bool over_tls, stru
         return NULL;
     }
     uint32_t slot = door->free_slots[--door->free_count];
+    connection->source = SOURCE_CONNECTION;
+    connection->fd = fd;
     connection->door = door;
-    connection->over_tls = over_tls;
+    connection->over_tls = listener->over_tls;
+    connection->speaks = listener->speaks;
     connection->id = (++door->serial << SLOT_BITS) | slot;
     connection->out_last = &connection->out_first;
     door->slots[slot].connection = connection;
     door->count++;
-    struct newcomers *newcomers = &door->newcomers[over_tls];
-    TAILQ_INSERT_TAIL(&newcomers->list, connection, in_http);
-    connection->is_in_http = true;
-    if (++newcomers->count > newcomers->max) {
-        struct connection *oldest = TAILQ_FIRST(&newcomers->list);
-        connection_leave_http(oldest); /* at once, because more clients may connect before the library closes it */
-        connection_kill(oldest);
-    }
+    struct newcomers *newcomers = &door->newcomers[connection->over_tls];
+    LIST_LAST(&newcomers->list, connection, in_newcomers);
+    make_room_for(newcomers);
     return connection;
 }
 
-void connection_leave_http(struct connection *connection) {
-    if (!connection->is_in_http) return;
-    connection->is_in_http = false;
+void connection_settle(struct connection *connection) {
     struct newcomers *newcomers = &connection->door->newcomers[connection->over_tls];
-    TAILQ_REMOVE(&newcomers->list, connection, in_http);
-    newcomers->count--;
+    if (LISTED(connection, in_newcomers)) newcomers->count--;
+    UNLIST(&newcomers->list, connection, in_newcomers);
 }
 
 void connection_dismiss(struct connection *connection) {
@@ -184,21 +172,61 @@ void connection_dismiss(struct connection *connection) {
     connection->door->calls.dismiss(connection->door->calls.argument, connection->principal, connection->id);
 }
 
-void connection_free(struct connection *connection) {
+struct caller_verdict connection_admit(struct connection *connection, enum caller_place place, const char *path,
+                                       uint64_t session, const char *token, size_t token_size) {
+    char certificate[TLS_NAME_SIZE] = "";
+    if (connection->ssl != NULL) tls_name(connection->ssl, certificate);
+    const struct door_calls *calls = &connection->door->calls;
+    const struct net_caller caller = {.peer = connection->peer,
+                                      .way = connection->way,
+                                      .place = place,
+                                      .path = path,
+                                      .session = session,
+                                      .uid = connection->uid,
+                                      .pid = connection->pid,
+                                      .over_tls = connection->over_tls,
+                                      .certificate = certificate,
+                                      .token = token,
+                                      .token_size = token_size,
+                                      .former = connection->is_admitted ? connection->principal : 0};
+    struct caller_verdict verdict = calls->admit(calls->argument, &caller);
+    if (verdict.status == 0) {
+        connection_dismiss(connection);
+        connection->principal = verdict.principal;
+        connection->is_admitted = true;
+        /* Anybody may ask for a page, so who only did that is still a newcomer. */
+        if (place != CALLER_PAGE) connection_settle(connection);
+    }
+    // cppcheck-suppress returnDanglingLifetime ; a verdict points to nothing of the caller's
+    return verdict;
+}
+
+/* Frees the connection and all that it held, and informs the callees. */
+static void bury(struct connection *connection) {
     struct door *door = connection->door;
     struct slot *slot = &door->slots[connection->id & SLOT_MASK];
     assert(slot->connection == connection);
     slot->connection = NULL;
     door->free_slots[door->free_count++] = (uint32_t)(connection->id & SLOT_MASK);
     door->count--;
-    connection_leave_http(connection);
-    first_forget(connection);
-    if (connection->kind == CONNECTION_STREAM) stream_drop_out(connection);
-    ws_drop(connection);
-    http_drop_page(connection);
+    connection_settle(connection);
+    if (connection->kind == KIND_STREAM)
+        stream_gone(connection);
+    else
+        ws_drop(connection);
+    io_drop(connection);
     connection_dismiss(connection);
     address_give(door, connection->address);
+    io_close(connection);
     free(connection);
+}
+
+void connections_bury(struct door *door) {
+    struct connection *connection;
+    while ((connection = TAILQ_FIRST(&door->dead)) != NULL) {
+        TAILQ_REMOVE(&door->dead, connection, in_dead);
+        bury(connection);
+    }
 }
 
 struct connection *connection_find(struct door *door, uint64_t id) {
@@ -209,5 +237,7 @@ struct connection *connection_find(struct door *door, uint64_t id) {
 }
 
 void connection_kill(struct connection *connection) {
-    if (connection->wsi != NULL) lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
+    if (connection->state == STATE_DEAD) return;
+    connection->state = STATE_DEAD;
+    LIST_LAST(&connection->door->dead, connection, in_dead);
 }

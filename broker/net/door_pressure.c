@@ -19,24 +19,25 @@ static size_t share_of(const struct door *door) {
 /* ---- memory that the allocator keeps */
 
 /* Interval of malloc_trim under memory pressure; each call takes a few milliseconds of the door's thread. */
-#define TRIM_EVERY_US (LWS_USEC_PER_SEC / 10)
+#define TRIM_EVERY_US (DOOR_US_PER_S / 10)
 /* Memory pressure: more than 1/PRESSURE_SHARE of `held_max` is held. */
 #define PRESSURE_SHARE 4
 
-static void on_trim(lws_sorted_usec_list_t *timer) {
-    struct door *door = lws_container_of(timer, struct door, trim);
+static void trim_soon(struct door *door);
+
+static void on_trim(struct deadline *timer) {
+    struct door *door = (struct door *)((char *)timer - offsetof(struct door, trim));
     malloc_trim(0);
-    door->is_trim_due = door->unread_size + door->halves_size > door->limits.held_max / PRESSURE_SHARE;
-    if (door->is_trim_due) lws_sul_schedule(door->context, 0, &door->trim, on_trim, TRIM_EVERY_US);
+    if (door->unread_size + door->halves_size > door->limits.held_max / PRESSURE_SHARE) trim_soon(door);
 }
 
 /* CALM-1: freed memory of closed connections lies between memory of open ones, and the allocator never returns such
  * gaps. So after a peak the process would keep its peak size. malloc_trim returns whole pages of the gaps to the
  * kernel. */
 static void trim_soon(struct door *door) {
-    if (door->is_trim_due) return;
-    door->is_trim_due = true;
-    lws_sul_schedule(door->context, 0, &door->trim, on_trim, TRIM_EVERY_US);
+    if (door->trim.due_us != 0) return;
+    door->trim.fire = on_trim;
+    deadline_arm(&door->deadlines, &door->trim, door->now_us + TRIM_EVERY_US);
 }
 
 void pressure_look(struct door *door) {
@@ -50,11 +51,11 @@ static void end(struct connection *connection, const char *sentence) {
     const struct door_calls *calls = &connection->door->calls;
     trim_soon(connection->door);
     calls->refused(calls->argument, connection->peer, 503, sentence);
-    if (connection->kind == CONNECTION_STREAM)
-        stream_give_way(connection);
+    if (connection->kind == KIND_STREAM)
+        stream_let_go(connection);
     else
         ws_drop(connection);
-    connection_kill(connection);
+    connection_kill(connection); /* later, because its protocol may be running now */
 }
 
 /* ---- half-received requests */
@@ -76,46 +77,36 @@ void pressure_half_grows(struct connection *connection, size_t before, size_t ca
 }
 
 void pressure_half_is_nothing(struct connection *connection) {
-    if (connection->is_half) TAILQ_REMOVE(&connection->door->halves, connection, in_halves);
-    connection->is_half = false;
+    UNLIST(&connection->door->halves, connection, in_halves);
 }
 
 void pressure_half_comes_on(struct connection *connection) {
     struct door *door = connection->door;
     pressure_half_is_nothing(connection);
-    if (connection->discards) return;
-    connection->is_half = true;
-    connection->came_on_us = lws_now_usecs();
-    TAILQ_INSERT_TAIL(&door->halves, connection, in_halves);
-}
-
-void pressure_half_ends(struct connection *connection) {
-    struct door *door = connection->door;
-    if (connection->incoming != NULL) door->halves_size -= connection->incoming->capacity;
-    pressure_half_is_nothing(connection);
+    connection->came_on_us = door->now_us;
+    LIST_LAST(&door->halves, connection, in_halves);
 }
 
 void pressure_keeps(struct connection *connection) {
     struct door *door = connection->door;
-    if (connection->is_keeper) TAILQ_REMOVE(&door->keepers, connection, in_keepers);
-    connection->is_keeper = connection->kept_size > 0;
-    if (!connection->is_keeper) return;
-    connection->kept_us = lws_now_usecs();
-    TAILQ_INSERT_TAIL(&door->keepers, connection, in_keepers);
+    UNLIST(&door->keepers, connection, in_keepers);
+    if (connection->stream.kept_size == 0) return;
+    connection->stream.kept_us = door->now_us;
+    LIST_LAST(&door->keepers, connection, in_keepers);
 }
 
-static bool is_silent(lws_usec_t since_us) {
-    return lws_now_usecs() - since_us >= (lws_usec_t)DOOR_SILENT_S * LWS_USEC_PER_SEC;
+static bool is_silent(const struct door *door, uint64_t since_us) {
+    return door->now_us - since_us >= DOOR_SILENT_S * DOOR_US_PER_S;
 }
 
 bool pressure_end_silent_half(const struct connection *wanting) {
     struct door *door = wanting->door;
     struct connection *half = TAILQ_FIRST(&door->halves), *keeper = TAILQ_FIRST(&door->keepers);
-    if (half != NULL && half != wanting && is_silent(half->came_on_us)) {
+    if (half != NULL && half != wanting && is_silent(door, half->came_on_us)) {
         end(half, "the rest of a request has not come, and another one needs the room");
         return true;
     }
-    if (keeper != NULL && keeper != wanting && is_silent(keeper->kept_us)) {
+    if (keeper != NULL && keeper != wanting && is_silent(door, keeper->stream.kept_us)) {
         end(keeper, "what was sent too early is not taken, and another one needs the room");
         return true;
     }
@@ -137,11 +128,9 @@ bool pressure_may_wait(const struct door *door, const struct message *request) {
 
 void pressure_is_read(struct connection *connection) {
     struct door *door = connection->door;
-    if (connection->is_unread) TAILQ_REMOVE(&door->unread, connection, in_unread);
-    bool is_bounded =
-        connection->kind == CONNECTION_RPC || (connection->kind == CONNECTION_STREAM && !connection->gives_way);
-    connection->is_unread = is_bounded && connection->out_first != NULL;
-    if (connection->is_unread) TAILQ_INSERT_TAIL(&door->unread, connection, in_unread);
+    UNLIST(&door->unread, connection, in_unread);
+    if (connection->kind != KIND_LANE && connection->state != STATE_DEAD && connection->out_first != NULL)
+        LIST_LAST(&door->unread, connection, in_unread);
 }
 
 void pressure_bound_unread(struct door *door) {

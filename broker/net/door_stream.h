@@ -1,5 +1,6 @@
-/* door_stream.h: connections that speak a byte-stream protocol (HTTP of /v1, or beanstalkd's). The door accepts,
- * counts, limits and encrypts them like all others, and passes their bytes on as they arrive.
+/* door_stream.h: connections that speak a byte-stream protocol (HTTP, or beanstalkd's). The door accepts, counts,
+ * limits and encrypts them, and passes their bytes on as they arrive. An HTTP connection may become a WebSocket, which
+ * the door serves itself.
  *
  * Only the door's thread may call these functions, and it makes all callbacks. Every connection has an id, which is
  * never reused. A message for a connection that has ended is dropped and reported as not sent. */
@@ -14,6 +15,8 @@
 #include "message.h"
 
 struct door;
+struct head;
+struct head_text;
 
 /* Callbacks of a protocol. */
 struct door_stream_calls {
@@ -27,13 +30,13 @@ struct door_stream_calls {
     /* Reports that the client has shut down its sending side (half-close). True: the protocol still has replies to
      * send, and will call door_stream_finish. False, or a NULL pointer: the door closes the connection. */
     bool (*ended)(void *connection);
-    /* Reports that all sent bytes are in the kernel. Not called when the kernel took them at once. */
+    /* Reports that all sent bytes are in the kernel. Called once if door_stream_unsent returned more than 0 before. */
     void (*drained)(void *connection);
     /* Starts the connection's next turn (door_turn.h): the protocol may continue with its stored bytes. */
     void (*turn)(void *connection);
     /* Reports the result of a message whose `stamp` is not 0. `left` is true: all of it is in the kernel, or the
      * connection broke and a part may have been sent. `left` is false: no byte was sent. May be called after `gone`,
-     * and from within door_stream_send. */
+     * and, with `left` false, from within door_stream_send. */
     void (*sent)(void *argument, uint64_t stamp, bool left);
     /* Passes ownership of a page that door_stream_page requested (`status` and `type` are set); NULL: out of memory.
      * The pointer may be NULL if the protocol requests no pages. */
@@ -54,10 +57,20 @@ bool door_stream_origin(struct door *door, uint64_t id, const char *origin, cons
 bool door_stream_host(struct door *door, uint64_t id, const char *host);
 extern const char door_host_refused[]; /* reason for a refused Host */
 
+/* Upgrades the connection to WebSocket as the request asks: `/rpc` or `/lane/N`. `behind`: the bytes received behind
+ * the request. Status 0: the response is sent; the door ignores further calls for the connection, and calls `gone`
+ * soon. Else the protocol refuses the request with that status. */
+struct caller_verdict door_stream_upgrade(struct door *door, uint64_t id, const struct head *head, const void *behind,
+                                          size_t size);
+/* Returns the token after "Bearer " (RFC 6750); "": there is no such field; NULL: the field has no such token, and is
+ * refused like a wrong one, not ignored. */
+const char *door_token(const struct head_text *authorization, size_t *out_size);
+
 /* Requests the page at this path (`page` in door.h), for example /metrics. False: there is no such page. */
 bool door_stream_page(struct door *door, uint64_t id, const char *path);
 
-/* Takes ownership of `message` and queues its bytes after all earlier ones; its `stamp` must be set. */
+/* Takes ownership of `message` and queues its bytes after all earlier ones; its `stamp` must be set. What was queued in
+ * one step of the door's loop leaves in one write. */
 void door_stream_send(struct door *door, uint64_t id, struct message *message);
 /* Returns the number of queued bytes that are not yet in the kernel. */
 size_t door_stream_unsent(struct door *door, uint64_t id);

@@ -4,7 +4,6 @@
  * fires, the substitute takes the lock. When the door's thread wants it back, the substitute finishes its round and
  * releases it. Usually the door's thread disarms the timer before, and the substitute keeps sleeping. */
 #include <errno.h>
-#include <sys/ioctl.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -16,13 +15,8 @@ bool door_is_served_here(const struct door *door) {
     return served == door;
 }
 
-const struct door *door_served_here(void) {
-    return served;
-}
-
 void door_serve_here(const struct door *door, bool serves) {
     served = serves ? door : NULL;
-    wait_use(serves ? door->wait : NULL);
 }
 
 static void arm(const struct door *door, long wait_ms) {
@@ -40,7 +34,7 @@ void door_step_aside(struct door *door) {
 void door_come_back(struct door *door) {
     atomic_store(&door->is_aside, false);
     if (pthread_mutex_trylock(&door->serving) != 0) {
-        lws_cancel_service(door->context); /* ends the substitute's round */
+        door_wake(door); /* ends the substitute's round */
         pthread_mutex_lock(&door->serving);
     }
     arm(door, 0);
@@ -55,6 +49,7 @@ static void *substitute_run(void *argument) {
         if (atomic_load(&door->quits) || pthread_mutex_trylock(&door->serving) != 0) continue; /* lock is taken */
         door_serve_here(door, true);
         door_carry_out(door);
+        io_flush(door);
         while (atomic_load(&door->is_aside) && !atomic_load(&door->quits)) door_round(door);
         door_serve_here(door, false);
         pthread_mutex_unlock(&door->serving);
@@ -77,7 +72,5 @@ void substitute_stop(struct door *door) {
 
 bool door_has_more(struct door *door, uint64_t id) {
     const struct connection *connection = door_is_inside(id) ? NULL : connection_find(door, id);
-    int bytes = 0;
-    if (connection == NULL || connection->is_gone) return false;
-    return ioctl(lws_get_socket_fd(connection->wsi), FIONREAD, &bytes) == 0 && bytes > 0;
+    return connection != NULL && connection->state == STATE_OPEN && io_has_more(connection);
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define MESSAGE_HEAD_MAX 32u /* maximum backtrace bytes: a request that passed through 7 devices */
-/* Bytes for a WebSocket header and mask (an assertion checks that LWS_PRE fits), and the backtrace. */
+/* Bytes for a WebSocket header and mask (door_ws.c asserts that they fit), and the backtrace. */
 #define MESSAGE_ROOM (16u + MESSAGE_HEAD_MAX)
 
 struct message {
@@ -24,6 +24,7 @@ struct message {
     size_t capacity;
     uint32_t lane;
     uint16_t status; /* HTTP status of a page */
+    bool is_leaving; /* used by the door: a byte of it may have left */
     uint8_t kind;    /* used by the door */
     uint8_t head_size;
     uint8_t start;    /* for a request: number of bytes before its message */

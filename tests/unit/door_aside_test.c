@@ -19,6 +19,8 @@
 
 #include "../must.h"
 #include "door.h"
+#include "gateway_host.h"
+#include "http_server.h"
 
 #define WAIT_MS 20000
 
@@ -71,12 +73,17 @@ static void refused(void *argument, const char *peer, unsigned status, const cha
 static void trouble(void *argument, const char *text) {}
 
 static int open_door(void **state) {
+    static const struct gateway_calls nobody;
+    struct gateway *gateway = gateway_new(&nobody);
+    struct http_server *http = gateway != NULL ? http_server_new(gateway) : NULL;
+    if (http == NULL) return 1;
     const struct door_calls calls = {
         .admit = admit, .dismiss = dismiss, .page = page, .served = served, .refused = refused, .trouble = trouble};
     const struct door_limits limits = {.request_max = 1 << 20,
                                        .held_max = 1 << 20,
                                        .connections_max = 64,
-                                       .origins = ""};
+                                       .origins = "",
+                                       .http = http_server_calls(http)};
     struct listen_address where = {.host = "127.0.0.1"};
     struct listen_socket socket;
     sem_init(&world.is_aside, 0, 0);
@@ -84,6 +91,8 @@ static int open_door(void **state) {
     sem_init(&world.is_back, 0, 0);
     world.door = door_new(&calls, &limits);
     if (world.door == NULL || listen_open(&where, &socket) != 0) return 1;
+    gateway_serve(gateway, world.door);
+    http_server_serve(http, world.door);
     world.port = where.port;
     door_add(world.door, socket.fd, false, NULL);
     return door_start(world.door);

@@ -21,6 +21,8 @@
 
 #include "../must.h"
 #include "door.h"
+#include "gateway_host.h"
+#include "http_server.h"
 
 #define WAIT_MS 8000
 #define STOP_MAX_S 60
@@ -107,6 +109,10 @@ static void resumed(void *argument) {}
 static void trouble(void *argument, const char *text) {}
 
 static int open_door(void **state) {
+    static const struct gateway_calls nobody;
+    struct gateway *gateway = gateway_new(&nobody);
+    struct http_server *http = gateway != NULL ? http_server_new(gateway) : NULL;
+    if (http == NULL) return 1;
     const struct door_calls calls = {.admit = admit,
                                      .dismiss = dismiss,
                                      .stays = stays,
@@ -122,7 +128,8 @@ static int open_door(void **state) {
     const struct door_limits limits = {.request_max = 1 << 20,
                                        .held_max = 1 << 20,
                                        .connections_max = 64,
-                                       .origins = ""};
+                                       .origins = "",
+                                       .http = http_server_calls(http)};
     struct listen_address where = {.host = "127.0.0.1"}, local = {.scheme = LISTEN_UNIX};
     struct listen_socket tcp, unix_socket;
     snprintf(world.directory, sizeof(world.directory), "/tmp/tarry-door-XXXXXX");
@@ -130,6 +137,8 @@ static int open_door(void **state) {
     snprintf(local.host, sizeof(local.host), "%s/socket", world.directory);
     world.door = door_new(&calls, &limits);
     if (world.door == NULL || listen_open(&where, &tcp) != 0 || listen_open(&local, &unix_socket) != 0) return 1;
+    gateway_serve(gateway, world.door);
+    http_server_serve(http, world.door);
     world.port = where.port;
     world.local = local;
     world.local_socket = unix_socket;
@@ -384,7 +393,7 @@ static void each_page_is_dismissed(void **state) {
     world.verdict.principal = 5;
     for (unsigned i = 1; i <= 3; i++) {
         int fd = dial();
-        (void)ask(fd, "/metrics", "", NULL);
+        (void)ask(fd, "/metrics", "Connection: close\r\n", NULL);
         close(fd);
         await_dismissed(5, i);
     }
@@ -392,7 +401,7 @@ static void each_page_is_dismissed(void **state) {
     int fd = dial();
     assert_non_null(strstr(ask(fd, "/metrics", "", NULL), " 403 "));
     close(fd);
-    (void)ask(fd = dial(), "/metrics", "", NULL); /* once this is answered, the connection is gone */
+    (void)ask(fd = dial(), "/metrics", "Connection: close\r\n", NULL); /* once this is answered, the connection is gone */
     close(fd);
     assert_int_equal(atomic_load(&world.dismissed[5]), 3);
 }

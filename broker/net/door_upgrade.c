@@ -1,0 +1,144 @@
+/* door_upgrade.c: upgrades of HTTP connections to WebSocket: which request may upgrade, and what its connection becomes.
+ * All checks come before the response. The protocol of HTTP (broker/http) has parsed the request, and has checked its
+ * Origin and Host. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "door_parts.h"
+#include "http_head.h"
+#include "ws_handshake.h"
+
+#define RPC_PROTOCOL "rep.sp.nanomsg.org"
+#define LANE_PROTOCOL "push.sp.nanomsg.org"
+#define AUTHORIZATION_SIZE 512 /* buffer size; a longer value is never valid */
+#define RESPONSE_SIZE 256
+
+#define REFUSED(number, text) ((struct caller_verdict){.status = (number), .sentence = (text)})
+static const struct caller_verdict taken;
+
+/* A request for an upgrade, as its path says. */
+struct wish {
+    enum connection_kind kind;
+    const char *path; /* without a lane's secret */
+    const char *protocol;
+    uint32_t lane;
+    const char *secret; /* of a lane, from the path; NULL: none there */
+    char text[sizeof("/lane/12345")];
+};
+
+/* Parses `/rpc`, `/lane/N` and `/lane/N/SECRET`. False: another path. */
+static bool parse_path(const struct head *head, struct wish *out) {
+    const struct head_text *segments = head->segments;
+    *out = (struct wish){.kind = KIND_RPC, .path = "/rpc", .protocol = RPC_PROTOCOL};
+    if (head->segment_count == 1) return strcmp(segments[0].text, "rpc") == 0;
+    if (head->segment_count < 2 || strcmp(segments[0].text, "lane") != 0) return false;
+    size_t digits = strspn(segments[1].text, "0123456789");
+    if (digits < 1 || digits > 5 || digits != segments[1].size) return false;
+    for (size_t i = 0; i < digits; i++) out->lane = out->lane * 10 + (uint32_t)(segments[1].text[i] - '0');
+    snprintf(out->text, sizeof(out->text), "/lane/%.5s", segments[1].text);
+    out->kind = KIND_LANE;
+    out->path = out->text;
+    out->protocol = LANE_PROTOCOL;
+    if (head->segment_count > 2) out->secret = head->segment_count == 3 ? segments[2].text : ""; /* "": none is valid */
+    return out->lane < LANES_MAX;
+}
+
+static struct caller_verdict judge_handshake(const struct head *head, const struct wish *wish) {
+    const struct head_text *version = &head->fields[HEAD_FIELD_ws_version], *key = &head->fields[HEAD_FIELD_ws_key],
+                           *protocol = &head->fields[HEAD_FIELD_ws_protocol];
+    if (head->is_chunked || head->length > 0)
+        return REFUSED(413, "a request over HTTP has no body here; requests to the broker travel by WebSocket");
+    if (version->text == NULL || strcmp(version->text, WS_VERSION) != 0)
+        return REFUSED(426, "this port speaks version 13 of WebSocket");
+    if (key->text == NULL || !ws_key_is_valid(key->text, key->size))
+        return REFUSED(400, "an upgrade needs a Host and a Sec-WebSocket-Key of 16 bytes");
+    if (protocol->text == NULL || !ws_protocols_include(protocol->text, protocol->size, wish->protocol))
+        return REFUSED(400, "Sec-WebSocket-Protocol is not that of this path (proto/WIRE.md)");
+    return taken;
+}
+
+const char *door_token(const struct head_text *authorization, size_t *out_size) {
+    static const char scheme[] = "Bearer ";
+    *out_size = 0;
+    if (authorization->text == NULL) return "";
+    if (strncasecmp(authorization->text, scheme, sizeof(scheme) - 1) != 0) return NULL;
+    const char *token = authorization->text + sizeof(scheme) - 1;
+    token += strspn(token, " ");
+    *out_size = strlen(token);
+    bool is_one = *out_size > 0 && strchr(token, ' ') == NULL && authorization->size < AUTHORIZATION_SIZE;
+    return is_one ? token : NULL;
+}
+
+/* Checks a lane's secret. It may be in Authorization, or in the path for libraries that send no custom headers (mangos,
+ * nanomsg, a browser). */
+static struct caller_verdict judge_lane(struct connection *connection, const struct head *head, const struct wish *wish,
+                                        uint64_t *out_holder) {
+    const struct door_calls *calls = &connection->door->calls;
+    const char *shown = head->fields[HEAD_FIELD_authorization].text;
+    char authorization[AUTHORIZATION_SIZE];
+    if (wish->secret != NULL && shown != NULL)
+        return REFUSED(400, "a lane's secret stands in Authorization or in the path, and not in both");
+    snprintf(authorization, sizeof(authorization), "Bearer %s", wish->secret != NULL ? wish->secret : "");
+    *out_holder = calls->lane_asks(calls->argument, wish->lane, wish->secret != NULL ? authorization : shown);
+    explicit_bzero(authorization, sizeof(authorization));
+    return *out_holder != 0 ? taken : REFUSED(401, "this lane needs the secret of the session that holds it");
+}
+
+static struct caller_verdict judge(struct connection *connection, const struct head *head, struct wish *wish,
+                                   uint64_t *out_holder) {
+    if (!parse_path(head, wish)) return REFUSED(404, "there is no such path to upgrade at");
+    struct caller_verdict verdict = judge_handshake(head, wish);
+    if (verdict.status == 0 && wish->kind == KIND_LANE) verdict = judge_lane(connection, head, wish, out_holder);
+    if (verdict.status != 0) return verdict;
+    size_t size;
+    const char *token = door_token(&head->fields[HEAD_FIELD_authorization], &size);
+    if (token == NULL) return REFUSED(401, "Authorization is to be `Bearer TOKEN`, with a token of this broker");
+    enum caller_place place = wish->kind == KIND_LANE ? CALLER_LANE : CALLER_RPC;
+    return connection_admit(connection, place, wish->path, *out_holder, token, size);
+}
+
+/* Queues the 101 response. False: out of memory. */
+static bool respond(struct connection *connection, const struct head *head, const struct wish *wish) {
+    struct message *response = message_new(RESPONSE_SIZE);
+    if (response == NULL) return false;
+    response->size = ws_response(head->fields[HEAD_FIELD_ws_key].text, wish->protocol, (char *)response->bytes,
+                                 RESPONSE_SIZE);
+    response->kind = ORDER_CONTROL;
+    io_queue(connection, response);
+    return true;
+}
+
+struct caller_verdict door_stream_upgrade(struct door *door, uint64_t id, const struct head *head, const void *behind,
+                                          size_t size) {
+    struct connection *connection = connection_find(door, id);
+    struct wish wish;
+    uint64_t holder = 0;
+    if (connection == NULL || connection->kind != KIND_STREAM || connection->state != STATE_OPEN)
+        return REFUSED(400, "the connection has gone");
+    struct caller_verdict verdict = judge(connection, head, &wish, &holder);
+    if (verdict.status != 0) return verdict;
+    struct upgrade *upgrade = connection->has_ended ? NULL : malloc(sizeof(*upgrade) + size);
+    if (upgrade == NULL || !respond(connection, head, &wish)) {
+        free(upgrade);
+        connection_kill(connection);
+        return taken;
+    }
+    *upgrade = (struct upgrade){.kind = wish.kind, .lane = wish.lane, .holder = holder, .size = size};
+    if (size > 0) memcpy(upgrade->bytes, behind, size);
+    connection->stream.upgrade = upgrade;
+    deadline_cancel(&connection->deadline);
+    if (!LISTED(connection, in_again)) LIST_LAST(&door->again, connection, in_again);
+    return taken;
+}
+
+void upgrade_finish(struct connection *connection) {
+    struct upgrade *upgrade = connection->stream.upgrade;
+    connection->stream.upgrade = NULL;
+    stream_gone(connection);
+    deadline_cancel(&connection->deadline);
+    memset(&connection->stream, 0, sizeof(connection->stream));
+    ws_begin(connection, upgrade);
+    free(upgrade);
+}
