@@ -1,6 +1,5 @@
-/* door.h: the door, which owns tarryd's port. It serves HTTP pages, upgrades to WebSocket, and SP messages over
- * WebSocket. libwebsockets speaks HTTP and WebSocket; the door accepts connections, limits them and checks every
- * request.
+/* door.h: the door, which owns tarryd's port: sockets, TLS, byte-stream protocols (door_stream.h; HTTP is one), and SP
+ * messages over WebSocket. The door accepts connections, limits them and checks every upgrade.
  *
  *                      door's thread                                             any thread
  *   accept ── HTTP ──► admit() ─┬─ /rpc ────► request() … waits …           ◄── door_answer
@@ -36,10 +35,11 @@
 #define DOOR_CONNECTIONS_MAX 16384u
 /* Maximum number of connections from one address, at most three quarters of all, so that other clients can connect. */
 #define DOOR_CONNECTIONS_OF_ADDRESS_MAX 12288u
-/* Maximum number of connections without an upgrade, at most a quarter of all. Beyond it the door closes the oldest. */
+/* Maximum number of connections whose client is not admitted to requests (it may have got pages), at most a quarter of
+ * all. Beyond it the door closes the oldest. */
 #define DOOR_HTTP_MAX 4096u
-/* Memory that the door assumes for a stalled TLS handshake: 57 KiB with OpenSSL 3.0, rounded up. TLS connections
- * without an upgrade have their own limit, so that together they use no more memory than half-received requests may. */
+/* Memory that the door assumes for a stalled TLS handshake: 57 KiB with OpenSSL 3.0, rounded up. Such connections
+ * over TLS have their own limit, so that together they use no more memory than half-received requests may. */
 #define DOOR_HANDSHAKE_SIZE (64u << 10)
 /* Maximum number of unanswered requests of one connection. */
 #define DOOR_REQUESTS_MAX 128u
@@ -49,14 +49,10 @@
 #define DOOR_FRAME_MAX (1u << 20)
 /* A half-received request may always grow to this size, however much is held (CAP-1): an ack, a heartbeat, a query. */
 #define DOOR_SMALL_MAX (16u << 10)
-/* DOOR_HEAD_S limits the TLS handshake, and then the wait for a request head. DOOR_IDLE_S limits an idle HTTP
- * connection. */
+/* Timeout for a TLS handshake. (Protocols set their own: door_stream_deadline.) */
 #define DOOR_HEAD_S 10
-#define DOOR_IDLE_S 30
 /* Timeout for receiving a request, and again for each further DOOR_FRAME_OUT bytes of it. */
 #define DOOR_REQUEST_S 30
-/* Unread pages may use 1/DOOR_PAGES_SHARE of `held_max`; one page is always allowed. */
-#define DOOR_PAGES_SHARE 4u
 /* A half-received request without progress for this time may be dropped when another request needs its memory. Only
  * each further DOOR_FRAME_OUT bytes count as progress. */
 #define DOOR_SILENT_S 2
@@ -124,8 +120,6 @@ struct door_calls {
     void (*alarm)(void *argument);
     /* For the log: the door refused an unauthenticated client. */
     void (*refused)(void *argument, const char *peer, unsigned status, const char *sentence);
-    /* For the log: libwebsockets reported the error `text`. */
-    void (*trouble)(void *argument, const char *text);
 };
 
 struct door_limits {
@@ -134,14 +128,14 @@ struct door_limits {
     unsigned connections_max;
     const char *origins; /* format as in origin.h; must outlive the door */
     struct tls *tls;     /* NULL: no TLS; must live until the door has stopped */
-    /* Handler of HTTP requests for /v1 (door_stream.h). NULL: no handler. Must outlive the door. */
+    /* The protocol HTTP (broker/http). NULL: every listener has a protocol of its own. Must outlive the door. */
     const struct door_stream_calls *http;
 };
 
 /* Returns NULL when out of memory. */
 struct door *door_new(const struct door_calls *calls, const struct door_limits *limits);
-/* Takes ownership of a listening socket. `speaks`: the protocol of its connections, must outlive the door; NULL: HTTP
- * and WebSocket. Call it before door_start. */
+/* Takes ownership of a listening socket. `speaks`: the protocol of its connections, must outlive the door; NULL: HTTP.
+ * Call it before door_start. */
 void door_add(struct door *door, int fd, bool over_tls, const struct door_stream_calls *speaks);
 /* Starts the door's thread. Returns 0 or a positive errno. */
 int door_start(struct door *door);

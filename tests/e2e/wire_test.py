@@ -225,14 +225,16 @@ class Door(Beside):
     escape = b"GET /aaaaaaaaaaaaaaaaaaa%41 HTTP/1.1\r\nHost: x\r\n\r\n"
     page = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
-    def answers(self, *pieces):
-        """Statuses of what comes back when the pieces are sent one after another, until the other side closes."""
+    def answers(self, *pieces, ends=False):
+        """Statuses of what comes back when the pieces are sent one after another, until the other side closes; `ends`: no more is sent then."""
         got = b""
         with self.connect() as peer:
             peer.settimeout(harness.ANSWER_WAIT_S)
             try:
                 for piece in pieces:
                     peer.sendall(piece)
+                if ends:
+                    peer.shutdown(socket.SHUT_WR)
                 while part := peer.recv(65536):
                     got += part
             except OSError:
@@ -255,8 +257,8 @@ class Door(Beside):
     def test_an_escape_behind_something_else(self):
         """F-20: in the same packet as what is fine, or in many; behind a page, and behind an upgrade that failed."""
         escape = self.last(self.escape)
-        self.assertEqual(self.answers(self.page + escape), [200])
-        self.assertEqual(self.answers(self.page * 3 + escape + self.page), [200])
+        self.assertEqual(self.answers(self.page + escape), [200, 404])
+        self.assertEqual(self.answers(self.page * 3 + escape + self.page), [200, 200, 200, 404])
         self.assertEqual(self.answers(*(bytes([byte]) for byte in escape)), [404])
         for end in range(1, len(escape)):
             self.assertEqual(self.answers(escape[:end], escape[end:]), [404])
@@ -284,22 +286,24 @@ class Door(Beside):
         self.assertEqual(status(), 101)
         for version in ("12", "", None, "1313", "13 "):
             self.assertIn(status(Sec_WebSocket_Version=version), (426, 101) if version == "13 " else (426,), version)
-        for key in ("", None, "short", "x" * 25, "x" * 5000):
-            self.assertEqual(status(Sec_WebSocket_Key=key), 431 if len(key or "") > 4000 else 400, key)
-        for protocol in (wire.LANE, "", None, "chat", f"chat, {wire.RPC}", f"{wire.RPC}, {wire.RPC}", "x" * 3000):
+        for key in ("", None, "short", "x" * 25, "x" * 20000):
+            self.assertEqual(status(Sec_WebSocket_Key=key), 431 if len(key or "") > 16384 else 400, key)
+        for protocol in (wire.LANE, "", None, "chat", f"x{wire.RPC}", "x" * 3000):
             self.assertEqual(status(Sec_WebSocket_Protocol=protocol), 400, protocol)
+        self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # a list of which one is ours (RFC 6455, 4.2.2)
         for upgrade in ("h2c", "tls", "websocketx"):
             self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # ignored, and there is no such page
         self.assertEqual(status(Host=None), 400)
         self.assertEqual(status(**{"": "POST /rpc HTTP/1.1"}), 405)
         self.assertEqual(status(**{"": "GET /rpcs HTTP/1.1"}), 404)
 
-    def test_a_connection_serves_one_page(self):
-        """What follows is not read: there is nowhere to smuggle a request to."""
+    def test_a_connection_serves_one_request_after_the_other(self):
+        """Pages, too; a client that ends its side gets what it has asked for."""
         pages = [self.page, self.page.replace(b"healthz", b"metrics")]
         for first in pages:
-            self.assertEqual(self.answers(first), [200])
-            self.assertEqual(self.answers(first + b"".join(pages)), [200])
+            self.assertEqual(self.answers(self.last(first)), [200])
+            self.assertEqual(self.answers(first, *pages, self.last(first)), [200] * 4)
+            self.assertEqual(self.answers(first + b"".join(pages), ends=True), [200] * 3)
 
     def test_frames_are_nobodys_business(self):
         """Behind the upgrade no byte is looked at, also if it came in the same packet."""
@@ -322,8 +326,8 @@ class Door(Beside):
 
     def test_a_head_that_is_too_long(self):
         """The connection ends; the answer may be lost where more was sent than is read."""
-        for head in (self.page[:-2] + b"X: " + b"y" * 9000 + b"\r\n\r\n", self.page[:-2] + b"Accept: y\r\n" * 2000 + b"\r\n",
-                     b"GET /" + b"y" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"):
+        for head in (self.page[:-2] + b"X: " + b"y" * 17000 + b"\r\n\r\n", self.page[:-2] + b"Accept: y\r\n" * 2000 + b"\r\n",
+                     b"GET /" + b"y" * 17000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"):
             self.assertIn(self.answers(head), ([431], []))
 
     def test_half_a_head_has_its_time_and_half_a_request(self):

@@ -28,11 +28,12 @@ def reason(code, text=b""):
 # 1: framing. Requests are binary messages; text messages are invalid.
 FRAMING = {
     "a request": (frame(BINARY, ONE), ANSWERED),
-    "its length in 16 bits": (frame(BINARY, ONE, length=16), ANSWERED),
-    "its length in 64 bits": (frame(BINARY, ONE, length=64), ANSWERED),
-    "not masked": (frame(BINARY, ONE, masked=False), CUT),
-    "a ping that is not masked": (frame(PING, b"hi", masked=False), CUT),
-    "a close that is not masked": (frame(CLOSE, reason(1000), masked=False), CUT),
+    # A length in more bytes than it needs (RFC 6455, 5.2).
+    "its length in 16 bits": (frame(BINARY, ONE, length=16), closed(1002)),
+    "its length in 64 bits": (frame(BINARY, ONE, length=64), closed(1002)),
+    "not masked": (frame(BINARY, ONE, masked=False), closed(1002)),
+    "a ping that is not masked": (frame(PING, b"hi", masked=False), closed(1002)),
+    "a close that is not masked": (frame(CLOSE, reason(1000), masked=False), closed(1002)),
     "text": (frame(TEXT, b"hello"), closed(1003)),
     "text that is a request": (frame(TEXT, ONE), closed(1003)),
     "no text": (frame(TEXT), closed(1003)),
@@ -43,7 +44,7 @@ FRAMING = {
     "a mask of zeros": (frame(BINARY, ONE, mask=bytes(4)), ANSWERED),
     "a mask of ones": (frame(BINARY, ONE, mask=b"\xff" * 4), ANSWERED),
     "a mask of its own for each fragment": (frame(BINARY, ONE[:5], fin=False, mask=b"\1\2\3\4") + frame(CONTINUATION, ONE[5:], mask=b"\5\6\7\x08"), ANSWERED),
-    "a length of 2^64 - 1": (b"\x82\xff" + b"\xff" * 8 + stranger.MASK, CUT),
+    "a length of 2^64 - 1": (b"\x82\xff" + b"\xff" * 8 + stranger.MASK, closed(1002)),
     "a frame of 1 MiB and a byte": (b"\x82\xff" + struct.pack(">Q", (1 << 20) + 1) + stranger.MASK + ONE, closed(1009)),
 }
 # 2: pings and pongs.
@@ -51,11 +52,11 @@ PINGS = {
     "a ping": (frame(PING), ["pong:", *LIVES]),
     "a ping with words": (frame(PING, b"hi"), ["pong:hi", *LIVES]),
     "a ping of 125 bytes": (frame(PING, b"x" * 125), ["pong:" + "x" * 125, *LIVES]),
-    "a ping of 126 bytes": (frame(PING, b"x" * 126), CUT),
-    "a ping of 64 KiB": (frame(PING, bytes(1 << 16)), CUT),
+    "a ping of 126 bytes": (frame(PING, b"x" * 126), closed(1002)),
+    "a ping of 64 KiB": (frame(PING, bytes(1 << 16)), closed(1002)),
     "a pong that nobody asked for": (frame(PONG, b"hi"), LIVES),
     "a pong that nobody asked for, and a ping": (frame(PONG, b"ho") + frame(PING, b"hi"), ["pong:hi", *LIVES]),
-    "a pong of 126 bytes": (frame(PONG, b"x" * 126), CUT),
+    "a pong of 126 bytes": (frame(PONG, b"x" * 126), closed(1002)),
 }
 # 3 and 4: reserved bits and opcodes.
 RESERVED = {
@@ -86,17 +87,16 @@ FRAGMENTS = {
 # 7: closing. After a close no request is answered.
 CLOSES = {
     "a close without a code": (frame(CLOSE), ["close"]),
-    "a close of one byte": (frame(CLOSE, b"\x03"), CUT),
+    "a close of one byte": (frame(CLOSE, b"\x03"), closed(1002)),
     "a close with words": (frame(CLOSE, reason(1000, b"bye")), closed(1000)),
     "a close of 125 bytes": (frame(CLOSE, reason(1000, b"x" * 123)), closed(1000)),
-    "a close of 126 bytes": (frame(CLOSE, reason(1000, b"x" * 124)), CUT),
+    "a close of 126 bytes": (frame(CLOSE, reason(1000, b"x" * 124)), closed(1002)),
     "two": (frame(CLOSE, reason(1000)) * 2, closed(1000)),
     "a close and a ping": (frame(CLOSE, reason(1000)) + frame(PING, b"hi"), closed(1000)),
     "a close and a request": (frame(CLOSE, reason(1000)) + frame(BINARY, ONE), closed(1000)),
-    **{f"code {code}": (frame(CLOSE, reason(code)), closed(code)) for code in (1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999)},
-    **{f"code {code}, which is none": (frame(CLOSE, reason(code)), closed(1002)) for code in (0, 999, 1004, 1005, 1006, 1012, 1015, 1016, 1100, 2000, 2999)},
-    **{f"code {code}": (frame(CLOSE, reason(code)), CUT) for code in (5000, 65535)},
-    "a reason that is not UTF-8": (frame(CLOSE, reason(1000, b"\xff\xfe")), CUT),
+    **{f"code {code}": (frame(CLOSE, reason(code)), closed(code)) for code in (1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999)},
+    **{f"code {code}, which is none": (frame(CLOSE, reason(code)), closed(1002)) for code in (0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535)},
+    "a reason that is not UTF-8": (frame(CLOSE, reason(1000, b"\xff\xfe")), closed(1007)),
 }
 # SP's header before a request, and data after it.
 SP = {
@@ -130,7 +130,7 @@ class Frames(Hostile):
             self.assertEqual(stranger.statuses(peer.got), [426])
 
     def test_who_answers_the_brokers_close_is_gone_at_once(self):
-        """Not only after the library's 5 s: for a frame that the library refuses, and for one that the broker refuses."""
+        """Whatever rule was broken; the broker waits for no Close."""
         for what in (frame(3, ONE), frame(BINARY, ONE, reserved=4), frame(TEXT, b"hello"), frame(CONTINUATION, ONE)):
             with self.subTest(what), self.stranger() as peer:
                 peer.upgrade()
@@ -143,8 +143,7 @@ class Frames(Hostile):
                 self.assertLess(time.monotonic() - before, 4)
 
     def test_several_pings(self):
-        """Autobahn 2.10 and 2.11: of ten pings at once at least one is answered, with the contents of one of them; of ten pings
-        one by one, each is."""
+        """Autobahn 2.10 and 2.11: of ten at once the newest is answered (RFC 6455, 5.5.3), and perhaps others; of ten, one by one, each."""
         for piece in (None, 1):
             with self.subTest(piece=piece), self.stranger() as peer:
                 peer.upgrade()
@@ -155,7 +154,7 @@ class Frames(Hostile):
                 self.assertEqual(pongs, words[:-1])
                 self.assertLessEqual(set(pongs), {f"pong:{number}" for number in range(10)})
                 self.assertEqual(pongs, sorted(pongs))
-                self.assertGreaterEqual(len(pongs), 1)
+                self.assertEqual(pongs[-1], "pong:9")
         with self.stranger() as peer:
             peer.upgrade()
             for number in range(10):
@@ -218,7 +217,7 @@ class Frames(Hostile):
     def test_case_by_case(self):
         """F-20: results as in the tables. F-18: the same results if each byte comes in a packet of its own."""
         closing = self.judge()
-        self.assert_logged("status=1003")
+        self.assert_logged("status=1002")
         closing += self.judge(piece=1, size_max=200)
         for peer in closing:  # a connection that got a Close has 5 s
             with peer:
@@ -242,20 +241,14 @@ class Frames(Hostile):
         peers = []
         for bad in (frame(TEXT, b"x"), frame(BINARY, ONE, reserved=4)):
             for before, behind in ((b"", b""), (frame(BINARY, commit), b""), (b"", frame(PING, b"hi") * 3), (b"", frame(BINARY, ONE) * 3)):
-                peers.append((self.stranger(), bad != frame(TEXT, b"x") and behind))
-                peers[-1][0].upgrade()
-                peers[-1][0].send(before + bad)
-                peers[-1][0].send(behind)
-        for peer, may_be_cut in peers:
+                peers.append(self.stranger())
+                peers[-1].upgrade()
+                peers[-1].send(before + bad)
+                peers[-1].send(behind)
+        for peer in peers:
             with peer:
                 self.assertTrue(peer.receive_until(lambda got: False))
-                # libwebsockets reads on after a frame that it cannot parse; a second fault then ends the connection before the
-                # Close is sent.
-                if may_be_cut and not peer.got:
-                    continue
-                # libwebsockets keeps a Close's reason where it keeps a ping's contents: a ping right after it may change the
-                # number.
-                self.assertTrue(any(word.startswith("close:") for word in stranger.words_of(peer.got)), peer.got)
+                self.assertTrue(stranger.words_of(peer.got)[-1] in ("close:1002", "close:1003"), peer.got)
 
     def ask_beside(self, body, fields):
         with wire.Rpc(self.broker.port) as rpc:
@@ -291,7 +284,7 @@ class UnderWay(Hostile):
             self.assertEqual(stranger.words_of(peer.got), closed(code))
 
     def test_no_answer_follows_a_close(self):
-        """F-20: three ends: libwebsockets after a broken frame, the door after an invalid message, or the stranger itself."""
+        """F-20: three ends: the door after a broken frame, the door after an invalid message, or the stranger itself."""
         with wire.Rpc(self.broker.port) as rpc:
             producers = {name: rpc.hello() for name in self.FAULTS}
             producer = rpc.hello()

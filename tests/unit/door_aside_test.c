@@ -70,15 +70,13 @@ static void served(void *argument) {
 
 static void refused(void *argument, const char *peer, unsigned status, const char *sentence) {}
 
-static void trouble(void *argument, const char *text) {}
-
 static int open_door(void **state) {
     static const struct gateway_calls nobody;
     struct gateway *gateway = gateway_new(&nobody);
     struct http_server *http = gateway != NULL ? http_server_new(gateway) : NULL;
     if (http == NULL) return 1;
     const struct door_calls calls = {
-        .admit = admit, .dismiss = dismiss, .page = page, .served = served, .refused = refused, .trouble = trouble};
+        .admit = admit, .dismiss = dismiss, .page = page, .served = served, .refused = refused};
     const struct door_limits limits = {.request_max = 1 << 20,
                                        .held_max = 1 << 20,
                                        .connections_max = 64,

@@ -106,8 +106,6 @@ static void served(void *argument) {}
 
 static void resumed(void *argument) {}
 
-static void trouble(void *argument, const char *text) {}
-
 static int open_door(void **state) {
     static const struct gateway_calls nobody;
     struct gateway *gateway = gateway_new(&nobody);
@@ -123,8 +121,7 @@ static int open_door(void **state) {
                                      .page = page,
                                      .served = served,
                                      .resumed = resumed,
-                                     .refused = refused,
-                                     .trouble = trouble};
+                                     .refused = refused};
     const struct door_limits limits = {.request_max = 1 << 20,
                                        .held_max = 1 << 20,
                                        .connections_max = 64,

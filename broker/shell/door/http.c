@@ -187,12 +187,6 @@ static void on_refused(void *argument, const char *peer, unsigned status, const 
         logfmt("http_refused", "from=%s status=%u reason=%s", peer, status, logfmt_quote(sentence, quoted));
 }
 
-static void on_trouble(void *argument, const char *text) {
-    static struct logfmt_limit limit;
-    char quoted[LOGFMT_VALUE_SIZE];
-    if (logfmt_allowed(&limit)) logfmt("door_trouble", "reason=%s", logfmt_quote(text, quoted));
-}
-
 struct door_calls http_calls(const struct http_needs *needs) {
     return (struct door_calls){
         .argument = (void *)needs,
@@ -213,6 +207,5 @@ struct door_calls http_calls(const struct http_needs *needs) {
         .resumed = on_resumed,
         .alarm = on_alarm,
         .refused = on_refused,
-        .trouble = on_trouble,
     };
 }
