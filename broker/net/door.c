@@ -139,16 +139,18 @@ static void carry_out(struct door *door, struct message *message) {
     }
 }
 
-void door_carry_out(struct door *door) {
+bool door_carry_out(struct door *door) {
     pthread_mutex_lock(&door->mutex);
     struct message *message = door->first;
     door->first = NULL;
     door->last = &door->first;
     pthread_mutex_unlock(&door->mutex);
+    const bool had_some = message != NULL;
     for (struct message *next; message != NULL; message = next) {
         next = message->next;
         carry_out(door, message);
     }
+    return had_some;
 }
 
 /* Takes the next requested end. False: the list is empty. */
@@ -206,7 +208,7 @@ static void stop_reading(struct door *door) {
 
 /* Does what other threads asked for. */
 static void look_around(struct door *door) {
-    door_carry_out(door);
+    (void)door_carry_out(door);
     end_some(door);
     review(door);
     stop_reading(door);
@@ -221,7 +223,7 @@ static void look_around(struct door *door) {
 #define EVENTS_MAX 256
 
 static int wait_ms(const struct door *door) {
-    bool is_due = !TAILQ_EMPTY(&door->again) || !TAILQ_EMPTY(&door->dirty) || !fair_is_empty(&door->line);
+    bool is_due = door->is_due || !TAILQ_EMPTY(&door->again) || !TAILQ_EMPTY(&door->dirty) || !fair_is_empty(&door->line);
     uint64_t next_us = deadlines_next_us(&door->deadlines), now_us = is_due || next_us == UINT64_MAX ? 0 : deadlines_now_us();
     if (is_due || next_us <= now_us) return 0;
     if (next_us == UINT64_MAX) return -1;
@@ -253,8 +255,9 @@ void door_round(struct door *door) {
     turns_serve(door);
     io_flush(door); /* before a wait for a disk */
     door->calls.served(door->calls.argument);
-    /* Messages queued by this thread itself need no wake-up: it sends them here. */
-    door_carry_out(door);
+    /* Messages queued by this thread itself need no wake-up: it sends them here. A protocol may pass on its next request
+     * for a reply, so `served` is called again soon. */
+    door->is_due = door_carry_out(door);
     io_flush(door);
     connections_bury(door);
     pressure_look(door);

@@ -218,6 +218,7 @@ struct door {
     _Atomic bool quits;
     _Atomic size_t queued; /* messages that other threads queued and that are neither sent nor dropped */
     bool has_stopped;      /* no connection is read any more */
+    bool is_due;           /* the next round does not wait */
 
     pthread_mutex_t mutex;
     pthread_cond_t drained;
@@ -253,8 +254,8 @@ struct door {
 };
 
 /* ---- door.c */
-/* Sends the messages that other threads queued. */
-void door_carry_out(struct door *door);
+/* Sends the messages that other threads queued. False: there were none. */
+bool door_carry_out(struct door *door);
 /* Runs one event-loop round: waits for events and handles them. */
 void door_round(struct door *door);
 /* Ends the loop's wait; any thread. */

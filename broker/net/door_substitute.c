@@ -48,7 +48,7 @@ static void *substitute_run(void *argument) {
         if (read(door->aside_fd, &fired, sizeof(fired)) < 0 && errno != EINTR) break;
         if (atomic_load(&door->quits) || pthread_mutex_trylock(&door->serving) != 0) continue; /* lock is taken */
         door_serve_here(door, true);
-        door_carry_out(door);
+        (void)door_carry_out(door);
         io_flush(door);
         while (atomic_load(&door->is_aside) && !atomic_load(&door->quits)) door_round(door);
         door_serve_here(door, false);

@@ -51,11 +51,10 @@ static bool make_room(struct connection *connection, size_t needed, size_t capac
     return !connection->ws.is_beyond_share && resize(connection, capacity);
 }
 
-/* Begins a request: `size` bytes have arrived, and its frame will bring `expected` more. False: out of memory. */
-static bool begin_request(struct connection *connection, size_t size, size_t expected) {
-    size_t all = size + expected;
-    size_t capacity = all < FIRST_CAPACITY ? all : FIRST_CAPACITY;
-    if (capacity < size) capacity = size;
+/* Begins a request whose first frame has `all` bytes. A large one grows as its bytes arrive, and is counted then. False:
+ * out of memory. */
+static bool begin_request(struct connection *connection, uint64_t all) {
+    size_t capacity = all < FIRST_CAPACITY ? (size_t)all : FIRST_CAPACITY;
     if (capacity < KEPT_OF_REFUSED) capacity = KEPT_OF_REFUSED;
     struct message *incoming = message_new(capacity);
     if (incoming == NULL) return false;
@@ -278,7 +277,7 @@ static void take_data(struct connection *connection, const struct ws_event *even
         refuse(connection, WS_CODE_POLICY, "a consumer has nothing to say on its lane");
         return;
     }
-    if (event->begins_message && !begin_request(connection, event->size, (size_t)event->frame_rest)) {
+    if (event->begins_message && !begin_request(connection, event->size + event->frame_rest)) {
         connection_kill(connection);
         return;
     }

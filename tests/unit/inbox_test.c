@@ -63,8 +63,8 @@ static void one_at_a_time_is_the_core_and_nothing_is_lost(void **state) {
     for (int i = 0; i < ITEMS; i++) {
         struct turn_load load;
         alone[i].kind = ITEM_CALL;
-        inbox_post_alone(&inbox, &alone[i]);
-        if (i % 7 == 0) { /* not alone, after all */
+        inbox_post_quietly(&inbox, &alone[i]);
+        if (i % 7 == 0) { /* not alone after all */
             inbox_wake(&inbox);
         } else if (inbox_borrow(&inbox, &load)) {
             stood_in++;
@@ -115,7 +115,7 @@ static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(str
     inbox_init(&inbox);
     pthread_create(&core, NULL, sleep_as_core, NULL);
     wait_for(is_asleep);
-    inbox_post_alone(&inbox, &item);
+    inbox_post_quietly(&inbox, &item);
     if (before != NULL) {
         before(&inbox);
         while (!atomic_load(&has_taken)) sched_yield(); /* it does not wait for the next item */
@@ -142,10 +142,11 @@ static void second(struct inbox *to) {
     inbox_post(to, &item);
 }
 
-static void second_alone(struct inbox *to) {
+static void second_quiet(struct inbox *to) {
     static struct item item;
     item = (struct item){.kind = ITEM_CALL};
-    inbox_post_alone(to, &item);
+    inbox_post_quietly(to, &item);
+    inbox_wake(to);
 }
 
 static void pause(struct inbox *to) {
@@ -157,7 +158,19 @@ static void only_a_single_call_is_borrowed_from_a_core_that_lends(void **state) 
     assert_false(comes_alone(false, ITEM_CALL, NULL));
     assert_false(comes_alone(true, ITEM_LANE, NULL));
     assert_false(comes_alone(true, ITEM_CALL, second));
-    assert_false(comes_alone(true, ITEM_CALL, second_alone));
+    assert_false(comes_alone(true, ITEM_CALL, second_quiet));
+}
+
+static void of_two_quiet_calls_none_is_borrowed(void **state) {
+    struct item items[2] = {{.kind = ITEM_CALL}, {.kind = ITEM_CALL}};
+    struct turn_load load;
+    inbox_init(&inbox);
+    inbox.is_lendable = true;
+    for (int i = 0; i < 2; i++) inbox_post_quietly(&inbox, &items[i]);
+    assert_true(inbox.owes_wake);
+    assert_false(inbox_borrow(&inbox, &load));
+    assert_false(inbox.owes_wake); /* the core thread was woken */
+    assert_ptr_equal(inbox.first, &items[0]);
 }
 
 /* The core thread has been woken, but has not had a processor yet. */
@@ -167,7 +180,7 @@ static bool lends_before_it_wakes(void (*tell)(struct inbox *)) {
     inbox_init(&inbox);
     inbox.is_lendable = true;
     if (tell != NULL) tell(&inbox);
-    inbox_post_alone(&inbox, &item);
+    inbox_post_quietly(&inbox, &item);
     bool borrows = inbox_borrow(&inbox, &load);
     if (!borrows) assert_ptr_equal(inbox.first, &item);
     return borrows;
@@ -234,7 +247,7 @@ static void a_deadline_that_came_nearer_wakes_the_core_thread(void **state) {
     inbox_init(&inbox);
     pthread_create(&core, NULL, sleep_towards_later, NULL);
     wait_for(is_asleep);
-    inbox_post_alone(&inbox, &item);
+    inbox_post_quietly(&inbox, &item);
     assert_true(inbox_borrow(&inbox, &load));
     inbox_give_back(&inbox, LONG_NS / 2);
     pthread_join(core, NULL);
@@ -280,6 +293,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_at_a_time_is_the_core_and_nothing_is_lost),
         cmocka_unit_test(only_a_single_call_is_borrowed_from_a_core_that_lends),
+        cmocka_unit_test(of_two_quiet_calls_none_is_borrowed),
         cmocka_unit_test(what_the_core_thread_was_told_is_left_to_it),
         cmocka_unit_test(what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_it),
         cmocka_unit_test(a_deadline_that_came_nearer_wakes_the_core_thread),

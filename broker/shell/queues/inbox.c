@@ -32,12 +32,9 @@ void inbox_post(struct inbox *inbox, struct item *item) {
     pthread_mutex_unlock(&inbox->mutex);
 }
 
-void inbox_post_alone(struct inbox *inbox, struct item *item) {
+void inbox_post_quietly(struct inbox *inbox, struct item *item) {
     pthread_mutex_lock(&inbox->mutex);
-    if (append(inbox, item))
-        inbox->owes_wake = true;
-    else if (inbox->owes_wake)
-        wake(inbox);
+    if (append(inbox, item)) inbox->owes_wake = true;
     pthread_mutex_unlock(&inbox->mutex);
 }
 

@@ -27,7 +27,7 @@ struct inbox {
     bool nudged;        /* another event happened that the core thread waits for */
     bool is_lendable;   /* the core thread sleeps, and another thread may stand in for it */
     bool is_lent;       /* another thread stands in, until inbox_give_back */
-    bool owes_wake;     /* inbox_post_alone posted the first item, and the core thread has not been woken */
+    bool owes_wake;     /* inbox_post_quietly posted the first item, and the core thread has not been woken */
     struct stall stall; /* stalls of the process, detected by the wake-ups of the core thread */
 };
 
@@ -48,16 +48,16 @@ void inbox_look(struct inbox *inbox);
  * another thread may stand in (inbox_borrow). Core thread only. */
 void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct turn_load *out);
 
-/* ---- the thread that posts a single item may process it instead of the core thread (lone.h) */
-/* Posts without waking the core thread: inbox_borrow or inbox_wake must follow. A second item wakes it. */
-void inbox_post_alone(struct inbox *inbox, struct item *item);
+/* ---- a thread that posts several items wakes the core thread once, or processes a single one itself (lone.h) */
+/* Posts without waking the core thread: inbox_borrow or inbox_wake must follow. */
+void inbox_post_quietly(struct inbox *inbox, struct item *item);
 /* Makes the caller stand in for the core thread until inbox_give_back. Returns true if the core thread sleeps and the
  * inbox contains nothing but one call, which is in `*out`. Returns false otherwise; then the core thread takes the
  * items. */
 bool inbox_borrow(struct inbox *inbox, struct turn_load *out);
 /* Ends the stand-in. The core has work again in `wait_ns` at the latest. */
 void inbox_give_back(struct inbox *inbox, uint64_t wait_ns);
-/* Wakes the core thread, if inbox_post_alone has not woken it. */
+/* Wakes the core thread, if an item was posted quietly. */
 void inbox_wake(struct inbox *inbox);
 
 #endif

@@ -14,19 +14,23 @@ void lone_init(struct lone *lone, struct inbox *inbox, struct core_thread *core_
 void lone_post(struct lone *lone, struct item *call, uint64_t from, bool is_alone) {
     bool comes_again = from == lone->from;
     lone->from = from;
-    if (!is_alone || !comes_again || lone->company > 0) {
-        if (lone->company > 0) lone->company--;
-        inbox_post(lone->inbox, call);
-        return;
-    }
-    lone->is_posted = true;
-    inbox_post_alone(lone->inbox, call);
+    lone->posted++;
+    inbox_post_quietly(lone->inbox, call);
+    if (is_alone && comes_again && lone->company == 0)
+        lone->is_posted = true;
+    else if (lone->company > 0)
+        lone->company--;
+    if (lone->posted < LONE_CALLS_MAX) return;
+    lone->posted = 0;
+    inbox_wake(lone->inbox);
 }
 
 void lone_served(struct lone *lone) {
-    if (!lone->is_posted) return;
+    if (lone->posted == 0) return;
+    bool is_lone = lone->is_posted && lone->posted == 1;
     lone->is_posted = false;
-    if (!sync_is_quick(lone->sync)) {
+    lone->posted = 0;
+    if (!is_lone || !sync_is_quick(lone->sync)) {
         inbox_wake(lone->inbox);
         return;
     }

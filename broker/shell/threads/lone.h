@@ -1,4 +1,5 @@
-/* lone.h: the door's thread processes a call that arrives alone.
+/* lone.h: how the door's thread passes calls to the core: those of a round together, and one that arrives alone it
+ * processes itself.
  *
  *   as a rule    net ──► core ──► sync (fdatasync) ──► net
  *   a lone call  net: steps the core, appends, fdatasync, answers
@@ -25,6 +26,9 @@ struct inbox;
 struct item;
 struct sync;
 
+/* The core thread is woken once for all calls of a round of the door, or for this number of them: a wake-up costs as
+ * much as decoding a request. */
+#define LONE_CALLS_MAX 32u
 /* Number of calls that go through the threads, after a lone call had company, before the next lone one is tried. */
 #define LONE_COMPANY_CALLS 64u
 
@@ -34,15 +38,17 @@ struct lone {
     struct sync *sync;
     struct door *door;
     uint64_t from;    /* connection of the last call */
-    bool is_posted;   /* a call was posted in this round of the door; it may be processed at the end of the round */
+    bool is_posted;   /* a lone call was posted in this round of the door; it may be processed at the end of the round */
+    unsigned posted;  /* number of calls posted since the core thread was woken */
     unsigned company; /* number of calls that still go through the threads */
 };
 
 void lone_init(struct lone *lone, struct inbox *inbox, struct core_thread *core_thread, struct sync *sync,
                struct door *door);
-/* Posts a call of connection `from` to the core. `is_alone`: the core has no other call without a reply. */
+/* Posts a call of connection `from` to the core. `is_alone`: the core has no other call without a reply. lone_served must
+ * follow. */
 void lone_post(struct lone *lone, struct item *call, uint64_t from, bool is_alone);
-/* Called at the end of a round, when the door holds no lock. Processes the call, or wakes the core thread. */
+/* Called at the end of a round, when the door holds no lock. Processes the lone call, or wakes the core thread. */
 void lone_served(struct lone *lone);
 
 #endif
