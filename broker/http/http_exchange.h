@@ -41,6 +41,10 @@
 #define HTTP_LIVE_MAX 64u
 #define HTTP_LIVE_EVERY_MS 2000u
 
+/* Maximum number of unused exchanges that are kept, and size of the first block of their arenas. */
+#define HTTP_SPARES_MAX 64u
+#define HTTP_SPARE_ARENA_MAX (256u << 10)
+
 struct http_live;
 struct route;
 
@@ -50,6 +54,8 @@ struct http_server {
     struct http_worker *worker;
     struct http_exchange *alone; /* the one request that may exceed the memory limit; NULL: none does */
     unsigned live_count;         /* number of statistics streams */
+    struct http_exchange *spares[HTTP_SPARES_MAX];
+    unsigned spare_count;
     struct door_stream_calls calls;
 };
 
