@@ -526,7 +526,7 @@ static void on_drained(void *argument) {
     struct http_connection *connection = argument;
     struct http_exchange *exchange = connection->exchange;
     void (*tell)(struct http_exchange * exchange) = exchange != NULL ? exchange->on_drained : NULL;
-    if (exchange == NULL) run(connection); /* the next request waited for unsent responses */
+    if (exchange == NULL && connection->is_unread) run(connection); /* the next request waited for unsent responses */
     if (tell == NULL) return;
     exchange->on_drained = NULL;
     tell(exchange);

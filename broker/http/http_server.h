@@ -1,4 +1,5 @@
-/* http_server.h: the HTTP API with JSON under /v1/…, for clients without a Tarry library. Door's thread only.
+/* http_server.h: HTTP at the door: pages, upgrades to WebSocket, and the API with JSON under /v1/… for clients without
+ * a Tarry library. Door's thread only.
  *
  *   door_stream ── bytes ──► http_connection (heads, bodies, answers) ──► http_routes ──► a handler ──► the gateway
  *
@@ -16,7 +17,7 @@ struct http_server;
 
 /* Returns NULL when out of memory. */
 struct http_server *http_server_new(struct gateway *gateway);
-/* Returns the callbacks that the door uses for /v1; valid as long as the server. */
+/* Returns the callbacks that the door uses for HTTP; valid as long as the server. */
 const struct door_stream_calls *http_server_calls(const struct http_server *server);
 void http_server_serve(struct http_server *server, struct door *door);
 /* Frees the server. Call it after the door has stopped. */

@@ -248,6 +248,7 @@ void door_round(struct door *door) {
     struct epoll_event events[EVENTS_MAX];
     int count = epoll_wait(door->epoll_fd, events, EVENTS_MAX, wait_ms(door));
     door->now_us = deadlines_now_us();
+    door->handshakes = DOOR_HANDSHAKES;
     io_again(door);
     for (int i = 0; i < count; i++) handle(door, &events[i]);
     deadlines_run(&door->deadlines, door->now_us);

@@ -172,9 +172,9 @@ static enum progress read_tls(struct connection *connection, uint8_t *bytes, siz
         if (result != 1) progress = judge_tls(connection, result);
     }
     *out_size = size;
-    if (size == 0 || progress == PROGRESS_BROKEN) return size > 0 ? PROGRESS_SOME : progress;
-    /* Bytes in OpenSSL's buffer, or the end of the input, are read in the next round. */
-    bool has_more = progress == PROGRESS_ENDED || SSL_has_pending(connection->ssl);
+    if (size == 0) return progress;
+    /* Bytes in OpenSSL's buffer, and the end, are met in the next round. */
+    bool has_more = connection->ssl == NULL || progress == PROGRESS_ENDED || SSL_has_pending(connection->ssl);
     if (has_more && !LISTED(connection, in_again)) LIST_LAST(&connection->door->again, connection, in_again);
     return PROGRESS_SOME;
 }
@@ -535,6 +535,7 @@ void io_finish(struct connection *connection) {
     struct door *door = connection->door;
     if (connection->state != STATE_OPEN) return;
     connection->state = STATE_FINISHES;
+    update(connection);
     deadline_cancel(&connection->deadline);
     if (!connection->is_blocked && !LISTED(connection, in_dirty)) LIST_LAST(&door->dirty, connection, in_dirty);
 }
@@ -561,6 +562,8 @@ void io_event(struct connection *connection, uint32_t events) {
         return;
     }
     if (connection->state == STATE_HANDSHAKE) {
+        if (connection->door->handshakes == 0) return; /* epoll reports it again */
+        connection->door->handshakes--;
         connection->is_blocked = false;
         shake_hands(connection);
         update(connection);

@@ -30,6 +30,8 @@
 #define DOOR_FRAME_OUT (64u << 10) /* maximum payload bytes of an outgoing frame */
 /* Maximum bytes read from a connection at a time; others get their turn before the next read. */
 #define DOOR_READ_SIZE (64u << 10)
+/* Maximum steps of TLS handshakes in a round: one takes up to a millisecond (CALM-1). */
+#define DOOR_HANDSHAKES 8u
 #define DOOR_US_PER_S 1000000ull
 #define DOOR_US_PER_MS 1000ull
 
@@ -219,6 +221,7 @@ struct door {
     _Atomic size_t queued; /* messages that other threads queued and that are neither sent nor dropped */
     bool has_stopped;      /* no connection is read any more */
     bool is_due;           /* the next round does not wait */
+    unsigned handshakes;   /* steps of TLS handshakes that are left in this round */
 
     pthread_mutex_t mutex;
     pthread_cond_t drained;
