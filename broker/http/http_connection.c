@@ -158,9 +158,11 @@ static bool judge_browser(struct http_exchange *exchange, bool is_v1) {
 /* Checks a request for a page. */
 static bool judge_page(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
-    bool is_read = head->method == HEAD_GET || head->method == HEAD_HEAD, has_body = head->is_chunked || head->length > 0;
+    bool is_read = head->method == HEAD_GET || head->method == HEAD_HEAD,
+         has_body = head->is_chunked || head->length > 0;
     if (!is_read)
-        refuse_and_end(exchange, 405, "this path takes GET and HEAD; /v1/openapi.json names the paths that take others");
+        refuse_and_end(exchange, 405,
+                       "this path takes GET and HEAD; /v1/openapi.json names the paths that take others");
     else if (has_body)
         refuse_and_end(exchange, 413, "a request for this path has no body");
     return is_read && !has_body;
@@ -281,9 +283,8 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     bytes[size] = '\0';
     exchange->connection = connection;
     exchange->id = connection->id;
-    exchange->caller = (struct gateway_caller){.principal = connection->principal,
-                                               .peer = connection->peer,
-                                               .client = CLIENT};
+    exchange->caller =
+        (struct gateway_caller){.principal = connection->principal, .peer = connection->peer, .client = CLIENT};
     exchange->body = (struct http_body){.door = connection->server->door, .id = connection->id};
     exchange->head_bytes = bytes;
     exchange->head_size = size;

@@ -122,7 +122,8 @@ void http_route_find(struct http_exchange *exchange) {
 static void answer_with_page(struct http_exchange *exchange) {
     char path[HEAD_PATH_SIZE];
     if (!door_stream_page(exchange->server->door, exchange->id, head_path(&exchange->head, path)))
-        http_refuse(exchange, 404, "invalid", "there is no such page; there are /, /healthz, /readyz, /metrics and /v1");
+        http_refuse(exchange, 404, "invalid",
+                    "there is no such page; there are /, /healthz, /readyz, /metrics and /v1");
 }
 
 static bool is_lines(const struct http_exchange *exchange) {

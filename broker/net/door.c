@@ -16,7 +16,8 @@
 
 void door_wake(struct door *door) {
     const uint64_t one = 1;
-    (void)!write(door->wake_fd, &one, sizeof(one)); /* cannot fail; the loop never reads it, because it waits for edges */
+    (void)!write(door->wake_fd, &one,
+                 sizeof(one)); /* cannot fail; the loop never reads it, because it waits for edges */
 }
 
 static void hand_over(struct door *door, struct message *message) {
@@ -223,8 +224,10 @@ static void look_around(struct door *door) {
 #define EVENTS_MAX 256
 
 static int wait_ms(const struct door *door) {
-    bool is_due = door->is_due || !TAILQ_EMPTY(&door->again) || !TAILQ_EMPTY(&door->dirty) || !fair_is_empty(&door->line);
-    uint64_t next_us = deadlines_next_us(&door->deadlines), now_us = is_due || next_us == UINT64_MAX ? 0 : deadlines_now_us();
+    bool is_due =
+        door->is_due || !TAILQ_EMPTY(&door->again) || !TAILQ_EMPTY(&door->dirty) || !fair_is_empty(&door->line);
+    uint64_t next_us = deadlines_next_us(&door->deadlines),
+             now_us = is_due || next_us == UINT64_MAX ? 0 : deadlines_now_us();
     if (is_due || next_us <= now_us) return 0;
     if (next_us == UINT64_MAX) return -1;
     uint64_t left_ms = (next_us - now_us + DOOR_US_PER_MS - 1) / DOOR_US_PER_MS;
@@ -256,8 +259,8 @@ void door_round(struct door *door) {
     turns_serve(door);
     io_flush(door); /* before a wait for a disk */
     door->calls.served(door->calls.argument);
-    /* Messages queued by this thread itself need no wake-up: it sends them here. A protocol may pass on its next request
-     * for a reply, so `served` is called again soon. */
+    /* Messages queued by this thread itself need no wake-up: it sends them here. A protocol may pass on its next
+     * request for a reply, so `served` is called again soon. */
     door->is_due = door_carry_out(door);
     io_flush(door);
     connections_bury(door);

@@ -187,9 +187,10 @@ static void end_input(struct connection *connection) {
 static void read_some(struct connection *connection) {
     uint8_t *bytes = connection->door->in;
     size_t size = 0;
-    bool has_earlier = connection->kind == KIND_STREAM ? connection->stream.upgrade != NULL : connection->ws.rest != NULL;
+    bool has_earlier =
+        connection->kind == KIND_STREAM ? connection->stream.upgrade != NULL : connection->ws.rest != NULL;
     if (has_earlier) return; /* io_again decodes those bytes first */
-    enum progress progress = connection->ssl != NULL    ? read_tls(connection, bytes, &size)
+    enum progress progress = connection->ssl != NULL ? read_tls(connection, bytes, &size)
                              : !connection->over_tls ? read_plain(connection, bytes, &size)
                                                      : PROGRESS_BROKEN;
     if (progress == PROGRESS_ENDED)
@@ -308,8 +309,7 @@ static void end_message(struct connection *connection, struct message *message, 
         ws_answered(connection);
         break;
     case ORDER_BYTES:
-        if (message->stamp != 0)
-            connection->speaks->sent(connection->speaks->argument, message->stamp, left);
+        if (message->stamp != 0) connection->speaks->sent(connection->speaks->argument, message->stamp, left);
         break;
     default:
         break;
@@ -392,8 +392,8 @@ static void collect(struct connection *connection, struct batch *batch) {
 /* Removes `size` bytes that are in the kernel from the queue. */
 static void pass(struct connection *connection, size_t size) {
     connection->out_at += size;
-    for (size_t whole; connection->out_first != NULL &&
-                       connection->out_at >= (whole = size_as_sent(connection->out_first));) {
+    for (size_t whole;
+         connection->out_first != NULL && connection->out_at >= (whole = size_as_sent(connection->out_first));) {
         size_t behind = connection->out_at - whole;
         take_first(connection, true);
         connection->out_at = behind;
@@ -471,7 +471,7 @@ static void write_some(struct connection *connection) {
             pass(connection, 0);
             continue;
         }
-        progress = connection->ssl != NULL       ? write_tls(connection, &batch)
+        progress = connection->ssl != NULL ? write_tls(connection, &batch)
                    : !connection->over_tls ? write_plain(connection, &batch)
                                            : PROGRESS_BROKEN;
         if (connection->is_blocked) break;

@@ -17,12 +17,12 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "deadlines.h"
 #include "door.h"
 #include "door_stream.h"
 #include "door_turn.h"
 #include "fair.h"
 #include "tarry_limits.h"
-#include "deadlines.h"
 #include "ws_frame.h"
 
 #define DOOR_ADDRESS_SIZE 16
@@ -85,16 +85,16 @@ struct upgrade {
 
 /* KIND_STREAM */
 struct stream {
-    void *state;             /* the protocol's; NULL: `opened` was not called, or `gone` was */
-    struct upgrade *upgrade; /* NULL: none */
+    void *state;              /* the protocol's; NULL: `opened` was not called, or `gone` was */
+    struct upgrade *upgrade;  /* NULL: none */
     struct fair_item in_line; /* its place in the queue for turns (door_turn.h) */
-    size_t half_size;        /* bytes that the protocol holds for the half-received request */
-    size_t kept_size;        /* bytes that the protocol buffers behind the current request */
-    uint64_t kept_us;        /* when `kept_size` last decreased or was 0 */
-    size_t received_size;    /* bytes received since the half-received request began */
-    bool asks_pause;         /* the protocol asked the door to pause reading */
-    bool awaits_drain;       /* the protocol saw unsent bytes, and gets `drained` once they are sent */
-    bool is_heavy;           /* its last turn was long, so it must queue for the next one */
+    size_t half_size;         /* bytes that the protocol holds for the half-received request */
+    size_t kept_size;         /* bytes that the protocol buffers behind the current request */
+    uint64_t kept_us;         /* when `kept_size` last decreased or was 0 */
+    size_t received_size;     /* bytes received since the half-received request began */
+    bool asks_pause;          /* the protocol asked the door to pause reading */
+    bool awaits_drain;        /* the protocol saw unsent bytes, and gets `drained` once they are sent */
+    bool is_heavy;            /* its last turn was long, so it must queue for the next one */
 };
 
 /* KIND_RPC, KIND_LANE */
@@ -121,11 +121,11 @@ struct connection {
     enum connection_kind kind;
     SSL *ssl; /* NULL: no TLS, or TLS failed */
     bool over_tls;
-    uint32_t waits_for; /* events that epoll reports */
-    bool is_paused;     /* the door does not read from it */
-    bool is_blocked;    /* the kernel takes no more bytes now; epoll reports when it does */
-    bool has_ended;     /* the client shut down its sending side */
-    bool is_admitted;   /* call `dismiss` for `principal` at the end */
+    uint32_t waits_for;                     /* events that epoll reports */
+    bool is_paused;                         /* the door does not read from it */
+    bool is_blocked;                        /* the kernel takes no more bytes now; epoll reports when it does */
+    bool has_ended;                         /* the client shut down its sending side */
+    bool is_admitted;                       /* call `dismiss` for `principal` at the end */
     const struct door_stream_calls *speaks; /* the protocol that it began with */
     union {
         struct stream stream;
@@ -134,10 +134,10 @@ struct connection {
 
     struct message *out_first;
     struct message **out_last;
-    size_t out_at;     /* bytes of out_first, as sent, that are in the kernel */
-    size_t out_bytes;  /* bytes of all queued messages */
-    size_t out_weight; /* bytes that the queued messages count in `unread_size` */
-    size_t counted;    /* bytes of a half-received or waiting request that count against its principal's limit */
+    size_t out_at;       /* bytes of out_first, as sent, that are in the kernel */
+    size_t out_bytes;    /* bytes of all queued messages */
+    size_t out_weight;   /* bytes that the queued messages count in `unread_size` */
+    size_t counted;      /* bytes of a half-received or waiting request that count against its principal's limit */
     uint64_t came_on_us; /* valid in `halves`: when the last progress was made */
 
     struct deadline deadline; /* what the connection must do next: a handshake, a head, a request's rest, a close */
@@ -252,7 +252,7 @@ struct door {
     bool was_pressed;    /* memory use was high (door_pressure.c) and has not fallen enough */
     size_t waiting_size; /* bytes of whole requests that wait for capacity */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
-    uint8_t in[DOOR_READ_SIZE]; /* what was read last, from whichever connection */
+    uint8_t in[DOOR_READ_SIZE];               /* what was read last, from whichever connection */
     uint8_t record[SSL3_RT_MAX_PLAIN_LENGTH]; /* plaintext of the next TLS record */
 };
 

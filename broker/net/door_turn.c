@@ -39,7 +39,8 @@ void turns_serve(struct door *door) {
     const uint64_t began_us = deadlines_now_us();
     do {
         struct fair_item *item = fair_take(&door->line);
-        struct connection *connection = (struct connection *)((char *)item - offsetof(struct connection, stream.in_line));
+        struct connection *connection =
+            (struct connection *)((char *)item - offsetof(struct connection, stream.in_line));
         connection->stream.is_heavy = false;
         if (connection->stream.state != NULL && connection->state != STATE_DEAD)
             connection->speaks->turn(connection->stream.state);

@@ -1,6 +1,6 @@
-/* door_upgrade.c: upgrades of HTTP connections to WebSocket: which request may upgrade, and what its connection becomes.
- * All checks come before the response. The protocol of HTTP (broker/http) has parsed the request, and has checked its
- * Origin and Host. */
+/* door_upgrade.c: upgrades of HTTP connections to WebSocket: which request may upgrade, and what its connection
+ * becomes. All checks come before the response. The protocol of HTTP (broker/http) has parsed the request, and has
+ * checked its Origin and Host. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,8 +103,8 @@ static struct caller_verdict judge(struct connection *connection, const struct h
 static bool respond(struct connection *connection, const struct head *head, const struct wish *wish) {
     struct message *response = message_new(RESPONSE_SIZE);
     if (response == NULL) return false;
-    response->size = ws_response(head->fields[HEAD_FIELD_ws_key].text, wish->protocol, (char *)response->bytes,
-                                 RESPONSE_SIZE);
+    response->size =
+        ws_response(head->fields[HEAD_FIELD_ws_key].text, wish->protocol, (char *)response->bytes, RESPONSE_SIZE);
     response->kind = ORDER_CONTROL;
     io_queue(connection, response);
     return true;

@@ -51,8 +51,8 @@ static bool make_room(struct connection *connection, size_t needed, size_t capac
     return !connection->ws.is_beyond_share && resize(connection, capacity);
 }
 
-/* Begins a request whose first frame has `all` bytes. A large one grows as its bytes arrive, and is counted then. False:
- * out of memory. */
+/* Begins a request whose first frame has `all` bytes. A large one grows as its bytes arrive, and is counted then.
+ * False: out of memory. */
 static bool begin_request(struct connection *connection, uint64_t all) {
     size_t capacity = all < FIRST_CAPACITY ? (size_t)all : FIRST_CAPACITY;
     if (capacity < KEPT_OF_REFUSED) capacity = KEPT_OF_REFUSED;

@@ -398,7 +398,8 @@ static void each_page_is_dismissed(void **state) {
     int fd = dial();
     assert_non_null(strstr(ask(fd, "/metrics", "", NULL), " 403 "));
     close(fd);
-    (void)ask(fd = dial(), "/metrics", "Connection: close\r\n", NULL); /* once this is answered, the connection is gone */
+    (void)ask(fd = dial(), "/metrics", "Connection: close\r\n",
+              NULL); /* once this is answered, the connection is gone */
     close(fd);
     assert_int_equal(atomic_load(&world.dismissed[5]), 3);
 }

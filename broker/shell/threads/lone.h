@@ -37,16 +37,16 @@ struct lone {
     struct core_thread *core_thread;
     struct sync *sync;
     struct door *door;
-    uint64_t from;    /* connection of the last call */
-    bool is_posted;   /* a lone call was posted in this round of the door; it may be processed at the end of the round */
-    unsigned posted;  /* number of calls posted since the core thread was woken */
+    uint64_t from;   /* connection of the last call */
+    bool is_posted;  /* a lone call was posted in this round of the door; it may be processed at the end of the round */
+    unsigned posted; /* number of calls posted since the core thread was woken */
     unsigned company; /* number of calls that still go through the threads */
 };
 
 void lone_init(struct lone *lone, struct inbox *inbox, struct core_thread *core_thread, struct sync *sync,
                struct door *door);
-/* Posts a call of connection `from` to the core. `is_alone`: the core has no other call without a reply. lone_served must
- * follow. */
+/* Posts a call of connection `from` to the core. `is_alone`: the core has no other call without a reply. lone_served
+ * must follow. */
 void lone_post(struct lone *lone, struct item *call, uint64_t from, bool is_alone);
 /* Called at the end of a round, when the door holds no lock. Processes the lone call, or wakes the core thread. */
 void lone_served(struct lone *lone);
