@@ -137,7 +137,7 @@ static void refuse_and_end(struct http_exchange *exchange, unsigned status, cons
     http_refuse(exchange, status, code, sentence);
 }
 
-/* Checks who sent the request, before anything else: a web page of another origin learns nothing but status 403. */
+/* Checks Origin and Host before anything else: a web page of another origin learns nothing but status 403. */
 static bool judge_browser(struct http_exchange *exchange, bool is_v1) {
     const struct head_text *fields = exchange->head.fields;
     const char *origin = fields[HEAD_FIELD_origin].text, *host = fields[HEAD_FIELD_host].text;
@@ -212,7 +212,7 @@ static void upgrade(struct http_exchange *exchange) {
     http_respond_text(exchange, verdict.status, "text/plain", text, (size_t)size);
 }
 
-/* Decides from the head who may send the request. False: no body is read. */
+/* Checks the client's permission by the head. False: no body is read. */
 static bool judge(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     bool is_v1 = head->segment_count > 0 && strcmp(head->segments[0].text, "v1") == 0;

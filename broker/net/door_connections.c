@@ -194,7 +194,7 @@ struct caller_verdict connection_admit(struct connection *connection, enum calle
         connection_dismiss(connection);
         connection->principal = verdict.principal;
         connection->is_admitted = true;
-        /* Anybody may ask for a page, so who only did that is still a newcomer. */
+        /* Any client may ask for a page, so a client that did only that is still a newcomer. */
         if (place != CALLER_PAGE) connection_settle(connection);
     }
     // cppcheck-suppress returnDanglingLifetime ; a verdict points to nothing of the caller's

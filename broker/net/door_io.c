@@ -570,7 +570,7 @@ void io_event(struct connection *connection, uint32_t events) {
         return;
     }
     bool reads = (connection->waits_for & EPOLLIN) != 0;
-    if ((events & (EPOLLHUP | EPOLLERR)) != 0 && !reads) { /* reported even if nobody waits for it */
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0 && !reads) { /* epoll reports these always */
         connection_kill(connection);
         return;
     }
