@@ -122,22 +122,26 @@ static void carry_inside(struct door *door, struct message *message) {
     door_done(door, message);
 }
 
-static void carry_out(struct door *door, struct message *message) {
+/* Returns whether a protocol got the message, and may have made a request for it. */
+static bool carry_out(struct door *door, struct message *message) {
     if (door_is_inside(message->to)) {
         carry_inside(door, message);
-        return;
+        return true;
     }
     struct connection *connection = connection_find(door, message->to);
     bool is_there = connection != NULL && connection->state == STATE_OPEN;
     if (is_there && message->kind == ORDER_PAGE) {
         stream_answer(connection, message);
-    } else if (is_there && connection->kind != KIND_STREAM) {
-        io_send(connection, message);
-    } else {
-        if (message->kind == ORDER_DELIVERY)
-            door->calls.lane_sent(door->calls.argument, message->lane, message->turn, false, message->stamp);
-        door_done(door, message);
+        return true;
     }
+    if (is_there && connection->kind != KIND_STREAM) {
+        io_send(connection, message);
+        return false;
+    }
+    if (message->kind == ORDER_DELIVERY)
+        door->calls.lane_sent(door->calls.argument, message->lane, message->turn, false, message->stamp);
+    door_done(door, message);
+    return false;
 }
 
 bool door_carry_out(struct door *door) {
@@ -146,12 +150,12 @@ bool door_carry_out(struct door *door) {
     door->first = NULL;
     door->last = &door->first;
     pthread_mutex_unlock(&door->mutex);
-    const bool had_some = message != NULL;
+    bool had_inside = false;
     for (struct message *next; message != NULL; message = next) {
         next = message->next;
-        carry_out(door, message);
+        had_inside |= carry_out(door, message);
     }
-    return had_some;
+    return had_inside;
 }
 
 /* Takes the next requested end. False: the list is empty. */
@@ -222,6 +226,8 @@ static void look_around(struct door *door) {
 
 /* Maximum number of events handled in a round. */
 #define EVENTS_MAX 256
+/* Maximum number of times that the callee processes requests in a round. */
+#define SERVED_IN_A_ROW 4
 
 static int wait_ms(const struct door *door) {
     bool is_due =
@@ -247,6 +253,18 @@ static void handle(struct door *door, const struct epoll_event *event) {
     }
 }
 
+/* Lets the callee process its requests. Replies to a protocol inside the broker may lead to further ones. */
+static void serve(struct door *door) {
+    door->is_due = false;
+    for (int i = 0; i < SERVED_IN_A_ROW; i++) {
+        io_flush(door); /* before a wait for a disk */
+        door->calls.served(door->calls.argument);
+        /* Messages queued by this thread itself need no wake-up: it sends them here. */
+        if (!door_carry_out(door)) return;
+    }
+    door->is_due = true;
+}
+
 void door_round(struct door *door) {
     struct epoll_event events[EVENTS_MAX];
     int count = epoll_wait(door->epoll_fd, events, EVENTS_MAX, wait_ms(door));
@@ -257,11 +275,7 @@ void door_round(struct door *door) {
     deadlines_run(&door->deadlines, door->now_us);
     look_around(door);
     turns_serve(door);
-    io_flush(door); /* before a wait for a disk */
-    door->calls.served(door->calls.argument);
-    /* Messages queued by this thread itself need no wake-up: it sends them here. A protocol may pass on its next
-     * request for a reply, so `served` is called again soon. */
-    door->is_due = door_carry_out(door);
+    serve(door);
     io_flush(door);
     connections_bury(door);
     pressure_look(door);

@@ -118,6 +118,7 @@ bool io_begin(struct door *door) {
     if (door->tls == NULL) return false;
     SSL_CTX_set_mode(door->tls,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_read_ahead(door->tls, 1); /* one read(2) for a record, not one for its header and one for the rest */
     SSL_CTX_set_alpn_select_cb(door->tls, choose_protocol, NULL);
     return tls_serve(tls, door->tls);
 }
@@ -149,7 +150,10 @@ static void shake_hands(struct connection *connection) {
     }
     connection->state = STATE_OPEN;
     deadline_cancel(&connection->deadline);
-    if (!stream_begin(connection)) connection_kill(connection);
+    if (!stream_begin(connection))
+        connection_kill(connection);
+    else if (SSL_has_pending(connection->ssl)) /* a request came with the end of the handshake */
+        LIST_LAST(&connection->door->again, connection, in_again);
 }
 
 /* ---- incoming */
@@ -161,20 +165,21 @@ static enum progress read_plain(const struct connection *connection, uint8_t *by
     return size > 0 ? PROGRESS_SOME : PROGRESS_ENDED;
 }
 
-/* Reads records until the buffer is full or no whole record has arrived. */
+/* Reads the records that have arrived, until the buffer is full. */
 static enum progress read_tls(struct connection *connection, uint8_t *bytes, size_t *out_size) {
-    size_t size = 0, part = 0;
-    enum progress progress = PROGRESS_SOME;
+    enum progress progress;
+    size_t size = 0;
     ERR_clear_error();
-    for (; size < DOOR_READ_SIZE && progress == PROGRESS_SOME; size += part) {
-        part = 0;
+    do {
+        size_t part = 0;
         int result = SSL_read_ex(connection->ssl, bytes + size, DOOR_READ_SIZE - size, &part);
-        if (result != 1) progress = judge_tls(connection, result);
-    }
+        progress = result == 1 ? PROGRESS_SOME : judge_tls(connection, result);
+        size += part;
+    } while (progress == PROGRESS_SOME && size < DOOR_READ_SIZE && SSL_has_pending(connection->ssl));
     *out_size = size;
-    if (size == 0) return progress;
-    /* Bytes in OpenSSL's buffer, and the end, are met in the next round. */
-    bool has_more = connection->ssl == NULL || progress == PROGRESS_ENDED || SSL_has_pending(connection->ssl);
+    if (size == 0 || progress == PROGRESS_WAITS) return size == 0 ? progress : PROGRESS_SOME;
+    /* The end of the input, and further records in OpenSSL's buffer, are met in the next round. */
+    bool has_more = progress != PROGRESS_SOME || SSL_has_pending(connection->ssl);
     if (has_more && !LISTED(connection, in_again)) LIST_LAST(&connection->door->again, connection, in_again);
     return PROGRESS_SOME;
 }

@@ -257,7 +257,7 @@ struct door {
 };
 
 /* ---- door.c */
-/* Sends the messages that other threads queued. False: there were none. */
+/* Sends the messages that other threads queued. True: a protocol got one, and may have made a request. */
 bool door_carry_out(struct door *door);
 /* Runs one event-loop round: waits for events and handles them. */
 void door_round(struct door *door);

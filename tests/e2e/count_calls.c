@@ -84,6 +84,11 @@ PUBLIC ssize_t send(int fd, const void *bytes, size_t size, int flags) {
     return REAL(send)(fd, bytes, size, flags);
 }
 
+PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    count(SENDS);
+    return REAL(sendmsg)(fd, message, flags);
+}
+
 PUBLIC ssize_t read(int fd, void *bytes, size_t size) {
     count(READS);
     return REAL(read)(fd, bytes, size);
