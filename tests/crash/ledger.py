@@ -17,7 +17,8 @@ class Ledger:
         self.odd = []         # replies that can never be right
         self.open = {}        # key → request without a reply: it may have been carried out
         self.moving = collections.Counter()  # key → number of moves without a reply, of clients that also consume
-        self.jumped = False   # the broker's clock has jumped: it may have forgotten outcomes, and a producer that was idle for a day
+        self.jumped = False   # the broker's clock may jump: then it forgets outcomes, and producers that were idle for a day
+        self.forgotten = 0    # schedules whose outcome is unknown, because their producer was forgotten
 
     def ask(self, what, key):
         self.open.setdefault(key, set()).add(what)
@@ -30,7 +31,9 @@ class Ledger:
     def scheduled(self, answer):
         if answer["result"] == "scheduled":
             self.schedules[answer["key"]] = answer
-        elif not (self.jumped and answer["result"] == "forgotten"):
+        elif self.jumped and answer.get("code") == "forgotten":
+            self.forgotten += 1
+        else:
             self.odd.append(f"schedule of a fresh key was answered {answer}")
 
     def moved(self, answer):

@@ -9,6 +9,8 @@
 #include "core.h"
 #include "text.h"
 
+/* A lease that was withdrawn unsent is followed by another one within this time, or its task waits for a consumer. */
+#define WITHDRAWN_MAX_NS 1000000000u
 #define NS_PER_MS 1000000u
 
 const char *outcome_kind_name(enum outcome_kind outcome) {
@@ -96,6 +98,26 @@ static struct logical_time leaves(const struct entry *entry) {
     return moment;
 }
 
+/* A lease ahead of time was still unsent at `from_ns`, when the task was due, because the broker stood still or waited
+ * for a CPU. The log does not tell when the other leases ahead of time left. Those of this queue that were due in the
+ * meantime are taken to leave after this frame: the dry run's only consumer would otherwise get this task instead of
+ * one of them. */
+static void leave_later(struct plan *plan, uint64_t from_ns, const struct entry *entry) {
+    const struct logical_time now = moment_of(entry->header);
+    const uint64_t position = entry->header->position;
+    struct turn *turn;
+    if (from_ns >= now.steady_ns || (plan->late_position == position && plan->late_from_ns <= from_ns)) return;
+    plan->late_position = position;
+    plan->late_from_ns = from_ns;
+    LIST_FOREACH(turn, &plan->ahead, ahead) {
+        bool is_between = turn->leased.steady_ns >= from_ns && turn->leased.steady_ns <= now.steady_ns;
+        if (!is_between || turn->deadline_ms <= ms_up(now.steady_ns)) continue;
+        turn->leased = now;
+        turn->position = position + 1; /* after this frame */
+        turn->lease_ms = turn->deadline_ms - ms_up(now.steady_ns);
+    }
+}
+
 static void lease(struct life *life, const struct entry *entry) {
     const Tarry__Task *task = entry->record->put->task;
     struct turn *turn = tool_alloc(sizeof *turn);
@@ -106,8 +128,17 @@ static void lease(struct life *life, const struct entry *entry) {
     uint64_t leaves_ms = entry_leaves_ms(entry); /* somewhere in it, so the lease counts from its end */
     uint64_t lease_ms = task->lease_deadline_ms - (leaves_ms ? leaves_ms + 1 : ms_up(turn->leased.steady_ns));
     if (lease_ms != life->plan->recorded.lease_ms) turn->lease_ms = lease_ms;
+    uint64_t unsent_ns = life->last->unsent_ns, now_ns = entry->header->steady_ns;
+    if (unsent_ns != 0 && now_ns < unsent_ns + WITHDRAWN_MAX_NS) leave_later(life->plan, unsent_ns, entry);
+    turn->is_ahead = leaves_ms != 0;
+    if (turn->is_ahead) LIST_INSERT_HEAD(&life->plan->ahead, turn, ahead);
     life->last->turn = turn;
     life->deliveries++;
+}
+
+static void end_ahead(struct turn *turn) {
+    if (turn->is_ahead) LIST_REMOVE(turn, ahead);
+    turn->is_ahead = false;
 }
 
 static void extend(struct turn *turn, const struct entry *entry) {
@@ -123,6 +154,7 @@ static void extend(struct turn *turn, const struct entry *entry) {
 
 static void free_turn(struct turn *turn) {
     if (turn == NULL) return;
+    end_ahead(turn);
     for (struct extension *extension; (extension = turn->extensions) != NULL; free(extension))
         turn->extensions = extension->next;
     asked_free(turn->commit);
@@ -182,6 +214,7 @@ static void settle(struct lives *lives, struct life *life, const struct entry *e
     uint64_t now_ns = entry->header->steady_ns, leased_ns = turn->leased.steady_ns;
     turn->settled_ns = now_ns > leased_ns ? now_ns : leased_ns; /* after a restart it may end before it leaves */
     turn->settled_position = entry->header->position;
+    end_ahead(turn);
     turn->verdict = verdict_of(life, turn, entry);
     bool by_client = entry->body->producer != 0 && turn->verdict != VERDICT_NONE;
     if (!by_client || !lives->frame->atomic) return;
@@ -194,9 +227,14 @@ static void settle(struct lives *lives, struct life *life, const struct entry *e
 }
 
 /* It never left: as if it had not been. */
-static void undo_lease(struct life *life) {
-    if (life->last->turn == NULL) return;
-    free_turn(life->last->turn);
+static void undo_lease(struct life *life, const struct entry *entry) {
+    struct turn *turn = life->last->turn;
+    if (turn == NULL) return;
+    if (turn->is_ahead) {
+        life->last->unsent_ns = turn->leased.steady_ns;
+        leave_later(life->plan, turn->leased.steady_ns, entry);
+    }
+    free_turn(turn);
     life->last->turn = NULL;
     life->deliveries--;
 }
@@ -236,7 +274,7 @@ static void take_task(struct lives *lives, const struct entry *entry, struct lif
     struct logical_time now = moment_of(entry->header);
     const Tarry__Task *task = entry_task(entry);
     if (kind == ENTRY_UNSENT) {
-        undo_lease(life);
+        undo_lease(life, entry);
         return;
     }
     if (kind == ENTRY_LEASED) {

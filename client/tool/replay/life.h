@@ -35,6 +35,8 @@ struct turn {
     char *reason;      /* owned; NULL: none */
     struct extension *extensions;
     struct asked *commit; /* COMMIT: owned, with the first of its settlements; the others have none */
+    bool is_ahead;        /* leased ahead of time and not settled: in plan->ahead */
+    LIST_ENTRY(turn) ahead;
 };
 
 struct phase {
@@ -43,6 +45,7 @@ struct phase {
     struct logical_time since;
     uint64_t earliest_ns; /* earliest possible start: the end of the lease before (steady); else `since` */
     struct turn *turn;    /* NULL: not delivered */
+    uint64_t unsent_ns;   /* time to send the lease that was withdrawn unsent (steady); 0: none */
     struct phase *next;
 };
 

@@ -3,6 +3,7 @@
 #define TARRY_TOOL_PLAN_H
 
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "args.h"
 #include "store.h"
@@ -13,19 +14,25 @@ struct lateness { /* lateness of deliveries, in the order of the deliveries */
     size_t count, capacity;
 };
 
+struct turn;
+LIST_HEAD(turn_list, turn);
+
 struct plan {
     char *name; /* owned */
     bool taken; /* selected by --queue */
     bool told;  /* the log has a record of the queue */
     Tarry__Policy recorded;
-    bool paused;          /* current state in the log */
-    Tarry__Policy set;    /* --set … */
-    uint32_t set_fields;  /* fields of `set` that are valid: bits in the order of QUEUE_POLICY */
-    bool known;           /* the queue exists in the dry run's core */
-    uint32_t number;      /* number of the queue in the core */
-    struct workers *line; /* workers.h; owned by the dry run */
-    struct lateness late; /* lateness of the dry run's deliveries */
-    uint64_t moved;       /* deliveries at another time than in the log */
+    bool paused;            /* current state in the log */
+    struct turn_list ahead; /* leases ahead of time that are not settled (life.h) */
+    uint64_t late_position; /* frame that found an unsent lease after the time to send it (life.c) … */
+    uint64_t late_from_ns;  /* … and the earliest such time (steady) */
+    Tarry__Policy set;      /* --set … */
+    uint32_t set_fields;    /* fields of `set` that are valid: bits in the order of QUEUE_POLICY */
+    bool known;             /* the queue exists in the dry run's core */
+    uint32_t number;        /* number of the queue in the core */
+    struct workers *line;   /* workers.h; owned by the dry run */
+    struct lateness late;   /* lateness of the dry run's deliveries */
+    uint64_t moved;         /* deliveries at another time than in the log */
 };
 
 struct plans {
