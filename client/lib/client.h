@@ -46,6 +46,10 @@
 #define RETRY_BACKOFF_MIN_MS 5u          /* after BUSY and STOPPING */
 #define RETRY_BACKOFF_MAX_MS 100u
 #define RESEND_AFTER_MS 5000u /* send again if no reply comes although the connection is up */
+/* A commit without a reply, on a connection without any reply, is sent to the next address after this time. It is
+ * longer than a primary's default --solo-after (1.5 s), during which it acknowledges no write while its follower is
+ * silent. */
+#define RESEND_ELSEWHERE_MS 1800u
 #define DIAL_AGAIN_MIN_MS 50u /* pause between two rounds of all addresses, doubled each time */
 #define DIAL_AGAIN_MAX_MS 400u
 #define DIAL_PATIENCE_MS 1000u /* limit for one connection attempt if there are other addresses */
@@ -223,6 +227,7 @@ struct tarry_client {
     size_t cluster_size;              /* 0: not known, or there is only one address */
     /* Silence. */
     uint64_t answered_ms;               /* time of the last reply; NOT_PRIMARY does not count */
+    uint64_t left_ms;                   /* time at which RESEND_ELSEWHERE_MS was over last; 0: never */
     uint64_t primary_ms;                /* time of the last reply from a primary */
     uint64_t waiting_since_ms;          /* when `waiting` became positive or the silence was reported */
     char busy_reason[MESSAGE_SIZE_MAX]; /* message of the last BUSY refusal */

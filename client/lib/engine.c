@@ -167,14 +167,31 @@ static void check_silence(tarry_client *client, uint64_t now) {
     link_stalled(client);
 }
 
-/* Sends a request again if no reply comes although the connection is up. The connection may be broken at the other
- * side. */
+/* Returns whether a commit without a reply is soon tried at another address. Once only until a reply comes: a slow
+ * primary must not lose its clients again and again. */
+static bool may_leave(const tarry_client *client) {
+    return client->link.addresses.count > 1 && client->answered_ms >= client->left_ms;
+}
+
+/* Returns when the request is sent again if no reply comes although the connection is up. */
+static uint64_t resend_at_ms(const tarry_client *client, const struct request *request) {
+    uint64_t at_ms = request->sent_ms + RESEND_AFTER_MS;
+    if (request->kind != REQUEST_COMMIT || !may_leave(client)) return at_ms;
+    uint64_t since_ms = client->answered_ms > request->sent_ms ? client->answered_ms : request->sent_ms;
+    return since_ms + RESEND_ELSEWHERE_MS < at_ms ? since_ms + RESEND_ELSEWHERE_MS : at_ms;
+}
+
+/* Sends requests again that have no reply although the connection is up. The connection may be broken at the other
+ * side, or the broker may be stopped: then the client goes to the next address. */
 static void check_stalled(tarry_client *client, uint64_t now) {
+    const uint64_t silent_ms = may_leave(client) ? RESEND_ELSEWHERE_MS : RESEND_AFTER_MS;
     for (uint32_t i = 0; i < SLOTS_MAX; i++) {
         struct slot *slot = &client->slots[i];
-        if (slot->request == NULL || now < slot->request->sent_ms + RESEND_AFTER_MS) continue;
+        if (slot->request == NULL || now < resend_at_ms(client, slot->request)) continue;
         answer_lost(client, slot_release(client, slot), now, now);
-        if (now >= client->answered_ms + RESEND_AFTER_MS) link_stalled(client);
+        if (now < client->answered_ms + silent_ms) continue;
+        link_stalled(client);
+        if (silent_ms == RESEND_ELSEWHERE_MS) client->left_ms = now;
     }
 }
 
@@ -196,7 +213,7 @@ static uint64_t patience_deadline(const tarry_client *client) {
     for (uint32_t i = 0; i < SLOTS_MAX; i++) {
         const struct request *request = client->slots[i].request;
         if (request == NULL) continue;
-        deadline = min_u64(deadline, request->sent_ms + RESEND_AFTER_MS);
+        deadline = min_u64(deadline, resend_at_ms(client, request));
     }
     return deadline;
 }
@@ -219,8 +236,8 @@ void engine_submitted(tarry_client *client, bool sends) {
     if (sends && link_is_ready(&client->link) && client->producer != 0 && !engine_is_me(client)) {
         send_commits(client, now);
         send_calls(client, now);
-        const uint64_t deadline =
-            min_u64(min_u64(first_of(&client->deadlines), group_deadline(&client->group, now)), now + RESEND_AFTER_MS);
+        const uint64_t deadline = min_u64(min_u64(first_of(&client->deadlines), group_deadline(&client->group, now)),
+                                          now + RESEND_ELSEWHERE_MS);
         if (client->finished.first == NULL && is_waiting && client->engine_until_ms <= deadline &&
             client->engine_until_ms <= silence_deadline(client))
             return; /* the engine has nothing to do for this request before the reply */

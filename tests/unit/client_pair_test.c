@@ -120,6 +120,42 @@ static void who_does_not_answer_is_passed_over(void **state) {
     close(deaf);
 }
 
+static void hang(struct fake *fake) {
+    pthread_mutex_lock(&fake->lock);
+    fake->hangs = true;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+/* A paused primary's kernel still acknowledges. The other node leads soon, and the client asks it within 2 s. */
+static void a_paused_primary_is_left_before_two_seconds(void **state) {
+    struct pair pair;
+    pair_start(&pair, 2);
+    pair_connect(&pair, 20000, false);
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+    hang(pair.fakes[0]);
+    uint64_t before = now_ms();
+    /* The commit was sent before, and the other fake does not know its producer. */
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_FORGOTTEN);
+    assert_in_range(now_ms() - before, RESEND_ELSEWHERE_MS - 1, RESEND_AFTER_MS - 1);
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+    assert_int_equal(COUNT(pair.fakes[1], ops), 1);
+    pair_stop(&pair);
+}
+
+/* Until the primary replies again, the client leaves it only after RESEND_AFTER_MS. */
+static void a_slow_primary_is_left_once(void **state) {
+    struct pair pair;
+    struct tarry_result result;
+    pair_start(&pair, 2);
+    set_role(pair.fakes[1], pair.fakes[0]->url);
+    pair_connect(&pair, 2 * RESEND_ELSEWHERE_MS + 1000, false);
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+    hang(pair.fakes[0]);
+    assert_int_not_equal(tarry_schedule(pair.client, &order, &result), TARRY_OK);
+    assert_int_equal(COUNT(pair.fakes[1], not_primary), 1);
+    pair_stop(&pair);
+}
+
 /* One address may lead to either node of a pair. */
 static void one_address_is_asked_until_it_is_the_primarys(void **state) {
     struct pair pair;
@@ -431,6 +467,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_named_primary_comes_next),
         cmocka_unit_test(whatever_brokers_say_of_each_other_the_primary_is_found),
         cmocka_unit_test(who_does_not_answer_is_passed_over),
+        cmocka_unit_test(a_paused_primary_is_left_before_two_seconds),
+        cmocka_unit_test(a_slow_primary_is_left_once),
         cmocka_unit_test(one_address_is_asked_until_it_is_the_primarys),
         cmocka_unit_test(no_primary_is_told_in_time_with_what_each_said),
         cmocka_unit_test(an_address_that_was_not_given_is_not_used),
