@@ -1,5 +1,6 @@
 /* http_answer.c: HTTP responses: heads, bodies, problem details, streams of JSON lines; see http_exchange.h. */
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,6 +92,46 @@ static size_t write_head(const struct http_exchange *exchange, unsigned status, 
                "Content-Security-Policy: frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n\r\n");
 }
 
+/* ---- texts */
+
+/* The message whose bytes the text is; NULL: none yet. */
+static struct message *message_of(const struct text *text) {
+    if (text->data == NULL) return NULL;
+    return (struct message *)(void *)(text->data - offsetof(struct message, bytes));
+}
+
+bool http_text_grow(struct text *text, size_t capacity) {
+    struct message *message = message_of(text);
+    if (message == NULL) {
+        message = message_new(capacity);
+        if (message == NULL) return false;
+    } else {
+        message->size = text->size;
+        if (!message_grow(&message, capacity)) return false;
+    }
+    text->data = (char *)message->bytes;
+    text->capacity = message->capacity;
+    return true;
+}
+
+struct message *http_text_take(struct text *text) {
+    struct message *message = message_of(text);
+    if (message != NULL) message->size = text->size;
+    if (text->failed) {
+        message_free(message);
+        message = NULL;
+    }
+    *text = (struct text)HTTP_TEXT;
+    return message;
+}
+
+void http_text_drop(struct text *text) {
+    message_free(message_of(text));
+    *text = (struct text)HTTP_TEXT;
+}
+
+/* ---- responses */
+
 bool http_answered_by_head(struct http_exchange *exchange) {
     char head[HEAD_ROOM];
     if (exchange->head.method != HEAD_HEAD) return false;
@@ -134,8 +175,8 @@ static void send_answer(struct http_exchange *exchange, unsigned status, const c
         door_stream_send(door, exchange->id, body);
 }
 
-void http_respond(struct http_exchange *exchange, unsigned status, struct json_out *out) {
-    struct message *body = out_take(out);
+void http_respond(struct http_exchange *exchange, unsigned status, struct text *out) {
+    struct message *body = http_text_take(out);
     if (body == NULL) {
         http_refuse(exchange, 503, "busy", "there is not enough memory for the answer");
         return;
@@ -144,9 +185,9 @@ void http_respond(struct http_exchange *exchange, unsigned status, struct json_o
     exchange_over(exchange);
 }
 
-void http_respond_leased(struct http_exchange *exchange, struct json_out *out) {
+void http_respond_leased(struct http_exchange *exchange, struct text *out) {
     uint64_t lease = exchange->handle;
-    struct message *body = out_take(out);
+    struct message *body = http_text_take(out);
     exchange->handle = 0;
     if (body == NULL) {
         gateway_left(exchange->server->gateway, lease, false);
@@ -171,19 +212,19 @@ static void refuse_with(struct http_exchange *exchange, unsigned status, const c
         door_stream_kill(exchange->server->door, exchange->id);
         return;
     }
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     out_begin(&out, '{');
     out_key(&out, "type");
-    out_literal(&out, "\"urn:tarry:code:");
-    out_literal(&out, code);
-    out_literal(&out, "\"");
+    text_add_str(&out, "\"urn:tarry:code:");
+    text_add_str(&out, code);
+    text_add_str(&out, "\"");
     out_text(&out, "title", reason_of(status));
     out_number(&out, "status", status);
     out_text(&out, "code", code);
     out_text(&out, "detail", sentence);
     if (primary != NULL && primary[0] != '\0') out_text(&out, "primary", primary);
     out_end(&out, '}');
-    struct message *body = out_take(&out);
+    struct message *body = http_text_take(&out);
     send_answer(exchange, status, "application/problem+json", body, 0);
     exchange_over(exchange);
 }
@@ -264,10 +305,10 @@ void http_stream_begin(struct http_exchange *exchange, const char *type) {
     door_stream_send(exchange->server->door, exchange->id, message);
 }
 
-bool http_stream_write(struct http_exchange *exchange, struct json_out *out) {
+bool http_stream_write(struct http_exchange *exchange, struct text *out) {
     struct door *door = exchange->server->door;
     bool failed = out->failed;
-    struct message *body = out_take(out);
+    struct message *body = http_text_take(out);
     if (failed) { /* otherwise the client would not notice the missing part */
         door_stream_kill(door, exchange->id);
         return true;

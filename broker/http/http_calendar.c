@@ -43,44 +43,14 @@ static bool read_calendar(struct http_exchange *exchange, Tarry__Calendar *out) 
     return true;
 }
 
-static void write_counts(struct json_out *out, const Tarry__CalendarReply *reply) {
-    out_key(out, "counts");
-    out_begin(out, '[');
-    for (size_t i = 0; i < reply->n_counts; i++) {
-        out_comma(out);
-        out_u64(out, reply->counts[i]);
-    }
-    out_end(out, ']');
-}
-
-static void write_queues(struct json_out *out, const Tarry__CalendarReply *reply) {
-    out_key(out, "queues");
-    out_begin(out, '[');
-    for (size_t i = 0; i < reply->n_queues; i++) {
-        out_comma(out);
-        out_begin(out, '{');
-        out_text(out, "name", reply->queues[i]->name);
-        out_number(out, "count", reply->queues[i]->count);
-        out_end(out, '}');
-    }
-    out_end(out, ']');
-}
-
 static void on_calendar(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
     if (http_answered_by_head(exchange)) return;
-    const Tarry__CalendarReply *calendar = reply->calendar;
     out_begin(&out, '{');
     out_time(&out, "from", exchange->from_ms);
     out_number(&out, "step_ms", exchange->step_ms);
-    write_counts(&out, calendar);
-    out_number(&out, "before", calendar->before);
-    out_number(&out, "after", calendar->after);
-    if (exchange->is_by_queue) write_queues(&out, calendar);
-    out_id(&out, "position", calendar->position);
-    out_time(&out, "at", calendar->at_ms);
-    out_time(&out, "now", calendar->now_ms);
+    json_members(&out, &reply->calendar->base);
     out_end(&out, '}');
     http_respond(exchange, 200, &out);
 }
@@ -91,7 +61,6 @@ void handle_calendar(struct http_exchange *exchange) {
     if (!read_calendar(exchange, &calendar)) return;
     exchange->from_ms = calendar.from_ms;
     exchange->step_ms = calendar.step_ms;
-    exchange->is_by_queue = calendar.by_queue;
     request.body_case = TARRY__REQUEST__BODY_CALENDAR;
     request.calendar = &calendar;
     http_ask(exchange, &request, on_calendar);

@@ -35,7 +35,7 @@ static struct http_exchange *exchange_new(struct http_server *server) {
     } else {
         arena = exchange->arena;
     }
-    *exchange = (struct http_exchange){.server = server};
+    *exchange = (struct http_exchange){.server = server, .out = HTTP_TEXT};
     /* The arena's allocator refers to the arena itself, which stays where it is. */
     exchange->arena = arena;
     exchange->arena.pb.allocator_data = &exchange->arena;
@@ -63,7 +63,7 @@ static void exchange_free(struct http_exchange *exchange) {
     gateway_cancel(server->gateway, exchange->handle);
     gateway_timer_cancel(server->gateway, exchange->timer);
     json_decref(exchange->json);
-    out_deinit(&exchange->out);
+    http_text_drop(&exchange->out);
     body_deinit(&exchange->body);
     (void)door_stream_half(server->door, exchange->id, 0, false);
     if (server->alone == exchange) server->alone = NULL;

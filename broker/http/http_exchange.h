@@ -18,8 +18,7 @@
 #include "http_head.h"
 #include "http_server.h"
 #include "http_worker.h"
-#include "json_in.h"
-#include "json_out.h"
+#include "json_map.h"
 #include "message.h"
 #include "tarry_limits.h"
 
@@ -99,7 +98,7 @@ struct http_exchange {
     uint64_t timer;
     uint64_t retried_ms;    /* time that the commit has spent in retries while the broker was briefly busy */
     struct http_live *live; /* a statistics stream; NULL: not a stream */
-    struct json_out out;    /* used by the handler */
+    struct text out;        /* used by the handler */
     uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* of the whole request; valid if there is an Idempotency-Key */
     /* The following members belong to the handler. */
     const char *const *names; /* names of the operations, one each */
@@ -117,7 +116,6 @@ struct http_exchange {
     uint64_t until_ms;
     uint64_t step_ms;
     bool is_single; /* one operation; the reply has its result alone */
-    bool is_by_queue;
     bool follows;
     bool is_stream;
     bool is_answered;
@@ -125,9 +123,18 @@ struct http_exchange {
     Tarry__Ref ref;
 };
 
+/* A JSON text in the memory of a message, so that a large one is sent without a copy. */
+#define HTTP_TEXT_MAX (64u << 20)
+#define HTTP_TEXT                                                                                                      \
+    { .size_max = HTTP_TEXT_MAX, .grow = http_text_grow }
+bool http_text_grow(struct text *text, size_t capacity);
+/* Returns the text as a message, and empties it. NULL: it failed, or it is empty. */
+struct message *http_text_take(struct text *text);
+void http_text_drop(struct text *text);
+
 /* ---- replies */
 /* Sends `out` as the reply, and takes ownership of it. */
-void http_respond(struct http_exchange *exchange, unsigned status, struct json_out *out);
+void http_respond(struct http_exchange *exchange, unsigned status, struct text *out);
 void http_respond_text(struct http_exchange *exchange, unsigned status, const char *type, const char *text,
                        size_t size);
 /* Sends a page that the door made (`status` and `type` are set), and takes ownership of it. */
@@ -142,10 +149,10 @@ unsigned http_status_of(Tarry__Code code);
  * must wait for on_drained. */
 #define HTTP_UNSENT_MAX (256u << 10)
 void http_stream_begin(struct http_exchange *exchange, const char *type);
-bool http_stream_write(struct http_exchange *exchange, struct json_out *out);
+bool http_stream_write(struct http_exchange *exchange, struct text *out);
 void http_stream_end(struct http_exchange *exchange);
 /* Sends leased tasks. When the first byte leaves, gateway_left reports them as delivered. */
-void http_respond_leased(struct http_exchange *exchange, struct json_out *out);
+void http_respond_leased(struct http_exchange *exchange, struct text *out);
 
 /* ---- requests to the broker */
 void http_ask(struct http_exchange *exchange, Tarry__Request *request,
@@ -223,10 +230,5 @@ void handle_caller(struct http_exchange *exchange);
 /* Sends the built commit or lease to the broker, or the refusal to the client. */
 void http_built(struct http_exchange *exchange);
 void handle_openapi(struct http_exchange *exchange);
-
-/* ---- http_words.c: replies as JSON */
-void words_result(struct json_out *out, const char *name, const Tarry__Op *op, const Tarry__OpResult *result);
-void words_view(struct json_out *out, const Tarry__TaskView *view);
-void words_delivered(struct json_out *out, const Tarry__DeliveredTask *task);
 
 #endif

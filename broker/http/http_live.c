@@ -68,7 +68,7 @@ static bool goes_on(const struct http_live *live, const Tarry__StatsReply *stats
     return true;
 }
 
-static void write_queues(struct http_live *live, struct json_out *out, const Tarry__StatsReply *stats) {
+static void write_queues(struct http_live *live, struct text *out, const Tarry__StatsReply *stats) {
     const bool is_all = !goes_on(live, stats);
     const size_t known = is_all ? 0 : live->count;
     out_bool(out, "all", is_all);
@@ -79,11 +79,11 @@ static void write_queues(struct http_live *live, struct json_out *out, const Tar
         const size_t before = out->size;
         out_comma(out);
         const size_t from = out->size;
-        out_message(out, &queue->base);
+        json_message(out, &queue->base);
         if (out->failed) break;
         const struct live_row row = {.name = hash(live, queue->name, strlen(queue->name)),
-                                     .content = hash(live, out->message->bytes + from, out->size - from)};
-        if (i < known && row.content == live->rows[i].content) out_cut(out, before);
+                                     .content = hash(live, out->data + from, out->size - from)};
+        if (i < known && row.content == live->rows[i].content) text_cut(out, before);
         live->rows[i] = row;
     }
     live->count = stats->n_queues;
@@ -108,7 +108,7 @@ static void live_wait(struct http_exchange *exchange) {
 static bool is_over(struct http_exchange *exchange, const Tarry__Reply *reply) {
     if (reply != NULL && reply->code == TARRY__CODE__OK) return false;
     if (!exchange->is_stream) return http_refused(exchange, reply);
-    out_deinit(&exchange->out);
+    http_text_drop(&exchange->out);
     if (reply == NULL || reply->code == TARRY__CODE__BUSY)
         live_wait(exchange);
     else
@@ -117,7 +117,7 @@ static bool is_over(struct http_exchange *exchange, const Tarry__Reply *reply) {
 }
 
 static void on_stats(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out *out = &exchange->out;
+    struct text *out = &exchange->out;
     if (is_over(exchange, reply)) return;
     if (!grow(exchange, reply->stats->n_queues)) {
         static const char sentence[] = "as much as may be held is held already";
@@ -134,11 +134,11 @@ static void on_stats(struct http_exchange *exchange, const Tarry__Reply *reply) 
     }
     out_key(out, "broker");
     if (reply->stats->broker != NULL)
-        out_message(out, &reply->stats->broker->base);
+        json_message(out, &reply->stats->broker->base);
     else
-        out_literal(out, "{}");
+        text_add_str(out, "{}");
     write_queues(exchange->live, out, reply->stats);
-    out_literal(out, "}\n\n");
+    text_add_str(out, "}\n\n");
     if (http_stream_write(exchange, out))
         live_wait(exchange);
     else
@@ -148,11 +148,11 @@ static void on_stats(struct http_exchange *exchange, const Tarry__Reply *reply) 
 static void on_status(struct http_exchange *exchange, const Tarry__Reply *reply) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Stats stats = TARRY__STATS__INIT;
-    struct json_out *out = &exchange->out;
+    struct text *out = &exchange->out;
     if (is_over(exchange, reply)) return;
-    out_literal(out, "event: stats\ndata: {");
+    text_add_str(out, "event: stats\ndata: {");
     out_key(out, "status");
-    out_message(out, &reply->pair->base);
+    json_message(out, &reply->pair->base);
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
     http_ask(exchange, &request, on_stats);

@@ -19,7 +19,7 @@ void handle_openapi(struct http_exchange *exchange) {
 
 /* Responds with the requester's principal and roles, so that a page need not offer what would be refused. */
 void handle_caller(struct http_exchange *exchange) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     struct gateway_who who;
     if (!http_parameters_only(exchange, "")) return;
     gateway_who(exchange->server->gateway, &exchange->caller, &who);
@@ -87,13 +87,13 @@ static bool read_list(struct http_exchange *exchange, Tarry__List *list) {
     return true;
 }
 
-static void write_cursor(struct json_out *out, const ProtobufCBinaryData *next) {
+static void write_cursor(struct text *out, const ProtobufCBinaryData *next) {
     char text[CURSOR_TEXT_SIZE];
     out_text(out, "next", next->len == CURSOR_SIZE ? sodium_bin2hex(text, sizeof(text), next->data, next->len) : NULL);
 }
 
 static void on_listed(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
     if (http_answered_by_head(exchange)) return;
     out_begin(&out, '{');
@@ -101,7 +101,7 @@ static void on_listed(struct http_exchange *exchange, const Tarry__Reply *reply)
     out_begin(&out, '[');
     for (size_t i = 0; i < reply->list->n_tasks; i++) {
         out_comma(&out);
-        words_view(&out, reply->list->tasks[i]);
+        json_message(&out, &reply->list->tasks[i]->base);
     }
     out_end(&out, ']');
     write_cursor(&out, &reply->list->next);
@@ -123,7 +123,7 @@ void handle_list(struct http_exchange *exchange) {
 
 /* Counts one result page per request, so other requests run in between; at most COUNT_PAGES_MAX result pages. */
 static void on_counted(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
     exchange->count += reply->list->n_tasks;
     const ProtobufCBinaryData *next = &reply->list->next;
@@ -153,10 +153,10 @@ void handle_count(struct http_exchange *exchange) {
 /* ---- statistics */
 
 static void on_stats(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
     if (http_answered_by_head(exchange)) return;
-    out_message(&out, &reply->stats->base);
+    json_message(&out, &reply->stats->base);
     http_respond(exchange, 200, &out);
 }
 
@@ -183,10 +183,10 @@ void handle_stats(struct http_exchange *exchange) {
 }
 
 static void on_status(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
     if (http_answered_by_head(exchange)) return;
-    out_message(&out, &reply->pair->base);
+    json_message(&out, &reply->pair->base);
     http_respond(exchange, 200, &out);
 }
 
@@ -228,7 +228,7 @@ static bool any_concerns(const Tarry__FrameBody *body, const Tarry__Ref *ref, co
     return false;
 }
 
-static void write_records(struct json_out *out, const Tarry__FrameBody *body, const Tarry__Ref *ref,
+static void write_records(struct text *out, const Tarry__FrameBody *body, const Tarry__Ref *ref,
                           const Tarry__AuditReply *page) {
     out_key(out, "queues");
     out_begin(out, '{');
@@ -243,12 +243,12 @@ static void write_records(struct json_out *out, const Tarry__FrameBody *body, co
     for (size_t i = 0; i < body->n_records; i++) {
         if (!concerns(body->records[i], ref, page)) continue;
         out_comma(out);
-        out_message(out, &body->records[i]->base);
+        json_message(out, &body->records[i]->base);
     }
     out_end(out, ']');
 }
 
-static void write_frame(struct json_out *out, const Tarry__AuditFrame *frame, const Tarry__Ref *ref,
+static void write_frame(struct text *out, const Tarry__AuditFrame *frame, const Tarry__Ref *ref,
                         const Tarry__AuditReply *page) {
     struct frame_header header;
     if (frame->header.len != FRAME_HEADER_SIZE || !frame_header_decode(frame->header.data, &header)) return;
@@ -271,7 +271,7 @@ static void write_frame(struct json_out *out, const Tarry__AuditFrame *frame, co
     if (body->producer != 0) out_id(out, "producer", body->producer);
     if (body->producer != 0) out_id(out, "sequence", body->sequence);
     write_records(out, body, ref, page);
-    out_literal(out, "}\n");
+    text_add_str(out, "}\n");
     tarry__frame_body__free_unpacked(body, NULL);
 }
 
@@ -305,7 +305,7 @@ static void on_audit(struct http_exchange *exchange, const Tarry__Reply *reply) 
         out_begin(&exchange->out, '{');
         out_id(&exchange->out, "gap_to", page->gap_to);
         out_text(&exchange->out, "problem", page->gap_problem[0] != '\0' ? page->gap_problem : "retired or pruned");
-        out_literal(&exchange->out, "}\n");
+        text_add_str(&exchange->out, "}\n");
     }
     for (size_t i = 0; i < page->n_frames; i++)
         if (page->frames[i]->body.len > 0) write_frame(&exchange->out, page->frames[i], &exchange->ref, page);

@@ -3,33 +3,21 @@
 
 #include "http_exchange.h"
 
-static void write_queue(struct json_out *out, const Tarry__QueueView *queue) {
-    out_message(out, &queue->base);
-}
-
 static void on_queues(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
     if (http_answered_by_head(exchange)) return;
-    out_begin(&out, '{');
-    out_key(&out, "queues");
-    out_begin(&out, '[');
-    for (size_t i = 0; i < reply->queues->n_queues; i++) {
-        out_comma(&out);
-        write_queue(&out, reply->queues->queues[i]);
-    }
-    out_end(&out, ']');
-    out_end(&out, '}');
+    json_message(&out, &reply->queues->base);
     http_respond(exchange, 200, &out);
 }
 
 static void on_queue(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
     for (size_t i = 0; i < reply->queues->n_queues; i++) {
         if (strcmp(reply->queues->queues[i]->name, exchange->in.queue) != 0) continue;
         if (http_answered_by_head(exchange)) return;
-        write_queue(&out, reply->queues->queues[i]);
+        json_message(&out, &reply->queues->queues[i]->base);
         http_respond(exchange, 200, &out);
         return;
     }

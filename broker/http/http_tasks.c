@@ -45,13 +45,19 @@ static void refuse_op(struct http_exchange *exchange, size_t index, bool is_sing
                 sentence);
 }
 
+static void write_result(struct text *out, const struct http_exchange *exchange, const Tarry__Reply *reply, size_t i) {
+    struct json_result result = {.name = exchange->names[i], .position = exchange->is_single ? reply->position : 0};
+    json_result_of(&result, exchange->commit->ops[i], reply->commit->results[i]);
+    json_write_result(out, &result);
+}
+
 static void on_single(struct http_exchange *exchange, const Tarry__Reply *reply) {
     const Tarry__OpResult *result = reply->commit->results[0];
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     unsigned status = http_status_of(result->code);
     bool is_new = exchange->commit->ops[0]->op_case == TARRY__OP__OP_SCHEDULE;
     if (result->code == TARRY__CODE__OK) {
-        words_result(&out, NULL, exchange->commit->ops[0], result);
+        write_result(&out, exchange, reply, 0);
         http_respond(exchange, is_new ? 201 : 200, &out);
         return;
     }
@@ -59,21 +65,21 @@ static void on_single(struct http_exchange *exchange, const Tarry__Reply *reply)
     if (result->code == TARRY__CODE__NOT_DONE && result->outcome == TARRY__OUTCOME__UNKNOWN) status = 404;
     out_begin(&out, '{');
     out_key(&out, "type");
-    out_literal(&out, "\"urn:tarry:code:");
-    out_literal(&out, code_name(result->code));
-    out_literal(&out, "\"");
+    text_add_str(&out, "\"urn:tarry:code:");
+    text_add_str(&out, code_name(result->code));
+    text_add_str(&out, "\"");
     out_number(&out, "status", status);
     out_text(&out, "code", code_name(result->code));
     out_text(&out, "title", code_sentence(result->code));
     out_text(&out, "detail", result->message[0] != '\0' ? result->message : code_sentence(result->code));
     out_key(&out, "result");
-    words_result(&out, NULL, exchange->commit->ops[0], result);
+    write_result(&out, exchange, reply, 0);
     out_end(&out, '}');
     http_respond(exchange, status, &out);
 }
 
 static void on_committed(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
     if (reply->commit == NULL || reply->commit->n_results != exchange->commit->n_ops) {
         http_refuse(exchange, 500, "failed", "the broker's answer is none to this request");
@@ -90,7 +96,7 @@ static void on_committed(struct http_exchange *exchange, const Tarry__Reply *rep
     out_begin(&out, '[');
     for (size_t i = 0; i < reply->commit->n_results; i++) {
         out_comma(&out);
-        words_result(&out, exchange->names[i], exchange->commit->ops[i], reply->commit->results[i]);
+        write_result(&out, exchange, reply, i);
     }
     out_end(&out, ']');
     out_end(&out, '}');
@@ -180,13 +186,13 @@ void handle_settle(struct http_exchange *exchange) {
 /* ---- JSON lines: any number, with one commit for each LINES_PER_COMMIT lines */
 
 static void write_line_problem(struct http_exchange *exchange, const char *code, const char *sentence) {
-    struct json_out *out = &exchange->out;
+    struct text *out = &exchange->out;
     out_begin(out, '{');
     out_number(out, "line", exchange->line);
     out_text(out, "result", "error");
     out_text(out, "code", code);
     out_text(out, "message", sentence);
-    out_literal(out, "}\n");
+    text_add_str(out, "}\n");
 }
 
 static void lines_go_on(struct http_exchange *exchange);
@@ -214,11 +220,10 @@ static void on_lines(struct http_exchange *exchange, const Tarry__Reply *reply) 
     refused.code = reply != NULL ? reply->code : TARRY__CODE__FAILED; /* may have been executed */
     if (reply != NULL) refused.message = reply->message;
     for (size_t i = 0; i < commit->n_ops; i++) {
-        out_begin(&exchange->out, '{');
-        out_number(&exchange->out, "line", exchange->lines[i]);
-        out_key(&exchange->out, "task");
-        words_result(&exchange->out, NULL, commit->ops[i], is_ok ? reply->commit->results[i] : &refused);
-        out_literal(&exchange->out, "}\n");
+        struct json_result result = {.line = exchange->lines[i], .position = is_ok ? reply->position : 0};
+        json_result_of(&result, commit->ops[i], is_ok ? reply->commit->results[i] : &refused);
+        json_write_result(&exchange->out, &result);
+        text_add_char(&exchange->out, '\n');
     }
     end_lines(exchange, false);
 }
@@ -383,7 +388,7 @@ void handle_task_patch(struct http_exchange *exchange) {
 }
 
 static void on_got(struct http_exchange *exchange, const Tarry__Reply *reply) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     char sentence[120];
     if (http_refused(exchange, reply)) return;
     if (reply->get->task == NULL || reply->get->outcome == TARRY__OUTCOME__UNKNOWN) {
@@ -393,7 +398,7 @@ static void on_got(struct http_exchange *exchange, const Tarry__Reply *reply) {
         return;
     }
     if (http_answered_by_head(exchange)) return;
-    words_view(&out, reply->get->task);
+    json_message(&out, &reply->get->task->base);
     http_respond(exchange, 200, &out);
 }
 
@@ -424,7 +429,7 @@ void handle_task_get(struct http_exchange *exchange) {
 /* ---- leases */
 
 static void on_leased(struct http_exchange *exchange, const struct gateway_leased *leased) {
-    struct json_out out = {0};
+    struct text out = HTTP_TEXT;
     if (leased->code != TARRY__CODE__OK) {
         http_refuse_code(exchange, leased->code, leased->message, leased->primary);
         return;
@@ -434,7 +439,7 @@ static void on_leased(struct http_exchange *exchange, const struct gateway_lease
     out_begin(&out, '[');
     for (size_t i = 0; i < leased->count; i++) {
         out_comma(&out);
-        words_delivered(&out, leased->tasks[i]);
+        json_message(&out, &leased->tasks[i]->base);
     }
     out_end(&out, ']');
     out_time(&out, "delivered", leased->delivered_ms);
@@ -472,8 +477,8 @@ void handle_lease(struct http_exchange *exchange) {
     struct json_in *in = &exchange->in;
     if (!json_only(in, json, "queues max wait wait_ms lease lease_ms") ||
         !json_get_u64(in, json, "max", GATEWAY_LEASE_TASKS_MAX, &max) ||
-        !json_get_duration(in, json, "wait", &options.wait_ms, NULL) ||
-        !json_get_duration(in, json, "lease", &options.lease_ms, NULL)) {
+        !json_get_duration(in, json, "wait", &options.wait_ms) ||
+        !json_get_duration(in, json, "lease", &options.lease_ms)) {
         http_refuse(exchange, 400, "invalid", in->problem);
         return;
     }

@@ -124,7 +124,7 @@ const dueQueues = async (span, turn) => {
   try {
     const answer = await call(`/v1/calendar?from=${span.from}&step=${(span.to - span.from) / MINUTE_MS}m&spans=1&by_queue=true`);
     if (!answer.ok) throw new Error(await refusal(answer));
-    const found = (await answer.json()).queues.sort((a, b) => b.count - a.count);
+    const found = ((await answer.json()).queues || []).sort((a, b) => b.count - a.count);
     if (turn !== dueTurn) return;
     $("due-queues").hidden = !found.length;
     $("due-queues").replaceChildren(...found.slice(0, ROWS_MAX).map((queue) => {

@@ -6,7 +6,7 @@ const samples = []; /* the oldest first: sums over all queues, and the broker's 
 let queues = [], before = new Map(), beforeMs = 0;
 let sort = { column: 0, down: false };
 
-/* ---- what /v1/stats and /v1/status say, where nothing stands for 0 */
+/* ---- the numbers of /v1/stats and /v1/status; a missing one is 0 */
 const QUEUE_NUMBERS = ["pending", "ready", "in_flight", "dead", "scheduled", "cancelled", "delivered", "acked", "retried"];
 const BROKER_NUMBERS = ["now_ms", "epoch", "uptime_ms", "durable", "indexed", "segments", "log_bytes", "index_bytes", "core_bytes", "core_bytes_max", "resident_bytes", "sessions",
   "archive_bytes", "disk_free", "disk_bytes", "signed_position", "signed_ms"];
@@ -17,7 +17,7 @@ const tell = (broker, listed, status) => {
   const peer = status.peer || {};
   return { now_ms: broker.now_ms || Date.now(), queues: listed, push: broker.push || [],
     broker: { ...numbersOf(broker, BROKER_NUMBERS), version: broker.version || "", archive_error: broker.archive_error || "", clock_held: Boolean(broker.clock_held),
-      syncs: (broker.syncs && broker.syncs.counts) || [], digest: BigInt(broker.digest || 0).toString(16).padStart(16, "0") },
+      syncs: (broker.syncs && broker.syncs.counts) || [], digest: broker.digest || "" },
     pair: { ...numbersOf(status, ["epoch", "since_ms", "took_over_ms"]), ...numbersOf(peer, ["lag_frames", "lag_bytes", "lag_ms"]), role: (status.role || "not said").replaceAll("_", " "),
       primary: status.primary || "", peer: peer.url || "", coordinator: status.coordinator || "", problem: status.problem || "", in_sync: Boolean(status.in_sync),
       compared_ms: (status.digest && status.digest.compared_ms) || 0 } };

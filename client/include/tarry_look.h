@@ -276,6 +276,22 @@ TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, 
                                        const struct tarry_call *call, struct tarry_job_view *out_view,
                                        char out_message[TARRY_MESSAGE_SIZE]);
 
+/* A reply as packed bytes of tarry.Reply in tarry.proto (`pkg-config --variable=proto tarry`). The library owns the
+ * memory. */
+struct tarry_answer {
+    const void *reply;
+    size_t size; /* bytes */
+    struct tarry_source source;
+};
+/* Asks a question as a packed tarry.Request of `size` bytes, for programs that have the messages of tarry.proto:
+ * they see every field, also one that is newer than this header. The body is a Get, List, Queues, Stats, Calendar or
+ * Pair (STATUS); the library sets the other fields. Blocks. The caller frees *out_answer. */
+TARRY_API TARRY_MUST_USE int tarry_question(tarry_client *client, const void *request, size_t size,
+                                            const struct tarry_call *call, struct tarry_answer **out_answer,
+                                            char out_message[TARRY_MESSAGE_SIZE]);
+/* Frees the answer. NULL is allowed. */
+TARRY_API void tarry_answer_free(struct tarry_answer *answer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-#include "ndjson.h"
+#include "json_map.h"
 #include "rfc3339.h"
+#include "table.h"
 #include "tool.h"
 #include "units.h"
 
@@ -28,54 +29,52 @@ bool answer_refused(enum verb verb, const struct tarry_result *result) {
     return result->code != TARRY_OK;
 }
 
-void answer_circumstances(struct text *out, const struct tarry_result *result) {
-    ndjson_number(out, "deliveries", result->deliveries);
-    switch (result->outcome) {
-    case TARRY_IN_FLIGHT:
-        ndjson_number(out, "since_ms", result->at_ms);
-        ndjson_token(out, "token", result->token);
-        break;
-    case TARRY_DEAD:
-        ndjson_number(out, "since_ms", result->at_ms);
-        break;
-    case TARRY_ALREADY_CANCELLED:
-    case TARRY_ACKED:
-    case TARRY_EXPIRED:
-    case TARRY_DROPPED:
-        ndjson_number(out, "ended_ms", result->at_ms);
-        break;
-    case TARRY_UNKNOWN:
-        ndjson_number(out, "known_since_ms", result->known_since_ms);
-        break;
-    default:
-        break;
-    }
-    if (result->session != 0) ndjson_id(out, "session", result->session);
-    if (result->delivered_ms != 0) ndjson_number(out, "delivered_ms", result->delivered_ms);
-}
-
 static const char *sentence_of(const struct tarry_result *result) {
     return result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
 }
 
+/* The result as the broker sent it. */
+static void result_to_wire(const struct tarry_result *from, Tarry__Token *token, Tarry__OpResult *out) {
+    tarry__op_result__init(out);
+    tarry__token__init(token);
+    token->epoch = from->token.epoch;
+    token->position = from->token.position;
+    out->code = (Tarry__Code)from->code;
+    out->outcome = (Tarry__Outcome)from->outcome;
+    out->id = from->id;
+    out->due_ms = from->due_ms;
+    out->deliveries = from->deliveries;
+    out->at_ms = from->at_ms;
+    out->session = from->session;
+    out->delivered_ms = from->delivered_ms;
+    out->token = token;
+    out->known_since_ms = from->known_since_ms;
+    out->lease_deadline_ms = from->lease_deadline_ms;
+    out->message = (char *)from->message;
+    out->attempt = from->attempt;
+    out->count = from->count;
+    out->job = from->job;
+    out->left = from->left;
+}
+
 void answer_json(struct text *out, const struct answer *answer) {
-    const struct tarry_result *result = answer->result;
-    ndjson_begin(out);
-    ndjson_number(out, "line", answer->line);
-    ndjson_id(out, "id", result->id != 0 ? result->id : answer->id);
-    ndjson_text(out, "queue", answer->queue);
-    ndjson_bytes(out, "key", answer->key_size > 0 ? answer->key : NULL, answer->key_size);
-    ndjson_text(out, "result", answer_word(result));
-    if (!has_outcome(result)) {
-        ndjson_text(out, "code", tarry_code_name(result->code));
-        ndjson_text(out, "message", sentence_of(result));
-    } else {
-        if (answer->verb == VERB_SCHEDULE || result->outcome == TARRY_MOVED)
-            ndjson_number(out, "due_ms", result->due_ms);
-        if (answer->verb != VERB_SCHEDULE) answer_circumstances(out, result);
-    }
-    if (result->position != 0) ndjson_number(out, "position", result->position);
-    ndjson_end(out);
+    Tarry__OpResult result;
+    Tarry__Token token;
+    result_to_wire(answer->result, &token, &result);
+    if (result.id == 0) result.id = answer->id;
+    const struct json_result what = {
+        .line = answer->line,
+        .queue = answer->queue,
+        .key = {answer->key_size, (uint8_t *)answer->key},
+        .has_key = answer->queue != NULL,
+        .is_new = answer->verb == VERB_SCHEDULE && answer->result->code == TARRY_OK,
+        .result = &result,
+        .code = tarry_code_name(answer->result->code),
+        .sentence = tarry_code_sentence(answer->result->code),
+        .position = answer->result->position,
+    };
+    json_write_result(out, &what);
+    text_add_char(out, '\n');
 }
 
 static void add_time(struct text *out, const char *before, uint64_t ms) {
@@ -134,11 +133,11 @@ static void add_name(struct text *out, const struct answer *answer) {
     if (id != 0) text_printf(out, " %llu", (unsigned long long)id);
     if (answer->queue != NULL) {
         text_add_str(out, " on ");
-        ndjson_words(out, answer->queue, strlen(answer->queue));
+        plain_add(out, answer->queue, strlen(answer->queue));
     }
     if (answer->key_size > 0) {
         text_add_str(out, ", key ");
-        ndjson_words(out, answer->key, answer->key_size);
+        plain_add(out, answer->key, answer->key_size);
     }
 }
 

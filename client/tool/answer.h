@@ -11,7 +11,7 @@
 
 struct answer {
     enum verb verb;
-    uint64_t line;     /* line number in the stream, from 1; a single command has line 1 */
+    uint64_t line;     /* line number in the stream, from 1; 0: a single command */
     const char *queue; /* NULL: unknown */
     const char *key;   /* NULL: none */
     size_t key_size;
@@ -25,8 +25,7 @@ const char *answer_word(const struct tarry_result *result);
 void answer_word_words(struct text *out, const struct tarry_result *result);
 /* Whether the result is a refusal (exit status 1). */
 bool answer_refused(enum verb verb, const struct tarry_result *result);
-/* Appends the known ones of the JSON members deliveries, session, since_ms, ended_ms, known_since_ms. */
-void answer_circumstances(struct text *out, const struct tarry_result *result);
+/* The object that /v1 answers for one operation, and a line feed. */
 void answer_json(struct text *out, const struct answer *answer);
 /* One line for people, line feed included. */
 void answer_words(struct text *out, const struct answer *answer);

@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
+#include "question.h"
 #include "rfc3339.h"
 #include "table.h"
 #include "tarry_limits.h"
-#include "tool.h"
 #include "units.h"
 
 #define BAR_WIDTH 32u
@@ -37,8 +37,8 @@ const struct command command_calendar = {
             "Spans begin at whole minutes: a start within a minute is rounded down. Without --from, the first\n"
             "span is the current hour (or day, or other --step) in your time zone. Tasks in flight and dead\n"
             "letters are not counted.\n\n"
-            "--json prints one object for each span, then, with --by-queue, one for each queue. The last object\n"
-            "has the number of tasks that are due earlier and later, and the log position.",
+            "--json prints what GET /v1/calendar answers: one object with the counts of the spans, the number\n"
+            "of tasks that are due earlier and later, and the log position.",
     .options = options_known,
     .positional_min = 0,
     .positional_max = 1,
@@ -63,28 +63,14 @@ static uint64_t begun_ms(uint64_t step_ms) {
     return (uint64_t)((int64_t)rounded(here_ms, step_ms) - offset_ms);
 }
 
-static void print_json(struct text *out, const struct tarry_calendar_view *view, bool by_queue) {
-    for (size_t i = 0; i < view->count; i++) {
-        ndjson_begin(out);
-        ndjson_number(out, "from_ms", view->from_ms + i * view->step_ms);
-        ndjson_number(out, "to_ms", view->from_ms + (i + 1) * view->step_ms);
-        ndjson_number(out, "count", view->counts[i]);
-        ndjson_end(out);
-    }
-    for (size_t i = 0; by_queue && i < view->queue_count; i++) {
-        ndjson_begin(out);
-        ndjson_text(out, "queue", view->queues[i]->name);
-        ndjson_number(out, "count", view->queues[i]->count);
-        ndjson_end(out);
-    }
-    ndjson_begin(out);
-    ndjson_number(out, "before", view->before);
-    ndjson_number(out, "after", view->after);
-    ndjson_number(out, "position", view->position);
-    ndjson_number(out, "at_ms", view->at_ms);
-    ndjson_number(out, "now_ms", view->now_ms);
-    if (view->source.follower) ndjson_bool(out, "follower", true);
-    ndjson_end(out);
+/* What /v1/calendar answers. */
+static void print_json(struct text *out, const Tarry__Calendar *asked, const struct answer_of *answer) {
+    out_begin(out, '{');
+    out_time(out, "from", asked->from_ms);
+    out_number(out, "step_ms", asked->step_ms);
+    json_members(out, &answer->reply->calendar->base);
+    if (answer->source.follower) out_bool(out, "follower", true);
+    out_line_end(out);
 }
 
 static void add_row(struct table *table, const char *when, uint64_t count, uint64_t most) {
@@ -96,39 +82,36 @@ static void add_row(struct table *table, const char *when, uint64_t count, uint6
     text_deinit(&bar);
 }
 
-static void print_words(struct text *out, const struct tarry_calendar_view *view, bool by_queue) {
+static void print_words(struct text *out, const Tarry__Calendar *asked, const Tarry__CalendarReply *reply) {
     static const char *const heads[] = {"DUE FROM", ">TASKS", ""};
     static const char *const queue_heads[] = {"QUEUE", ">TASKS", ""};
     char time[RFC3339_TEXT_SIZE];
     struct table table;
     uint64_t most = 0;
-    for (size_t i = 0; i < view->count; i++) most = view->counts[i] > most ? view->counts[i] : most;
+    for (size_t i = 0; i < reply->n_counts; i++) most = reply->counts[i] > most ? reply->counts[i] : most;
     table_init(&table, heads, 3);
-    if (view->before != 0) add_row(&table, "earlier", view->before, most);
-    for (size_t i = 0; i < view->count; i++)
-        add_row(&table, rfc3339_format(view->from_ms + i * view->step_ms, time), view->counts[i], most);
-    if (view->after != 0) add_row(&table, "later", view->after, most);
+    if (reply->before != 0) add_row(&table, "earlier", reply->before, most);
+    for (size_t i = 0; i < reply->n_counts; i++)
+        add_row(&table, rfc3339_format(asked->from_ms + i * asked->step_ms, time), reply->counts[i], most);
+    if (reply->after != 0) add_row(&table, "later", reply->after, most);
     table_print(&table, out);
     table_deinit(&table);
-    if (!by_queue || view->queue_count == 0) return;
+    if (!asked->by_queue || reply->n_queues == 0) return;
     most = 0;
-    for (size_t i = 0; i < view->queue_count; i++) most = view->queues[i]->count > most ? view->queues[i]->count : most;
+    for (size_t i = 0; i < reply->n_queues; i++) most = reply->queues[i]->count > most ? reply->queues[i]->count : most;
     table_init(&table, queue_heads, 3);
-    for (size_t i = 0; i < view->queue_count; i++) add_row(&table, view->queues[i]->name, view->queues[i]->count, most);
+    for (size_t i = 0; i < reply->n_queues; i++) add_row(&table, reply->queues[i]->name, reply->queues[i]->count, most);
     text_add_char(out, '\n');
     table_print(&table, out);
     table_deinit(&table);
 }
 
-static int read_options(const struct tool *tool, const struct args *args, struct tarry_calendar_options *out) {
+static int read_options(const struct args *args, Tarry__Calendar *out) {
     uint64_t spans = SPANS_DEFAULT;
-    *out = (struct tarry_calendar_options){
-        .queue = args->positional_count > 0 ? args->positional[0] : NULL,
-        .step_ms = STEP_DEFAULT_MS,
-        .by_queue = args_has(args, "by-queue"),
-        .at_least = tool->fresh.at_least,
-        .staleness_ms = tool->fresh.staleness_ms,
-    };
+    tarry__calendar__init(out);
+    if (args->positional_count > 0) out->queue = (char *)args->positional[0];
+    out->step_ms = STEP_DEFAULT_MS;
+    out->by_queue = args_has(args, "by-queue");
     int status = option_duration_positive(args, "step", &out->step_ms);
     if (status == 0 && out->step_ms % CALENDAR_UNIT_MS != 0)
         status = tool_usage(args, "--step: %s is not a whole number of minutes", args_get(args, "step"));
@@ -142,23 +125,26 @@ static int read_options(const struct tool *tool, const struct args *args, struct
 }
 
 static int run(struct tool *tool, const struct args *args) {
-    struct tarry_calendar_options options;
-    struct tarry_calendar_view *view = NULL;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Calendar asked;
+    struct answer_of answer;
     char message[TARRY_MESSAGE_SIZE] = "";
     struct text out = {0};
     int status = option_fresh(tool, args);
-    if (status == 0) status = read_options(tool, args, &options);
+    if (status == 0) status = read_options(args, &asked);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    int code = tarry_calendar(tool->client, &options, &view, message);
+    request.body_case = TARRY__REQUEST__BODY_CALENDAR;
+    request.calendar = &asked;
+    int code = question_ask(tool->client, &request, &tool->fresh, &answer, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
     if (tool->json)
-        print_json(&out, view, options.by_queue);
+        print_json(&out, &asked, &answer);
     else
-        print_words(&out, view, options.by_queue);
-    tool_say_source(tool, &view->source);
+        print_words(&out, &asked, answer.reply->calendar);
+    tool_say_source(tool, &answer.source);
     status = output_flush(&out, EXIT_FINE);
     text_deinit(&out);
-    tarry_calendar_free(view);
+    answer_free(&answer);
     return status;
 }

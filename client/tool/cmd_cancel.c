@@ -78,7 +78,6 @@ static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *r
     struct text out = {0};
     struct tarry_view *view = NULL;
     struct answer answer = {.verb = verb,
-                            .line = 1,
                             .queue = ref->queue,
                             .key = ref->key,
                             .key_size = ref->key != NULL ? strlen(ref->key) : 0,

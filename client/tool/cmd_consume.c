@@ -12,10 +12,11 @@
 
 #include "check.h"
 #include "exec.h"
-#include "ndjson.h"
+#include "json_map.h"
 #include "output.h"
 #include "rfc3339.h"
 #include "signals.h"
+#include "table.h"
 #include "tarry_limits.h"
 #include "tool.h"
 
@@ -65,23 +66,22 @@ const struct command command_consume = {
     .name = "consume",
     .usage = "QUEUE… [--count N] [--for DUR] [--prefetch N] [--lease DUR] [--ack auto|none|nack] [--exec CMD]",
     .summary = "receive tasks, print or run them, and settle them",
-    .text =
-        "Prints each task when it is delivered, and acks it after its line was written. With --json a line\n"
-        "is\n"
-        "  "
-        "{\"id\",\"queue\",\"key\",\"due_ms\",\"delivered_ms\",\"received_ms\",\"attempt\",\"deliveries\",\"token\",\n"
-        "   \"priority\",\"attributes\",\"body\"}\n"
-        "A body that is not valid UTF-8 is \"body_base64\" instead of \"body\".\n\n"
-        "When the command ends (--count, --for, SIGINT or SIGTERM), it settles the tasks that it has\n"
-        "printed and releases the others. A release costs no attempt. With --ack none, printed tasks stay\n"
-        "leased.\n\n"
-        "While no broker answers, the command retries, and says so on standard error after one second. It\n"
-        "retries without end, unless --timeout is given. If no broker answers at the start, the command\n"
-        "gives up after --timeout (10s by default).\n\n"
-        "The command of --exec has these environment variables: TARRY_ID, TARRY_TOKEN, TARRY_QUEUE,\n"
-        "TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER, and TARRY_ATTR_NAME for\n"
-        "each attribute. The tool renews the lease of the task while the command runs. With --json the\n"
-        "standard output of the command goes to standard error.",
+    .text = "Prints each task when it is delivered, and acks it after its line was written. With --json a line\n"
+            "is a task as POST /v1/lease answers it, with delivered_ms and received_ms:\n"
+            "  "
+            "{\"id\",\"queue\",\"key\",\"due_ms\",\"due\",\"attempt\",\"deliveries\",\"token\",\"priority\","
+            "\"attributes\",\n"
+            "   \"json\"|\"body\"|\"body_base64\",…}\n\n"
+            "When the command ends (--count, --for, SIGINT or SIGTERM), it settles the tasks that it has\n"
+            "printed and releases the others. A release costs no attempt. With --ack none, printed tasks stay\n"
+            "leased.\n\n"
+            "While no broker answers, the command retries, and says so on standard error after one second. It\n"
+            "retries without end, unless --timeout is given. If no broker answers at the start, the command\n"
+            "gives up after --timeout (10s by default).\n\n"
+            "The command of --exec has these environment variables: TARRY_ID, TARRY_TOKEN, TARRY_QUEUE,\n"
+            "TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER, and TARRY_ATTR_NAME for\n"
+            "each attribute. The tool renews the lease of the task while the command runs. With --json the\n"
+            "standard output of the command goes to standard error.",
     .options = options,
     .positional_min = 1,
     .positional_max = QUEUES_PER_SUBSCRIBE_MAX,
@@ -142,21 +142,37 @@ static void release(struct consume *c, const struct tarry_task *task) {
 
 /* ---- printing */
 
+/* The task as POST /v1/lease answers it, and when it was delivered and received. */
 static void print_json(struct text *out, const struct tarry_task *task) {
-    ndjson_begin(out);
-    ndjson_id(out, "id", task->id);
-    ndjson_text(out, "queue", task->queue);
-    ndjson_bytes(out, "key", task->key, task->key_size);
-    ndjson_number(out, "due_ms", task->due_ms);
-    ndjson_number(out, "delivered_ms", task->delivered_ms);
-    ndjson_number(out, "received_ms", task->received_ms);
-    ndjson_number(out, "attempt", task->attempt);
-    ndjson_number(out, "deliveries", task->deliveries);
-    ndjson_token(out, "token", task->token);
-    ndjson_number(out, "priority", task->priority);
-    ndjson_attributes(out, task->attributes, task->attribute_count);
-    ndjson_body(out, task->payload, task->payload_size);
-    ndjson_end(out);
+    Tarry__DeliveredTask message = TARRY__DELIVERED_TASK__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    Tarry__Content content = TARRY__CONTENT__INIT;
+    Tarry__Attribute attributes[ATTRIBUTES_MAX], *listed[ATTRIBUTES_MAX];
+    message.id = task->id;
+    message.queue = (char *)task->queue;
+    message.key = (ProtobufCBinaryData){task->key_size, (uint8_t *)task->key};
+    message.due_ms = task->due_ms;
+    message.attempt = task->attempt;
+    message.deliveries = task->deliveries;
+    message.priority = task->priority;
+    message.lease_deadline_ms = task->lease_deadline_ms;
+    token.epoch = task->token.epoch;
+    token.position = task->token.position;
+    message.token = &token;
+    for (size_t i = 0; i < task->attribute_count && i < ATTRIBUTES_MAX; i++) {
+        tarry__attribute__init(listed[i] = &attributes[i]);
+        attributes[i].name = (char *)task->attributes[i].name;
+        attributes[i].value = (char *)task->attributes[i].value;
+        content.n_attributes++;
+    }
+    content.attributes = listed;
+    content.payload = (ProtobufCBinaryData){task->payload_size, (uint8_t *)task->payload};
+    out_begin(out, '{');
+    json_members(out, &message.base);
+    json_content(out, &content);
+    out_time(out, "delivered", task->delivered_ms);
+    out_time(out, "received", task->received_ms);
+    out_line_end(out);
 }
 
 static void print_words(struct text *out, const struct tarry_task *task, bool with_token) {
@@ -169,12 +185,12 @@ static void print_words(struct text *out, const struct tarry_task *task, bool wi
     if (with_token) text_printf(out, "  token %s", tarry_token_format(task->token, token));
     for (size_t i = 0; i < task->attribute_count; i++) {
         text_printf(out, "  %s=", task->attributes[i].name);
-        ndjson_words(out, task->attributes[i].value, strlen(task->attributes[i].value));
+        plain_add(out, task->attributes[i].value, strlen(task->attributes[i].value));
     }
     if (task->payload_size > 0) {
         text_add_str(out, "  ");
-        ndjson_string(out, task->payload,
-                      task->payload_size); /* quoted: control characters in a payload must not reach the terminal */
+        out_string(out, task->payload,
+                   task->payload_size); /* quoted: control characters in a payload must not reach the terminal */
     }
     text_add_char(out, '\n');
 }

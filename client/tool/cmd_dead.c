@@ -3,7 +3,7 @@
 
 #include "answer.h"
 #include "job.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "tool.h"
 #include "view.h"
@@ -69,27 +69,22 @@ const struct command command_dead_drop = {
     .run = run_decide,
 };
 
-static bool has_key(const void *argument, const struct tarry_view *view) {
-    const char *key = argument;
-    return view->key != NULL && strlen(key) == view->key_size && memcmp(key, view->key, view->key_size) == 0;
-}
-
 static int run_list(struct tool *tool, const struct args *args) {
-    struct tarry_list_options options = {.queue = args->positional[0], .states = TARRY_STATE_DEAD};
+    struct view_list list = {.list = TARRY__LIST__INIT, .dead = true};
     const char *key = args->positional_count == 2 ? args->positional[1] : NULL;
-    uint64_t count = 0;
     if (key != NULL && args_has(args, "all")) return tool_usage(args, "KEY and --all exclude each other");
-    int status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
+    int status = option_number(args, "limit", 1, UINT64_MAX, &list.limit);
     if (status == 0) status = option_fresh(tool, args);
-    options.at_least = tool->fresh.at_least;
-    options.staleness_ms = tool->fresh.staleness_ms;
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    options.prefix = key;
     if (key != NULL && key[0] == 0) return tool_usage(args, "the key is empty");
-    status = view_print_list(tool, &options, true, key != NULL ? has_key : NULL, key, &count);
-    if (status == 0 && key != NULL && count == 0) {
-        tool_say("%s holds no dead letter with key %s", options.queue, key);
+    list.list.queue = (char *)args->positional[0];
+    list.list.states = TARRY_STATE_DEAD;
+    list.key = key;
+    if (key != NULL) list.list.prefix = (ProtobufCBinaryData){strlen(key), (uint8_t *)key};
+    status = view_print_list(tool, &list);
+    if (status == 0 && key != NULL && list.count == 0) {
+        tool_say("%s holds no dead letter with key %s", args->positional[0], key);
         status = EXIT_REFUSED;
     }
     return status;
@@ -98,12 +93,12 @@ static int run_list(struct tool *tool, const struct args *args) {
 static void print_job(struct tool *tool, const char *queue, const char *word, const struct tarry_job_view *job,
                       struct text *out) {
     if (tool->json) {
-        ndjson_begin(out);
-        ndjson_text(out, "queue", queue);
-        ndjson_text(out, "result", word);
+        out_begin(out, '{');
+        out_text(out, "queue", queue);
+        out_text(out, "result", word);
         job_json_count(out, job);
-        ndjson_number(out, "left", job->left);
-        ndjson_end(out);
+        out_number(out, "left", job->left);
+        out_line_end(out);
         return;
     }
     text_printf(out, "%s %s", word, queue);
@@ -141,18 +136,15 @@ static int decide_one(struct tool *tool, const struct tarry_ref *ref, enum tarry
     int status = code == TARRY_OK ? EXIT_FINE : tool_refused(tool, code, sentence);
     uint64_t id = result.id != 0 ? result.id : ref->id;
     if (tool->json) {
-        ndjson_begin(&out);
-        ndjson_id(&out, "id", id);
-        ndjson_text(&out, "queue", ref->queue);
-        ndjson_text(&out, "key", ref->key);
-        ndjson_text(&out, "result", word);
-        if (code != TARRY_OK) {
-            ndjson_text(&out, "code", tarry_code_name(code));
-            ndjson_text(&out, "message", sentence);
-        }
-        if (strcmp(word, "error") != 0) answer_circumstances(&out, &result);
-        if (result.position != 0) ndjson_number(&out, "position", result.position);
-        ndjson_end(&out);
+        const struct answer answer = {
+            .verb = VERB_CANCEL,
+            .id = ref->id,
+            .queue = ref->queue,
+            .key = ref->key,
+            .key_size = ref->key != NULL ? strlen(ref->key) : 0,
+            .result = &result,
+        };
+        answer_json(&out, &answer);
     } else if (code == TARRY_OK) {
         text_printf(&out, "%s %llu\n", word, (unsigned long long)id);
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "sign_key.h"
 #include "tool.h"
@@ -115,10 +115,10 @@ static int write_peer_key(const struct tool *tool, const char *path) {
     if (error == 0) error = sync_parent(path);
     if (error != 0) return refused(path, error);
     if (tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "result", "made");
-        ndjson_text(&out, "secret", path);
-        ndjson_end(&out);
+        out_begin(&out, '{');
+        out_text(&out, "result", "made");
+        out_text(&out, "secret", path);
+        out_line_end(&out);
     } else {
         text_printf(&out, "peer key in %s: give both nodes of the pair the same, and nobody else\n", path);
     }
@@ -142,12 +142,12 @@ static int run(struct tool *tool, const struct args *args) {
     sodium_free(secret);
     if (status != EXIT_FINE) return status;
     if (tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "result", "made");
-        ndjson_text(&out, "id", id);
-        ndjson_text(&out, "secret", path);
-        ndjson_text(&out, "public", public_path);
-        ndjson_end(&out);
+        out_begin(&out, '{');
+        out_text(&out, "result", "made");
+        out_text(&out, "id", id);
+        out_text(&out, "secret", path);
+        out_text(&out, "public", public_path);
+        out_line_end(&out);
     } else {
         text_printf(&out, "key %s: secret in %s, public in %s\n", id, path, public_path);
     }

@@ -1,5 +1,6 @@
 /* cmd_look.c: tarry get and tarry list. */
-#include "ndjson.h"
+#include <string.h>
+
 #include "output.h"
 #include "rfc3339.h"
 #include "tool.h"
@@ -57,62 +58,70 @@ const struct command command_list = {
     .run = run_list,
 };
 
-static void unknown(struct tool *tool, const struct tarry_ref *ref, const struct tarry_view *view, struct text *out) {
+static void unknown(struct tool *tool, const Tarry__Ref *ref, const struct answer_of *answer, struct text *out) {
     char time[RFC3339_TEXT_SIZE];
+    const uint64_t since_ms = answer->reply->get->known_since_ms; /* 0: no outcome was ever forgotten */
     if (!tool->json) {
-        bool forgot = view->known_since_ms != 0; /* 0: no outcome was ever forgotten */
-        tool_say("unknown: neither live nor ended%s%s", forgot ? " since " : "",
-                 forgot ? rfc3339_format(view->known_since_ms, time) : "");
+        tool_say("unknown: neither live nor ended%s%s", since_ms != 0 ? " since " : "",
+                 since_ms != 0 ? rfc3339_format(since_ms, time) : "");
         return;
     }
-    ndjson_begin(out);
-    ndjson_id(out, "id", ref->id);
-    ndjson_text(out, "queue", ref->queue);
-    ndjson_text(out, "key", ref->key);
-    ndjson_text(out, "state", "unknown");
-    ndjson_number(out, "known_since_ms", view->known_since_ms);
-    json_source(out, &view->source);
-    ndjson_end(out);
+    out_begin(out, '{');
+    json_members(out, &ref->base);
+    out_text(out, "state", "unknown");
+    out_time(out, "known_since", since_ms);
+    json_source(out, &answer->source);
+    out_line_end(out);
 }
 
 static int run_get(struct tool *tool, const struct args *args) {
-    struct tarry_ref ref;
-    struct tarry_view *view = NULL;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Get get = TARRY__GET__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    struct tarry_ref named;
+    struct answer_of answer;
     char message[TARRY_MESSAGE_SIZE] = "";
     struct text out = {0};
-    int status = option_ref(args, &ref);
+    int status = option_ref(args, &named);
     if (status == 0) status = option_fresh(tool, args);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    int code = tarry_get(tool->client, &ref, true, &tool->fresh, &view, message);
+    ref_to_message(&named, &ref);
+    get.task = &ref;
+    get.with_content = true;
+    request.body_case = TARRY__REQUEST__BODY_GET;
+    request.get = &get;
+    int code = question_ask(tool->client, &request, &tool->fresh, &answer, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
-    if (view->outcome == TARRY_UNKNOWN) {
-        unknown(tool, &ref, view, &out);
+    const Tarry__TaskReply *reply = answer.reply->get;
+    if (reply->outcome == TARRY__OUTCOME__UNKNOWN || reply->task == NULL) {
+        unknown(tool, &ref, &answer, &out);
         status = EXIT_REFUSED;
     } else if (tool->json) {
-        view_json(&out, view);
+        json_line(&out, &reply->task->base, &answer.source);
     } else {
-        view_words(&out, view);
+        view_words(&out, reply->task);
     }
-    tool_say_source(tool, &view->source);
+    tool_say_source(tool, &answer.source);
     status = output_flush(&out, status);
     text_deinit(&out);
-    tarry_view_free(view);
+    answer_free(&answer);
     return status;
 }
 
 static int run_list(struct tool *tool, const struct args *args) {
-    struct tarry_list_options options = {.queue = args->positional[0], .prefix = args_get(args, "prefix")};
-    int status = option_states(args, &options.states);
+    struct view_list list = {.list = TARRY__LIST__INIT};
+    const char *prefix = args_get(args, "prefix");
+    list.list.queue = (char *)args->positional[0];
+    if (prefix != NULL) list.list.prefix = (ProtobufCBinaryData){strlen(prefix), (uint8_t *)prefix};
+    int status = option_states(args, &list.list.states);
     if (status == 0) status = option_fresh(tool, args);
-    options.at_least = tool->fresh.at_least;
-    options.staleness_ms = tool->fresh.staleness_ms;
-    if (status == 0) status = option_time(args, "due-from", &options.due_from_ms);
-    if (status == 0) status = option_time(args, "due-to", &options.due_to_ms);
-    if (status == 0 && args_has(args, "due-to") && options.due_to_ms == 0)
+    if (status == 0) status = option_time(args, "due-from", &list.list.due_from_ms);
+    if (status == 0) status = option_time(args, "due-to", &list.list.due_to_ms);
+    if (status == 0 && args_has(args, "due-to") && list.list.due_to_ms == 0)
         status =
             tool_usage(args, "--due-to: T must be later than 1970-01-01T00:00:00Z"); /* 0 means no limit on the wire */
-    if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
+    if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &list.limit);
     if (status == 0) status = tool_connect(tool);
-    return status == 0 ? view_print_list(tool, &options, false, NULL, NULL, NULL) : status;
+    return status == 0 ? view_print_list(tool, &list) : status;
 }

@@ -2,7 +2,7 @@
  * broker. */
 #include <stdio.h>
 
-#include "ndjson.h"
+#include "json_out.h"
 #include "nodes.h"
 #include "output.h"
 
@@ -43,11 +43,11 @@ static int tell(const struct tool *tool, const struct node *node, bool writes) {
     struct text out = {0};
     const char *record = node->view->record;
     if (tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "broker", node->url);
-        ndjson_text(&out, "result", writes ? "written" : record[0] != 0 ? "record" : "no_record");
-        ndjson_text(&out, "record", record[0] != 0 ? record : NULL);
-        ndjson_end(&out);
+        out_begin(&out, '{');
+        out_text(&out, "broker", node->url);
+        out_text(&out, "result", writes ? "written" : record[0] != 0 ? "record" : "no_record");
+        out_text(&out, "record", record[0] != 0 ? record : NULL);
+        out_line_end(&out);
     } else {
         text_printf(&out, "%s", record[0] != 0 ? record : "the coordinator keeps no record of this pair\n");
     }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "ndjson.h"
+#include "json_out.h"
 #include "nodes.h"
 #include "output.h"
 #include "progress.h"
@@ -124,13 +124,13 @@ static int tell(const struct tool *tool, const struct node *node, const char *wo
     char duration[UNITS_TEXT_SIZE];
     const struct tarry_pair_view *view = node->view;
     if (tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "broker", node->url);
-        ndjson_text(&out, "result", word);
-        ndjson_text(&out, "role", tarry_role_name(view->role));
-        ndjson_number(&out, "epoch", view->epoch);
-        ndjson_number(&out, "took_ms", took_ms);
-        ndjson_end(&out);
+        out_begin(&out, '{');
+        out_text(&out, "broker", node->url);
+        out_text(&out, "result", word);
+        out_text(&out, "role", tarry_role_name(view->role));
+        out_number(&out, "epoch", view->epoch);
+        out_number(&out, "took_ms", took_ms);
+        out_line_end(&out);
     } else {
         text_printf(&out, "%s %s, epoch %u, after %s\n", word, node->url, view->epoch,
                     duration_format(took_ms, duration));

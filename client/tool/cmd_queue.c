@@ -4,13 +4,11 @@
 #include <string.h>
 
 #include "answer.h"
+#include "columns.h"
 #include "job.h"
-#include "ndjson.h"
 #include "output.h"
 #include "policy.h"
-#include "rfc3339.h"
-#include "table.h"
-#include "tool.h"
+#include "question.h"
 #include "units.h"
 
 static int run_queues(struct tool *tool, const struct args *args);
@@ -143,76 +141,67 @@ const struct command command_queue_purge = {
 
 /* ---- queues */
 
-static void queue_json(struct text *out, const struct tarry_queue_view *queue, const struct tarry_source *source) {
-    ndjson_begin(out);
-    ndjson_text(out, "queue", queue->name);
-    ndjson_bool(out, "paused", queue->paused);
-    if (queue->paused_until_ms != 0) ndjson_number(out, "paused_until_ms", queue->paused_until_ms);
-    ndjson_number(out, "pending", queue->pending);
-    ndjson_number(out, "in_flight", queue->in_flight);
-    ndjson_number(out, "dead", queue->dead);
-    ndjson_number(out, "lease_ms", queue->policy->lease_ms);
-    ndjson_number(out, "max_attempts", queue->policy->max_attempts);
-    ndjson_text(out, "backoff", queue->policy->backoff_exponential ? "exponential" : "fixed");
-    ndjson_number(out, "backoff_min_ms", queue->policy->backoff_min_ms);
-    ndjson_number(out, "backoff_max_ms", queue->policy->backoff_max_ms);
-    ndjson_number(out, "backoff_jitter", queue->policy->backoff_jitter);
-    if (queue->policy->push[0] != 0) ndjson_text(out, "push", queue->policy->push);
-    json_source(out, source);
-    ndjson_end(out);
+static void say_attempts(struct text *out, const ProtobufCMessage *message) {
+    const uint32_t max = ((const Tarry__QueueView *)message)->policy->max_attempts;
+    if (max == 0)
+        text_add_str(out, "no end");
+    else
+        text_add_u64(out, max);
 }
 
-static void queue_row(struct table *table, const struct tarry_queue_view *queue) {
-    char time[RFC3339_TEXT_SIZE], min[UNITS_TEXT_SIZE], max[UNITS_TEXT_SIZE];
-    struct text backoff = {0};
-    const struct tarry_policy *policy = queue->policy;
-    table_cell(table, queue->name);
-    table_cell_number(table, queue->pending);
-    table_cell_number(table, queue->in_flight);
-    table_cell_number(table, queue->dead);
-    table_cell_duration(table, policy->lease_ms);
-    if (policy->max_attempts == 0)
-        table_cell(table, "no end");
-    else
-        table_cell_number(table, policy->max_attempts);
-    text_add_str(&backoff, duration_format(policy->backoff_min_ms, min));
-    if (policy->backoff_exponential) text_printf(&backoff, " … %s", duration_format(policy->backoff_max_ms, max));
-    text_printf(&backoff, " +%u%%", policy->backoff_jitter);
-    table_cell(table, text_str(&backoff));
-    if (!queue->paused)
-        table_cell(table, "-");
-    else
-        table_cell(table, queue->paused_until_ms != 0 ? rfc3339_format(queue->paused_until_ms, time) : "until resumed");
-    table_cell(table, policy->push[0] != 0 ? policy->push : "-");
-    text_deinit(&backoff);
+static void say_backoff(struct text *out, const ProtobufCMessage *message) {
+    const Tarry__Policy *policy = ((const Tarry__QueueView *)message)->policy;
+    char min[UNITS_TEXT_SIZE], max[UNITS_TEXT_SIZE];
+    text_add_str(out, duration_format(policy->backoff_min_ms, min));
+    if (policy->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL)
+        text_printf(out, " … %s", duration_format(policy->backoff_max_ms, max));
+    text_printf(out, " +%u%%", policy->backoff_jitter);
 }
+
+static void say_paused(struct text *out, const ProtobufCMessage *message) {
+    const Tarry__QueueView *queue = (const Tarry__QueueView *)message;
+    if (queue->paused && queue->paused_until_ms == 0)
+        text_add_str(out, "until resumed");
+    else if (queue->paused)
+        field_say(out, message, "paused_until_ms");
+}
+
+static const struct column queue_columns[] = {
+    {"QUEUE", "name", NULL},        {">PENDING", "pending", NULL},       {">IN FLIGHT", "in_flight", NULL},
+    {">DEAD", "dead", NULL},        {">LEASE", "policy.lease_ms", NULL}, {">ATTEMPTS", NULL, say_attempts},
+    {"BACKOFF", NULL, say_backoff}, {"PAUSED", NULL, say_paused},        {"PUSH", "policy.push", NULL},
+};
+#define QUEUE_COLUMNS (sizeof queue_columns / sizeof queue_columns[0])
 
 static int run_queues(struct tool *tool, const struct args *args) {
-    static const char *const heads[] = {"QUEUE",     ">PENDING", ">IN FLIGHT", ">DEAD", ">LEASE",
-                                        ">ATTEMPTS", "BACKOFF",  "PAUSED",     "PUSH"};
-    struct tarry_queues_view *view = NULL;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Queues queues = TARRY__QUEUES__INIT;
+    struct answer_of answer;
     char message[TARRY_MESSAGE_SIZE] = "";
     struct table table;
     struct text out = {0};
     int status = option_fresh(tool, args);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    int code = tarry_queues(tool->client, &tool->fresh, &view, message);
+    request.body_case = TARRY__REQUEST__BODY_QUEUES;
+    request.queues = &queues;
+    int code = question_ask(tool->client, &request, &tool->fresh, &answer, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
-    table_init(&table, heads, 9);
-    for (size_t i = 0; i < view->count; i++) {
+    const Tarry__QueuesReply *reply = answer.reply->queues;
+    columns_table(&table, queue_columns, QUEUE_COLUMNS);
+    for (size_t i = 0; i < reply->n_queues; i++) {
         if (tool->json)
-            queue_json(&out, view->queues[i], &view->source);
+            json_line(&out, &reply->queues[i]->base, &answer.source);
         else
-            queue_row(&table, view->queues[i]);
+            columns_row(&table, queue_columns, QUEUE_COLUMNS, &reply->queues[i]->base);
     }
-    if (!tool->json && view->count > 0) table_print(&table, &out);
-    if (!tool->json && view->count == 0) tool_say("there are no queues");
-    tool_say_source(tool, &view->source);
+    if (!tool->json && reply->n_queues > 0) table_print(&table, &out);
+    if (!tool->json && reply->n_queues == 0) tool_say("there are no queues");
+    tool_say_source(tool, &answer.source);
     status = output_flush(&out, EXIT_FINE);
     table_deinit(&table);
     text_deinit(&out);
-    tarry_queues_free(view);
+    answer_free(&answer);
     return status;
 }
 
@@ -225,17 +214,17 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
     int status = EXIT_FINE;
     const char *message = result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
     if (tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "queue", queue);
-        ndjson_text(&out, "result", result->code == TARRY_OK ? word : "error");
+        out_begin(&out, '{');
+        out_text(&out, "queue", queue);
+        out_text(&out, "result", result->code == TARRY_OK ? word : "error");
         if (result->code == TARRY_OK && job != NULL) job_json_count(&out, job);
         if (result->code != TARRY_OK) {
-            ndjson_text(&out, "code", tarry_code_name(result->code));
-            ndjson_text(&out, "message", message);
+            out_text(&out, "code", tarry_code_name(result->code));
+            out_text(&out, "message", message);
         }
         /* The job continues after the answer. */
-        if (job == NULL && result->position != 0) ndjson_number(&out, "position", result->position);
-        ndjson_end(&out);
+        if (job == NULL && result->position != 0) out_id(&out, "position", result->position);
+        out_line_end(&out);
     } else if (result->code == TARRY_OK) {
         text_printf(&out, "%s %s", word, queue);
         if (job != NULL) job_words_count(&out, job, "task");

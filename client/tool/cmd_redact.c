@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "answer.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "progress.h"
 #include "rfc3339.h"
@@ -134,15 +134,15 @@ static int wait_for_it(struct redacting *redacting) {
 static void print(const struct redacting *redacting, struct text *out) {
     const struct tarry_ref *task = &redacting->asked.task;
     if (redacting->tool->json) {
-        ndjson_begin(out);
-        ndjson_text(out, "result", "redacted");
-        if (task->id != 0) ndjson_id(out, "id", task->id);
-        if (task->queue != NULL) ndjson_text(out, "queue", task->queue);
-        if (task->key != NULL) ndjson_text(out, "key", task->key);
-        ndjson_number(out, "count", redacting->count);
-        ndjson_number(out, "left", redacting->left);
-        ndjson_bool(out, "erased", redacting->done);
-        ndjson_end(out);
+        out_begin(out, '{');
+        out_text(out, "result", "redacted");
+        if (task->id != 0) out_id(out, "id", task->id);
+        if (task->queue != NULL) out_text(out, "queue", task->queue);
+        if (task->key != NULL) out_text(out, "key", task->key);
+        out_number(out, "count", redacting->count);
+        out_number(out, "left", redacting->left);
+        out_bool(out, "erased", redacting->done);
+        out_line_end(out);
         return;
     }
     text_printf(out, "redacted %" PRIu64 " task%s", redacting->count, redacting->count == 1 ? "" : "s");

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "answer.h"
 #include "output.h"
 #include "stream.h"
@@ -34,22 +35,25 @@ const struct command command_schedule = {
     .name = "schedule",
     .usage = "QUEUE [--key K] (--in DUR | --at RFC3339 | --due-ms N) [OPTION]…\n--from FILE|-",
     .summary = "create a task, or many from a file",
-    .text = "Creates a task. The broker delivers the task to a consumer of QUEUE when it is due, never before.\n"
-            "When the command returns, the task is on the broker's disk.\n\n"
-            "If a live task has the same key, the answer is 'exists' with the id and the due time of that task,\n"
-            "and the exit status is 1. So it is safe to repeat the command. With --on-conflict replace, the new\n"
-            "task replaces the other one ('replaced'). With earlier or later, the task that is due earlier or\n"
-            "later stays ('kept' or 'replaced').\n\n"
-            "--from reads one JSON object a line; all members but the queue and the due time are optional:\n"
-            "  {\"queue\",\"key\",\"delay_ms\"|\"due_ms\",\"body\"|\"body_base64\",\"priority\",\"attributes\":{…},\n"
-            "   \"expires_ms\",\"on_conflict\"}\n"
-            "delay_ms and expires_ms are durations, due_ms is a Unix time. The tool handles each line as soon\n"
-            "as it arrives, and answers each line once, in order, when the task is durable:\n"
-            "  {\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"scheduled\",\"due_ms\":…}\n"
-            "The result is scheduled, replaced, kept, exists or error. An error has a code and a message, and\n"
-            "the tool goes on with the next line. The exit status is 1 if any line was refused. While the\n"
-            "broker is unreachable or busy (for example, its disk is full), the tool retries and says so on\n"
-            "standard error. It retries without end, unless --timeout sets a timeout for each line.",
+    .text =
+        "Creates a task. The broker delivers the task to a consumer of QUEUE when it is due, never before.\n"
+        "When the command returns, the task is on the broker's disk.\n\n"
+        "If a live task has the same key, the answer is 'exists' with the id and the due time of that task,\n"
+        "and the exit status is 1. So it is safe to repeat the command. With --on-conflict replace, the new\n"
+        "task replaces the other one ('replaced'). With earlier or later, the task that is due earlier or\n"
+        "later stays ('kept' or 'replaced').\n\n"
+        "--from reads one JSON object a line; all members but the queue and the due time are optional:\n"
+        "  {\"queue\",\"key\",\"in\"|\"delay_ms\"|\"at\"|\"due_ms\",\"body\"|\"body_base64\"|\"json\",\"priority\",\n"
+        "   \"attributes\":{…},\"expires\"|\"expires_ms\",\"on_conflict\"}\n"
+        "in and expires are durations (\"30m\"), at is RFC 3339, due_ms is a Unix time; the lines are those\n"
+        "of POST /v1/tasks. The tool handles each line as soon as it arrives, and answers each line once,\n"
+        "in order, when the task is durable:\n"
+        "  "
+        "{\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"scheduled\",\"due_ms\":…,\"due\":\"…\"}\n"
+        "The result is scheduled, replaced, kept, exists or error. An error has a code and a message, and\n"
+        "the tool goes on with the next line. The exit status is 1 if any line was refused. While the\n"
+        "broker is unreachable or busy (for example, its disk is full), the tool retries and says so on\n"
+        "standard error. It retries without end, unless --timeout sets a timeout for each line.",
     .options = options,
     .positional_min = 0,
     .positional_max = 1,
@@ -61,12 +65,16 @@ const struct command command_schedule = {
     .run = run,
 };
 
+#define READ_SIZE 65536u
+
 static int read_body(const char *path, struct text *out) {
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     int status = fd < 0 ? EXIT_USAGE : 0;
     while (status == 0 &&
            out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* stop after one byte too many: the broker refuses it */
-        ssize_t count = read(fd, text_reserve(out, 65536), 65536);
+        char *at = text_reserve(out, READ_SIZE);
+        if (at == NULL) tool_out_of_memory();
+        ssize_t count = read(fd, at, READ_SIZE);
         if (count == 0) break;
         if (count > 0)
             out->size += (size_t)count;
@@ -128,7 +136,6 @@ static int schedule_one(struct tool *tool, const struct tarry_schedule_options *
     if (status != 0) return status;
     int code = tarry_schedule(tool->client, schedule, &result);
     struct answer answer = {.verb = VERB_SCHEDULE,
-                            .line = 1,
                             .queue = schedule->queue,
                             .key = schedule->key,
                             .key_size = schedule->key != NULL ? strlen(schedule->key) : 0,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "answer.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "rfc3339.h"
 #include "tool.h"
@@ -116,23 +116,6 @@ static int settle(struct tool *tool, const struct args *args, uint64_t id, struc
     return 0;
 }
 
-static void print_json(struct text *out, uint64_t id, struct tarry_token token, const struct tarry_result *result) {
-    bool error = strcmp(answer_word(result), "error") == 0;
-    ndjson_begin(out);
-    ndjson_id(out, "id", id);
-    if (result->outcome != TARRY_IN_FLIGHT) ndjson_token(out, "token", token);
-    ndjson_text(out, "result", answer_word(result));
-    if (result->code != TARRY_OK) {
-        ndjson_text(out, "code", tarry_code_name(result->code));
-        ndjson_text(out, "message", result->message[0] != 0 ? result->message : tarry_code_sentence(result->code));
-    }
-    if (!error) answer_circumstances(out, result);
-    if (result->outcome == TARRY_NACKED && result->due_ms != 0) ndjson_number(out, "due_ms", result->due_ms);
-    if (result->lease_deadline_ms != 0) ndjson_number(out, "lease_deadline_ms", result->lease_deadline_ms);
-    if (result->position != 0) ndjson_number(out, "position", result->position);
-    ndjson_end(out);
-}
-
 static void print_words(struct text *out, uint64_t id, const struct tarry_result *result) {
     char time[RFC3339_TEXT_SIZE];
     text_printf(out, "%s %llu", answer_word(result), (unsigned long long)id);
@@ -154,7 +137,7 @@ static int run_settle(struct tool *tool, const struct args *args) {
     if (status == 0) status = settle(tool, args, id, token, &result);
     if (status != 0) return status;
     if (tool->json) {
-        print_json(&out, id, token, &result);
+        answer_json(&out, &(struct answer){.verb = VERB_MOVE, .id = id, .result = &result});
     } else if (result.code == TARRY_OK) {
         print_words(&out, id, &result);
     }

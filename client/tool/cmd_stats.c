@@ -4,12 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ndjson.h"
+#include "columns.h"
 #include "output.h"
+#include "question.h"
 #include "rfc3339.h"
 #include "signals.h"
-#include "table.h"
-#include "tool.h"
 #include "units.h"
 #include "watch.h"
 
@@ -38,7 +37,7 @@ const struct command command_stats = {
             "from 10 million on are rounded and long names are cut, except with --wide and --json.\n\n"
             "While no broker answers, --watch retries, and shows the age of the numbers. It retries without\n"
             "end, unless --timeout is given.\n\n"
-            "--json prints one object for each queue, and one for the broker, with \"queue\":null.",
+            "--json prints what GET /v1/stats answers: {\"queues\":[…],\"broker\":{…}}.",
     .options = options,
     .positional_min = 0,
     .positional_max = 1,
@@ -47,198 +46,93 @@ const struct command command_stats = {
     .run = run,
 };
 
-/* ---- JSON */
-
-static void json_quantiles(struct text *out, const char *name, const struct tarry_quantiles *quantiles) {
-    ndjson_key(out, name);
-    ndjson_begin(out);
-    ndjson_real(out, "p50", quantiles->p50);
-    ndjson_real(out, "p99", quantiles->p99);
-    ndjson_real(out, "p999", quantiles->p999);
-    ndjson_real(out, "max", quantiles->max);
-    text_add_char(out, '}');
-}
-
-static const struct tarry_push_stats *pushed(const struct tarry_stats_view *view, const char *queue) {
-    for (size_t i = 0; i < view->push_count; i++)
-        if (strcmp(view->push[i]->queue, queue) == 0) return view->push[i];
-    return NULL;
-}
-
-static void json_push(struct text *out, const struct tarry_push_stats *push) {
-    ndjson_key(out, "push");
-    ndjson_begin(out);
-    ndjson_text(out, "url", push->url);
-    ndjson_number(out, "in_flight", push->in_flight);
-    ndjson_number(out, "sent", push->sent);
-    ndjson_number(out, "acked", push->acked);
-    ndjson_number(out, "failed", push->failed);
-    ndjson_number(out, "refused", push->refused);
-    ndjson_number(out, "status", push->status);
-    ndjson_number(out, "succeeded_ms", push->succeeded_ms);
-    ndjson_number(out, "failed_ms", push->failed_ms);
-    ndjson_text(out, "error", push->error);
-    ndjson_number(out, "resting_until_ms", push->resting_until_ms);
-    text_add_char(out, '}');
-}
-
-static void json_queue(struct text *out, const struct tarry_queue_stats *queue, const struct tarry_stats_view *view) {
-    const struct tarry_push_stats *push = pushed(view, queue->name);
-    ndjson_begin(out);
-    ndjson_text(out, "queue", queue->name);
-    ndjson_number(out, "pending", queue->pending);
-    ndjson_number(out, "ready", queue->ready);
-    ndjson_bool(out, "ready_is_lower_bound", queue->ready_is_lower_bound);
-    ndjson_number(out, "in_flight", queue->in_flight);
-    ndjson_number(out, "dead", queue->dead);
-    ndjson_bool(out, "paused", queue->paused);
-    if (queue->paused_until_ms != 0) ndjson_number(out, "paused_until_ms", queue->paused_until_ms);
-    ndjson_number(out, "scheduled", queue->scheduled);
-    ndjson_number(out, "cancelled", queue->cancelled);
-    ndjson_number(out, "delivered", queue->delivered);
-    ndjson_number(out, "acked", queue->acked);
-    ndjson_number(out, "retried", queue->retried);
-    ndjson_number(out, "expired", queue->expired);
-    ndjson_number(out, "dropped", queue->dropped);
-    ndjson_number(out, "oldest_overdue_ms", queue->oldest_overdue_ms);
-    json_quantiles(out, "lateness_ms", &queue->lateness_ms);
-    ndjson_number(out, "jobs", queue->jobs);
-    if (push != NULL) json_push(out, push);
-    json_source(out, &view->source);
-    ndjson_end(out);
-}
-
-static void json_pair(struct text *out, const struct tarry_pair_stats *pair) {
-    if (pair == NULL) {
-        ndjson_null(out, "pair");
-        return;
-    }
-    ndjson_key(out, "pair");
-    ndjson_begin(out);
-    ndjson_text(out, "role", tarry_role_name(pair->role));
-    ndjson_number(out, "epoch", pair->epoch);
-    ndjson_bool(out, "in_sync", pair->in_sync);
-    ndjson_bool(out, "alone", pair->alone);
-    ndjson_number(out, "committed", pair->committed);
-    ndjson_number(out, "applied", pair->applied);
-    ndjson_number(out, "lag_frames", pair->lag_frames);
-    ndjson_number(out, "lag_bytes", pair->lag_size);
-    ndjson_number(out, "lag_ms", pair->lag_ms);
-    if (pair->left_ms != 0) ndjson_number(out, "left_ms", pair->left_ms);
-    ndjson_number(out, "digest_position", pair->digest_position);
-    ndjson_number(out, "digests_compared", pair->compared_count);
-    text_add_char(out, '}');
-}
-
-static void json_broker(struct text *out, const struct tarry_stats_view *view) {
-    const struct tarry_broker_stats *broker = view->broker;
-    char digest[24];
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)broker->digest);
-    ndjson_begin(out);
-    ndjson_null(out, "queue");
-    ndjson_text(out, "version", broker->version);
-    ndjson_number(out, "epoch", broker->epoch);
-    ndjson_number(out, "now_ms", broker->now_ms);
-    ndjson_number(out, "uptime_ms", broker->uptime_ms);
-    ndjson_number(out, "live", broker->live);
-    ndjson_number(out, "near_tasks", broker->near_tasks);
-    ndjson_number(out, "sessions", broker->sessions);
-    ndjson_number(out, "producers", broker->producers);
-    ndjson_number(out, "appended", broker->appended);
-    ndjson_number(out, "durable", broker->durable);
-    ndjson_number(out, "indexed", broker->indexed);
-    ndjson_number(out, "log_start", broker->log_start);
-    ndjson_number(out, "erased", broker->erased);
-    ndjson_number(out, "segments", broker->segments);
-    ndjson_number(out, "log_bytes", broker->log_bytes);
-    ndjson_number(out, "index_bytes", broker->index_bytes);
-    ndjson_number(out, "core_bytes", broker->core_bytes);
-    ndjson_number(out, "core_bytes_max", broker->core_bytes_max);
-    ndjson_number(out, "resident_bytes", broker->resident_bytes);
-    json_quantiles(out, "fsync_us", &broker->fsync_us);
-    ndjson_text(out, "digest", digest);
-    ndjson_number(out, "archived_segments", broker->archived_segments);
-    ndjson_number(out, "archive_bytes", broker->archive_bytes);
-    ndjson_number(out, "archive_oldest_ms", broker->archive_oldest_ms);
-    ndjson_number(out, "archive_held", broker->archive_held);
-    ndjson_text(out, "archive_error", broker->archive_error);
-    ndjson_number(out, "disk_free_bytes", broker->disk_free_bytes);
-    ndjson_number(out, "disk_size_bytes", broker->disk_size_bytes);
-    ndjson_number(out, "signed_position", broker->signed_position);
-    ndjson_number(out, "signed_ms", broker->signed_ms);
-    ndjson_number(out, "host_ms", broker->host_ms);
-    ndjson_bool(out, "clock_held", broker->clock_held);
-    ndjson_text(out, "member", broker->member);
-    json_pair(out, view->pair);
-    json_source(out, &view->source);
-    ndjson_end(out);
-}
-
 /* ---- for people */
 
-static void cell_milliseconds(struct table *table, const struct tarry_quantiles *quantiles, double value) {
-    struct text text = {0};
-    if (quantiles->count == 0)
-        text_add_char(&text, '-');
-    else
-        text_printf(&text, value < 10 ? "%.1fms" : "%.0fms", value);
-    table_cell(table, text_str(&text));
-    text_deinit(&text);
+static const Tarry__QueueStats *stats_of(const ProtobufCMessage *message) {
+    return (const Tarry__QueueStats *)message;
 }
 
-static void cell_bar(struct table *table, uint64_t value, uint64_t max) {
-    struct text text = {0};
-    bar_add(&text, (double)value, (double)max, BAR_WIDTH);
-    table_cell(table, text_str(&text));
-    text_deinit(&text);
+static void say_milliseconds(struct text *out, const Tarry__Quantiles *quantiles, double value) {
+    if (quantiles != NULL && quantiles->count != 0) text_printf(out, value < 10 ? "%.1fms" : "%.0fms", value);
 }
 
-/* The first columns are shown by default. */
-enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 15 };
-static const char *const heads[] = {"QUEUE",      ">PENDING",   ">READY", ">IN FLIGHT", ">DEAD",
-                                    ">OVERDUE",   ">LATE P50",  ">P99",   "",           ">SCHEDULED",
-                                    ">CANCELLED", ">DELIVERED", ">ACKED", ">RETRIED",   ">MAX"};
+#define SAY_LATENESS(quantile)                                                                                         \
+    static void say_##quantile(struct text *out, const ProtobufCMessage *message) {                                    \
+        const Tarry__Quantiles *lateness = stats_of(message)->lateness_ms;                                             \
+        say_milliseconds(out, lateness, lateness != NULL ? lateness->quantile : 0);                                    \
+    }
+SAY_LATENESS(p50)
+SAY_LATENESS(p99)
+SAY_LATENESS(max)
 
-/* Rounds the number if it does not fit. */
-static void cell_count(struct table *table, uint64_t count, const char *mark, bool is_wide) {
+/* Rounds the number if it is long. */
+static void say_count(struct text *out, uint64_t count) {
     static const char *const units[] = {"M", "G", "T", "P"};
-    struct text text = {0};
     double rounded = (double)count / 1e6;
     size_t unit = 0;
     for (; rounded >= 1000 && unit < 3; unit++) rounded /= 1000;
-    if (is_wide || count < ROUNDED_FROM)
-        text_printf(&text, "%llu%s", (unsigned long long)count, mark);
+    if (count < ROUNDED_FROM)
+        text_add_u64(out, count);
     else
-        text_printf(&text, "%.*f%s%s", rounded < 100 ? 1 : 0, rounded, units[unit], mark);
-    table_cell(table, text_str(&text));
-    text_deinit(&text);
+        text_printf(out, "%.*f%s", rounded < 100 ? 1 : 0, rounded, units[unit]);
 }
 
-static void row(struct table *table, const struct tarry_queue_stats *queue, uint64_t waiting_max, bool is_wide) {
-    struct text name = {0};
-    text_printf(&name, "%s%s", queue->paused ? "(paused) " : "", queue->name);
-    table_cell(table, text_str(&name));
-    text_deinit(&name);
-    cell_count(table, queue->pending, "", is_wide);
-    cell_count(table, queue->ready, queue->ready_is_lower_bound ? "+" : "", is_wide);
-    cell_count(table, queue->in_flight, "", is_wide);
-    cell_count(table, queue->dead, "", is_wide);
-    if (queue->oldest_overdue_ms == 0)
-        table_cell(table, "-");
-    else
-        table_cell_duration(table, queue->oldest_overdue_ms < 1000 ? queue->oldest_overdue_ms
-                                                                   : queue->oldest_overdue_ms / 1000 * 1000);
-    cell_milliseconds(table, &queue->lateness_ms, queue->lateness_ms.p50);
-    cell_milliseconds(table, &queue->lateness_ms, queue->lateness_ms.p99);
-    if (!is_wide) return;
-    cell_bar(table, queue->pending + queue->ready, waiting_max);
-    table_cell_number(table, queue->scheduled);
-    table_cell_number(table, queue->cancelled);
-    table_cell_number(table, queue->delivered);
-    table_cell_number(table, queue->acked);
-    table_cell_number(table, queue->retried);
-    cell_milliseconds(table, &queue->lateness_ms, queue->lateness_ms.max);
+#define SAY_COUNT(type, field)                                                                                         \
+    static void say_##field(struct text *out, const ProtobufCMessage *message) {                                       \
+        say_count(out, ((const type *)message)->field);                                                                \
+    }
+SAY_COUNT(Tarry__QueueStats, pending)
+SAY_COUNT(Tarry__QueueStats, in_flight)
+SAY_COUNT(Tarry__QueueStats, dead)
+SAY_COUNT(Tarry__PushTarget, acked)
+SAY_COUNT(Tarry__PushTarget, refused)
+SAY_COUNT(Tarry__PushTarget, failed)
+
+static const char *mark_of(const ProtobufCMessage *message) {
+    return stats_of(message)->ready_is_lower_bound ? "+" : "";
 }
+
+static void say_ready(struct text *out, const ProtobufCMessage *message) {
+    say_count(out, stats_of(message)->ready);
+    text_add_str(out, mark_of(message));
+}
+
+static void say_ready_wide(struct text *out, const ProtobufCMessage *message) {
+    text_add_u64(out, stats_of(message)->ready);
+    text_add_str(out, mark_of(message));
+}
+
+static void say_name(struct text *out, const ProtobufCMessage *message) {
+    if (stats_of(message)->paused) text_add_str(out, "(paused) ");
+    field_say(out, message, "name");
+}
+
+static void say_overdue(struct text *out, const ProtobufCMessage *message) {
+    char duration[UNITS_TEXT_SIZE];
+    const uint64_t ms = stats_of(message)->oldest_overdue_ms;
+    if (ms != 0) text_add_str(out, duration_format(ms < 1000 ? ms : ms / 1000 * 1000, duration));
+}
+
+/* Most waiting tasks of one queue in the table that is being printed. */
+static uint64_t waiting_max;
+
+static void say_bar(struct text *out, const ProtobufCMessage *message) {
+    bar_add(out, (double)(stats_of(message)->pending + stats_of(message)->ready), (double)waiting_max, BAR_WIDTH);
+}
+
+static const struct column narrow_columns[] = {
+    {"QUEUE", NULL, say_name},           {">PENDING", NULL, say_pending}, {">READY", NULL, say_ready},
+    {">IN FLIGHT", NULL, say_in_flight}, {">DEAD", NULL, say_dead},       {">OVERDUE", NULL, say_overdue},
+    {">LATE P50", NULL, say_p50},        {">P99", NULL, say_p99},
+};
+
+static const struct column wide_columns[] = {
+    {"QUEUE", NULL, say_name},         {">PENDING", "pending", NULL},     {">READY", NULL, say_ready_wide},
+    {">IN FLIGHT", "in_flight", NULL}, {">DEAD", "dead", NULL},           {">OVERDUE", NULL, say_overdue},
+    {">LATE P50", NULL, say_p50},      {">P99", NULL, say_p99},           {"", NULL, say_bar},
+    {">SCHEDULED", "scheduled", NULL}, {">CANCELLED", "cancelled", NULL}, {">DELIVERED", "delivered", NULL},
+    {">ACKED", "acked", NULL},         {">RETRIED", "retried", NULL},     {">MAX", NULL, say_max},
+};
 
 static void words_size(struct text *out, uint64_t bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -248,7 +142,7 @@ static void words_size(struct text *out, uint64_t bytes) {
     text_printf(out, unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
 }
 
-static void words_archive(struct text *out, const struct tarry_broker_stats *broker) {
+static void words_archive(struct text *out, const Tarry__BrokerStats *broker) {
     char time[RFC3339_TEXT_SIZE];
     if (broker->archived_segments > 0) {
         text_printf(out, "archive %llu segments, ", (unsigned long long)broker->archived_segments);
@@ -261,7 +155,7 @@ static void words_archive(struct text *out, const struct tarry_broker_stats *bro
         text_printf(out, "NOTHING CAN BE ARCHIVED, so the log grows: %s\n", broker->archive_error);
 }
 
-static void words_broker(struct text *out, const struct tarry_broker_stats *broker) {
+static void words_broker(struct text *out, const Tarry__BrokerStats *broker) {
     char uptime[UNITS_TEXT_SIZE];
     text_printf(out, "tarryd  %s, epoch %u, member %.8s, up %s\n", broker->version, broker->epoch, broker->member,
                 duration_format(broker->uptime_ms / 1000 * 1000, uptime));
@@ -281,69 +175,82 @@ static void words_broker(struct text *out, const struct tarry_broker_stats *brok
     words_size(out, broker->log_bytes);
     text_add_str(out, "; index ");
     words_size(out, broker->index_bytes);
-    if (broker->fsync_us.count > 0)
-        text_printf(out, "\nfsync   p50 %.0fµs, p99 %.0fµs, max %.0fµs", broker->fsync_us.p50, broker->fsync_us.p99,
-                    broker->fsync_us.max);
+    if (broker->fsync_us != NULL && broker->fsync_us->count > 0)
+        text_printf(out, "\nfsync   p50 %.0fµs, p99 %.0fµs, max %.0fµs", broker->fsync_us->p50, broker->fsync_us->p99,
+                    broker->fsync_us->max);
     text_add_char(out, '\n');
     words_archive(out, broker);
     if (broker->clock_held)
         text_add_str(out, "THE CLOCK HAS JUMPED: tasks with absolute times wait until it is right again\n");
 }
 
-static void words_pair(struct text *out, const struct tarry_pair_stats *pair) {
+static void words_pair(struct text *out, const Tarry__PairStats *pair) {
     char age[UNITS_TEXT_SIZE];
-    text_printf(out, "pair    %s, epoch %u, %s%s\n        lag %llu frames, ", tarry_role_name(pair->role), pair->epoch,
+    text_add_str(out, "pair    ");
+    field_say(out, &pair->base, "role");
+    text_printf(out, ", epoch %u, %s%s\n        lag %llu frames, ", pair->epoch,
                 pair->in_sync ? "in sync" : "not in sync", pair->alone ? ", has served alone" : "",
                 (unsigned long long)pair->lag_frames);
-    words_size(out, pair->lag_size);
+    words_size(out, pair->lag_bytes);
     text_printf(out, ", %s\n", duration_format(pair->lag_ms, age));
 }
 
+/* The time of the answer that is being printed. */
+static uint64_t answered_ms;
+
+static void say_rest(struct text *out, const ProtobufCMessage *message) {
+    char duration[UNITS_TEXT_SIZE];
+    const uint64_t until_ms = ((const Tarry__PushTarget *)message)->resting_until_ms;
+    if (until_ms > answered_ms) text_add_str(out, duration_format((until_ms - answered_ms) / 1000 * 1000, duration));
+}
+
+static const struct column push_columns[] = {
+    {"PUSHED", "queue", NULL},       {">UNDER WAY", "in_flight", NULL}, {">ACKED", NULL, say_acked},
+    {">REFUSED", NULL, say_refused}, {">FAILED", NULL, say_failed},     {">STATUS", "status", NULL},
+    {"RESTS FOR", NULL, say_rest},   {"LAST ERROR", "error", NULL},
+};
+
+static const struct column push_wide_columns[] = {
+    {"PUSHED", "queue", NULL},     {">UNDER WAY", "in_flight", NULL}, {">ACKED", "acked", NULL},
+    {">REFUSED", "refused", NULL}, {">FAILED", "failed", NULL},       {">STATUS", "status", NULL},
+    {"RESTS FOR", NULL, say_rest}, {"LAST ERROR", "error", NULL},
+};
+
+#define COUNT_OF(columns) (sizeof(columns) / sizeof((columns)[0]))
+
 /* Prints queues with push, with the answers of their targets. */
-static void words_push(struct text *out, const struct tarry_stats_view *view, bool is_wide) {
-    static const char *const titles[] = {"PUSHED",  ">UNDER WAY", ">ACKED",    ">REFUSED",
-                                         ">FAILED", ">STATUS",    "RESTS FOR", "LAST ERROR"};
-    const size_t columns = sizeof(titles) / sizeof(titles[0]);
-    uint64_t now_ms = view->broker->now_ms;
+static void words_push(struct text *out, const Tarry__BrokerStats *broker, bool is_wide) {
+    const size_t count = COUNT_OF(push_columns);
+    const struct column *columns = is_wide ? push_wide_columns : push_columns;
     struct table table;
-    table_init(&table, titles, columns);
-    for (size_t i = 0; i < view->push_count; i++) {
-        const struct tarry_push_stats *push = view->push[i];
-        table_cell(&table, push->queue);
-        table_cell_number(&table, push->in_flight);
-        cell_count(&table, push->acked, "", is_wide);
-        cell_count(&table, push->refused, "", is_wide);
-        cell_count(&table, push->failed, "", is_wide);
-        table_cell_number(&table, push->status);
-        if (push->resting_until_ms > now_ms)
-            table_cell_duration(&table, (push->resting_until_ms - now_ms) / 1000 * 1000);
-        else
-            table_cell(&table, "-");
-        table_cell(&table, push->error);
-    }
+    answered_ms = broker->now_ms;
+    columns_table(&table, columns, count);
+    for (size_t i = 0; i < broker->n_push; i++) columns_row(&table, columns, count, &broker->push[i]->base);
     text_add_char(out, '\n');
-    if (!is_wide) table_fit(&table, columns - 1, columns_of(STDOUT_FILENO));
+    if (!is_wide) table_fit(&table, count - 1, columns_of(STDOUT_FILENO));
     table_print(&table, out);
     table_deinit(&table);
 }
 
-static void words(struct text *out, const struct tarry_stats_view *view, bool is_wide) {
+static void words(struct text *out, const Tarry__StatsReply *stats, bool is_wide) {
+    const struct column *columns = is_wide ? wide_columns : narrow_columns;
+    const size_t count = is_wide ? COUNT_OF(wide_columns) : COUNT_OF(narrow_columns);
     struct table table;
-    uint64_t max = 0;
-    words_broker(out, view->broker);
-    if (view->pair != NULL) words_pair(out, view->pair);
-    if (view->count == 0) return;
-    table_init(&table, heads, is_wide ? WIDE_COLUMNS : NARROW_COLUMNS);
-    for (size_t i = 0; i < view->count; i++) {
-        uint64_t waiting = view->queues[i]->pending + view->queues[i]->ready;
-        if (waiting > max) max = waiting;
+    if (stats->broker != NULL) words_broker(out, stats->broker);
+    if (stats->broker != NULL && stats->broker->pair != NULL) words_pair(out, stats->broker->pair);
+    if (stats->n_queues == 0) return;
+    waiting_max = 0;
+    columns_table(&table, columns, count);
+    for (size_t i = 0; i < stats->n_queues; i++) {
+        uint64_t waiting = stats->queues[i]->pending + stats->queues[i]->ready;
+        if (waiting > waiting_max) waiting_max = waiting;
     }
-    for (size_t i = 0; i < view->count; i++) row(&table, view->queues[i], max, is_wide);
+    for (size_t i = 0; i < stats->n_queues; i++) columns_row(&table, columns, count, &stats->queues[i]->base);
     text_add_char(out, '\n');
     if (!is_wide) table_fit(&table, 0, columns_of(STDOUT_FILENO));
     table_print(&table, out);
     table_deinit(&table);
-    if (view->push_count > 0) words_push(out, view, is_wide);
+    if (stats->broker != NULL && stats->broker->n_push > 0) words_push(out, stats->broker, is_wide);
 }
 
 /* ---- watching */
@@ -356,13 +263,13 @@ struct totals {
     uint64_t acked;
 };
 
-static struct totals totals_of(const struct tarry_stats_view *view) {
+static struct totals totals_of(const Tarry__StatsReply *stats) {
     struct totals totals = {.at_ms = steady_ms()};
-    for (size_t i = 0; i < view->count; i++) {
-        totals.scheduled += view->queues[i]->scheduled;
-        totals.cancelled += view->queues[i]->cancelled;
-        totals.delivered += view->queues[i]->delivered;
-        totals.acked += view->queues[i]->acked;
+    for (size_t i = 0; i < stats->n_queues; i++) {
+        totals.scheduled += stats->queues[i]->scheduled;
+        totals.cancelled += stats->queues[i]->cancelled;
+        totals.delivered += stats->queues[i]->delivered;
+        totals.acked += stats->queues[i]->acked;
     }
     return totals;
 }
@@ -378,14 +285,12 @@ static void words_rates(struct text *out, const struct totals *now, const struct
                 rate(now->delivered, before->delivered, took_ms), rate(now->acked, before->acked, took_ms));
 }
 
-static void print(struct tool *tool, struct text *out, const struct tarry_stats_view *view, bool is_wide) {
-    if (!tool->json) {
-        words(out, view, is_wide);
-        tool_say_source(tool, &view->source);
-        return;
-    }
-    for (size_t i = 0; i < view->count; i++) json_queue(out, view->queues[i], view);
-    json_broker(out, view);
+static void print(struct tool *tool, struct text *out, const struct answer_of *answer, bool is_wide) {
+    if (tool->json)
+        json_line(out, &answer->reply->stats->base, &answer->source);
+    else
+        words(out, answer->reply->stats, is_wide);
+    tool_say_source(tool, &answer->source);
 }
 
 struct watching {
@@ -393,17 +298,17 @@ struct watching {
     const char *queue;
     bool is_screen;
     bool is_wide;
-    bool is_stale;                 /* no broker has answered since `view` */
-    struct tarry_stats_view *view; /* last statistics */
-    struct totals totals;          /* totals of `view` */
-    struct totals before;          /* totals of the statistics before; at_ms 0: none */
+    bool is_stale;           /* no broker has answered since `answer` */
+    struct answer_of answer; /* last statistics */
+    struct totals totals;    /* totals of `answer` */
+    struct totals before;    /* totals of the statistics before; at_ms 0: none */
     struct text out;
 };
 
 /* Prints the last statistics, and their age if there are no newer ones. */
 static int show(struct watching *w) {
     if (w->is_screen) text_add_str(&w->out, "\033[H\033[2J");
-    print(w->tool, &w->out, w->view, w->is_wide);
+    print(w->tool, &w->out, &w->answer, w->is_wide);
     if (!w->tool->json && w->before.at_ms != 0 && !w->is_stale) words_rates(&w->out, &w->totals, &w->before);
     if (w->is_stale) {
         char age[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
@@ -426,23 +331,33 @@ static void say_stale(struct watching *w, bool is_stale) {
     w->is_stale = is_stale;
 }
 
+static int ask(const struct watching *w, struct answer_of *out, char message[TARRY_MESSAGE_SIZE]) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Stats stats = TARRY__STATS__INIT;
+    struct tarry_call fresh = w->tool->fresh;
+    fresh.timeout_ms = w->answer.reply == NULL ? w->tool->timeout_ms : WATCH_MS;
+    if (w->queue != NULL) stats.queue = (char *)w->queue;
+    request.body_case = TARRY__REQUEST__BODY_STATS;
+    request.stats = &stats;
+    return question_ask(w->tool->client, &request, &fresh, out, message);
+}
+
 static int look(struct watching *w) {
     struct tool *tool = w->tool;
-    struct tarry_stats_view *view = NULL;
+    struct answer_of answer;
     char message[TARRY_MESSAGE_SIZE] = "";
-    struct tarry_call fresh = tool->fresh;
-    fresh.timeout_ms = w->view == NULL ? tool->timeout_ms : WATCH_MS;
-    int code = tarry_stats(tool->client, w->queue, &fresh, &view, message);
+    int code = ask(w, &answer, message);
     if (code == TARRY_OK) {
         w->before = w->totals;
-        w->totals = totals_of(view);
-        tarry_stats_free(w->view);
-        w->view = view;
+        w->totals = totals_of(answer.reply->stats);
+        answer_free(&w->answer);
+        w->answer = answer;
         say_stale(w, false);
         return show(w);
     }
     bool is_given_up = tool->has_timeout && steady_ms() - w->totals.at_ms >= tool->timeout_ms;
-    if (w->view == NULL || is_given_up || exit_status_of(code) != EXIT_SILENCE) return tool_failed(tool, code, message);
+    if (w->answer.reply == NULL || is_given_up || exit_status_of(code) != EXIT_SILENCE)
+        return tool_failed(tool, code, message);
     say_stale(w, true);
     return w->is_screen ? show(w) : EXIT_FINE;
 }
@@ -468,7 +383,7 @@ static int run(struct tool *tool, const struct args *args) {
     int status = option_fresh(tool, args);
     if (status == EXIT_FINE) status = tool_connect(tool);
     if (status == EXIT_FINE) status = watches ? run_watch(&w) : look(&w);
-    tarry_stats_free(w.view);
+    answer_free(&w.answer);
     text_deinit(&w.out);
     return status;
 }

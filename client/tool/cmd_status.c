@@ -2,10 +2,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "ndjson.h"
+#include "json_out.h"
 #include "nodes.h"
 #include "output.h"
 #include "rfc3339.h"
+#include "table.h"
 #include "units.h"
 
 static int run(struct tool *tool, const struct args *args);
@@ -46,76 +47,76 @@ const struct command command_status = {
 /* ---- JSON */
 
 static void json_peer(struct text *out, const struct tarry_pair_view *view) {
-    ndjson_text(out, "peer", view->has_peer ? view->peer_url : NULL);
+    out_text(out, "peer", view->has_peer ? view->peer_url : NULL);
     if (!view->has_peer) return;
-    ndjson_text(out, "peer_member", view->peer_member[0] != 0 ? view->peer_member : NULL);
-    ndjson_number(out, "peer_heard_ms", view->peer_heard_ms);
-    ndjson_number(out, "peer_durable", view->peer_durable);
-    ndjson_number(out, "peer_applied", view->peer_applied);
-    ndjson_number(out, "lag_frames", view->lag_frames);
-    ndjson_number(out, "lag_bytes", view->lag_size);
-    ndjson_number(out, "lag_ms", view->lag_ms);
+    out_text(out, "peer_member", view->peer_member[0] != 0 ? view->peer_member : NULL);
+    out_number(out, "peer_heard_ms", view->peer_heard_ms);
+    out_number(out, "peer_durable", view->peer_durable);
+    out_number(out, "peer_applied", view->peer_applied);
+    out_number(out, "lag_frames", view->lag_frames);
+    out_number(out, "lag_bytes", view->lag_size);
+    out_number(out, "lag_ms", view->lag_ms);
     if (view->peer_copy_size != 0) {
-        ndjson_number(out, "peer_copied", view->peer_copied_size);
-        ndjson_number(out, "peer_copy_bytes", view->peer_copy_size);
+        out_number(out, "peer_copied", view->peer_copied_size);
+        out_number(out, "peer_copy_bytes", view->peer_copy_size);
     }
-    if (view->left_ms != 0) ndjson_number(out, "left_ms", view->left_ms);
+    if (view->left_ms != 0) out_number(out, "left_ms", view->left_ms);
     if (!view->has_digest) return;
-    ndjson_number(out, "digest_position", view->digest_position);
-    ndjson_bool(out, "digest_equal", view->digest == view->peer_digest);
-    ndjson_number(out, "digest_compared_ms", view->compared_ms);
-    ndjson_number(out, "digests_compared", view->compared_count);
+    out_number(out, "digest_position", view->digest_position);
+    out_bool(out, "digest_equal", view->digest == view->peer_digest);
+    out_number(out, "digest_compared_ms", view->compared_ms);
+    out_number(out, "digests_compared", view->compared_count);
 }
 
 static void json_urls(struct text *out, const struct tarry_pair_view *view) {
-    ndjson_key(out, "urls");
+    out_key(out, "urls");
     text_add_char(out, '[');
     for (size_t i = 0; i < view->url_count; i++) {
         if (i > 0) text_add_char(out, ',');
-        ndjson_string(out, view->urls[i], strlen(view->urls[i]));
+        out_string(out, view->urls[i], strlen(view->urls[i]));
     }
     text_add_char(out, ']');
 }
 
 static void json_node(struct text *out, const struct node *node) {
     const struct tarry_pair_view *view = node->view;
-    ndjson_begin(out);
-    ndjson_text(out, "broker", node->url);
-    ndjson_text(out, "result", view != NULL ? "ok" : "error");
+    out_begin(out, '{');
+    out_text(out, "broker", node->url);
+    out_text(out, "result", view != NULL ? "ok" : "error");
     if (view == NULL) {
-        ndjson_text(out, "code", tarry_code_name(node->code));
-        ndjson_text(out, "message", node->message);
-        ndjson_end(out);
+        out_text(out, "code", tarry_code_name(node->code));
+        out_text(out, "message", node->message);
+        out_line_end(out);
         return;
     }
-    ndjson_text(out, "role", tarry_role_name(view->role));
-    ndjson_number(out, "epoch", view->epoch);
-    ndjson_number(out, "node", view->node);
-    ndjson_text(out, "cluster", view->cluster);
-    ndjson_text(out, "member", view->member);
-    ndjson_text(out, "url", view->url);
+    out_text(out, "role", tarry_role_name(view->role));
+    out_number(out, "epoch", view->epoch);
+    out_number(out, "node", view->node);
+    out_text(out, "cluster", view->cluster);
+    out_text(out, "member", view->member);
+    out_text(out, "url", view->url);
     json_urls(out, view);
-    ndjson_text(out, "primary", view->primary[0] != 0 ? view->primary : NULL);
-    ndjson_text(out, "replication", tarry_replication_name(view->replication));
-    ndjson_number(out, "solo_after_ms", view->solo_after_ms);
-    ndjson_text(out, "coordinator", view->coordinator[0] != 0 ? view->coordinator : NULL);
-    ndjson_bool(out, "in_sync", view->in_sync);
-    ndjson_bool(out, "alone", view->alone);
-    if (view->alone_since_ms != 0) ndjson_number(out, "alone_since_ms", view->alone_since_ms);
-    ndjson_number(out, "since_ms", view->since_ms);
-    if (view->took_over_ms != 0) ndjson_number(out, "took_over_ms", view->took_over_ms);
-    ndjson_number(out, "now_ms", view->now_ms);
-    ndjson_number(out, "appended", view->appended);
-    ndjson_number(out, "durable", view->durable);
-    ndjson_number(out, "committed", view->committed);
-    ndjson_number(out, "applied", view->applied);
+    out_text(out, "primary", view->primary[0] != 0 ? view->primary : NULL);
+    out_text(out, "replication", tarry_replication_name(view->replication));
+    out_number(out, "solo_after_ms", view->solo_after_ms);
+    out_text(out, "coordinator", view->coordinator[0] != 0 ? view->coordinator : NULL);
+    out_bool(out, "in_sync", view->in_sync);
+    out_bool(out, "alone", view->alone);
+    if (view->alone_since_ms != 0) out_number(out, "alone_since_ms", view->alone_since_ms);
+    out_number(out, "since_ms", view->since_ms);
+    if (view->took_over_ms != 0) out_number(out, "took_over_ms", view->took_over_ms);
+    out_number(out, "now_ms", view->now_ms);
+    out_number(out, "appended", view->appended);
+    out_number(out, "durable", view->durable);
+    out_number(out, "committed", view->committed);
+    out_number(out, "applied", view->applied);
     if (view->role == TARRY_COPYING) {
-        ndjson_number(out, "copied", view->copied_size);
-        ndjson_number(out, "copy_bytes", view->copy_size);
+        out_number(out, "copied", view->copied_size);
+        out_number(out, "copy_bytes", view->copy_size);
     }
     json_peer(out, view);
-    ndjson_text(out, "problem", view->problem[0] != 0 ? view->problem : NULL);
-    ndjson_end(out);
+    out_text(out, "problem", view->problem[0] != 0 ? view->problem : NULL);
+    out_line_end(out);
 }
 
 /* ---- for people */
@@ -190,7 +191,7 @@ static void words_node(struct text *out, const struct node *node) {
     if (view->has_peer) words_peer(out, view);
     if (view->problem[0] != 0) {
         text_printf(out, "  %-12s ", "problem");
-        ndjson_words(out, view->problem, strlen(view->problem));
+        plain_add(out, view->problem, strlen(view->problem));
         text_add_char(out, '\n');
     }
 }

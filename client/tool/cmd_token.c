@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "rfc3339.h"
 #include "table.h"
@@ -200,11 +200,11 @@ static int fill_entry(const struct args *args, struct access_entry *entry) {
 static int print_added(const struct tool *tool, const struct access_entry *entry, const char *token) {
     struct text out = {0};
     if (tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "result", "added");
-        ndjson_text(&out, "name", entry->name);
-        ndjson_text(&out, "token", token[0] != 0 ? token : NULL);
-        ndjson_end(&out);
+        out_begin(&out, '{');
+        out_text(&out, "result", "added");
+        out_text(&out, "name", entry->name);
+        out_text(&out, "token", token[0] != 0 ? token : NULL);
+        out_line_end(&out);
     } else if (token[0] != 0) {
         text_printf(&out, "%s\n", token);
     } else {
@@ -252,25 +252,25 @@ static int run_add(struct tool *tool, const struct args *args) {
 static void add_json(struct text *out, const struct access_entry *entry) {
     char roles[ROLES_TEXT_SIZE];
     const char *prefix = entry->prefixes;
-    ndjson_begin(out);
-    ndjson_text(out, "name", entry->name);
-    ndjson_text(out, "kind", access_kind_name(entry->kind));
-    ndjson_text(out, "roles", roles_format(entry->roles, ",", roles));
-    ndjson_key(out, "queues");
+    out_begin(out, '{');
+    out_text(out, "name", entry->name);
+    out_text(out, "kind", access_kind_name(entry->kind));
+    out_text(out, "roles", roles_format(entry->roles, ",", roles));
+    out_key(out, "queues");
     text_add_char(out, '[');
     for (size_t i = 0; i < entry->prefix_count; i++, prefix += strlen(prefix) + 1) {
         if (i > 0) text_add_char(out, ',');
-        ndjson_string(out, prefix, strlen(prefix));
+        out_string(out, prefix, strlen(prefix));
     }
     text_add_char(out, ']');
     if (entry->expires_s != 0)
-        ndjson_number(out, "expires_ms", entry->expires_s * 1000);
+        out_number(out, "expires_ms", entry->expires_s * 1000);
     else
-        ndjson_null(out, "expires_ms");
-    ndjson_bool(out, "expired", entry->expires_s != 0 && entry->expires_s * 1000 <= wall_ms());
+        out_null(out, "expires_ms");
+    out_bool(out, "expired", entry->expires_s != 0 && entry->expires_s * 1000 <= wall_ms());
     for (int i = 0; i < LIMITS; i++)
-        if (entry->limits[i] != 0) ndjson_number(out, access_limit_name((enum access_limit)i), entry->limits[i]);
-    ndjson_end(out);
+        if (entry->limits[i] != 0) out_number(out, access_limit_name((enum access_limit)i), entry->limits[i]);
+    out_line_end(out);
 }
 
 static void add_row(struct table *table, const struct access_entry *entry) {
@@ -334,10 +334,10 @@ static int run_revoke(struct tool *tool, const struct args *args) {
     }
     if (status == 0) status = token_store_write(&store);
     if (status == 0 && tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "result", "revoked");
-        ndjson_text(&out, "name", name);
-        ndjson_end(&out);
+        out_begin(&out, '{');
+        out_text(&out, "result", "revoked");
+        out_text(&out, "name", name);
+        out_line_end(&out);
     } else if (status == 0) {
         text_printf(&out, "%s revoked\n", name);
     }

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "signals.h"
 
 #define OWN_VARIABLES 8u

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "ndjson.h"
+#include "json_out.h"
 #include "progress.h"
 #include "signals.h"
 
@@ -44,9 +44,9 @@ int job_follow(struct tool *tool, const char *queue, const struct tarry_result *
 
 void job_json_count(struct text *out, const struct tarry_job_view *view) {
     if (view->known)
-        ndjson_number(out, "count", view->done);
+        out_number(out, "count", view->done);
     else
-        ndjson_null(out, "count");
+        out_null(out, "count");
 }
 
 void job_words_count(struct text *out, const struct tarry_job_view *view, const char *noun) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "text.h"
 
 #define READ_SIZE (64u << 10)

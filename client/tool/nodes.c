@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
+
 int nodes_open(struct nodes *nodes, const struct tool *tool, uint64_t timeout_ms) {
     const char *at = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
     *nodes = (struct nodes){.count = 0};

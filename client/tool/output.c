@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "say.h"
 #include "signals.h"
 
@@ -55,6 +56,7 @@ static size_t portion(const char *data, size_t size) {
 size_t output_write(struct text *text, bool interruptible) {
     size_t done = 0;
     bool slow = interruptible && may_block();
+    if (text->failed) tool_out_of_memory();
     while (done < text->size && !lost) {
         bool inside_line = done > 0 && text->data[done - 1] != '\n';
         if (slow && !wait_writable(inside_line)) break;

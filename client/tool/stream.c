@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "answer.h"
 #include "lines.h"
 #include "output.h"

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "alloc.h"
+#include "check.h"
+#include "json_out.h"
 #include "rfc3339.h"
 #include "units.h"
 
@@ -25,7 +28,8 @@ static bool is_right(const char *head) {
 
 void table_init(struct table *table, const char *const *heads, size_t column_count) {
     assert(column_count <= TABLE_COLUMNS_MAX);
-    *table = (struct table){.heads = heads, .column_count = column_count};
+    *table = (struct table){.column_count = column_count};
+    memcpy(table->heads, heads, column_count * sizeof *heads);
     for (size_t i = 0; i < column_count; i++) table->widths[i] = width_of(heads[i]) - (is_right(heads[i]) ? 1 : 0);
 }
 
@@ -139,4 +143,11 @@ void bar_add(struct text *out, double value, double max, size_t width) {
     text_add_str(out, eighths[parts % 8]);
     size_t used = parts / 8 + (parts % 8 != 0 ? 1 : 0);
     if (used < width) text_add_repeat(out, ' ', width - used);
+}
+
+void plain_add(struct text *out, const char *string, size_t size) {
+    if (check_text(string, size) == TEXT_PLAIN)
+        text_add(out, string, size);
+    else
+        out_string(out, string, size);
 }

@@ -14,7 +14,7 @@
 #define TABLE_COLUMNS_MAX 16
 
 struct table {
-    const char *const *heads; /* borrowed; a header that starts with '>' aligns its column to the right */
+    const char *heads[TABLE_COLUMNS_MAX]; /* a header that starts with '>' aligns its column to the right */
     size_t column_count;
     size_t widths[TABLE_COLUMNS_MAX];
     bool head_done;
@@ -43,6 +43,8 @@ void table_fit(struct table *table, size_t column, size_t width);
 #define COLUMNS_DEFAULT 80u
 size_t columns_of(int fd);
 
+/* Appends the string itself, or a JSON string if it has control characters, which must not reach the terminal. */
+void plain_add(struct text *out, const char *string, size_t size);
 /* Appends `value` / `max` as a bar of `width` characters. */
 void bar_add(struct text *out, double value, double max, size_t width);
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "units.h"
 #include "watch.h"
@@ -51,11 +51,11 @@ int tool_failed(const struct tool *tool, int code, const char *message) {
     struct text out = {0};
     int status = tool_refused(tool, code, message);
     if (!tool->json) return status;
-    ndjson_begin(&out);
-    ndjson_text(&out, "result", "error");
-    ndjson_text(&out, "code", tarry_code_name(code));
-    ndjson_text(&out, "message", message != NULL && message[0] != 0 ? message : tarry_code_sentence(code));
-    ndjson_end(&out);
+    out_begin(&out, '{');
+    out_text(&out, "result", "error");
+    out_text(&out, "code", tarry_code_name(code));
+    out_text(&out, "message", message != NULL && message[0] != 0 ? message : tarry_code_sentence(code));
+    out_line_end(&out);
     status = output_flush(&out, status);
     text_deinit(&out);
     return status;
@@ -126,8 +126,8 @@ void tool_say_source(const struct tool *tool, const struct tarry_source *source)
 
 void json_source(struct text *out, const struct tarry_source *source) {
     if (!source->follower) return;
-    ndjson_bool(out, "follower", true);
-    ndjson_number(out, "position", source->position);
+    out_bool(out, "follower", true);
+    out_id(out, "position", source->position);
 }
 
 static uint64_t clock_ms(clockid_t clock) {

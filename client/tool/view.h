@@ -1,20 +1,22 @@
-/* view.h: prints a task: as a JSON line, as a row of a table, or as a block for people. */
+/* view.h: prints tasks: as JSON lines, as rows of a table, or as a block for people. */
 #ifndef TARRY_TOOL_VIEW_H
 #define TARRY_TOOL_VIEW_H
 
+#include "question.h"
 #include "table.h"
-#include "tarry.h"
-#include "text.h"
-#include "tool.h"
 
-void view_json(struct text *out, const struct tarry_view *view);
 /* Prints one name and value a line. */
-void view_words(struct text *out, const struct tarry_view *view);
+void view_words(struct text *out, const Tarry__TaskView *view);
 
-/* Prints each task of a list: JSON lines, or a table in parts. `keep` selects tasks (NULL: all); `dead` selects the
- * columns of dead letters. Returns the exit status; *out_count (may be NULL) is the number of printed tasks. */
-int view_print_list(struct tool *tool, const struct tarry_list_options *options, bool dead,
-                    bool (*keep)(const void *argument, const struct tarry_view *view), const void *argument,
-                    uint64_t *out_count);
+/* Which tasks a command lists. */
+struct view_list {
+    Tarry__List list; /* without limit and cursor */
+    uint64_t limit;   /* 0: none */
+    bool dead;        /* the columns of dead letters */
+    const char *key;  /* only the task with this key; NULL: all */
+    uint64_t count;   /* result: number of printed tasks */
+};
+/* Prints each task: JSON lines, or a table in parts. Returns the exit status. */
+int view_print_list(struct tool *tool, struct view_list *list);
 
 #endif

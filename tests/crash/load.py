@@ -144,7 +144,7 @@ class Load:
         statuses = [stream.wait(FINISH_S) for stream in (self.schedules, self.cancels, self.moves)]
         end = time.monotonic() + FINISH_S
         while time.monotonic() < end:
-            stats = [s for s in self.broker.ok("stats") if s["queue"] in (self.hand_queue, self.auto_queue)]
+            stats = [s for s in self.broker.one("stats")["queues"] if s["name"] in (self.hand_queue, self.auto_queue)]
             if stats and all(s["pending"] == s["ready"] == s["in_flight"] == 0 for s in stats):
                 break
             time.sleep(0.2)

@@ -47,8 +47,8 @@ class Cut(harness.Case):
         states = ("--state", "pending,ready,in_flight,dead")
         while True:
             before = self.broker.queue_stats(None)
-            lists = {queue["queue"]: self.broker.ok("list", queue["queue"], *states) for queue in self.broker.ok("queues")}
-            stats = {queue["queue"]: queue for queue in self.broker.ok("stats") if queue["queue"]}
+            lists = {queue["name"]: self.broker.ok("list", queue["name"], *states) for queue in self.broker.ok("queues")}
+            stats = {queue["name"]: queue for queue in self.broker.one("stats")["queues"]}
             after = self.broker.queue_stats(None)
             if before["appended"] == after["appended"]:
                 break  # nobody wrote meanwhile, and nothing became due that was not

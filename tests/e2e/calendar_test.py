@@ -15,10 +15,10 @@ DAY_MS = 24 * HOUR_MS
 
 
 def calendar_of(objects):
-    """([(from, count)], {queue: count}, what is said last) of what `tarry calendar --json` says."""
-    spans = [(item["from_ms"], item["count"]) for item in objects if "from_ms" in item]
-    queues = {item["queue"]: item["count"] for item in objects if "queue" in item}
-    return spans, queues, objects[-1]
+    """([(from, count)], {queue: count}, the object) of what `tarry calendar --json` says."""
+    said, = objects
+    spans = [(said["from_ms"] + i * said["step_ms"], count) for i, count in enumerate(said["counts"])]
+    return spans, {queue["name"]: queue["count"] for queue in said.get("queues", ())}, said
 
 
 class Counts(Case):
@@ -71,7 +71,7 @@ class Counts(Case):
         self.agree()
         counts, _, last = self.ask("q", "--from", self.base, "--step", "1m", "--spans", "2000")
         self.assertEqual(max(counts, key=lambda span: span[1]), (self.base + DAY_MS, 40))  # the herd
-        self.assertGreater(last["position"], 0)
+        self.assertGreater(int(last["position"]), 0)
 
     def test_a_killed_broker_and_one_of_before_know_them(self):
         self.fill()

@@ -389,10 +389,8 @@ class Broker:
 
     def queue_stats(self, name):
         """The stats object of one queue; None: the broker's own."""
-        for item in self.ok("stats"):
-            if item["queue"] == name:
-                return item
-        return None
+        stats = self.one("stats")
+        return stats["broker"] if name is None else next((queue for queue in stats["queues"] if queue["name"] == name), None)
 
     def wait_stats(self, name, wait_s=ANSWER_WAIT_S, **expected):
         """Waits until the queue's statistics hold these values; the object."""

@@ -5,7 +5,7 @@ from harness import Case
 from http_client import Http
 
 DURATION = "one or more numbers with a unit"
-TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict, "null": type(None)}
+TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict, "null": type(None)}
 # One of each of these says a thing: a body has one of them.
 TOGETHER = [{"in", "in_ms", "delay_ms", "at", "due_ms"}, {"body", "body_base64", "json"}, {"id", "key", "all", "tasks"}, {"delay", "delay_ms", "dead"},
             *({name, f"{name}_ms"} for name in ("expires", "wait", "lease", "for", "delay", "backoff_min", "backoff_max"))]

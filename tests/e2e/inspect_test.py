@@ -41,7 +41,7 @@ class Inspected(harness.Case):
 
     def look(self, broker, ready=30):
         stats = {name: value for name, value in broker.wait_stats("orders", ready=ready).items()
-                 if name not in ("oldest_overdue_ms", "lateness_ms")}
+                 if name not in ("oldest_overdue_ms", "lateness_ms", "lateness")}
         return {
             "list": broker.ok("list", "orders", *self.states),
             "queues": broker.ok("queues"),

@@ -140,12 +140,12 @@ class Inputs(Case):
     def test_each_line_of_a_file_likewise(self):
         good = b'{"queue":"q","delay_ms":3600000}\n'
         table = (
-            (b"\xef\xbb\xbf" + good, "line 1.*begins with a byte order mark .BOM.: save the file as UTF-8 without one"),
-            (b"\xff\xfe" + good.decode().encode("utf-16-le"), "line 1.*is UTF-16: save the file as UTF-8"),
+            (b"\xef\xbb\xbf" + good, "line 1.*begins with a byte order mark .BOM.: save it as UTF-8 without one"),
+            (b"\xff\xfe" + good.decode().encode("utf-16-le"), "line 1.*is UTF-16: save it as UTF-8"),
             (b"{queue:1}\n", "line 1.*not JSON"),
             (b'{"queue":"q"}\n', "line 1.*delay_ms.*due_ms"),
             (b'{"queue":"q","delay_ms":1,"delay":2}\n', "line 1.*delay"),
-            (b'{"queue":"q","delay_ms":1,"key":""}\n', "line 1.*key is empty; a task without a key has none, or null"),
+            (b'{"queue":"q","delay_ms":1,"key":""}\n', "line 1.*key: is empty; leave it out, or give null"),
             (b'{"queue":"q","delay_ms":-1}\n', "line 1.*delay_ms"),
             (b'{"queue":"","delay_ms":1}\n', "line 1.*queue name is empty"),
         )

@@ -60,7 +60,7 @@ class Waiting(Case):
         self.broker.start()
         self.assertEqual(streams["schedule"].next()["result"], "scheduled")
         self.assertEqual(streams["consume"].next()["key"], "meanwhile")
-        self.assertIn("queue", streams["stats"].next())
+        self.assertIn("queues", streams["stats"].next())
         for name, stream in streams.items():
             with self.subTest(name):
                 self.hear(stream, "answers again, after 1")

@@ -52,10 +52,8 @@ class Case(harness.Case):
 
     def pending(self, broker, queue="orders"):
         """How many tasks are pending there, whoever leads."""
-        for item in broker.ok("stats", "--from-follower"):
-            if item["queue"] == queue:
-                return item["pending"]
-        return 0
+        queues = broker.one("stats", "--from-follower")["queues"]
+        return next((item["pending"] for item in queues if item["name"] == queue), 0)
 
     def wait_pending(self, broker, count):
         self.wait_for(f"{count} tasks at {broker.data}", lambda: self.pending(broker) == count)

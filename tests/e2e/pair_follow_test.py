@@ -15,7 +15,7 @@ class Follow(pair.Case):
         self.wait_pending(self.b, 20)
         task = self.b.one("get", "orders", "k7", "--from-follower")
         self.assertEqual((task["state"], task["follower"]), ("pending", True))
-        self.assertGreater(task["position"], 0)
+        self.assertGreater(int(task["position"]), 0)
 
     def test_a_follower_refuses_changes_and_says_where_to_go(self):
         self.start_pair()

@@ -28,7 +28,7 @@ class Fresh(pair.Case):
 
     def write(self, key):
         """The position that it is recorded below."""
-        return self.a.one("schedule", "orders", "--key", key, "--in", "1h")["position"]
+        return int(self.a.one("schedule", "orders", "--key", key, "--in", "1h")["position"])
 
     def get(self, broker, key, *arguments):
         return broker.tarry("get", "orders", key, "--from-follower", *arguments)
@@ -39,11 +39,11 @@ class Fresh(pair.Case):
             key = f"order-{i}"
             position = self.write(key)
             seen = self.get(self.b, key, "--at-least", str(position)).one
-            self.assertTrue(seen["follower"] and seen["position"] >= position, seen)
+            self.assertTrue(seen["follower"] and int(seen["position"]) >= position, seen)
             self.assertEqual((seen["key"], seen["state"]), (key, "pending"))
         for command in (["list", "orders"], ["calendar"], ["queues"], ["stats"]):
             shown = self.b.ok(*command, "--from-follower", "--at-least", str(position))
-            self.assertTrue(all(item["position"] >= position for item in shown if "position" in item), shown)
+            self.assertTrue(all(int(item["position"]) >= position for item in shown if "position" in item), shown)
         self.assertEqual(len(self.b.ok("list", "orders", "--from-follower", "--at-least", str(position))), 51)
         told = self.b.ok("history", "orders", "order-49", "--from-follower", "--at-least", str(position))
         self.assertEqual([fact["kind"] for fact in told], ["scheduled"])
@@ -55,8 +55,8 @@ class Fresh(pair.Case):
         for answer in (scheduled, self.a.one("move", "orders", "one", "--in", "2h"), self.a.one("cancel", "orders", "one"),
                        self.a.one("queue", "set", "orders", "max_attempts=5"), self.a.one("queue", "pause", "orders"),
                        self.a.one("queue", "resume", "orders")):
-            self.assertGreater(answer["position"], before, answer)
-            before = answer["position"]
+            self.assertGreater(int(answer["position"]), before, answer)
+            before = int(answer["position"])
         with wire.Rpc(self.a.port) as rpc:
             producer = rpc.hello()
             op = [wire.schedule("orders", key="again", delay_ms=3_600_000)]
@@ -70,7 +70,7 @@ class Fresh(pair.Case):
     def test_a_position_that_a_follower_does_not_have_is_waited_for_and_then_refused(self):
         self.start_pair()
         self.wait_quiet()
-        have = self.get(self.b, "first").one["position"]
+        have = int(self.get(self.b, "first").one["position"])
         self.freeze_leader_word()
         # Not acknowledged, for the follower counts; a position that will be there is asked for all the same.
         began = time.monotonic()
@@ -84,7 +84,7 @@ class Fresh(pair.Case):
         self.net.heal()
         position = self.write("late")
         seen = waits.next()
-        self.assertGreaterEqual(seen["position"], have + 8)
+        self.assertGreaterEqual(int(seen["position"]), have + 8)
         self.assertEqual(waits.wait(), 0 if seen["state"] == "pending" else 1)
         self.assertEqual(self.get(self.b, "late", "--at-least", str(position)).one["state"], "pending")
 
@@ -175,7 +175,7 @@ class Fresh(pair.Case):
 
     def test_a_follower_that_stops_tells_those_who_wait(self):
         self.start_pair()
-        have = self.get(self.b, "first").one["position"]
+        have = int(self.get(self.b, "first").one["position"])
         with wire.Rpc(self.b.port) as rpc:
             rpc.tell_packed(wire.wish(wire.QUEUES, [], at_least=have + 1_000_000, wait_ms=2000))
             rpc.tell(wire.STATS, [])
@@ -188,7 +188,7 @@ class Fresh(pair.Case):
 
 class Alone(harness.Case):
     def test_a_broker_alone_honours_a_position(self):
-        position = self.broker.one("schedule", "orders", "--key", "one", "--in", "1h")["position"]
+        position = int(self.broker.one("schedule", "orders", "--key", "one", "--in", "1h")["position"])
         seen = self.broker.tarry("get", "orders", "one", "--at-least", str(position), "--staleness", "1ms")
         self.assertEqual(seen.one["key"], "one")
         refused = self.broker.tarry("get", "orders", "one", "--at-least", str(position + 8_000_000))

@@ -97,7 +97,7 @@ class Backup(pair.Case):
 
     def test_a_pair_is_backed_up_from_its_follower(self):
         self.start_pair()
-        position = self.a.one("schedule", "orders", "--key", "one", "--in", "1h")["position"]
+        position = int(self.a.one("schedule", "orders", "--key", "one", "--in", "1h")["position"])
         self.wait_pending(self.b, 1)
         made = self.backup("first")
         self.assertEqual((made["broker"], made["verified"], made["live"]), (self.b.url, True, 1))

@@ -22,7 +22,7 @@ def metrics(broker):
 
 def stats(broker):
     """The pair's part of the statistics."""
-    return next(item["pair"] for item in broker.ok("stats", "--from-follower") if item["queue"] is None)
+    return broker.one("stats", "--from-follower")["broker"].get("pair")
 
 
 class Lag(pair.Case):

@@ -7,7 +7,7 @@ from harness import Case
 
 
 def names(broker, *arguments):
-    return [queue["queue"] for queue in broker.ok("queues", *arguments)]
+    return [queue["name"] for queue in broker.ok("queues", *arguments)]
 
 
 class Delete(Case):
@@ -28,10 +28,10 @@ class Delete(Case):
         self.mistype()
         self.broker.one("schedule", "orders", "--in", "1h")
         deleted = self.delete("odrers")
-        self.assertGreater(deleted.pop("position"), 0)
+        self.assertGreater(int(deleted.pop("position")), 0)
         self.assertEqual(deleted, {"queue": "odrers", "result": "deleted"})
         self.assertEqual(names(self.broker), ["orders"])
-        self.assertEqual([item["queue"] for item in self.broker.ok("stats")], ["orders", None])
+        self.assertEqual([queue["name"] for queue in self.broker.one("stats")["queues"]], ["orders"])
         self.broker.refused("stats", "odrers")
         self.broker.refused("list", "odrers")
         self.broker.refused("queue", "purge", "odrers")
@@ -56,7 +56,7 @@ class Delete(Case):
     def test_a_consumer_stands_in_the_way(self):
         self.broker.ok("queue", "set", "q", "max_attempts=1")
         consumer = self.broker.consume("q")
-        harness.wait_until("its consumer", lambda: self.broker.ok("stats")[-1]["sessions"] == 1, harness.ANSWER_WAIT_S)
+        harness.wait_until("its consumer", lambda: self.broker.queue_stats(None)["sessions"] == 1, harness.ANSWER_WAIT_S)
         self.refused("q", "1 consumers are subscribed")
         consumer.signal(15)
         consumer.wait()
@@ -92,9 +92,9 @@ class Delete(Case):
         self.delete("q")
         for again in range(2):
             self.broker.one("schedule", "q", "--key", "new", "--in", "0s")
-            policy = self.broker.ok("queues")[0]
-            self.assertNotEqual(policy["max_attempts"], 7)
-            self.assertFalse(policy["paused"])
+            queue = self.broker.ok("queues")[0]
+            self.assertNotEqual(queue["policy"]["max_attempts"], 7)
+            self.assertFalse(queue["paused"])
             stats = self.broker.queue_stats("q")
             self.assertEqual((stats["scheduled"], stats["cancelled"], stats["acked"]), (1, 0, 0))
             self.assertEqual(self.broker.one("consume", "q", "--count", 1)["key"], "new")

@@ -418,8 +418,8 @@ class Pairs(pair.Case):
             http.close()
 
     def receipts(self, broker):
-        return [item["pending"] + item["ready"] + item["in_flight"] for item in broker.ok("stats", "--from-follower", "--broker", broker.url)
-                if item["queue"] == "tarry.once"]
+        return [item["pending"] + item["ready"] + item["in_flight"] for item in broker.one("stats", "--from-follower", "--broker", broker.url)["queues"]
+                if item["name"] == "tarry.once"]
 
     def test_a_day_changes_no_role_and_only_the_leader_sweeps(self):
         self.assertEqual([self.once(f"k{n}") for n in range(3)], [201] * 3)

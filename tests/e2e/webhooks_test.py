@@ -147,9 +147,9 @@ class Story(Pushed):
 
     def test_where_it_is_pushed_is_seen_and_changed(self):
         self.push()
-        self.assertEqual(self.broker.ok("queues")[0]["push"], self.target.url())
+        self.assertEqual(self.broker.ok("queues")[0]["policy"]["push"], self.target.url())
         self.broker.ok("queue", "set", "q", "push=none")
-        self.assertNotIn("push", self.broker.ok("queues")[0])
+        self.assertNotIn("push", self.broker.ok("queues")[0]["policy"])
         self.schedule("k")
         taken = self.broker.ok("consume", "q", "--count", "1")  # nobody else's now
         self.assertEqual(taken[0]["key"], "k")
@@ -222,13 +222,13 @@ class Answers(Pushed):
         self.assertEqual({name: health[name] for name in ("acked", "refused", "status", "error")},
                          {"acked": 1, "refused": 1, "status": 500, "error": "the target answered 500"})
         self.assertGreaterEqual(health["failed"], 4, "the one with 410 included")
-        told = next(row for row in self.broker.ok("stats", "q") if row["queue"] == "q")["push"]
+        told = next(row for row in self.broker.one("stats", "q")["broker"]["push"] if row["queue"] == "q")
         self.assertEqual((told["acked"], told["refused"], told["status"], told["error"]), (1, 1, 500, "the target answered 500"))
         self.assertGreater(told["resting_until_ms"], told["succeeded_ms"])
         words = subprocess.run([word for word in self.broker.command("stats", "--wide") if word != "--json"], capture_output=True, text=True, timeout=30, check=True).stdout
         self.assertRegex(words, r"PUSHED +UNDER WAY +ACKED +REFUSED +FAILED +STATUS +RESTS FOR +LAST ERROR\nq +0 +1 +1 +\d+ +500 +\S+ +the target answered 500")
         self.broker.ok("schedule", "another", "--in", "1h")
-        self.assertNotIn("push", self.broker.ok("stats", "another")[0])
+        self.assertNotIn("another", [row["queue"] for row in self.broker.one("stats", "another")["broker"]["push"]])
         with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/metrics", timeout=30) as page:
             metrics = page.read().decode()
         self.assertIn('tarry_push_refused_total{queue="q"} 1\n', metrics)

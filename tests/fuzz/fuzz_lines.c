@@ -1,83 +1,37 @@
-/* fuzz_lines.c: NDJSON as `tarry` reads and writes it. Lines come out unchanged, however the reads split them; a
- * refusal has a sentence; an accepted request can be written as a line that means the same; any bytes written as a
- * string give valid JSON.
+/* fuzz_lines.c: NDJSON as `tarry` reads and writes it. Lines come out as the bytes went in, whatever a read brings; a
+ * refusal has a sentence; whatever bytes are written as a string, the line is JSON. (fuzz_http.c reads what is written
+ * of an operation.)
  *
  * The input: one byte that selects the bytes per read, then the stream. */
 #include <assert.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base64.h"
 #include "check.h"
 #include "fields.h"
 #include "fuzz.h"
+#include "json_map.h"
 #include "lines.h"
-#include "ndjson.h"
 
 #define INPUT_SIZE_MAX 4096u
 #define PORTIONS_MAX 8u /* packets that fit into a socket without a reader */
 
-static const char *const conflicts[] = {"reject", "replace", "earlier", "later"};
-
-static void write_when(struct text *out, enum tarry_when when, uint64_t when_ms) {
-    ndjson_number(out, when == TARRY_DELAY ? "delay_ms" : "due_ms", when_ms);
-}
-
-static void write_call(struct text *out, const struct fields *fields, enum verb verb) {
-    const struct tarry_schedule_options *schedule = &fields->schedule;
-    ndjson_begin(out);
-    if (fields->ref.queue != NULL) ndjson_text(out, "queue", fields->ref.queue);
-    if (fields->ref.key != NULL) ndjson_bytes(out, "key", fields->ref.key, fields->ref.key_size);
-    if (verb != VERB_SCHEDULE) ndjson_id(out, "id", fields->ref.id);
-    if (verb != VERB_CANCEL) write_when(out, fields->when, fields->when_ms);
-    if (verb == VERB_CANCEL) ndjson_bool(out, "withdraw", fields->withdraw);
-    if (verb == VERB_SCHEDULE) {
-        if (schedule->payload != NULL) ndjson_body(out, schedule->payload, schedule->payload_size);
-        ndjson_number(out, "priority", schedule->priority);
-        ndjson_number(out, "expires_ms", schedule->expires_ms);
-        ndjson_attributes(out, schedule->attributes, schedule->attribute_count);
-        ndjson_text(out, "on_conflict", conflicts[schedule->on_conflict]);
-    }
-    ndjson_end(out);
-}
-
-static bool same_text(const char *a, size_t a_size, const char *b, size_t b_size) {
-    return (a == NULL) == (b == NULL) && a_size == b_size && (a_size == 0 || memcmp(a, b, a_size) == 0);
-}
-
-static void same_schedule(const struct tarry_schedule_options *a, const struct tarry_schedule_options *b) {
-    assert(strcmp(a->queue, b->queue) == 0 && same_text(a->key, a->key_size, b->key, b->key_size));
-    assert(a->when == b->when && a->when_ms == b->when_ms && a->priority == b->priority);
-    assert(same_text(a->payload, a->payload_size, b->payload, b->payload_size));
-    assert(a->expires_ms == b->expires_ms && a->on_conflict == b->on_conflict);
-    assert(a->attribute_count == b->attribute_count && a->attribute_count <= ATTRIBUTES_MAX);
-    for (size_t i = 0; i < a->attribute_count; i++) {
-        assert(strcmp(a->attributes[i].name, b->attributes[i].name) == 0);
-        assert(strcmp(a->attributes[i].value, b->attributes[i].value) == 0);
-    }
-}
-
 static void try_call(const char *line, size_t size, enum verb verb) {
-    struct fields fields, again;
+    struct fields fields;
     int code = fields_parse(&fields, verb, line, size);
     if (code != TARRY_OK) {
         assert(code == TARRY_INVALID || code == TARRY_TOO_LARGE);
         size_t length = strnlen(fields.message, sizeof(fields.message));
         assert(length > 5 && length < sizeof(fields.message));
     } else {
-        struct text out = {0};
-        write_call(&out, &fields, verb);
-        assert(out.data[out.size - 1] == '\n' && memchr(out.data, '\n', out.size) == out.data + out.size - 1);
-        code = fields_parse(&again, verb, out.data, out.size - 1);
-        assert(code == TARRY_OK);
-        assert(again.ref.id == fields.ref.id && again.withdraw == fields.withdraw);
-        assert(same_text(fields.ref.key, fields.ref.key_size, again.ref.key, again.ref.key_size));
-        if (verb != VERB_CANCEL) assert(again.when == fields.when && again.when_ms == fields.when_ms);
-        if (verb == VERB_SCHEDULE) same_schedule(&fields.schedule, &again.schedule);
-        fields_deinit(&again);
-        text_deinit(&out);
+        const struct tarry_schedule_options *schedule = &fields.schedule;
+        const bool has_ref = fields.ref.id != 0 || (fields.ref.queue != NULL && fields.ref.key != NULL);
+        assert(verb == VERB_SCHEDULE ? schedule->queue != NULL : has_ref);
+        assert(schedule->attribute_count <= ATTRIBUTES_MAX);
+        assert(schedule->payload_size == 0 || schedule->payload != NULL);
     }
     fields_deinit(&fields);
 }
@@ -85,10 +39,12 @@ static void try_call(const char *line, size_t size, enum verb verb) {
 /* Writes any bytes as a string: the line is JSON, and contains the bytes if they are UTF-8. */
 static void written_string_is_json(const char *data, size_t size) {
     struct text out = {0};
-    ndjson_begin(&out);
-    ndjson_bytes(&out, "s", data, size);
-    ndjson_body(&out, data, size);
-    ndjson_end(&out);
+    out_begin(&out, '{');
+    out_bytes(&out, "s", data, size);
+    Tarry__Content content = TARRY__CONTENT__INIT;
+    content.payload = (ProtobufCBinaryData){size, (uint8_t *)data};
+    json_content(&out, &content);
+    out_line_end(&out);
     json_error_t error;
     json_t *root = json_loadb(out.data, out.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     assert(root != NULL);
@@ -99,30 +55,14 @@ static void written_string_is_json(const char *data, size_t size) {
         assert(json_string_length(string) == size && memcmp(json_string_value(string), data, size) == 0);
     } else {
         size_t text_size = json_string_length(base64), decoded_size;
-        unsigned char *decoded = malloc(base64_decoded_size_max(text_size));
-        assert(decoded != NULL && base64_decode(json_string_value(base64), text_size, decoded, &decoded_size));
+        unsigned char *decoded = malloc(text_size + 1);
+        assert(decoded != NULL && sodium_base642bin(decoded, text_size + 1, json_string_value(base64), text_size, NULL,
+                                                    &decoded_size, NULL, sodium_base64_VARIANT_ORIGINAL) == 0);
         assert(decoded_size == size && memcmp(decoded, data, size) == 0);
         free(decoded);
     }
     json_decref(root);
     text_deinit(&out);
-}
-
-/* Accepted base64 equals what base64_encode writes, except for the padding. */
-static void base64_has_one_spelling(const char *data, size_t size) {
-    size_t decoded_size;
-    unsigned char *decoded = malloc(base64_decoded_size_max(size));
-    if (decoded == NULL) abort();
-    if (base64_decode(data, size, decoded, &decoded_size)) {
-        struct text out = {0};
-        base64_encode(&out, decoded, decoded_size);
-        size_t bare = size, encoded = out.size;
-        while (bare > 0 && data[bare - 1] == '=') bare--;
-        while (encoded > 0 && out.data[encoded - 1] == '=') encoded--;
-        assert(bare == encoded && (bare == 0 || memcmp(out.data, data, bare) == 0));
-        text_deinit(&out);
-    }
-    free(decoded);
 }
 
 /* The expected lines. */
@@ -172,6 +112,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t least = size / PORTIONS_MAX + 1;
     try_stream(stream, size - 1, data[0] > least ? data[0] : least);
     written_string_is_json(stream, size - 1);
-    base64_has_one_spelling(stream, size - 1);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* tool_test.c: the parts of the tool that need no broker: times, base64, JSON input and output, the command line. */
+/* tool_test.c: the parts of the tool that need no broker: times, JSON lines, the command line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,9 +13,7 @@
 
 #include "../random.h"
 #include "args.h"
-#include "base64.h"
 #include "fields.h"
-#include "ndjson.h"
 #include "rfc3339.h"
 #include "table.h"
 
@@ -104,114 +102,6 @@ static void times_are_written_in_local_time_and_read_back(void **state) {
     assert_string_equal(rfc3339_format(UINT64_MAX, text), "18446744073709551615ms");
     assert_string_equal(rfc3339_format(253402300799999, text), "9999-12-31T23:59:59.999+00:00");
     assert_string_equal(rfc3339_format(253402300800000, text), "253402300800000ms");
-}
-
-/* ---- base64 */
-
-static void base64_is_the_identity_there_and_back(void **state) {
-    (void)state;
-    struct random random = {random_seed(21)};
-    unsigned char data[300], back[sizeof data + 8];
-    for (int i = 0; i < 2000; i++) {
-        struct text text = {0};
-        size_t size = random_u64(&random) % sizeof data, back_size = SIZE_MAX;
-        for (size_t at = 0; at < size; at++) data[at] = (unsigned char)random_u64(&random);
-        base64_encode(&text, data, size);
-        assert_int_equal(text.size, (size + 2) / 3 * 4);
-        assert_true(base64_decode(text.data, text.size, back, &back_size));
-        assert_int_equal(back_size, size);
-        assert_memory_equal(back, data, size);
-        text_deinit(&text);
-    }
-}
-
-static void base64_is_strict(void **state) {
-    (void)state;
-    static const char *const good[] = {"", "TQ==", "TQ", "TWE=", "TWE", "TWFu", "+/+/"};
-    static const char *const bad[] = {"T",    "TQ=",    "TQ===", "TR==", "TWF=", "TW-_",
-                                      "TW E", "TWFu\n", "=",     "====", "TWFuT"};
-    unsigned char out[64];
-    size_t size = 0;
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
-        assert_true(base64_decode(good[i], strlen(good[i]), out, &size));
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_false(base64_decode(bad[i], strlen(bad[i]), out, &size));
-}
-
-/* ---- JSON out */
-
-static void json_says(struct text *out, const char *want) {
-    assert_string_equal(text_str(out), want);
-    out->size = 0;
-}
-
-static void strings_are_escaped(void **state) {
-    (void)state;
-    struct text out = {0};
-    ndjson_string(&out, "a\"b\\c\n\t\r\x01\x1f/\x7f", 12);
-    json_says(&out, "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u001f/\\u007f\"");
-    ndjson_string(&out,
-                  "a\xc2\x9b"
-                  "31mé\xc2\xa0",
-                  10); /* U+009B begins a terminal's command, like ESC [ */
-    json_says(&out, "\"a\\u009b31mé\xc2\xa0\"");
-    ndjson_string(&out, "\xc2\x9b\xff", 3);
-    json_says(&out, "\"\\u009b\xEF\xBF\xBD\"");
-    ndjson_words(&out, "grüß", strlen("grüß"));
-    ndjson_words(&out, "a\x1b[31m", 6);
-    json_says(&out, "grüß\"a\\u001b[31m\"");
-    ndjson_string(&out, "a\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa", 10); /* some readers end a line at the first two */
-    json_says(&out, "\"a\\u2028\\u2029\xe2\x80\xaa\"");
-    ndjson_string(&out, "a\0b", 3);
-    json_says(&out, "\"a\\u0000b\"");
-    ndjson_string(&out, "grüß 😀", strlen("grüß 😀"));
-    json_says(&out, "\"grüß 😀\"");
-    ndjson_string(&out, "x\xff\xc3(\xe2\x82", 6); /* each invalid byte becomes one U+FFFD */
-    json_says(&out, "\"x\xEF\xBF\xBD\xEF\xBF\xBD(\xEF\xBF\xBD\xEF\xBF\xBD\"");
-    ndjson_string(&out, "\xff\"\n", 3);
-    json_says(&out, "\"\xEF\xBF\xBD\\\"\\n\"");
-    text_deinit(&out);
-}
-
-static void a_body_is_text_if_it_is_utf8(void **state) {
-    (void)state;
-    struct text out = {0};
-    ndjson_begin(&out);
-    ndjson_body(&out, "", 0);
-    ndjson_end(&out);
-    json_says(&out, "{\"body\":\"\"}\n");
-    ndjson_begin(&out);
-    ndjson_body(&out, "\xc3\xa4\0", 3);
-    ndjson_end(&out);
-    json_says(&out, "{\"body\":\"\xc3\xa4\\u0000\"}\n");
-    ndjson_begin(&out);
-    ndjson_body(&out, "\xc3", 1); /* truncated in the middle of a character */
-    ndjson_end(&out);
-    json_says(&out, "{\"body_base64\":\"ww==\"}\n");
-    ndjson_begin(&out);
-    ndjson_body(&out, "\xed\xa0\x80", 3); /* a surrogate is not UTF-8 */
-    ndjson_end(&out);
-    json_says(&out, "{\"body_base64\":\"7aCA\"}\n");
-    text_deinit(&out);
-}
-
-static void members_have_their_types(void **state) {
-    (void)state;
-    struct text out = {0};
-    struct tarry_attribute attributes[] = {{"a", "1"}, {"b\"", "2"}};
-    ndjson_begin(&out);
-    ndjson_id(&out, "id", UINT64_MAX);
-    ndjson_bytes(&out, "key", NULL, 0);
-    ndjson_number(&out, "due_ms", UINT64_MAX);
-    ndjson_token(&out, "token", (struct tarry_token){3, 81920});
-    ndjson_bool(&out, "paused", false);
-    ndjson_real(&out, "p50", 0.25);
-    ndjson_attributes(&out, attributes, 2);
-    ndjson_end(&out);
-    json_says(&out,
-              "{\"id\":\"18446744073709551615\",\"key\":null,\"due_ms\":18446744073709551615,"
-              "\"token\":\"3-81920\",\"paused\":false,\"p50\":0.25,\"attributes\":{\"a\":\"1\",\"b\\\"\":\"2\"}}\n");
-    text_deinit(&out);
 }
 
 /* ---- JSON in */
@@ -457,11 +347,6 @@ int main(void) {
         cmocka_unit_test(times_are_read),
         cmocka_unit_test(what_is_no_time_is_refused),
         cmocka_unit_test(times_are_written_in_local_time_and_read_back),
-        cmocka_unit_test(base64_is_the_identity_there_and_back),
-        cmocka_unit_test(base64_is_strict),
-        cmocka_unit_test(strings_are_escaped),
-        cmocka_unit_test(a_body_is_text_if_it_is_utf8),
-        cmocka_unit_test(members_have_their_types),
         cmocka_unit_test(a_line_becomes_a_schedule),
         cmocka_unit_test(broken_lines_are_refused_with_a_sentence),
         cmocka_unit_test(a_task_is_named_by_id_or_by_queue_and_key),

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "findings.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 
 static int run(struct tool *tool, const struct args *args);
@@ -67,12 +67,12 @@ static const char *found_name(enum found found) {
 }
 
 static void print_json(struct text *out, const struct finding *finding) {
-    ndjson_begin(out);
-    ndjson_text(out, "check", finding->check);
-    ndjson_text(out, "result", found_name(finding->found));
-    ndjson_text(out, "what", finding->what);
-    ndjson_text(out, "mend", finding->mend[0] != 0 ? finding->mend : NULL);
-    ndjson_end(out);
+    out_begin(out, '{');
+    out_text(out, "check", finding->check);
+    out_text(out, "result", found_name(finding->found));
+    out_text(out, "what", finding->what);
+    out_text(out, "mend", finding->mend[0] != 0 ? finding->mend : NULL);
+    out_line_end(out);
 }
 
 static void print_words(struct text *out, const struct finding *finding) {

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ndjson.h"
+#include "alloc.h"
+#include "json_out.h"
 #include "output.h"
 
 static const char *const kinds[COUNTS_MAX] = {"ready", "delayed", "buried", "reserved"};
@@ -132,11 +133,11 @@ static int show(struct import *import) {
         if (import->tool->json) {
             struct text queue = {0};
             text_printf(&queue, "%s%s", bean->options->prefix, bean->tubes[i]);
-            ndjson_begin(&out);
-            ndjson_text(&out, "tube", bean->tubes[i]);
-            ndjson_text(&out, "queue", text_str(&queue));
-            for (size_t k = 0; k < COUNTS_MAX; k++) ndjson_number(&out, kinds[k], numbers[k]);
-            ndjson_end(&out);
+            out_begin(&out, '{');
+            out_text(&out, "tube", bean->tubes[i]);
+            out_text(&out, "queue", text_str(&queue));
+            for (size_t k = 0; k < COUNTS_MAX; k++) out_number(&out, kinds[k], numbers[k]);
+            out_line_end(&out);
             text_deinit(&queue);
         } else {
             text_printf(&out, "%s: ", bean->tubes[i]);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "bean.h"
 
 /* Makes the same task as a put through tarryd's own beanstalk:// (docs/BEANSTALKD.md): a ready job has its rank; a

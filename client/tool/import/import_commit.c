@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "import.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "tarry_limits.h"
 
@@ -86,13 +86,13 @@ static void refuse(struct import *import, struct import_item *item, int code, co
     item->verdict = ITEM_REFUSED;
     import->refused++;
     if (import->tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "result", "error");
-        if (item->mark.id != 0) ndjson_id(&out, "job", item->mark.id);
-        ndjson_text(&out, "queue", item->queue);
-        ndjson_text(&out, "code", tarry_code_name(code));
-        ndjson_text(&out, "message", sentence);
-        ndjson_end(&out);
+        out_begin(&out, '{');
+        out_text(&out, "result", "error");
+        if (item->mark.id != 0) out_id(&out, "job", item->mark.id);
+        out_text(&out, "queue", item->queue);
+        out_text(&out, "code", tarry_code_name(code));
+        out_text(&out, "message", sentence);
+        out_line_end(&out);
         output_write(&out, false);
     } else if (import->refused <= REFUSALS_SAID_MAX) {
         char name[32] = "a member";

@@ -4,10 +4,12 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "alloc.h"
 #include "import.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "signals.h"
+#include "table.h"
 #include "units.h"
 
 #define ANSWER_SHOWN_MAX 60u
@@ -21,7 +23,7 @@ int import_lost(struct import *import) {
 
 int import_nonsense(struct import *import, const char *what, const char *answer, size_t size) {
     struct text text = {0};
-    ndjson_words(&text, answer, size < ANSWER_SHOWN_MAX ? size : ANSWER_SHOWN_MAX);
+    plain_add(&text, answer, size < ANSWER_SHOWN_MAX ? size : ANSWER_SHOWN_MAX);
     tool_say("%s: %s: %s", import->address, what, text_str(&text));
     text_deinit(&text);
     server_link_fail(&import->link, "%s", what);
@@ -152,21 +154,21 @@ static int summarize(const struct import *import, const struct counts *left, int
         return status;
     }
     struct text out = {0}, name = {0};
-    ndjson_begin(&out);
-    ndjson_text(&out, "result", "imported");
-    ndjson_text(&out, "from", import->address);
-    ndjson_number(&out, "moved", import->moved);
-    ndjson_number(&out, "copied", import->copied);
-    ndjson_number(&out, "existed", import->existed);
-    ndjson_number(&out, "refused", import->refused);
-    ndjson_number(&out, "taken", import->taken);
-    ndjson_number(&out, "doubled", import->doubled);
+    out_begin(&out, '{');
+    out_text(&out, "result", "imported");
+    out_text(&out, "from", import->address);
+    out_number(&out, "moved", import->moved);
+    out_number(&out, "copied", import->copied);
+    out_number(&out, "existed", import->existed);
+    out_number(&out, "refused", import->refused);
+    out_number(&out, "taken", import->taken);
+    out_number(&out, "doubled", import->doubled);
     for (size_t i = 0; i < left->count; i++) {
         name.size = 0;
         text_printf(&name, "left_%s", left->names[i]);
-        ndjson_number(&out, text_str(&name), left->numbers[i]);
+        out_number(&out, text_str(&name), left->numbers[i]);
     }
-    ndjson_end(&out);
+    out_line_end(&out);
     status = output_flush(&out, status);
     text_deinit(&out);
     text_deinit(&name);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
+
 #define HEAD "tarry import 1 "
 #define NUMBERS_SIZE_MAX 64u /* size of a line: three numbers, two spaces */
 

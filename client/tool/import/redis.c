@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "import.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "resp.h"
 #include "rfc3339.h"
+#include "table.h"
 #include "tarry_limits.h"
 
 #define REDIS_PORT "6379"
@@ -252,15 +254,15 @@ static int show(struct import *import) {
     if (status == 0 && is_there) status = due_at(import, "-1", &latest_ms, &is_there);
     if (status != 0) return status;
     if (import->tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "zset", redis->options->zset);
-        ndjson_text(&out, "queue", redis->options->queue);
-        ndjson_number(&out, "members", import->before.numbers[0]);
-        if (is_there) ndjson_number(&out, "soonest_ms", soonest_ms);
-        if (is_there) ndjson_number(&out, "latest_ms", latest_ms);
-        ndjson_end(&out);
+        out_begin(&out, '{');
+        out_text(&out, "zset", redis->options->zset);
+        out_text(&out, "queue", redis->options->queue);
+        out_number(&out, "members", import->before.numbers[0]);
+        if (is_there) out_number(&out, "soonest_ms", soonest_ms);
+        if (is_there) out_number(&out, "latest_ms", latest_ms);
+        out_line_end(&out);
     } else {
-        ndjson_words(&out, redis->options->zset, strlen(redis->options->zset));
+        plain_add(&out, redis->options->zset, strlen(redis->options->zset));
         text_printf(&out, ": %llu members", (unsigned long long)import->before.numbers[0]);
         if (is_there)
             text_printf(&out, ", due from %s to %s", rfc3339_format(soonest_ms, soonest),

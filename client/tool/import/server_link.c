@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "text.h"
 
 #define READ_SIZE (64u << 10)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "archive_keep.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "owner.h"
 #include "rfc3339.h"
@@ -211,17 +211,17 @@ static void add_holds(struct text *out, const struct archive_holds *holds, const
 static void file_json(struct text *out, const struct archive_info *info, const char *result) {
     char name[32];
     file_name(info->base, name);
-    ndjson_begin(out);
-    ndjson_text(out, "file", name);
-    ndjson_text(out, "result", result);
-    ndjson_number(out, "base", info->base);
-    ndjson_number(out, "end", info->end);
-    ndjson_number(out, "first_ms", info->first_ns / NS_PER_MS);
-    ndjson_number(out, "last_ms", info->last_ns / NS_PER_MS);
-    ndjson_number(out, "frames", info->frames);
-    ndjson_number(out, "records", info->records);
-    ndjson_number(out, "erased", info->erased);
-    ndjson_number(out, "bytes", info->bytes);
+    out_begin(out, '{');
+    out_text(out, "file", name);
+    out_text(out, "result", result);
+    out_number(out, "base", info->base);
+    out_number(out, "end", info->end);
+    out_number(out, "first_ms", info->first_ns / NS_PER_MS);
+    out_number(out, "last_ms", info->last_ns / NS_PER_MS);
+    out_number(out, "frames", info->frames);
+    out_number(out, "records", info->records);
+    out_number(out, "erased", info->erased);
+    out_number(out, "bytes", info->bytes);
 }
 
 static void file_cells(struct table *table, const struct archive_info *info) {
@@ -237,15 +237,15 @@ static void file_cells(struct table *table, const struct archive_info *info) {
 }
 
 static void hold_json(struct text *out, const struct archive_hold *hold, const char *result) {
-    ndjson_begin(out);
-    ndjson_number(out, "hold", hold->number);
-    ndjson_text(out, "result", result);
-    ndjson_text(out, "reason", hold->reason);
-    ndjson_number(out, "made_ms", hold->made_ms);
-    ndjson_number(out, "from", hold->from);
-    if (hold->to != 0) ndjson_number(out, "to", hold->to);
-    ndjson_number(out, "from_ms", hold->from_ns / NS_PER_MS);
-    if (hold->to_ns != 0) ndjson_number(out, "to_ms", hold->to_ns / NS_PER_MS);
+    out_begin(out, '{');
+    out_number(out, "hold", hold->number);
+    out_text(out, "result", result);
+    out_text(out, "reason", hold->reason);
+    out_number(out, "made_ms", hold->made_ms);
+    out_number(out, "from", hold->from);
+    if (hold->to != 0) out_number(out, "to", hold->to);
+    out_number(out, "from_ms", hold->from_ns / NS_PER_MS);
+    if (hold->to_ns != 0) out_number(out, "to_ms", hold->to_ns / NS_PER_MS);
 }
 
 static void hold_words(struct text *out, const struct archive_hold *hold) {
@@ -256,7 +256,7 @@ static void hold_words(struct text *out, const struct archive_hold *hold) {
     if (hold->from_ns != 0) text_printf(out, "  from %s", rfc3339_format(hold->from_ns / NS_PER_MS, time));
     if (hold->to_ns != 0) text_printf(out, "  to %s", rfc3339_format(hold->to_ns / NS_PER_MS, time));
     text_printf(out, "  ");
-    ndjson_words(out, hold->reason, strlen(hold->reason));
+    plain_add(out, hold->reason, strlen(hold->reason));
     text_add_char(out, '\n');
 }
 
@@ -283,11 +283,11 @@ static void list_wrong(struct listing *listing, uint64_t base, int error, const 
     listing->wrong++;
     tool_say("%s/%s %s", listing->store->archive.directory, name, sentence);
     if (!listing->json) return;
-    ndjson_begin(&listing->out);
-    ndjson_text(&listing->out, "file", name);
-    ndjson_text(&listing->out, "result", "damaged");
-    ndjson_text(&listing->out, "message", sentence);
-    ndjson_end(&listing->out);
+    out_begin(&listing->out, '{');
+    out_text(&listing->out, "file", name);
+    out_text(&listing->out, "result", "damaged");
+    out_text(&listing->out, "message", sentence);
+    out_line_end(&listing->out);
 }
 
 static void list_file(struct listing *listing, uint64_t base) {
@@ -303,11 +303,11 @@ static void list_file(struct listing *listing, uint64_t base) {
     listing->bytes += info.bytes;
     if (listing->json) {
         file_json(&listing->out, &info, "archived");
-        ndjson_key(&listing->out, "holds");
+        out_key(&listing->out, "holds");
         text_add_char(&listing->out, '[');
         add_holds(&listing->out, &listing->holds, &info, true);
         text_add_char(&listing->out, ']');
-        ndjson_end(&listing->out);
+        out_line_end(&listing->out);
         return;
     }
     struct text held = {0};
@@ -323,7 +323,7 @@ static void list_holds(struct listing *listing) {
     for (size_t i = 0; i < holds->count; i++) {
         if (listing->json) {
             hold_json(&listing->out, &holds->holds[i], "held");
-            ndjson_end(&listing->out);
+            out_line_end(&listing->out);
         } else {
             hold_words(&listing->out, &holds->holds[i]);
         }
@@ -372,7 +372,7 @@ static void print_pruned(void *argument, const struct archive_info *info) {
     char name[32];
     if (printing->tool->json) {
         file_json(&printing->out, info, printing->word);
-        ndjson_end(&printing->out);
+        out_line_end(&printing->out);
         return;
     }
     file_name(info->base, name);
@@ -465,7 +465,7 @@ static int run_hold(struct tool *tool, const struct args *args) {
     if (lock >= 0) close(lock);
     if (status == 0 && tool->json) {
         hold_json(&out, &hold, "held");
-        ndjson_end(&out);
+        out_line_end(&out);
     } else if (status == 0) {
         hold_words(&out, &hold);
     }
@@ -492,10 +492,10 @@ static int run_release(struct tool *tool, const struct args *args) {
     }
     if (lock >= 0) close(lock);
     if (status == 0 && tool->json) {
-        ndjson_begin(&out);
-        ndjson_number(&out, "hold", number);
-        ndjson_text(&out, "result", "released");
-        ndjson_end(&out);
+        out_begin(&out, '{');
+        out_number(&out, "hold", number);
+        out_text(&out, "result", "released");
+        out_line_end(&out);
     } else if (status == 0) {
         text_printf(&out, "released %lu\n", number);
     }

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ndjson.h"
+#include "alloc.h"
+#include "json_out.h"
 #include "output.h"
 #include "rfc3339.h"
 #include "table.h"
@@ -130,39 +131,39 @@ static int find_for_now(struct asof *asof) {
 static void json_queue(struct text *out, const struct asof *asof, uint32_t place, const struct as_of_counts *counts) {
     const struct asof_queue *queue = &asof->queues[place];
     const struct queue_tally *tally = &asof->moment.meta.tally.queues[place];
-    ndjson_begin(out);
-    ndjson_text(out, "queue", queue->name);
-    ndjson_number(out, "pending", counts->pending);
-    ndjson_number(out, "ready", counts->ready);
-    ndjson_number(out, "in_flight", counts->in_flight);
-    ndjson_number(out, "dead", counts->dead);
-    ndjson_number(out, "expired_unrecorded", counts->expired);
-    ndjson_bool(out, "paused", queue->paused);
-    if (queue->paused_until_ms != 0) ndjson_number(out, "paused_until_ms", queue->paused_until_ms);
-    ndjson_number(out, "scheduled", tally->scheduled);
-    ndjson_number(out, "cancelled", tally->cancelled);
-    ndjson_number(out, "delivered", tally->delivered);
-    ndjson_number(out, "acked", tally->acked);
-    ndjson_number(out, "retried", tally->retried);
-    ndjson_number(out, "expired", tally->expired);
-    ndjson_number(out, "dropped", tally->dropped);
-    ndjson_end(out);
+    out_begin(out, '{');
+    out_text(out, "queue", queue->name);
+    out_number(out, "pending", counts->pending);
+    out_number(out, "ready", counts->ready);
+    out_number(out, "in_flight", counts->in_flight);
+    out_number(out, "dead", counts->dead);
+    out_number(out, "expired_unrecorded", counts->expired);
+    out_bool(out, "paused", queue->paused);
+    if (queue->paused_until_ms != 0) out_number(out, "paused_until_ms", queue->paused_until_ms);
+    out_number(out, "scheduled", tally->scheduled);
+    out_number(out, "cancelled", tally->cancelled);
+    out_number(out, "delivered", tally->delivered);
+    out_number(out, "acked", tally->acked);
+    out_number(out, "retried", tally->retried);
+    out_number(out, "expired", tally->expired);
+    out_number(out, "dropped", tally->dropped);
+    out_line_end(out);
 }
 
 static void json_whole(struct text *out, const struct asof *asof) {
     const struct as_of *moment = &asof->moment;
     char digest[24];
     snprintf(digest, sizeof digest, "%016" PRIx64, moment->meta.tally.digest);
-    ndjson_begin(out);
-    ndjson_null(out, "queue");
-    ndjson_number(out, "as_of_ms", moment->steady_ns / NS_PER_MS);
-    ndjson_number(out, "wall_ms", moment->wall_ns / NS_PER_MS);
-    ndjson_number(out, "position", moment->meta.position);
-    ndjson_number(out, "last_record_ms", moment->meta.steady_ns / NS_PER_MS);
-    ndjson_number(out, "epoch", moment->meta.tally.epoch);
-    ndjson_number(out, "live", moment->meta.tally.live);
-    ndjson_text(out, "digest", digest);
-    ndjson_end(out);
+    out_begin(out, '{');
+    out_null(out, "queue");
+    out_number(out, "as_of_ms", moment->steady_ns / NS_PER_MS);
+    out_number(out, "wall_ms", moment->wall_ns / NS_PER_MS);
+    out_number(out, "position", moment->meta.position);
+    out_number(out, "last_record_ms", moment->meta.steady_ns / NS_PER_MS);
+    out_number(out, "epoch", moment->meta.tally.epoch);
+    out_number(out, "live", moment->meta.tally.live);
+    out_text(out, "digest", digest);
+    out_line_end(out);
 }
 
 static void words_queue(struct table *table, const struct asof_queue *queue, const struct as_of_counts *counts) {

@@ -17,7 +17,7 @@
 #include "asof.h"
 #include "disk.h"
 #include "identity.h"
-#include "ndjson.h"
+#include "json_out.h"
 
 #define NAME_ROOM 64 /* for the longest name in a data directory */
 
@@ -139,14 +139,14 @@ static void print(const struct asof *asof, const char *directory, struct text *o
                     moment->meta.tally.live, digest, directory);
         return;
     }
-    ndjson_begin(out);
-    ndjson_text(out, "directory", directory);
-    ndjson_number(out, "as_of_ms", moment->steady_ns / 1000000);
-    ndjson_number(out, "wall_ms", moment->wall_ns / 1000000);
-    ndjson_number(out, "position", moment->meta.position);
-    ndjson_number(out, "live", moment->meta.tally.live);
-    ndjson_text(out, "digest", digest);
-    ndjson_end(out);
+    out_begin(out, '{');
+    out_text(out, "directory", directory);
+    out_number(out, "as_of_ms", moment->steady_ns / 1000000);
+    out_number(out, "wall_ms", moment->wall_ns / 1000000);
+    out_number(out, "position", moment->meta.position);
+    out_number(out, "live", moment->meta.tally.live);
+    out_text(out, "digest", digest);
+    out_line_end(out);
 }
 
 int asof_into(struct asof *asof, const char *directory, struct text *out) {

@@ -3,16 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "arena.h"
 #include "asof.h"
-#include "ndjson.h"
+#include "columns.h"
 #include "output.h"
-#include "table.h"
-#include "view.h"
+#include "question.h"
 
 #define PAGE_TASKS 1000u
 #define PAGE_BYTES (64u << 10)
-#define COLUMNS 10
 
 struct listing {
     struct asof *asof;
@@ -23,9 +22,9 @@ struct listing {
 };
 
 /* Terminated, in the arena. */
-static const char *copy(struct arena *arena, const char *text, size_t size) {
+static char *copy(struct arena *arena, const char *text, size_t size) {
     char *out = arena_alloc(arena, size + 1);
-    if (out == NULL) return "";
+    if (out == NULL) tool_out_of_memory();
     if (size > 0) memcpy(out, text, size);
     out[size] = 0;
     return out;
@@ -42,63 +41,67 @@ static struct row not_yet_leased(const struct row *row) {
     return waiting;
 }
 
-static struct tarry_view view_of(struct listing *listing, const struct row *as_recorded, uint32_t state) {
-    struct arena *arena = &listing->arena;
+static void view_of(struct listing *listing, const struct row *as_recorded, uint32_t state, Tarry__TaskView *out,
+                    Tarry__Token *token) {
     const bool is_ahead = as_recorded->state == ROW_LEASED && state != STATE_IN_FLIGHT;
     const struct row waiting = not_yet_leased(as_recorded), *row = is_ahead ? &waiting : as_recorded;
-    return (struct tarry_view){
-        .outcome = state == STATE_IN_FLIGHT ? TARRY_IN_FLIGHT
-                   : state == STATE_DEAD    ? TARRY_DEAD
-                                            : TARRY_PENDING,
-        .id = row->id,
-        .queue = listing->asof->queues[queue_place(row->queue)].name,
-        .key = row->key_size > 0 ? copy(arena, row->key, row->key_size) : NULL,
-        .key_size = row->key_size,
-        .state = state_bit_name(state),
-        .due_ms = row->due_ms,
-        .absolute = row->base == ROW_WALL,
-        .priority = row->priority,
-        .attempt = row->attempt,
-        .deliveries = row->deliveries,
-        .scheduled_ms = row->scheduled_ms,
-        .expires_ms = row->expires_ms,
-        .delivered_ms = row->delivered_ms,
-        .session = row->session,
-        .token = {.epoch = row->lease_epoch, .position = row->lease_position},
-        .lease_deadline_ms = row->lease_deadline_ms,
-        .dead_ms = row->dead_ms,
-        .reason = state == STATE_DEAD ? copy(arena, row->reason, row->reason_size) : "",
-    };
+    tarry__task_view__init(out);
+    out->id = row->id;
+    out->queue = (char *)listing->asof->queues[queue_place(row->queue)].name;
+    out->key = (ProtobufCBinaryData){row->key_size, (uint8_t *)as_recorded->key};
+    out->state = (char *)state_bit_name(state);
+    out->due_ms = row->due_ms;
+    out->absolute = row->base == ROW_WALL;
+    out->priority = row->priority;
+    out->attempt = row->attempt;
+    out->deliveries = row->deliveries;
+    out->scheduled_ms = row->scheduled_ms;
+    out->expires_ms = row->expires_ms;
+    out->delivered_ms = row->delivered_ms;
+    out->session = row->session;
+    if (state == STATE_IN_FLIGHT) {
+        tarry__token__init(token);
+        token->epoch = row->lease_epoch;
+        token->position = row->lease_position;
+        out->token = token;
+        out->lease_deadline_ms = row->lease_deadline_ms;
+    } else if (state == STATE_DEAD) {
+        out->dead_ms = row->dead_ms;
+        out->reason = copy(&listing->arena, row->reason, row->reason_size);
+    }
 }
 
-static void words(struct table *table, const struct tarry_view *view) {
-    bool is_held = view->outcome == TARRY_IN_FLIGHT;
-    table_cell_number(table, view->id);
-    table_cell(table, view->queue);
-    table_cell(table, view->key != NULL ? view->key : "-");
-    table_cell(table, view->state);
-    table_cell_time(table, view->due_ms);
-    table_cell_number(table, view->priority);
-    table_cell_number(table, view->attempt);
-    table_cell_number(table, view->deliveries);
-    if (is_held)
-        table_cell_number(table, view->session);
-    else
-        table_cell(table, "-");
-    table_cell_time(table, is_held ? view->lease_deadline_ms : 0);
+static void say_session(struct text *out, const ProtobufCMessage *message) {
+    if (((const Tarry__TaskView *)message)->token != NULL) field_say(out, message, "session");
 }
+
+static const struct column columns[] = {
+    {">ID", "id", NULL},
+    {"QUEUE", "queue", NULL},
+    {"KEY", "key", NULL},
+    {"STATE", "state", NULL},
+    {"DUE", "due_ms", NULL},
+    {">PRIORITY", "priority", NULL},
+    {">ATTEMPT", "attempt", NULL},
+    {">DELIVERIES", "deliveries", NULL},
+    {">HELD BY", NULL, say_session},
+    {"UNTIL", "lease_deadline_ms", NULL},
+};
+#define COLUMNS (sizeof columns / sizeof columns[0])
 
 static void take(struct listing *listing, const struct row *row) {
     struct asof *asof = listing->asof;
     uint32_t wanted = asof->states != 0 ? asof->states : STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
     uint32_t state = as_of_state(&asof->moment, row);
     if (listing->count == asof->limit || (wanted & state) == 0) return;
-    struct tarry_view view = view_of(listing, row, state);
+    Tarry__TaskView view;
+    Tarry__Token token;
+    view_of(listing, row, state, &view, &token);
     listing->count++;
     if (asof->tool->json)
-        view_json(listing->out, &view);
+        json_line(listing->out, &view.base, &(struct tarry_source){.follower = false});
     else
-        words(&listing->table, &view);
+        columns_row(&listing->table, columns, COLUMNS, &view.base);
 }
 
 static uint32_t row_states(uint32_t wanted) {
@@ -132,12 +135,10 @@ static int list_queue(struct listing *listing, uint32_t number) {
 }
 
 int asof_list(struct asof *asof, struct text *out) {
-    static const char *const heads[COLUMNS] = {">ID",       "QUEUE",    "KEY",         "STATE",    "DUE",
-                                               ">PRIORITY", ">ATTEMPT", ">DELIVERIES", ">HELD BY", "UNTIL"};
     struct listing listing = {.asof = asof, .out = out};
     struct text summary = {0};
     int status = 0;
-    table_init(&listing.table, heads, COLUMNS);
+    columns_table(&listing.table, columns, COLUMNS);
     arena_init(&listing.arena, SIZE_MAX);
     for (uint32_t place = 1; place <= QUEUE_PLACES && status == 0; place++)
         if (asof_is_wanted(asof, place)) status = list_queue(&listing, asof->queues[place].number);

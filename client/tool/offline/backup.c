@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ndjson.h"
+#include "alloc.h"
+#include "json_out.h"
 #include "nodes.h"
 #include "output.h"
 #include "progress.h"
@@ -89,22 +90,22 @@ static void print(const struct tool *tool, const char *directory, const struct t
         if (verified != NULL) text_printf(out, "checked: digest %s, %" PRIu64 " live tasks\n", digest, verified->live);
         return;
     }
-    ndjson_begin(out);
-    ndjson_text(out, "directory", directory);
-    ndjson_text(out, "result", "fine");
-    if (from != NULL) ndjson_text(out, "broker", from);
-    ndjson_number(out, "position", view->position);
-    ndjson_number(out, "index_position", view->index_position);
-    ndjson_number(out, "log_start", view->log_start);
-    ndjson_number(out, "files", view->file_count);
-    ndjson_number(out, "bytes", view->total_size);
-    ndjson_bool(out, "verified", verified != NULL);
+    out_begin(out, '{');
+    out_text(out, "directory", directory);
+    out_text(out, "result", "fine");
+    if (from != NULL) out_text(out, "broker", from);
+    out_number(out, "position", view->position);
+    out_number(out, "index_position", view->index_position);
+    out_number(out, "log_start", view->log_start);
+    out_number(out, "files", view->file_count);
+    out_number(out, "bytes", view->total_size);
+    out_bool(out, "verified", verified != NULL);
     if (verified != NULL) {
-        ndjson_text(out, "digest", digest);
-        ndjson_number(out, "live", verified->live);
+        out_text(out, "digest", digest);
+        out_number(out, "live", verified->live);
     }
-    ndjson_number(out, "took_ms", view->took_ms);
-    ndjson_end(out);
+    out_number(out, "took_ms", view->took_ms);
+    out_line_end(out);
 }
 
 static int copy(struct tool *tool, const struct args *args, struct tarry_backup_view *out) {

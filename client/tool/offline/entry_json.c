@@ -2,34 +2,33 @@
 #include <string.h>
 
 #include "entry.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "tarry.h"
 
 static void json_bytes(struct text *out, const char *name, ProtobufCBinaryData bytes) {
-    ndjson_bytes(out, name, bytes.len != 0 ? (const char *)bytes.data : NULL, bytes.len);
+    out_bytes(out, name, bytes.len != 0 ? (const char *)bytes.data : NULL, bytes.len);
 }
 
 static void json_hex(struct text *out, const char *name, ProtobufCBinaryData bytes) {
-    ndjson_key(out, name);
-    text_add_char(out, '"');
-    for (size_t i = 0; i < bytes.len; i++) text_printf(out, "%02x", bytes.data[i]);
-    text_add_char(out, '"');
+    out_key(out, name);
+    out_hex(out, bytes.data, bytes.len);
 }
 
 static void json_number_if(struct text *out, const char *name, uint64_t number) {
-    if (number != 0) ndjson_number(out, name, number);
+    if (number != 0) out_number(out, name, number);
 }
 
 static void json_lease(struct text *out, const struct entry *entry, const Tarry__Task *task) {
     uint64_t session = entry_session(entry);
-    if (session != 0) ndjson_id(out, "session", session);
-    if (task->session != 0 && task->session != session) ndjson_id(out, "last_session", task->session);
+    if (session != 0) out_id(out, "session", session);
+    if (task->session != 0 && task->session != session) out_id(out, "last_session", task->session);
     if (entry->consumer != NULL) {
-        ndjson_text(out, "consumer", entry->consumer->client);
-        if (entry->consumer->peer[0] != '\0') ndjson_text(out, "consumer_peer", entry->consumer->peer);
+        out_text(out, "consumer", entry->consumer->client);
+        if (entry->consumer->peer[0] != '\0') out_text(out, "consumer_peer", entry->consumer->peer);
     }
     if (task->lease_position == 0) return;
-    ndjson_token(out, "token", (struct tarry_token){task->lease_epoch, task->lease_position});
+    out_key(out, "token");
+    out_token_value(out, task->lease_epoch, task->lease_position);
     json_number_if(out, "lease_deadline_ms", task->lease_deadline_ms);
 }
 
@@ -38,164 +37,164 @@ static void json_before(struct text *out, const struct entry *entry) {
     if (entry->record->fact_case != TARRY__RECORD__FACT_PUT || entry->record->put->fresh) return;
     const Tarry__TaskPut *put = entry->record->put;
     json_number_if(out, "before_due_ms", entry_due_before_ms(entry));
-    if (put->before_attempt != put->task->attempt) ndjson_number(out, "before_attempt", put->before_attempt);
+    if (put->before_attempt != put->task->attempt) out_number(out, "before_attempt", put->before_attempt);
     json_number_if(out, "before_lease_deadline_ms", put->before_lease_deadline_ms);
     if (entry_kind(entry) != ENTRY_LEASED) return; /* what UNSENT replaced was the lease itself */
-    if (put->before_session != 0) ndjson_id(out, "before_session", put->before_session);
+    if (put->before_session != 0) out_id(out, "before_session", put->before_session);
     json_number_if(out, "before_delivered_ms", put->before_delivered_ms);
 }
 
 static void json_task(struct text *out, const struct entry *entry, const Tarry__Task *task) {
     uint64_t late_ms;
-    ndjson_id(out, "id", task->id);
-    ndjson_text(out, "queue", entry->queue);
+    out_id(out, "id", task->id);
+    out_text(out, "queue", entry->queue);
     json_bytes(out, "key", task->key);
-    ndjson_number(out, "due_ms", task->due_ms);
+    out_number(out, "due_ms", task->due_ms);
     json_before(out, entry);
-    ndjson_number(out, "scheduled_ms", task->scheduled_ms);
-    ndjson_number(out, "priority", task->priority);
-    ndjson_number(out, "attempt", task->attempt);
-    ndjson_number(out, "deliveries", task->deliveries);
+    out_number(out, "scheduled_ms", task->scheduled_ms);
+    out_number(out, "priority", task->priority);
+    out_number(out, "attempt", task->attempt);
+    out_number(out, "deliveries", task->deliveries);
     json_number_if(out, "expires_ms", task->expires_ms);
     json_lease(out, entry, task);
     json_number_if(out, "leaves_ms", entry_leaves_ms(entry));
-    if (entry_late_ms(entry, &late_ms)) ndjson_number(out, "late_ms", late_ms);
+    if (entry_late_ms(entry, &late_ms)) out_number(out, "late_ms", late_ms);
     ProtobufCBinaryData reason = entry_reason(entry);
     if (reason.len != 0) json_bytes(out, "reason", reason);
 }
 
 static void json_policy(struct text *out, const Tarry__Policy *policy) {
-    ndjson_number(out, "lease_ms", policy->lease_ms);
-    ndjson_number(out, "max_attempts", policy->max_attempts);
-    ndjson_text(out, "backoff", policy->backoff == TARRY__POLICY__BACKOFF__FIXED ? "fixed" : "exponential");
-    ndjson_number(out, "backoff_min_ms", policy->backoff_min_ms);
-    ndjson_number(out, "backoff_max_ms", policy->backoff_max_ms);
-    ndjson_number(out, "backoff_jitter", policy->backoff_jitter);
-    if (policy->push[0] != 0) ndjson_text(out, "push", policy->push);
+    out_number(out, "lease_ms", policy->lease_ms);
+    out_number(out, "max_attempts", policy->max_attempts);
+    out_text(out, "backoff", policy->backoff == TARRY__POLICY__BACKOFF__FIXED ? "fixed" : "exponential");
+    out_number(out, "backoff_min_ms", policy->backoff_min_ms);
+    out_number(out, "backoff_max_ms", policy->backoff_max_ms);
+    out_number(out, "backoff_jitter", policy->backoff_jitter);
+    if (policy->push[0] != 0) out_text(out, "push", policy->push);
 }
 
 /* An object within the line. */
 static void json_object(struct text *out, const char *name) {
-    ndjson_key(out, name);
+    out_key(out, name);
     text_add_char(out, '{');
 }
 
 static void json_queue(struct text *out, const Tarry__QueuePut *queue) {
-    if (queue->deleted) ndjson_bool(out, "deleted", true);
+    if (queue->deleted) out_bool(out, "deleted", true);
     if (queue->policy != NULL) json_policy(out, queue->policy);
-    ndjson_bool(out, "paused", queue->paused);
+    out_bool(out, "paused", queue->paused);
     json_number_if(out, "paused_until_ms", queue->paused_until_ms);
     if (queue->before_policy == NULL || queue->before_deleted) return; /* it is new */
     json_object(out, "before");
     json_policy(out, queue->before_policy);
-    ndjson_bool(out, "paused", queue->before_paused);
+    out_bool(out, "paused", queue->before_paused);
     json_number_if(out, "paused_until_ms", queue->before_paused_until_ms);
     text_add_char(out, '}');
 }
 
 static void json_job(struct text *out, const struct entry *entry) {
     const Tarry__JobPut *job = entry->record->job;
-    ndjson_id(out, "job", job->job);
-    ndjson_text(out, "what", entry_job_name(entry));
-    ndjson_number(out, "done", job->done);
-    ndjson_number(out, "left", job->left);
+    out_id(out, "job", job->job);
+    out_text(out, "what", entry_job_name(entry));
+    out_number(out, "done", job->done);
+    out_number(out, "left", job->left);
 }
 
 static void json_session(struct text *out, const struct entry *entry) {
     const Tarry__SessionPut *session = entry->record->session;
-    ndjson_id(out, "session", session->session);
-    ndjson_key(out, "queues");
+    out_id(out, "session", session->session);
+    out_key(out, "queues");
     text_add_char(out, '[');
     for (size_t i = 0; i < session->n_queues; i++) {
         const char *name = entry_queue_name(entry, session->queues[i]);
         if (i > 0) text_add_char(out, ',');
         if (name != NULL)
-            ndjson_string(out, name, strlen(name));
+            out_string(out, name, strlen(name));
         else
             text_add_u64(out, session->queues[i]);
     }
     for (size_t i = 0; i < session->n_awaited; i++) {
         if (i + session->n_queues > 0) text_add_char(out, ',');
-        ndjson_string(out, session->awaited[i], strlen(session->awaited[i]));
+        out_string(out, session->awaited[i], strlen(session->awaited[i]));
     }
     text_add_char(out, ']');
-    ndjson_number(out, "prefetch", session->prefetch);
-    ndjson_number(out, "batch_max", session->batch_max);
+    out_number(out, "prefetch", session->prefetch);
+    out_number(out, "batch_max", session->batch_max);
     json_number_if(out, "lease_ms", session->lease_ms);
-    ndjson_number(out, "lane", session->lane);
-    ndjson_bool(out, "resumed", session->resumed);
+    out_number(out, "lane", session->lane);
+    out_bool(out, "resumed", session->resumed);
 }
 
 static void json_session_end(struct text *out, const struct entry *entry) {
     const Tarry__SessionEnd *end = entry->record->session_end;
-    ndjson_id(out, "session", end->session);
-    ndjson_text(out, "cause", entry_session_cause(entry));
-    ndjson_number(out, "returned", end->returned);
-    ndjson_number(out, "kept", end->kept);
+    out_id(out, "session", end->session);
+    out_text(out, "cause", entry_session_cause(entry));
+    out_number(out, "returned", end->returned);
+    out_number(out, "kept", end->kept);
     if (entry->consumer == NULL) return;
-    ndjson_text(out, "consumer", entry->consumer->client);
-    if (entry->consumer->peer[0] != '\0') ndjson_text(out, "consumer_peer", entry->consumer->peer);
+    out_text(out, "consumer", entry->consumer->client);
+    if (entry->consumer->peer[0] != '\0') out_text(out, "consumer_peer", entry->consumer->peer);
 }
 
 static void json_alone(struct text *out, const struct entry *entry) {
     const Tarry__AlonePut *alone = entry->record->alone;
-    ndjson_text(out, "why", entry_alone_why(entry));
-    ndjson_number(out, "since_ms", alone->since_ms);
-    ndjson_number(out, "alone_from", alone->position);
+    out_text(out, "why", entry_alone_why(entry));
+    out_number(out, "since_ms", alone->since_ms);
+    out_number(out, "alone_from", alone->position);
     if (alone->member.len != 0) json_hex(out, "lacks_member", alone->member);
 }
 
 static void json_start(struct text *out, const struct entry *entry) {
     const Tarry__EpochPut *epoch = entry->record->epoch;
-    ndjson_text(out, "version", epoch->server_version);
-    ndjson_text(out, "before", entry_before_start(entry));
+    out_text(out, "version", epoch->server_version);
+    out_text(out, "before", entry_before_start(entry));
     if (epoch->config_digest.len != 0) json_hex(out, "config_digest", epoch->config_digest);
 }
 
 static void json_redaction(struct text *out, const Tarry__Redaction *redaction) {
-    ndjson_id(out, "id", redaction->id);
-    ndjson_bytes(out, "key", redaction->key.len != 0 ? (const char *)redaction->key.data : NULL, redaction->key.len);
-    ndjson_text(out, "reason", redaction->reason);
+    out_id(out, "id", redaction->id);
+    out_bytes(out, "key", redaction->key.len != 0 ? (const char *)redaction->key.data : NULL, redaction->key.len);
+    out_text(out, "reason", redaction->reason);
 }
 
 static void json_refused(struct text *out, const struct entry *entry) {
     const Tarry__AccessRefused *refused = entry->record->refused;
-    ndjson_text(out, "reason", entry_refusal_reason(entry));
-    ndjson_bytes(out, "address", refused->address[0] != '\0' ? refused->address : NULL, strlen(refused->address));
-    if (refused->principal[0] != '\0') ndjson_text(out, "credential", refused->principal);
-    if (refused->what[0] != '\0') ndjson_text(out, "what", refused->what);
-    ndjson_number(out, "count", refused->count);
-    ndjson_number(out, "first_ms", refused->first_ms);
-    ndjson_number(out, "last_ms", refused->last_ms);
+    out_text(out, "reason", entry_refusal_reason(entry));
+    out_bytes(out, "address", refused->address[0] != '\0' ? refused->address : NULL, strlen(refused->address));
+    if (refused->principal[0] != '\0') out_text(out, "credential", refused->principal);
+    if (refused->what[0] != '\0') out_text(out, "what", refused->what);
+    out_number(out, "count", refused->count);
+    out_number(out, "first_ms", refused->first_ms);
+    out_number(out, "last_ms", refused->last_ms);
 }
 
 static void json_other(struct text *out, const struct entry *entry) {
     const Tarry__Record *record = entry->record;
-    if (entry->queue != NULL) ndjson_text(out, "queue", entry->queue);
+    if (entry->queue != NULL) out_text(out, "queue", entry->queue);
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_QUEUE:
         json_queue(out, record->queue);
         break;
     case TARRY__RECORD__FACT_PRODUCER:
-        ndjson_id(out, "producer", record->producer->producer);
+        out_id(out, "producer", record->producer->producer);
         break;
     case TARRY__RECORD__FACT_PRODUCER_END:
-        ndjson_id(out, "producer", record->producer_end->producer);
-        ndjson_bool(out, "idle", record->producer_end->idle);
+        out_id(out, "producer", record->producer_end->producer);
+        out_bool(out, "idle", record->producer_end->idle);
         break;
     case TARRY__RECORD__FACT_JOB:
         json_job(out, entry);
         break;
     case TARRY__RECORD__FACT_JOB_END:
-        ndjson_id(out, "job", record->job_end->job);
-        ndjson_number(out, "done", record->job_end->done);
-        ndjson_number(out, "left", record->job_end->left);
+        out_id(out, "job", record->job_end->job);
+        out_number(out, "done", record->job_end->done);
+        out_number(out, "left", record->job_end->left);
         break;
     case TARRY__RECORD__FACT_EPOCH:
         json_start(out, entry);
         break;
     case TARRY__RECORD__FACT_CLOCK:
-        ndjson_number(out, "wall_ms", record->clock->wall_ms);
+        out_number(out, "wall_ms", record->clock->wall_ms);
         break;
     case TARRY__RECORD__FACT_SESSION:
         json_session(out, entry);
@@ -204,7 +203,7 @@ static void json_other(struct text *out, const struct entry *entry) {
         json_session_end(out, entry);
         break;
     case TARRY__RECORD__FACT_STOP:
-        ndjson_text(out, "version", record->stop->server_version);
+        out_text(out, "version", record->stop->server_version);
         break;
     case TARRY__RECORD__FACT_REDACTION:
         json_redaction(out, record->redaction);
@@ -224,30 +223,30 @@ static void json_other(struct text *out, const struct entry *entry) {
 static void json_by(struct text *out, const struct entry *entry) {
     const Tarry__FrameBody *body = entry->body;
     if (entry_is_asked(entry)) {
-        ndjson_text(out, "client", body->client);
-        if (body->peer[0] != '\0') ndjson_text(out, "peer", body->peer);
-        if (body->token[0] != '\0') ndjson_text(out, "credential", body->token);
+        out_text(out, "client", body->client);
+        if (body->peer[0] != '\0') out_text(out, "peer", body->peer);
+        if (body->token[0] != '\0') out_text(out, "credential", body->token);
     } else if (entry->record->fact_case ==
                TARRY__RECORD__FACT_PRODUCER) { /* of a broker that did not name clients yet */
-        ndjson_text(out, "client", entry->record->producer->client);
+        out_text(out, "client", entry->record->producer->client);
     }
     bool is_said = entry_kind(entry) == ENTRY_PRODUCER || entry_kind(entry) == ENTRY_PRODUCER_END;
     if (body->producer == 0 || is_said) return;
-    ndjson_id(out, "producer", body->producer);
-    ndjson_id(out, "sequence", body->sequence);
+    out_id(out, "producer", body->producer);
+    out_id(out, "sequence", body->sequence);
 }
 
 void entry_json(struct text *out, const struct entry *entry) {
     const Tarry__Task *task = entry_task(entry);
-    ndjson_begin(out);
-    ndjson_id(out, "position", entry->header->position);
-    ndjson_number(out, "epoch", entry->header->epoch);
-    ndjson_number(out, "at_ms", entry_ms(entry));
-    ndjson_text(out, "kind", entry_kind_name(entry_kind(entry)));
+    out_begin(out, '{');
+    out_id(out, "position", entry->header->position);
+    out_number(out, "epoch", entry->header->epoch);
+    out_number(out, "at_ms", entry_ms(entry));
+    out_text(out, "kind", entry_kind_name(entry_kind(entry)));
     if (task != NULL)
         json_task(out, entry, task);
     else
         json_other(out, entry);
     json_by(out, entry);
-    ndjson_end(out);
+    out_line_end(out);
 }

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "entry.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "rfc3339.h"
+#include "table.h"
 #include "tarry.h"
 #include "units.h"
 
@@ -32,20 +33,20 @@ static void words_number(struct text *out, const char *what, uint64_t number) {
 
 /* A name that was checked when it came in: as it is, if the log is what the broker wrote. */
 static void words_name(struct text *out, const char *name) {
-    ndjson_words(out, name, strlen(name));
+    plain_add(out, name, strlen(name));
 }
 
 /* Text that a client chose: quoted, for it must not drive the terminal. */
 static void words_quoted(struct text *out, const char *what, const void *text, size_t size) {
     text_add_str(out, what);
     text_add_char(out, ' ');
-    ndjson_string(out, text, size);
+    out_string(out, text, size);
 }
 
 static void words_who_at(struct text *out, const char *peer) {
     if (peer[0] == '\0') return;
     text_add_str(out, " at ");
-    ndjson_words(out, peer, strlen(peer));
+    plain_add(out, peer, strlen(peer));
 }
 
 static void words_who(struct text *out, const char *what, const char *client, const char *peer) {
@@ -61,9 +62,9 @@ static void words_by(struct text *out, const Tarry__FrameBody *body) {
         return;
     }
     text_add_str(out, "  by ");
-    ndjson_words(out, body->token, strlen(body->token));
+    plain_add(out, body->token, strlen(body->token));
     text_add_str(out, " (");
-    ndjson_string(out, body->client, strlen(body->client));
+    out_string(out, body->client, strlen(body->client));
     text_add_char(out, ')');
     words_who_at(out, body->peer);
 }
@@ -332,7 +333,7 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task) {
         text_add_char(out, ' ');
         words_name(out, entry->queue != NULL ? entry->queue : "?");
         text_add_char(out, ' ');
-        if (task->key.len != 0) ndjson_string(out, (const char *)task->key.data, task->key.len);
+        if (task->key.len != 0) out_string(out, (const char *)task->key.data, task->key.len);
     }
     if (task != NULL)
         words_change(out, entry, task);

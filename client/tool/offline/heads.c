@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "heads.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "rfc3339.h"
 #include "table.h"
@@ -41,16 +41,16 @@ const struct command command_heads = {
 
 static void print_json(struct text *out, const struct head *head) {
     char id[SIGN_KEY_ID_TEXT_SIZE], text[HEAD_TEXT_SIZE];
-    ndjson_begin(out);
-    ndjson_number(out, "number", head->number);
-    ndjson_number(out, "position", head->position);
-    ndjson_number(out, "wall_ms", head->wall_ns / NS_PER_MS);
-    ndjson_number(out, "epoch", head->epoch);
-    ndjson_number(out, "segment", head->segment);
-    ndjson_number(out, "kept_from", head->kept_from);
-    ndjson_text(out, "signer", sign_key_id_format(head->signer, id));
-    ndjson_text(out, "head", head_format(head, text));
-    ndjson_end(out);
+    out_begin(out, '{');
+    out_number(out, "number", head->number);
+    out_number(out, "position", head->position);
+    out_number(out, "wall_ms", head->wall_ns / NS_PER_MS);
+    out_number(out, "epoch", head->epoch);
+    out_number(out, "segment", head->segment);
+    out_number(out, "kept_from", head->kept_from);
+    out_text(out, "signer", sign_key_id_format(head->signer, id));
+    out_text(out, "head", head_format(head, text));
+    out_line_end(out);
 }
 
 static void add_row(struct table *table, const struct head *head) {

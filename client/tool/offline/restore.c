@@ -17,9 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "disk.h"
 #include "identity.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "owner.h"
 #include "progress.h"
@@ -329,31 +330,31 @@ static void print(const struct tool *tool, const struct restore *r, const struct
                         verified->torn_bytes);
         return;
     }
-    ndjson_begin(out);
-    ndjson_text(out, "directory", r->target);
-    ndjson_text(out, "backup", r->store.directory);
-    ndjson_text(out, "result", "fine");
-    ndjson_number(out, "position", verified->log_end);
-    ndjson_number(out, "torn_tail_bytes", verified->torn_bytes);
-    ndjson_text(out, "digest", digest);
-    ndjson_number(out, "live", verified->live);
-    ndjson_text(out, "member", id);
-    ndjson_number(out, "epoch_min", member->epoch_min);
-    ndjson_number(out, "owner_uid", r->owner.uid);
-    ndjson_number(out, "files", r->files);
-    ndjson_number(out, "bytes", r->copied);
-    ndjson_number(out, "took_ms", took_ms);
-    ndjson_end(out);
+    out_begin(out, '{');
+    out_text(out, "directory", r->target);
+    out_text(out, "backup", r->store.directory);
+    out_text(out, "result", "fine");
+    out_number(out, "position", verified->log_end);
+    out_number(out, "torn_tail_bytes", verified->torn_bytes);
+    out_text(out, "digest", digest);
+    out_number(out, "live", verified->live);
+    out_text(out, "member", id);
+    out_number(out, "epoch_min", member->epoch_min);
+    out_number(out, "owner_uid", r->owner.uid);
+    out_number(out, "files", r->files);
+    out_number(out, "bytes", r->copied);
+    out_number(out, "took_ms", took_ms);
+    out_line_end(out);
 }
 
 static void print_refusal(const struct tool *tool, const struct restore *r, struct text *out) {
     if (!tool->json) return;
-    ndjson_begin(out);
-    ndjson_text(out, "directory", r->target);
-    ndjson_text(out, "backup", r->store.directory);
-    ndjson_text(out, "result", r->store.hindrance != NULL ? r->store.hindrance : "refused");
-    ndjson_text(out, "message", r->store.message);
-    ndjson_end(out);
+    out_begin(out, '{');
+    out_text(out, "directory", r->target);
+    out_text(out, "backup", r->store.directory);
+    out_text(out, "result", r->store.hindrance != NULL ? r->store.hindrance : "refused");
+    out_text(out, "message", r->store.message);
+    out_line_end(out);
 }
 
 static int run(struct tool *tool, const struct args *args) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "entry.h"
 #include "history.h"
 #include "output.h"

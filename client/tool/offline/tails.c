@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ndjson.h"
+#include "alloc.h"
+#include "json_out.h"
+#include "table.h"
 
 static struct quarantine quarantine_of(const struct store *store, char directory[STORE_PATH_SIZE]) {
     snprintf(directory, STORE_PATH_SIZE, "%s/%s", store->directory, QUARANTINE_NAME);
@@ -71,18 +73,18 @@ void tails_deinit(struct tails *tails) {
 }
 
 void tails_json(const struct tails *tails, struct text *out) {
-    ndjson_key(out, "quarantined");
+    out_key(out, "quarantined");
     text_add_char(out, '[');
     for (size_t i = 0; i < tails->count; i++) {
         const struct tail *tail = &tails->items[i];
         if (i > 0) text_add_char(out, ',');
         text_add_char(out, '{');
-        ndjson_bytes(out, "name", tail->file.name, (size_t)name_size(&tail->file));
-        ndjson_number(out, "from", tail->file.base);
-        ndjson_number(out, "to", tail->file.end);
-        ndjson_number(out, "frames", tail->frames);
-        ndjson_number(out, "epoch", tail->epoch);
-        ndjson_text(out, "why", tail->why);
+        out_bytes(out, "name", tail->file.name, (size_t)name_size(&tail->file));
+        out_number(out, "from", tail->file.base);
+        out_number(out, "to", tail->file.end);
+        out_number(out, "frames", tail->frames);
+        out_number(out, "epoch", tail->epoch);
+        out_text(out, "why", tail->why);
         text_add_char(out, '}');
     }
     text_add_char(out, ']');
@@ -95,7 +97,7 @@ void tails_words(const struct tails *tails, const struct store *store, struct te
                     i == 0 ? "tails " : "      ", tail->file.base, tail->file.end, tail->frames, tail->epoch);
         if (tail->why[0] != 0) {
             text_add_str(out, "\n          ");
-            ndjson_words(out, tail->why, strlen(tail->why));
+            plain_add(out, tail->why, strlen(tail->why));
         }
         text_printf(out, "\n          tarry audit --data %s --quarantined %.*s\n", store->directory,
                     name_size(&tail->file), tail->file.name);

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ndjson.h"
+#include "alloc.h"
+#include "json_out.h"
 #include "rfc3339.h"
 #include "table.h"
 #include "totals_parts.h"
@@ -31,7 +32,7 @@ static uint64_t quantile(const struct sum *sum, double quantile) {
 /* ---- JSON */
 
 static void json_list(struct text *out, const char *name) {
-    ndjson_key(out, name);
+    out_key(out, name);
     text_add_char(out, '[');
 }
 
@@ -42,29 +43,29 @@ static void json_element(struct text *out) {
 }
 
 static void json_counts(struct text *out, const struct sum *sum) {
-    ndjson_key(out, "counts");
+    out_key(out, "counts");
     text_add_char(out, '{');
     for (int kind = 1; kind < ENTRY_KINDS; kind++)
-        ndjson_number(out, entry_kind_name((enum entry_kind)kind), sum->counts[kind]);
+        out_number(out, entry_kind_name((enum entry_kind)kind), sum->counts[kind]);
     text_add_char(out, '}');
 }
 
 static void json_lateness(struct text *out, const struct sum *sum) {
-    ndjson_key(out, "late_ms");
+    out_key(out, "late_ms");
     text_add_char(out, '{');
-    ndjson_number(out, "count", sum->late_ms.count);
-    ndjson_number(out, "p50", quantile(sum, 0.5));
-    ndjson_number(out, "p99", quantile(sum, 0.99));
-    ndjson_number(out, "p999", quantile(sum, 0.999));
-    ndjson_number(out, "max", sum->late_ms.max);
+    out_number(out, "count", sum->late_ms.count);
+    out_number(out, "p50", quantile(sum, 0.5));
+    out_number(out, "p99", quantile(sum, 0.99));
+    out_number(out, "p999", quantile(sum, 0.999));
+    out_number(out, "max", sum->late_ms.max);
     json_list(out, "bands");
     for (size_t i = 0; i < BANDS; i++) {
         json_element(out);
         if (band_limits_ms[i] != UINT64_MAX)
-            ndjson_number(out, "up_to_ms", band_limits_ms[i]);
+            out_number(out, "up_to_ms", band_limits_ms[i]);
         else
-            ndjson_null(out, "up_to_ms");
-        ndjson_number(out, "count", sum->bands[i]);
+            out_null(out, "up_to_ms");
+        out_number(out, "count", sum->bands[i]);
         text_add_char(out, '}');
     }
     text_add(out, "]}", 2);
@@ -74,8 +75,8 @@ static void json_busiest(struct text *out, const struct sum *sum) {
     json_list(out, "busiest");
     for (size_t i = 0; i < BUSIEST_MAX && sum->busiest[i].records > 0; i++) {
         json_element(out);
-        ndjson_number(out, "at_ms", sum->busiest[i].at_s * 1000);
-        ndjson_number(out, "records", sum->busiest[i].records);
+        out_number(out, "at_ms", sum->busiest[i].at_s * 1000);
+        out_number(out, "records", sum->busiest[i].records);
         text_add_char(out, '}');
     }
     text_add_char(out, ']');
@@ -83,7 +84,7 @@ static void json_busiest(struct text *out, const struct sum *sum) {
 
 static void json_sum(struct text *out, struct sum *sum) {
     sum_settle(sum);
-    ndjson_number(out, "records", sum->records);
+    out_number(out, "records", sum->records);
     json_counts(out, sum);
     json_lateness(out, sum);
     json_busiest(out, sum);
@@ -93,19 +94,19 @@ void totals_json(struct totals *totals, struct text *out) {
     struct sum **queues = sorted(totals);
     const size_t count = totals->sum_count;
     for (size_t i = 0; i < count; i++) {
-        ndjson_begin(out);
-        ndjson_text(out, "queue", queues[i]->name);
+        out_begin(out, '{');
+        out_text(out, "queue", queues[i]->name);
         json_sum(out, queues[i]);
-        ndjson_end(out);
+        out_line_end(out);
     }
-    ndjson_begin(out);
-    ndjson_null(out, "queue");
+    out_begin(out, '{');
+    out_null(out, "queue");
     if (totals->all.records > 0) {
-        ndjson_number(out, "first_ms", totals->first_ms);
-        ndjson_number(out, "last_ms", totals->last_ms);
+        out_number(out, "first_ms", totals->first_ms);
+        out_number(out, "last_ms", totals->last_ms);
     }
     json_sum(out, &totals->all);
-    ndjson_end(out);
+    out_line_end(out);
     free(queues);
 }
 

@@ -17,10 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "arena.h"
 #include "frame.h"
 #include "hard_state.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "progress.h"
 #include "store.h"
@@ -301,34 +302,34 @@ int verify_store(struct store *store, struct verified *out) {
 static void print_json(const struct verify *v, int status, uint64_t took_ms, struct text *out) {
     char digest[24];
     snprintf(digest, sizeof digest, "%016" PRIx64, v->tail.digest);
-    ndjson_begin(out);
-    ndjson_text(out, "directory", v->store.directory);
-    ndjson_text(out, "result", status == 0 ? "fine" : v->store.hindrance != NULL ? v->store.hindrance : "damaged");
-    if (status != 0) ndjson_text(out, "message", v->store.message);
-    ndjson_number(out, "segments", v->store.recovery.segments);
-    ndjson_number(out, "frames", v->frame_count);
-    ndjson_number(out, "archived_segments", v->frames.archived_segments);
-    ndjson_number(out, "records", v->records);
-    ndjson_number(out, "contents", v->contents.checked);
-    ndjson_number(out, "erased", v->contents.erased);
-    ndjson_number(out, "erasures_under_way", v->contents.under_way);
-    ndjson_number(out, "summaries", v->summaries.checked);
-    ndjson_number(out, "summaries_unused", v->summaries.unused);
-    ndjson_number(out, "log_start", v->store.recovery.start);
-    ndjson_number(out, "log_end", v->store.recovery.end);
-    ndjson_number(out, "index_position", v->store.meta.position);
-    ndjson_number(out, "rows", v->rows.rows);
-    ndjson_number(out, "epoch", v->store.recovery.epoch);
-    ndjson_number(out, "torn_tail_bytes", v->store.recovery.cut_bytes);
-    ndjson_number(out, "stray_bytes", v->store.recovery.stray_bytes);
+    out_begin(out, '{');
+    out_text(out, "directory", v->store.directory);
+    out_text(out, "result", status == 0 ? "fine" : v->store.hindrance != NULL ? v->store.hindrance : "damaged");
+    if (status != 0) out_text(out, "message", v->store.message);
+    out_number(out, "segments", v->store.recovery.segments);
+    out_number(out, "frames", v->frame_count);
+    out_number(out, "archived_segments", v->frames.archived_segments);
+    out_number(out, "records", v->records);
+    out_number(out, "contents", v->contents.checked);
+    out_number(out, "erased", v->contents.erased);
+    out_number(out, "erasures_under_way", v->contents.under_way);
+    out_number(out, "summaries", v->summaries.checked);
+    out_number(out, "summaries_unused", v->summaries.unused);
+    out_number(out, "log_start", v->store.recovery.start);
+    out_number(out, "log_end", v->store.recovery.end);
+    out_number(out, "index_position", v->store.meta.position);
+    out_number(out, "rows", v->rows.rows);
+    out_number(out, "epoch", v->store.recovery.epoch);
+    out_number(out, "torn_tail_bytes", v->store.recovery.cut_bytes);
+    out_number(out, "stray_bytes", v->store.recovery.stray_bytes);
     evidence_json(&v->evidence, out);
     tails_json(&v->tails, out);
     if (status == 0) {
-        ndjson_number(out, "live", v->tail.live);
-        ndjson_text(out, "digest", digest);
+        out_number(out, "live", v->tail.live);
+        out_text(out, "digest", digest);
     }
-    ndjson_number(out, "took_ms", took_ms);
-    ndjson_end(out);
+    out_number(out, "took_ms", took_ms);
+    out_line_end(out);
 }
 
 static void print_words(const struct verify *v, int status, uint64_t took_ms, struct text *out) {

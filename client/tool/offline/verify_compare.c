@@ -4,6 +4,7 @@
  *
  * Neither index is looked at, for a copy may have been made without; but for one thing: in the last segment what was
  * erased looks like a torn write, unless the index says that the log was durable beyond. */
+#include "alloc.h"
 #include "verify_parts.h"
 
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 #include "arena.h"
 #include "entry.h"
 #include "frames.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "progress.h"
 #include "rfc3339.h"
@@ -163,24 +164,24 @@ static void print_json(const struct compare *compare, struct text *out) {
     const struct side *a = &compare->sides[0], *b = &compare->sides[1];
     struct text summary = {0};
     uint64_t ends[2] = {a->store.recovery.end, b->store.recovery.end};
-    ndjson_begin(out);
-    ndjson_text(out, "directory", a->store.directory);
-    ndjson_text(out, "against", b->store.directory);
-    ndjson_text(out, "result", compare->differs ? "differs" : compare->has_common ? "same" : "nothing_in_common");
-    ndjson_number(out, "frames", compare->frames);
-    ndjson_number(out, "erased", compare->erased);
-    ndjson_number(out, "common_from", compare->common_from);
-    ndjson_number(out, "common_to", compare->common_to);
-    ndjson_number(out, "log_end", ends[0]);
-    ndjson_number(out, "against_log_end", ends[1]);
-    ndjson_text(out, "longer", ends[0] == ends[1] ? NULL : ends[0] > ends[1] ? "directory" : "against");
+    out_begin(out, '{');
+    out_text(out, "directory", a->store.directory);
+    out_text(out, "against", b->store.directory);
+    out_text(out, "result", compare->differs ? "differs" : compare->has_common ? "same" : "nothing_in_common");
+    out_number(out, "frames", compare->frames);
+    out_number(out, "erased", compare->erased);
+    out_number(out, "common_from", compare->common_from);
+    out_number(out, "common_to", compare->common_to);
+    out_number(out, "log_end", ends[0]);
+    out_number(out, "against_log_end", ends[1]);
+    out_text(out, "longer", ends[0] == ends[1] ? NULL : ends[0] > ends[1] ? "directory" : "against");
     if (compare->differs) {
-        ndjson_number(out, "differs_at", compare->differs_at);
-        ndjson_text(out, "difference", compare->difference);
-        ndjson_text(out, "frame", summary_of(&summary, a));
-        ndjson_text(out, "against_frame", summary_of(&summary, b));
+        out_number(out, "differs_at", compare->differs_at);
+        out_text(out, "difference", compare->difference);
+        out_text(out, "frame", summary_of(&summary, a));
+        out_text(out, "against_frame", summary_of(&summary, b));
     }
-    ndjson_end(out);
+    out_line_end(out);
     text_deinit(&summary);
 }
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ndjson.h"
+#include "json_out.h"
 #include "rfc3339.h"
 #include "tarry_limits.h"
 
@@ -424,16 +424,16 @@ static uint64_t countersigned_to(const struct evidence *evidence) {
 
 static void json_signers(const struct evidence *evidence, struct text *out) {
     char id[SIGN_KEY_ID_TEXT_SIZE];
-    ndjson_key(out, "signers");
+    out_key(out, "signers");
     text_add_char(out, '[');
     for (size_t i = 0; i < evidence->key_count; i++) {
         const struct evidence_signer *signer = &evidence->signers[i];
         if (i > 0) text_add_char(out, ',');
         text_add_char(out, '{');
-        ndjson_text(out, "key", sign_key_id_format(evidence->keys[i].id, id));
-        ndjson_number(out, "heads", signer->heads);
-        ndjson_number(out, "signed_to", signer->held.position);
-        ndjson_number(out, "signed_at_ms", signer->held.wall_ns / NS_PER_MS);
+        out_text(out, "key", sign_key_id_format(evidence->keys[i].id, id));
+        out_number(out, "heads", signer->heads);
+        out_number(out, "signed_to", signer->held.position);
+        out_number(out, "signed_at_ms", signer->held.wall_ns / NS_PER_MS);
         text_add_char(out, '}');
     }
     text_add_char(out, ']');
@@ -444,19 +444,19 @@ void evidence_json(const struct evidence *evidence, struct text *out) {
     const struct head *held = &own->held;
     char text[HEAD_TEXT_SIZE], id[SIGN_KEY_ID_TEXT_SIZE];
     if (evidence->key_count == 0) return;
-    ndjson_number(out, "heads", own->seen);
-    ndjson_number(out, "signed_from", evidence->start);
-    ndjson_number(out, "signed_to", held->position);
-    ndjson_number(out, "signed_at_ms", held->wall_ns / NS_PER_MS);
-    ndjson_number(out, "unsigned_frames", evidence->unsigned_frames);
-    ndjson_number(out, "unsigned_bytes", held->number == 0 ? 0 : evidence->at.position - held->position);
-    ndjson_text(out, "signer", held->number == 0 ? NULL : sign_key_id_format(held->signer, id));
-    ndjson_text(out, "head", held->number == 0 ? NULL : head_format(held, text));
-    ndjson_number(out, "countersigned_to", countersigned_to(evidence));
+    out_number(out, "heads", own->seen);
+    out_number(out, "signed_from", evidence->start);
+    out_number(out, "signed_to", held->position);
+    out_number(out, "signed_at_ms", held->wall_ns / NS_PER_MS);
+    out_number(out, "unsigned_frames", evidence->unsigned_frames);
+    out_number(out, "unsigned_bytes", held->number == 0 ? 0 : evidence->at.position - held->position);
+    out_text(out, "signer", held->number == 0 ? NULL : sign_key_id_format(held->signer, id));
+    out_text(out, "head", held->number == 0 ? NULL : head_format(held, text));
+    out_number(out, "countersigned_to", countersigned_to(evidence));
     json_signers(evidence, out);
     if (evidence->differs_to == 0) return;
-    ndjson_number(out, "differs_from", evidence->differs_from);
-    ndjson_number(out, "differs_to", evidence->differs_to);
+    out_number(out, "differs_from", evidence->differs_from);
+    out_number(out, "differs_to", evidence->differs_to);
 }
 
 static void words_signers(const struct evidence *evidence, struct text *out) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "text.h"
 
 static bool before(const struct agenda_entry *a, const struct agenda_entry *b) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "frame.h"
 
 #define CONTENT_ARENA_MAX (64u << 20)

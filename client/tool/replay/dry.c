@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "alloc.h"
 #include "replay.h"
 #include "scan.h"
 #include "text.h"

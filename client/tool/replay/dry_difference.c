@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ndjson.h"
+#include "json_out.h"
 #include "stage.h"
 #include "table.h"
 
@@ -81,7 +81,7 @@ static void compare(struct comparison *comparison, const struct dry_lives *dry, 
 /* ---- JSON */
 
 static void json_side(struct text *out, const char *name, const struct side *side) {
-    ndjson_key(out, name);
+    out_key(out, name);
     text_add_char(out, '{');
     for (enum outcome_kind kind = 0; kind <= REFUSED; kind++)
         text_printf(out, "\"%s\":%" PRIu64 ",", name_of(kind), side->outcomes[kind]);
@@ -92,14 +92,14 @@ static void json_side(struct text *out, const char *name, const struct side *sid
 }
 
 static void json_examples(struct text *out, const struct comparison *comparison) {
-    ndjson_key(out, "examples");
+    out_key(out, "examples");
     text_add_char(out, '[');
     for (size_t i = 0; i < comparison->example_count; i++) {
         const struct life *life = comparison->examples[i];
         if (i > 0) text_add_char(out, ',');
         text_printf(out, "{\"id\":\"%" PRIu64 "\",\"key\":", life->id);
         if (life->key != NULL)
-            ndjson_string(out, life->key, life->key_size);
+            out_string(out, life->key, life->key_size);
         else
             text_add_str(out, "null");
         text_printf(out, ",\"recorded\":\"%s\",\"recorded_deliveries\":%u,\"dry_run\":\"%s\"", name_of(life->outcome),
@@ -110,15 +110,15 @@ static void json_examples(struct text *out, const struct comparison *comparison)
 }
 
 static void json_queue(struct text *out, const struct comparison *comparison) {
-    ndjson_begin(out);
-    ndjson_text(out, "queue", comparison->plan->name);
-    ndjson_number(out, "tasks", comparison->tasks);
-    ndjson_number(out, "changed", comparison->changed);
-    ndjson_number(out, "deliveries_moved", comparison->plan->moved);
+    out_begin(out, '{');
+    out_text(out, "queue", comparison->plan->name);
+    out_number(out, "tasks", comparison->tasks);
+    out_number(out, "changed", comparison->changed);
+    out_number(out, "deliveries_moved", comparison->plan->moved);
     json_side(out, "recorded", &comparison->recorded);
     json_side(out, "dry_run", &comparison->dry);
     json_examples(out, comparison);
-    ndjson_end(out);
+    out_line_end(out);
 }
 
 /* ---- words */
@@ -126,7 +126,7 @@ static void json_queue(struct text *out, const struct comparison *comparison) {
 static void words_example(struct text *out, const struct life *life) {
     text_printf(out, "  %s ", life->plan->name);
     if (life->key != NULL)
-        ndjson_words(out, life->key, life->key_size);
+        plain_add(out, life->key, life->key_size);
     else
         text_printf(out, "(id %" PRIu64 ")", life->id);
     text_printf(out, ": %s after %" PRIu64 " deliveries, not %s after %u\n", name_of(dry_outcome(life)),
@@ -188,16 +188,16 @@ void difference_print(const struct dry_lives *dry, bool json, struct text *out) 
         free(comparison.dry.late.ms);
     }
     if (json) {
-        ndjson_begin(out);
-        ndjson_text(out, "result", changed + moved > 0 ? "different" : "same");
-        ndjson_number(out, "tasks", dry->lives->count);
-        ndjson_number(out, "changed", changed);
-        ndjson_number(out, "deliveries_moved", moved);
-        ndjson_number(out, "deliveries_assumed", dry->assumed);
-        ndjson_number(out, "refused", dry->refused);
-        ndjson_number(out, "impossible", dry->unmade);
-        ndjson_number(out, "from_before", dry->lives->before);
-        ndjson_end(out);
+        out_begin(out, '{');
+        out_text(out, "result", changed + moved > 0 ? "different" : "same");
+        out_number(out, "tasks", dry->lives->count);
+        out_number(out, "changed", changed);
+        out_number(out, "deliveries_moved", moved);
+        out_number(out, "deliveries_assumed", dry->assumed);
+        out_number(out, "refused", dry->refused);
+        out_number(out, "impossible", dry->unmade);
+        out_number(out, "from_before", dry->lives->before);
+        out_line_end(out);
     } else {
         table_print(&table, out);
         text_add(out, examples.data, examples.size);

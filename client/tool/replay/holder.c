@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "alloc.h"
 #include "signals.h"
 #include "tarry_limits.h"
 #include "text.h"

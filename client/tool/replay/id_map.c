@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "alloc.h"
 #include "text.h"
 
 #define SLOTS_MIN 1024u

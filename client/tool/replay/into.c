@@ -12,6 +12,7 @@
  *
  * Only what took effect is in the log, so only that is asked again: what was refused then is not. A lost lease is a
  * nack without delay, which costs the same; leases are not extended, for the holder's last long enough. */
+#include "alloc.h"
 #include "replay.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@
 #include "content.h"
 #include "holder.h"
 #include "identity.h"
-#include "ndjson.h"
+#include "json_out.h"
 #include "output.h"
 #include "row.h"
 #include "scan.h"
@@ -446,25 +447,25 @@ static int take(void *argument, const struct entry *entry) {
 
 static void json_summary(const struct into *in, struct text *out, const char *result) {
     const uint64_t *done = in->sender.done;
-    ndjson_begin(out);
-    ndjson_text(out, "result", result);
-    ndjson_number(out, "frames", in->frames);
-    ndjson_number(out, "records", in->records);
-    ndjson_number(out, "scheduled", done[OP_SCHEDULE]);
-    ndjson_number(out, "moved", done[OP_MOVE]);
-    ndjson_number(out, "cancelled", done[OP_CANCEL]);
-    ndjson_number(out, "acked", done[OP_ACK]);
-    ndjson_number(out, "nacked", done[OP_NACK]);
-    ndjson_number(out, "released", done[OP_RELEASE]);
-    ndjson_number(out, "requeued", done[OP_REQUEUE]);
-    ndjson_number(out, "dropped", done[OP_DROP]);
-    ndjson_number(out, "policies", done[OP_QUEUE]);
-    ndjson_number(out, "refused", in->sender.refused);
-    ndjson_number(out, "from_before", in->before);
-    ndjson_number(out, "content_missing", in->skipped + in->emptied);
-    if (in->resume != 0) ndjson_number(out, "from_position", in->resume);
-    ndjson_number(out, "took_ms", steady_ms() - in->start_ms);
-    ndjson_end(out);
+    out_begin(out, '{');
+    out_text(out, "result", result);
+    out_number(out, "frames", in->frames);
+    out_number(out, "records", in->records);
+    out_number(out, "scheduled", done[OP_SCHEDULE]);
+    out_number(out, "moved", done[OP_MOVE]);
+    out_number(out, "cancelled", done[OP_CANCEL]);
+    out_number(out, "acked", done[OP_ACK]);
+    out_number(out, "nacked", done[OP_NACK]);
+    out_number(out, "released", done[OP_RELEASE]);
+    out_number(out, "requeued", done[OP_REQUEUE]);
+    out_number(out, "dropped", done[OP_DROP]);
+    out_number(out, "policies", done[OP_QUEUE]);
+    out_number(out, "refused", in->sender.refused);
+    out_number(out, "from_before", in->before);
+    out_number(out, "content_missing", in->skipped + in->emptied);
+    if (in->resume != 0) out_number(out, "from_position", in->resume);
+    out_number(out, "took_ms", steady_ms() - in->start_ms);
+    out_line_end(out);
 }
 
 static void words_summary(const struct into *in, struct text *out) {

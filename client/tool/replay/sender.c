@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ndjson.h"
+#include "alloc.h"
+#include "json_out.h"
+#include "table.h"
 #include "text.h"
 #include "tool.h"
 
@@ -122,7 +124,7 @@ static void differs(struct sender *sender, const struct image *image, const char
     if (image != NULL) {
         text_printf(&text, " %s ", image->route->name);
         if (image->key != NULL)
-            ndjson_words(&text, image->key, image->key_size);
+            plain_add(&text, image->key, image->key_size);
         else
             text_printf(&text, "(recorded as %llu)", (unsigned long long)image->recorded);
     }

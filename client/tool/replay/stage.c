@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "tally.h"
 #include "text.h"
 #include "wire.h"

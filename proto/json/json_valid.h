@@ -1,7 +1,7 @@
 /* json_valid.h: checks whether a text is JSON, without parsing it into values. A stored payload can then be copied into
  * a reply: 2 ms per megabyte, against 100 ms with a parser. Pure; any thread. */
-#ifndef TARRY_HTTP_JSON_VALID_H
-#define TARRY_HTTP_JSON_VALID_H
+#ifndef TARRY_JSON_VALID_H
+#define TARRY_JSON_VALID_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,9 @@
-/* json_in.h: converts JSON from clients into operations of tarry.proto. Pure except for memory; any thread.
+/* json_in.h: parses JSON texts and single values. json_map.h converts objects to messages. Any thread.
  *
- * Objects are allocated in the arena; texts point into the JSON values, which must outlive them. An error sentence
- * names the faulty member. An unknown member is refused: it is probably a typing error, and ignoring it would lose
- * data. Durations are texts ("30m"), or numbers if the member's name ends in `_ms`. Times are RFC 3339 or Unix
- * milliseconds. The broker checks queue names, keys and so on (check.h). */
-#ifndef TARRY_HTTP_JSON_IN_H
-#define TARRY_HTTP_JSON_IN_H
+ * The only JSON reader of Tarry: jansson, behind limits for depth and memory. An error sentence names the faulty
+ * member. An unknown member is refused: it is probably a typing error, and ignoring it would lose data. */
+#ifndef TARRY_JSON_IN_H
+#define TARRY_JSON_IN_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -22,8 +20,10 @@
 #define JSON_WEIGHT_MAX (64u << 20)
 
 struct json_in {
-    struct arena *arena;
-    const char *queue; /* queue named in the path, used where the JSON has no `queue`; NULL: none */
+    struct arena *arena; /* for messages; their texts point into the JSON values, which must outlive them */
+    const char *queue;   /* queue named in the path, used where the JSON has no `queue`; NULL: none */
+    bool takes_printed; /* members of a task or result that is shown, or scheduled, are ignored if they are no arguments
+                         */
     bool too_large;
     char problem[JSON_PROBLEM_SIZE];
 };
@@ -48,20 +48,25 @@ json_t *json_read(struct json_in *in, const char *text, size_t size);
 bool json_names_hold(const char *names, const char *name);
 /* Checks that the object has only members in the blank-separated list `known`. */
 bool json_only(struct json_in *in, json_t *object, const char *known);
+/* Sets `problem` for an unknown member, with the nearest of `count` known names. Returns false. */
+bool json_unknown(struct json_in *in, const char *name, const char *const *known, size_t count);
 
 /* Returns the member; NULL: it is missing or null. */
 json_t *json_member(json_t *object, const char *name);
 /* The json_get functions leave `*out` unchanged if the member is missing. False: the member is invalid. */
 bool json_get_u64(struct json_in *in, json_t *object, const char *name, uint64_t most, uint64_t *out);
-bool json_get_text(struct json_in *in, json_t *object, const char *name, const char **out);
 bool json_get_bool(struct json_in *in, json_t *object, const char *name, bool *out);
-/* Reads `name` as text ("30m"), or `name_ms` as a number. `*out_is_said`: the member exists; may be NULL. */
-bool json_get_duration(struct json_in *in, json_t *object, const char *name, uint64_t *out, bool *out_is_said);
+/* Reads `name` as text ("30m"), or `name_ms` as a number. */
+bool json_get_duration(struct json_in *in, json_t *object, const char *name, uint64_t *out);
+/* The json_take functions read a value; `name` is for the error. */
+bool json_take_u64(struct json_in *in, json_t *value, const char *name, uint64_t most, uint64_t *out);
+bool json_take_text(struct json_in *in, json_t *value, const char *name, const char **out);
+bool json_take_bool(struct json_in *in, json_t *value, const char *name, bool *out);
+bool json_take_duration(struct json_in *in, json_t *value, const char *name, uint64_t *out);
+bool json_take_time(struct json_in *in, json_t *value, const char *name, uint64_t *out);
+/* Sets `problem` to "NAME: SENTENCE", and returns false. */
+bool json_wrong(struct json_in *in, const char *name, const char *sentence);
 
-/* Converts one operation of a commit, such as {"schedule": {…}}. NULL: `problem` gives the reason. */
-Tarry__Op *json_op(struct json_in *in, json_t *object);
-/* Converts the operation `name` with these members. */
-Tarry__Op *json_op_named(struct json_in *in, const char *name, json_t *members);
 /* Parses "epoch-position". */
 bool json_token_parse(const char *text, Tarry__Token *out);
 /* Parses an id given as text or as a number. */

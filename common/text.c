@@ -1,4 +1,4 @@
-/* text.c: the growing buffer of text.h. Doubling keeps the cost of a byte constant. */
+/* text.c: see text.h. */
 #include "text.h"
 
 #include <assert.h>
@@ -7,47 +7,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_CAPACITY_MIN 256u
-
-_Noreturn void tool_out_of_memory(void) {
-    static const char sentence[] = "tarry: out of memory\n";
-    fputs(sentence, stderr);
-    exit(1);
-}
-
-void *tool_alloc(size_t size) {
-    void *memory = calloc(1, size > 0 ? size : 1);
-    if (memory == NULL) tool_out_of_memory();
-    return memory;
-}
-
-char *tool_strdup(const char *string) {
-    char *copy = strdup(string);
-    if (copy == NULL) tool_out_of_memory();
-    return copy;
-}
+#define FIRST_CAPACITY 512u
 
 void text_deinit(struct text *text) {
+    assert(text->grow == NULL);
     free(text->data);
     *text = (struct text){0};
 }
 
+static bool grow(struct text *text, size_t needed) {
+    size_t capacity = text->capacity > 0 ? 2 * text->capacity : FIRST_CAPACITY;
+    if (capacity < needed) capacity = needed;
+    if (text->grow != NULL) return text->grow(text, capacity);
+    char *data = realloc(text->data, capacity);
+    if (data == NULL) return false;
+    text->data = data;
+    text->capacity = capacity;
+    return true;
+}
+
 char *text_reserve(struct text *text, size_t size) {
-    assert(size < SIZE_MAX / 4);
-    if (text->capacity - text->size < size) {
-        size_t capacity = text->capacity < TEXT_CAPACITY_MIN ? TEXT_CAPACITY_MIN : text->capacity;
-        while (capacity - text->size < size) capacity *= 2;
-        char *data = realloc(text->data, capacity);
-        if (data == NULL) tool_out_of_memory();
-        text->data = data;
-        text->capacity = capacity;
+    size_t needed = text->size + size;
+    if (needed > text->capacity || text->failed) {
+        if (needed < size || (text->size_max != 0 && needed > text->size_max)) text->failed = true;
+        if (text->failed || !grow(text, needed)) {
+            text->failed = true;
+            return NULL;
+        }
     }
     return text->data + text->size;
 }
 
+void text_cut(struct text *text, size_t size) {
+    if (size < text->size) text->size = size;
+}
+
 void text_add(struct text *text, const void *data, size_t size) {
-    if (size == 0) return;
-    memcpy(text_reserve(text, size), data, size);
+    char *at = size > 0 ? text_reserve(text, size) : NULL;
+    if (at == NULL) return;
+    memcpy(at, data, size);
     text->size += size;
 }
 
@@ -56,25 +54,29 @@ void text_add_str(struct text *text, const char *string) {
 }
 
 void text_add_char(struct text *text, char character) {
-    *text_reserve(text, 1) = character;
+    char *at = text_reserve(text, 1);
+    if (at == NULL) return;
+    *at = character;
     text->size++;
 }
 
 void text_add_u64(struct text *text, uint64_t number) {
     char digits[20];
-    size_t at = sizeof digits;
+    size_t at = sizeof(digits);
     /* Two digits at a time halve the divisions. */
     for (; number >= 10; number /= 100) {
         unsigned pair = (unsigned)(number % 100);
         digits[--at] = (char)('0' + pair % 10);
         digits[--at] = (char)('0' + pair / 10);
     }
-    if (number > 0 || at == sizeof digits) digits[--at] = (char)('0' + number);
-    text_add(text, digits + at, sizeof digits - at);
+    if (number > 0 || at == sizeof(digits)) digits[--at] = (char)('0' + number);
+    text_add(text, digits + at, sizeof(digits) - at);
 }
 
 void text_add_repeat(struct text *text, char character, size_t count) {
-    memset(text_reserve(text, count), character, count);
+    char *at = text_reserve(text, count);
+    if (at == NULL) return;
+    memset(at, character, count);
     text->size += count;
 }
 
@@ -85,6 +87,7 @@ void text_printf(struct text *text, const char *format, ...) {
     /* Usually the text fits at the first attempt. */
     do {
         char *at = text_reserve(text, (size_t)size + 1);
+        if (at == NULL) return;
         va_start(list, format);
         size = vsnprintf(at, text->capacity - text->size, format, list);
         va_end(list);
@@ -94,6 +97,8 @@ void text_printf(struct text *text, const char *format, ...) {
 }
 
 const char *text_str(struct text *text) {
-    *text_reserve(text, 1) = 0;
+    char *at = text_reserve(text, 1);
+    if (at == NULL) return "";
+    *at = '\0';
     return text->data;
 }

@@ -1,0 +1,119 @@
+/* json_map.h: maps every message of tarry.proto to JSON and back, by protobuf-c's descriptors and formats.def.
+ *
+ * Writing: json_message. Reading: json_read_message, and json_op for the operations of a commit. Any thread. */
+#ifndef TARRY_JSON_MAP_H
+#define TARRY_JSON_MAP_H
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "json_in.h"
+#include "json_out.h"
+
+/* Form of a field's values. */
+enum json_form {
+    JSON_PLAIN, /* as its type: a number, bool, text, enumerator's name, object */
+    JSON_HIDDEN,
+    JSON_ID,
+    JSON_TIME,
+    JSON_DURATION,
+    JSON_TEXT, /* bytes that are UTF-8 */
+    JSON_HEX,
+    JSON_TOKEN,
+    JSON_STATES,  /* bits as an array of words */
+    JSON_MEMBERS, /* the message's fields are members of the object around it */
+    JSON_WHEN,    /* in, in_ms, delay_ms, at or due_ms */
+    JSON_CONTENT, /* a packed Content: attributes, and json, body or body_base64 */
+};
+
+#define JSON_WORD_SIZE 24u
+/* A larger number is written as text, because a reader that uses doubles would change it. */
+#define JSON_EXACT_MAX (1ull << 53)
+
+struct json_map;
+
+struct json_field {
+    const ProtobufCFieldDescriptor *of;
+    const char *name; /* TIME, DURATION: ends in "_ms" */
+    uint16_t name_size;
+    enum json_form form;
+    bool is_always;   /* written although it is 0 or empty */
+    bool is_nullable; /* written as null if it is empty */
+    bool is_required;
+    uint64_t most;                          /* largest number that is read */
+    const ProtobufCFieldDescriptor *unless; /* not written if this field is not 0; NULL: no such field */
+    const ProtobufCFieldDescriptor *has;    /* the field `has_NAME`; NULL: none */
+    const struct json_map *map;             /* of a message's own fields; NULL: not a message */
+    const char (*words)[JSON_WORD_SIZE];    /* names of the enumerators, in the descriptor's order; NULL: no enum */
+};
+
+struct json_map {
+    const ProtobufCMessageDescriptor *of;
+    size_t count;
+    struct json_field *fields; /* in the order of the descriptor */
+};
+
+/* Returns the map of a message of tarry.proto. */
+const struct json_map *json_map_of(const ProtobufCMessageDescriptor *of);
+/* Returns the first map; `next` the one after. NULL: none. For programs that print all of them. */
+const struct json_map *json_map_next(const struct json_map *map);
+const struct json_field *json_field_of(const struct json_map *map, const char *name);
+/* Returns the name of an enumerator; "unknown" for a number that this program does not know. */
+const char *json_word_of(const struct json_field *field, int value);
+/* The words of a field of states, by bit. */
+#define JSON_STATE_COUNT 4u
+extern const char *const json_state_names[JSON_STATE_COUNT];
+
+/* ---- json_write.c */
+void json_message(struct text *out, const ProtobufCMessage *message);
+/* The members only, without brackets. */
+void json_members(struct text *out, const ProtobufCMessage *message);
+/* A field of a message by name, with its key, if it is written at all. For tables and special orders. */
+void json_write_field(struct text *out, const ProtobufCMessage *message, const char *name);
+/* The same, although the field is 0 or empty. */
+void json_write_present(struct text *out, const ProtobufCMessage *message, const char *name);
+
+/* The members of a content: attributes, and json, body or body_base64. */
+void json_content(struct text *out, const Tarry__Content *content);
+
+/* ---- json_read.c */
+/* Reads a message into the arena of `in`. NULL: `problem` names the field. */
+ProtobufCMessage *json_read_message(struct json_in *in, const ProtobufCMessageDescriptor *of, json_t *object);
+
+/* ---- json_ops.c: operations, by the names of /v1/commit */
+/* Converts one operation of a commit, such as {"schedule": {…}}. NULL: `problem` gives the reason. */
+Tarry__Op *json_op(struct json_in *in, json_t *object);
+/* Converts the operation `name` with these arguments. */
+Tarry__Op *json_op_named(struct json_in *in, const char *name, json_t *members);
+/* The operation as json_op reads it. */
+void json_write_op(struct text *out, const Tarry__Op *op);
+/* Name of the operation, "schedule", and the message with its arguments. */
+const char *json_op_name(const Tarry__Op *op);
+const ProtobufCMessage *json_op_arguments(const Tarry__Op *op);
+/* The names of all operations, one by one; NULL: no more. */
+const char *json_op_name_at(size_t index);
+/* The message of an operation's arguments; and the argument that this name does not take; NULL: none. */
+const ProtobufCMessageDescriptor *json_op_message(const char *name);
+const char *json_op_hides(const char *name);
+
+/* What was done with one operation. */
+struct json_result {
+    uint64_t line;     /* JSON lines: the line's number; 0: not a line */
+    const char *name;  /* the operation's name; NULL: not written */
+    const char *queue; /* queue and key that the operation names; NULL: none */
+    ProtobufCBinaryData key;
+    bool has_key; /* the operation may name a key: an empty one is null */
+    bool is_new;  /* a task was scheduled, so its circumstances are known */
+    const Tarry__OpResult *result;
+    const char *code; /* name and sentence of a code that is not of tarry.proto; NULL: result->code */
+    const char *sentence;
+    uint64_t position; /* log position after the commit; 0: not written */
+};
+/* Sets queue, key and is_new. */
+void json_result_of(struct json_result *out, const Tarry__Op *op, const Tarry__OpResult *result);
+/* Returns true if the result has an outcome; otherwise it is an error. */
+bool json_has_outcome(const Tarry__OpResult *result);
+/* Returns "scheduled", "exists", "in_flight", …, or "error". */
+const char *json_result_word(const Tarry__OpResult *result);
+void json_write_result(struct text *out, const struct json_result *result);
+
+#endif
