@@ -1,0 +1,3 @@
+module tarry
+
+go 1.19
