@@ -1,0 +1,41 @@
+package tarry;
+
+import java.time.Duration;
+
+/** What a handler throws to say what becomes of its task. */
+public class Verdict extends RuntimeException {
+    private static final long serialVersionUID = 1;
+    final Duration delay;
+
+    private Verdict(String reason, Duration delay) {
+        super(reason, null, false, false);
+        this.delay = delay;
+    }
+
+    /** Deliver the task again, after the delay, or (null) after the queue's backoff. An attempt is charged. */
+    public static final class Retry extends Verdict {
+        private static final long serialVersionUID = 1;
+
+        public Retry(String reason, Duration delay) {
+            super(reason, delay);
+        }
+    }
+
+    /** Move the task to the dead letters. */
+    public static final class Dead extends Verdict {
+        private static final long serialVersionUID = 1;
+
+        public Dead(String reason) {
+            super(reason, null);
+        }
+    }
+
+    /** Give the task back without charging an attempt. It is due again after the delay. */
+    public static final class Release extends Verdict {
+        private static final long serialVersionUID = 1;
+
+        public Release(Duration delay) {
+            super("released", delay);
+        }
+    }
+}
