@@ -35,9 +35,11 @@ final class Clock {
         }
     }
 
+    /** Sleeps for `ms`; TimedOut if `until` comes earlier. */
     static void sleep(long ms, long until) throws TimedOut {
         try {
             Thread.sleep(Math.min(ms, left(until)));
+            left(until);
         } catch (InterruptedException interrupted) {
             throw interrupted();
         }
