@@ -1,5 +1,5 @@
 /* roles.h: the six roles, and the roles that each request and operation requires, as proto/requests.def states them.
- * docs/ACCESS.md repeats them for readers, and tests/unit/access_rules_test.c compares the two. Pure, any thread. */
+ * docs/REQUESTS.md shows them to readers (tests/unit/requests_test.c). Pure, any thread. */
 #ifndef TARRY_ACCESS_ROLES_H
 #define TARRY_ACCESS_ROLES_H
 
@@ -44,7 +44,7 @@ enum access_reach {
 };
 
 struct access_rule {
-    const char *name; /* as in docs/ACCESS.md, for example "commit: schedule" or "get" */
+    const char *name; /* as in docs/REQUESTS.md, for example "commit: schedule" or "get" */
     unsigned roles;   /* one of these roles is enough */
     enum access_reach reach;
 };

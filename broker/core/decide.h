@@ -18,19 +18,9 @@ struct decision {
     Tarry__OpResult *result;            /* initialised; code OK */
 };
 
-void decide_schedule(struct decision *d, const Tarry__Schedule *schedule);
-void decide_cancel(struct decision *d, const Tarry__Cancel *cancel);
-void decide_move(struct decision *d, const Tarry__Move *move);
-void decide_ack(struct decision *d, const Tarry__Ack *ack);
-void decide_nack(struct decision *d, const Tarry__Nack *nack);
-void decide_extend(struct decision *d, const Tarry__Extend *extend);
-void decide_release(struct decision *d, const Tarry__Release *release);
-void decide_dead(struct decision *d, const Tarry__DeadOp *dead);
-void decide_redact(struct decision *d, const Tarry__Redact *redact);
-void decide_queue_set(struct decision *d, const Tarry__QueueSet *set);
-void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause);
-void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete);
-void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge);
+/* Declares one decision for each operation, for example decide_ack(struct decision *d, const Tarry__Ack *m). */
+#define OPERATION(CASE, member, Message, ...) void decide_##member(struct decision *d, const Tarry__##Message *m);
+#include "requests.def"
 
 /* Starts a job over the whole queue (jobs.c); `states`: mask of enum state_bit. */
 void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states);

@@ -8,55 +8,8 @@
 #include "tool.h"
 #include "units.h"
 
-/* One command a line. */
-// clang-format off
-static const struct command *const tool_commands[] = {
-    &command_schedule,
-    &command_cancel,
-    &command_move,
-    &command_import,
-    &command_consume,
-    &command_ack,
-    &command_nack,
-    &command_extend,
-    &command_release,
-    &command_get,
-    &command_list,
-    &command_calendar,
-    &command_queues,
-    &command_queue_set,
-    &command_queue_pause,
-    &command_queue_resume,
-    &command_queue_purge,
-    &command_queue_delete,
-    &command_dead_list,
-    &command_dead_requeue,
-    &command_dead_drop,
-    &command_redact,
-    &command_stats,
-    &command_history,
-    &command_audit,
-    &command_replay,
-    &command_verify,
-    &command_heads,
-    &command_keygen,
-    &command_backup,
-    &command_restore,
-    &command_archive_list,
-    &command_archive_prune,
-    &command_archive_hold,
-    &command_archive_release,
-    &command_status,
-    &command_doctor,
-    &command_promote,
-    &command_demote,
-    &command_pair_record,
-    &command_token_add,
-    &command_token_list,
-    &command_token_revoke,
-    NULL,
-};
-// clang-format on
+#define ADDRESS(name) &command_##name,
+static const struct command *const tool_commands[] = {COMMANDS(ADDRESS) NULL};
 
 /* Sets the environment from which the library reads credentials, here and in commands of `--exec`. */
 static void credentials(const struct args *args) {

@@ -80,13 +80,56 @@ int option_fresh(struct tool *tool, const struct args *args);
 /* RFC 3339, Unix milliseconds, or +DUR from now. */
 int option_time(const struct args *args, const char *name, uint64_t *out_ms);
 
-extern const struct command command_schedule, command_cancel, command_move, command_consume, command_ack, command_nack,
-    command_extend, command_release, command_get, command_list, command_calendar, command_queues, command_queue_set,
-    command_queue_pause, command_queue_resume, command_queue_purge, command_queue_delete, command_dead_list,
-    command_dead_requeue, command_dead_drop, command_redact, command_stats, command_history, command_audit,
-    command_replay, command_verify, command_keygen, command_heads, command_backup, command_restore,
-    command_archive_list, command_archive_prune, command_archive_hold, command_archive_release, command_status,
-    command_promote, command_demote, command_pair_record, command_token_add, command_token_list, command_token_revoke,
-    command_doctor, command_import;
+/* All commands, in the order of the help. */
+// clang-format off
+#define COMMANDS(X) \
+    X(schedule) \
+    X(cancel) \
+    X(move) \
+    X(import) \
+    X(consume) \
+    X(ack) \
+    X(nack) \
+    X(extend) \
+    X(release) \
+    X(get) \
+    X(list) \
+    X(calendar) \
+    X(queues) \
+    X(queue_set) \
+    X(queue_pause) \
+    X(queue_resume) \
+    X(queue_purge) \
+    X(queue_delete) \
+    X(dead_list) \
+    X(dead_requeue) \
+    X(dead_drop) \
+    X(redact) \
+    X(stats) \
+    X(history) \
+    X(audit) \
+    X(replay) \
+    X(verify) \
+    X(heads) \
+    X(keygen) \
+    X(backup) \
+    X(restore) \
+    X(archive_list) \
+    X(archive_prune) \
+    X(archive_hold) \
+    X(archive_release) \
+    X(status) \
+    X(doctor) \
+    X(promote) \
+    X(demote) \
+    X(pair_record) \
+    X(token_add) \
+    X(token_list) \
+    X(token_revoke)
+// clang-format on
+
+#define DECLARE(name) extern const struct command command_##name;
+COMMANDS(DECLARE)
+#undef DECLARE
 
 #endif
