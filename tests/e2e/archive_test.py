@@ -102,20 +102,20 @@ class Tells(Archived):
         stats = self.broker.queue_stats(None)
         self.assertEqual(stats["archive_bytes"], sum(os.path.getsize(os.path.join(self.archive(), name)) for name in self.files()))
         self.assertLess(abs(stats["archive_oldest_ms"] - harness.now_ms()), 60_000)
-        self.assertEqual((stats["archive_held"], stats["archive_error"]), (0, ""))
+        self.assertEqual((stats["archive_held"], stats.get("archive_error")), (0, None))
         self.assertIn(f"archive {len(self.files())} segments", self.broker.words("stats"))
         self.broker.ok("archive", "hold", "--archive", self.archive(), "--reason", "a lawsuit", "--from", "0")
         shutil.move(self.archive(), self.path("away"))
         os.mkdir(self.archive())  # an empty directory in its place, as if its disk were not mounted
         self.fill()
-        self.wait(lambda: self.broker.queue_stats(None)["archive_error"], "its failure is not told")
+        self.wait(lambda: self.broker.queue_stats(None).get("archive_error"), "its failure is not told")
         self.assertIn("NOTHING CAN BE ARCHIVED", self.broker.words("stats"))
         with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/metrics") as reply:
             metrics = reply.read().decode()
         self.assertIn("\ntarry_archive_failing 1\n", metrics)
         self.assertIn(f"\ntarry_archive_segments {stats['archived_segments']}\n", metrics)
         os.rename(self.path("away"), self.archive())
-        self.wait(lambda: not self.broker.queue_stats(None)["archive_error"], "it does not recover")
+        self.wait(lambda: not self.broker.queue_stats(None).get("archive_error"), "it does not recover")
         self.stop()
         count = len(self.files())
         self.broker.start()  # counts anew, holds too; and may archive one more, whose hold is seen a minute later
