@@ -3,24 +3,17 @@
 
 #include <stdlib.h>
 
+#include "requests.h"
+
 struct answer_box {
     struct tarry_answer answer; /* must be first: see tarry_answer_free */
     uint8_t bytes[];
 };
 
+/* An Audit may wait for frames: tarry_audit reads it. */
 static bool is_question(const Tarry__Request *request) {
-    switch (request->body_case) {
-    case TARRY__REQUEST__BODY_GET:
-    case TARRY__REQUEST__BODY_LIST:
-    case TARRY__REQUEST__BODY_QUEUES:
-    case TARRY__REQUEST__BODY_STATS:
-    case TARRY__REQUEST__BODY_CALENDAR:
-        return true;
-    case TARRY__REQUEST__BODY_PAIR:
-        return request->pair->what == TARRY__PAIR__WHAT__STATUS;
-    default:
-        return false;
-    }
+    if (request->body_case == TARRY__REQUEST__BODY_PAIR) return request->pair->what == TARRY__PAIR__WHAT__STATUS;
+    return request_is_question(request) && request->body_case != TARRY__REQUEST__BODY_AUDIT;
 }
 
 static int keep(const struct call *call, struct tarry_answer **out_answer, char out_message[TARRY_MESSAGE_SIZE]) {
