@@ -14,7 +14,7 @@ SPRING = os.environ.get("SPRING_JARS", ":".join(f"/usr/share/java/spring3-{name}
 
 def make(jar, classpath, sources):
     with tempfile.TemporaryDirectory(prefix="tarry-jar-") as classes:
-        subprocess.run(["javac", "--release", RELEASE, "-Xlint:all,-processing,-classfile,-path", "-Werror", "-d", classes, "-cp", classpath, *sources], check=True)
+        subprocess.run(["javac", "--release", RELEASE, "-encoding", "UTF-8", "-Xlint:all,-processing,-classfile,-path", "-Werror", "-d", classes, "-cp", classpath, *sources], check=True)
         subprocess.run(["jar", "--create", "--date", "2026-01-01T00:00:00Z", "--file", jar, "-C", classes, "."], check=True)
 
 

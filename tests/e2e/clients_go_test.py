@@ -12,7 +12,7 @@ from harness import Case
 
 FOLDER = os.path.normpath(os.path.join(conformance.FOLDER, "..", "go"))
 BUILT = os.path.join(os.environ["TARRY_BUILD_ROOT"], "clients", "go")
-ENV = {"GOCACHE": os.path.join(BUILT, "cache"), "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
+ENV = {"GOCACHE": os.path.join(BUILT, "cache"), "GOPATH": os.path.join(BUILT, "path"), "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
 EXAMPLE_LINES_MAX = 12
 WAIT_S = 30
 BUILD_WAIT_S = 300

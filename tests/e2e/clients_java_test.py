@@ -29,7 +29,7 @@ def run(*command, wait_s=300):
 
 def compile_java(classpath, *sources):
     """Warnings are errors."""
-    run("javac", "-Xlint:all,-processing,-classfile,-path", "-Werror", "-d", CLASSES, "-cp", ":".join((CLASSES, *classpath)), *sources)
+    run("javac", "-encoding", "UTF-8", "-Xlint:all,-processing,-classfile,-path", "-Werror", "-d", CLASSES, "-cp", ":".join((CLASSES, *classpath)), *sources)
 
 
 def build():
@@ -40,8 +40,8 @@ def build():
 
 
 build()
-# One compiler and one collector thread: the programs are short.
-JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+# The quick compiler and one collector thread: the programs are short. A bare machine's locale is no UTF-8.
+JAVA = ["java", "-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 One, Two = conformance.cases(lambda case: [*JAVA, "-cp", f"{JAR}:{CLASSES}", "Driver"], after_term=AFTER_TERM)
 
 

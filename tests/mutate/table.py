@@ -47,7 +47,7 @@ STAGES = {
     "broker/push": [["push", "push_desk", "push_work", "fuzz-push"], ["e2e_webhooks", "e2e_webhooks_options"]],
     "broker/access": [["access*", "refusals", "fuzz-tokens"], ["e2e_access", "e2e_secure", "e2e_reserved", "hostile_nuisance"]],
     "client/lib": [CLIENT, ["fuzz-reply", "fuzz-delivery", "fuzz-lines", "fuzz-transport", "fuzz-door", "tool"],
-                   ["e2e_handler", "e2e_named", "e2e_consume", "e2e_settle", "e2e_restart", "e2e_churn", "e2e_tls", "e2e_secure"], ["e2e_failover", "e2e_backup"]],
+                   ["e2e_handler", "e2e_named", "e2e_consume", "e2e_settle", "e2e_restart", "e2e_churn", "e2e_tls", "e2e_secure", "e2e_clients_c"], ["e2e_failover", "e2e_backup"]],
     "client/tool/doctor": [["e2e_doctor"]],
     "client/tool/import": [["fuzz-import", "tool_lines"], ["e2e_import"]],
     "client/tool/offline": [["entry", "tool", "fuzz-entry", "fuzz-verify", "fuzz-summary"], ["e2e_tool", "e2e_facts", "e2e_signing", "e2e_evidence"],
