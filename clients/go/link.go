@@ -277,7 +277,10 @@ func (a *ask) run(ctx context.Context, l *link) ([]byte, error) {
 			case http.StatusMisdirectedRequest:
 				a.unanswered--
 				pause = l.leave(serial, told.Primary, told.Detail, false)
-			case http.StatusUnauthorized, http.StatusTooManyRequests:
+			case http.StatusTooManyRequests:
+				a.unanswered--
+				pause = l.leave(serial, "", told.Detail, false)
+			case http.StatusUnauthorized:
 				a.unanswered--
 				pause = l.leave(serial, "", fmt.Sprintf("the broker does not accept this client's token or certificate (HTTP %d)", status), true)
 			case http.StatusServiceUnavailable, http.StatusInternalServerError, http.StatusRequestTimeout:

@@ -114,11 +114,11 @@ func TestOperationsThatComeTogetherShareACommit(t *testing.T) {
 }
 
 func TestALostCommitIsRepeatedUnderItsKey(t *testing.T) { // ONCE-1
-	client, b := newBroker(t, lost, refuses(503, "busy", ""), refuses(421, "not_primary", ""), refuses(500, "failed", ""))
+	client, b := newBroker(t, lost, refuses(503, "busy", ""), refuses(421, "not_primary", ""), refuses(429, "busy", ""), refuses(500, "failed", ""))
 	if err := schedule(client, "k", 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if len(b.commits) < 5 {
+	if len(b.commits) < 6 {
 		t.Fatalf("%d commits", len(b.commits))
 	}
 	for _, c := range b.commits {

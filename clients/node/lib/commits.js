@@ -5,7 +5,7 @@
 // submission, and under load thousands share one request. A commit keeps its producer and sequence until it is answered, through lost
 // connections and failovers; the broker recognises a repeated one and gives the first one's answer.
 const { Closed, OutcomeUnknown, Unavailable, refusal } = require("./errors.js");
-const { Lost, TimedOut, before, now, sleep } = require("./link.js");
+const { Lost, TimedOut, atTime, before, now, sleep } = require("./link.js");
 const { codeName, encode } = require("./wire.js");
 
 const OPS_MAX = 8192;
@@ -69,7 +69,7 @@ class Committer {
     return new Promise((resolve, reject) => {
       const item = { ops: ops.map((op) => encode("Op", op)), isAtomic, isAlone: isAtomic, until, isDone: false };
       item.size = item.ops.reduce((sum, op) => sum + op.length, 0);
-      const timer = setTimeout(() => this.#expire(item), Math.max(0, until - now()));
+      const timer = atTime(until, () => this.#expire(item));
       const end = (finish) => (value) => {
         clearTimeout(timer);
         item.isDone = true;

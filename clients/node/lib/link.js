@@ -14,6 +14,7 @@ const DIAL_AGAIN_MIN_MS = 25; // pause after a round over all addresses, doubled
 const DIAL_AGAIN_MAX_MS = 400;
 const SILENCE_MS = 5000; // a connection without a reply for this long is given up
 const MESSAGE_SIZE_MAX = 64 << 20;
+const TIMER_MAX_MS = 0x7fffffff; // setTimeout takes more for 1 ms
 const FIRST_NUMBER = 0x80000000; // SP: the first bit marks a request's number
 
 class Lost extends Error {}
@@ -22,11 +23,17 @@ class TimedOut extends Error {}
 const now = () => performance.now();
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+/** Calls `late` at `until`; never, if that is later than a timer can be set to (24 days). */
+function atTime(until, late) {
+  const ms = until - now();
+  return ms > TIMER_MAX_MS ? undefined : setTimeout(late, Math.max(0, ms));
+}
+
 /** The promise's value; TimedOut at `until` (Infinity: never). */
 function before(promise, until) {
   if (until === Infinity) return promise;
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new TimedOut()), Math.max(0, until - now()));
+    const timer = atTime(until, () => reject(new TimedOut()));
     promise.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
@@ -268,4 +275,4 @@ class Link extends EventEmitter {
   }
 }
 
-module.exports = { Link, Identity, Lost, TimedOut, before, now, sleep };
+module.exports = { Link, Identity, Lost, TimedOut, atTime, before, now, sleep };

@@ -32,7 +32,7 @@ class Broker {
     if (request.hello) return { code: 0, hello: { producer: ++this.producers, cluster: Buffer.alloc(0) } };
     const { commit } = request;
     this.commits.push({ ...commit, ops: commit.ops.map((op) => op.schedule?.key ?? "ack"), bytes: data.toString("hex") });
-    const reply = (this.script.shift() ?? accepted)(commit);
+    const reply = await (this.script.shift() ?? accepted)(commit);
     if (reply !== null) return reply;
     await new Promise((done) => setTimeout(done, until - now()));
     throw new TimedOut();
@@ -110,6 +110,16 @@ test("acks do not wait behind refused schedules", async () => {
   await client.settles.commit([{ ack: { id: 1n, token: { epoch: 1, position: 1n } } }], false, client.until());
   assert.ok(!isDone);
   await waiting;
+});
+
+test("a timeout may be longer than a timer, or none", async () => {
+  for (const timeoutMs of [Infinity, 2 ** 40]) {
+    const slow = (commit) => new Promise((done) => setTimeout(() => done(accepted(commit)), 50));
+    const [client, broker] = clientOf(slow);
+    const first = client.schedule("q", { timeoutMs });
+    while (broker.commits.length === 0) await new Promise(setImmediate); // the second waits behind it
+    assert.ok((await client.schedule("q", { timeoutMs })).ok && (await first).ok);
+  }
 });
 
 test("an atomic commit is alone", async () => {
