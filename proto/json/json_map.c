@@ -188,9 +188,19 @@ static bool has_without_ms(const ProtobufCMessageDescriptor *message, const char
     return protobuf_c_message_descriptor_get_field_by_name(message, bare) != NULL;
 }
 
+/* Returns the field `has_NAME`, also of a duration: has_delay belongs to delay_ms. NULL: there is none. */
+static const ProtobufCFieldDescriptor *presence_of(const ProtobufCMessageDescriptor *message, const char *name) {
+    char has[64];
+    size_t size = strlen(name);
+    snprintf(has, sizeof(has), "has_%s", name);
+    const ProtobufCFieldDescriptor *found = protobuf_c_message_descriptor_get_field_by_name(message, has);
+    if (found != NULL || size <= 3 || strcmp(name + size - 3, "_ms") != 0) return found;
+    snprintf(has, sizeof(has), "has_%.*s", (int)size - 3, name);
+    return protobuf_c_message_descriptor_get_field_by_name(message, has);
+}
+
 static void make_field(struct json_field *field, const ProtobufCMessageDescriptor *message,
                        const ProtobufCFieldDescriptor *of, bool whole) {
-    char has[64];
     const bool is_scalar =
         of->type != PROTOBUF_C_TYPE_MESSAGE && of->type != PROTOBUF_C_TYPE_STRING && of->type != PROTOBUF_C_TYPE_BYTES;
     const bool is_oneof = (of->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
@@ -201,9 +211,7 @@ static void make_field(struct json_field *field, const ProtobufCMessageDescripto
         ((is_scalar && field->form != JSON_ID && field->form != JSON_TIME) || of->label == PROTOBUF_C_LABEL_REPEATED);
     if (field->form == JSON_TIME && has_without_ms(message, of->name)) field->form = JSON_PLAIN;
     if (strncmp(of->name, "has_", 4) == 0) field->form = JSON_HIDDEN;
-    int size = snprintf(has, sizeof(has), "has_%s", of->name);
-    assert(size > 0 && (size_t)size < sizeof(has));
-    field->has = protobuf_c_message_descriptor_get_field_by_name(message, has);
+    field->has = presence_of(message, of->name);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (strcmp(rows[i].message, message->short_name) == 0 && strcmp(rows[i].field, of->name) == 0)
             apply(field, message, rows[i].way, rows[i].value);

@@ -108,6 +108,18 @@ class Tasks(Web):
         (again,) = [task for task in self.lease("d", max=9, wait="10s") if task["key"] == "a"] or self.lease("d", max=9, wait="10s")
         self.assertEqual(again["attempt"], 1)  # released: no attempt was counted
 
+    def test_a_nack_may_say_when_the_task_comes_again(self):
+        """delay_ms, or delay with a unit; 0 too is a delay. Without one the queue's backoff decides."""
+        self.good("PATCH", "/v1/queues/later", {"backoff": "fixed", "backoff_min": "20m", "backoff_max": "20m", "backoff_jitter": 0})
+        for key, words, least_ms, most_ms in (("ms", {"delay_ms": 3_600_000}, 3_000_000, 4_000_000), ("unit", {"delay": "1h"}, 3_000_000, 4_000_000),
+                                              ("none", {}, 1_000_000, 1_300_000), ("zero", {"delay_ms": 0}, -60_000, 60_000)):
+            with self.subTest(key):
+                self.good("POST", "/v1/queues/later/tasks", {"key": key, "in": "0"}, 201)
+                (task,) = self.lease("later", max=1, wait="10s")
+                self.good("POST", "/v1/nack", {"id": task["id"], "token": task["token"], **words})
+                delay_ms = self.good("GET", f"/v1/tasks/{task['id']}")["due_ms"] - harness.now_ms()
+                self.assertTrue(least_ms < delay_ms < most_ms, delay_ms)
+
     def test_json_lines_of_any_number_with_a_line_for_each(self):
         lines = "\n".join(json.dumps({"queue": "n", "key": f"k{i}", "in": "1h"}) if i != 7 else "{nonsense" for i in range(2500))
         got = self.good("POST", "/v1/tasks", lines, kind="application/x-ndjson")
