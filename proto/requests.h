@@ -113,29 +113,6 @@ static inline const char *op_queue(const Tarry__Op *op) {
     return NULL;
 }
 
-static inline ProtobufCBinaryData key_of_ref(const Tarry__Ref *ref) {
-    return ref != NULL && ref->id == 0 ? ref->key : (ProtobufCBinaryData){0};
-}
-
-#define KEY_OF_NAMES_NEW_TASK(m) (m)->key
-#define KEY_OF_NAMES_TASK(m) key_of_ref((m)->task)
-#define KEY_OF_NAMES_DEAD_TASK(m) key_of_ref((m)->task)
-#define KEY_OF_NAMES_PAST_TASKS(m) key_of_ref((m)->task)
-#define KEY_OF_NAMES_LEASE(m) ((ProtobufCBinaryData){0})
-#define KEY_OF_NAMES_QUEUE(m) ((ProtobufCBinaryData){0})
-
-/* Returns the key that the operation names; empty: none. */
-static inline ProtobufCBinaryData op_key(const Tarry__Op *op) {
-    switch (op->op_case) {
-#define OPERATION(CASE, member, Message, target, ...)                                                                  \
-    case TARRY__OP__OP_##CASE:                                                                                         \
-        return KEY_OF_##target(op->member);
-#include "requests.def"
-        OPERATION_UNKNOWN
-    }
-    return (ProtobufCBinaryData){0};
-}
-
 #define ID_OF_NAMES_NEW_TASK(m) 0
 #define ID_OF_NAMES_TASK(m) id_of_ref((m)->task)
 #define ID_OF_NAMES_DEAD_TASK(m) id_of_ref((m)->task)
