@@ -46,7 +46,10 @@ static void refuse_op(struct http_exchange *exchange, size_t index, bool is_sing
 }
 
 static void write_result(struct text *out, const struct http_exchange *exchange, const Tarry__Reply *reply, size_t i) {
-    struct json_result result = {.name = exchange->names[i], .position = exchange->is_single ? reply->position : 0};
+    /* A repeated request gets the first answer, but its reply has a later position. */
+    const bool is_repeatable = exchange->head.fields[HEAD_FIELD_idempotency].text != NULL;
+    const bool has_position = exchange->is_single && !is_repeatable;
+    struct json_result result = {.name = exchange->names[i], .position = has_position ? reply->position : 0};
     json_result_of(&result, exchange->commit->ops[i], reply->commit->results[i]);
     json_write_result(out, &result);
 }
