@@ -88,6 +88,8 @@ static size_t head_needs(const uint8_t head[2]) {
 static enum ws_error check_start(const struct ws_decoder *decoder, const uint8_t head[2]) {
     const bool is_masked = (head[1] & MASKED) != 0;
     const unsigned opcode = head[0] & OPCODE;
+    const bool is_usual = head[0] == (FIN | WS_BINARY) && is_masked == (decoder->side == WS_SERVER);
+    if (is_usual && !decoder->in_message) return WS_ERROR_NONE;
     if ((head[0] & RESERVED) != 0) return WS_ERROR_RESERVED_BIT;
     if (decoder->side == WS_SERVER && !is_masked) return WS_ERROR_UNMASKED;
     if (decoder->side == WS_CLIENT && is_masked) return WS_ERROR_MASKED;
@@ -119,11 +121,17 @@ static enum ws_error check_length(const struct ws_decoder *decoder, uint64_t len
     return length > decoder->message_max - before ? WS_ERROR_MESSAGE_SIZE : WS_ERROR_NONE;
 }
 
+static uint64_t read_length(const uint8_t *head, size_t extra) {
+    uint64_t length = 0;
+    if (extra == 0) return head[1] & LENGTH;
+    for (size_t i = 0; i < extra; i++) length = length << 8 | head[2 + i];
+    return length;
+}
+
 /* Begins the frame whose whole header is at `head`, and was checked by check_start. */
 static enum ws_error begin_frame(struct ws_decoder *decoder, const uint8_t *head) {
     const size_t extra = length_extra(head[1]);
-    uint64_t length = extra == 0 ? head[1] & LENGTH : 0;
-    for (size_t i = 0; i < extra; i++) length = length << 8 | head[2 + i];
+    const uint64_t length = read_length(head, extra);
     decoder->opcode = head[0] & OPCODE;
     const enum ws_error error = check_length(decoder, length, extra);
     if (error != WS_ERROR_NONE) return error;
@@ -169,12 +177,14 @@ static size_t take_data(struct ws_decoder *decoder, bool is_first_span, uint8_t 
     if (decoder->side == WS_SERVER) decoder->mask = ws_mask(bytes, part, decoder->mask);
     decoder->frame_rest -= part;
     decoder->in_frame = decoder->frame_rest > 0;
-    out->kind = WS_DATA;
-    out->data = bytes;
-    out->size = part;
-    out->frame_rest = decoder->frame_rest;
-    out->begins_message = is_first_span && decoder->opcode != WS_CONTINUATION;
-    out->ends_message = !decoder->in_frame && decoder->is_last;
+    *out = (struct ws_event){
+        .kind = WS_DATA,
+        .data = bytes,
+        .size = part,
+        .frame_rest = decoder->frame_rest,
+        .begins_message = is_first_span && decoder->opcode != WS_CONTINUATION,
+        .ends_message = !decoder->in_frame && decoder->is_last,
+    };
     return part;
 }
 
@@ -209,29 +219,27 @@ static size_t take_control(struct ws_decoder *decoder, const uint8_t *bytes, siz
     decoder->frame_rest -= part;
     if (decoder->frame_rest > 0) return part;
     decoder->in_frame = false;
-    out->data = decoder->control;
-    out->size = decoder->control_size;
-    if (decoder->opcode == WS_CLOSE)
-        decoder->error = end_close(decoder, out);
-    else
-        out->kind = decoder->opcode == WS_PING ? WS_GOT_PING : WS_GOT_PONG;
+    *out = (struct ws_event){
+        .kind = decoder->opcode == WS_PING ? WS_GOT_PING : WS_GOT_PONG,
+        .data = decoder->control,
+        .size = decoder->control_size,
+    };
+    if (decoder->opcode == WS_CLOSE) decoder->error = end_close(decoder, out);
     return part;
 }
 
 size_t ws_decode(struct ws_decoder *decoder, uint8_t *bytes, size_t size, struct ws_event *out) {
-    size_t used = 0;
     const bool is_in_head = !decoder->in_frame;
-    if (decoder->error != WS_ERROR_NONE) {
-        *out = (struct ws_event){.kind = WS_FAILED, .error = decoder->error};
-        return 0;
+    size_t used = 0;
+    out->kind = WS_NEEDS_MORE;
+    if (decoder->is_closed) return size;
+    if (is_in_head && size > 0 && decoder->error == WS_ERROR_NONE) used = take_head(decoder, bytes, size);
+    if (decoder->in_frame && (is_in_head || size > 0)) {
+        if (decoder->opcode < WS_CLOSE)
+            used += take_data(decoder, is_in_head, bytes + used, size - used, out);
+        else
+            used += take_control(decoder, bytes + used, size - used, out);
     }
-    *out = (struct ws_event){.kind = WS_NEEDS_MORE};
-    if (decoder->is_closed || size == 0) return size;
-    if (is_in_head) used = take_head(decoder, bytes, size);
-    if (decoder->in_frame && decoder->opcode < WS_CLOSE)
-        used += take_data(decoder, is_in_head, bytes + used, size - used, out);
-    else if (decoder->in_frame)
-        used += take_control(decoder, bytes + used, size - used, out);
     if (decoder->error != WS_ERROR_NONE) *out = (struct ws_event){.kind = WS_FAILED, .error = decoder->error};
     return used;
 }
@@ -244,16 +252,18 @@ uint64_t ws_decoder_wants(const struct ws_decoder *decoder) {
 
 /* ---- sending */
 
+/* Returns the number of bytes of the extended length that a header of this payload needs. */
+static inline size_t extra_of(uint64_t payload_size) {
+    return payload_size < LENGTH_16 ? 0 : payload_size <= UINT16_MAX ? sizeof(uint16_t) : sizeof(uint64_t);
+}
+
 size_t ws_head_size(uint64_t payload_size, bool is_masked) {
-    const size_t extra = payload_size < LENGTH_16     ? 0
-                         : payload_size <= UINT16_MAX ? sizeof(uint16_t)
-                                                      : sizeof(uint64_t);
-    return 2 + extra + (is_masked ? MASK_SIZE : 0);
+    return 2 + extra_of(payload_size) + (is_masked ? MASK_SIZE : 0);
 }
 
 size_t ws_head(uint8_t out[WS_HEAD_MAX], enum ws_opcode opcode, bool is_last, uint64_t payload_size,
                const uint32_t *mask) {
-    const size_t extra = ws_head_size(payload_size, false) - 2;
+    const size_t extra = extra_of(payload_size);
     const unsigned length = extra == 0 ? (unsigned)payload_size : extra == sizeof(uint16_t) ? LENGTH_16 : LENGTH_64;
     out[0] = (uint8_t)((is_last ? FIN : 0u) | (unsigned)opcode);
     out[1] = (uint8_t)((mask != NULL ? MASKED : 0u) | length);
@@ -264,7 +274,7 @@ size_t ws_head(uint8_t out[WS_HEAD_MAX], enum ws_opcode opcode, bool is_last, ui
 }
 
 size_t ws_seal(enum ws_opcode opcode, bool is_last, uint8_t *payload, size_t size, const uint32_t *mask) {
-    const size_t head_size = ws_head_size(size, mask != NULL);
+    const size_t head_size = 2 + extra_of(size) + (mask != NULL ? MASK_SIZE : 0);
     (void)ws_head(payload - head_size, opcode, is_last, size, mask);
     if (mask != NULL) (void)ws_mask(payload, size, *mask);
     return head_size;

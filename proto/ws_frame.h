@@ -102,6 +102,7 @@ enum ws_event_kind {
     WS_FAILED,    /* the peer broke a rule: send a Close with ws_error_code(error), and close */
 };
 
+/* The members that the kind names are set. */
 struct ws_event {
     enum ws_event_kind kind;
     /* WS_DATA: the span, unmasked, in the caller's bytes; it may be empty. Ping, pong: the payload. Close: the reason

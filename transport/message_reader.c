@@ -76,6 +76,10 @@ static bool join(struct message_reader *reader, const struct ws_event *span) {
 }
 
 void message_reader_next(struct message_reader *reader, struct ws_event *out) {
+    if (reader->at == reader->end && reader->decoder.error == WS_ERROR_NONE) {
+        out->kind = WS_NEEDS_MORE;
+        return;
+    }
     do {
         reader->at += ws_decode(&reader->decoder, reader->data + reader->at, reader->end - reader->at, out);
         if (out->kind != WS_DATA) return;
