@@ -8,6 +8,9 @@
  * While a watched tube has such a job, the tubes take turns, so that the job does not starve. The knowledge that no
  * such job exists stays valid for BEANSTALK_TURN_MS.
  *
+ * Of the connections that need to know a tube, one asks the broker (its *looker*), and the others wait for its result:
+ * otherwise sixteen workers ask sixteen times whenever the cache is used up.
+ *
  * Each tube caches its first jobs for the same time, or until a connection of this process changes the tube's order
  * (put, release, kick, delete of a ready job …; acks change nothing). Leased jobs are removed from the cache. So a
  * reserve looks only at the tubes that have changed; while clients only reserve, it looks at none. */
@@ -117,25 +120,57 @@ static void consider(struct beanstalk_connection *connection, uint64_t due_ms, u
     connection->chosen_id = id;
 }
 
-/* Handles the search for an unranked job: if one exists, or it is unknown, the tubes take turns. */
-static void on_unranked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
-    if (!is_known || first != NULL) {
-        reserve_from(connection, BEANSTALK_ANY_TUBE);
-        return;
+/* Makes the connection the tube's looker. False: there is one, and the connection waits for its result. */
+static bool begin_look(struct beanstalk_connection *connection, struct beanstalk_tube *tube) {
+    if (tube->looker == NULL) {
+        tube->looker = connection;
+        return true;
     }
-    tube_at_hand(connection)->ranked_only_ms = beanstalk_now_ms();
-    connection->choosing++;
-    choose_next(connection);
-}
-
-/* Returns true to continue with the next tube, and false to ask first whether this tube has an unranked job. */
-static bool is_done_with(struct beanstalk_connection *connection, const struct beanstalk_tube *tube) {
-    if (is_ranked_only(tube)) return true;
-    look_for_first(connection, tube->name, BEANSTALK_RANK_END_MS, 0, on_unranked);
+    connection->awaits_look = tube;
+    TAILQ_INSERT_TAIL(&tube->lookers, connection, in_lookers);
     return false;
 }
 
-static void on_ranked_first(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
+/* Ends the tube's look, and moves the connections that wait for its result to `out`. */
+static void end_look(struct beanstalk_tube *tube, struct beanstalk_lookers *out) {
+    TAILQ_INIT(out);
+    TAILQ_CONCAT(out, &tube->lookers, in_lookers);
+    tube->looker = NULL;
+}
+
+/* Removes and returns the next waiting connection; NULL: there is none. */
+static struct beanstalk_connection *next_of(struct beanstalk_lookers *waiting) {
+    struct beanstalk_connection *connection = TAILQ_FIRST(waiting);
+    if (connection == NULL) return NULL;
+    TAILQ_REMOVE(waiting, connection, in_lookers);
+    connection->awaits_look = NULL;
+    return connection;
+}
+
+/* Handles the search for an unranked job: if one exists, or it is unknown, the tubes take turns. */
+static void on_unranked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
+    struct beanstalk_tube *tube = tube_at_hand(connection);
+    struct beanstalk_lookers waiting;
+    bool has_unranked = !is_known || first != NULL;
+    end_look(tube, &waiting);
+    if (!has_unranked) tube->ranked_only_ms = beanstalk_now_ms();
+    connection->choosing++; /* it knows the tube's first ranked job; the others may not */
+    do {
+        if (has_unranked)
+            reserve_from(connection, BEANSTALK_ANY_TUBE);
+        else
+            choose_next(connection);
+    } while ((connection = next_of(&waiting)) != NULL);
+}
+
+/* Returns true to continue with the next tube, and false to ask first whether this tube has an unranked job. */
+static bool is_done_with(struct beanstalk_connection *connection, struct beanstalk_tube *tube) {
+    if (is_ranked_only(tube)) return true;
+    if (begin_look(connection, tube)) look_for_first(connection, tube->name, BEANSTALK_RANK_END_MS, 0, on_unranked);
+    return false;
+}
+
+static void go_on_ranked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
     if (!is_known) {
         reserve_from(connection, BEANSTALK_ANY_TUBE);
         return;
@@ -144,6 +179,33 @@ static void on_ranked_first(struct beanstalk_connection *connection, const Tarry
     if (!is_done_with(connection, tube_at_hand(connection))) return;
     connection->choosing++;
     choose_next(connection);
+}
+
+/* If the result is in the cache already, the connections that waited for it take one job after the other from there;
+ * otherwise they go on with the job that the looker has found. */
+static void on_ranked_first(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
+    struct beanstalk_tube *tube = tube_at_hand(connection);
+    struct beanstalk_lookers waiting;
+    end_look(tube, &waiting);
+    go_on_ranked(connection, first, is_known);
+    while ((connection = next_of(&waiting)) != NULL) {
+        if (is_remembered(connection->server, tube))
+            choose_next(connection);
+        else
+            go_on_ranked(connection, first, is_known);
+    }
+}
+
+void choose_abandon(struct beanstalk_connection *connection) {
+    struct beanstalk_tube *tube = connection->awaits_look;
+    struct beanstalk_lookers waiting;
+    if (tube != NULL) TAILQ_REMOVE(&tube->lookers, connection, in_lookers);
+    connection->awaits_look = NULL;
+    if (connection->choosing >= connection->watched_count) return;
+    tube = tube_at_hand(connection);
+    if (tube->looker != connection) return;
+    end_look(tube, &waiting);
+    while ((connection = next_of(&waiting)) != NULL) choose_next(connection); /* the first of them looks */
 }
 
 static void look_at_ranked(struct beanstalk_connection *connection, struct beanstalk_tube *tube) {
@@ -161,7 +223,7 @@ static void choose_next(struct beanstalk_connection *connection) {
     for (; connection->choosing < connection->watched_count; connection->choosing++) {
         struct beanstalk_tube *tube = tube_at_hand(connection);
         if (!is_remembered(connection->server, tube)) {
-            look_at_ranked(connection, tube);
+            if (begin_look(connection, tube)) look_at_ranked(connection, tube);
             return;
         }
         const struct beanstalk_seen *first = first_seen(tube);

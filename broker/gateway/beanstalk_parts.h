@@ -96,9 +96,11 @@ struct beanstalk_connection {
     unsigned look_pages; /* pages that look_for_first has asked for */
     uint64_t chosen_due_ms;
     uint64_t chosen_id;
-    struct beanstalk_tube *look_into; /* tube whose cache gets the result; NULL: none */
-    uint64_t look_version;            /* value of the tube's `changes` when the look began */
-    const char *look_tube;            /* arguments of look_for_first while it runs */
+    struct beanstalk_tube *look_into;             /* tube whose cache gets the result; NULL: none */
+    uint64_t look_version;                        /* value of the tube's `changes` when the look began */
+    struct beanstalk_tube *awaits_look;           /* tube whose looker's result it waits for; NULL: none */
+    TAILQ_ENTRY(beanstalk_connection) in_lookers; /* valid if awaits_look is set */
+    const char *look_tube;                        /* arguments of look_for_first while it runs */
     uint64_t look_from_ms;
     uint64_t look_to_ms;
     beanstalk_looked *looked;
@@ -196,6 +198,8 @@ void reserve_abandon(struct beanstalk_connection *connection);
 
 /* ---- beanstalk_choose.c: calls reserve_from with the watched tube that has the least job */
 void choose_begin(struct beanstalk_connection *connection);
+/* Ends the choosing of a connection that no longer reserves. */
+void choose_abandon(struct beanstalk_connection *connection);
 /* Removes a leased job from its tube's cache. */
 void choose_took(struct beanstalk *server, const char *tube, uint64_t id);
 /* Finds the first ready job of a tube with a due time in [from_ms, to_ms) (to_ms 0: no end). `tube` must stay valid

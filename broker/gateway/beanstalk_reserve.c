@@ -49,6 +49,7 @@ static void put_back(struct beanstalk_connection *connection) {
 }
 
 void reserve_abandon(struct beanstalk_connection *connection) {
+    choose_abandon(connection);
     waiting_end(connection);
     if (connection->held != NULL) put_back(connection);
     if (connection->lease != 0) gateway_cancel(connection->server->gateway, connection->lease);

@@ -51,6 +51,7 @@ struct beanstalk_tube *beanstalk_tube_make(struct beanstalk_tubes *tubes, const 
     tube = calloc(1, sizeof(*tube));
     if (tube == NULL) return NULL;
     memcpy(tube->name, name, strlen(name) + 1);
+    TAILQ_INIT(&tube->lookers);
     struct beanstalk_tube **place = place_of(tubes, name);
     tube->next = *place;
     *place = tube;

@@ -16,12 +16,15 @@
 #define BEANSTALK_TUBE_BUCKETS 1024u
 
 /* Maximum number of cached first ready jobs of a tube (ranked ones only). */
-#define BEANSTALK_SEEN_MAX 16u
+#define BEANSTALK_SEEN_MAX 64u
 
 struct beanstalk_seen {
     uint64_t due_ms;
     uint64_t id;
 };
+
+struct beanstalk_connection;
+TAILQ_HEAD(beanstalk_lookers, beanstalk_connection);
 
 struct beanstalk_tube {
     TAILQ_ENTRY(beanstalk_tube) all; /* ordered by first mention */
@@ -39,7 +42,9 @@ struct beanstalk_tube {
     uint32_t seen_count;
     bool seen_is_all; /* the tube had no further ranked ready jobs */
     struct beanstalk_seen seen[BEANSTALK_SEEN_MAX];
-    uint64_t changes; /* number of order changes in the tube; a new value invalidates the cache */
+    uint64_t changes;                    /* number of order changes in the tube; a new value invalidates the cache */
+    struct beanstalk_connection *looker; /* it asks the broker for the tube's jobs just now; NULL: none does */
+    struct beanstalk_lookers lookers;    /* the connections that wait for its result */
     char name[BEANSTALK_TUBE_MAX + 1];
 };
 

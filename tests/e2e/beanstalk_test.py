@@ -1,5 +1,6 @@
 """beanstalk_test.py: tarryd as a beanstalkd. The same words are said to a real one and to tarryd, and the answers are
 compared word for word, save ids, ages and what no two servers share; and what only tarryd promises."""
+import glob
 import json
 import random
 import re
@@ -150,6 +151,33 @@ class Beanstalk(Case):
                     a.put(b"%d" % pri, pri=pri)
                 a.ask(f"watch t{tube}")
             self.assertEqual([int(a.ask("reserve").split(b"\r\n")[1]) for _ in range(300)], list(range(300)))
+
+    def test_workers_that_watch_the_same_tubes_look_at_them_together(self):
+        """CALM-1: each look wakes the reader thread. Of sixteen workers one looks, and what it finds serves the next 64 reserves."""
+        tubes, workers, rounds = range(4), [self.client() for _ in range(16)], 32
+        for tube in tubes:
+            workers[0].ask(f"use t{tube}")
+            for number in range(len(workers) * rounds // len(tubes)):
+                workers[0].put(b"%d" % number, pri=number * len(tubes) + tube)
+        for worker in workers:
+            for tube in tubes:
+                worker.ask(f"watch t{tube}")
+        before, jobs = self.wakes_of("tarry-reader"), set()
+        for _ in range(rounds):
+            for worker in workers:
+                worker.send(b"reserve\r\n")
+            jobs |= {worker.reply().split()[1] for worker in workers}
+        self.assertEqual(len(jobs), len(workers) * rounds)
+        self.assertLess(self.wakes_of("tarry-reader") - before, 100, "looks at four tubes of 128 jobs each")
+
+    def wakes_of(self, thread):
+        """How often the broker's thread has slept."""
+        for task in glob.glob(f"/proc/{self.broker.process.pid}/task/*"):
+            with open(f"{task}/status", encoding="ascii") as file:
+                status = dict(re.findall(r"(?m)^(\w+):\t(.*)$", file.read()))
+            if status["Name"] == thread:
+                return int(status["voluntary_ctxt_switches"])
+        raise AssertionError(f"no thread {thread}")
 
     def test_who_watches_many_tubes_takes_a_job_whose_delay_has_ended_in_its_turn(self):
         """It waits behind nobody's backlog, however small their pri."""

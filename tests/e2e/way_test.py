@@ -95,6 +95,25 @@ class Way(Wire):
         idle = [self.rpc() for _ in range(64)]
         self.assertDoorWithin(self.cost(idle[0]), LONE)
 
+    def test_a_lone_call_over_http(self):
+        """The door's thread does it all, as for libtarry's."""
+        body = b'{"queue":"q","in":"60m","json":1}'
+        head = b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        port = int(self.broker.url.rsplit(":", 1)[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as peer:
+            def call():
+                peer.sendall(head + body)
+                answer = peer.recv(4096)
+                status = int(answer.split()[1])
+                self.assertIn(status, (200, 201, 503), answer)  # a new log's next segment may still be being made
+            for _ in range(CALLS):
+                call()
+            before = self.count(self.counts)
+            for _ in range(CALLS):
+                call()
+            after = self.count(self.counts)
+        self.assertDoorWithin({name: (b - a) / CALLS for name, a, b in zip(NAMES, before, after)}, LONE)
+
     def engine_cost(self, url):
         """Of the client, an answer, by name."""
         counts = self.path("counts-of-client")

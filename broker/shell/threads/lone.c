@@ -12,6 +12,7 @@ void lone_init(struct lone *lone, struct inbox *inbox, struct core_thread *core_
 }
 
 void lone_post(struct lone *lone, struct item *call, uint64_t from, bool is_alone) {
+    if (door_is_inside(from)) from = DOOR_INSIDE; /* each request of the gateway has an id of its own */
     bool comes_again = from == lone->from;
     lone->from = from;
     lone->posted++;
@@ -28,7 +29,8 @@ void lone_post(struct lone *lone, struct item *call, uint64_t from, bool is_alon
 void lone_served(struct lone *lone) {
     if (lone->posted == 0) return;
     bool is_lone = lone->is_posted && lone->posted == 1;
-    lone->is_posted = false;
+    if (lone->was_inside && lone->posted > 1) lone->company = LONE_COMPANY_CALLS;
+    lone->is_posted = lone->was_inside = false;
     lone->posted = 0;
     if (!is_lone || !sync_is_quick(lone->sync)) {
         inbox_wake(lone->inbox);
@@ -39,5 +41,6 @@ void lone_served(struct lone *lone) {
     uint64_t from = lone->from; /* read before the sync: other connections may be served during it */
     core_thread_stand_in(lone->core_thread, &load);
     sync_stand_in(lone->sync);
+    lone->was_inside = from == DOOR_INSIDE;
     if (door_has_more(lone->door, from)) lone->company = LONE_COMPANY_CALLS;
 }

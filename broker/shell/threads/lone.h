@@ -37,7 +37,8 @@ struct lone {
     struct core_thread *core_thread;
     struct sync *sync;
     struct door *door;
-    uint64_t from;   /* connection of the last call */
+    uint64_t from;   /* connection of the last call; DOOR_INSIDE: a request of the gateway (HTTP, beanstalkd) */
+    bool was_inside; /* the last lone call was the gateway's: several calls in the next round are its company */
     bool is_posted;  /* a lone call was posted in this round of the door; it may be processed at the end of the round */
     unsigned posted; /* number of calls posted since the core thread was woken */
     unsigned company; /* number of calls that still go through the threads */
