@@ -10,25 +10,25 @@ struct http_connection {
     struct http_server *server;
     uint64_t id;
     const char *peer;
-    enum http_state state;
-    bool is_running; /* run() is on the call stack */
-    bool is_due;     /* run() must do another pass */
-    bool is_cut;     /* run() stopped because its turn is over or has not come (door_turn.h) */
-    bool is_unread;  /* run() stopped because the client must read replies first */
-    bool is_deaf;    /* the client has shut down its sending side */
     struct message *in;
     uint64_t left;       /* body bytes not received yet, if the body has a length */
     size_t part_left;    /* number of body bytes at the start of `in`, without chunk headers */
-    bool has_more;       /* the decompressor has more output without further input */
     uint64_t dropped;    /* number of dropped body bytes */
-    bool is_whole;       /* the body is complete */
     uint64_t body_come;  /* number of received body bytes */
     uint64_t body_timed; /* value of `body_come` at which the next deadline starts */
-    bool head_is_timed;  /* a head has started to arrive, and its deadline runs */
     struct chunks chunks;
     struct http_exchange *exchange;
-    bool is_admitted;
     uint64_t principal;
+    enum http_state state;
+    bool is_running;    /* run() is on the call stack */
+    bool is_due;        /* run() must do another pass */
+    bool is_cut;        /* run() stopped because its turn is over or has not come (door_turn.h) */
+    bool is_unread;     /* run() stopped because the client must read replies first */
+    bool is_deaf;       /* the client has shut down its sending side */
+    bool has_more;      /* the decompressor has more output without further input */
+    bool is_whole;      /* the body is complete */
+    bool head_is_timed; /* a head has started to arrive, and its deadline runs */
+    bool is_admitted;
     char shown[512]; /* the Authorization of the admitted principal */
 };
 

@@ -72,11 +72,6 @@ struct http_exchange {
                                            members; NULL: closed */
     const struct route *route;          /* NULL: the path is not in /v1 */
     struct http_refusal refusal;        /* found while reading the head or building the request; sent later */
-    bool drops_body;                    /* the body is read and dropped */
-    bool has_paid;                      /* one operation of the principal's rate was taken before the body was read */
-    bool is_building;                   /* a handler is parsing the body, on either thread, and must not reply */
-    bool is_old;                        /* HTTP/1.0 */
-    bool is_working;                    /* the worker owns the exchange */
     struct http_job job;                /* used by the worker */
     void (*built)(struct http_exchange *exchange); /* called on the door's thread when the worker is done */
     struct json_scan scan;                         /* state for json_weigh of the received part of the body */
@@ -85,7 +80,6 @@ struct http_exchange {
     struct gateway_caller caller;                  /* the client's principal */
     char *head_bytes;
     size_t head_size;
-    bool wants_token; /* the reply is a refusal, and another token may succeed */
     struct head head;
     struct http_body body;
     struct arena arena;
@@ -115,12 +109,19 @@ struct http_exchange {
     uint64_t from_ms;
     uint64_t until_ms;
     uint64_t step_ms;
+    Tarry__List list;
+    Tarry__Ref ref;
     bool is_single; /* one operation; the reply has its result alone */
     bool follows;
     bool is_stream;
     bool is_answered;
-    Tarry__List list;
-    Tarry__Ref ref;
+    /* The following members do not belong to the handler. */
+    bool drops_body;  /* the body is read and dropped */
+    bool has_paid;    /* one operation of the principal's rate was taken before the body was read */
+    bool is_building; /* a handler is parsing the body, on either thread, and must not reply */
+    bool is_old;      /* HTTP/1.0 */
+    bool is_working;  /* the worker owns the exchange */
+    bool wants_token; /* the reply is a refusal, and another token may succeed */
 };
 
 /* A JSON text in the memory of a message, so that a large one is sent without a copy. */

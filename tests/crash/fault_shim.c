@@ -62,7 +62,7 @@
 #define CALLS(X)                                                                                                       \
     X(open) X(opendir) X(mkdir) X(read) X(pread) X(write) X(pwrite) X(writev) X(fdatasync) X(fsync) X(ftruncate)       \
     X(posix_fallocate) X(rename) X(unlink) X(statvfs) X(fcntl) X(mmap) X(socket) X(bind) X(listen) X(accept4)          \
-    X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) X(pipe) X(send) X(recv) X(poll) X(pthread_create)             \
+    X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) X(pipe) X(send) X(sendmsg) X(recv) X(poll) X(pthread_create)             \
     X(malloc) X(calloc) X(realloc) X(posix_memalign) X(aligned_alloc) X(strdup)
 /* clang-format on */
 
@@ -512,6 +512,20 @@ EXPORT int pipe(int ends[2]) {
 EXPORT ssize_t send(int descriptor, const void *data, size_t size, int flags) {
     MEET(SCOPE_net, send, -1);
     ssize_t sent = real(descriptor, data, part(how, size), flags);
+    DONE(sent);
+}
+
+/* The door's way to send. A short transfer is a part of the first buffer. */
+EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *header, int flags) {
+    MEET(SCOPE_net, sendmsg, -1);
+    struct iovec first = header->msg_iovlen > 0 ? header->msg_iov[0] : (struct iovec){0};
+    struct msghdr some = *header;
+    if (part(how, first.iov_len) < first.iov_len) {
+        first.iov_len = part(how, first.iov_len);
+        some.msg_iov = &first;
+        some.msg_iovlen = 1;
+    }
+    ssize_t sent = real(descriptor, &some, flags);
     DONE(sent);
 }
 

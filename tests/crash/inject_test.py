@@ -86,7 +86,7 @@ class Interrupted(Campaign):
         self.every_call(FILE_CALLS, "EINTR", 6, check=must_go_on)
 
     def test_f3_eintr_of_sockets(self):
-        self.every_call("net.recv+net.send+net.accept4+net.poll", "EINTR", 5, check=must_go_on)
+        self.every_call("net.recv+net.sendmsg+net.accept4+net.epoll_wait", "EINTR", 5, check=must_go_on)
 
     def test_f3_short_transfers_of_the_log(self):
         self.every_call("log.pwrite+log.pread+data.pwrite+data.pread", "short", 6, check=must_go_on)
@@ -95,7 +95,7 @@ class Interrupted(Campaign):
         self.every_call(INDEX_WRITES, "short", 3, check=must_exit)
 
     def test_f3_short_transfers_of_sockets(self):
-        self.every_call("net.recv+net.send", "short", 4, check=must_go_on)
+        self.every_call("net.recv+net.sendmsg", "short", 4, check=must_go_on)
 
 
 class FullDisk(Campaign):

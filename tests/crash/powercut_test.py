@@ -17,11 +17,11 @@ class PowerCut(Campaign):
     """F-1, F-10: during the workload."""
 
     def test_f10_before_an_answer_or_a_delivery_leaves(self):
-        self.every_call("net.send", "cut", 5, check=must_be_killed, but_last=True)
+        self.every_call("net.sendmsg", "cut", 5, check=must_be_killed, but_last=True)
 
     def test_f10_after_an_answer_or_a_delivery_has_left(self):
         """LOG-1: a client relies on a message that was sent, and the disk has only what was synced by then."""
-        self.every_call("net.send", "done-cut", 25, check=must_be_killed, but_last=True)
+        self.every_call("net.sendmsg", "done-cut", 25, check=must_be_killed, but_last=True)
 
     def test_f1_before_a_sync_of_the_log(self):
         self.every_call("log.fdatasync", "cut", 12, check=must_be_killed)
@@ -41,7 +41,7 @@ class Recovery(RecoveryCampaign):
     """F-10: during a start after SIGKILL: everything that recovery reported as kept is durable (R6)."""
 
     def test_f10_in_a_recovery(self):
-        self.every_call("log.fdatasync+net.send+index.pwrite+" + OTHER_SYNCS, "cut", 8, check=must_be_killed,
+        self.every_call("log.fdatasync+net.sendmsg+index.pwrite+" + OTHER_SYNCS, "cut", 8, check=must_be_killed,
                         work=AGAIN, snapshot=self.snapshot)
 
 

@@ -27,18 +27,18 @@ static const char *const reaches[] = {
 struct entry {
     unsigned number;
     const char *message;
-    const char *kind;
+    const char *const *kind; /* in `classes` or `targets` */
     const char *text;
 };
 
 static const struct entry requests[] = {
 #define REQUEST(CASE, member, Message, class, answerer, roles, reach, queue, check, room, name, text)                  \
-    {TARRY__REQUEST__BODY_##CASE, #Message, classes[class], text},
+    {TARRY__REQUEST__BODY_##CASE, #Message, &classes[class], text},
 #include "requests.def"
 };
 static const struct entry operations[] = {
 #define OPERATION(CASE, member, Message, target, roles, reach, creates, job, check, name, text)                        \
-    {TARRY__OP__OP_##CASE, #Message, targets[target], text},
+    {TARRY__OP__OP_##CASE, #Message, &targets[target], text},
 #include "requests.def"
 };
 #define REQUEST_COUNT (sizeof(requests) / sizeof(requests[0]))
@@ -67,7 +67,7 @@ static const char *roles_text(const struct access_rule *rule, char out[ROLES_TEX
 
 static void write_entry(FILE *out, const struct entry *entry, const struct access_rule *rule) {
     char roles[ROLES_TEXT_SIZE];
-    fprintf(out, "| %u | `%s` | %s | %s | %s | %s |\n", entry->number, entry->message, entry->kind,
+    fprintf(out, "| %u | `%s` | %s | %s | %s | %s |\n", entry->number, entry->message, *entry->kind,
             roles_text(rule, roles), reaches[rule->reach], entry->text);
 }
 
