@@ -261,7 +261,7 @@ static int release_for(const struct tarry_task *task, uint64_t delay_ms) {
 
 static void handle(const struct tarry_task *task) {
     tell_task(task);
-    struct plan plan;
+    struct plan plan = {0};
     plan_take(&plan, task);
     const char *verb = plan.words[0], *result_name = "retried";
     const uint64_t number = strtoull(plan.words[1], NULL, 10), ms = strtoull(plan.words[2], NULL, 10);

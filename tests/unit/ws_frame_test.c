@@ -34,8 +34,10 @@ static void put_frame(struct stream *stream, enum ws_side receiver, unsigned fir
                       size_t extra) {
     static const uint8_t mask[4] = {0x37, 0xfa, 0x21, 0x3d};
     const bool is_masked = receiver == WS_SERVER;
-    const uint64_t length = extra == 0 ? size : extra == 2 ? 126 : 127;
-    const uint8_t start[2] = {(uint8_t)first, (uint8_t)((is_masked ? 0x80u : 0u) | length)};
+    uint64_t length = size;
+    if (extra != 0) length = extra == 2 ? 126 : 127;
+    if (is_masked) length |= 0x80;
+    const uint8_t start[2] = {(uint8_t)first, (uint8_t)length};
     put(stream, start, sizeof(start));
     for (size_t i = extra; i > 0; i--) put(stream, &(uint8_t){(uint8_t)(size >> 8 * (i - 1))}, 1);
     if (is_masked) put(stream, mask, sizeof(mask));

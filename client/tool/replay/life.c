@@ -106,7 +106,7 @@ static struct logical_time leaves(const struct entry *entry) {
 static void leave_later(struct plan *plan, uint64_t from_ns, const struct entry *entry) {
     const struct logical_time now = moment_of(entry->header);
     const uint64_t position = entry->header->position;
-    struct turn *turn;
+    struct turn *turn = NULL;
     if (from_ns >= now.steady_ns || (plan->late_position == position && plan->late_from_ns <= from_ns)) return;
     plan->late_position = position;
     plan->late_from_ns = from_ns;
