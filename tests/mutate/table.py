@@ -39,7 +39,7 @@ STAGES = {
     "broker/shell": [["arena_pool", "queues", "inbox", "indexer", "reader", "last_shutdown", "request", "config", "clock", "boot", "access*", "fuzz-config", "fuzz-request", "fuzz-metrics", "journal", "logfmt", "fatal", "shell_door", "pending_erasures", "e2e_metrics", "e2e_journal"], STORIES, LIVE,
                      [*WIRE, "hostile_nuisance", "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_webhooks", "e2e_quarantine"],
                      ["crash_sync", "crash_cold", "crash_pressure", "crash_inject", "crash_ledger", "e2e_fault_process", "e2e_disk", "e2e_way"], PAIR],
-    "broker/net": [["door_*", "fair", "http_head", "message", "fuzz-door", "fuzz-http"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
+    "broker/net": [["door_*", "deadlines", "fair", "http_head", "message", "fuzz-door", "fuzz-http"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
     "broker/peer": [["rpc_client"], ["e2e_pair_wire", "e2e_pair_follow"], PAIR],
     "broker/gateway": [["core_pooled", "gateway", "beanstalk_words", "fuzz-beanstalk"], ["e2e_http", "e2e_beanstalk", "e2e_reserved", "e2e_timers"], ["e2e_http_api", "e2e_consume", "e2e_pair_web"]],
     "broker/page": [["e2e_page"]],
