@@ -10,25 +10,25 @@
 static const struct operation {
     const char *name;
     Tarry__Op__OpCase op_case;
+    uint32_t value;    /* of `field` */
     const char *field; /* NULL: none */
-    uint32_t value;
     const char *hides; /* a member that this name does not take; NULL: none */
 } operations[] = {
-    {"schedule", TARRY__OP__OP_SCHEDULE, NULL, 0, NULL},
-    {"cancel", TARRY__OP__OP_CANCEL, NULL, 0, NULL},
-    {"move", TARRY__OP__OP_MOVE, NULL, 0, NULL},
-    {"ack", TARRY__OP__OP_ACK, NULL, 0, NULL},
-    {"nack", TARRY__OP__OP_NACK, NULL, 0, NULL},
-    {"extend", TARRY__OP__OP_EXTEND, NULL, 0, NULL},
-    {"release", TARRY__OP__OP_RELEASE, NULL, 0, NULL},
-    {"requeue", TARRY__OP__OP_DEAD, "what", TARRY__DEAD_OP__WHAT__REQUEUE, NULL},
-    {"drop", TARRY__OP__OP_DEAD, "what", TARRY__DEAD_OP__WHAT__DROP, NULL},
-    {"redact", TARRY__OP__OP_REDACT, NULL, 0, NULL},
-    {"policy", TARRY__OP__OP_QUEUE_SET, NULL, 0, NULL},
-    {"pause", TARRY__OP__OP_QUEUE_PAUSE, "paused", true, NULL},
-    {"resume", TARRY__OP__OP_QUEUE_PAUSE, "paused", false, "for"},
-    {"purge", TARRY__OP__OP_QUEUE_PURGE, NULL, 0, NULL},
-    {"delete", TARRY__OP__OP_QUEUE_DELETE, NULL, 0, NULL},
+    {"schedule", TARRY__OP__OP_SCHEDULE, 0, NULL, NULL},
+    {"cancel", TARRY__OP__OP_CANCEL, 0, NULL, NULL},
+    {"move", TARRY__OP__OP_MOVE, 0, NULL, NULL},
+    {"ack", TARRY__OP__OP_ACK, 0, NULL, NULL},
+    {"nack", TARRY__OP__OP_NACK, 0, NULL, NULL},
+    {"extend", TARRY__OP__OP_EXTEND, 0, NULL, NULL},
+    {"release", TARRY__OP__OP_RELEASE, 0, NULL, NULL},
+    {"requeue", TARRY__OP__OP_DEAD, TARRY__DEAD_OP__WHAT__REQUEUE, "what", NULL},
+    {"drop", TARRY__OP__OP_DEAD, TARRY__DEAD_OP__WHAT__DROP, "what", NULL},
+    {"redact", TARRY__OP__OP_REDACT, 0, NULL, NULL},
+    {"policy", TARRY__OP__OP_QUEUE_SET, 0, NULL, NULL},
+    {"pause", TARRY__OP__OP_QUEUE_PAUSE, true, "paused", NULL},
+    {"resume", TARRY__OP__OP_QUEUE_PAUSE, false, "paused", "for"},
+    {"purge", TARRY__OP__OP_QUEUE_PURGE, 0, NULL, NULL},
+    {"delete", TARRY__OP__OP_QUEUE_DELETE, 0, NULL, NULL},
 };
 #define OPERATION_COUNT (sizeof(operations) / sizeof(operations[0]))
 

@@ -42,8 +42,9 @@ static void put_frame(struct stream *stream, enum ws_side receiver, unsigned fir
     for (size_t i = extra; i > 0; i--) put(stream, &(uint8_t){(uint8_t)(size >> 8 * (i - 1))}, 1);
     if (is_masked) put(stream, mask, sizeof(mask));
     for (size_t i = 0; payload != NULL && i < size; i++) {
-        const uint8_t byte = ((const uint8_t *)payload)[i];
-        put(stream, &(uint8_t){is_masked ? byte ^ mask[i % 4] : byte}, 1);
+        uint8_t byte = ((const uint8_t *)payload)[i];
+        if (is_masked) byte ^= mask[i % 4];
+        put(stream, &byte, 1);
     }
 }
 
