@@ -1,4 +1,4 @@
-/* flow.h: limits the number of commits under way, and counts their results. */
+/* flow.h: limits the number of commits in flight, and counts their results. */
 #ifndef TARRY_BENCH_FLOW_H
 #define TARRY_BENCH_FLOW_H
 
@@ -9,7 +9,7 @@
 struct bench_flow {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t under_way; /* number of commits under way */
+    uint64_t under_way; /* number of commits in flight */
     uint64_t done;      /* number of operations that took effect */
     uint64_t refused;   /* number of operations that did not */
     uint64_t last_ns;   /* time of the last reply; 0: none yet */
@@ -18,11 +18,11 @@ struct bench_flow {
 
 void bench_flow_init(struct bench_flow *flow);
 
-/* Waits until fewer than `under_way_max` commits are under way, and submits. `commit` is then empty, as
+/* Waits until fewer than `under_way_max` commits are in flight, and submits. `commit` is then empty, as
  * tarry_commit_submit says. */
 void bench_flow_submit(struct bench_flow *flow, tarry_commit *commit, uint64_t under_way_max);
 
-/* Waits until at most that many are under way. */
+/* Waits until at most that many are in flight. */
 void bench_flow_wait(struct bench_flow *flow, uint64_t under_way_max);
 
 uint64_t bench_flow_done(struct bench_flow *flow);

@@ -21,7 +21,7 @@
 #define NS_PER_MS 1000000u
 #define KEY_PREFIX "order-"
 
-/* What a task's later records repeat from its earlier ones. */
+/* The parts of a task's first records that its later records repeat. */
 struct fate {
     uint64_t blob_at;
     uint64_t lease_position;
@@ -184,7 +184,7 @@ static void tell_again(struct grown *grown) {
         if (grown->copy == 0)
             summarise(grown, &view.header, body);
         else if (body)
-            append(grown, &view, (Tarry__FrameBody *)body); /* it is in the reader's arena, and is read only once */
+            append(grown, &view, (Tarry__FrameBody *)body); /* in the reader's arena, which may be changed */
     }
     if (error != LOG_END) must(error, "history");
     history_close(history);

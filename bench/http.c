@@ -1,5 +1,5 @@
 /* http.c: how many tasks per second come in over HTTP and JSON (/v1/tasks): several connections with one request
- * under way on each, of one task or of many. One thread and epoll, so that it measures mainly the broker. */
+ * in flight on each, of one task or of many. One thread and epoll, so that it measures mainly the broker. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>

@@ -18,8 +18,8 @@ struct histogram {
     atomic_ullong counts[HISTOGRAM_BUCKETS];
 };
 void histogram_add(struct histogram *histogram, uint64_t value);
-/* Returns the value below which a share of `q` (0 … 1) is; 0 if there are none. With `before` not NULL: only the
- * values since then. */
+/* Returns the value below which a share of `q` (0 … 1) of the values lies; 0 if there are no values. If `before` is
+ * not NULL, only values added since `before` count. */
 uint64_t histogram_quantile(const struct histogram *histogram, const struct histogram *before, double q);
 void histogram_copy(struct histogram *to, const struct histogram *from);
 
@@ -41,7 +41,8 @@ void ledger_deinit(struct ledger *ledger);
 /* Writes a payload of `size` bytes, at least LEDGER_PAYLOAD_SIZE_MIN. */
 void ledger_write(char *payload, size_t size, uint64_t number, uint64_t due_ms);
 
-/* Notes an arrival. Returns the task's number; UINT64_MAX: not one of ours. `due_ms` 0: the payload's due time. */
+/* Records an arrival. Returns the task's number, or UINT64_MAX if this ledger does not have the task. `due_ms` 0:
+ * the due time in the payload is used. */
 uint64_t ledger_arrived(struct ledger *ledger, const void *payload, size_t size, uint64_t due_ms);
 /* Prefetches the memory that ledger_arrived will read for this payload. */
 void ledger_prefetch(const struct ledger *ledger, const void *payload, size_t size);

@@ -24,7 +24,7 @@ static double now_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* A stream of masked frames, and what a receiver has found in it. */
+/* A stream of masked frames, and the totals that a receiver has found in it. */
 struct stream {
     uint8_t *bytes;
     size_t size;
@@ -50,7 +50,7 @@ static void found(struct stream *stream, const uint8_t *data, size_t size) {
     if (size > 0) stream->sum += data[0] + (uint64_t)data[size - 1] * 3;
 }
 
-/* ---- ours */
+/* ---- our codec */
 
 static void receive_ours(struct stream *stream, struct ws_decoder *decoder, uint8_t block[BLOCK]) {
     while (stream->at < stream->size) {

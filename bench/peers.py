@@ -91,7 +91,7 @@ class Server:
 
 
 class Tarry:
-    """Reachable by TCP, a Unix socket and TLS at once: `urls`."""
+    """One broker that is reachable by TCP, a Unix socket and TLS; `urls` has the three addresses."""
 
     def __init__(self, directory):
         authority = Authority(directory)
@@ -121,7 +121,7 @@ def postgresql(directory):
     server = Server("postgresql", directory, [os.path.join(bin_directory, "postgres"), "-D", "{directory}", "-p", "{port}", "-c", "listen_addresses=127.0.0.1", "-c",
                                             "unix_socket_directories={directory}", "-c", "synchronous_commit=on", "-c", "fsync=on", "-c",
                                             "shared_buffers=512MB", "-c", "max_wal_size=4GB", "-c", "max_connections=120"], user="postgres")
-    is_ready = [os.path.join(bin_directory, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(server.port)]  # it listens before it serves
+    is_ready = [os.path.join(bin_directory, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(server.port)]  # the server listens before it serves
     harness.wait_until("postgresql serves", lambda: subprocess.run(is_ready, check=False).returncode == 0, WAIT_S)
     return server
 
@@ -134,7 +134,7 @@ def rabbitmq(directory):
     env = {"RABBITMQ_NODENAME": "peer@localhost", "RABBITMQ_MNESIA_BASE": directory, "RABBITMQ_LOG_BASE": directory, "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
            "RABBITMQ_NODE_PORT": "{port}", "RABBITMQ_DIST_PORT": dist, "ERL_EPMD_PORT": epmd, "ERL_EPMD_ADDRESS": "127.0.0.1", "HOME": directory,
            "RABBITMQ_ENABLED_PLUGINS_FILE": os.path.join(directory, "plugins")}
-    end_it = ["epmd", "-port", epmd, "-kill"]  # it refuses until it has noticed that the node is gone
+    end_it = ["epmd", "-port", epmd, "-kill"]  # epmd refuses to end until it has noticed that the node is gone
 
     def ends():
         harness.wait_until("epmd is gone", lambda: not listens(int(epmd)) or subprocess.run(end_it, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-/* schedule.c: durable schedules per second, in batches, with several commits under way.
+/* schedule.c: durable schedules per second, in batches, with several commits in flight.
  *
  * The clock starts at the first request and stops twice: when every task is acknowledged, and when the index has
  * caught up with the log, because a rate that only grows a backlog does not count. */

@@ -94,7 +94,7 @@ class Work:
         return tuple(map(int, found[-1])) if found else (0, 0)
 
     def stop(self):
-        """Stops a process whose end nobody waits for."""
+        """Stops a process that no thread waits for."""
         if self.is_running():
             os.killpg(self.process.pid, signal.SIGTERM)
             self.process.wait()
@@ -113,7 +113,7 @@ class Stage(Work):
         super().__init__(self.label("+".join(suites)), ["meson", "test", "-C", directory, "--no-rebuild", "--logbase", name,
                                                        "--num-processes", str(plan.processes), *wrapped, *chosen, *plan.arguments],
                          {**os.environ, **(SANITIZER_ENV if plan.kind == SANITIZED else {}), **environment, "PYTHONDONTWRITEBYTECODE": "1"})
-        self.told = 0  # number of failures reported so far
+        self.told = 0  # number of failures printed so far
 
     def label(self, suite):
         return suite if self.plan.kind == PLAIN else f"{suite} (ASan+UBSan)"

@@ -143,7 +143,7 @@ def wait(what, check):
 
 
 def play(scene, clients, event):
-    """Returns ms of each client's longest call that was under way or began during the event."""
+    """Returns ms of each client's longest call that was in flight or began during the event."""
     what, target = event.split()
     leader, follower = scene.roles()
     time.sleep(0.3)

@@ -1,4 +1,4 @@
-/* load.c: Tarry's loads for another system: many schedules under way, a steady rate, all due in one second, the
+/* load.c: Tarry's loads for another system: many schedules in flight, a steady rate, all due in one second, the
  * order story; each with the same ledger, so no task may be lost, early or twice there either. */
 #include <pthread.h>
 #include <stdio.h>
@@ -33,13 +33,13 @@ struct producer {
     uint64_t number;
     pthread_t thread;
     struct peer_link link;
-    uint64_t under_way; /* number of requests under way */
+    uint64_t under_way; /* number of requests in flight */
     uint64_t random;
     struct peer_task *tasks; /* `batch` of them */
 };
 
-/* Takes the answers that are there, and waits only if more than `under_way_max` are missing: then everything
- * buffered is sent together. */
+/* Reads the available replies. Waits only if more than `under_way_max` replies are missing, and sends everything
+ * buffered before it waits. */
 static void settle(struct producer *producer, uint64_t under_way_max) {
     if (producer->under_way <= under_way_max) return;
     for (;;) {

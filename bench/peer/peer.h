@@ -2,7 +2,7 @@
  * compared with them.
  *
  * A link is one blocking connection of one thread. Requests are appended to the output, and answers are taken from
- * the input, so that many may be under way. Anything unexpected ends the bench. */
+ * the input, so that many may be in flight. Anything unexpected ends the bench. */
 #ifndef TARRY_BENCH_PEER_H
 #define TARRY_BENCH_PEER_H
 
@@ -13,7 +13,7 @@
 #define PEER_ID_SIZE 32 /* random hexadecimal digits */
 #define PEER_CLAIM_MAX 512
 #define PEER_SCRIPTS 4
-#define PEER_TAGS 65536u /* more than are ever under way */
+#define PEER_TAGS 65536u /* more than are ever in flight */
 
 struct peer_task {
     char id[PEER_ID_SIZE + 1];

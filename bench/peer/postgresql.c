@@ -80,7 +80,7 @@ static void prepare(struct peer_link *link) {
     put_number(link, 196608, 4); /* version 3.0 */
     peer_put(link, who, sizeof(who));
     await(link);
-    /* One at a time: two that make the same table at once would fail. */
+    /* One client at a time creates the table: two at once would fail. */
     static const char make[] =
         "SET client_min_messages = error; SELECT pg_advisory_xact_lock(1); "
         "CREATE TABLE IF NOT EXISTS task (id uuid PRIMARY KEY, due bigint NOT NULL, payload text NOT NULL); "

@@ -13,7 +13,7 @@ RUN_WAIT_S = 3600
 
 
 class Wrong(Exception):
-    """A load did not keep its promises: no figure."""
+    """A load broke a promise, so it gives no figure."""
 
 
 def words_of(options):

@@ -24,7 +24,7 @@ def said_by(*command):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, cwd=paths.ROOT)
     except FileNotFoundError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 or command[0] == "dpkg-query" else ""  # this one fails if one of several packages is missing
+    return done.stdout.strip() if done.returncode == 0 or command[0] == "dpkg-query" else ""  # dpkg-query fails if one of several packages is missing
 
 
 def commit():
@@ -96,9 +96,9 @@ def thread_ns(pid):
 
 
 def device_bytes():
-    """Bytes written to the device of the brokers' directories, by the device's own count: /proc/PID/io counts a whole page that
-    was changed in part, and pages are up to 2 MiB in a file system with large folios. None: the directory is not on a device of
-    its own (overlay, tmpfs)."""
+    """Returns the bytes written to the device of the brokers' directories, by the device's own count. (/proc/PID/io counts a
+    whole page even if only a part was changed, and pages are up to 2 MiB in a file system with large folios.) None: the directory
+    is not on its own device (overlay, tmpfs)."""
     at = os.stat(os.environ.get("TARRY_BENCH_DIR") or tempfile.gettempdir()).st_dev
     try:
         with open(f"/sys/dev/block/{os.major(at)}:{os.minor(at)}/stat", encoding="ascii") as file:

@@ -217,7 +217,7 @@ class OverServer(Contract):
         self.assertEqual(self.until_done(probe, "read", "record")["version"], 1)
 
     def test_unknown_may_mean_not_yet(self):
-        """F-30, R5: a request under way may still take effect after the unchanged record was read."""
+        """F-30, R5: a request in flight may still take effect after the unchanged record was read."""
         proxy, url = self.by_proxy()
         proxy.lingers = True
         probe, other = self.impatient(url, 300, 30000), self.probe(self.url())

@@ -240,7 +240,7 @@ class Several(Case):
         cls.addClassCleanup(cls.three.close)
 
     def test_a_member_that_stands_still_is_left(self):
-        """SIGSTOP of the member that is asked, whichever it is: calls go on with another member within a second or so."""
+        """SIGSTOP of the member in use, whichever it is: calls continue with another member within about a second."""
         probe = self.probe(self.three.url("/tarry/still"), PATIENT_MS, 4000)
         probe.done("set", "record", 0, "0")
         for version, server in enumerate(self.three.servers, 1):
@@ -255,7 +255,7 @@ class Several(Case):
                 server.wait_ready()
 
     def test_a_member_that_has_no_majority_is_not_asked(self):
-        """A member without a majority answers serializable reads, from the past. While two members stand still, no call succeeds
+        """A member without a majority answers serializable reads, from the past. While two members are paused, no call succeeds
         and no answer is believed."""
         probe = self.probe(self.three.url("/tarry/alone"), PATIENT_MS, 2000)
         probe.done("set", "record", 0, "one")
@@ -312,7 +312,8 @@ class Several(Case):
 
 @needs("etcd", missing())
 class Snapshot(Case):
-    """Restored from an older snapshot, as an operator does it (etcdctl snapshot restore): the record goes backwards."""
+    """etcd restored from an older snapshot, as an operator does it (etcdctl snapshot restore): the record is older than before.
+    """
 
     def restore(self, server, snapshot, token):
         server.kill()

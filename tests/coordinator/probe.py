@@ -16,7 +16,7 @@ SESSION_MS = 10000
 
 
 class Probe:
-    """One probe process. Answers are matched by number; all other lines are news."""
+    """One probe process. Answers are matched by number; all other lines are events of the session or of a watch."""
 
     def __init__(self, url, call_ms=PATIENT_MS, session_ms=SESSION_MS, *credentials, prefix=()):
         self.stream = harness.Stream([*prefix, harness.find_program("coordinator_probe"), url, str(call_ms), str(session_ms),
@@ -58,7 +58,7 @@ class Probe:
         return answer
 
     def wait_news(self, wanted, start=0):
-        """Waits for news that `wanted` accepts, from number `start` on; returns its number + 1."""
+        """Waits for an event that `wanted` accepts, from number `start` on; returns its number + 1."""
         def find():
             return next((i for i in range(start, len(self.news)) if wanted(self.news[i])), None)
         with self.changed:

@@ -320,7 +320,7 @@ class Stopping(Cold):
         """A request that was received gets a reply before the broker ends, even if its facts are still being read at the stop;
         the broker waits for at most DRAIN_MAX_MS."""
         took_s = self.DRAIN_S
-        while took_s >= self.DRAIN_S:  # this machine stood still: the measurement is invalid
+        while took_s >= self.DRAIN_S:  # the whole machine was paused: the measurement is invalid
             if not self.broker.is_running():
                 self.broker.start()
                 self.rpc = self.dial()

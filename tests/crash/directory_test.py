@@ -109,7 +109,7 @@ class Case(unittest.TestCase):
 
 
 class Mixture(Case):
-    """F-7: log and index of different moments."""
+    """F-7: log and index are copies from different moments."""
 
     def work(self, point):
         def steps(broker):

@@ -15,8 +15,8 @@ HANGS = "the disk under the data directory hangs"
 class Hung(pair.Case):
     """F-31a"""
 
-    # A node that leads earlier was told to. A former leader that comes back as a follower while its disk hangs is waited for this
-    # long.
+    # A node that leads earlier was ordered to. The leader waits this long for a former leader that comes back as a follower while
+    # its disk hangs.
     arguments = ("--failover-after", "60s", "--solo-after", "2s")
 
     def setUp(self):

@@ -18,7 +18,7 @@ SOCKETS = "net.socket+net.accept4+net.eventfd"
 
 
 def never_syncs_again(life):
-    """F-5: after a failed sync there is no other sync of the log, whatever was under way."""
+    """F-5: after a failed sync there is no other sync of the log, whatever was in flight."""
     yield from must_exit(life)
     if life.fault.matched != life.fault.first:
         yield f"{life.fault.matched - life.fault.first} more syncs of the log after the one that failed"

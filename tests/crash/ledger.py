@@ -54,8 +54,8 @@ class Ledger:
         return key in self.schedules and self.schedules[key]["_arrived_ms"] < answer["_asked_ms"]
 
     def may_be_forgotten(self, key, deliveries):
-        """Whether the clock of the broker jumped, and the task may have ended more than --outcome-retention before (docs/LIMITS.md, Time). Neither
-        the answer to a cancel nor a delivery tells by which clock the broker judged it."""
+        """Whether the broker's clock has jumped, and the task may have ended more than --outcome-retention before
+        (docs/LIMITS.md, Time). Neither the reply to a cancel nor a delivery shows by which clock the broker decided."""
         return self.jumped and (bool(deliveries) or any(a["result"] == "cancelled" for _, a in self.cancels[key]))
 
     # ---- the comparison; each function returns a list of complaints

@@ -46,7 +46,7 @@ class Life:
         self.broker = harness.Broker(self.data, *arguments, env=self.fault.env())
         self.deadline_s = deadline_s
         self.end = 0
-        self.given_up = []       # steps that were given up
+        self.given_up = []       # steps that were abandoned
         self.was_ready = False
         self.status = None       # exit status of the broker with the fault
         self.complaints = []

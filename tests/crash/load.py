@@ -39,7 +39,7 @@ class Load:
         self.schedules = broker.stream("schedule", "--from", "-", *self.patience, stdin=True)
         self.cancels = broker.stream("cancel", "--from", "-", *self.patience, stdin=True)
         self.moves = broker.stream("move", "--from", "-", *self.patience, stdin=True)
-        self.deaths = []  # streams that ended although they were not told to
+        self.deaths = []  # streams that ended without an order to end
         self.threads = []
         self.by_hand = []
         self.consumers = []

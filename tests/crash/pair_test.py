@@ -53,7 +53,7 @@ class Follower(pair.Case):
 
     def tearDown(self):
         if self.nurse:
-            self.nurse.end()  # first: otherwise it would start a broker that nobody ends
+            self.nurse.end()  # first: otherwise it would start a broker that is never stopped
         super().tearDown()
 
     def begin(self, what, how, spare=None):

@@ -159,7 +159,8 @@ class NoDescriptors(Pressure):
 
     @unittest.skipIf(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2 * PEERS, "the hard limit is low here")
     def test_f12_the_soft_limit_counts_for_nothing(self):
-        """tarryd raises the limit to the system's maximum: a process started by hand has a soft limit of 1,024 or less."""
+        """tarryd raises its soft limit to the hard limit, because a process that is started in a shell has a soft limit of 1,024
+        or less."""
         self.broker.prefix = ["sh", "-c", f'ulimit -Sn {PEERS // 2} && exec "$0" "$@"']
         self.broker.start()
         peers = [socket.create_connection(("127.0.0.1", self.broker.port), 30) for _ in range(PEERS)]

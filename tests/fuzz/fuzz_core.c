@@ -525,7 +525,7 @@ static void advance(void) {
     uint8_t how = byte();
     uint64_t ns = ((uint64_t)byte() << how % 24) * 1000000;
     world.now.steady_ns += ns;
-    if (how / 32 != 0) world.now.wall_ns += ns; /* otherwise the wall clock stands still for a while */
+    if (how / 32 != 0) world.now.wall_ns += ns; /* otherwise the wall clock does not advance for a while */
     tick();
 }
 

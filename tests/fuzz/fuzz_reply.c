@@ -44,10 +44,10 @@ static struct {
     struct {
         uint8_t *data;
         size_t size;
-    } answers[SLOTS_MAX]; /* answers under way */
+    } answers[SLOTS_MAX]; /* answers in flight */
     size_t answer_count;
     bool is_cut;   /* the connection is broken, and the engine does not know it */
-    bool is_lost;  /* the engine is being told */
+    bool is_lost;  /* the engine is being notified */
     bool auditing; /* the user waits for an audit's answer */
     bool closing;  /* the history is over */
     struct sent sent[SENT_MAX];
@@ -67,7 +67,7 @@ uint64_t __wrap_now_ms(void) {
     return world.now_ms;
 }
 
-/* Whether a query of the user is under way; internal queries do not count. */
+/* Whether a query of the user is in flight; internal queries do not count. */
 static bool is_asking(void) {
     for (const struct request *at = world.client.calls.first; at != NULL; at = at->links[IN_QUEUE].next)
         if (!at->internal) return true;
@@ -270,7 +270,7 @@ static void drop_answers(void) {
     world.is_cut = false;
 }
 
-/* Delivers the first answer under way, or, after the last one, the end of the connection. */
+/* Delivers the first answer in flight, or, after the last one, the end of the connection. */
 static void answer_one(void) {
     struct link *link = &world.client.link;
     if (world.answer_count == 0) {
@@ -415,7 +415,7 @@ static void audit_told(const tarry_audit *audit, const struct tarry_frame *frame
     *end = frame->end;
 }
 
-/* Sometimes closes the audit while its query is under way. */
+/* Sometimes closes the audit while its query is in flight. */
 static void audit(tarry_client *client) {
     const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
     unsigned how = input_byte(&world.input);
@@ -551,7 +551,7 @@ static void begin(const uint8_t *data, size_t size) {
 static void end(void) {
     tarry_client *client = &world.client;
     run_engine(NULL);
-    world.closing = true; /* everything left is given up now */
+    world.closing = true; /* all requests that are left fail now */
     run_engine(NULL);
     assert(world.called == world.submitted && client->pending == 0 && client->waiting == 0);
     assert(client->queued_size == 0 && queue_is_empty(client) && client->calls.first == NULL);

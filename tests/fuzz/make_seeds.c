@@ -240,7 +240,7 @@ static void records(void) {
     }
 }
 
-/* Records that only readers of the log use: a start, a consumer that comes, gets a task, and goes, a stop. */
+/* Records that only readers of the log use: a start; a consumer that connects, gets a task, and leaves; a stop. */
 static void tales(void) {
     uint8_t digest[CONFIG_DIGEST_SIZE] = {0xab};
     uint32_t queue = 1;

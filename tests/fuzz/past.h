@@ -5,8 +5,8 @@
 
 #include "core.h"
 
-/* Adds to `out` the tasks that the frame scheduled and that `redact` means; `out` has room for all tasks. `queue` is
- * the number of the queue that it names. Keys are borrowed from the body (NULL: a seal). */
+/* Adds to `out` the tasks that the frame scheduled and that `redact` selects; `out` has space for all tasks. `queue`
+ * is the number of the queue in `redact`. Keys are borrowed from the body (NULL: a seal). */
 void past_take(struct core_past *out, const Tarry__Redact *redact, uint32_t queue, const struct frame_header *header,
                const Tarry__FrameBody *body);
 /* Returns whether the frame ends that task. */

@@ -152,7 +152,7 @@ class Bodies(Budget):
         self.assertLess(come, connections * each // 2, "half of another principal's bodies came first")
 
     def test_a_body_counts_as_large_as_it_is_unpacked(self):
-        """`bytes=` of a principal: one body of any size may be under way; meanwhile another one is refused."""
+        """`bytes=` of a principal: one body of any size may be in flight; meanwhile another one is refused."""
         half = request("POST", "/v1/tasks", zstd(LARGE), "narrow", "Content-Encoding: zstd")
         peer = self.speak(half[:-40])
         web = self.web("narrow")
@@ -207,7 +207,7 @@ class Bodies(Budget):
         web = self.web("honest")
         for _ in range(3):
             self.assertEqual(web.ask("POST", "/v1/tasks", body)[0], 200)
-            for _ in range(4):  # they wait where the large one was in memory
+            for _ in range(4):  # these wait, in the memory that the large body used
                 self.speak(request("POST", "/v1/queues/none/lease", b'{"wait":"60s"}', "honest"))
 
     def test_a_client_that_goes_while_its_body_is_read_leaves_nothing(self):

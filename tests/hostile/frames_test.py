@@ -235,7 +235,7 @@ class Frames(Hostile):
                 self.assertEqual(peer.words(), LIVES)
 
     def test_who_is_ended_stays_ended(self):
-        """After a Close, further requests, pings and text do not keep the connection open, nor does an answer under way."""
+        """After a Close, further requests, pings and text do not keep the connection open, nor does an answer in flight."""
         producer = wire.number(wire.decode(self.ask_beside(wire.HELLO, [])), 1)
         commit = struct.pack(">I", 0x80000001) + wire.request(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)]))
         peers = []
@@ -264,7 +264,7 @@ class Frames(Hostile):
 
 
 class UnderWay(Hostile):
-    """Answers and deliveries under way while a connection ends: an answer that the disk delays, a delivery."""
+    """Answers and deliveries in flight while a connection ends: an answer that the disk delays, a delivery."""
 
     FAULTS = {"reserved bits": (frame(BINARY, ONE, reserved=4), 1002), "a continuation of nothing": (frame(CONTINUATION, ONE), 1002),
               "opcode 3": (frame(3), 1002), "a close in two": (frame(CLOSE, reason(1000), fin=False), 1002), "text": (frame(TEXT, b"x"), 1003),
@@ -299,7 +299,7 @@ class UnderWay(Hostile):
                     self.assertEqual(peers[name].words(), closed(code), name)
             finally:
                 os.unlink(self.path("held"))
-            # Answers come in the log's order: once this one is here, those to the strangers' commits have been given.
+            # Answers come in the log's order: once this one has arrived, the strangers' commits have been answered.
             for sequence in (1, 2):
                 code, _ = rpc.ask(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("q", "", 3_600_000)]), wait_s=stranger.WAIT_S)
                 self.assertEqual(code, wire.OK)

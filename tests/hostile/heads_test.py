@@ -87,7 +87,7 @@ ELSE = {
     "25,000 headers": (HEALTH + b"a: b\r\n" * 25000 + END, 431), "500 headers that are known": (HEALTH + b"Accept: b\r\n" * 500 + END, 431),
     "a header of 17,000 bytes": (HEALTH + b"X-B: " + b"y" * 17000 + b"\r\n\r\n", 431),
 }
-# These are incomplete heads: they end after the time limit.
+# Incomplete heads: the broker closes their connections after the time limit.
 UNFINISHED = {"nothing": b"", "half a line": b"GET /heal", "no empty line": HEALTH, "half a name": HEALTH + b"X-Au"}
 # A line in place of one of a correct upgrade, or in addition: the expected status.
 UPGRADES = {
@@ -120,7 +120,7 @@ class Heads(Hostile):
             return statuses(peer.got)
 
     def test_nothing_is_smuggled(self):
-        """F-20: one parser may take for a body what another takes for a request."""
+        """F-20: two parsers may disagree: one reads a body where the other reads a request."""
         for name, (head, expected) in SMUGGLED.items():
             with self.subTest(name):
                 self.assertEqual(self.came_of(head + BEHIND), expected)

@@ -103,7 +103,7 @@ class Memory(Hostile):
         super().setUp()
 
     def begin(self, size):
-        """Sends the first `size` bytes of a message that continues."""
+        """Sends the first `size` bytes of an unfinished message."""
         peer = self.stranger()
         peer.upgrade()
         rest = size
@@ -191,7 +191,7 @@ class Memory(Hostile):
         for half in halves[1:4]:
             half.send(frame(CONTINUATION))
             if half.receive_until(lambda got: stranger.words_of(got) == ["answer:1"]):
-                continue  # it was accepted, because the first one had been silent by then and was closed
+                continue  # it was accepted, because the first one was silent by then and had been closed
             self.assertIn(wire.number(wire.decode(half.got[6:]), 1), (wire.BUSY, wire.INVALID))  # … or was accepted to its end, and is invalid
         for half in halves:
             half.peer.close()
@@ -271,7 +271,7 @@ class Requests(Hostile):
         return int(queues[ours, brokers][0], 16) + int(queues[brokers, ours][1], 16)
 
     def test_a_connection_with_128_requests_under_way_is_not_read_from(self):
-        """F-19: the rest waits in the kernel; once the disk goes on, each request is answered."""
+        """F-19: further requests wait in the kernel; once the disk works again, each request is answered."""
         count = 400
         producer = self.producer()
         peer = self.stranger()

@@ -71,7 +71,7 @@ ALLOWED = {
                    "broker/shell/process/clock.", "broker/shell/process/last_shutdown.",
                    "broker/shell/pair/follow_wire.", "broker/shell/pair/record_client.", "broker/shell/pair/leader_clock.", "storage/", "proto/", "common/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),
-    "tests/e2e/forge_index.": ("storage/", "proto/", "common/"),  # it forges what no outsider can: a wrong index that looks right
+    "tests/e2e/forge_index.": ("storage/", "proto/", "common/"),  # the test forges an index that looks right but is wrong, which an outsider could not
     "tests/e2e/foreign.": ("proto/", "common/",),  # a client that uses only our messages
     "tests/crash/": ("tests/crash/", "client/include/"),
     "tests/": ("tests/", "broker/", "storage/", "transport/", "proto/", "common/", "client/"),

@@ -38,8 +38,8 @@ def run(command, cwd):
 
 
 def another_release(program, decides):
-    """Returns a sentence if this is another release of the program than that of Debian 12, with which changes are made (CI). Each
-    release finds other things, so only one release counts."""
+    """Returns a sentence if this is another release of the program than Debian 12's, which CI uses. Each release finds other
+    things, so only one release counts."""
     _, said = run([program, "--version"], ".")
     found = re.search(r"(?:version|Cppcheck) (\d+(?:\.\d+)?)", said)
     if found is None or re.match(re.escape(decides) + r"(\.|$)", found[1]):

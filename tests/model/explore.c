@@ -123,8 +123,8 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
     }
 }
 
-/* Whether the state settles if everything goes well: no crash, no loss, and a node that waits in vain is told so.
- * `is_lost`: messages under way between the nodes are lost first, so that no node learns about the other from an old
+/* Whether the state settles if everything goes well: no crash, no loss, and a node that waits in vain learns that.
+ * `is_lost`: messages in flight between the nodes are lost first, so that no node learns about the other from an old
  * message. */
 static bool settles_from(const struct pair_world *from, bool is_lost, bool told) {
     static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_WRITE_STATE, ACT_COORDINATOR,

@@ -179,7 +179,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     struct model_node *node = &world->nodes[number];
     switch (effect->kind) {
     case PAIR_WRITE_STATE:
-        break; /* pair.writing_state shows that the write is under way */
+        break; /* pair.writing_state shows that the write is in flight */
     case PAIR_READ:
     case PAIR_SWAP:
         node->operation = OPERATION_SENT;
@@ -461,9 +461,9 @@ static bool serves_alone(const struct model_node *node) {
     return node->hard_state.alone || node->pair.hard_state.alone || node->pair.asserting != 0;
 }
 
-/* Whether the operator's word is true. The other node need not be dead: to an operator, a paused or cut-off node
- * looks stopped, and it may come back in the middle of an action. Before the pair was in sync for the first time,
- * the operator cannot know that it was. */
+/* Whether the operator's assertion is true. The other node may still be alive: to an operator, a paused or cut-off
+ * node looks stopped, and it may come back in the middle of an action. Before the pair was in sync for the first
+ * time, the operator cannot know that it was. */
 static bool is_true(const struct pair_world *world, int number, enum pair_word word) {
     const struct pair_limits *limits = &world->limits;
     const struct model_node *node = &world->nodes[number], *other = &world->nodes[!number];
@@ -495,7 +495,7 @@ static bool tell(struct pair_world *world, int number, enum pair_word word) {
     return true;
 }
 
-/* Frames that are lost by a wrong word do not count as missing. */
+/* Frames that are lost by a wrong assertion do not count as missing. */
 static bool tell_wrongly(struct pair_world *world, int number) {
     bool leads = world->nodes[number].pair.role == PAIR_LEADING;
     if (!world->limits.wrong || world->is_wrong) return false;

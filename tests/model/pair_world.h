@@ -66,7 +66,7 @@ struct model_node {
     struct pair_hard_state hard_state; /* the durable hard state */
     uint8_t disk;                      /* number of the disk: 0, or 1 after the exchange */
     uint8_t peer;                      /* durable: the other node's disk that this node last counted or followed */
-    uint8_t leader;                    /* disk of the node whose answers it heard last */
+    uint8_t leader;                    /* disk of the node whose answers arrived last */
     struct model_log log;
     uint64_t runs;
     uint32_t known;     /* latest epoch that it has led or durably promised: what its hard state should say (past.h) */
@@ -93,7 +93,7 @@ struct pair_world {
     struct pair_limits limits;
     uint64_t old_version; /* version and record before the last change */
     struct pair_record old_record;
-    struct model_log acked; /* frames that some client was told about: they must never be missing */
+    struct model_log acked; /* frames that were acknowledged to some client: they must never be missing */
     uint32_t served;        /* latest epoch that has served any client */
     uint32_t led;           /* bit set of epochs that a node has led */
     bool was_in_sync;       /* by_operator: the pair has been in sync once */
@@ -139,9 +139,9 @@ enum action {
     ACT_PROMOTE,
     ACT_YIELD,
     ACT_WRONG,      /* a false assertion of an operator */
-    ACT_UNANSWERED, /* the question that a word waits for is given up */
+    ACT_UNANSWERED, /* the question that an operator's command waits for times out */
     ACT_EXCHANGE,   /* an operator gives the node an empty disk */
-    ACT_LOSE,       /* the coordinator loses the record and all requests under way */
+    ACT_LOSE,       /* the coordinator loses the record and all requests in flight */
     ACT_KEEP,       /* somebody copies the coordinator's data */
     ACT_ROLL,       /* the coordinator's server is set back to the copy */
     ACT_PUT_BACK,   /* the copied record is written over the present one */
@@ -159,7 +159,7 @@ extern const char *pair_world_broken;
 bool pair_world_is_inside(const struct pair_world *world);
 /* Returns the hash of the canonical state: equal for states that differ only in irrelevant details. */
 uint64_t pair_world_hash(const struct pair_world *world);
-/* Returns whether one node leads, the other is in sync, both logs are equal, and nothing is under way. After a wrong
+/* Returns whether one node leads, the other is in sync, both logs are equal, and nothing is in flight. After a wrong
  * assertion both nodes may have served alone; then at most one leads, and the other waits for an operator. */
 bool pair_world_is_settled(const struct pair_world *world);
 

@@ -52,7 +52,7 @@ def negated(line, code):
 
 
 def dropped(line, code):
-    """Returns a statement that stands alone, or after a condition on the same line; never a declaration."""
+    """Returns a statement on a line of its own, or after a condition on the same line; never a declaration."""
     found = CALL.match(code) or ASSIGNMENT.match(code)
     if found and not code.lstrip().startswith(("return", "if ", "while ", "for ", "switch ")):
         yield "drop", code[:len(code) - len(code.lstrip())] + "(void)0;"

@@ -270,7 +270,7 @@ class Judge:
         for programs in self.stages(path):
             left, some = sorted(programs, key=lambda program: program.rank(path)), 2 * AT_ONCE if programs[0].is_python else AT_ONCE
             while left:
-                # More and more programs at a time: the first ones find nearly all changes.
+                # Each group has twice as many programs as the one before: the first programs find nearly all changes.
                 group, left, some = left[:some], left[some:], 2 * some
                 if self.copy.ninja(self.targets(group)) is not None:
                     return NO_C, None

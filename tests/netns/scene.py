@@ -272,8 +272,8 @@ class Scene:
         self.server.write_entry(RECORD, text)
 
     def write_record(self):
-        """As docs/OPERATING.md tells an operator: the leader, or the node that has most, writes it; the other one is restarted.
-        """
+        """Writes the record as docs/OPERATING.md describes it: on the leader, or on the node that has most of the log; then the
+        other node is restarted."""
         leader = self.last_leader(self.find_leader(WRITE_WAIT_S))
         other = next(name for name in NAMES if name != leader)
         is_led = self.status()[leader]["role"] == "primary"
@@ -291,7 +291,7 @@ class Scene:
     # ---- the state of the brokers
 
     def fallen(self):
-        """Returns brokers that ended although they were not told to."""
+        """Returns brokers that ended without an order to end."""
         return [f"{name} ended with {broker.process.returncode}" for name, broker in self.brokers.items() if not broker.is_running()]
 
     def status(self):

@@ -16,7 +16,7 @@ NO_REASONS = {
     "cut follower = zk", "cut follower > zk", "cut zk > follower", "cut clients = leader", "cut clients > leader",
     "cut leader > clients"}
 RECORD = {"record lost", "record rolled back"}
-# Their repair needs a running coordinator; and only one of them at a time.
+# Troubles whose repair needs a running coordinator; only one of them at a time.
 NOT_WITH_RECORD = RECORD | {"SIGKILL coordinator", "SIGSTOP coordinator", "isolate zk", "slow zk"}
 HUNG_LEADS_S = 20  # LEADER_DISK_HUNG_MS of broker/replication/leader_half.h, and a failover on a busy machine
 
@@ -51,7 +51,7 @@ def freeze(scene, name, _rng):
 
 
 def stall(scene, name, rng):
-    """Stands still again and again, for shorter or longer than the other node waits."""
+    """Pauses the node again and again, sometimes for longer than the other node waits."""
     for _ in range(rng.randrange(2, 6)):
         scene.freeze(name)
         scene.pause(rng.choice((0.1, 0.3, 0.6, 1.1)))
@@ -61,7 +61,7 @@ def stall(scene, name, rng):
 
 
 def stall_both(scene, names, rng):
-    """As when the host of both machines stands still."""
+    """Pauses both nodes, as if the host of both virtual machines were paused."""
     for name in names:
         scene.freeze(name)
     scene.pause(rng.choice((0.6, 1.2, 2.5)))
@@ -98,7 +98,7 @@ def break_record(scene, strike, _rng):
 
 
 def stop(scene, name, _rng):
-    """As an operator does it. A broker that was killed before is started again by the trouble that killed it."""
+    """Stops a broker as an operator does it. A broker that was killed before is started again by the trouble that killed it."""
     is_struck = scene.stop(name)
     yield
     if is_struck:

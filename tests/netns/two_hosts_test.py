@@ -54,7 +54,7 @@ class TwoHosts(unittest.TestCase):
         finally:
             self.network.enter(None)
 
-    # ---- the documents, word by word
+    # ---- the commands of the documents, unchanged
 
     def play(self, host, *names):
         return "".join(host.run(BLOCKS[name]) for name in names)
@@ -117,7 +117,7 @@ class TwoHosts(unittest.TestCase):
             self.assertNotIn(b"200", self.page("/healthz", address, ca=None))
 
     def plaintext_is_refused(self):
-        """A node that is told to listen without TLS does not start."""
+        """A node that is configured to listen without TLS does not start."""
         unit = self.a.load(UNIT)
         unit.said["Service", "ExecStart"][0] = f"/usr/local/bin/tarryd --data /tmp/other --listen ws://{ADDRESSES[0]}:7273"
         process = self.a.spawn(unit, self.a.prepare(unit))
@@ -142,7 +142,7 @@ class TwoHosts(unittest.TestCase):
         self.a.services[UNIT].kill()
         self.assertIn("order-2", self.shop.run(consume))
         self.assertIn("event=leading", self.b.logs())
-        self.a.run("systemctl start tarry")  # it returns: nothing else to do
+        self.a.run("systemctl start tarry")  # systemctl returns, and no other command is needed
         self.a.run("tarry status --wait 60s")
         self.others_are_served()
         self.revoke()

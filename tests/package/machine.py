@@ -65,7 +65,7 @@ class Base:
         with open(os.path.join(path, "etc/apt/apt.conf.d/00own-machine"), "w", encoding="utf-8") as file:
             file.write("\n".join(kept) + "\n")
         with open(os.path.join(path, "etc/dpkg/dpkg.cfg.d/unsafe-io"), "w", encoding="ascii") as file:
-            file.write("force-unsafe-io\n")  # the system need not survive a power cut
+            file.write("force-unsafe-io\n")  # the system does not have to survive a power cut
         for name in ("etc/resolv.conf", "etc/hosts", "etc/ssl/certs/ca-certificates.crt"):
             if os.path.exists("/" + name):
                 os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)

@@ -110,7 +110,7 @@ class Installed(unittest.TestCase):
         return [json.loads(line)["key"] for line in self.host.run("tarry list close-order --json").splitlines()]
 
     def left(self):
-        """Returns files that still have our name, except in apt's and dpkg's records, journals, and the test's own files."""
+        """Returns the files whose name contains tarry, except in apt's and dpkg's records, journals, and the test's own files."""
         return self.host.run("find / -xdev -name '*tarry*' -not -path '/proc/*' -not -path '/root/*' -not -path '/var/lib/apt/*' "
                              "-not -path '/var/cache/*' -not -path '/var/log/*' -not -path '/run/*'").split()
 
@@ -193,7 +193,7 @@ class Installed(unittest.TestCase):
         self.host.run("test ! -e /etc/tarry/pair.conf -a ! -e /etc/systemd/system/tarry-pair.service.d -a -e /etc/systemd/system/tarry.service.d/10-peer.conf")
 
     def test_a_broker_of_the_older_unit_goes_on(self):
-        """It ran without a configuration, and was enabled by its package."""
+        """A broker that ran without a configuration, and was enabled by its package."""
         self.put(MADE.first())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
         self.host.run(ALONE + "tarry schedule close-order --key order-1 --in 1h; rm /etc/tarry/tarryd.conf")

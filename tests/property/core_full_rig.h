@@ -42,7 +42,7 @@ struct rig {
     size_t window_count, window_capacity;
     struct core_page *pages;
     size_t page_count, page_capacity;
-    uint64_t sending[RIG_SESSIONS]; /* sessions with a delivery under way; 0: unused */
+    uint64_t sending[RIG_SESSIONS]; /* sessions with a delivery in flight; 0: unused */
     uint64_t sessions[RIG_SESSIONS];
     struct rig_lease *leases; /* leases that were delivered; some may have ended */
     size_t lease_count, lease_capacity;
@@ -66,7 +66,7 @@ Tarry__Code rig_ask(struct rig *rig, Tarry__Request *request);
 Tarry__Code rig_commit(struct rig *rig, Tarry__Op **ops, size_t count);
 /* Subscribes one consumer to the queue. */
 void rig_subscribe(struct rig *rig, size_t at);
-/* Ends all deliveries under way: they have left, or never will. */
+/* Ends all deliveries in flight: they have left, or never will. */
 void rig_sent(struct rig *rig, bool ok);
 /* Absorbs the next `frames` frames into the index. */
 void rig_absorb(struct rig *rig, size_t frames);

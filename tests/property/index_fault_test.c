@@ -1,8 +1,8 @@
 /* index_fault_test.c: makes the n-th call fail, for every n, in everything that the index does (F-8, F-11).
  *
  * Whenever a call fails, the caller gets the error or a right answer. Afterwards the index on disk is complete: its
- * position is the one before or after, and its rows add up to the digest. A full map or disk costs only another try.
- * Built with INDEX_TINY, like index_test.c. */
+ * position is the one before or after, and its rows add up to the digest. If the map or the disk is full, the caller
+ * only has to try again. Built with INDEX_TINY, like index_test.c. */
 #include "index_checks.h"
 
 #include <fcntl.h>

@@ -81,8 +81,8 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
     }
 }
 
-/* Ended tasks do not take space for ever: rows go once three quarters of a range have ended, keys when runs are
- * merged. */
+/* Ended tasks do not take space for ever: rows are removed once three quarters of a range have ended, keys when runs
+ * are merged. */
 static void check_growth(struct fx *f) {
     struct index_stats stats;
     uint64_t here = 0;

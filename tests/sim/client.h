@@ -30,7 +30,7 @@ struct client {
 
     /* producer */
     uint64_t producer; /* 0: no producer id yet */
-    bool greeting;     /* a Hello request is under way */
+    bool greeting;     /* a Hello request is in flight */
     uint64_t sequence;
     uint64_t used_ns;      /* a commit of this producer was executed at this time or later */
     struct request **open; /* requests without a reply, oldest first */

@@ -268,7 +268,7 @@ static void read_again(struct world *world, void *argument, uint64_t number) {
     world->host->disk->read_error = 0;
 }
 
-/* The index of a stopped process goes on only once the process goes on (history 80015802). */
+/* The index of a stopped process continues only when the process runs again (history 80015802). */
 static void index_goes_on(struct world *world, void *argument, uint64_t number) {
     world_enter(world, world->host->number);
     host_release_index(world);

@@ -52,7 +52,7 @@ static void put_task(struct flat *flat, const Tarry__TaskPut *put) {
         MUST(row.id == flat->next_id); /* ids grow in the order of scheduling */
         flat->next_id++;
     } else {
-        MUST(put->before_hash == task->hash); /* LOG-2: it carries what it replaces */
+        MUST(put->before_hash == task->hash); /* LOG-2: the record has the hash of the row it replaces */
     }
     bool was_live = !put->fresh && task->row.state != ROW_BURIED;
     if (put->cause == TARRY__CAUSE__CAUSE_LEASED) {

@@ -26,7 +26,7 @@ struct flat_task {
     bool redacted;      /* its content is to be erased, or was erased */
     Tarry__Cause cause; /* cause of the task's end */
     uint64_t ended_ms;
-    const uint8_t *content; /* copied at retirement (table.h); NULL: the content is in the log, or nowhere */
+    const uint8_t *content; /* copied at retirement (table.h); NULL: the content is in the log, or there is none */
 };
 
 struct flat_result {

@@ -268,7 +268,7 @@ static void have_an_accident(struct client *client, const struct habits *habits)
     case 2:
         if (habits->leaves && client->session) {
             client_unsubscribe(client, one_in(world, 2));
-            client->wants_session = true; /* it subscribes again later */
+            client->wants_session = true; /* the client subscribes again later */
         }
         return;
     default:

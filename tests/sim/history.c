@@ -98,7 +98,7 @@ static void keep_going(struct world *world) {
         client_return(client);
         client->deaf = client->silent = client->stalled = false;
         habits_ack_all(client);
-        /* Use the largest prefetch that any earlier subscription had: an older subscription under way may still win. */
+        /* Use the largest prefetch that any earlier subscription had: an older subscription in flight may still win. */
         if (!client->session) client_subscribe(client, habit_queues, world->options.core.ahead_ms ? 32 : 8, 0);
     }
     for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) { /* a request from before the calm may still pause a queue */

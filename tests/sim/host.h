@@ -121,7 +121,7 @@ struct host {
     uint64_t booted_ns;        /* world time at which BOOTTIME was zero */
     uint64_t boot;             /* number of the machine's boot, from 1 */
     uint64_t paused_until_ns;  /* the process is stopped (SIGSTOP) until this world time */
-    struct timeline stopped;   /* events that happen once the process goes on */
+    struct timeline stopped;   /* events that happen when the process runs again */
     uint64_t paused_from_ns;   /* start of the last stop of the process or sleep of the machine */
     uint64_t went_on_ns;       /* end of that stop or sleep */
     uint64_t paused_steady_ns; /* steady time when the process was stopped */
@@ -147,7 +147,7 @@ struct host {
     struct batch *syncing; /* batches of the running group commit */
     struct batch *spare;   /* empty batches */
     unsigned batches;      /* number of batches that are being filled or waiting to leave */
-    bool puts_off;         /* the current batch was not handed on, because too many batches wait */
+    bool puts_off;         /* the current batch was not passed on, because too many batches wait */
     bool awaits_batch;     /* the core's turn waits for a free batch */
     bool turn_comes;       /* the waiting turn will continue in a moment */
     struct index_schedule index_schedule;
@@ -242,7 +242,7 @@ struct instant host_now(struct world *world);
 struct instant host_event_time(struct world *world);
 /* Returns the steady time from which a relative delay of the request counts (TIME-1). */
 uint64_t host_from_ns(struct world *world);
-/* Notes that the process stops (or the machine sleeps), and that it goes on. */
+/* Records that the process stops (or the machine sleeps), and that it runs again. */
 void host_stands_still(struct world *world);
 void host_goes_on(struct world *world);
 /* Returns the time at which queries are answered. A follower's clock may be behind its leader's log. */
@@ -278,7 +278,7 @@ void host_begin_run(struct world *world, struct core_event event);
 /* Sends the core an event of a lane a moment later, unless the lane has changed hands by then. */
 void host_post(struct world *world, const struct lane *lane, const struct core_event *event);
 void host_wake(struct world *world); /* schedules the next wake-up */
-/* Hands the current batch on (TURN_FLUSH). */
+/* Passes the current batch on (TURN_FLUSH). */
 void host_flush(struct world *world);
 /* TURN_TAKE, TURN_REFUSE and TURN_DROP of all items except events of lanes. */
 void host_take_asked(struct world *world, struct asked *asked);

@@ -141,7 +141,7 @@ void host_index_later(struct world *world) {
     if (host->indexing || limit_of(host) <= host->index_schedule.absorbed) return;
     host->index_schedule.times.gather_ns = world_span_ns(world, &world->options.index);
     host->indexing = true;
-    world_after_ns(world, 0, turn, NULL, host->life); /* never at once: the caller must go on with a running host */
+    world_after_ns(world, 0, turn, NULL, host->life); /* not within this call: the caller needs a running host */
 }
 
 void host_index_now(struct world *world) {

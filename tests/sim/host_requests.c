@@ -122,7 +122,7 @@ static enum engine_request_need next_need(struct world *world, struct engine_req
     return engine_request_next(engine_request, world->host->core, world->options.filters ? &filter : NULL);
 }
 
-/* Returns true if the event has all its facts and may be stepped. Returns false if the request is under way or was
+/* Returns true if the event has all its facts and may be stepped. Returns false if the request is in flight or was
  * refused. */
 static bool has_all(struct world *world, struct asked *asked) {
     struct engine_request *engine_request = &asked->engine_request;

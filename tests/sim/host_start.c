@@ -17,7 +17,7 @@
 #include "recovery_plan.h"
 #include "world.h"
 
-#define BATCH_MEMORY_MAX ((size_t)4 << 30) /* as in the world */
+#define BATCH_MEMORY_MAX ((size_t)4 << 30) /* the same value as in world.c */
 
 static void say_refused(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -75,7 +75,7 @@ static void drop_batches(struct host *host) {
     host_drop_waiting(host);
 }
 
-/* The batch that is being filled; no other batch is under way. */
+/* The batch that is being filled; no other batch is in flight. */
 static void begin_batch(struct host *host) {
     if (!host->batch) host->batch = host_batch_take(host);
     core_effects_reset(&host->batch->effects);
@@ -103,7 +103,7 @@ void host_begin(struct world *world) {
     host->indexer = host->retiring = NULL;
     host->tick_ns = UINT64_MAX;
     drop_batches(host);
-    /* A lost batch would count as under way in all later histories (20322881). */
+    /* A lost batch would count as in flight in all later histories (20322881). */
     MUST(host->batches == (host->batch != NULL));
     begin_batch(host);
     host->group = (struct group_commit){0};
@@ -262,7 +262,7 @@ static void stop_following(struct world *world) {
 void host_stop(struct world *world) {
     struct host *host = world->host;
     if (host->state != HOST_UP) return;
-    world_resume(world, host->number); /* a stopped process does not receive SIGTERM until it goes on */
+    world_resume(world, host->number); /* a stopped process does not receive SIGTERM until it runs again */
     TRACE(world, "broker", "stops");
     if (host->node && !host->node->blocked && !host->node->ended) follow_leave(world);
     host->inbox.stop = true;
@@ -333,8 +333,8 @@ static void refuse_as_planned(struct world *world, const struct recovery_plan *p
     }
 }
 
-/* Checks that nobody had been promised the tail that was cut. Returns false if it was promised, but a bit had
- * flipped in bytes that no seal protected yet, which looks like a torn tail (README, exceptions to the promises). */
+/* Checks that the broker had not promised the tail that was cut. Returns false if it had, but a bit had flipped in
+ * bytes that no seal protected yet, which looks like a torn tail (README, exceptions to the promises). */
 static bool forget_cut(struct world *world, const struct log_recovery *found) {
     if (found->cut_bytes) TRACE(world, "broker", "cuts a torn tail of %" PRIu64 " bytes", found->cut_bytes);
     struct host *host = world->host;
@@ -412,8 +412,8 @@ static void note_boot(struct host *host) {
     host->noted_steady_ns = host->clock.steady_from - host->clock.boot_from;
 }
 
-/* Within one boot, steady time goes on by the note (boot.h). After a new boot it advances by the difference of the wall
- * clocks, if that is believed (TIME-2); the true time may be less. */
+/* Within one boot, steady time continues from the note (boot.h). After a new boot it advances by the difference of
+ * the wall clocks, if the start accepts that difference (TIME-2); the true time may be less. */
 static void begin_clock(struct world *world, const struct recovery_plan *plan, bool accept) {
     struct host *host = world->host;
     struct clock_origin origin = {.last = plan->last, .accept_jump = accept};

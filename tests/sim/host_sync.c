@@ -460,7 +460,7 @@ void host_hold_sync(struct world *world) {
     world->host->sync_held = true;
 }
 
-/* Not within this call: a stopped process notices it when it goes on. */
+/* Not within this call: a stopped process notices it when it runs again. */
 static void sync_goes_on(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;

@@ -224,8 +224,8 @@ static void check_time(struct world *world, const struct row *row, const struct 
     }
 }
 
-/* In a pair, a deposed leader may send a delivery late, or again while its follower confirms. It may be older than
- * deliveries that left since; its consumer is told (FENCE-1). */
+/* In a pair, a deposed leader may send a delivery late, or again while its follower confirms. Newer deliveries may
+ * have left since; the consumer learns that from the token (FENCE-1). */
 static bool is_late(const struct world *world, const struct row *row) {
     const struct row *now = &world->host->head.tasks[row->id].row;
     bool is_current = now->lease_epoch == row->lease_epoch && now->lease_position == row->lease_position;
@@ -240,8 +240,8 @@ static void check_token(const struct row *row, struct ledger_task *task) {
     task->token_position = row->lease_position;
 }
 
-/* FENCE-1: by true time, the former consumer had the task as long as the broker had told it, or returned the task,
- * or lost its session. */
+/* FENCE-1: by true time, the former consumer had the task until the deadline that the broker had sent, or returned
+ * the task, or lost its session. */
 static void check_former_lease(struct world *world, const struct ledger_task *task, uint64_t id) {
     const struct run_out *run_out = &world->host->watch.run_out[id];
     const struct frame_note *frame = run_out->position ? host_frame(world->host, run_out->told_at) : NULL;
@@ -284,7 +284,7 @@ void ledger_on_departure(struct world *world, const struct core_delivered *deliv
 
 void ledger_on_arrival(struct world *world, const struct core_delivered *delivered) {
     struct ledger_task *task = task_of(world, delivered->row.id);
-    /* TRUE-1: a delivery that arrives after the end was confirmed had been counted in that reply (it was under way). */
+    /* TRUE-1: a delivery that arrives after the end was confirmed had been counted in that reply (it was in flight). */
     MUST(!task->over || delivered->row.deliveries <= task->deliveries);
     task->seen = true;
 }

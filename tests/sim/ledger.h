@@ -48,7 +48,7 @@ struct ledger_task {     /* what is known about the task outside of the broker *
     uint64_t token_position; /* FENCE-1: position of the latest lease whose delivery left */
     uint64_t left_ns;        /* true time at which that lease's delivery first left */
     uint64_t jumped_ns;      /* world.steady_jumped_ns at that time */
-    uint64_t deadline_ms;    /* the lease's deadline, as its consumer was told */
+    uint64_t deadline_ms;    /* the lease's deadline that the broker sent to the consumer */
     uint64_t lasts_ns;       /* time from that delivery to the deadline */
 };
 

@@ -52,7 +52,7 @@ struct node_item { /* an item for the pair's thread */
     struct node_item *next;
 };
 
-/* The latest words of the leader, and how many frames were acknowledged when the node asked for each. */
+/* The leader's latest replies, and how many frames had been acknowledged when the node sent each question. */
 #define NODE_WORDS 64u
 struct node_word {
     uint64_t asked_ns;
@@ -68,14 +68,14 @@ struct node_leading {
 
 struct node_following {
     struct follower_half half;
-    uint64_t number; /* number of the newest question */
-    uint64_t probe;  /* number of the newest probe */
-    uint64_t probed_ns,
-        heard_ns; /* for the laws: when the newest probe was sent; when the leader was last heard, or its time began */
+    uint64_t number;              /* number of the newest question */
+    uint64_t probe;               /* number of the newest probe */
+    uint64_t probed_ns, heard_ns; /* for the checks: time of the newest probe; time of the last message of the leader,
+                                     or when its time began */
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
     struct freshness fresh;
-    struct node_word words[NODE_WORDS]; /* for the laws: the newest words */
+    struct node_word words[NODE_WORDS]; /* for the checks: the newest replies */
     size_t word_next;
 };
 
@@ -93,7 +93,7 @@ struct node {
 
     /* State between two lives. */
     bool fetching;        /* the start waits for a snapshot */
-    bool fetched;         /* the snapshot is there: the start can go on */
+    bool fetched;         /* the snapshot has arrived: the start can continue */
     uint64_t fetch;       /* number of the fetch; events of an earlier fetch are ignored */
     uint64_t source_life; /* life of the other node from which the snapshot comes */
 
@@ -136,10 +136,11 @@ void node_wipe(struct world *world); /* gives the node a new, empty disk; call w
 void node_unmake(struct world *world);
 /* ---- node_laws.c */
 struct core_reply;
-/* Takes a word of the leader. TRUE-1: the position that it names covers everything that was acknowledged when the
- * node asked. */
+/* Takes a reply of the leader. TRUE-1: the position in it covers everything that was acknowledged when the node
+ * asked. */
 void node_take_word(struct world *world, const struct node_message *message);
-/* Returns how many frames had been acknowledged when the node asked for the word that now proves its state's age. */
+/* Returns how many frames had been acknowledged when the node sent the question whose reply now proves the age of
+ * its state. */
 size_t node_proved(struct world *world);
 /* TRUE-1: checks that a follower's answer is no older than it could prove, nor than the position that the question
  * requires. `known`: number of frames acknowledged when the question came. `proved`: node_proved at that time:
@@ -148,7 +149,8 @@ void node_check_fresh(struct world *world, const struct core_reply *reply, size_
 /* ---- called by host*.c */
 /* Follows after recovery. Returns false if the node refused; the host has a sentence. */
 bool node_start(struct world *world);
-/* Call before recovery. Returns false if the node needs a snapshot, which is being fetched; the next start goes on. */
+/* Call before recovery. Returns false if the node needs a snapshot, which is being fetched; the next start
+ * continues. */
 bool node_has_snapshot(struct world *world);
 /* Ends the process before it has its snapshot. */
 void node_stop_fetching(struct node *node);
@@ -166,7 +168,7 @@ void node_paused(struct world *world, uint64_t position);
 void node_apply_later(struct world *world);
 /* ---- called by stories and faults */
 void node_word(struct world *world, enum pair_word word);
-/* Gives an operator's word to that node, from outside. */
+/* Gives an operator's command to that node, from outside. */
 void node_tell(struct world *world, uint32_t node, enum pair_word word);
 /* ---- laws */
 /* Checks that every node that the pair counts as in sync has all acknowledged frames. */

@@ -77,7 +77,7 @@ static void send(struct world *world) {
     struct node_message *message = pack(world, &following->half.question);
     message->number = ++following->number;
     follower_half_sent(&following->half, true, world->now_ns);
-    /* R2: what the question reports as durable must stay durable from now on. */
+    /* R2: a position that the question reports as durable must stay durable from now on. */
     bool tells = following->half.question.kind == PAIR_FOLLOW && message->question.end > host->promised;
     if (tells) host->promised = message->question.end;
     MUST(message->question.end <= log_durable(host->log));
@@ -246,7 +246,7 @@ static void take_answer(struct world *world, const struct node_message *message,
     go_on(world, take);
 }
 
-/* No answer will come: an operator's word that waits for one goes on without it. */
+/* No answer will come: an operator's command that waits for one continues without it. */
 static void unanswered(struct world *world, bool is_refused_by_leader) {
     struct pair_event event = {.kind = PAIR_UNANSWERED, .present = is_refused_by_leader};
     node_step(world, &event, NULL);
@@ -261,7 +261,7 @@ static void take_refusal(struct world *world, const struct node_message *message
     if (world->host->life == life && !node->ended) settle(world);
 }
 
-/* A leader without a coordinator asks a node that it does not hear from. */
+/* A leader without a coordinator sends a question to a node from which it receives nothing. */
 static void take_answer_as_leader(struct world *world, const struct node_message *message, bool is_refused) {
     struct pair_event event = {.kind = PAIR_ANSWERED,
                                .message = follow_wire_answered(&message->answer, &world->host->node->hard_state)};

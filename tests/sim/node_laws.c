@@ -29,9 +29,9 @@ void node_check_members(struct world *world) {
     }
 }
 
-/* Longer than a read of the record, a hand-over that was given up, or an unnoticed pause takes. */
+/* Longer than any of these takes: a read of the record, an abandoned hand-over, an unnoticed pause. */
 #define LAW_LONG_NS (4000 * NS_PER_MS)
-/* A call that was lost while its node was cut off delays the node's next question until the call is given up. */
+/* A call that was lost while its node was cut off delays the node's next question until that call times out. */
 #define LAW_CALL_NS (COORDINATOR_CALL_MS * NS_PER_MS)
 
 /* F-13, F-31c: no node takes over from a healthy leader whose presence the coordinator has, whatever link is cut

@@ -13,7 +13,7 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* Waiting clients are not told earlier that the follower stalls. */
+/* Waiting clients do not learn earlier that the follower stalls. */
 #define LAW_STALL_NS (1000 * NS_PER_MS)
 
 /* ---- beginning */

@@ -12,7 +12,7 @@
 #include "registrar.h"
 
 #define DELAY_BITS_MAX 26  /* delays are up to 2^26 ms: 19 hours */
-#define LOST_CALL_MS 6000u /* time after which a lost call has been given up */
+#define LOST_CALL_MS 6000u /* time after which a lost call has timed out */
 #define ROUNDS_MAX 600     /* a round lasts 500 ms */
 #define EPOCHS_ENOUGH 400  /* each epoch may leave a tail in quarantine, and the model disk has few files */
 
@@ -58,7 +58,7 @@ static bool is_in_step(const struct world *world) {
     bool follows = follower->node->pair.role == PAIR_FOLLOWING;
     bool counts = world->options.pair.is_async || pair_is_in_sync(&leader->node->pair);
     bool is_wished =
-        follower->node->pair.wants && !world->options.pair.is_async; /* the operator's word is carried out */
+        follower->node->pair.wants && !world->options.pair.is_async; /* the operator's command is carried out */
     return follows && counts && !is_wished && !leader->node->paused && leader->durable == core_position(leader->core) &&
            core_position(follower->core) == leader->durable;
 }
@@ -85,7 +85,7 @@ static void go_on_fetching(struct world *world) {
 }
 
 void pair_history_wait(struct world *world) {
-    /* Waits for what is under way: a claim, a restart, a follower's new grace period, a call to a restored
+    /* Waits for everything in progress: a claim, a restart, a follower's new grace period, a call to a restored
      * coordinator. */
     uint64_t wait_ms = 2000 + 2 * world->options.pair.failover_after_ms;
     if (world->registrar && world->registrar->connections > 0) wait_ms += LOST_CALL_MS;
@@ -147,7 +147,7 @@ static void hand_over(struct world *world) {
     uint32_t before = world->leader;
     for (int round = 0; world->leader == before; round++) {
         MUST(round < ROUNDS_MAX);
-        if (round % 10 == 0) { /* the switch-over is given up if the other node takes too long */
+        if (round % 10 == 0) { /* the switch-over is abandoned if the other node takes too long */
             node_tell(world, before, PAIR_HAND_OVER);
         }
         world_run_until(world, world->now_ns + 500 * NS_PER_MS);

@@ -8,7 +8,7 @@
 #include "node.h"
 
 #define LOOKS_MS 64u     /* the operator looks this often, or up to eight times less often */
-#define WORD_CHECK_MS 5u /* interval of checks whether the node has taken the word */
+#define WORD_CHECK_MS 5u /* interval of checks whether the node has taken the command */
 #define SETTLE_ROUNDS_MAX 10000
 
 static struct host *other_of(struct world *world, const struct host *host) {
@@ -50,7 +50,7 @@ bool pair_operator_may_start(const struct world *world, const struct pair_faults
 
 struct asserted {
     struct pair_faults *faults;
-    uint64_t life, words; /* the life and word count of the node that was told */
+    uint64_t life, words; /* the life of the node that got the command, and its number of commands then */
 };
 
 static void check_word(struct world *world, void *argument, uint64_t number) {
@@ -64,9 +64,9 @@ static void check_word(struct world *world, void *argument, uint64_t number) {
         world_after_at(world, WORLD_OUTSIDE, WORD_CHECK_MS * NS_PER_MS, check_word, argument, number);
 }
 
-/* A node that was just told that it lacks frames may have received them with the same answer, and not know it. If
- * the other's disk is lost, only force helps then. The operator has compared the clients' replies with the node's
- * log. */
+/* A node that has just learned that it lacks frames may have received them with the same answer, and not know it. If
+ * the other node's disk is lost, only PAIR_FORCE helps then. The operator has compared the clients' replies with the
+ * node's log. */
 static enum pair_word word_for(struct world *world, const struct host *host) {
     const struct hard_state *hard_state = &host->node->hard_state;
     bool has_all = is_new_disk(world, other_of(world, host)) && truth_has(world, host, world->truth.count);
@@ -76,7 +76,7 @@ static enum pair_word word_for(struct world *world, const struct host *host) {
 static void assert_stopped(struct world *world, struct pair_faults *faults, struct host *host) {
     struct asserted asserted = {.faults = faults, .life = host->life, .words = host->node->words};
     faults->held[1 - host->number] =
-        true; /* the other node is not started, nor given a word, until the word is carried out */
+        true; /* until the command is carried out, the other node is not started and gets no command */
     node_tell(world, host->number, word_for(world, host));
     check_word(world, world_copy(world, &asserted, sizeof asserted), host->number);
 }
@@ -96,9 +96,9 @@ static bool serves_alone(const struct host *host) {
     return pair->hard_state.alone || pair->asserting != 0 || host->node->words != host->node->words_told;
 }
 
-/* Replaces R6 without a coordinator: the operator says only what is true. A new disk has nothing, and its
- * predecessor was not replaced before this node had everything. The other node need not be dead: it may be paused or
- * cut off, and come back in the middle of an action (F-24, F-26). */
+/* Replaces R6 without a coordinator: the operator only makes true assertions. A new disk has no data, and the old
+ * disk was not replaced before this node had everything. The other node may still be alive: it may be paused or cut
+ * off, and come back in the middle of an action (F-24, F-26). */
 static bool may_assert(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
     if (!is_quiet(host)) return false;
@@ -107,8 +107,8 @@ static bool may_assert(struct world *world, const struct host *host) {
     return (other->state != HOST_UP || may_come_back) && !serves_alone(other);
 }
 
-/* Both nodes have noted that they serve alone: one was about to when its disk failed, and the operator had read that
- * it had not. The operator compares the nodes, and gives the redundant one an empty disk. */
+/* Both nodes have recorded that they serve alone: one node was about to when its disk failed, and the operator had
+ * read that it had not. The operator compares the nodes, and gives the redundant one an empty disk. */
 static bool is_given_up(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
     bool both_quiet = is_quiet(host) && is_quiet(other);

@@ -7,8 +7,8 @@
 
 #include "pair_faults.h"
 
-/* Starts the operator, which looks at the pair at intervals. In the calm phase it speaks only when no other actor
- * could resolve the situation. */
+/* Starts the operator, which looks at the pair at intervals. In the calm phase it gives commands only when no other
+ * actor can resolve the situation. */
 void pair_operator_start(struct world *world, struct pair_faults *faults);
 /* Returns whether this node's disk may be replaced by an empty one. */
 bool pair_operator_may_wipe(struct world *world, const struct host *host);

@@ -249,7 +249,7 @@ void ledger_predict(struct world *world, struct request *request) {
         watch_commit(world, commit);
         const struct flat *head = &world->host->head;
         /* A commit that was executed before gets the reply of that execution. The same is true if the broker has
-         * forgotten the outcome: the reply to an earlier try may still be under way. */
+         * forgotten the outcome: the reply to an earlier try may still be in flight. */
         if (request->answer || flat_result(head, commit->producer, commit->sequence)) return;
         if (flat_is_forgotten(head, commit->producer, commit->sequence)) return;
     }

@@ -48,7 +48,7 @@ static bool is_there(const struct coordinator *coordinator) {
     return coordinator->world->registrar->open[coordinator->node] == coordinator;
 }
 
-/* ---- requests and replies under way */
+/* ---- requests and replies in flight */
 
 static bool happens(struct world *world, uint32_t permille) {
     return permille && random_below(&world->random, 1000) < permille;
@@ -118,7 +118,7 @@ static void tell_watchers(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) tell_watcher(world, i, NEWS_RECORD);
 }
 
-/* Messages under way may still be late, and lost ones are missed until the next message. */
+/* Messages in flight may still be late, and lost ones are missed until the next message. */
 void registrar_calm(struct world *world) {
     struct registrar *registrar = world->registrar;
     bool was_calm = registrar->lost_permille == 0 && registrar->late_permille == 0;

@@ -5,7 +5,7 @@
  *     record_client ─ call ─► request ─► the one value, compare-and-set ─► reply ─► done
  *                          lost, late, cut off                           lost, late, cut off
  *
- * A call that gets no reply in time ends as PAIR_UNKNOWN. Its request may still be under way: it was carried out, or
+ * A call that gets no reply in time ends as PAIR_UNKNOWN. Its request may still be in flight: it was carried out, or
  * was not, or will be. A request that left before its node died is also carried out. A watch is a hint that may be
  * lost. */
 #ifndef TARRY_TESTS_SIM_REGISTRAR_H
@@ -27,7 +27,7 @@ struct registrar {
     struct registrar_entry now;
     struct registrar_entry past;   /* last value of the epoch before; version 0: none */
     struct registrar_entry newest; /* while is_doubted: the value before the loss */
-    bool is_doubted;               /* the record was lost or set back, and nobody has written it again */
+    bool is_doubted;               /* the record was lost or set back, and no node has written it again */
     uint64_t
         connections; /* number of the server's restarts from an older state; requests of earlier connections are lost */
     bool cut[HOSTS_MAX];    /* that node cannot reach the coordinator */

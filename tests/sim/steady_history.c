@@ -19,7 +19,7 @@
 #define STEADY_NS (600000 * NS_PER_MS)
 #define FAILOVER_MS FAILOVER_AFTER_DEFAULT_MS /* tarryd's default */
 #define SOLO_MS SOLO_AFTER_DEFAULT_MS
-#define TROUBLE_EVERY_MS 4000 /* mean interval of each kind of trouble; at most twice that */
+#define TROUBLE_EVERY_MS 4000 /* mean interval of each kind of trouble; the longest is twice that */
 #define LONG_MS 60000         /* upper limit of a long standstill */
 #define APART_MS 200          /* when both nodes are stopped, they stop and continue within this time of each other */
 #define LEADER_STILL_MS (FAILOVER_MS / 2)
@@ -91,7 +91,7 @@ static void leader_trouble(struct world *world, void *argument, uint64_t number)
         break;
     default:
         pause_both(world, ms = some_ms(world));
-        /* May be in the middle of a sync, which ends some time after the leader goes on. */
+        /* May be in the middle of a sync, which ends some time after the leader runs again. */
         if (one_in(world, 2)) hang_disk(world, world->leader, ms + random_below(&world->random, LEADER_STILL_MS));
         break;
     }
@@ -169,7 +169,7 @@ void steady_history_play(struct world *world, uint64_t seed, struct history_repo
     world_run_until(world, world->now_ns + STEADY_NS);
     TRACE(world, "calm", "the ten minutes are over");
     steady->over = habits->over = true;
-    world_run_until(world, world->now_ns + 2 * LONG_MS * NS_PER_MS); /* everything under way has ended */
+    world_run_until(world, world->now_ns + 2 * LONG_MS * NS_PER_MS); /* everything in flight has ended */
     pair_history_end(world, habits);
     pair_history_report(world, out);
     out->faults = steady->troubles;

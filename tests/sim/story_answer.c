@@ -136,7 +136,7 @@ static void what_lies_outside_the_limits_is_forgotten_never_executed(void **stat
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
-    client_repeat(f->shop, placed); /* a copy that was under way for long */
+    client_repeat(f->shop, placed); /* a copy that was in flight for long */
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1150] shop repeats #3\n"
                  "[1152] shop < refused: forgotten #3\n");

@@ -103,7 +103,7 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) { /* FENCE-1
                  "[6212] worker < acked, task 1, deliveries 1 #8\n");
 }
 
-/* The worker reports its lost connection before the core hears of it. The core gets the event of that connection
+/* The worker reports its lost connection before the core learns about it. The core gets the event of that connection
  * when the session has its next one, and must ignore it. Otherwise the core would lease the due task and take it
  * back again and again. */
 static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F-17 */
@@ -111,7 +111,7 @@ static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F
     client_schedule(f->shop, .key = "order-1", .delay_ms = 20);
     subscribe(f->worker, "orders");
     while (!f->worker->lane_up) assert_true(world_step(f->world));
-    f->world->options.wake.least_us = 3000; /* a thread hears of the broken connection 3 ms later */
+    f->world->options.wake.least_us = 3000; /* a thread notices the broken connection 3 ms later */
     client_on_pipe_broken(f->worker, f->worker->session);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 20 ms #3\n"
@@ -174,7 +174,7 @@ static void a_worker_that_lost_its_lane_unheard_is_told(void **state) { /* KEEP-
     assert_int_equal(f->worker->held_count, 3); /* the first one again, under the same token */
 }
 
-/* ---- F-13: the broker stands still */
+/* ---- F-13: the broker is paused */
 
 /* Everything that the worker sent meanwhile counts, although its lease and session had run out before the broker
  * read it. */
@@ -297,7 +297,7 @@ static void a_link_that_carries_one_way_only_loses_no_ack(void **state) { /* F-1
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     SIM_SKIP(f);
-    f->worker->link.cut_down = true; /* the broker hears the worker, but the worker hears nothing */
+    f->worker->link.cut_down = true; /* the broker receives the worker's messages, but the worker receives nothing */
     struct request *ack = client_commit_one(f->worker, op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, 100);
     client_repeat(f->worker, ack);

@@ -208,7 +208,7 @@ static void short_writes_are_finished(void **state) { /* F-3 */
                  "[2000] broker append #56 epoch 2\n");
 }
 
-/* ---- LOG-5: only what nobody can have relied on is cut */
+/* ---- LOG-5: only bytes that no client can rely on are cut */
 
 static void a_torn_tail_is_cut_and_what_was_answered_is_not(void **state) { /* LOG-5, F-1 */
     struct fx *f = *state;
@@ -273,7 +273,7 @@ static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) { 
     options.retain_size = 1;
     story_begin_again(f, &options);
     struct model_disk *disk = f->world->host->disk;
-    host_hold_index(f->world); /* prevents retirement until the index goes on */
+    host_hold_index(f->world); /* prevents retirement until the index continues */
     for (int i = 0; i < 30; i++) {
         client_schedule(f->shop, .queue = "calls", .delay_ms = 60000);
         SIM_ELAPSE(f, 20);

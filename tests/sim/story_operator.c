@@ -49,7 +49,7 @@ static void nobody_takes_over_but_by_a_word(void **state) { /* F-24 */
     assert_false(f->world->hosts[1].node->hard_state.alone);
 }
 
-/* Nobody knows any more what node 0 had acknowledged alone, and the new disk is empty. */
+/* No node knows any more which commits node 0 had acknowledged alone, and the new disk is empty. */
 static void with_a_new_disk_nobody_leads_before_a_word(void **state) { /* F-29 */
     struct fx *f = *state;
     acknowledge_an_order(f);

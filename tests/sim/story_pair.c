@@ -98,8 +98,8 @@ static void an_old_leader_returns_and_what_nobody_was_told_is_put_aside(void **s
 }
 
 /* A thread takes 100 ms to wake up. If a question is read just before a frame is applied, its answer leaves after
- * that frame, and after the leader's word about it. Words that arrive after the read must not count as proof of the
- * answer's age. */
+ * that frame, and after the leader's reply about it. Replies that arrive after the read must not count as proof of
+ * the answer's age. */
 static void what_a_follower_hears_once_it_has_read_says_nothing_of_its_answer(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     f->world->options.wake = (struct span){100000, 0};
@@ -349,7 +349,7 @@ static void a_planned_switch_over_loses_nothing_and_refuses_for_a_moment(void **
     assert_true(request->answered);
 }
 
-/* The first answer that the follower hears was quick, the later ones are slow. So the later ones give an earlier
+/* The first answer that the follower receives was quick, the later ones are slow. So the later ones give an earlier
  * time for the leader's clock than the first one. A start continues from the first one; otherwise a task scheduled
  * meanwhile would be early. */
 static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state) { /* TIME-1 */
@@ -396,9 +396,9 @@ static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state)
                  "[9120] worker gets task 1, delivery 1\n");
 }
 
-/* The node's wall clock is slow, so its wall time stands at the log's end. Its core has replayed nothing, because
- * the index was complete, and so knows no time before it leads. Although the node was stopped until just now, its
- * first frame must not be earlier than the log's last one (pair history 4000226 of 1ce1971). */
+/* The node's wall clock is slow, so its wall time stays at the log's end. Its core has replayed nothing, because the
+ * index was complete, and so knows no time before it leads. Although the node was stopped until just now, its first
+ * frame must not be earlier than the log's last one (pair history 4000226 of 1ce1971). */
 static void who_leads_as_it_wakes_up_does_not_put_time_back(void **state) { /* TIME-2 */
     struct fx *f = *state;
     stop_node(f, 1);

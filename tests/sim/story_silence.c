@@ -273,7 +273,7 @@ static void a_pair_whose_hosts_stood_still_goes_on_as_it_was(void **state) { /* 
     assert_int_equal(f->world->leader, 0);
 }
 
-/* The leader's disk takes slightly longer than the leader stood still: that does not mean that the disk hangs. */
+/* The disk's delay is slightly longer than the leader's pause: that does not mean that the disk hangs. */
 static void a_leader_that_stood_still_in_a_sync_does_not_take_its_disk_for_hung(void **state) { /* F-13, F-31a */
     struct fx *f = *state;
     enum { STILL_MS = 2 * LEADER_DISK_HUNG_MS };

@@ -11,8 +11,8 @@
 #include "world.h"
 
 #define CLAIMS_EVERY 16 /* number of steps */
-/* A process that stood still for longer has certainly been stopped (shell/threads/core_thread.c looks at the clocks
- * once a second). */
+/* A process that was paused for longer has certainly been stopped (shell/threads/core_thread.c reads the clocks once
+ * a second). */
 #define SURELY_STOPPED_NS (1000000000u + STOPPED_NS)
 
 void watch_reset(struct watch *watch) {
@@ -81,7 +81,7 @@ static bool waits_long_enough(const struct world *world, const Tarry__Commit *co
     return false;
 }
 
-/* ---- requests in the sockets of a process that stood still */
+/* ---- requests in the sockets of a paused process */
 
 static bool settles(const Tarry__Request *request, const Tarry__TaskPut *put, uint64_t lease_position) {
     const Tarry__Commit *commit = request->body_case == TARRY__REQUEST__BODY_COMMIT ? request->commit : NULL;
@@ -97,8 +97,8 @@ static bool settles(const Tarry__Request *request, const Tarry__TaskPut *put, ui
     return false;
 }
 
-/* Whether a timer's record ends what the unread request would have kept or settled. A lease that had ended before
- * the process was stopped is not meant (history 20300847). */
+/* Whether a timer's record ends a session or lease that the unread request would have kept or settled. A lease that
+ * had ended before the process was stopped does not count (history 20300847). */
 static bool ignores(const struct host *host, const struct frame_header *header, const Tarry__Record *record,
                     const Tarry__Request *request) {
     if (record->fact_case == TARRY__RECORD__FACT_SESSION_END) {

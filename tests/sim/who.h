@@ -20,16 +20,18 @@ struct who {
     bool stopped;                   /* the last record is a stop */
     bool alone;                     /* the log says that this epoch's leader serves alone */
     uint64_t alone_since_ms;        /* time since which it serves alone */
-    Tarry__EpochPut__Before before; /* what the next start must record about the log's end */
+    Tarry__EpochPut__Before before; /* value that the next start must record about the log's end */
 };
 
-/* Begins with a log whose last frame with a body is `last` (NULL: none), and notes what the next start must record. */
+/* Begins with a log whose last frame with a body is `last` (NULL: none), and computes the value that the next start
+ * must record. */
 void who_begin(struct who *who, const Tarry__FrameBody *last);
 /* Checks a frame before it is applied to `head`. `commit`: the commit that is being decided. */
 void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody *body, const Tarry__Commit *commit);
-/* The core was told how many tasks each delivery to the pooled session may have; an unknown session is ignored. */
+/* Call when the core got the number of tasks that each delivery to the pooled session may have; an unknown session
+ * is ignored. */
 void who_credit(struct who *who, uint64_t session, uint32_t credit);
-/* Returns the credit of the session as the core was last told. */
+/* Returns the session's credit that the core got last. */
 uint32_t who_may_get(const struct who *who, uint64_t session);
 /* Checks that the log records the end of a session that has left its lane for good. */
 void who_left(const struct who *who, uint64_t session);

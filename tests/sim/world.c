@@ -219,7 +219,7 @@ void world_jump_wall(struct world *world, int64_t ms) {
     if (is_believable) world->believable_ns = world->host->wall_offset_ns;
     TRACE(world, "clock", "%+lld ms", (long long)ms);
     uint32_t from = world->place;
-    world_enter(world, world->host->number); /* a stopped process wakes up when it goes on */
+    world_enter(world, world->host->number); /* a stopped process wakes up when it runs again */
     host_wake(world);
     world_enter(world, from);
 }

@@ -106,7 +106,7 @@ uint64_t world_span_ns(struct world *world, const struct span *span);
 void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *run, void *argument, uint64_t number);
 /* Makes `place` the current place: its host and clocks are used from now on. */
 void world_enter(struct world *world, uint32_t place);
-/* SIGSTOP: events of that place wait until the pause ends, while time goes on. */
+/* SIGSTOP: events of that place wait until the pause ends, while time advances. */
 void world_pause(struct world *world, uint32_t place, uint64_t ms);
 /* SIGCONT, or the process ends: all events that waited during the pause happen now. */
 void world_resume(struct world *world, uint32_t place);
@@ -122,7 +122,7 @@ uint64_t world_real_ns(const struct world *world);
 uint64_t world_boot_ns(const struct world *world);
 /* Sets the wall clock forward or back. */
 void world_jump_wall(struct world *world, int64_t ms);
-/* The machine sleeps: time and BOOTTIME go on, but no event happens meanwhile. */
+/* The machine sleeps: time and BOOTTIME advance, but no event happens meanwhile. */
 void world_suspend(struct world *world, uint64_t ms);
 
 #endif

@@ -262,7 +262,7 @@ static void no_client_is_the_broker(void **state) {
     assert_ptr_equal(client, set->loopback);
     access_release(client);
     assert_int_equal(judge(set, NULL, ACCESS_BROKER_NAME, false, &client), ACCESS_NOTHING_SHOWN);
-    access_set_follow(next, set); /* reading the file again does not affect the broker's own requests under way */
+    access_set_follow(next, set); /* reading the file again does not affect the broker's own requests in flight */
     assert_ptr_equal(next->broker, broker);
     assert_true(access_set_has(next, broker));
     access_set_free(set);
@@ -356,7 +356,7 @@ static void who_fails_often_is_told_to_stop(void **state) {
     assert_false(failures_add(failures, "192.0.2.7:1000", 160)); /* the next time window */
     assert_int_equal(failures->total, FAILURES_MAX + 3);
     assert_int_equal(failures->limited, 1);
-    /* The table is full: the address that was quiet longest goes, and no other. */
+    /* The table is full: the address that was quiet for longest is removed, and no other. */
     for (unsigned i = 0; i < FAILURES_ADDRESSES; i++) {
         char peer[32];
         snprintf(peer, sizeof(peer), "10.0.%u.%u:1", i / 256, i % 256);

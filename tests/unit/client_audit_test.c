@@ -1,4 +1,5 @@
-/* client_audit_test.c: tarry_audit_* with a fake broker that has a log of its own and, if told so, lies about it. */
+/* client_audit_test.c: tarry_audit_* with a fake broker that has a log of its own and lies about it if a test
+ * requests that. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,7 +105,7 @@ static void rechain(struct record *record) {
 }
 
 static void lie(const struct book *book, Tarry__AuditReply *page, struct record frames[PAGE]) {
-    if (book->lie <= ORDER && page->n_frames < 2) abort(); /* these lies concern the second frame */
+    if (book->lie <= ORDER && page->n_frames < 2) abort(); /* lies up to ORDER concern the second frame */
     switch (book->lie) {
     case HEADER:
         frames[1].header[30] ^= 4;

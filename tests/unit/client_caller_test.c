@@ -163,7 +163,7 @@ static void a_caller_that_reads_ends_by_its_deadline(void **state) {
     story_end(&story);
 }
 
-/* ONCE-1: the commit under way is sent again under the same sequence. */
+/* ONCE-1: the commit in flight is sent again under the same sequence. */
 static void a_connection_that_is_lost_under_a_caller_is_opened_anew(void **state) {
     const struct story story = story_begin(0);
     call_alone(&story);

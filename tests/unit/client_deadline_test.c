@@ -113,7 +113,7 @@ static void submit(tarry_client *client, struct ended *ended) {
 /* Returns the code of a call. The function checks everything else itself, unless the code is TARRY_E_TIMEOUT. */
 typedef int story_fn(void);
 
-/* A request may be under way just when its deadline comes. Its outcome is unknown then, and the library says so.
+/* A request may be in flight just when its deadline comes. Its outcome is unknown then, and the library says so.
  * That is rare if the broker answers at once, so several tries are made. */
 static int told(story_fn *story) {
     int code = TARRY_E_TIMEOUT;
@@ -121,7 +121,7 @@ static int told(story_fn *story) {
     return code;
 }
 
-/* ---- what the caller is told */
+/* ---- the caller's result */
 
 static int schedules_where_there_is_no_room(void) {
     struct fake *fake;
@@ -242,7 +242,8 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     tarry_close(client);
 }
 
-/* Two calls in one commit: the call whose deadline comes is removed from the commit, and told that nothing was done. */
+/* Two calls in one commit: the call whose deadline comes is removed from the commit, and returns that nothing was
+ * done. */
 static int submits_two_where_there_is_no_room(void) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, LACKS_ROOM | REFUSES_HELLO, FAR_MS);
@@ -272,7 +273,7 @@ static bool nothing_waits(tarry_client *client) {
     return is_so;
 }
 
-/* After the commit was sent without a reply, the call whose deadline comes is told that the outcome is unknown. The
+/* After the commit was sent without a reply, the call whose deadline comes returns that the outcome is unknown. The
  * commit continues under its sequence. */
 static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     struct fake *fake = fake_that_will(LOSE_REQUEST);
@@ -368,7 +369,7 @@ static void waiting_for_room_in_the_queue_ends(void **state) {
     for (int i = 0; i < 3; i++) {
         uint64_t before = now_ms();
         int rv = tarry_schedule(client, &order, NULL);
-        assert_true(rv == TARRY_E_FULL || rv == TARRY_BUSY || rv == TARRY_E_TIMEOUT); /* the request may be under way */
+        assert_true(rv == TARRY_E_FULL || rv == TARRY_BUSY || rv == TARRY_E_TIMEOUT); /* the request may be in flight */
         assert_true(now_ms() - before < LATE_MS);
     }
     atomic_store(&submitting.stop, true);

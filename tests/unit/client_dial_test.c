@@ -169,8 +169,7 @@ static void a_useful_connection_is_made_anew_at_once(void **state) {
     fake_stop(fake);
 }
 
-/* A switch-over: the former leader says that it is busy, and goes. The client does not apply the pause to the other
- * node. */
+/* A switch-over: the former leader answers BUSY, and leaves. The client does not apply the pause to the other node. */
 static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 */
     struct fake *fakes[] = {fake_start(NULL, 0), fake_start(NULL, 0)};
     char urls[160];
@@ -185,7 +184,7 @@ static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 *
     busy->lacks_room = true;
     pthread_mutex_unlock(&busy->lock);
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
-    for (bool waits = false; !waits; sleep_ms(1)) { /* it would wait for an hour if that broker had stayed */
+    for (bool waits = false; !waits; sleep_ms(1)) { /* the client would wait for an hour if that broker had stayed */
         assert_int_equal(COUNT(other, commits), 0);
         pthread_mutex_lock(&client->lock);
         waits = !slots_busy(client) && client->commits[NEEDS_ROOM].retry_at_ms > now_ms();
@@ -291,7 +290,7 @@ static void what_was_sent_waits_for_its_token(void **state) {
     fake_stop(fake);
 }
 
-/* The broker comes and goes, addresses are given up, and clients are closed at any moment. */
+/* The broker comes and goes, the client leaves addresses, and clients are closed at any moment. */
 static void brokers_come_and_go(void **state) {
     int port, handle = refusing_port(&port);
     for (int i = 0; i < 30; i++) {

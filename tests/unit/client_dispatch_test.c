@@ -113,7 +113,7 @@ static void look_around(void *arg, const struct tarry_result *result) {
     assert_int_equal(tarry_dispatch(seen->client, 0, NULL), TARRY_E_CALLBACK);
     assert_int_equal(tarry_close(seen->client), TARRY_E_CALLBACK);
     assert_int_equal(tarry_schedule(seen->client, &order, &inner),
-                     TARRY_OK); /* it may block: this is not the engine's thread */
+                     TARRY_OK); /* this call may block: it is not in the engine's thread */
 }
 
 static void a_callback_in_the_loop_may_block(void **state) {

@@ -44,8 +44,8 @@ static void *at_the_edge(const void *data, size_t size) {
 #define SET_TOMORROW(object, value) (void)(value)
 #endif
 
-/* Makes every call with options once; `tomorrow` is what a newer program sets in its last field. `codes` has the
- * results. */
+/* Makes every call with options once. `tomorrow` is the value that a newer program stores in its last field. `codes`
+ * gets the results. */
 enum { CALLS = 15 };
 
 struct calls {

@@ -226,7 +226,7 @@ static void what_may_have_been_executed_is_never_sent_as_new(void **state) { /* 
     fake_stop(fake);
 }
 
-/* A commit under way has no reply either: the broker must remember it while later ones are sent. */
+/* A commit in flight has no reply either: the broker must remember it while later ones are sent. */
 static void the_oldest_unanswered_may_be_under_way(void **state) { /* ONCE-1 */
     const enum deed script[] = {SAY_NOTHING, SAY_NOTHING};
     struct fake *fake = fake_start(script, 2);
@@ -303,8 +303,8 @@ static void count_commit(void *arg, int code, const struct tarry_result *results
     count_done(arg, results);
 }
 
-/* The broker remembers COMMITS_PER_PRODUCER_MAX replies: no more commits than that may overtake one that may have
- * been executed and is told to wait. */
+/* The broker remembers COMMITS_PER_PRODUCER_MAX replies: no more commits than that may overtake a commit that may
+ * have been executed and got BUSY. */
 static void a_commit_of_unknown_fate_is_not_left_behind(void **state) { /* ONCE-1 */
     enum { COMMITS = 500 };
     const enum deed script[] = {LOSE_REQUEST};

@@ -175,7 +175,7 @@ static void one_address_is_asked_until_it_is_the_primarys(void **state) {
 
 #define VAIN_TRIES 5
 
-/* A request may be under way just when its deadline comes; its outcome is unknown then, and the library says so.
+/* A request may be in flight just when its deadline comes; its outcome is unknown then, and the library says so.
  * That is rare: before the client leaves a broker that is not the primary, it waits for the replies to all requests. */
 static int schedule_in_vain(struct pair *pair, struct tarry_result *result, uint64_t *out_took_ms) {
     int code = TARRY_E_TIMEOUT;
@@ -294,7 +294,7 @@ static void two_at_a_former_primary(struct pair *pair, uint32_t late_ms, struct 
 }
 
 /* A client that leaves at the first refusal does not get the second one, and must report an unknown outcome. A
- * request may also be under way just at its deadline, or a thread may be delayed, so several tries are made. */
+ * request may also be in flight just at its deadline, or a thread may be delayed, so several tries are made. */
 static void a_broker_that_is_not_the_primary_is_left_once_it_has_told_all(void **state) {
     bool all_heard = false;
     for (int i = 0; i < 8 && !all_heard; i++) {
@@ -375,7 +375,7 @@ static void roles_may_change_under_load(void **state) { /* ONCE-1, F-16 */
         if (change % 2 == 0) assert_int_equal(tarry_drain(pair.client, 150, NULL), TARRY_OK);
         struct fake *old = pair.fakes[primary], *new = pair.fakes[1 - primary];
         set_role(old, change % 3 == 0 ? "" : new->url);
-        fake_copy_log(new, old); /* all of its commits come from this one */
+        fake_copy_log(new, old); /* the new broker has only commits of this one */
         set_role(new, NULL);
         primary = 1 - primary;
     }

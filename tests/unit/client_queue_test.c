@@ -227,7 +227,7 @@ static void a_commit_of_unknown_fate_is_not_divided(void **state) { /* ONCE-1 */
     schedule(client, "a", &answers);
     ack(client, 7, &answers);
     await_commits(fake, 4);
-    ack(client, 8, &answers); /* this one has never been sent */
+    ack(client, 8, &answers); /* commit 8 has never been sent */
     await_trace(fake, "[ack 8] ");
     set(fake, false, false);
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
@@ -421,7 +421,7 @@ static void count_commit(void *arg, int code, const struct tarry_result *results
 /* Returns how often the engine looked at a waiting request while `commits` commits waited and had replies. */
 static uint64_t looks_of(size_t commits, bool is_busy) {
     struct fake *fake = fake_start(NULL, 0);
-    fake->refuses_hello = true; /* they gather */
+    fake->refuses_hello = true; /* commits gather while Hello is refused */
     tarry_client *client = client_to(fake->url, 1);
     struct answers answers = {.ok = 0};
     const struct tarry_schedule_options options = {.queue = "orders", .key = "a", .when_ms = 500};
@@ -462,7 +462,7 @@ static void a_refusal_costs_the_same_however_much_waits(void **state) {
 static uint64_t cpu_us_of_a_question(size_t waiting) {
     enum { QUESTIONS = 200 };
     struct fake *fake = fake_start(NULL, 0);
-    fake->refuses_hello = true; /* they wait */
+    fake->refuses_hello = true; /* commits wait while Hello is refused */
     tarry_client *client = client_to(fake->url, 1);
     struct answers answers = {.ok = 0};
     const struct tarry_schedule_options options = {.queue = "orders", .key = "a", .when_ms = 500};
@@ -513,7 +513,7 @@ static void *schedule_blocking(void *arg) {
     return NULL;
 }
 
-/* Threads that wait for replies are independent of each other: two commits of such calls may be under way. */
+/* Threads that wait for replies are independent of each other: two commits of such calls may be in flight. */
 static void two_commits_of_blocking_calls_are_under_way(void **state) {
     const enum deed script[] = {KEEP_ANSWER};
     struct fake *fake = fake_start(script, 1);
@@ -528,7 +528,7 @@ static void two_commits_of_blocking_calls_are_under_way(void **state) {
     end(fake, client);
 }
 
-/* Operations that do not wait keep their order: no other commit is under way beside theirs, whichever came first. */
+/* Operations that do not wait keep their order: no other commit is in flight beside theirs, whichever came first. */
 static void what_does_not_wait_keeps_its_place(void **state) {
     for (int is_first = 0; is_first < 2; is_first++) {
         const enum deed script[] = {KEEP_ANSWER};

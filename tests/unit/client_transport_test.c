@@ -164,7 +164,7 @@ static void server_stop(struct server *server) {
     close(server->epoll);
 }
 
-/* Returns the connection's next news; NOTHING after `patience_ms` without any. */
+/* Returns the connection's next event; NOTHING after `patience_ms` without any. */
 static enum ws_client_news await(struct server *server, int patience_ms, const uint8_t **out_data, size_t *out_size) {
     for (;;) {
         struct epoll_event event;
@@ -338,7 +338,7 @@ static void what_is_not_read_waits_in_order(void **state) {
     }
     ws_client_unsend(&server.connection, 100 + 39);
     ws_client_unsend(&server.connection, 100 + 37);
-    ws_client_unsend(&server.connection, 100); /* it has left: no effect */
+    ws_client_unsend(&server.connection, 100); /* the message has left: no effect */
     static uint8_t read[39 * (100000 + 14)];
     while (got < 38 * (payload + 14)) {
         const ssize_t took = recv(server.taken, read + got, sizeof(read) - got, MSG_DONTWAIT);
@@ -364,7 +364,7 @@ static void large_messages_go_in_fragments(void **state) {
     uint8_t *payload = packet_reserve(&packet, all), *read = malloc(all + 2 * 14 + 8);
     for (size_t i = 0; i < all; i++) payload[i] = (uint8_t)(i * 31 + i / 256);
     ws_client_send(&server.connection, &packet, 7);
-    ws_client_unsend(&server.connection, 7); /* it has begun to leave */
+    ws_client_unsend(&server.connection, 7); /* the message has begun to leave */
     while (got < all + 2 * 14 + 8) {
         const ssize_t took = recv(server.taken, read + got, all + 2 * 14 + 8 - got, MSG_DONTWAIT);
         if (took > 0) got += (size_t)took;

@@ -68,7 +68,7 @@ static void what_never_arrived_never_will(void **state) {
         assert_int_equal(tarry_ask(client, &result, &answer), TARRY_E_ABANDONED);
         assert_string_equal(answer.message, tarry_code_sentence(TARRY_E_ABANDONED));
     }
-    /* The commit was still under way. */
+    /* The commit was still in flight. */
     struct tarry_commit_id id;
     tarry_commit *commit;
     const struct tarry_result *results;
@@ -167,7 +167,7 @@ static void what_cannot_be_asked_is_refused(void **state) {
     tarry_client *client = client_to(fake, 400);
     struct tarry_result result = {.code = TARRY_E_NO_BROKER}, answer;
     struct tarry_commit_id id = {0};
-    assert_int_equal(tarry_ask(client, &result, &answer), TARRY_E_ARGUMENT); /* it was never sent */
+    assert_int_equal(tarry_ask(client, &result, &answer), TARRY_E_ARGUMENT); /* the commit was never sent */
     assert_string_equal(answer.message, tarry_code_sentence(TARRY_E_ARGUMENT));
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
@@ -283,7 +283,7 @@ static void names_hold_up_nothing_and_are_many(void **state) {
         tarry_commit *commit;
         (void)prepared(client, &commit);
         if (i % 3 == 0) assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_OK);
-        tarry_commit_free(commit); /* … or is given up: its sequence is free again */
+        tarry_commit_free(commit); /* … or is abandoned: its sequence is free again */
     }
     assert_true(fake->hellos <= hellos + 1);
     tarry_close(client);

@@ -1,5 +1,5 @@
-/* clock_test.c: TIME-2 for the pure half of the clock (F-32 … F-35): jumps, restarts, suspends; time never goes
- * back. */
+/* clock_test.c: TIME-2 for the pure half of the clock (F-32 … F-35): jumps, restarts, suspends; its time never
+ * decreases. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -148,7 +148,7 @@ static void a_start_with_the_clock_behind_adds_nothing(void **unused) { /* F-32 
     assert_int_equal(state.now.wall_ns, REAL0);
     struct instant now = clock_advance(&state, (struct sample){REAL0 - 10 * DAY + HOUR, BOOT0 + HOUR});
     assert_int_equal(now.steady_ns, REAL0 + HOUR);
-    assert_int_equal(now.wall_ns, REAL0); /* it waits */
+    assert_int_equal(now.wall_ns, REAL0); /* the wall time waits */
     assert_false(state.held);
 }
 

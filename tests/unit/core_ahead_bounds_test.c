@@ -50,7 +50,7 @@ static void a_stream_of_a_higher_priority_starves_no_task(void **state) {
     uint64_t session = consume(f, 1000), due_ms = lease_ahead(f);
     watch(f, f->id);
     f->now_ms = due_ms - 1;
-    schedule_first(f, "orders", 9, 0); /* under way when the task becomes due */
+    schedule_first(f, "orders", 9, 0); /* its delivery is in flight when the task becomes due */
     for (size_t i = 0; i < 200 && !seen.left_ms; i++) {
         f->now_ms++;
         schedule_first(f, "orders", 9, 0);
@@ -132,7 +132,7 @@ static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_true(delivered(f) == 1 && delivery(f)->departs && !seen.left_ms);
-    uint64_t other = consume(f, 10); /* any consumer may take it now */
+    uint64_t other = consume(f, 10); /* any consumer may get the task now */
     assert_true(delivered(f) == 1 && delivery(f)->session == other && seen.left_ms == f->now_ms);
 }
 

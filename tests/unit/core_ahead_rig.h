@@ -153,7 +153,7 @@ static inline void schedule_first(struct fx *f, const char *queue, uint32_t prio
     assert_int_equal(schedule_as(f, queue, &body, &when), TARRY__CODE__OK);
 }
 
-/* Acks the tasks that the session holds, except those under way and the task `but`. */
+/* Acks the tasks that the session holds, except those in flight and the task `but`. */
 static inline void ack_held(struct fx *f, uint64_t id, uint64_t but) {
     struct session *session = session_find(f->core, id);
     static struct row rows[1024];

@@ -1,6 +1,6 @@
 /* core_ahead_test.c: leases ahead of time (core/ahead.h): committed before the task is due, delivered when it is
- * due; which tasks and consumers get one, what happens when the consumer goes, and in the next run (TIME-1, LOG-1,
- * TRUE-1). */
+ * due. Which tasks and consumers get such a lease; what happens to it when the consumer leaves, and after a restart
+ * (TIME-1, LOG-1, TRUE-1). */
 #include "core_ahead_rig.h"
 
 /* ---- the task is leased, and leaves */
@@ -16,7 +16,7 @@ static void it_is_leased_before_and_leaves_when_it_is_due(void **state) { /* TIM
     const struct row *row = &delivery(f)->tasks[0].row;
     assert_true(delivery(f)->departs && delivery(f)->session == session);
     assert_true(delivery(f)->after <= durable && row->lease_position < delivery(f)->after);
-    assert_int_equal(written(f), 0); /* it need not wait for a sync */
+    assert_int_equal(written(f), 0); /* the delivery does not have to wait for a sync */
     assert_true(row->delivered_ms == due_ms && row->lease_deadline_ms == due_ms + 1 + LEASE_MS);
     assert_true(row->attempt == 1 && row->deliveries == 1);
     struct core_event sent = {.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = true};
@@ -59,7 +59,7 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f);
     uint64_t ahead = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.id;
     f->now_ms = due_ms - 3;
-    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK); /* stays under way */
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK); /* its delivery stays in flight */
     assert_int_equal(delivered(f), 1);
     assert_int_equal(schedule(f, "orders", 1), TARRY__CODE__OK);
     uint64_t before = f->id;
@@ -104,7 +104,7 @@ static void the_highest_priority_leaves_first(void **state) {
     assert_true(delivery(f)->tasks[2].row.due_ms < delivery(f)->tasks[3].row.due_ms);
 }
 
-/* ---- the consumer goes */
+/* ---- the consumer leaves */
 
 static void whoever_goes_before_has_had_nothing(void **state) {
     struct fx *f = *state;
@@ -124,7 +124,7 @@ static void whoever_goes_before_has_had_nothing(void **state) {
         if (ways[i] == RETURNS) {
             uint64_t again = consume(f, 10);
             assert_int_equal(again, first);
-            assert_int_equal(delivered(f), 0); /* it is not sent again, because it was never sent */
+            assert_int_equal(delivered(f), 0); /* the task is not sent again, because it was never sent */
         } else {
             assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
             consume(f, 10);
@@ -164,7 +164,7 @@ static void a_consumer_that_takes_nothing_keeps_nothing(void **state) {
     uint64_t slow = consume(f, 10);
     uint64_t due_ms = lease_ahead(f);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 1); /* and stays under way */
+    assert_int_equal(delivered(f), 1); /* and the delivery stays in flight */
     uint64_t quick = consume(f, 10);
     at(f, due_ms);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
@@ -179,7 +179,7 @@ static void a_task_waits_for_its_consumer_for_a_moment(void **state) {
     uint64_t due_ms = lease_ahead(f);
     f->now_ms = due_ms - 5;
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_true(delivered(f) == 1 && delivery(f)->session == slow); /* and stays under way */
+    assert_true(delivered(f) == 1 && delivery(f)->session == slow); /* and the delivery stays in flight */
     uint64_t quick = consume(f, 10);
     at(f, due_ms);
     assert_int_equal(delivered(f), 0);
@@ -243,7 +243,7 @@ static void where_something_waits_for_credit_nothing_is_leased_ahead(void **stat
     uint64_t session = consume(f, 3); /* one for each of the two tasks below, and the last one */
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 1); /* under way */
+    assert_int_equal(delivered(f), 1); /* the delivery is in flight */
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
     at(f, NOW_MS + DELAY_MS - AHEAD_MS);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 0);
@@ -256,7 +256,7 @@ static void a_ready_task_that_finds_credit_forbids_no_lease_ahead(void **state) 
     consume(f, 4);
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 1); /* under way */
+    assert_int_equal(delivered(f), 1); /* the delivery is in flight */
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
     at(f, NOW_MS + DELAY_MS - AHEAD_MS);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 1);
@@ -313,7 +313,7 @@ static void a_consumer_that_takes_deliveries_keeps_its_late_ones(void **state) {
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 3);
     at(f, due_ms);
     assert_int_equal(delivered(f), 1);
-    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* everything stood still */
+    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* all threads were paused */
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(delivered(f), 1);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 0);

@@ -96,7 +96,7 @@ static void whoever_asks_for_it_sees_it_pending(void **state) {
     assert_int_equal(told(f, f->id)->outcome, TARRY__OUTCOME__IN_FLIGHT);
 }
 
-/* A lease returned unsent is no delivery; but a reported count never goes back. */
+/* A lease that was returned unsent does not count as a delivery; but a reported count never decreases. */
 static void what_never_left_is_not_counted(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     uint64_t session = consume(f, 10);
@@ -106,7 +106,7 @@ static void what_never_left_is_not_counted(void **state) { /* TRUE-1 */
     assert_int_equal(stats(f)->queues[0]->delivered, 0);
     assert_int_equal(f->core->tally.queues[queue_place(orders(f)->number)].delivered, 0);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_int_equal(stats(f)->queues[0]->delivered, 1); /* under way */
+    assert_int_equal(stats(f)->queues[0]->delivered, 1); /* the delivery is in flight */
     pause(f, true);
     lane(f, session, CORE_LANE_SENT, false);
     assert_int_equal(f->core->tally.queues[queue_place(orders(f)->number)].delivered, 0);
@@ -209,14 +209,15 @@ static void a_lease_of_another_length_is_made_anew(void **state) {
     assert_true(delivery(f)->tasks[0].row.lease_deadline_ms >= due_ms + 2 * LEASE_MS);
 }
 
-/* Behind a delivery under way; the next delivery already has the new lease length (history --ahead 93052883). */
+/* The task waits behind a delivery in flight; the next delivery already has the new lease length (history --ahead
+ * 93052883). */
 static void what_comes_after_a_lease_of_another_length_waits_for_it(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f);
     uint64_t first = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.id;
     f->now_ms = due_ms - 3;
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 1); /* and stays under way */
+    assert_int_equal(delivered(f), 1); /* and the delivery stays in flight */
     set_lease_ms(f, 2 * LEASE_MS);
     assert_int_equal(schedule(f, "orders", 4), TARRY__CODE__OK);
     assert_int_equal(session_find(f->core, session)->ahead_count, 2);

@@ -138,7 +138,7 @@ static void anothers_session_and_lease_are_not_to_be_used(void **state) {
     step(f, &up);
     assert_int_equal(f->effects.deliveries.count, 1);
     struct row row = f->effects.deliveries.items[0].tasks[0].row;
-    be(f, &of_twin); /* it may use the queue, but does not own the lease */
+    be(f, &of_twin); /* this caller may use the queue, but does not own the lease */
     assert_int_equal(of_session(f, TARRY__REQUEST__BODY_HEARTBEAT), TARRY__CODE__NO_SUCH_SESSION);
     assert_int_equal(ack(f, &row), TARRY__CODE__DENIED);
     says(f, "the lease is another principal's");

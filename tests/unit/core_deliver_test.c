@@ -350,7 +350,7 @@ static void however_much_is_ready_a_step_leases_so_much(void **state) {
         assert_int_equal(commit_as(f, f->sequence, f->sequence, list, OPS_PER_COMMIT_MAX), TARRY__CODE__OK);
     }
     for (unsigned i = 0; i < 8; i++) consume(f, PREFETCH_MAX, BATCH_MAX);
-    step(f, &stop); /* the lanes come up while nothing leaves */
+    step(f, &stop); /* the lanes connect while nothing leaves */
     for (unsigned i = 0; i < 8; i++, f->session--) lane(f, CORE_LANE_UP, false);
     step(f, &resume);
     assert_true(delivered(f) >= DELIVERED_PER_STEP_MAX && delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* two steps */

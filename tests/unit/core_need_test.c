@@ -99,7 +99,7 @@ static void a_repeated_commit_asks_for_nothing(void **state) { /* ONCE-1 */
     assert_int_equal(core_wants(f->core, &made.event, &f->arena, NULL, &wants), 1);
 }
 
-/* Once each dead letter counted as one task that comes into memory: the commit was refused as BUSY for ever. */
+/* Once each dead letter counted as one more task in memory, so the commit was refused as BUSY for ever. */
 static void dead_letters_that_were_read_need_no_memory(void **state) { /* CAP-1 */
     struct fx *f = *state;
     enum { DEAD = 40000 };

@@ -145,13 +145,13 @@ static void a_later_queue_is_served_over_many_steps(void **state) {
     body.max_batch = BATCH_MAX;
     struct core_event stop = {.kind = CORE_STOP}, resume = {.kind = CORE_RESUME};
     for (unsigned i = 0; i < 8; i++) assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
-    step(f, &stop); /* the lanes come up while nothing leaves */
+    step(f, &stop); /* the lanes connect while nothing leaves */
     for (unsigned i = 0; i < 8; i++, f->session--) {
         struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
         step(f, &up);
     }
     step(f, &resume);
-    assert_true(core_deadline(f->core) <= f->now_ms); /* a further step goes on with the queue */
+    assert_true(core_deadline(f->core) <= f->now_ms); /* a further step continues with the queue */
 }
 
 /* TRUE-1: as long as an outcome is remembered, its queue is remembered too. */
@@ -167,7 +167,7 @@ static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     assert_int_equal(delete_queue(f, "a"), TARRY__CODE__OK);
     assert_int_equal(set_policy(f, "d"), TARRY__CODE__TOO_LARGE);
     says(f, "outcome-retention");
-    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* the reply is that it was cancelled */
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* the reply says that the task was cancelled */
     f->now_ms += RETENTION_MS + 1;
     const uint64_t ended_ms = NOW_MS;
     assert_int_equal(set_policy(f, "d"), TARRY__CODE__OK);

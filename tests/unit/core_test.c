@@ -99,7 +99,7 @@ static void who_is_asked_for_before_he_comes_stays_outside(void **state) { /* ON
     assert_int_equal(f->repeats, 0);
     uint64_t position = core_position(f->core);
     assert_true(position > asked);                                 /* recorded, so it is also true after a crash */
-    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK); /* the commit was still under way */
+    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK); /* the commit was still in flight */
     assert_int_equal(f->repeats, asked);
     assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
     assert_int_equal(f->repeats, asked);
@@ -236,7 +236,7 @@ static void so_many_sessions_and_no_more(void **state) {
     assert_int_equal(subscribe(f, &body), TARRY__CODE__BUSY);
     says(f, "SESSIONS_MAX");
     f->resumes = f->session;
-    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK); /* it gets its own lane, if no other is free */
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK); /* the session gets its own lane, if no other is free */
     f->resumes = 0;
     struct core_event gone = {.kind = CORE_LANE_GONE, .lane.session = f->session};
     step(f, &gone);
@@ -337,7 +337,8 @@ static void nothing_new_once_it_stops(void **state) {
     assert_int_equal(core_position(f->core), position);
 }
 
-/* Seed 2030989 of the pair: the node was told to hand over, and then not to, before it had begun to lead. */
+/* Seed 2030989 of the pair: the node got the order to hand over, and then the opposite order, before it had begun to
+ * lead. */
 static void a_follower_that_is_to_stop_and_then_not_leads_like_any_other(void **state) {
     struct fx *f = *state;
     static const enum core_event_kind kinds[] = {CORE_FOLLOW, CORE_STOP, CORE_RESUME, CORE_START};
@@ -489,7 +490,7 @@ static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
 /* ONCE-1, F-13: the time for which the process was stopped does not make a producer idle that was used after it. */
 static void a_producer_used_right_after_a_standstill_is_not_idle(void **state) {
     struct fx *f = *state;
-    f->late_ms = PRODUCER_IDLE_MS + 1000; /* the process was stopped: what it reads now counts as of before */
+    f->late_ms = PRODUCER_IDLE_MS + 1000; /* after a pause: a request read now counts as received before */
     assert_int_equal(hello(f), TARRY__CODE__OK);
     uint64_t fresh = f->producer;
     f->now_ms += f->late_ms;

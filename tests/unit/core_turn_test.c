@@ -1,4 +1,4 @@
-/* core_turn_test.c: what the core is given, with which time and in which order (engine/core_turn.h,
+/* core_turn_test.c: which events the core gets, with which time and in which order (engine/core_turn.h,
  * engine_request.h). */
 #include "core_turn.h"
 

@@ -55,7 +55,7 @@ static bool schedule_all(struct fx *f, unsigned count, unsigned queues, uint64_t
     return commit_as(f, f->sequence, f->sequence, pointers, count) == TARRY__CODE__OK;
 }
 
-/* Subscribes a consumer to `count` queues from `first` on; its lane comes up later. */
+/* Subscribes a consumer to `count` queues from `first` on; its lane connects later. */
 static uint64_t consumer_of(struct fx *f, unsigned first, unsigned count) {
     static char names[QUEUES_PER_SUBSCRIBE_MAX][16];
     static char *queues[QUEUES_PER_SUBSCRIBE_MAX];

@@ -146,7 +146,7 @@ static void who_comes_back_at_once_goes_on_serving(void **state) {
     hear(ask("/"));
     pthread_t first = world.rendered;
     for (int round = 0; round < 200; round++) {
-        sem_post(&world.may_come_back); /* it returns at once */
+        sem_post(&world.may_come_back); /* the call returns at once */
         hear(ask("/slow"));
         sem_wait(&world.is_aside);
         sem_wait(&world.is_back);

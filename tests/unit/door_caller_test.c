@@ -255,7 +255,7 @@ static void who_is_not_let_in_hears_why(void **state) {
         }
     }
     assert_int_equal(atomic_load(&world.asked), 6);
-    assert_int_equal(atomic_load(&world.dismissed[1]), 0); /* it was never let in */
+    assert_int_equal(atomic_load(&world.dismissed[1]), 0); /* the connection was never let in */
 }
 
 static void the_callee_is_told_who_and_where(void **state) {

@@ -36,7 +36,7 @@ struct fake {
     pthread_mutex_t lock;  /* protects all of the following */
     enum deed script[256]; /* by number of the commit request received; after its end: ANSWER */
     size_t script_size;
-    uint32_t first_busy;  /* number of times that the first sequence is told to wait, while others are answered */
+    uint32_t first_busy;  /* number of times that the first sequence gets BUSY while others are answered */
     bool atomic_aborts;   /* refuse atomic commits because of their last operation */
     bool keeps_producers; /* know all producers ever given out */
     bool refuses_hello;   /* refuse Hello as busy, so that commits gather */
@@ -59,13 +59,13 @@ struct fake {
     Tarry__Code refuses_sessions; /* refuses every Subscribe with this code; OK: none */
     uint32_t lane_number;         /* lane that the reply names; only lane 1 exists */
     bool has_lane;
-    bool resumes; /* it knows former sessions */
+    bool resumes; /* the broker knows former sessions */
     /* the pair */
-    bool is_not_primary;   /* it says so to all requests except queries */
-    bool follows;          /* it answers queries, as a follower */
+    bool is_not_primary;   /* the broker says so to all requests except queries */
+    bool follows;          /* the broker answers queries, as a follower */
     unsigned refuses_late; /* remaining refusals; the last one is sent `late_ms` late */
     uint32_t late_ms;      /* delay of late replies (ANSWER_LATE) */
-    bool hangs;            /* it takes requests and answers nothing */
+    bool hangs;            /* the broker takes requests and answers nothing */
     char names[128];       /* the address that it names as the primary's */
     uint8_t cluster[CLUSTER_ID_SIZE];
     /* what happened */

@@ -1,4 +1,4 @@
-/* follow_wire_test.c: the leader's comparison of a follower's log with what is left of its own (R8). */
+/* follow_wire_test.c: the leader compares a follower's log with the part of its own log that is not retired (R8). */
 #include "follow_wire.h"
 #include "log_two.h"
 
@@ -56,7 +56,8 @@ static void a_beginning_of_the_log_fits_as_long_as_its_end_is_there(void **state
     assert_false(is_there);
 }
 
-/* Both have led since they parted at `common`; the leader's oldest segments are retired, one after another. */
+/* Both nodes have led since their logs parted at `common`; the leader's oldest segments are retired, one after
+ * another. */
 static void part(struct two *two, size_t common, size_t apart) {
     uint64_t parted = two_diverge(two, common, apart);
     two_fill(two, &two->leader, 20);
@@ -80,7 +81,7 @@ static void where_two_logs_parted_is_found_as_long_as_it_is_there(void **state) 
 }
 
 /* Both nodes led one epoch, from `common` frames on, and differ in its first frame; the leader may have a later
- * epoch. Returns where the follower is told to cut, and whether it finds that the logs differ there. */
+ * epoch. Returns the position at which the follower must cut, and whether it finds that the logs differ there. */
 static bool lead_twice(struct two *two, size_t common, size_t leaders, size_t followers, bool goes_on,
                        struct pair_event *out) {
     uint32_t epochs[FOLLOW_EPOCHS_MAX];

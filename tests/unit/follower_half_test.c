@@ -103,7 +103,7 @@ static void a_question_that_came_to_nothing_is_asked_again(void **state) { /* F-
     assert_int_equal(fx->half.question.serial, 8);
     follower_half_sent(&fx->half, true, MS);
     follower_half_settle(&fx->half, &fx->pair, MS);
-    assert_int_equal(fx->half.again_ns, UINT64_MAX); /* the question is under way */
+    assert_int_equal(fx->half.again_ns, UINT64_MAX); /* the question is in flight */
     fx->half.asking = false;
     fx->pair.writing_state = true;
     follower_half_settle(&fx->half, &fx->pair, MS);
@@ -131,7 +131,7 @@ static void a_question_is_not_sent_again_while_its_answer_may_come(void **state)
     follower_half_sent(&fx->half, false, MS); /* no memory for the question */
     assert_true(follower_half_ask(&fx->half, &newer));
     follower_half_sent(&fx->half, true, MS);
-    fx->half.asking = false; /* answered, or given up */
+    fx->half.asking = false; /* answered, or timed out */
     assert_true(follower_half_ask(&fx->half, &newer));
 }
 
@@ -175,7 +175,7 @@ static void a_cut_that_must_wait_is_tried_again(void **state) { /* R8 */
 static void a_goodbye_is_the_last_word(void **state) {
     struct fx *fx = *state;
     const struct pair_message question = {.kind = PAIR_FOLLOW, .serial = 8};
-    fx->pair.epoch = 0; /* no leader: nothing is heard */
+    fx->pair.epoch = 0; /* no leader: no message arrives */
     assert_false(follower_half_leave(&fx->half, &fx->pair));
     fx->pair.epoch = 3;
     fx->pair.cutting = true;

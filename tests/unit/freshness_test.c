@@ -35,7 +35,7 @@ static void a_position_is_answered_once_it_is_applied_and_never_before(void **st
 
 static void an_age_counts_from_when_the_leader_was_asked(void **state) { /* TRUE-1 */
     struct freshness known = {.epoch = 3};
-    freshness_heard(&known, 3, NOW - 600 * MS, 1000, 1000); /* the leader's word was in a socket for 600 ms */
+    freshness_heard(&known, 3, NOW - 600 * MS, 1000, 1000); /* the leader's reply was in a socket for 600 ms */
     assert_int_equal(freshness_age_ns(&known, NOW), 600 * MS);
     struct freshness_wish wish = no_older(600);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_ENOUGH);
@@ -50,14 +50,13 @@ static void a_word_proves_nothing_before_it_is_applied(void **state) {
     freshness_heard(&known, 3, NOW, 1000, 999);
     assert_int_equal(freshness_age_ns(&known, NOW), UINT64_MAX);
     struct freshness_wish wish = no_older(500);
-    assert_int_equal(freshness_judge(&known, &wish, true, 999, NOW + MS),
-                     FRESH_WAIT); /* the leader need not be asked */
+    assert_int_equal(freshness_judge(&known, &wish, true, 999, NOW + MS), FRESH_WAIT); /* no need to ask the leader */
     assert_int_equal(freshness_awaits(&known, &wish, 999), 1000);
     freshness_applied(&known, 1000);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ENOUGH);
 }
 
-/* The follower is always one word behind; the position that it waited for is proved all the same. */
+/* The follower is always one reply behind; the position that it waited for is still proved. */
 static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_off(void **state) {
     struct freshness known = {.epoch = 3};
     for (uint64_t i = 1; i <= 100; i++) freshness_heard(&known, 3, NOW + i * MS, 1000 * i, 1);
@@ -65,11 +64,11 @@ static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_of
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 99 * MS);
     freshness_applied(&known, 100 * 1000);
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
-    freshness_heard(&known, 3, NOW + 50 * MS, 50 * 1000, 100 * 1000); /* a late word: it proves less than is known */
+    freshness_heard(&known, 3, NOW + 50 * MS, 50 * 1000, 100 * 1000); /* a late reply: it proves less than is known */
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
 }
 
-/* The leader's word is still in a socket. */
+/* The leader's reply is still in a socket. */
 static void what_a_follower_stood_still_for_does_not_make_its_answer_too_old(void **state) { /* F-13 */
     struct freshness known = {.epoch = 3};
     struct freshness_wish wish = no_older(500), behind = at_least(2000);
@@ -85,7 +84,7 @@ static void what_a_follower_stood_still_for_does_not_make_its_answer_too_old(voi
     assert_int_equal(freshness_judge(&known, &behind, true, 1000, late + word), FRESH_BEHIND);
     wish = no_older(500);
     freshness_overslept(&wish, NOW);
-    assert_int_equal(wish.until_ns, NOW + 2000 * MS); /* there is enough time, and no word is waited for */
+    assert_int_equal(wish.until_ns, NOW + 2000 * MS); /* there is enough time, and the follower waits for no reply */
     assert_int_equal(wish.word_ns, 0);
 }
 
@@ -99,7 +98,7 @@ static void a_leader_that_says_nothing_is_not_waited_for_long(void **state) {
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + word - 1), FRESH_ASK);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + word), FRESH_TOO_OLD);
     wish = no_older(500);
-    wish.until_ns = NOW; /* it does not wait at all */
+    wish.until_ns = NOW; /* the query does not wait at all */
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_TOO_OLD);
 }
 
@@ -116,7 +115,7 @@ static void what_another_epochs_leader_said_counts_no_more(void **state) {
     freshness_heard(&known, 3, NOW, 1000, 1000);
     freshness_heard(&known, 4, NOW + MS, 2000, 1000);
     assert_int_equal(freshness_age_ns(&known, NOW + MS), UINT64_MAX);
-    freshness_heard(&known, 4, NOW + 2 * MS, 0, 1000); /* it proves nothing */
+    freshness_heard(&known, 4, NOW + 2 * MS, 0, 1000); /* a reply without a position proves nothing */
     assert_int_equal(freshness_age_ns(&known, NOW + 2 * MS), UINT64_MAX);
 }
 

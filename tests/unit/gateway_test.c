@@ -174,7 +174,7 @@ static void what_is_there_now_cannot_be_asked(void **state) {
     assert_int_equal(world.code, TARRY__CODE__BUSY);
 }
 
-/* The broker's reply says whether a delivery is under way; the caller is only notified if none is. */
+/* The broker's reply says whether a delivery is in flight; the caller is only notified if none is. */
 static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **state) {
     struct gateway *gateway = *state;
     Tarry__Reply reply = TARRY__REPLY__INIT;
@@ -194,7 +194,7 @@ static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **st
     assert_int_equal(world.code, TARRY__CODE__OK);
 }
 
-/* The session ends while its heartbeat is under way, and others need its place: the reply must find the right pool. */
+/* The session ends while its heartbeat is in flight, and others need its place: the reply must find the right pool. */
 static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
     struct gateway *gateway = *state;
     uint64_t now = lease(gateway, 0);

@@ -1,5 +1,5 @@
-/* hard_state_rules_test.c: what a node of a pair notes at its start for its rules, and about the other node's disk
- * (R6, F-29, F-31b). */
+/* hard_state_rules_test.c: which facts a node of a pair records at its start, for the pair's rules and about the
+ * other node's disk (R6, F-29, F-31b). */
 #include "hard_state_rules.h"
 
 #include <setjmp.h>

@@ -69,7 +69,7 @@ static void what_might_be_read_otherwise_is_refused(void **state) {
     assert_int_equal(parse("GET  /v1 HTTP/1.1\r\nHost: h\r\n\r\n"), HEAD_BAD);
 }
 
-/* Each with its status, and a word of the message. F-20 */
+/* Each with its status, and a part of the message. F-20 */
 static void each_refusal_says_what_is_wrong(void **state) {
     (void)state;
     static const struct {

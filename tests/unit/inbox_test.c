@@ -118,7 +118,7 @@ static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(str
     inbox_post_quietly(&inbox, &item);
     if (before != NULL) {
         before(&inbox);
-        while (!atomic_load(&has_taken)) sched_yield(); /* it does not wait for the next item */
+        while (!atomic_load(&has_taken)) sched_yield(); /* the thread does not wait for the next item */
     }
     bool borrows = inbox_borrow(&inbox, &load);
     if (borrows) {

@@ -210,7 +210,8 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     schedule_to(&f, 2 * RANGE_IDS, NOW_MS);
     uint64_t all = 2 * RANGE_IDS - 1;
     end_below(&f, &ended, RANGE_IDS / 2, NOW_MS + 60000);
-    end_below(&f, &ended, RANGE_IDS * 3 / 4 + 1, NOW_MS + 90000); /* three quarters have ended: it rests for 30 s */
+    end_below(&f, &ended, RANGE_IDS * 3 / 4 + 1,
+              NOW_MS + 90000); /* three quarters have ended: the range waits for 30 s */
     end_below(&f, &ended, RANGE_IDS * 7 / 8, NOW_MS + 119999);
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &ended, RANGE_IDS * 15 / 16, NOW_MS + 120000);

@@ -1,5 +1,4 @@
-/* index_results_test.c: what the index remembers about commits that may be repeated (ONCE-1), at the limits of the
- * range. */
+/* index_results_test.c: the index's memory of commits that clients may repeat (ONCE-1), at the limits of the range. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

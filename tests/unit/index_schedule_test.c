@@ -1,4 +1,4 @@
-/* index_schedule_test.c: what the index's writer does next (engine/index_schedule.h). */
+/* index_schedule_test.c: how the index's writer chooses its next step (engine/index_schedule.h). */
 #include "index_schedule.h"
 
 #include <setjmp.h>

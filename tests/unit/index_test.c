@@ -283,7 +283,7 @@ static void outcomes_are_limited_by_count_and_age(void **state) {
     struct row row = row_of(id, NOW_MS, key);
     assert_int_equal(end_at(f, &row, NOW_MS + 4 * 3600000), 0);
     commit(f);
-    assert_int_equal(f->index->meta.outcomes, 1); /* the others are older than an hour */
+    assert_int_equal(f->index->meta.outcomes, 1); /* the other outcomes are older than an hour */
 }
 
 /* F-38: all tasks are due in one millisecond, far more than one read returns. */

@@ -212,7 +212,7 @@ static void the_index_goes_on_without_them(void **state) {
     assert_true(unread(f) > 2);
     for (more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
     assert_true(f->index->runs.list.count <
-                runs); /* some runs were merged unread: their filters need not be read any more */
+                runs); /* some runs were merged unread: their filters are no longer needed */
     check_keys(f);
     for (more = true; more;) assert_int_equal(index_read_filters(f->index, &more), 0);
     assert_int_equal(unread(f), 0);

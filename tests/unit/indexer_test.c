@@ -226,7 +226,7 @@ static void start(void) {
     indexer_start(&indexer, &(struct indexer_needs){.config = &config, .inbox = &inbox, .node = &alone}, 0);
 }
 
-/* Waits until the thread has told the core that everything up to that position is in the index. */
+/* Waits until the thread has reported to the core that everything up to that position is in the index. */
 static void wait_indexed(uint64_t position) {
     struct turn_load load = {0};
     while (load.indexed < position) inbox_take(&inbox, WAIT_MAX_NS, false, &load);
@@ -268,7 +268,7 @@ static void an_old_record_that_finds_no_room_stops_all_else(void **state) { /* F
 }
 
 static void a_window_that_finds_no_room_is_loaded_once_there_is_some(void **state) { /* F-4, KEEP-1 */
-    world.window_pieces = 1;                                                         /* it fails in the middle */
+    world.window_pieces = 1; /* the window fails in the middle */
     world.window_needs_commit = true;
     world.full_commits = 2;
     start();

@@ -186,7 +186,7 @@ static void a_replacement_may_stop_anywhere(void **state) {
         assert_int_equal(access(new, F_OK), -1);
         assert_int_equal(stream_of(&keys, 77, stream), step < 2);
         assert_true(stream_of(&keys, 78, stream));
-        if (step < 2) { /* it was the one in use: unchanged */
+        if (step < 2) { /* the failed one was in use: unchanged */
             assert_int_equal(read_file(witness, bytes, sizeof bytes), size);
             assert_memory_equal(bytes, former, size);
         }
@@ -432,7 +432,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     assert_string_equal(redactions[1]->reason, "why");
     assert_int_equal(index_redactions_done(f.index, redactions, 1), 0);
     assert_true(index_erased(f.index) <= redacted_at);
-    assert_int_equal(index_redactions_done(f.index, redactions, 2), 0); /* one of them a second time */
+    assert_int_equal(index_redactions_done(f.index, redactions, 2), 0); /* the first of them is done a second time */
     assert_int_equal(index_erased(f.index), f.position);
     assert_int_equal(pending(&f, &redactions), 0);
     for (int turn = 0; turn < 2; turn++) {

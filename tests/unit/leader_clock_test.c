@@ -1,5 +1,5 @@
 /* leader_clock_test.c: a follower's estimate of its leader's clock (TIME-1): the note is never ahead of the clock,
- * however long answers are under way, whichever leader follows, and however the two BOOTTIMEs drift; and it is
+ * however long answers are in flight, whichever leader follows, and however the two BOOTTIMEs drift; and it is
  * written seldom. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static void one_late_answer_does_not_hold_the_note_back_for_ever(void **unused) 
     (void)unused;
     struct leader_clock clock = {0};
     leader_clock_hear(&clock, at(STEADY0 + SECOND), SECOND);
-    assert_true(leader_clock_hear(&clock, at(STEADY0 + 2 * SECOND), 7 * SECOND)); /* 5 s under way */
+    assert_true(leader_clock_hear(&clock, at(STEADY0 + 2 * SECOND), 7 * SECOND)); /* 5 s in flight */
     assert_true(leader_clock_hear(&clock, at(STEADY0 + 8 * SECOND), 8 * SECOND));
     assert_int_equal(clock.noted_steady_ns, STEADY0 - SLACK_NS);
 }
@@ -56,7 +56,7 @@ static void what_cannot_be_told_is_noted_as_unknown(void **unused) {
     assert_int_equal(leader_clock_origin(&clock, at(0)).boot_steady_ns, 0);
 }
 
-/* A month of answers, up to 3 ms under way; our BOOTTIME is up to 50 ppm too fast or too slow. */
+/* A month of answers, up to 3 ms in flight; our BOOTTIME is up to 50 ppm too fast or too slow. */
 static void drift_and_jitter_never_put_the_note_ahead_and_write_it_seldom(void **unused) { /* TIME-1 */
     (void)unused;
     struct random random = {26};

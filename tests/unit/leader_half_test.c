@@ -193,7 +193,7 @@ static void an_idle_follower_is_answered_when_its_time_is_over(void **state) {
 static void news_are_told_at_once_and_what_is_committed_a_little_later(void **state) {
     struct fx *fx = *state;
     assert_true(ask(fx, 1000 * MS));
-    assert_false(must_answer(fx, 1002 * MS)); /* committed, but not told: soon, or with the next frames */
+    assert_false(must_answer(fx, 1002 * MS)); /* committed, but not reported yet: soon, or with the next frames */
     assert_int_equal(leader_half_timer(&fx->half), 1003 * MS);
     assert_true(must_answer(fx, 1003 * MS));
     fx->half.told = fx->pair.committed;
@@ -203,7 +203,7 @@ static void news_are_told_at_once_and_what_is_committed_a_little_later(void **st
     assert_true(must_answer(fx, 1003 * MS)); /* frames */
     fx->half.written = END;
     fx->half.held_stamp = 0;
-    assert_true(must_answer(fx, 1003 * MS)); /* it does not know its leader yet */
+    assert_true(must_answer(fx, 1003 * MS)); /* the follower does not know its leader yet */
     assert_ptr_equal(leader_half_release(&fx->half), fx);
     assert_false(must_answer(fx, 9000 * MS));
     assert_int_equal(leader_half_timer(&fx->half), UINT64_MAX);
@@ -284,7 +284,7 @@ static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
     assert_false(is_near(fx, END + 100, 2700));
     assert_true(is_near(fx, END + 101, 2700)); /* the follower has stored something */
     fx->follow.end = fx->half.written;
-    assert_true(ask(fx, 2800 * MS)); /* it has everything: only its message was late, and it counts again at once */
+    assert_true(ask(fx, 2800 * MS)); /* late, but the follower has everything, so it counts again at once */
     assert_false(leader_half_give_up(&fx->half));
     assert_true(is_near(fx, fx->half.written, 2800));
     fx->pair.counted = false;
@@ -352,7 +352,7 @@ static void the_log_is_kept_for_a_follower_that_comes(void **state) { /* F-27 */
     assert_int_equal(fx->half.kept_from, END);
     leader_half_forget_needs(&fx->half, false, 1050 * MS);
     assert_int_equal(fx->half.kept_from, END);
-    leader_half_forget_needs(&fx->half, true, 1060 * MS); /* it copies a snapshot, and follows when it has it */
+    leader_half_forget_needs(&fx->half, true, 1060 * MS); /* the node copies a snapshot, and follows when it has it */
     leader_half_forget_needs(&fx->half, false, 1110 * MS);
     assert_int_equal(fx->half.kept_from, END);
     leader_half_forget_needs(&fx->half, false, 1111 * MS);

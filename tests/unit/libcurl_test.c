@@ -84,7 +84,7 @@ static void one_that_lacks_a_function_is_none(void **state) {
         lacks = names[i];
         starts = true;
         assert_true(is_told(said[i]));
-        starts = false; /* it is not even tried */
+        starts = false; /* the second load is not even tried */
         assert_true(is_told(said[i]));
     }
 }

@@ -130,7 +130,7 @@ static void a_log_can_be_cut_wherever_a_frame_ends(void **state) {
     two_set_up(state);
 }
 
-static void what_must_stay_is_not_cut(void **state) { /* R8: nobody cuts below its own index */
+static void what_must_stay_is_not_cut(void **state) { /* R8: no node cuts below its own index */
     struct two *two = *state;
     struct aside aside = aside_of(two);
     two_append(two, &two->follower, 100, 0);

@@ -229,7 +229,7 @@ static void every_failing_allocation_is_reported(void **state) { /* F-11 */
         }
 }
 
-/* ---- headers that no version of ours wrote, with correct checksums (FORMAT.md) */
+/* ---- headers that no version of Tarry wrote, with correct checksums (FORMAT.md) */
 
 static void a_header_that_makes_no_sense_is_refused(void **state) {
     static const struct {

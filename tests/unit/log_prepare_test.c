@@ -1,5 +1,5 @@
-/* log_prepare_test.c: which thread may open the next segment, and when; what a pin protects; which descriptors a
- * start leaves open. */
+/* log_prepare_test.c: which thread may open the next segment, and when; which segments a pin protects; which
+ * descriptors a start leaves open. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static int rename_and_ask(void *context, const char *from, const char *to) {
         atomic_store(&opened_next, false);
         assert_int_equal(log_fits(log_renaming, log_end(log_renaming), 1 << 20), -EINPROGRESS);
         for (int i = 0; i < RENAME_LASTS_MS && !atomic_load(&opened_next); i++) usleep(1000);
-        assert_false(atomic_load(&opened_next)); /* it would be emptied while the writer uses it */
+        assert_false(atomic_load(&opened_next)); /* the segment would be emptied while the writer uses it */
     }
     return disk_posix.rename(context, from, to);
 }

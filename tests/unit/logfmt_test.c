@@ -51,7 +51,7 @@ static void what_is_too_long_is_cut_whole(void **state) {
     assert_string_equal(quoted + strlen(quoted) - 5, "\\x0a\"");
 }
 
-/* A try during which the clock's second changed is not judged. */
+/* A try during which the clock's second changed does not count. */
 static void so_many_lines_a_second_and_no_more(void **state) {
     struct logfmt_limit limit;
     unsigned allowed;
@@ -67,7 +67,7 @@ static void so_many_lines_a_second_and_no_more(void **state) {
     assert_true(logfmt_allowed(&limit));
 }
 
-/* From 1 s to 60 s between two lines. Another sentence, or one that has been absent for a minute, begins again at 1
+/* Two lines are 1 s to 60 s apart. Another sentence, or one that has been absent for a minute, begins again at 1
  * s. */
 static void what_goes_on_is_said_more_and_more_rarely(void **state) {
     struct logfmt_repeat repeat = {0};

@@ -29,7 +29,7 @@ static void a_backtrace_ends_with_the_requests_id(void **state) { /* F-20 */
     assert_memory_equal(message_data(request), "body", 4);
     memcpy(reply->bytes, "yes", 3);
     message_put_head(reply, message_head(request), request->head_size);
-    assert_memory_equal(reply->bytes - reply->head_size, "\0\0\0\7\x80\0\0\1yes", 11); /* as it is sent */
+    assert_memory_equal(reply->bytes - reply->head_size, "\0\0\0\7\x80\0\0\1yes", 11); /* the bytes as they are sent */
     message_free(request);
     message_free(reply);
     request = received(bytes + 4, 4); /* a request may be empty */

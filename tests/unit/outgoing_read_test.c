@@ -235,7 +235,7 @@ static void what_is_redacted_after_it_was_read_is_left_out(void **state) {
     end(&f);
 }
 
-/* Its salt is there: an empty content may be redacted too. */
+/* Its salt is on the disk: an empty content may be redacted too. */
 static void an_empty_content_is_looked_at_once_something_was_erased(void **state) {
     struct fx f;
     struct outgoing_contents contents;

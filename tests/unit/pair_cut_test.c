@@ -142,7 +142,7 @@ int __wrap_log_epochs_read(struct log *log, struct log_epochs *out) {
     return __real_log_epochs_read(log, out);
 }
 
-/* Asks a leader that it has not heard from. */
+/* Asks a leader from which it has received nothing. */
 static const Tarry__Follow *ask(struct fx *fx) {
     follower_ask(fx->node, &(struct pair_message){.kind = PAIR_FOLLOW,
                                                   .serial = ++fx->node->following.half.question.serial + 1,

@@ -1,4 +1,4 @@
-/* pair_following_test.c: what a follower asks, and when it repeats the same question: the answer to a repeated
+/* pair_following_test.c: which questions a follower sends, and when it repeats one: the answer to a repeated
  * question still counts as the newest, even if it is slow (F-16, R8). */
 #include "pair.h"
 

@@ -107,7 +107,7 @@ static const struct pair_effect *find(const struct pair_effects *out, enum pair_
 
 static void a_leader_that_hears_nothing_asks_which_epoch_the_other_leads(void **state) { /* F-26 */
     struct pair pair = leading(false);
-    for (int i = 0; i < 2; i++) { /* the same question, because its answer may be under way */
+    for (int i = 0; i < 2; i++) { /* the same question, because its answer may be in flight */
         struct pair_effects out = {0};
         pair_step(&pair, &(struct pair_event){.kind = PAIR_SILENT}, &out);
         const struct pair_effect *asks = find(&out, PAIR_ASK);
@@ -119,8 +119,8 @@ static void a_leader_that_hears_nothing_asks_which_epoch_the_other_leads(void **
     }
 }
 
-/* It hears of the later epoch by a leader's answer or question, or from a quiet node that has served alone, unless
- * this node has served alone too. */
+/* The leader learns the later epoch from a leader's answer or question, or from a quiet node that has served alone.
+ * It ignores the quiet node if it has served alone itself. */
 static void a_leader_ends_that_hears_of_a_later_epoch(void **state) { /* F-24 */
     for (int is_alone = 0; is_alone < 2; is_alone++) {
         struct pair pair = leading(is_alone);

@@ -120,7 +120,7 @@ static void what_is_old_is_worth_nothing(void **state) {
     peer_prove_reply(&own, requester.nonce, reply, sizeof(reply));
     ask(&later, request);
     assert_int_equal(peer_check_reply(&other, &later, reply, sizeof(reply)), PEER_STALE);
-    /* the answering node is restarted, and the asking node told so */
+    /* the answering node restarts, and informs the asking node */
     peer_key_derive(&own, text, sizeof(text));
     assert_int_equal(peer_check_request(&own, request, sizeof(request), nonce), PEER_STALE);
     assert_false(peer_learn(&later, own.challenge, sizeof(own.challenge) - 1));

@@ -199,11 +199,12 @@ static void a_new_queue_asks_for_one_task_first(void **state) {
     const struct gateway_leased leased = {.code = TARRY__CODE__OK, .tasks = tasks, .count = 1, .delivered_ms = 1};
     (void)asks(target);
     world.leased(target, &leased);
-    assert_int_equal(asks(target), 31); /* small ones: as many as requests may be under way */
+    assert_int_equal(asks(target), 31); /* small ones: as many as requests may be in flight */
     finish(&f);
 }
 
-/* A task that was requested when there was memory, and comes when there is none, is released: that costs no attempt. */
+/* The broker releases a task whose delivery was requested when there was memory, and which arrives when there is
+ * none: that does not count as an attempt. */
 static void a_task_that_comes_too_late_is_given_back(void **state) {
     struct fx f;
     begin(&f);

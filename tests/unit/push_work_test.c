@@ -16,7 +16,7 @@
 
 static struct {
     unsigned commits, timers, freed, runs, owned;
-    gateway_reply *reply; /* callback of the commit under way */
+    gateway_reply *reply; /* callback of the commit in flight */
     gateway_timeout *timeout;
     void *argument;
     uint64_t ids[OPS_MAX];
@@ -24,7 +24,7 @@ static struct {
     bool is_full; /* no memory for a commit */
     unsigned rests, said;
     uint64_t rest_ms;
-    bool is_well; /* as last reported */
+    bool is_well; /* the state as last reported */
 } desk;
 
 struct gateway_caller push_caller(struct push *push) {
@@ -43,7 +43,7 @@ static uint64_t id_of(const Tarry__Op *op) {
 uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Commit *commit,
                         const struct gateway_once *once, gateway_reply *reply, void *argument) {
     if (desk.is_full) return 0;
-    assert_null(desk.reply); /* one at a time */
+    assert_null(desk.reply); /* one commit at a time */
     assert_in_range(commit->n_ops, 1, OPS_MAX);
     desk.commits++;
     desk.reply = reply;
@@ -116,7 +116,7 @@ static void begin(struct fx *f) {
         f->jobs[i] = (struct push_job){.target = &f->target, .id = i + 1, .verdict = PUSH_TAKEN, .status = 200};
 }
 
-/* Jobs that end while a commit is under way go into the next commit. */
+/* Jobs that end while a commit is in flight go into the next commit. */
 static void one_commit_at_a_time_takes_all_that_has_gathered(void **state) {
     struct fx f;
     begin(&f);

@@ -1,4 +1,4 @@
-/* queues_test.c: the queues between the shell's threads (broker/shell/queues): the number of batches under way, that
+/* queues_test.c: the queues between the shell's threads (broker/shell/queues): the number of batches in flight, that
  * the core is nudged once one is free again, and that a reused batch is empty. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,7 +108,7 @@ static void a_core_that_waits_for_a_batch_shows_that_it_is_awake(void **state) {
     assert_ptr_equal(batch, taken[3]);
 }
 
-/* No batch follows it, whatever followed when it was last under way. */
+/* No batch follows it, whatever followed when it was last in flight. */
 static void a_batch_that_comes_again_is_the_last_of_the_sender(void **state) {
     struct delivery_sender sender = {.last = &sender.first};
     pthread_mutex_init(&sender.mutex, NULL);
@@ -122,7 +122,7 @@ static void a_batch_that_comes_again_is_the_last_of_the_sender(void **state) {
     assert_ptr_equal(sender.last, &taken[0]->next_out);
 }
 
-/* The authorizer's milliseconds count from 1. A try during which the clock advanced is not judged. */
+/* The authorizer's milliseconds count from 1. A try during which the clock advanced does not count. */
 static void a_refusal_is_as_long_ago_as_it_was_noted(void **state) {
     const uint64_t ago_ms = 700;
     struct refusals_told told = {.is_offered = true, .count = 1};

@@ -1,5 +1,5 @@
-/* record_client_test.c: a node takes for the pair's record only what was read or written, never what it only
- * requested. */
+/* record_client_test.c: a node believes only a pair's record that it has read or written, never one that it only
+ * requested to write. */
 #include "record_client.h"
 
 #include <pthread.h>
@@ -126,7 +126,7 @@ static void a_leader_is_present_while_it_says_so(void **state) { /* F-31c */
     record_client_declare(&leader, 7);
     while (!is_present(&follower)) {
     }
-    while (is_present(&follower)) { /* it declares nothing more */
+    while (is_present(&follower)) { /* the leader declares nothing more */
     }
     record_client_declare(&leader, 7);
     while (!is_present(&follower)) {

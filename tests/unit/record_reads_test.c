@@ -49,7 +49,7 @@ static void a_record_that_is_lost_is_asked_for_after_a_while(void **state) { /* 
     struct pair_event gone = read_of(PAIR_DONE, 0, 0, 0);
     struct record_reads reads;
     record_reads_init(&reads);
-    assert_false(record_reads_took(&reads, &pair, &gone)); /* it was an answer, which is not believed */
+    assert_false(record_reads_took(&reads, &pair, &gone)); /* an answer, but not believed */
     assert_false(record_reads_ask(&reads, false, MS));
     assert_false(reads.presence);
 }

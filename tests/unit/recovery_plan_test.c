@@ -200,10 +200,10 @@ static void what_makes_no_sense_is_refused_with_its_place(void **state) { /* LOG
     assert_int_equal(plan.replayed, INDEXED + 512);
     plan = restored((struct recovery_options){0});
     struct frame_header header = {.position = INDEXED, .body_size = 8};
-    recovery_frame_read(&plan, NULL, 0, &header, NULL); /* it cannot be unpacked */
+    recovery_frame_read(&plan, NULL, 0, &header, NULL); /* the frame cannot be unpacked */
     assert_int_equal(plan.error, LOG_DAMAGED);
     plan = restored((struct recovery_options){0});
-    recovery_frame_read(&plan, NULL, LOG_END, NULL, NULL); /* it ends too early */
+    recovery_frame_read(&plan, NULL, LOG_END, NULL, NULL); /* the frames end too early */
     assert_int_equal(plan.refusal, RECOVERY_REPLAY_IMPOSSIBLE);
     plan = replayed();
     recovery_executed(&plan, -EIO);

@@ -1,5 +1,5 @@
-/* refusals_test.c: what the audit is told about refused clients: their addresses, how often, since when, and never
- * too much. */
+/* refusals_test.c: the audit's events about refused clients: their addresses, how often, since when, and never too
+ * many. */
 #include "refusals.h"
 
 #include <setjmp.h>
@@ -78,7 +78,7 @@ static void a_flood_from_everywhere_is_bounded_and_nothing_is_uncounted(void **s
         size_t count = refusals_take(&refusals, BEGIN_MS + 700000 + minute * REFUSALS_AGAIN_MS, false, told);
         for (size_t i = 0; i < count; i++) counted += told[i].count;
     }
-    assert_int_equal(counted, knocks); /* those without a row of their own are counted in the row of all others */
+    assert_int_equal(counted, knocks); /* addresses without a row of their own are counted in a common row */
 }
 
 static void nobody_waits_for_ever_beside_others_that_are_never_quiet(void **state) {

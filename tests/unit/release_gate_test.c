@@ -1,4 +1,4 @@
-/* release_gate_test.c: what may leave, and which subscribers are told (engine/release_gate.h). */
+/* release_gate_test.c: which replies may leave, and which subscribers are notified (engine/release_gate.h). */
 #include "release_gate.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 struct heard {
     uint64_t position;
     unsigned times;
-    struct heard *before; /* this one must have been told the same position before */
+    struct heard *before; /* this subscriber must have been notified of the same position before */
 };
 
 static void hear(void *context, uint64_t position) {
@@ -87,7 +87,7 @@ static void subscribers_are_told_once_and_in_order(void **state) {
     assert_int_equal(second.position, START + 100);
 }
 
-static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: waiting clients are told */
+static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: waiting clients are notified */
     struct release_gate gate;
     struct release first = {.position = START + 100}, second = {.position = START + 200, .question = 3};
     release_gate_init(&gate, START);

@@ -68,7 +68,7 @@ static void a_content_lies_in_its_frame(void **state) {
         Tarry__Task task = TARRY__TASK__INIT;
         task.blob_at = frame_blob_position(FRAME) + cases[i].offset;
         task.blob_size = (uint32_t)cases[i].size;
-        content.archived = (struct archive_cursor *)blob; /* it has read that frame just now, and is not asked */
+        content.archived = (struct archive_cursor *)blob; /* not read: `view` already has the frame */
         content.view.header = (struct frame_header){.position = FRAME, .blob_size = BLOB_SIZE};
         content.view.body = content.view.blob = blob;
         assert_int_equal(content_read(&content, &store, FRAME, &task), cases[i].result);
@@ -81,7 +81,7 @@ static void a_content_lies_in_its_frame(void **state) {
 
 /* ---- consumers */
 
-/* A consumer that has just subscribed counts as heard: it does not subscribe again for the next task. */
+/* A consumer that has just subscribed counts as alive: it does not subscribe again for the next task. */
 static void consumers_of_a_dry_run_subscribe_once(void **state) {
     struct stage stage;
     struct plan plan = {.name = (char *)"q"};

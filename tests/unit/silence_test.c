@@ -65,9 +65,9 @@ static void a_probe_counts_in_the_leaders_epoch_only(void **state) {
     assert_true(silence_probe_counts(&pair, false, 3));
     assert_true(silence_probe_counts(&pair, false, 4));
     assert_false(silence_probe_counts(&pair, false, 2));
-    assert_false(silence_probe_counts(&pair, false, 0)); /* it does not lead */
+    assert_false(silence_probe_counts(&pair, false, 0)); /* the node does not lead */
     assert_false(silence_probe_counts(&pair, true, 3));
-    pair.role = PAIR_FENCING; /* it already claims leadership */
+    pair.role = PAIR_FENCING; /* the node already claims leadership */
     assert_false(silence_probe_counts(&pair, false, 3));
 }
 
@@ -82,7 +82,7 @@ static void a_leader_whose_process_is_gone_is_not_waited_for(void **state) { /* 
         pair = follower();
         silence_heard(&silence, &pair, &times, START);
         silence.remind_ns = 0;
-        if (what == 0) pair.epoch = 0; /* it has not followed any leader yet: a new node may be starting there */
+        if (what == 0) pair.epoch = 0; /* the node has not followed any leader yet: it may be new */
         if (what == 1) pair.role = PAIR_LEADING, pair.handing = PAIR_KEEPING; /* and no follower counts */
         if (what == 2) pair.by_operator = true;
         assert_false(silence_is_gone(&silence, &pair, what == 3, START + MS));
@@ -96,7 +96,7 @@ static void a_follower_whose_process_is_gone_is_not_waited_for(void **state) { /
     assert_true(silence_is_gone(&silence, &pair, false, START + MS));
     assert_true(look_at(&silence, &pair, 1).tells);
     assert_false(look_at(&silence, &pair, 2).tells);
-    assert_true(look_at(&silence, &pair, 301).tells); /* a reminder, until it is heard */
+    assert_true(look_at(&silence, &pair, 301).tells); /* a reminder, until the other node answers */
     silence_heard(&silence, &pair, &times, START + 302 * MS);
     assert_false(look_at(&silence, &pair, 701).tells);
     pair.counted = false;
@@ -115,7 +115,7 @@ static void a_follower_is_silent_after_solo_after_and_is_not_probed(void **state
     assert_true(verdict.tells);
     assert_false(verdict.gives_up);
     silence_heard(&silence, &pair, &times, START + 2000 * MS);
-    silence_is_left(&silence, START + 2001 * MS); /* it said goodbye */
+    silence_is_left(&silence, START + 2001 * MS); /* the follower said goodbye */
     assert_true(look_at(&silence, &pair, 2001).tells);
 }
 
@@ -149,7 +149,7 @@ static void a_node_that_stood_still_takes_nobody_for_silent(void **state) { /* F
     struct silence_verdict verdict = look_at(&silence, &pair, 2000);
     assert_false(verdict.probes || verdict.tells);
     assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), START + 2200 * MS);
-    pair.by_operator = true; /* it follows no leader: it only asks again */
+    pair.by_operator = true; /* the node follows no leader: it only asks again */
     pair.epoch = 0;
     assert_false(silence_stood_still(&silence, &pair, START + 9000 * MS));
     silence_heard(&silence, &pair, &times, START + 9000 * MS);

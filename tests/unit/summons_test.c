@@ -76,7 +76,7 @@ static void a_slow_coordinator_deposes_nobody(void **state) { /* F-31c */
     assert_true(is_present(&slow, 3999, 0));
 }
 
-static void who_is_heard_is_not_asked(void **state) { /* F-13: a node that stood still begins again */
+static void who_is_heard_is_not_asked(void **state) { /* F-13: after a pause the count begins again */
     struct pair pair = follower();
     struct summons summons = asked(&pair, 20);
     summons_end(&summons);

@@ -19,7 +19,7 @@
 #include "lines.h"
 #include "server_link.h"
 
-/* ---- a server that is not ours */
+/* ---- output to a server that is not Tarry */
 
 enum { SENT = 4 << 20 }; /* more than any socket takes at once */
 

@@ -408,7 +408,8 @@ static void a_close_payload_has_a_code_and_a_reason(void **state) {
     assert_int_equal(ws_close_payload(out, WS_CODE_POLICY, reason), WS_CONTROL_MAX);
 }
 
-/* Each size and alignment, in one call and in two: the mask goes on where the first call ended. */
+/* Each size and alignment, in one call and in two: the second call continues with the mask where the first call
+ * ended. */
 static void masking_goes_on_across_parts(void **state) {
     (void)state;
     enum { SIZE = 100, ALIGNMENTS = 32 };

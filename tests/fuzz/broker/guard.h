@@ -13,8 +13,8 @@
 struct guard {
     const struct know *know;
     const char *without; /* name of a body of Request that must not be sent; NULL: none */
-    bool promotes; /* Pair requests may change the leader, but not by an operator's word: a false word may lose anything
-                    */
+    bool promotes; /* Pair requests may change the leader, but not by an operator's command: a false command may lose
+                      any data */
 };
 
 /* Decides about a request as the broker would unpack it. A request that cannot be unpacked is harmless. */

@@ -26,7 +26,7 @@ class Honest:
     """The queues' names cannot be guessed; otherwise strangers could legitimately purge them."""
 
     def __init__(self, clients, seed, passing):
-        """`passing`: of the brokers' clocks; ours stand as they are."""
+        """`passing` is the offset of the brokers' clocks; the clients' clocks do not jump."""
         prefix = MARK + secrets.token_hex(8) + "-"
         self.clients, self.far_queue = clients, prefix + "far"
         self.far = self.schedule_far()

@@ -22,8 +22,8 @@ TROUBLES = (OSError, http.client.HTTPException, ValueError, AssertionError)
 
 
 class Web(threading.Thread):
-    """A client that schedules and one that works, in turns. Any of `ports` may be the one that serves; the others say that they
-    do not."""
+    """A client that alternately schedules and works. Any of `ports` may be the primary's; the others answer that they are not the
+    primary."""
 
     def __init__(self, ports, seed, passing):
         """`passing`: of the brokers' clocks."""

@@ -9,9 +9,9 @@
 #include "random.h"
 
 struct pass {
-    _Atomic int64_t *passed_ns; /* mapped from the file that the brokers' shim reads; NULL: time goes its usual way */
+    _Atomic int64_t *passed_ns; /* mapped from the file that the brokers' shim reads; NULL: no jumps */
     uint64_t next_ms;           /* real time of the next jump */
-    uint64_t jumps;             /* made so far */
+    uint64_t jumps;             /* number of jumps so far */
 };
 
 /* Maps the file of the shim. Ends the process if it cannot. */

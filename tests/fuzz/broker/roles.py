@@ -26,7 +26,7 @@ class Role:
     arguments = ()
     stranger = ()  # arguments of the stranger program
     honest = True  # some clients schedule tasks
-    jobs = True    # it also speaks beanstalkd's protocol
+    jobs = True    # the role also speaks beanstalkd's protocol
 
     def __init__(self, directory, env):
         """`directory`: the role's own, for the template and for lives."""

@@ -16,7 +16,7 @@ static void put_header(struct talk *talk, struct connection *connection, struct 
         out_number(out, random_u64(random), (unsigned)random_below(random, 4));
         return;
     }
-    if (dice == 1) /* passed on by devices, perhaps by too many */
+    if (dice == 1) /* an SP header with hops, perhaps too many */
         for (size_t i = random_below(random, HOPS_MAX); i > 0; i--)
             out_number(out, random_u64(random) & (REQUEST_BIT - 1), 4);
     if (dice == 2) { /* no id with the top bit */

@@ -97,7 +97,7 @@ def play(directory, catcher, bug, seed, count):
         environment["TARRY_SEEDED_BUG"] = bug
     done = subprocess.run(LIMITS + command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     text = done.stdout.decode(errors="replace")
-    if done.returncode in (0, -signal.SIGXCPU):  # it made no complaint in all that time
+    if done.returncode in (0, -signal.SIGXCPU):  # the catcher reported nothing in all that time
         return False, 0, ""
     return True, seed_in(text, catcher), complaint_in(text, done.returncode)
 
