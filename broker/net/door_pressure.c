@@ -133,9 +133,15 @@ void pressure_is_read(struct connection *connection) {
         LIST_LAST(&door->unread, connection, in_unread);
 }
 
+/* Unread replies may use three quarters of `held_max`. The rest is for requests: otherwise connections that do not read
+ * would fill it all, and the door would refuse new requests instead of ending those connections. */
+static size_t unread_max(const struct door *door) {
+    return door->limits.held_max - door->limits.held_max / 4;
+}
+
 void pressure_bound_unread(struct door *door) {
     struct connection *first;
-    while (door->unread_size > door->limits.held_max && (first = TAILQ_FIRST(&door->unread)) != NULL &&
+    while (door->unread_size > unread_max(door) && (first = TAILQ_FIRST(&door->unread)) != NULL &&
            first != TAILQ_LAST(&door->unread, connection_list))
         end(first, "too many answers are not read: it has not read for longest");
 }
