@@ -275,3 +275,19 @@ const struct json_field *json_field_of(const struct json_map *map, const char *n
         if (strcmp(map->fields[i].name, name) == 0) return &map->fields[i];
     return NULL;
 }
+
+size_t json_value_size(const ProtobufCFieldDescriptor *of) {
+    switch (of->type) {
+    case PROTOBUF_C_TYPE_MESSAGE:
+    case PROTOBUF_C_TYPE_STRING:
+        return sizeof(void *);
+    case PROTOBUF_C_TYPE_BYTES:
+        return sizeof(ProtobufCBinaryData);
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+        return sizeof(uint64_t);
+    default:
+        return sizeof(uint32_t);
+    }
+}

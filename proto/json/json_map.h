@@ -59,6 +59,8 @@ const struct json_map *json_map_next(const struct json_map *map);
 const struct json_field *json_field_of(const struct json_map *map, const char *name);
 /* Returns the name of an enumerator; "unknown" for a number that this program does not know. */
 const char *json_word_of(const struct json_field *field, int value);
+/* Returns the bytes of one value of the field in its message, or in its array. */
+size_t json_value_size(const ProtobufCFieldDescriptor *of);
 /* The words of a field of states, by bit. */
 #define JSON_STATE_COUNT 4u
 extern const char *const json_state_names[JSON_STATE_COUNT];

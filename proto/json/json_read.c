@@ -266,24 +266,8 @@ static bool take_value(struct json_in *in, const struct json_field *field, const
     }
 }
 
-static size_t item_size(const ProtobufCFieldDescriptor *of) {
-    switch (of->type) {
-    case PROTOBUF_C_TYPE_MESSAGE:
-    case PROTOBUF_C_TYPE_STRING:
-        return sizeof(void *);
-    case PROTOBUF_C_TYPE_BYTES:
-        return sizeof(ProtobufCBinaryData);
-    case PROTOBUF_C_TYPE_DOUBLE:
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-        return sizeof(uint64_t);
-    default:
-        return sizeof(uint32_t);
-    }
-}
-
 static bool take_array(struct json_in *in, ProtobufCMessage *message, const struct json_field *field, json_t *value) {
-    size_t size = item_size(field->of), count = json_array_size(value), i;
+    size_t size = json_value_size(field->of), count = json_array_size(value), i;
     json_t *item;
     if (!json_is_array(value)) return json_wrong(in, field->name, "must be an array");
     char *items = make(in, count * size);

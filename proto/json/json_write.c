@@ -149,22 +149,6 @@ static void write_value(struct text *out, const struct json_field *field, const 
     }
 }
 
-static size_t value_size(const ProtobufCFieldDescriptor *of) {
-    switch (of->type) {
-    case PROTOBUF_C_TYPE_MESSAGE:
-    case PROTOBUF_C_TYPE_STRING:
-        return sizeof(void *);
-    case PROTOBUF_C_TYPE_BYTES:
-        return sizeof(ProtobufCBinaryData);
-    case PROTOBUF_C_TYPE_DOUBLE:
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-        return sizeof(uint64_t);
-    default:
-        return sizeof(uint32_t);
-    }
-}
-
 static bool is_set(const ProtobufCFieldDescriptor *of, const void *at) {
     switch (of->type) {
     case PROTOBUF_C_TYPE_MESSAGE:
@@ -219,7 +203,7 @@ static void write_array(struct text *out, const struct json_field *field, const 
     out_begin(out, '[');
     for (size_t i = 0; i < count; i++) {
         out_comma(out);
-        write_value(out, field, (const char *)items + i * value_size(field->of));
+        write_value(out, field, (const char *)items + i * json_value_size(field->of));
     }
     out_end(out, ']');
 }

@@ -1,8 +1,6 @@
 """clients_go_test.py: clients/go: the conformance stories, the first example of its README, and what only Go has."""
 import os
-import re
 import shutil
-import signal
 import subprocess
 import unittest
 
@@ -13,8 +11,6 @@ from harness import Case
 FOLDER = os.path.normpath(os.path.join(conformance.FOLDER, "..", "go"))
 BUILT = os.path.join(os.environ["TARRY_BUILD_ROOT"], "clients", "go")
 ENV = {"GOCACHE": os.path.join(BUILT, "cache"), "GOPATH": os.path.join(BUILT, "path"), "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
-EXAMPLE_LINES_MAX = 12
-WAIT_S = 30
 BUILD_WAIT_S = 300
 
 
@@ -34,23 +30,14 @@ One, Two = conformance.cases(lambda case: [DRIVER])
 
 class Readme(Case):
     def test_the_first_example_is_short_and_runs(self):
-        with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as file:
-            example = re.findall(r"^```go\n(.*?)^```$", file.read(), re.M | re.S)[0]
-        self.assertLessEqual(len(example.splitlines()), EXAMPLE_LINES_MAX)
+        example = conformance.first_example(self, FOLDER, "go")
         folder = self.path("shop")
         os.mkdir(folder)
         with open(os.path.join(folder, "main.go"), "w", encoding="utf-8") as file:
             file.write('package main\n\nimport (\n\t"context"\n\t"fmt"\n\t"time"\n\n\t"tarry"\n)\n\nfunc main() {\n' + example + "}\n")
         with open(os.path.join(folder, "go.mod"), "w", encoding="utf-8") as file:
             file.write(f"module shop\n\ngo 1.19\n\nrequire tarry v0.0.0\n\nreplace tarry => {FOLDER}\n")
-        program = build(folder, "example")
-        with subprocess.Popen([program], env={**os.environ, "TARRY_BROKER": self.broker.url}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True) as process:
-            self.assertEqual(process.stdout.readline(), "order 1001 is closed\n")
-            self.broker.wait_stats("close-order", pending=0, ready=0, in_flight=0)
-            process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=WAIT_S)
-            self.assertEqual((process.returncode, out, err), (0, "", ""))
+        conformance.run_example(self, [build(folder, "example")], {})
 
 
 class Units(unittest.TestCase):

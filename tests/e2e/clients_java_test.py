@@ -16,8 +16,6 @@ CLASSES = os.path.join(BUILT, "test-classes")
 JAR = os.path.join(BUILT, "tarry.jar")
 PROTO = os.path.join(conformance.FOLDER, "..", "..", "proto", "tarry.proto")
 SPRING = [f"/usr/share/java/spring3-{name}.jar" for name in ("context", "core", "beans", "aop", "expression")] + ["/usr/share/java/commons-logging.jar"]
-EXAMPLE_LINES_MAX = 12
-WAIT_S = 30
 AFTER_TERM = 128 + signal.SIGTERM  # what the runtime says after its shutdown hooks
 
 
@@ -47,17 +45,8 @@ One, Two = conformance.cases(lambda case: [*JAVA, "-cp", f"{JAR}:{CLASSES}", "Dr
 
 class Readme(Case):
     def test_the_first_example_is_short_and_runs(self):
-        with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as file:
-            example = re.findall(r"^```java\n(.*?)^```$", file.read(), re.M | re.S)[0]
-        self.assertLessEqual(len(example.splitlines()), EXAMPLE_LINES_MAX)
-        path = self.path("Close.java", example)
-        with subprocess.Popen([*JAVA, "-cp", JAR, path], env={**os.environ, "TARRY_BROKER": self.broker.url}, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True) as process:
-            self.assertEqual(process.stdout.readline(), "order-1001 is closed\n")
-            self.broker.wait_stats("close-order", pending=0, ready=0, in_flight=0)
-            process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=WAIT_S)
-            self.assertEqual((process.returncode, out, err), (AFTER_TERM, "", ""))
+        path = self.path("Close.java", conformance.first_example(self, FOLDER, "java"))
+        conformance.run_example(self, [*JAVA, "-cp", JAR, path], {}, "order-1001 is closed\n", AFTER_TERM)
 
 
 class Spring(Case):

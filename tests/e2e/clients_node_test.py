@@ -2,9 +2,7 @@
 import atexit
 import glob
 import os
-import re
 import shutil
-import signal
 import subprocess
 import tarfile
 import tempfile
@@ -15,8 +13,6 @@ import harness
 from harness import Case
 
 FOLDER = os.path.join(conformance.FOLDER, "..", "node")
-EXAMPLE_LINES_MAX = 12
-WAIT_S = 30
 TARBALL = os.path.join(os.environ["TARRY_BUILD_ROOT"], "clients", "node", "tarry-client-0.1.0.tgz")
 # The package as its tarball installs it, and Debian's modules (node-ws), which another Node than Debian's does not look for.
 MODULES = tempfile.mkdtemp(prefix="tarry-node-")
@@ -29,22 +25,9 @@ ENV = {"NODE_PATH": f"{MODULES}:/usr/share/nodejs"}
 One, Two = conformance.cases(lambda case: ["node", os.path.join(conformance.FOLDER, "driver.js")], ENV)
 
 
-def examples():
-    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as file:
-        return re.findall(r"^```js\n(.*?)^```$", file.read(), re.M | re.S)
-
-
 class Readme(Case):
     def test_the_first_example_is_short_and_runs(self):
-        example = examples()[0]
-        self.assertLessEqual(len(example.splitlines()), EXAMPLE_LINES_MAX)
-        env = {**os.environ, **ENV, "TARRY_BROKER": self.broker.url}
-        with subprocess.Popen(["node", "-e", example], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            self.assertEqual(process.stdout.readline(), "order 1001 is closed\n")
-            self.broker.wait_stats("close-order", pending=0, ready=0, in_flight=0)
-            process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=WAIT_S)
-            self.assertEqual((process.returncode, out, err), (0, "", ""))
+        conformance.run_example(self, ["node", "-e", conformance.first_example(self, FOLDER, "js")], ENV)
 
 
 class Units(unittest.TestCase):

@@ -5,6 +5,7 @@ the steps, and keeps the ledger: which task was handled when, and how it was set
 import glob
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -303,6 +304,28 @@ def names(kind):
                 found.append(os.path.basename(path).removesuffix(".json"))
     assert found
     return found
+
+
+EXAMPLE_LINES_MAX = 12  # of the first example in a README
+
+
+def first_example(case, folder, language):
+    """The first block of that language in the README of `folder`, which must be short."""
+    with open(os.path.join(folder, "README.md"), encoding="utf-8") as file:
+        example = re.findall(rf"^```{language}\n(.*?)^```$", file.read(), re.M | re.S)[0]
+    case.assertLessEqual(len(example.splitlines()), EXAMPLE_LINES_MAX)
+    return example
+
+
+def run_example(case, command, env, line="order 1001 is closed\n", after_term=0):
+    """Runs an example beside the case's broker until it has printed `line` and acked; then SIGTERM ends it, without another word."""
+    with subprocess.Popen(command, env={**os.environ, **env, "TARRY_BROKER": case.broker.url}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        case.assertEqual(process.stdout.readline(), line)
+        case.broker.wait_stats("close-order", pending=0, ready=0, in_flight=0)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=WAIT_S)
+        case.assertEqual((process.returncode, out, err), (after_term, "", ""))
 
 
 def cases(command, env=None, how="", after_term=0):
