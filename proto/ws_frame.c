@@ -274,7 +274,7 @@ size_t ws_head(uint8_t out[WS_HEAD_MAX], enum ws_opcode opcode, bool is_last, ui
 }
 
 size_t ws_seal(enum ws_opcode opcode, bool is_last, uint8_t *payload, size_t size, const uint32_t *mask) {
-    const size_t head_size = 2 + extra_of(size) + (mask != NULL ? MASK_SIZE : 0);
+    const size_t head_size = ws_head_size(size, mask != NULL);
     (void)ws_head(payload - head_size, opcode, is_last, size, mask);
     if (mask != NULL) (void)ws_mask(payload, size, *mask);
     return head_size;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "door_turn.h"
 #include "http_connection.h"
@@ -27,18 +26,12 @@ static void run(struct http_connection *connection);
  * both anew cost a quarter of a small request's time. */
 static struct http_exchange *exchange_new(struct http_server *server) {
     struct http_exchange *exchange = server->spare_count > 0 ? server->spares[--server->spare_count] : NULL;
-    struct arena arena;
     if (exchange == NULL) {
         exchange = malloc(sizeof(*exchange));
         if (exchange == NULL) return NULL;
-        arena_init(&arena, HTTP_ARENA_MAX);
-    } else {
-        arena = exchange->arena;
+        arena_init(&exchange->arena, HTTP_ARENA_MAX);
     }
-    *exchange = (struct http_exchange){.server = server, .out = HTTP_TEXT};
-    /* The arena's allocator refers to the arena itself, which stays where it is. */
-    exchange->arena = arena;
-    exchange->arena.pb.allocator_data = &exchange->arena;
+    *exchange = (struct http_exchange){.server = server, .out = HTTP_TEXT, .arena = exchange->arena};
     exchange->in.arena = &exchange->arena;
     return exchange;
 }

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -59,7 +58,7 @@ void door_page(struct door *door, uint64_t to, struct message *page) {
 }
 
 static struct slot *slot_of(struct door *door, uint64_t id) {
-    uint64_t place = id & UINT16_MAX;
+    uint64_t place = id & SLOT_MASK;
     assert(place < door->limits.connections_max);
     return &door->slots[place];
 }

@@ -14,9 +14,10 @@
  * Memory: door_held() counts the bytes of half-received requests, of requests that wait for the callee, and of replies
  * that are not yet in the kernel. Beyond `held_max` the door refuses a growing request while it arrives: the door reads
  * the request to its end, stores nothing, and sends the reply that refusal() makes. The door stops reading from a
- * connection that has DOOR_REQUESTS_MAX requests or DOOR_UNSENT_MAX bytes of replies outstanding. All stalled
- * half-received requests together, and all unread replies together, may use at most `held_max`. Beyond that, the door
- * closes the connection that has made no progress for the longest time (door_pressure.c). */
+ * connection that has DOOR_REQUESTS_MAX requests or DOOR_UNSENT_MAX bytes of replies outstanding. All half-received
+ * requests together may use `held_max` plus one large request, and all unread replies together three quarters of
+ * `held_max`. Beyond that, the door closes the connection that has made no progress for the longest time
+ * (door_pressure.c). */
 #ifndef TARRY_NET_DOOR_H
 #define TARRY_NET_DOOR_H
 

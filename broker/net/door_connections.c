@@ -10,8 +10,6 @@
 
 #include "door_parts.h"
 
-#define SLOT_BITS 16
-#define SLOT_MASK ((1u << SLOT_BITS) - 1)
 static_assert(DOOR_CONNECTIONS_MAX <= SLOT_MASK, "a slot's number fits into an id");
 static_assert(PEER_SIZE_MAX >= INET6_ADDRSTRLEN + IF_NAMESIZE, "an address with its port fits");
 
@@ -153,7 +151,6 @@ struct connection *connection_new(const struct listener *listener, int fd, struc
     connection->id = (++door->serial << SLOT_BITS) | slot;
     connection->out_last = &connection->out_first;
     door->slots[slot].connection = connection;
-    door->count++;
     struct newcomers *newcomers = &door->newcomers[connection->over_tls];
     LIST_LAST(&newcomers->list, connection, in_newcomers);
     make_room_for(newcomers);
@@ -208,7 +205,6 @@ static void bury(struct connection *connection) {
     assert(slot->connection == connection);
     slot->connection = NULL;
     door->free_slots[door->free_count++] = (uint32_t)(connection->id & SLOT_MASK);
-    door->count--;
     connection_settle(connection);
     if (connection->kind == KIND_STREAM)
         stream_gone(connection);

@@ -295,17 +295,21 @@ static void add_message(struct batch *batch, struct message *message, size_t ski
     }
 }
 
+/* Bytes that a queued message counts in `unread_size`; deliveries and control frames count nothing. */
+static size_t weight_of(const struct message *message) {
+    const bool counts = message->kind == ORDER_ANSWER || message->kind == ORDER_BYTES;
+    return counts ? message->capacity + sizeof(*message) : 0;
+}
+
 /* Ends a message that has left the queue: it is in the kernel, or will not be sent. */
 static void end_message(struct connection *connection, struct message *message, bool left) {
     struct door *door = connection->door;
     const struct door_calls *calls = &door->calls;
     connection->out_bytes -= message->size;
-    if (message->kind == ORDER_ANSWER || message->kind == ORDER_BYTES) {
-        size_t weight = message->capacity + sizeof(*message);
-        if (weight > connection->out_weight) weight = connection->out_weight; /* 0: stream_let_go */
-        connection->out_weight -= weight;
-        door->unread_size -= weight;
-    }
+    size_t weight = weight_of(message);
+    if (weight > connection->out_weight) weight = connection->out_weight; /* 0: stream_let_go */
+    connection->out_weight -= weight;
+    door->unread_size -= weight;
     switch (message->kind) {
     case ORDER_DELIVERY:
         calls->lane_sent(calls->argument, message->lane, message->turn, left, message->stamp);
@@ -405,11 +409,12 @@ static void pass(struct connection *connection, size_t size) {
     }
 }
 
-/* Of the messages that were collected, those behind the first have not begun to leave. */
+/* Of the messages that were collected, which the queue begins with, those behind the first have not begun to leave. */
 static void withdraw(struct connection *connection) {
     struct message *message = connection->out_first;
     if (message != NULL && connection->out_at == 0) message->is_leaving = false;
-    for (; message != NULL && message->next != NULL; message = message->next) message->next->is_leaving = false;
+    for (; message != NULL && message->next != NULL && message->next->is_leaving; message = message->next)
+        message->next->is_leaving = false;
 }
 
 static enum progress write_plain(struct connection *connection, struct batch *batch) {
@@ -513,10 +518,8 @@ void io_send(struct connection *connection, struct message *message) {
     *connection->out_last = message;
     connection->out_last = &message->next;
     connection->out_bytes += message->size;
-    if (message->kind == ORDER_ANSWER || message->kind == ORDER_BYTES) {
-        connection->out_weight += message->capacity + sizeof(*message);
-        door->unread_size += message->capacity + sizeof(*message);
-    }
+    connection->out_weight += weight_of(message);
+    door->unread_size += weight_of(message);
     if (!connection->is_blocked && !LISTED(connection, in_dirty)) LIST_LAST(&door->dirty, connection, in_dirty);
     io_regulate(connection);
 }

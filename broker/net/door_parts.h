@@ -4,7 +4,7 @@
  *
  * Layers, each of which calls only those below it and, through `struct protocol` or the callbacks, those above:
  *
- *     door_http / stream protocols: door_stream.c      WebSocket: door_upgrade.c, door_ws.c
+ *     stream protocols: door_stream.c      WebSocket: door_upgrade.c, door_ws.c
  *     turns, memory limits: door_turn.c, door_pressure.c
  *     connections: door_connections.c, door_accept.c
  *     bytes: door_io.c (sockets, TLS, the queue of outgoing messages)
@@ -234,7 +234,6 @@ struct door {
     struct slot *slots;
     uint32_t *free_slots;
     unsigned free_count;
-    unsigned count; /* number of connections */
     unsigned of_address_max;
     uint64_t serial;
     struct newcomers newcomers[2]; /* index: over_tls */
@@ -306,6 +305,9 @@ struct refused_peer {
 };
 /* Returns NULL if a limit is reached; `out_refused` then names the limit. */
 struct connection *connection_new(const struct listener *listener, int fd, struct refused_peer *out_refused);
+/* An id has the number of its slot in its lower bits. */
+#define SLOT_BITS 16
+#define SLOT_MASK ((1u << SLOT_BITS) - 1)
 /* Returns NULL if the connection has ended. */
 struct connection *connection_find(struct door *door, uint64_t id);
 /* Ends the connection: nothing more is read, sent or reported, but that it is gone. */
@@ -325,6 +327,8 @@ bool accept_begin(struct door *door);
 void accept_event(struct listener *listener);
 
 /* ---- door_stream.c */
+/* Returns a byte-stream connection that has not ended; NULL: none. */
+struct connection *stream_find_alive(struct door *door, uint64_t id);
 /* Begins the protocol of an accepted connection. False: refused. */
 bool stream_begin(struct connection *connection);
 void stream_received(struct connection *connection, const uint8_t *bytes, size_t size);

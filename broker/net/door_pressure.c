@@ -1,6 +1,6 @@
-/* door_pressure.c: closes connections that hold too much memory. It limits half-received requests and unread replies of
- * all connections together to `held_max` (CALM-1), whatever each connection may hold. No connection holds memory for
- * long that another one needs.
+/* door_pressure.c: closes connections that hold too much memory. It limits the half-received requests, and the
+ * unread replies, of all connections together (CALM-1: share_of, unread_max), whatever each connection may hold. No
+ * connection holds memory for long that another one needs.
  *
  * Each list is ordered by last progress, and the door closes the first connection, which has been silent longest. A
  * slow connection that still sends is closed later than a silent one. */

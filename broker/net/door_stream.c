@@ -1,9 +1,7 @@
 /* door_stream.c: connections that speak a byte-stream protocol; see door_stream.h. */
 #include "door_stream.h"
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "door_parts.h"
 #include "origin.h"
@@ -145,14 +143,14 @@ void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms) {
 }
 
 /* Returns the connection whose protocol's memory is counted; NULL: it has ended, and nothing is counted any more. */
-static struct connection *find_counted(struct door *door, uint64_t id) {
+struct connection *stream_find_alive(struct door *door, uint64_t id) {
     struct connection *connection = connection_find(door, id);
     bool is_there = connection != NULL && connection->kind == KIND_STREAM && connection->state != STATE_DEAD;
     return is_there ? connection : NULL;
 }
 
 bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small) {
-    struct connection *connection = find_counted(door, id);
+    struct connection *connection = stream_find_alive(door, id);
     if (connection == NULL) return size == 0;
     struct stream *stream = &connection->stream;
     if (size == 0) {
@@ -172,7 +170,7 @@ bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small
 }
 
 void door_stream_whole(struct door *door, uint64_t id) {
-    struct connection *connection = find_counted(door, id);
+    struct connection *connection = stream_find_alive(door, id);
     if (connection == NULL || !LISTED(connection, in_halves)) return;
     door->halves_size -= connection->stream.half_size;
     pressure_half_is_nothing(connection);
@@ -185,7 +183,7 @@ bool door_stream_count(struct door *door, uint64_t id, size_t size) {
 }
 
 bool door_stream_keep(struct door *door, uint64_t id, size_t size) {
-    struct connection *connection = find_counted(door, id);
+    struct connection *connection = stream_find_alive(door, id);
     if (connection == NULL) return size == 0;
     struct stream *stream = &connection->stream;
     bool grows = size > stream->kept_size;

@@ -9,9 +9,9 @@ static void queue_up(struct connection *connection) {
 }
 
 bool door_turn_begin(struct door *door, uint64_t id, struct door_turn *out) {
-    struct connection *connection = connection_find(door, id);
+    struct connection *connection = stream_find_alive(door, id);
     *out = (struct door_turn){0};
-    if (connection == NULL || connection->state == STATE_DEAD || connection->kind != KIND_STREAM) return false;
+    if (connection == NULL) return false;
     if (connection->stream.is_heavy) queue_up(connection);
     if (connection->stream.in_line.is_waiting) return false;
     out->began_us = deadlines_now_us();
@@ -24,8 +24,8 @@ bool door_turn_goes_on(struct door_turn *turn, size_t bytes) {
 }
 
 void door_turn_end(struct door *door, uint64_t id, const struct door_turn *turn, bool wants_more) {
-    struct connection *connection = connection_find(door, id);
-    if (connection == NULL || connection->state == STATE_DEAD || connection->kind != KIND_STREAM) return;
+    struct connection *connection = stream_find_alive(door, id);
+    if (connection == NULL) return;
     connection->stream.is_heavy = wants_more || deadlines_now_us() - turn->began_us > DOOR_TURN_LONG_US;
     if (wants_more) queue_up(connection);
 }

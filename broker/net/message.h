@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define MESSAGE_HEAD_MAX 32u /* maximum backtrace bytes: a request that passed through 7 devices */
-/* Bytes for a WebSocket header and mask (door_ws.c asserts that they fit), and the backtrace. */
+/* Bytes for a WebSocket header and mask (door_io.c asserts that they fit), and the backtrace. */
 #define MESSAGE_ROOM (16u + MESSAGE_HEAD_MAX)
 
 struct message {

@@ -1,7 +1,4 @@
 /* tls.c: see tls.h. tls_files.c reads the files. */
-#include <assert.h>
-#include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
