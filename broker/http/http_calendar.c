@@ -1,6 +1,4 @@
 /* http_calendar.c: the number of tasks that are due in each time span. */
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "http_exchange.h"

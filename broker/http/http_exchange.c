@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "rfc3339.h"
-#include "units.h"
 
 static const char no_memory[] = "there is not enough memory for this request just now";
 

@@ -4,7 +4,6 @@
 
 #include "errors.h"
 #include "http_exchange.h"
-#include "units.h"
 
 #define LINES_PER_COMMIT 1000u
 /* Maximum weight (json_weigh) of the lines of one commit. A line that exceeds it has a commit of its own. */

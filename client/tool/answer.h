@@ -29,7 +29,7 @@ bool answer_refused(enum verb verb, const struct tarry_result *result);
 void answer_json(struct text *out, const struct answer *answer);
 /* One line for people, line feed included. */
 void answer_words(struct text *out, const struct answer *answer);
-/* Appends the same in words: "delivered 2 times, last to session 7 at …", "in flight since …". */
+/* Appends the circumstances in words: "delivered 2 times, last to session 7 at …", "in flight since …". */
 void answer_circumstances_words(struct text *out, const struct tarry_result *result);
 
 #endif

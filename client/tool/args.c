@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "text.h"
 
 #define USAGE 2
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "check.h"
 #include "exec.h"
 #include "json_map.h"
 #include "output.h"

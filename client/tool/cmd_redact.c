@@ -8,7 +8,6 @@
 #include "json_out.h"
 #include "output.h"
 #include "progress.h"
-#include "rfc3339.h"
 #include "signals.h"
 #include "tool.h"
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "answer.h"
-#include "json_out.h"
 #include "output.h"
 #include "rfc3339.h"
 #include "tool.h"

@@ -72,7 +72,7 @@ static void json_urls(struct text *out, const struct tarry_pair_view *view) {
     out_key(out, "urls");
     text_add_char(out, '[');
     for (size_t i = 0; i < view->url_count; i++) {
-        if (i > 0) text_add_char(out, ',');
+        out_comma(out);
         out_string(out, view->urls[i], strlen(view->urls[i]));
     }
     text_add_char(out, ']');

@@ -259,7 +259,7 @@ static void add_json(struct text *out, const struct access_entry *entry) {
     out_key(out, "queues");
     text_add_char(out, '[');
     for (size_t i = 0; i < entry->prefix_count; i++, prefix += strlen(prefix) + 1) {
-        if (i > 0) text_add_char(out, ',');
+        out_comma(out);
         out_string(out, prefix, strlen(prefix));
     }
     text_add_char(out, ']');

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "alloc.h"
-#include "text.h"
 
 #define READ_SIZE (64u << 10)
 

@@ -49,7 +49,7 @@ static const char *const wholes[] = {
 #undef FIELD
 };
 
-enum way { HIDDEN, SPARSE, ALWAYS, NULLABLE, REQUIRED, MEMBERS, STATES, MOST, UNLESS };
+enum way { HIDDEN, SPARSE, NULLABLE, REQUIRED, MEMBERS, STATES, MOST, UNLESS };
 
 /* Fields of UNLESS, as numbers that stand for names. */
 enum { ended_ms = 1 };
@@ -152,9 +152,6 @@ static void apply(struct json_field *field, const ProtobufCMessageDescriptor *me
         break;
     case SPARSE:
         field->is_always = false;
-        break;
-    case ALWAYS:
-        field->is_always = true;
         break;
     case NULLABLE:
         field->is_nullable = true;

@@ -71,8 +71,6 @@ void json_message(struct text *out, const ProtobufCMessage *message);
 void json_members(struct text *out, const ProtobufCMessage *message);
 /* A field of a message by name, with its key, if it is written at all. For tables and special orders. */
 void json_write_field(struct text *out, const ProtobufCMessage *message, const char *name);
-/* The same, although the field is 0 or empty. */
-void json_write_present(struct text *out, const ProtobufCMessage *message, const char *name);
 
 /* The members of a content: attributes, and json, body or body_base64. */
 void json_content(struct text *out, const Tarry__Content *content);
@@ -88,9 +86,6 @@ Tarry__Op *json_op(struct json_in *in, json_t *object);
 Tarry__Op *json_op_named(struct json_in *in, const char *name, json_t *members);
 /* The operation as json_op reads it. */
 void json_write_op(struct text *out, const Tarry__Op *op);
-/* Name of the operation, "schedule", and the message with its arguments. */
-const char *json_op_name(const Tarry__Op *op);
-const ProtobufCMessage *json_op_arguments(const Tarry__Op *op);
 /* The names of all operations, one by one; NULL: no more. */
 const char *json_op_name_at(size_t index);
 /* The message of an operation's arguments; and the argument that this name does not take; NULL: none. */

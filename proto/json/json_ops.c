@@ -36,7 +36,7 @@ static const ProtobufCFieldDescriptor *field_of_case(Tarry__Op__OpCase op_case) 
     return protobuf_c_message_descriptor_get_field(&tarry__op__descriptor, (unsigned)op_case);
 }
 
-const ProtobufCMessage *json_op_arguments(const Tarry__Op *op) {
+static const ProtobufCMessage *arguments_of(const Tarry__Op *op) {
     const ProtobufCFieldDescriptor *field = field_of_case(op->op_case);
     return field != NULL ? *(const ProtobufCMessage *const *)((const char *)op + field->offset) : NULL;
 }
@@ -47,8 +47,8 @@ static uint32_t *number_of(const ProtobufCMessage *message, const char *name) {
     return (uint32_t *)((char *)message + field->offset);
 }
 
-const char *json_op_name(const Tarry__Op *op) {
-    const ProtobufCMessage *arguments = json_op_arguments(op);
+static const char *name_of(const Tarry__Op *op) {
+    const ProtobufCMessage *arguments = arguments_of(op);
     for (size_t i = 0; i < OPERATION_COUNT && arguments != NULL; i++) {
         const struct operation *operation = &operations[i];
         if (operation->op_case != op->op_case) continue;
@@ -133,8 +133,8 @@ Tarry__Op *json_op(struct json_in *in, json_t *object) {
 
 void json_write_op(struct text *out, const Tarry__Op *op) {
     out_begin(out, '{');
-    out_key(out, json_op_name(op));
-    json_message(out, json_op_arguments(op));
+    out_key(out, name_of(op));
+    json_message(out, arguments_of(op));
     out_end(out, '}');
 }
 
@@ -155,7 +155,7 @@ static const void *member_of(const ProtobufCMessage *message, const char *name) 
 }
 
 void json_result_of(struct json_result *out, const Tarry__Op *op, const Tarry__OpResult *result) {
-    const ProtobufCMessage *named = json_op_arguments(op);
+    const ProtobufCMessage *named = arguments_of(op);
     const ProtobufCMessage *const *task = member_of(named, "task");
     if (task != NULL) named = *task;
     char *const *queue = member_of(named, "queue");

@@ -152,10 +152,6 @@ void out_hex(struct text *out, const uint8_t *bytes, size_t size) {
     out->size += 2 + 2 * size;
 }
 
-void out_u64(struct text *out, uint64_t number) {
-    text_add_u64(out, number);
-}
-
 void out_double(struct text *out, double number) {
     if (isfinite(number))
         text_printf(out, "%.10g", number);
@@ -188,11 +184,6 @@ void out_text(struct text *out, const char *name, const char *text) {
 void out_number(struct text *out, const char *name, uint64_t number) {
     out_key(out, name);
     text_add_u64(out, number);
-}
-
-void out_real(struct text *out, const char *name, double number) {
-    out_key(out, name);
-    out_double(out, number);
 }
 
 void out_bool(struct text *out, const char *name, bool value) {

@@ -21,7 +21,6 @@ void out_key(struct text *out, const char *name);
 void out_string(struct text *out, const void *text, size_t size);
 void out_base64(struct text *out, const uint8_t *bytes, size_t size);
 void out_hex(struct text *out, const uint8_t *bytes, size_t size);
-void out_u64(struct text *out, uint64_t number);
 /* With 10 digits, because further digits of a quantile mean nothing; null if it is not finite. */
 void out_double(struct text *out, double number);
 void out_token_value(struct text *out, uint32_t epoch, uint64_t position); /* "epoch-position" */
@@ -30,7 +29,6 @@ void out_token_value(struct text *out, uint32_t epoch, uint64_t position); /* "e
 void out_text(struct text *out, const char *name, const char *text);                /* NULL: null */
 void out_bytes(struct text *out, const char *name, const void *bytes, size_t size); /* NULL: null */
 void out_number(struct text *out, const char *name, uint64_t number);
-void out_real(struct text *out, const char *name, double number);
 void out_bool(struct text *out, const char *name, bool value);
 void out_null(struct text *out, const char *name);
 /* As a string, because a JSON number may lose digits; 0: null. */

@@ -208,9 +208,15 @@ static void write_array(struct text *out, const struct json_field *field, const 
     out_end(out, ']');
 }
 
-/* Writes the members of a queue's policy that the operation names. */
+static void write_whole_field(struct text *out, const ProtobufCMessage *message, const struct json_field *field);
+
+/* Writes the members of a queue's policy that the operation names, although they may be 0 or empty. */
 static void write_policy(struct text *out, const Tarry__QueueSet *set) {
-    for (size_t i = 0; i < set->n_fields; i++) json_write_present(out, &set->policy->base, set->fields[i]);
+    const struct json_map *map = json_map_of(set->policy->base.descriptor);
+    for (size_t i = 0; i < set->n_fields; i++) {
+        const struct json_field *field = json_field_of(map, set->fields[i]);
+        if (field != NULL) write_whole_field(out, &set->policy->base, field);
+    }
 }
 
 static void write_whole_field(struct text *out, const ProtobufCMessage *message, const struct json_field *field) {
@@ -286,9 +292,4 @@ void json_message(struct text *out, const ProtobufCMessage *message) {
 void json_write_field(struct text *out, const ProtobufCMessage *message, const char *name) {
     const struct json_field *field = json_field_of(json_map_of(message->descriptor), name);
     if (field != NULL) write_field(out, message, field);
-}
-
-void json_write_present(struct text *out, const ProtobufCMessage *message, const char *name) {
-    const struct json_field *field = json_field_of(json_map_of(message->descriptor), name);
-    if (field != NULL) write_whole_field(out, message, field);
 }

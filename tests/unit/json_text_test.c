@@ -225,7 +225,8 @@ static void members_have_their_types(void **state) {
     out_number(&out, "due_ms", UINT64_MAX);
     out_token(&out, "token", &token);
     out_bool(&out, "paused", false);
-    out_real(&out, "p50", 0.25);
+    out_key(&out, "p50");
+    out_double(&out, 0.25);
     out_line_end(&out);
     json_says(&out, "{\"id\":\"18446744073709551615\",\"key\":null,\"due_ms\":18446744073709551615,"
                     "\"token\":\"3-81920\",\"paused\":false,\"p50\":0.25}\n");

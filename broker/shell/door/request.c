@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "check.h"
-#include "errors.h"
 #include "listen.h"
 #include "requests.h"
 #include "secret.h"

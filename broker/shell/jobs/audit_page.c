@@ -11,7 +11,6 @@
 #include "index.h"
 #include "log.h"
 #include "monotonic.h"
-#include "units.h"
 
 /* Bytes of log to read between two looks at the clock. */
 #define SLICE_BYTES (1u << 20)

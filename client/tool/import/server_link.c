@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "alloc.h"
-#include "text.h"
 
 #define READ_SIZE (64u << 10)
 #define PORT_SIZE 16u

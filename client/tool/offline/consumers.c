@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "text.h"
 
 #define SLOTS 4096u
 

@@ -107,7 +107,7 @@ static void json_session(struct text *out, const struct entry *entry) {
     text_add_char(out, '[');
     for (size_t i = 0; i < session->n_queues; i++) {
         const char *name = entry_queue_name(entry, session->queues[i]);
-        if (i > 0) text_add_char(out, ',');
+        out_comma(out);
         if (name != NULL)
             out_string(out, name, strlen(name));
         else

@@ -9,7 +9,6 @@
 #include "heads.h"
 #include "json_out.h"
 #include "output.h"
-#include "rfc3339.h"
 #include "table.h"
 #include "tool.h"
 

@@ -77,8 +77,8 @@ void tails_json(const struct tails *tails, struct text *out) {
     text_add_char(out, '[');
     for (size_t i = 0; i < tails->count; i++) {
         const struct tail *tail = &tails->items[i];
-        if (i > 0) text_add_char(out, ',');
-        text_add_char(out, '{');
+        out_comma(out);
+        out_begin(out, '{');
         out_bytes(out, "name", tail->file.name, (size_t)name_size(&tail->file));
         out_number(out, "from", tail->file.base);
         out_number(out, "to", tail->file.end);

@@ -38,8 +38,8 @@ static void json_list(struct text *out, const char *name) {
 
 /* An object as the next element of a list. */
 static void json_element(struct text *out) {
-    if (out->data[out->size - 1] != '[') text_add_char(out, ',');
-    text_add_char(out, '{');
+    out_comma(out);
+    out_begin(out, '{');
 }
 
 static void json_counts(struct text *out, const struct sum *sum) {

@@ -428,8 +428,8 @@ static void json_signers(const struct evidence *evidence, struct text *out) {
     text_add_char(out, '[');
     for (size_t i = 0; i < evidence->key_count; i++) {
         const struct evidence_signer *signer = &evidence->signers[i];
-        if (i > 0) text_add_char(out, ',');
-        text_add_char(out, '{');
+        out_comma(out);
+        out_begin(out, '{');
         out_text(out, "key", sign_key_id_format(evidence->keys[i].id, id));
         out_number(out, "heads", signer->heads);
         out_number(out, "signed_to", signer->held.position);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "text.h"
 
 static bool before(const struct agenda_entry *a, const struct agenda_entry *b) {
     if (a->at_ns != b->at_ns) return a->at_ns < b->at_ns;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "text.h"
 
 #define NS_PER_MS 1000000u
 

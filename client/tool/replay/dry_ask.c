@@ -5,7 +5,6 @@
 
 #include "alloc.h"
 #include "dry.h"
-#include "text.h"
 
 struct asking { /* one commit being put together; everything in one arena */
     struct dry *dry;

@@ -96,7 +96,7 @@ static void json_examples(struct text *out, const struct comparison *comparison)
     text_add_char(out, '[');
     for (size_t i = 0; i < comparison->example_count; i++) {
         const struct life *life = comparison->examples[i];
-        if (i > 0) text_add_char(out, ',');
+        out_comma(out);
         text_printf(out, "{\"id\":\"%" PRIu64 "\",\"key\":", life->id);
         if (life->key != NULL)
             out_string(out, life->key, life->key_size);

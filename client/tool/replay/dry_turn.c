@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "dry.h"
-#include "text.h"
 
 #define NS_PER_MS 1000000u
 #define TRIES_DOUBLE 10u /* from 1 ms to 1 s */

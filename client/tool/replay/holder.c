@@ -6,7 +6,6 @@
 #include "alloc.h"
 #include "signals.h"
 #include "tarry_limits.h"
-#include "text.h"
 #include "tool.h"
 
 #define TAKE_MAX 256u

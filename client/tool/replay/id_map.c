@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "alloc.h"
-#include "text.h"
 
 #define SLOTS_MIN 1024u
 

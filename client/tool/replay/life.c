@@ -8,7 +8,6 @@
 #include "alloc.h"
 #include "asked.h"
 #include "core.h"
-#include "text.h"
 
 /* A lease that was withdrawn unsent is followed by another one within this time, or its task waits for a consumer. */
 #define WITHDRAWN_MAX_NS 1000000000u

@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "check.h"
 #include "policy.h"
 #include "tarry_limits.h"
-#include "text.h"
 
 static bool is_option(const struct args *args, size_t at, const char *option) {
     return strcmp(args->many[at].option, option) == 0;

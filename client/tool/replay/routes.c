@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "text.h"
 #include "tool.h"
 
 /* The value of the option that is `recorded=…`, behind its '='. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "json_out.h"
 #include "table.h"
 #include "text.h"
 #include "tool.h"

@@ -6,7 +6,6 @@
 
 #include "alloc.h"
 #include "tally.h"
-#include "text.h"
 #include "wire.h"
 
 #define NS_PER_MS 1000000u

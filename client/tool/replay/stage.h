@@ -58,7 +58,7 @@ void stage_deinit(struct stage *stage);
 void stage_event(struct stage *stage, struct core_event *event);
 void stage_tick(struct stage *stage);
 uint64_t stage_deadline_ns(const struct stage *stage);
-/* Sends a request with its kind of event. */
+/* Sends a request. */
 void stage_ask(struct stage *stage, Tarry__Request *request);
 /* Commits; `lives` are the tasks of the schedules, in the order of the operations (NULL: no schedules). */
 void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomic, struct life *const *lives);

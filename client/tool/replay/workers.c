@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "alloc.h"
-#include "text.h"
 
 #define NS_PER_MS 1000000u
 
