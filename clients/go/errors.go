@@ -33,7 +33,6 @@ var (
 	ErrUnavailable = &Error{Code: "UNAVAILABLE", Message: "nothing was done in time"}
 	// ErrUnknown: the time has passed after the request was sent, so it may have taken effect.
 	ErrUnknown = &Error{Code: "UNKNOWN", Message: "no answer in time, and it may have taken effect"}
-	ErrClosed  = &Error{Code: "CLOSED", Message: "the client is closed"}
 )
 
 // A verdict is an error with which a handler says what becomes of its task.

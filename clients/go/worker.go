@@ -39,9 +39,8 @@ type held struct {
 	task       *Task
 	ctx        context.Context
 	cancel     context.CancelFunc
-	until      time.Time // end of the lease, counted from the request for it
+	until      time.Time // end of the lease, counted from the arrival of the task, or from the sending of its extension
 	extendAt   time.Time
-	isSeen     bool // its handler was started
 	isSettling bool
 }
 
@@ -118,7 +117,6 @@ func (w *worker) lease(ctx context.Context) error {
 			return nil
 		}
 		body, _ := json.Marshal(map[string]any{"queues": w.queues, "max": room, "wait_ms": pollMax.Milliseconds(), "lease_ms": w.options.Lease.Milliseconds()})
-		sent := time.Now()
 		text, err := (&ask{method: http.MethodPost, path: "/v1/lease", body: body, patience: pollMax + silence}).run(ctx, w.client.link)
 		var answer struct {
 			Tasks []struct {
@@ -151,7 +149,7 @@ func (w *worker) lease(ctx context.Context) error {
 			task := &Task{View: told.View, Token: told.Token, DeliveredMs: answer.DeliveredMs}
 			task.Body = told.payload.bytes()
 			task.lease = time.Duration(told.LeaseMs-answer.DeliveredMs) * time.Millisecond
-			w.take(task, sent, time.Now())
+			w.take(task, time.Now())
 		}
 	}
 }
@@ -176,7 +174,7 @@ func (w *worker) room() int {
 	return room
 }
 
-func (w *worker) take(task *Task, sent, received time.Time) {
+func (w *worker) take(task *Task, received time.Time) {
 	ctx := context.Background()
 	if parent := task.Attributes["traceparent"]; parent != "" {
 		ctx = WithTrace(ctx, parent, task.Attributes["tracestate"])
@@ -205,7 +203,6 @@ func (w *worker) start() {
 			w.drop(h)
 			continue
 		}
-		h.isSeen = true
 		w.running++
 		go w.handle(h)
 	}

@@ -321,11 +321,14 @@ def run_example(case, command, env, line="order 1001 is closed\n", after_term=0)
     """Runs an example beside the case's broker until it has printed `line` and acked; then SIGTERM ends it, without another word."""
     with subprocess.Popen(command, env={**os.environ, **env, "TARRY_BROKER": case.broker.url}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
-        case.assertEqual(process.stdout.readline(), line)
-        case.broker.wait_stats("close-order", pending=0, ready=0, in_flight=0)
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=WAIT_S)
-        case.assertEqual((process.returncode, out, err), (after_term, "", ""))
+        try:
+            case.assertEqual(process.stdout.readline(), line)
+            case.broker.wait_stats("close-order", pending=0, ready=0, in_flight=0)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=WAIT_S)
+            case.assertEqual((process.returncode, out, err), (after_term, "", ""))
+        finally:
+            process.kill()  # otherwise a failure waits for a worker that nobody ends
 
 
 def cases(command, env=None, how="", after_term=0):

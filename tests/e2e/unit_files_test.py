@@ -1,4 +1,4 @@
-"""unit_files_test.py: the systemd units that are shipped: how little they may do, and that the broker can work with it. (How they work
+"""unit_files_test.py: the systemd unit that is shipped: how little it may do, and that the broker can work with it. (How they work
 on hosts, with drop-ins and credentials: guide_test.py.)"""
 import contextlib
 import ctypes

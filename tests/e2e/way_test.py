@@ -99,8 +99,7 @@ class Way(Wire):
         """The door's thread does it all, as for libtarry's."""
         body = b'{"queue":"q","in":"60m","json":1}'
         head = b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-        port = int(self.broker.url.rsplit(":", 1)[1])
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as peer:
+        with socket.create_connection(("127.0.0.1", self.broker.port), timeout=20) as peer:
             def call():
                 peer.sendall(head + body)
                 answer = peer.recv(4096)

@@ -44,7 +44,7 @@ final class Wire {
     interface Get { int TASK = 1, WITH_CONTENT = 2; }
     interface TaskReply { int OUTCOME = 1, TASK = 2; }
     interface TaskView {
-        int ID = 1, QUEUE = 2, KEY = 3, STATE = 4, DUE_MS = 5, PRIORITY = 6, ATTEMPT = 7, DELIVERIES = 8, SCHEDULED_MS = 9, REASON = 16, ENDED_MS = 17, CONTENT = 18;
+        int ID = 1, QUEUE = 2, KEY = 3, STATE = 4, DUE_MS = 5, PRIORITY = 6, ATTEMPT = 7, DELIVERIES = 8, REASON = 16, CONTENT = 18;
     }
 
     static final List<String> CODES = List.of("OK", "INVALID", "TOO_LARGE", "UNSUPPORTED", "NO_SUCH_QUEUE", "EXISTS", "NOT_DONE", "STALE_TOKEN", "ABORTED",
