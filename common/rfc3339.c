@@ -87,18 +87,19 @@ const char *rfc3339_parse(const char *text, uint64_t *out_ms) {
         !digits(&at, 2, &day) || !one_of(&at, "Tt ") || !digits(&at, 2, &hour) || !one_of(&at, ":") ||
         !digits(&at, 2, &minute) || !one_of(&at, ":") || !digits(&at, 2, &second))
         return sentence;
-    if (month < 1 || month > 12 || day < 1 || day > month_days(year, month)) return "no such day in the calendar";
-    if (hour > 23 || minute > 59 || second > 60) return "no such time of day";
+    if (month < 1 || month > 12 || day < 1 || day > month_days(year, month))
+        return "the day does not exist in the calendar";
+    if (hour > 23 || minute > 59 || second > 60) return "the time of day does not exist";
     int64_t ms = 0;
     if (*at == '.') {
         at++;
         if (!fraction(&at, &ms)) return sentence;
     }
-    if (*at == 0) return "the offset is missing: add Z for UTC, or the likes of +01:00";
+    if (*at == 0) return "the offset from UTC is missing: add Z for UTC, or an offset such as +01:00";
     int64_t offset_s;
     if (!offset(&at, &offset_s) || *at != 0) return sentence;
     int64_t total_s = epoch_days(year, month, day) * DAY_S + hour * 3600 + minute * 60 + second - offset_s;
-    if (total_s < 0) return "times before 1970 are not known here";
+    if (total_s < 0) return "times before 1970 are not supported";
     *out_ms = (uint64_t)(total_s * 1000 + ms);
     return NULL;
 }

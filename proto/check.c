@@ -139,7 +139,7 @@ static const char *take_field(struct span *in, uint32_t *out_field, struct span 
     static const char broken[] = "content is malformed or cut off";
     uint32_t tag, size;
     if (!take_varint(in, &tag)) return broken;
-    if (tag >> 3 != 1 && tag >> 3 != 2) return "content has a field that this broker does not know";
+    if (tag >> 3 != 1 && tag >> 3 != 2) return "content has a field that is unknown to this broker";
     if ((tag & 7) != 2 || !take_varint(in, &size) || size > in->size) return broken;
     *out_field = tag >> 3;
     *out = (struct span){in->at, size};
@@ -155,7 +155,7 @@ static const char *check_attribute(struct span in, struct span *out_name, bool *
         struct span part;
         const char *problem = take_field(&in, &field, &part);
         if (problem != NULL) return problem;
-        if (parts[field].at != NULL) return "an attribute names a field twice";
+        if (parts[field].at != NULL) return "an attribute contains a field twice";
         parts[field] = part;
     }
     struct span name = parts[1], value = parts[2];
@@ -222,7 +222,7 @@ const char *check_content(const void *content, size_t size, uint32_t payload_max
     }
     *out_too_large = true;
     if (payload.size > payload_max) return "payload is larger than this broker's payload limit";
-    if (size - payload.size > CONTENT_OVERHEAD_MAX) return "attributes are larger than 65536 bytes all together";
+    if (size - payload.size > CONTENT_OVERHEAD_MAX) return "the attributes are together larger than 65536 bytes";
     *out_too_large = false;
     return NULL;
 }

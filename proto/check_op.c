@@ -14,8 +14,9 @@ _Static_assert(PAUSE_MAX_MS == 3653ull * 86400000, "sentences");
 _Static_assert(REASON_SIZE_MAX == 255, "sentences");
 
 static const char reason_long[] = "reason is longer than 255 bytes";
-static const char op_unknown[] = "operation unknown to this broker (newer client?)";
-static const char policy_unknown[] = "policy field unknown to this broker (newer client?)";
+static const char op_unknown[] = "this broker does not know the operation; the client may be newer than the broker";
+static const char policy_unknown[] =
+    "this broker does not know the policy field; the client may be newer than the broker";
 
 static const char *check_when(const Tarry__When *when) {
     if (when == NULL) return "the time (when) is missing";
@@ -29,12 +30,12 @@ static const char *check_when(const Tarry__When *when) {
     }
 }
 
-static const char queue_dots[] = "queue name is . or .., which no HTTP path can name: choose another";
-static const char key_dots[] = "key is . or .., which no HTTP path can name: choose another";
-static const char priority_high[] = "priority is above 9";
+static const char queue_dots[] = "queue name must not be . or .., because an HTTP path cannot contain them";
+static const char key_dots[] = "key must not be . or .., because an HTTP path cannot contain them";
+static const char priority_high[] = "priority must be at most 9";
 
 static const char *check_priority(bool has_priority, uint32_t priority) {
-    if (!has_priority) return priority == 0 ? NULL : "a priority is given, and has_priority does not say so";
+    if (!has_priority) return priority == 0 ? NULL : "priority is given, but has_priority is not set";
     return priority < PRIORITY_COUNT ? NULL : priority_high;
 }
 
@@ -61,9 +62,10 @@ static const char *check_schedule(const Tarry__Schedule *schedule) {
 }
 
 const char *check_ref(const Tarry__Ref *ref) {
-    if (ref == NULL) return "the task is not named";
+    if (ref == NULL) return "the task is missing: give its id, or its queue and key";
     if (ref->id != 0) return NULL;
-    if (ref->queue[0] == '\0' && ref->key.len == 0) return "the task is named neither by id nor by queue and key";
+    if (ref->queue[0] == '\0' && ref->key.len == 0)
+        return "the task is missing: give either its id, or its queue and key";
     const char *problem = check_queue_name(ref->queue);
     if (problem != NULL) return problem;
     if (ref->key.len == 0) return "key is empty";
@@ -90,7 +92,7 @@ static const char *check_release(const Tarry__Release *release) {
 static const char *check_nack(const Tarry__Nack *nack) {
     const char *problem = check_lease(nack->id, nack->token);
     if (problem != NULL) return problem;
-    if (nack->has_delay && nack->dead) return "a nack has either a delay or goes to the dead letters";
+    if (nack->has_delay && nack->dead) return "a nack must not have both a delay and dead";
     if (nack->has_delay && nack->delay_ms > DUE_AHEAD_MAX_MS) return "delay is longer than ten years (3653 days)";
     size_t size = strnlen(nack->reason, REASON_SIZE_MAX + 1);
     if (size > REASON_SIZE_MAX) return reason_long;
@@ -100,14 +102,14 @@ static const char *check_nack(const Tarry__Nack *nack) {
 static const char *check_extend(const Tarry__Extend *extend) {
     const char *problem = check_lease(extend->id, extend->token);
     if (problem != NULL || extend->lease_ms == 0) return problem;
-    if (extend->lease_ms < LEASE_MIN_MS) return "lease_ms is shorter than 10 ms";
-    if (extend->lease_ms > LEASE_MAX_MS) return "lease_ms is longer than 24 hours";
+    if (extend->lease_ms < LEASE_MIN_MS) return "lease_ms must be at least 10 ms";
+    if (extend->lease_ms > LEASE_MAX_MS) return "lease_ms must be at most 24 hours";
     return NULL;
 }
 
 static const char *check_dead(const Tarry__DeadOp *dead) {
     if (dead->what != TARRY__DEAD_OP__WHAT__REQUEUE && dead->what != TARRY__DEAD_OP__WHAT__DROP)
-        return "what to do with the dead letter is unknown";
+        return "the field what of a dead-letter operation is unknown";
     if (!dead->all) return check_ref(dead->task);
     return dead->task != NULL ? check_queue_name(dead->task->queue) : "queue name is empty";
 }
@@ -132,24 +134,24 @@ static const char *check_queue_set(const Tarry__QueueSet *set) {
     if (set->n_fields == 0) return NULL; /* creates the queue if it is missing */
     if (set->policy == NULL) return "policy is missing";
     /* Checked before the names are compared with each other, to limit that work. */
-    if (set->n_fields > QUEUE_POLICY_FIELDS) return "more policy fields than there are";
+    if (set->n_fields > QUEUE_POLICY_FIELDS) return "more policy fields than exist";
     for (size_t i = 0; i < set->n_fields; i++) {
         problem = check_policy_field(set->policy, set->fields[i]);
         if (problem != NULL) return problem;
         for (size_t j = 0; j < i; j++)
-            if (strcmp(set->fields[i], set->fields[j]) == 0) return "a policy field is named twice";
+            if (strcmp(set->fields[i], set->fields[j]) == 0) return "a policy field is given twice";
     }
     return NULL;
 }
 
 static const char *check_queue_pause(const Tarry__QueuePause *pause) {
-    if (!pause->paused && pause->for_ms != 0) return "for_ms goes with a pause only";
+    if (!pause->paused && pause->for_ms != 0) return "for_ms is allowed only for a pause";
     if (pause->for_ms > PAUSE_MAX_MS) return "for_ms is longer than ten years (3653 days)";
     return check_queue_name(pause->queue);
 }
 
 static const char *check_queue_purge(const Tarry__QueuePurge *purge) {
-    if ((purge->states & ~STATE_ALL) != 0) return "states has a bit that this broker does not know";
+    if ((purge->states & ~STATE_ALL) != 0) return "states has a bit that is unknown to this broker";
     return check_queue_name(purge->queue);
 }
 
@@ -160,22 +162,24 @@ static const char *check_redact(const Tarry__Redact *redact) {
     const char *problem = is_range ? check_queue_name(ref->queue) : check_ref(ref);
     if (problem != NULL) return problem;
     if (is_range && redact->from_ms == 0 && redact->to_ms == 0)
-        return "a redaction names a task by id, a queue and a key, or a queue and a range of time";
-    if (!is_range && (redact->from_ms != 0 || redact->to_ms != 0)) return "a range of time goes with a queue alone";
-    if (ref->id != 0 && redact->after_id != 0) return "after_id goes with a key or a queue, not with one task's id";
-    if (redact->to_ms != 0 && redact->to_ms <= redact->from_ms) return "the range of time is empty (to_ms <= from_ms)";
+        return "a redaction must have an id, or a queue and a key, or a queue and a time range";
+    if (!is_range && (redact->from_ms != 0 || redact->to_ms != 0))
+        return "a time range is allowed only with a queue and without key and id";
+    if (ref->id != 0 && redact->after_id != 0)
+        return "after_id is allowed with a key or a queue, but not with a task's id";
+    if (redact->to_ms != 0 && redact->to_ms <= redact->from_ms) return "the time range is empty (to_ms <= from_ms)";
     size_t size = strnlen(redact->reason, REASON_SIZE_MAX + 1);
-    if (size == 0) return "reason is missing: a redaction says why";
+    if (size == 0) return "reason is missing: a redaction needs one";
     if (size > REASON_SIZE_MAX) return reason_long;
     return is_utf8(redact->reason, size) ? NULL : "reason is not UTF-8";
 }
 
 const char *check_pair(const Tarry__Pair *pair) {
     bool promotes = pair->what == TARRY__PAIR__WHAT__PROMOTE, writes = pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;
-    if (pair->what > TARRY__PAIR__WHAT__WRITE_RECORD) return "what is none of status, promote, demote, record";
+    if (pair->what > TARRY__PAIR__WHAT__WRITE_RECORD) return "the field what must be status, promote, demote or record";
     if ((pair->force && !promotes) || (pair->peer_is_stopped && !promotes && !writes))
-        return "peer_is_stopped and force go with promote only, peer_is_stopped with write_record too";
-    return pair->peer_is_stopped && pair->force ? "peer_is_stopped and force exclude one another" : NULL;
+        return "force is allowed only with promote, and peer_is_stopped only with promote and write_record";
+    return pair->peer_is_stopped && pair->force ? "peer_is_stopped and force exclude each other" : NULL;
 }
 
 static const char *check_any(const Tarry__Op *op) {

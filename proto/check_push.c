@@ -60,18 +60,19 @@ const char *check_push_url(const char *url) {
     if (size > PUSH_URL_SIZE_MAX) return "push is longer than 512 bytes (PUSH_URL_SIZE_MAX)";
     for (size_t i = 0; i < size; i++) {
         if (url[i] <= ' ' || url[i] > '~')
-            return "push holds a space or a byte that is not printable ASCII: write it as %XX";
-        if (strchr("\"<>\\^`{|}", url[i]) != NULL) return "push holds a character that a URL has only as %XX";
+            return "push contains a space or a byte that is not printable ASCII: write it as %XX";
+        if (strchr("\"<>\\^`{|}", url[i]) != NULL) return "push contains a character that a URL must escape as %XX";
     }
     const char *host = after_scheme(url);
-    if (host == NULL) return "push is not a URL of http:// or https://";
+    if (host == NULL) return "push must be a URL at http:// or https://";
     if (memchr(host, '@', strcspn(host, "/?#")) != NULL)
-        return "push names a user: whoever may read policies would read the password; requests are signed instead";
+        return "push must not contain a user or password, because policies are readable: the broker signs requests "
+               "instead";
     const char *at = after_host(host);
-    if (at == NULL) return "push names no host";
+    if (at == NULL) return "push has no host";
     at = after_port(at);
-    if (at == NULL) return "push has a port that is not within 1 to 65535";
-    if (*at != '\0' && *at != '/' && *at != '?') return "push names no host";
-    if (strchr(at, '#') != NULL) return "push has a fragment (#), which no request carries";
+    if (at == NULL) return "the port in push must be from 1 to 65535";
+    if (*at != '\0' && *at != '/' && *at != '?') return "push has no host";
+    if (strchr(at, '#') != NULL) return "push must not have a fragment (#), because HTTP requests do not contain it";
     return NULL;
 }

@@ -10,19 +10,19 @@
     X(TOO_LARGE, "too_large", "the request is over a size limit")                                                      \
     X(UNSUPPORTED, "unsupported", "the broker does not know this operation")                                           \
     X(NO_SUCH_QUEUE, "no_such_queue", "the queue does not exist, and queues are not created on first use")             \
-    X(EXISTS, "exists", "a live task holds this key")                                                                  \
+    X(EXISTS, "exists", "a live task has this key")                                                                    \
     X(NOT_DONE, "not_done", "the task is not in a state that allows this")                                             \
-    X(STALE_TOKEN, "stale_token", "the lease is no longer yours")                                                      \
+    X(STALE_TOKEN, "stale_token", "the lease has ended or belongs to another consumer")                                \
     X(ABORTED, "aborted", "another operation of the atomic commit was refused, so nothing took effect")                \
     X(FORGOTTEN, "forgotten", "the broker no longer remembers this commit; whether it took effect is unknown")         \
     X(BUSY, "busy", "the broker is at a limit; nothing was decided, try again")                                        \
     X(STOPPING, "stopping", "the broker is stopping; nothing was decided, try again")                                  \
-    X(NO_SUCH_SESSION, "no_such_session", "the session is gone; subscribe again")                                      \
+    X(NO_SUCH_SESSION, "no_such_session", "the session has ended; subscribe again")                                    \
     X(NOT_PRIMARY, "not_primary", "this broker is not the primary; nothing was decided")                               \
     X(FAILED, "failed", "the broker's disk failed; whether the request took effect is unknown")                        \
-    X(DENIED, "denied", "who asks may not do this")                                                                    \
-    X(BEHIND, "behind", "what the broker has is older than what was asked for; nothing was answered")                  \
-    X(TOO_OLD, "too_old", "the follower cannot prove that what it has is young enough; nothing was answered")
+    X(DENIED, "denied", "the principal may not do this")                                                               \
+    X(BEHIND, "behind", "the broker's data are older than requested, so it did not answer")                            \
+    X(TOO_OLD, "too_old", "the follower cannot prove that its data are recent enough, so it did not answer")
 
 #define OUTCOMES(X)                                                                                                    \
     X(NONE, "none")                                                                                                    \
@@ -72,7 +72,7 @@ const char *code_sentence(Tarry__Code code) {
     case _TARRY__CODE_IS_INT_SIZE:
         break;
     }
-    return "the broker answered with a code that this program does not know (a newer broker?)";
+    return "the broker replied with a code that this program does not know; the broker may be newer";
 }
 
 const char *outcome_name(Tarry__Outcome outcome) {

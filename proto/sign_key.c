@@ -78,26 +78,28 @@ static const char *parse(const char *at, const char *end, const char *name, uint
                          uint8_t bytes[SEED_SIZE]) {
     bool is_whole = take_hex(&at, end, id, SIGN_KEY_ID_SIZE) && take_text(&at, end, name) &&
                     take_hex(&at, end, bytes, SEED_SIZE) && take_text(&at, end, "\n");
-    if (!is_whole) return "is a key file of Tarry that was cut or edited";
-    return at == end ? NULL : "is a key file of Tarry with something after its end";
+    if (!is_whole) return "is a key file of Tarry, but it was cut or edited";
+    return at == end ? NULL : "is a key file of Tarry, but has extra bytes after its end";
 }
 
 static const char *no_key(const char *text, const char *end) {
     bool is_ours = take_text(&text, end, "tarry-secret-key ") || take_text(&text, end, "tarry-public-key ");
-    return is_ours ? "is a key file of Tarry, of a version that this program does not read" : "is no key file of Tarry";
+    return is_ours ? "is a key file of Tarry in a version that this program does not read"
+                   : "is not a key file of Tarry";
 }
 
 const char *sign_secret_parse(const char *text, size_t size, struct sign_secret *out) {
     const char *at = text, *end = text + size;
     uint8_t seed[SEED_SIZE], id[SIGN_KEY_ID_SIZE];
-    if (take_text(&at, end, public_title)) return "is a public key; to sign takes the secret one";
+    if (take_text(&at, end, public_title)) return "is a public key, but signing needs the secret key";
     if (!take_text(&at, end, secret_title)) return no_key(text, end);
     const char *problem = parse(at, end, secret_name, id, seed);
     if (problem == NULL) {
         int failed = crypto_sign_seed_keypair(out->public.bytes, out->bytes, seed);
         assert(failed == 0);
         set_id(&out->public);
-        if (memcmp(id, out->public.id, sizeof(id)) != 0) problem = "has an id that is not its key's: it was edited";
+        if (memcmp(id, out->public.id, sizeof(id)) != 0)
+            problem = "has an id that does not match its key: it was edited";
     }
     sodium_memzero(seed, sizeof(seed));
     return problem;
@@ -106,10 +108,10 @@ const char *sign_secret_parse(const char *text, size_t size, struct sign_secret 
 const char *sign_public_parse(const char *text, size_t size, struct sign_public *out) {
     const char *at = text, *end = text + size;
     uint8_t id[SIGN_KEY_ID_SIZE];
-    if (take_text(&at, end, secret_title)) return "is a secret key; to check takes the public one (FILE.pub)";
+    if (take_text(&at, end, secret_title)) return "is a secret key, but checking needs the public key (FILE.pub)";
     if (!take_text(&at, end, public_title)) return no_key(text, end);
     const char *problem = parse(at, end, public_name, id, out->bytes);
     if (problem != NULL) return problem;
     set_id(out);
-    return memcmp(id, out->id, sizeof(id)) != 0 ? "has an id that is not its key's: it was edited" : NULL;
+    return memcmp(id, out->id, sizeof(id)) != 0 ? "has an id that does not match its key: it was edited" : NULL;
 }

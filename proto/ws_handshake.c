@@ -13,7 +13,7 @@
 #define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11" /* RFC 6455, 1.3 */
 
 static const char no_broker[] =
-    "what listens there is no broker: it does not speak Tarry's protocol (WebSocket at /rpc)";
+    "the server there is not a broker: it does not speak Tarry's protocol (WebSocket at /rpc)";
 
 struct text {
     const char *at;
@@ -169,7 +169,7 @@ static size_t reason_size(const char *body, size_t size) {
     return body[0] == '<' || body[0] == '{' ? 0 : count;
 }
 
-static const char no_reason[] = "does it want a token, or is a proxy in front of the broker?";
+static const char no_reason[] = "it may require a token, or a proxy may be in front of the broker";
 
 /* Refuses the response. `wants_token`: the response concerns the client's credentials. */
 static enum ws_verdict refuse_status(char said[WS_SAID_MAX], unsigned status, bool wants_token, const char *body,
@@ -177,13 +177,13 @@ static enum ws_verdict refuse_status(char said[WS_SAID_MAX], unsigned status, bo
     const int reason = size > 0 ? (int)reason_size(body, size < 160 ? size : 160) : 0;
     const bool is_denied = status == 401 || status == 403 || (status == 429 && wants_token);
     if (is_denied)
-        snprintf(said, WS_SAID_MAX, "what listens there lets nobody in (HTTP %u): %.*s", status,
+        snprintf(said, WS_SAID_MAX, "the server there refuses this client (HTTP %u): %.*s", status,
                  reason > 0 ? reason : (int)sizeof(no_reason), reason > 0 ? body : no_reason);
     else if (status == 429 || status >= 500)
-        snprintf(said, WS_SAID_MAX, "takes no connection just now (HTTP %u%s%.*s)", status, reason > 0 ? ": " : "",
+        snprintf(said, WS_SAID_MAX, "does not accept a connection now (HTTP %u%s%.*s)", status, reason > 0 ? ": " : "",
                  reason, body);
     else
-        snprintf(said, WS_SAID_MAX, "%s; it answers HTTP %u", no_broker, status);
+        snprintf(said, WS_SAID_MAX, "%s; it replies with HTTP %u", no_broker, status);
     return is_denied ? WS_RESPONSE_DENIED : WS_RESPONSE_REFUSED;
 }
 
@@ -193,11 +193,11 @@ static enum ws_verdict judge_head(struct text head, const char *accept, const ch
     for (unsigned number = 0; head.size > 0; number++) {
         const char *end = memmem(head.at, head.size, "\r\n", 2);
         const struct text line = {head.at, end != NULL ? (size_t)(end - head.at) : head.size};
-        if (number > WS_HEADERS_MAX) return refuse(said, "its answer has more headers than any broker's");
+        if (number > WS_HEADERS_MAX) return refuse(said, "its reply has more headers than a broker sends");
         if (number == 0)
             *out_status = status_of(line);
         else if (!take_header(line, accept, protocol, &seen))
-            return refuse(said, "its answer is no HTTP: a header that is malformed");
+            return refuse(said, "its reply is not HTTP: a header is malformed");
         if (number == 0 && *out_status == 0) return refuse(said, no_broker);
         const size_t used = line.size + (end != NULL ? 2 : 0);
         head = (struct text){head.at + used, head.size - used};
@@ -206,9 +206,9 @@ static enum ws_verdict judge_head(struct text head, const char *accept, const ch
     if (*out_status != 101) return WS_RESPONSE_NEEDS_MORE; /* the status has the reason */
     if (!seen.upgrade || !seen.connection) return refuse(said, no_broker);
     if (seen.accept != 1 || !seen.accept_fits)
-        return refuse(said, "its Sec-WebSocket-Accept is not the answer to our key: does a proxy answer for it?");
+        return refuse(said, "its Sec-WebSocket-Accept does not match the client's key: a proxy may have replied");
     if (seen.protocol != 1 || !seen.protocol_fits) return refuse(said, no_broker);
-    if (seen.extensions) return refuse(said, "it insists on a WebSocket extension that nobody asked for");
+    if (seen.extensions) return refuse(said, "it uses a WebSocket extension that the client did not request");
     return WS_RESPONSE_ACCEPTED;
 }
 
@@ -221,7 +221,7 @@ enum ws_verdict ws_response_judge(const char *bytes, size_t size, const char *ac
     const char *end = memmem(bytes, looked_at, "\r\n\r\n", 4);
     if (end == NULL) {
         if (size < WS_RESPONSE_MAX) return WS_RESPONSE_NEEDS_MORE;
-        return refuse(said, "its answer's head is longer than any broker's");
+        return refuse(said, "the headers of its reply are longer than a broker's");
     }
     unsigned status = 0;
     bool wants_token = false;

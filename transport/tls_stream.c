@@ -125,7 +125,7 @@ struct tls_stream *tls_stream_new(int fd, const char *host, const struct tls_sou
     SSL_CTX_free(context); /* `ssl` has a reference of its own */
     ERR_clear_error();
     if (has_begun) return tls;
-    snprintf(said, TLS_SAID_MAX, "TLS cannot begin for %s: is there enough memory?", host);
+    snprintf(said, TLS_SAID_MAX, "TLS cannot be initialized for %s: out of memory", host);
     tls_stream_free(tls);
     return NULL;
 }
@@ -147,11 +147,12 @@ enum tls_progress tls_stream_handshake(struct tls_stream *tls, char said[TLS_SAI
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
     tls->is_broken = true;
     if (verdict != X509_V_OK)
-        snprintf(said, TLS_SAID_MAX, "its certificate is not to be trusted: %s",
-                 X509_verify_cert_error_string(verdict));
+        snprintf(said, TLS_SAID_MAX, "its certificate is not trusted: %s", X509_verify_cert_error_string(verdict));
     else
         snprintf(said, TLS_SAID_MAX, "TLS failed: %s",
-                 reason != NULL ? reason : "the connection was closed: does it speak TLS, or want a certificate?");
+                 reason != NULL
+                     ? reason
+                     : "the server closed the connection: it may not use TLS, or may require a client certificate");
     ERR_clear_error();
     return TLS_FAILED;
 }

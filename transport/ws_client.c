@@ -18,7 +18,7 @@
 #define READS_A_TURN 8u
 
 static_assert(sizeof(((struct sockaddr_un *)NULL)->sun_path) > PLACE_SOCKET_MAX,
-              "any path that place.c lets pass fits");
+              "every path that place.c accepts fits");
 
 void ws_client_init(struct ws_client *connection) {
     *connection = (struct ws_client){.fd = -1, .epoll = -1};
@@ -104,7 +104,7 @@ static const char *sentence_of(int error) {
         return "cannot be reached: there is no route to it, or a firewall forbids it";
     case ECONNRESET:
     case EPIPE:
-        return "the connection was closed without a word: is that a broker?";
+        return "the server closed the connection without a reply: it may not be a broker";
     default:
         return NULL;
     }
@@ -132,7 +132,7 @@ static enum ws_client_news begin_upgrade(struct ws_client *connection) {
     if (getrandom(nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce)) return lost(connection, errno);
     const size_t size = ws_request_write(&request, nonce, key, text, sizeof(text));
     ws_accept(key, connection->accept);
-    if (size == 0) return lost_because(connection, "its address or the token is too long for a request");
+    if (size == 0) return lost_because(connection, "the address or the token is too long for a request");
     const int error = ws_client_io_send_raw(connection, text, size);
     explicit_bzero(text, sizeof(text));
     return error != 0 ? lost(connection, error) : WS_CLIENT_NOTHING;
@@ -231,10 +231,8 @@ static enum ws_client_news resolved(struct ws_client *connection) {
             connection->watched != 0 || watch(connection, resolve_fd(connection->resolving), EPOLLIN);
         return is_watched ? WS_CLIENT_NOTHING : lost(connection, errno);
     }
-    if (error == EAI_AGAIN)
-        return lost_because(connection, "the host's name cannot be looked up: no name server answers");
-    if (error != 0)
-        return lost_because(connection, "no such host: the name is not known, or is no address; is it written right?");
+    if (error == EAI_AGAIN) return lost_because(connection, "the host name cannot be resolved: no name server answers");
+    if (error != 0) return lost_because(connection, "the host does not exist: check the name or address");
     connection->next_address = list;
     return try_next(connection, ECONNREFUSED);
 }
@@ -291,7 +289,7 @@ static enum ws_client_news receive(struct ws_client *connection) {
     }
     connection->dead = took == -ETIMEDOUT || took == -EHOSTUNREACH;
     if (connection->dead && connection->state == WS_CLIENT_OPEN)
-        return lost_because(connection, "its host does not answer any more");
+        return lost_because(connection, "its host no longer answers");
     if (took < 0)
         return connection->state == WS_CLIENT_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
     message_reader_took(&connection->reader, (size_t)took);

@@ -41,17 +41,17 @@ static bool is_name_character(char c) {
 }
 
 const char *access_name_problem(const char *name, size_t size) {
-    if (size == 0 || size > ACCESS_NAME_SIZE_MAX) return "a name has from 1 to 64 characters";
+    if (size == 0 || size > ACCESS_NAME_SIZE_MAX) return "a name must have 1 to 64 characters";
     for (size_t i = 0; i < size; i++)
-        if (!is_name_character(name[i])) return "a name is made of letters, digits and . _ - @";
+        if (!is_name_character(name[i])) return "a name may contain only letters, digits and . _ - @";
     return NULL;
 }
 
 const char *access_prefix_problem(const char *prefix, size_t size) {
     char name[QUEUE_NAME_SIZE_MAX + 1];
-    if (size == 0) return "a queue prefix is not empty; without one, all queues are meant";
-    if (size > QUEUE_NAME_SIZE_MAX) return "a queue prefix is not longer than a queue's name, 128 bytes";
-    if (memchr(prefix, '\0', size) != NULL) return "a queue prefix has no NUL";
+    if (size == 0) return "a queue prefix must not be empty; omit it to allow all queues";
+    if (size > QUEUE_NAME_SIZE_MAX) return "a queue prefix may have at most 128 bytes, like a queue's name";
+    if (memchr(prefix, '\0', size) != NULL) return "a queue prefix must not contain a 0 byte";
     memcpy(name, prefix, size);
     if (name[size - 1] == ' ') name[size - 1] = '.'; /* a longer name may continue after a blank */
     name[size] = '\0';
@@ -283,7 +283,7 @@ bool access_covers(const struct access_principal *principal, const char *queue) 
 /* Returns what a denied client would need to show. */
 static const char *remedy(const struct access_principal *principal) {
     return principal->entry.kind == KIND_LOOPBACK
-               ? "; show a token that has it, or come over the broker's Unix socket (docs/ACCESS.md)"
+               ? "; use a token that has this role, or connect to the broker's Unix socket (docs/ACCESS.md)"
                : "";
 }
 
@@ -300,20 +300,21 @@ bool access_may(const struct access_principal *principal, const struct access_ru
     }
     if (rule->reach == REACH_ALL && access_is_confined(principal)) {
         snprintf(sentence, ACCESS_SENTENCE_SIZE,
-                 "%s: it concerns all queues, and %s may only use those of its prefixes", rule->name, name);
+                 "%s: this request concerns all queues, but %s may use only the queues with its prefixes", rule->name,
+                 name);
         return false;
     }
     if (queue == NULL) return true;
     bool is_kept = rule->reach != REACH_SHOWN && principal->entry.kind != KIND_BROKER && queue_is_reserved(queue);
     if (is_kept) {
         snprintf(sentence, ACCESS_SENTENCE_SIZE,
-                 "%s: queue %.*s is the broker's own: clients may not use queues whose names begin with "
+                 "%s: queue %.*s is reserved for the broker: clients may not use queues whose names begin with "
                  "\"" QUEUE_RESERVED_PREFIX "\" (docs/LIMITS.md)",
                  rule->name, QUEUE_NAME_SIZE_MAX, queue);
         return false;
     }
     if (access_covers(principal, queue)) return true;
-    snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s: queue %.*s is not among those that %s may use", rule->name,
+    snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s: queue %.*s is not one of the queues that %s may use", rule->name,
              QUEUE_NAME_SIZE_MAX, queue, name);
     return false;
 }

@@ -24,11 +24,11 @@
 
 /* X(name, minimum, maximum, meaning). Value 0: no own limit. */
 #define ACCESS_LIMITS(X)                                                                                               \
-    X(connections, 1, 16384, "connections at once")                                                                    \
-    X(sessions, 1, 1024, "consumers at once")                                                                          \
-    X(producers, 1, 16384, "producers whose answers are remembered (ONCE-1)")                                          \
+    X(connections, 1, 16384, "connections at the same time")                                                           \
+    X(sessions, 1, 1024, "consumers at the same time")                                                                 \
+    X(producers, 1, 16384, "producers whose replies the broker remembers (ONCE-1)")                                    \
     X(rate, 1, 1000000, "operations a second")                                                                         \
-    X(bytes, 65536, 1ull << 40, "bytes of requests under way")                                                         \
+    X(bytes, 65536, 1ull << 40, "bytes of requests in progress")                                                       \
     X(pending, 1, 1ull << 40, "tasks in its queues")                                                                   \
     X(queues, 1, QUEUES_MAX, "queues that it has created")
 

@@ -11,11 +11,11 @@
 /* X(name, bit, purpose). */
 #define ACCESS_ROLES(X)                                                                                                \
     X(produce, 0, "schedule, move, cancel and get tasks")                                                              \
-    X(consume, 1, "take tasks, and settle what was taken")                                                             \
-    X(read, 2, "look: lists, statistics, history, metrics")                                                            \
-    X(operate, 3, "queues' policies, pauses, purges, dead letters, who leads a pair")                                  \
-    X(admin, 4, "redact, back up, act for others")                                                                     \
-    X(peer, 5, "be the other node of a pair")
+    X(consume, 1, "receive tasks and settle them")                                                                     \
+    X(read, 2, "read lists, statistics, history and metrics")                                                          \
+    X(operate, 3, "change policies, pause and purge queues, handle dead letters, choose the primary of a pair")        \
+    X(admin, 4, "redact, back up, settle tasks of other principals")                                                   \
+    X(peer, 5, "act as the other node of a pair")
 
 enum access_role {
 #define X(name, bit, text) ROLE_##name = 1u << (bit),

@@ -77,11 +77,11 @@ static int take_roles(const struct parse *parse, struct access_entry *entry, str
     while (value.size > 0) {
         struct span name = take_until(&value, ',');
         unsigned role = access_role_of(name.at, name.size);
-        if (role == 0) return wrong(parse, "there is no role \"%.*s\"", SHOWN(name));
-        if ((entry->roles & role) != 0) return wrong(parse, "the role %.*s is named twice", SHOWN(name));
+        if (role == 0) return wrong(parse, "unknown role \"%.*s\"", SHOWN(name));
+        if ((entry->roles & role) != 0) return wrong(parse, "the role %.*s is given twice", SHOWN(name));
         entry->roles |= role;
     }
-    return entry->roles != 0 ? 0 : wrong(parse, "roles= names none; say roles=none if that is meant");
+    return entry->roles != 0 ? 0 : wrong(parse, "roles= is empty; write roles=none for a principal without roles");
 }
 
 static int take_hash(const struct parse *parse, struct access_entry *entry, struct span value) {
@@ -90,7 +90,7 @@ static int take_hash(const struct parse *parse, struct access_entry *entry, stru
     bool is_right = value.size == sizeof(entry->hash) * 2 &&
                     sodium_hex2bin(entry->hash, sizeof(entry->hash), value.at, value.size, NULL, &size, &end) == 0 &&
                     size == sizeof(entry->hash);
-    return is_right ? 0 : wrong(parse, "hash is not 64 hexadecimal digits");
+    return is_right ? 0 : wrong(parse, "hash must have 64 hexadecimal digits");
 }
 
 static int hex_digit(char c) {
@@ -125,23 +125,24 @@ static int take_prefix(const struct parse *parse, struct access_entry *entry, st
             int high = i + 2 < value.size ? hex_digit(value.at[i + 1]) : -1;
             int low = high >= 0 ? hex_digit(value.at[i + 2]) : -1;
             c = low >= 0 ? (char)(high * 16 + low) : 'a';
-            if (low < 0 || !is_escaped(c)) return wrong(parse, "queue has a %% that begins no %%XX which is needed");
+            if (low < 0 || !is_escaped(c))
+                return wrong(parse, "queue contains a %% that does not begin a necessary %%XX escape");
             i += 2;
         } else if (is_escaped(c)) {
-            return wrong(parse, "queue has a control character that is not written %%XX");
+            return wrong(parse, "queue contains a control character, a blank or a %% that is not written as %%XX");
         }
         prefix[size++] = c;
     }
     const char *problem = access_prefix_problem(prefix, size);
     if (problem != NULL) return wrong(parse, "%s", problem);
     if (entry->prefix_count == ACCESS_PREFIXES_MAX) return wrong(parse, "more than 16 queue prefixes");
-    return access_entry_add_prefix(entry, prefix, size) ? 0 : wrong(parse, "there is no memory for it");
+    return access_entry_add_prefix(entry, prefix, size) ? 0 : wrong(parse, "out of memory");
 }
 
 static int take_limit(const struct parse *parse, struct access_entry *entry, struct span name, struct span value) {
     enum access_limit limit = access_limit_of(name.at, name.size);
     uint64_t least, most, number = 0;
-    if (limit == LIMITS) return wrong(parse, "there is no field \"%.*s\"", SHOWN(name));
+    if (limit == LIMITS) return wrong(parse, "unknown field \"%.*s\"", SHOWN(name));
     if (entry->limits[limit] != 0) return wrong(parse, "%.*s is given twice", SHOWN(name));
     access_limit_range(limit, &least, &most);
     if (!take_number(value, &number) || number < least || number > most)
@@ -181,11 +182,11 @@ static int check_row(const struct parse *parse, const struct access_entry *entry
     bool is_reserved = strcmp(entry->name, "loopback") == 0 || strcmp(entry->name, "owner") == 0;
     if (!seen.roles) return wrong(parse, "roles is missing");
     if (seen.hash != (entry->kind == KIND_TOKEN))
-        return wrong(parse, seen.hash ? "hash is for tokens" : "hash is missing");
+        return wrong(parse, seen.hash ? "only rows of kind token may have a hash" : "hash is missing");
     if (entry->kind == KIND_LOOPBACK && strcmp(entry->name, "loopback") != 0)
-        return wrong(parse, "the row of kind loopback has that name, too");
+        return wrong(parse, "the row of kind loopback must have the name loopback");
     if (entry->kind != KIND_LOOPBACK && is_reserved)
-        return wrong(parse, "the name %s is the broker's own", entry->name);
+        return wrong(parse, "the name %s is reserved for the broker", entry->name);
     if (entry->kind == KIND_LOOPBACK && (entry->roles & not_local) != 0)
         return wrong(parse, "loopback cannot have the roles admin and peer: they always need a token");
     return 0;
@@ -196,7 +197,7 @@ static int take_row(const struct parse *parse, struct access_entry *entry, struc
     struct seen seen = {0};
     size_t i = 0;
     while (i < KINDS && !is_word(kind, kinds[i])) i++;
-    if (i == KINDS) return wrong(parse, "there is no kind of row \"%.*s\"", SHOWN(kind));
+    if (i == KINDS) return wrong(parse, "unknown kind of row \"%.*s\"", SHOWN(kind));
     entry->kind = (enum access_kind)i;
     const char *problem = access_name_problem(name.at, name.size);
     if (problem != NULL) return wrong(parse, "%s", problem);
@@ -223,9 +224,9 @@ static int take_head(const struct parse *parse, struct span line) {
     if (is_word(line, FIRST_LINE)) return 0;
     size_t size = sizeof(FORMAT_WORD) - 1;
     if (line.size > size && memcmp(line.at, FORMAT_WORD, size) == 0)
-        return wrong(parse, "the file's format is \"%.*s\", and this version of Tarry knows \"%s\"", SHOWN(line),
-                     FIRST_LINE);
-    return wrong(parse, "the file does not begin with \"%s\": it is no file of tokens", FIRST_LINE);
+        return wrong(parse, "the file has the format \"%.*s\", but this version of Tarry reads only \"%s\"",
+                     SHOWN(line), FIRST_LINE);
+    return wrong(parse, "the file does not begin with \"%s\", so it is not a file of tokens", FIRST_LINE);
 }
 
 int token_file_parse(const char *text, size_t size, struct token_file *out, char message[TOKEN_FILE_MESSAGE_SIZE]) {
@@ -236,7 +237,7 @@ int token_file_parse(const char *text, size_t size, struct token_file *out, char
     if (size > TOKEN_FILE_SIZE_MAX) error = wrong(&parse, "the file is larger than 4 MiB");
     if (error == 0 && size > 0 && text[size - 1] != '\n') {
         for (const char *at = text; at < text + size; at++) parse.line += *at == '\n';
-        error = wrong(&parse, "it has no end: the file was cut off");
+        error = wrong(&parse, "the last line is missing: the file was cut off");
         parse.line = 1;
     }
     if (error == 0) error = take_head(&parse, take_until(&rest, '\n'));
@@ -265,16 +266,16 @@ static struct access_entry *entry_of(const struct token_file *file, const char *
 
 int token_file_add(struct token_file *file, const struct access_entry *entry, char message[TOKEN_FILE_MESSAGE_SIZE]) {
     if (entry_of(file, entry->name) != NULL) {
-        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "the name %s is there already", entry->name);
+        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "the file already has the name %s", entry->name);
         return 1;
     }
     if (file->count == ACCESS_PRINCIPALS_MAX) {
-        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "a file has at most 1024 rows");
+        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "a file of tokens may have at most 1024 rows");
         return 1;
     }
     struct access_entry *entries = realloc(file->entries, (file->count + 1) * sizeof(*entries));
     if (entries == NULL) {
-        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "there is no memory for it");
+        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "out of memory");
         return 1;
     }
     file->entries = entries;
@@ -325,7 +326,7 @@ char *token_file_format(const struct token_file *file, size_t *out_size) {
     char *text = NULL;
     FILE *out = open_memstream(&text, out_size);
     if (out == NULL) return NULL;
-    fprintf(out, "%s\n# Made by 'tarry token', which writes it anew; comments are not kept.\n", FIRST_LINE);
+    fprintf(out, "%s\n# 'tarry token' writes this file; it does not keep comments.\n", FIRST_LINE);
     for (size_t i = 0; i < file->count; i++) print_entry(out, &file->entries[i]);
     bool is_whole = ferror(out) == 0;
     is_whole = fclose(out) == 0 && is_whole;

@@ -97,17 +97,19 @@ static struct lack too_large(const char *sentence) {
 static struct lack lacks_pending(struct core *core, const struct core_caller *caller, size_t schedules) {
     if (!caller || !caller->pending_max || !schedules) return busy(NULL);
     if (schedules > caller->pending_max)
-        return too_large("the commit schedules more tasks than this principal may have (pending=, tarry token)");
+        return too_large("the commit schedules more tasks than the limit of this principal's waiting tasks (pending=, "
+                         "tarry token): send fewer, or raise the limit");
     if (pending_of(core, caller) <= caller->pending_max - schedules) return busy(NULL);
-    return busy("this principal has as many tasks in its queues as it may (pending=, tarry token)");
+    return busy("the queues of this principal have reached its limit of tasks (pending=, tarry token): try again when "
+                "some have ended, or raise the limit");
 }
 
 static struct lack lacks_memory(const struct core *core, const struct demand *demand) {
     enum need_room room = demand->schedules || demand->changes ? ROOM_BUT_RESERVE : ROOM_ALL;
     if (need_fits(core, &demand->need, room)) return busy(NULL);
     if (!need_may_fit(core, &demand->need))
-        return too_large("the commit needs more memory than this broker has for tasks (--memory): split it");
-    return busy("memory for tasks is full: try again in a moment");
+        return too_large("the commit needs more memory than this broker has for tasks (--memory): split the commit");
+    return busy("the broker's memory for tasks is full (--memory): try again in a moment");
 }
 
 /* Checks the capacity for a commit. Acks, extends and releases of leased tasks always pass, because these tasks are in
@@ -117,15 +119,17 @@ static struct lack lacks_capacity(struct core *core, const struct core_request *
     struct demand demand = demand_of(request);
     if (SEEDED_BUG(capacity_unchecked)) return busy(NULL);
     if (demand.schedules && core->overlay_count > core->options.index_lag_max)
-        return busy("the index is behind (index_lag_max): schedule again in a moment");
+        return busy("the broker's index lags too far behind its log to accept new tasks (index_lag_max): try again in "
+                    "a moment");
     if (demand.changes && core->overlay_count > core->options.index_lag_hard)
-        return busy("the index is far behind (index_lag_hard): try again in a moment");
+        return busy(
+            "the broker's index lags too far behind its log to accept changes (index_lag_hard): try again in a moment");
     struct lack lack = lacks_memory(core, &demand);
     if (lack.sentence) return lack;
     lack = lacks_pending(core, request->caller, demand.schedules);
     if (lack.sentence) return lack;
     if (demand.jobs && core->job_count == JOBS_MAX)
-        return busy("as many purges are under way as the broker does at once");
+        return busy("the broker runs its maximum number of purges (JOBS_MAX, 64): try again when one has ended");
     return lack;
 }
 
@@ -162,7 +166,8 @@ static void decide_op(struct decision *d, const Tarry__Op *op) {
 #include "requests.def"
         OPERATION_UNKNOWN
     }
-    refuse_op(d, TARRY__CODE__UNSUPPORTED, TARRY__OUTCOME__NONE, "operation unknown to this broker (newer client?)");
+    refuse_op(d, TARRY__CODE__UNSUPPORTED, TARRY__OUTCOME__NONE,
+              "this broker does not know the operation; the client may be newer than the broker");
 }
 
 static Tarry__CommitReply *results_new(struct core_effects *effects, size_t count) {
@@ -203,7 +208,8 @@ static void decide_one(struct decision *d, const struct core_request *request, s
         refuse_op(d, content->code, TARRY__OUTCOME__NONE, content->problem);
     } else if (op->op_case == TARRY__OP__OP_QUEUE_DELETE &&
                request->message->commit->n_ops != 1) { /* it checks what the queue held before the commit */
-        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "deleting a queue goes alone in its commit");
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
+                  "a commit that deletes a queue must not have other operations");
     } else if (may_touch(d, op_id(op))) {
         decide_op(d, op);
     }
@@ -232,7 +238,7 @@ static void abort_all(struct core *core, const struct core_request *request, str
         if (result->code != TARRY__CODE__OK) continue;
         tarry__op_result__init(result);
         result->code = TARRY__CODE__ABORTED;
-        result->message = "another operation of this atomic commit was refused";
+        result->message = "nothing was done, because another operation of this atomic commit was refused";
     }
 }
 
@@ -304,18 +310,19 @@ void commit_step(struct core *core, const struct core_request *request, struct c
     const Tarry__Commit *commit = request->message->commit;
     if (!commit->sequence || !commit->oldest_unanswered || commit->oldest_unanswered > commit->sequence) {
         reply_refuse(core, effects, request->ticket, TARRY__CODE__INVALID,
-                     "sequence counts from 1 and oldest_unanswered is from 1 to sequence");
+                     "sequence must be 1 or more, and oldest_unanswered must be from 1 to sequence");
         return;
     }
     if ((commit->n_ops == 0) != (commit->ask != 0) || commit->n_ops > OPS_PER_COMMIT_MAX) {
         reply_refuse(core, effects, request->ticket, TARRY__CODE__TOO_LARGE,
-                     "a commit has from 1 to 8192 operations (OPS_PER_COMMIT_MAX)");
+                     "a commit must have 1 to 8192 operations (OPS_PER_COMMIT_MAX)");
         return;
     }
     const struct producer *producer = producer_of_caller(core, commit->producer, request->caller);
     if (!producer || (commit->sequence < producer->floor && !SEEDED_BUG(floor_ignored))) {
-        reply_refuse(core, effects, request->ticket, TARRY__CODE__FORGOTTEN,
-                     "this producer or sequence is no longer remembered: the outcome is unknown");
+        reply_refuse(
+            core, effects, request->ticket, TARRY__CODE__FORGOTTEN,
+            "the broker no longer remembers this producer or sequence, so whether the commit took effect is unknown");
         return;
     }
     uint64_t position = answered_at(producer, commit->sequence);
@@ -332,7 +339,8 @@ void commit_step(struct core *core, const struct core_request *request, struct c
     }
     struct lack lack = lacks_capacity(core, request);
     if (!lack.sentence && outstanding(producer, commit->oldest_unanswered) >= COMMITS_PER_PRODUCER_MAX)
-        lack = busy("this producer has as many unanswered commits as are remembered (COMMITS_PER_PRODUCER_MAX)");
+        lack = busy("this producer has the maximum number of unanswered commits (COMMITS_PER_PRODUCER_MAX): wait for a "
+                    "reply first");
     if (lack.sentence) {
         reply_refuse(core, effects, request->ticket, lack.code, lack.sentence);
         return;

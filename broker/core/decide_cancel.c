@@ -7,7 +7,7 @@
 static bool stands_in_the_way(struct decision *d, enum resolved resolved, const struct known *known) {
     if (resolved == RESOLVED_DEAD) {
         describe(d->result, &known->row, d->effects->arena);
-        refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__DEAD, "the task is among the dead letters");
+        refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__DEAD, "the task is a dead letter");
         return true;
     }
     if (known->row.state == ROW_LEASED) {
@@ -21,7 +21,7 @@ static bool stands_in_the_way(struct decision *d, enum resolved resolved, const 
 static void refuse_ended(struct decision *d) {
     d->result->code = TARRY__CODE__NOT_DONE;
     d->result->message =
-        d->result->outcome == TARRY__OUTCOME__UNKNOWN ? "no such task is known" : "the task has ended already";
+        d->result->outcome == TARRY__OUTCOME__UNKNOWN ? "the broker knows no such task" : "the task has already ended";
 }
 
 void decide_cancel(struct decision *d, const Tarry__Cancel *cancel) {

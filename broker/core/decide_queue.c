@@ -32,13 +32,13 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
     Tarry__Policy policy = *draft_queue_now(d->draft, queue);
     for (size_t i = 0; i < set->n_fields; i++) take_field(&policy, set->policy, set->fields[i]);
     if (policy.backoff_max_ms < policy.backoff_min_ms) {
-        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max is shorter than backoff_min");
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max must not be shorter than backoff_min");
         return;
     }
     bool is_pushed_anew = policy.push[0] && !draft_queue_now(d->draft, queue)->push[0];
     if (is_pushed_anew && !may_push(d)) {
         refuse_op(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE,
-                  "as many queues are pushed as may be (PUSH_QUEUES_MAX, 256)");
+                  "the maximum number of queues have push already (PUSH_QUEUES_MAX, 256): remove push from one first");
         return;
     }
     d->draft->pushes += is_pushed_anew;
@@ -70,17 +70,18 @@ static uint64_t count_states(const struct core *core, const struct queue *queue,
 void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states) {
     const struct queue *queue = queue_find_live(d->core, queue_name);
     if (!queue) {
-        refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
+        refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "the queue does not exist");
         return;
     }
     if (d->draft->has_job) {
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
-                  "one purge, requeue or drop of a whole queue a commit");
+                  "a commit may have only one purge, requeue or drop of a whole queue: send the others in commits of "
+                  "their own");
         return;
     }
     if (d->core->job_count == JOBS_MAX) {
         refuse_op(d, TARRY__CODE__BUSY, TARRY__OUTCOME__NONE,
-                  "as many purges are under way as the broker does at once");
+                  "the broker runs its maximum number of purges (JOBS_MAX, 64): try again when one has ended");
         return;
     }
     d->draft->has_job = true;
@@ -127,14 +128,15 @@ static char *not_deletable(struct decision *d, const struct queue *queue) {
     char *sentence = must_alloc(d->draft->arena, SENTENCE_SIZE);
     if (waiting || in_flight || dead) {
         snprintf(sentence, SENTENCE_SIZE,
-                 "the queue is not empty: %llu waiting, %llu in flight, %llu dead; purge it, drop its dead letters, or "
-                 "wait, and delete it then",
+                 "the queue is not empty: %llu waiting, %llu in flight, %llu dead; purge it, drop its dead letters or "
+                 "wait, then delete it",
                  (unsigned long long)waiting, (unsigned long long)in_flight, (unsigned long long)dead);
     } else if (queue->job_count) {
-        snprintf(sentence, SENTENCE_SIZE, "%u purges, requeues or drops of the queue are still under way",
+        snprintf(sentence, SENTENCE_SIZE,
+                 "%u purges, requeues or drops of the queue are still running: delete it when they have ended",
                  queue->job_count);
     } else if (consumers) {
-        snprintf(sentence, SENTENCE_SIZE, "%u consumers are subscribed to the queue: end them first", consumers);
+        snprintf(sentence, SENTENCE_SIZE, "%u consumers are subscribed to the queue: stop them first", consumers);
     } else {
         return NULL;
     }
@@ -146,7 +148,7 @@ static char *not_deletable(struct decision *d, const struct queue *queue) {
 void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
     const struct queue *queue = queue_find_live(d->core, delete->queue);
     if (!queue) {
-        refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
+        refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "the queue does not exist");
         return;
     }
     char *obstacle = not_deletable(d, queue);
@@ -173,8 +175,8 @@ static const char *lacks_queues(const struct core *core, const struct core_reque
     if (count < caller->queues_max) return NULL;
     char *sentence = must_alloc(arena, SENTENCE_SIZE);
     snprintf(sentence, SENTENCE_SIZE,
-             "this principal has created %u queues, and may have %llu (queues=, tarry token): delete one, or raise the "
-             "limit",
+             "this principal has created %u queues, and its limit is %llu (queues=, tarry token): delete a queue, or "
+             "raise the limit",
              count, (unsigned long long)caller->queues_max);
     return sentence;
 }
@@ -206,8 +208,9 @@ struct queue *queue_need(struct core *core, const struct core_request *request, 
     const uint32_t number = queue ? queue->number : queue_new_number(core, is_own);
     const char *lack = is_own ? NULL : lacks_queues(core, request, effects->arena);
     if (!lack && !number)
-        lack = "the broker has as many queues as it can hold (QUEUES_MAX, 4096): delete one. The place of a deleted "
-               "queue is free once its endings are forgotten (--outcome-retention)";
+        lack =
+            "the broker has its maximum number of queues (QUEUES_MAX, 4096): delete a queue. A new queue can take its "
+            "place when the broker has forgotten the outcomes of the deleted queue's tasks (--outcome-retention)";
     if (lack) {
         *out_code = TARRY__CODE__TOO_LARGE;
         *out_message = lack;

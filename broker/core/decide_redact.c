@@ -8,12 +8,14 @@
 #include "decide.h"
 #include "effects.h"
 
-static char not_there[] = "no task of this name is in log or archive; one that has left them can be named by its id";
-static char too_many[] = "operations before it redact all that one commit may: ask for it in another commit";
-static char young[] = "the task was scheduled while its content was searched for: ask again";
+static char not_there[] =
+    "log and archive have no task with this queue and key; a task that both have deleted can be redacted by its id";
+static char too_many[] =
+    "the operations before this one already redact as many tasks as one commit may: send this one in another commit";
+static char young[] = "the task was scheduled while the broker searched for its content: send the request again";
 
 static const char *in_the_way(const struct row *row) {
-    if (row->state == ROW_BURIED) return "the task is among the dead letters: drop it first";
+    if (row->state == ROW_BURIED) return "the task is a dead letter: drop it first";
     if (row->state == ROW_LEASED) return "the task is in flight: withdraw it first (cancel --withdraw)";
     return "the task is live: cancel it first";
 }
@@ -97,7 +99,7 @@ static void answer(struct decision *d, const struct redacted *redacted) {
 static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
     if (!queue_find(d->core, redact->task->queue) && !(d->past && d->past->is_former)) {
-        refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
+        refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "the queue does not exist");
         return;
     }
     for (size_t i = 0; d->past && i < d->past->count; i++) {

@@ -15,7 +15,7 @@ static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *tok
         (token->position == out->row.lease_position || SEEDED_BUG(stale_token_accepted))) {
         const struct session *holder = session_find(d->core, out->row.session);
         if (holder && !caller_is_owner(d->caller, holder)) {
-            refuse_op(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, "the lease is another principal's");
+            refuse_op(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, "the lease belongs to another principal");
             return false;
         }
         session_heard(d->core, out->row.session);
@@ -23,20 +23,20 @@ static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *tok
     }
     d->result->code = TARRY__CODE__STALE_TOKEN;
     if (resolved == RESOLVED_ENDED) {
-        d->result->message =
-            d->result->outcome == TARRY__OUTCOME__UNKNOWN ? "no such task is known" : "the task has ended already";
+        d->result->message = d->result->outcome == TARRY__OUTCOME__UNKNOWN ? "the broker knows no such task"
+                                                                           : "the task has already ended";
         return false;
     }
     describe(d->result, &out->row, d->effects->arena);
     if (resolved == RESOLVED_DEAD) {
         d->result->outcome = TARRY__OUTCOME__DEAD;
-        d->result->message = "the lease is over; the task is among the dead letters";
+        d->result->message = "the lease has ended; the task is a dead letter";
     } else if (out->row.state == ROW_LEASED) {
         d->result->outcome = TARRY__OUTCOME__IN_FLIGHT;
         d->result->message = "the token is stale: the task has been leased again";
     } else {
         d->result->outcome = TARRY__OUTCOME__PENDING;
-        d->result->message = "the lease is over; the task waits again";
+        d->result->message = "the lease has ended; the task waits again";
     }
     return false;
 }
@@ -73,7 +73,7 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
     }
     uint64_t delay_ms = nack->has_delay ? nack->delay_ms : backoff_ms(policy, row.id, row.attempt);
     if (delay_ms > DUE_AHEAD_MAX_MS) {
-        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is longer than ten years (3653 days)");
         return;
     }
     row.state = ROW_WAITING;
@@ -116,7 +116,7 @@ static void decide_requeue(struct decision *d, const struct known *known) {
         !SEEDED_BUG(requeue_onto_live_key)) {
         ahead_see(d->draft, &holder);
         describe(d->result, &holder.row, d->effects->arena);
-        refuse_op(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key by now");
+        refuse_op(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key now");
         return;
     }
     struct row row;
@@ -135,7 +135,7 @@ static bool find_dead(struct decision *d, const Tarry__Ref *ref, struct known *o
     enum resolved resolved = resolve(d, ref, out);
     if (resolved == RESOLVED_DEAD) return true;
     d->result->code = TARRY__CODE__NOT_DONE;
-    d->result->message = "no such dead letter";
+    d->result->message = "the queue has no such dead letter";
     if (resolved == RESOLVED_LIVE) {
         describe(d->result, &out->row, d->effects->arena);
         d->result->outcome = out->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;

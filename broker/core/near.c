@@ -241,7 +241,7 @@ static struct task *line_next(struct core *core, struct line_state *line) {
 struct task *near_next_ready(struct core *core, struct queue *queue) {
     struct task *best = NULL;
     uint32_t either = queue->ready_mask | queue->ready_mask >> PRIORITY_COUNT; /* bit priority: ready in either base */
-    static_assert(ROW_BASES == 2, "as many as `either` looks at");
+    static_assert(ROW_BASES == 2, "`either` has two places");
     for (either &= (1u << PRIORITY_COUNT) - 1; either && (!best || SEEDED_BUG(priority_ignored));) {
         uint32_t priority = 31u - (uint32_t)__builtin_clz(either);
         either &= ~(1u << priority);

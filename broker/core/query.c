@@ -120,7 +120,7 @@ void query_get(struct core *core, const struct core_request *request, struct cor
     if (draft.record_count) need_facts(&need, &request->facts);
     if (!need_fits(core, &need, ROOM_ALL)) { /* CAP-1: not even room for one more ending */
         reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
-                     "memory for tasks is full: try again in a moment");
+                     "the broker's memory for tasks is full (--memory): try again in a moment");
         return;
     }
     /* Commits the draft, because it may hold the task's expiry. */

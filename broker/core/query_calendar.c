@@ -11,12 +11,12 @@
 
 #define SENTENCE_SIZE 160u
 
-static const char behind[] = "the index has not taken in yet what was recorded last: try again in a moment";
-static const char older[] = "what the index has is older than what was asked for: try again in a moment";
-static const char too_much[] =
-    "so many queues and times cannot be looked at together: ask for whole hours, for fewer queues, or for less time";
-static const char never_counted[] =
-    "an older program wrote this index last, and who only inspects does not count anew what falls due when";
+static const char behind[] = "the index has not absorbed the latest records yet: try again in a moment";
+static const char older[] = "the index is older than the requested log position: try again in a moment";
+static const char too_much[] = "the request counts too many queues and spans of time at once: ask for whole hours, for "
+                               "fewer queues, or for a shorter time";
+static const char never_counted[] = "an older version of tarryd wrote this index without a calendar, and --inspect "
+                                    "does not build one: start tarryd without --inspect once";
 
 bool core_plan_calendar(const struct core *core, const struct core_request *request, struct arena *arena,
                         struct core_calendar *out) {
@@ -83,8 +83,8 @@ static const char *say_counting(const struct core_calendar *calendar, struct are
     char *sentence = must_alloc(arena, SENTENCE_SIZE);
     uint64_t all = calendar->next_id - 1, counted = calendar->counted - 1;
     snprintf(sentence, SENTENCE_SIZE,
-             "an older program wrote the index last, and what falls due when is counted anew: %" PRIu64
-             " per cent so far; try again later",
+             "the broker still builds the calendar of an index that an older version wrote: %" PRIu64
+             " per cent are done; try again later",
              all ? counted * 100 / all : 100);
     return sentence;
 }
@@ -95,7 +95,7 @@ void query_calendar(struct core *core, const struct core_request *request, struc
     Tarry__Code code = TARRY__CODE__BUSY;
     const char *sentence = NULL;
     if (name[0] != '\0' && !queue_find_live(core, name)) {
-        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, "the queue does not exist");
         return;
     }
     switch (calendar->found) {

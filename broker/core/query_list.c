@@ -257,7 +257,7 @@ static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, st
 
 void query_list(struct core *core, const struct core_request *request, struct core_effects *effects) {
     if (!queue_find_live(core, request->message->list->queue)) {
-        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, "the queue does not exist");
         return;
     }
     struct list_scan *scan = request->look ? &core->scans[request->look - 1] : scan_begin(core, request);

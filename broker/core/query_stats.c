@@ -207,7 +207,7 @@ void query_stats(struct core *core, const struct core_request *request, struct c
     const char *name = request->message->stats->queue;
     bool is_one = !is_of_all(request);
     if (is_one && !queue_find_live(core, name)) {
-        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
+        reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_QUEUE, "the queue does not exist");
         return;
     }
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);

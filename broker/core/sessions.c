@@ -173,12 +173,13 @@ static void reply_subscribed(struct core *core, const struct core_request *reque
 }
 
 static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
-    if (!subscribe->n_queues) return "a consumer names at least one queue";
-    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) return "more than 256 queues (QUEUES_PER_SUBSCRIBE_MAX)";
-    if (subscribe->prefetch > PREFETCH_MAX) return "prefetch is more than 16384 (PREFETCH_MAX)";
-    if (subscribe->max_batch > BATCH_MAX) return "max_batch is more than 4096 (BATCH_MAX)";
+    if (!subscribe->n_queues) return "a subscription must name at least one queue";
+    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX)
+        return "a subscription may name at most 256 queues (QUEUES_PER_SUBSCRIBE_MAX)";
+    if (subscribe->prefetch > PREFETCH_MAX) return "prefetch must be at most 16384 (PREFETCH_MAX)";
+    if (subscribe->max_batch > BATCH_MAX) return "max_batch must be at most 4096 (BATCH_MAX)";
     bool lease_fits = subscribe->lease_ms >= LEASE_MIN_MS && subscribe->lease_ms <= LEASE_MAX_MS;
-    if (subscribe->lease_ms && !lease_fits) return "lease_ms is not between 10 ms and 24 hours";
+    if (subscribe->lease_ms && !lease_fits) return "lease_ms must be between 10 ms and 24 hours";
     return NULL;
 }
 
@@ -204,15 +205,16 @@ static bool may_wait_for(struct core *core, const struct core_request *request, 
     if (limit && new_names && wishes_count_of(core, caller->name) + new_names > limit) {
         char *sentence = must_alloc(effects->arena, SENTENCE_SIZE);
         snprintf(sentence, SENTENCE_SIZE,
-                 "the consumers of this principal may wait for %llu queues that do not exist (queues=, tarry token): "
-                 "%llu more are named",
+                 "the consumers of this principal may wait for at most %llu queues that do not exist (queues=, tarry "
+                 "token), and this request names %llu more",
                  (unsigned long long)limit, (unsigned long long)new_names);
         reply_refuse(core, effects, request->ticket, TARRY__CODE__TOO_LARGE, sentence);
         return false;
     }
     if (core->awaited_count + new_names <= QUEUES_AWAITED_MAX) return true;
     reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
-                 "consumers wait for as many queues that do not exist as the broker can hold (QUEUES_AWAITED_MAX)");
+                 "consumers already wait for the maximum number of queues that do not exist (QUEUES_AWAITED_MAX): "
+                 "create the queues first");
     return false;
 }
 
@@ -238,12 +240,13 @@ void session_subscribe(struct core *core, const struct core_request *request, st
     bool resumed = session && (session->state != SESSION_LEFT || request->pooled);
     if (!resumed && core->session_count >= SESSIONS_MAX) {
         reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
-                     "the broker has as many consumers as it can hold (SESSIONS_MAX)");
+                     "the broker has its maximum number of consumers (SESSIONS_MAX): end one first");
         return;
     }
     if (!resumed && has_too_many(core, request->caller)) {
-        reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
-                     "this principal has as many consumers as it may (sessions=, tarry token)");
+        reply_refuse(
+            core, effects, request->ticket, TARRY__CODE__BUSY,
+            "this principal has reached its limit of consumers (sessions=, tarry token): end one, or raise the limit");
         return;
     }
     if (!may_wait_for(core, request, effects)) return;
@@ -251,8 +254,9 @@ void session_subscribe(struct core *core, const struct core_request *request, st
         uint64_t id = core->session_next++ | (request->pooled ? SESSION_POOLED : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);
         if (!session) { /* sessions that have left and kept their leases use slots too */
-            reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
-                         "too many consumers have left and keep their leases: try again when some have run out");
+            reply_refuse(
+                core, effects, request->ticket, TARRY__CODE__BUSY,
+                "too many disconnected consumers still have leases: try again when some of these leases have ended");
             return;
         }
     } else if (session_is_present(session)) {
@@ -409,13 +413,13 @@ void session_heartbeat(struct core *core, const struct core_request *request, st
     struct session *session = session_find(core, request->message->heartbeat->session);
     if (!session || !session_is_present(session) || !caller_is_owner(request->caller, session)) {
         reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_SESSION,
-                     "the session is gone: subscribe again");
+                     "the session has ended: subscribe again");
         return;
     }
     hear(core, session);
     if (is_astray(core, session)) {
         reply_refuse(core, effects, request->ticket, TARRY__CODE__NO_SUCH_SESSION,
-                     "the session has a lane that its consumer has not connected to: subscribe again");
+                     "the consumer has not connected to the session's new lane: subscribe again");
         return;
     }
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);

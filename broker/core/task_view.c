@@ -106,10 +106,9 @@ enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out) {
     return not_found(d, outcomes_by_id(d->core->outcomes, id));
 }
 
-static const char anothers_task[] = "no task of this id is known in the queues that you may use";
-const char refused_brokers_task[] =
-    "the task lies in a queue of the broker's own: clients may not use queues whose names begin with "
-    "\"" QUEUE_RESERVED_PREFIX "\" (docs/LIMITS.md)";
+static const char anothers_task[] = "the queues that you may use have no task with this id";
+const char refused_brokers_task[] = "the task is in a queue that is reserved for the broker: clients may not use "
+                                    "queues whose names begin with \"" QUEUE_RESERVED_PREFIX "\" (docs/LIMITS.md)";
 
 bool may_touch(struct decision *d, uint64_t id) {
     struct known known;
@@ -142,7 +141,8 @@ enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *o
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base) {
     if (when && when->kind == TARRY__WHEN__KIND__AT) {
         if (when->ms > base_ms(d->core, ROW_WALL) + DUE_AHEAD_MAX_MS) {
-            refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "due_ms is more than ten years ahead");
+            refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
+                      "due_ms is more than ten years (3653 days) in the future");
             return false;
         }
         *out_due_ms = when->ms;
@@ -151,7 +151,7 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
     }
     uint64_t delay_ms = when ? when->ms : 0;
     if (delay_ms > DUE_AHEAD_MAX_MS) {
-        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is longer than ten years (3653 days)");
         return false;
     }
     *out_due_ms = from_ms(d->core) + delay_ms; /* TIME-1: time of receipt, rounded up, plus the delay */

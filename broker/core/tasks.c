@@ -5,8 +5,8 @@
 
 #include "slots.h"
 
-const char reason_lease_lost[] = "all attempts used: the last lease was lost";
-const char reason_attempts_used[] = "all attempts used";
+const char reason_lease_lost[] = "the task used up its attempts: its last lease ended without an ack";
+const char reason_attempts_used[] = "the task used up its attempts";
 
 size_t task_size(size_t key_size) {
     return sizeof(struct task) + key_size;

@@ -39,7 +39,7 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
     case TIMER_LEASE:
         break;
     }
-    assert(!"handled by the caller");
+    assert(!"the caller handles this kind");
     return 0;
 }
 

@@ -22,11 +22,11 @@ static void load(void) {
     }
 #define LIBCURL_FIND(name)                                                                                             \
     curl.name = (__typeof__(curl.name))dlsym(library, "curl_" #name);                                                  \
-    if (curl.name == NULL) snprintf(why, sizeof(why), "%s has no curl_%s", LIBRARY, #name);
+    if (curl.name == NULL) snprintf(why, sizeof(why), "%s has no function curl_%s", LIBRARY, #name);
     LIBCURL_FUNCTIONS(LIBCURL_FIND)
 #undef LIBCURL_FIND
     if (why[0] == '\0' && curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        snprintf(why, sizeof(why), "%s does not start", LIBRARY);
+        snprintf(why, sizeof(why), "%s cannot be initialized", LIBRARY);
 }
 
 const char *libcurl_load(void) {

@@ -19,8 +19,8 @@ void item_receive(struct item *item, struct stall *stall, uint64_t now_ns) {
 /* ---- refusals */
 
 void engine_request_too_large(struct engine_request *engine_request) {
-    static const char sentence[] = "the request concerns more stored tasks than the broker reads for one "
-                                   "(FACTS_SIZE_MAX, 16 MiB; 1/16 of --memory if that is less): split it";
+    static const char sentence[] = "the request needs more rows of stored tasks than the broker reads for one request "
+                                   "(FACTS_SIZE_MAX, 16 MiB; 1/16 of --memory if that is less): split the request";
     engine_request->refusal = (struct engine_refusal){TARRY__CODE__TOO_LARGE, sentence};
 }
 
@@ -31,7 +31,7 @@ bool engine_request_exhausted(struct engine_request *engine_request, int error) 
 }
 
 void engine_request_busy(struct engine_request *engine_request) {
-    static const char sentence[] = "too many stored tasks are being read for other requests: try again in a moment";
+    static const char sentence[] = "the broker reads too many stored tasks for other requests: try again in a moment";
     engine_request->refusal = (struct engine_refusal){TARRY__CODE__BUSY, sentence};
 }
 

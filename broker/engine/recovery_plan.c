@@ -119,7 +119,7 @@ void recovery_executed(struct recovery_plan *plan, int error) {
     case RECOVERY_REPLAY:
     case RECOVERY_DONE:
     case RECOVERY_REFUSED:
-        assert(!"an effect that is executed");
+        assert(!"recovery knows this effect");
     }
 }
 

@@ -15,8 +15,8 @@
 #include "door_turn.h"
 #include "message.h"
 
-static_assert(QUEUES_PER_SUBSCRIBE_MAX >= BEANSTALK_WATCHED_MAX, "a watch list is one lease's");
-static_assert(OPS_PER_COMMIT_MAX >= BEANSTALK_RESERVED_MAX, "what is reserved is given back by one commit");
+static_assert(QUEUES_PER_SUBSCRIBE_MAX >= BEANSTALK_WATCHED_MAX, "a watch list fits into one lease request");
+static_assert(OPS_PER_COMMIT_MAX >= BEANSTALK_RESERVED_MAX, "one commit can release all reserved jobs");
 
 /* Unsent reply bytes of a connection at which it executes no further command until the client reads. */
 #define UNSENT_MAX (1u << 20)

@@ -10,7 +10,7 @@
 
 #define INDEX_MASK (GATEWAY_SLOTS_MAX - 1)
 
-static const char no_memory[] = "the broker has not enough memory for this request just now";
+static const char no_memory[] = "the broker has too little memory for this request: try again in a moment";
 
 /* ---- handles */
 

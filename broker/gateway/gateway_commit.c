@@ -20,7 +20,8 @@
 /* Producers of a principal for commits without a key. If all their windows are full, further commits are refused. */
 #define PRODUCERS_EACH 8u
 
-static const char too_many[] = "as many commits of this principal are under way as the broker remembers: try again";
+static const char too_many[] =
+    "this principal has the maximum number of commits in progress (COMMITS_PER_PRODUCER_MAX): try again in a moment";
 
 struct producer {
     struct maker *maker;
@@ -255,7 +256,8 @@ bool commit_replied(struct ask *ask, const Tarry__Reply *reply) {
     /* The commit was sent only once and its bytes are freed. FORGOTTEN means that it was not executed, so BUSY is true.
      */
     if (!is_forgotten) return false;
-    ask_refuse(ask, TARRY__CODE__BUSY, "the broker has forgotten this gateway's producer: nothing was done, try again");
+    ask_refuse(ask, TARRY__CODE__BUSY,
+               "the broker no longer remembers the producer of this request: nothing was done, try again");
     return true;
 }
 

@@ -24,7 +24,8 @@
  * evicted. */
 #define POOLS_MAX 1024u
 
-static const char too_many_wait[] = "as many wait for tasks as may (GATEWAY_LEASES_MAX)";
+static const char too_many_wait[] =
+    "the maximum number of requests wait for tasks (GATEWAY_LEASES_MAX): try again in a moment";
 
 enum pool_state { POOL_ASLEEP, POOL_SUBSCRIBING, POOL_UP, POOL_LEAVING };
 

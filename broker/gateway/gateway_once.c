@@ -25,8 +25,9 @@
 #define SWEEP_TASKS 1000u
 #define SWEEP_LEASE_MS 60000u
 
-const char gateway_once_differs[] = "this key was used before, and for another request";
-static const char no_receipt[] = "what this key stands for cannot be read: its receipt is not one of this broker's";
+const char gateway_once_differs[] = "this Idempotency-Key was already used for a different request";
+static const char no_receipt[] =
+    "the stored result of this Idempotency-Key cannot be read: another program wrote the task that should contain it";
 
 struct once {
     uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE];

@@ -178,7 +178,7 @@ static void send_answer(struct http_exchange *exchange, unsigned status, const c
 void http_respond(struct http_exchange *exchange, unsigned status, struct text *out) {
     struct message *body = http_text_take(out);
     if (body == NULL) {
-        http_refuse(exchange, 503, "busy", "there is not enough memory for the answer");
+        http_refuse(exchange, 503, "busy", "the broker has too little memory for the response: try again in a moment");
         return;
     }
     send_answer(exchange, status, status < 400 ? "application/json" : "application/problem+json", body, 0);
@@ -191,7 +191,7 @@ void http_respond_leased(struct http_exchange *exchange, struct text *out) {
     exchange->handle = 0;
     if (body == NULL) {
         gateway_left(exchange->server->gateway, lease, false);
-        http_refuse(exchange, 503, "busy", "there is not enough memory for the answer");
+        http_refuse(exchange, 503, "busy", "the broker has too little memory for the response: try again in a moment");
         return;
     }
     send_answer(exchange, 200, "application/json", body, lease);
@@ -280,9 +280,9 @@ void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const ch
 bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply) {
     if (reply != NULL && reply->code == TARRY__CODE__OK) return false;
     if (reply == NULL)
-        http_refuse_code(exchange, TARRY__CODE__FAILED,
-                         "there was not enough memory for the answer: whether the request took effect is unknown",
-                         NULL);
+        http_refuse_code(
+            exchange, TARRY__CODE__FAILED,
+            "the broker had too little memory for the response: whether the request took effect is unknown", NULL);
     else
         http_refuse_code(exchange, reply->code, reply->message, reply->primary);
     return true;

@@ -63,12 +63,14 @@ static bool begin_zstd(struct body_packing *packing) {
 }
 
 static const struct body_refusal fine;
-static const struct body_refusal too_large = {413, "a body has 16 MiB at most, unpacked"};
-static const struct body_refusal no_room = {503, "as much as may be held is held already"};
-static const struct body_refusal no_share = {
-    503, "more bytes of requests are under way than this principal may have (bytes=, tarry token)"};
-static const struct body_refusal wrong = {400, "the body is not packed as Content-Encoding says"};
-static const struct body_refusal unknown = {415, "the Content-Encoding is none of identity, gzip and zstd"};
+static const struct body_refusal too_large = {413, "the request body is larger than 16 MiB after decompression"};
+static const struct body_refusal no_room = {503,
+                                            "the broker's buffers for request bodies are full: try again in a moment"};
+static const struct body_refusal no_share = {503,
+                                             "the requests of this principal reached its limit of bytes in progress "
+                                             "(bytes=, tarry token): try again in a moment, or raise the limit"};
+static const struct body_refusal wrong = {400, "the body is not compressed as Content-Encoding says"};
+static const struct body_refusal unknown = {415, "unknown Content-Encoding: use identity, gzip or zstd"};
 
 struct body_refusal body_begin(struct http_body *body, const struct head *head) {
     const char *encoding = head->fields[HEAD_FIELD_encoding].text;

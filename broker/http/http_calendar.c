@@ -11,7 +11,7 @@
 static bool read_step(struct http_exchange *exchange, uint64_t *out) {
     const struct head_text *value = head_parameter(&exchange->head, "step");
     if (value == NULL || duration_parse(value->text, out)) return true;
-    http_refuse(exchange, 400, "invalid", "the parameter step is no duration such as 1m, 1h or 1d");
+    http_refuse(exchange, 400, "invalid", "parameter step must be a duration such as 1m, 1h or 1d");
     return false;
 }
 

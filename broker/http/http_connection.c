@@ -138,7 +138,9 @@ static bool judge_browser(struct http_exchange *exchange, bool is_v1) {
     struct door *door = exchange->server->door;
     /* The broker's own page uses /v1 only. */
     if (origin != NULL && !door_stream_origin(door, exchange->id, origin, is_v1 ? host : NULL, shows)) {
-        refuse_and_end(exchange, 403, "web pages of this origin may not use the broker (tarryd --allow-origin)");
+        refuse_and_end(
+            exchange, 403,
+            "web pages of this origin may not use the broker; to allow them, start tarryd with --allow-origin");
         return false;
     }
     if (!shows && !door_stream_host(door, exchange->id, host)) {
@@ -172,8 +174,8 @@ static bool admit(struct http_exchange *exchange, bool is_page) {
     char path[HEAD_PATH_SIZE];
     if (connection->is_admitted && !is_page && strcmp(shown, connection->shown) == 0) return true;
     const char *token = door_token(authorization, &size);
-    struct caller_verdict verdict = {.status = 401,
-                                     .sentence = "Authorization is to be `Bearer TOKEN`, with a token of this broker"};
+    struct caller_verdict verdict = {
+        .status = 401, .sentence = "the Authorization header must be `Bearer TOKEN`, with a token of this broker"};
     if (token != NULL)
         verdict = door_stream_admit(exchange->server->door, exchange->id, place,
                                     is_page ? head_path(&exchange->head, path) : "/v1", token, size);
@@ -231,7 +233,8 @@ static void dispatch(struct http_exchange *exchange) {
     door_stream_whole(connection->server->door, connection->id);
     door_stream_deadline(connection->server->door, connection->id, 0);
     if (!exchange->drops_body && !body_finish(&exchange->body)) {
-        http_refuse(exchange, 400, "invalid", "the body is not what Content-Encoding says, or ends too early");
+        http_refuse(exchange, 400, "invalid",
+                    "the body is not compressed as Content-Encoding says, or it is incomplete");
         return;
     }
     body_unpacked(&exchange->body);
@@ -263,7 +266,7 @@ static bool begin_body(struct http_exchange *exchange) {
 /* Begins a request whose head is complete: the first `size` bytes of `in`. */
 static bool begin_exchange(struct http_connection *connection, size_t size) {
     struct http_exchange *exchange = exchange_new(connection->server);
-    struct head_refusal refusal = {503, "there is not enough memory"};
+    struct head_refusal refusal = {503, "the broker has too little memory: try again in a moment"};
     size_t used = 0;
     char *bytes = malloc(size + 1);
     if (exchange == NULL || bytes == NULL) {
@@ -345,7 +348,7 @@ static bool find_part(struct http_connection *connection, char *bytes, size_t *s
     return result != HEAD_BAD;
 }
 
-static const struct body_refusal no_body = {413, "this request takes no body, and 1 MiB of one at most is passed over"};
+static const struct body_refusal no_body = {413, "this request has no body: the broker ignores at most 1 MiB of one"};
 
 /* Drops body bytes of a refused request. Above HTTP_DROP_MAX bytes, returns a refusal that ends the connection. */
 static struct body_refusal drop(struct http_connection *connection, size_t size) {
@@ -359,9 +362,8 @@ static struct body_refusal drop(struct http_connection *connection, size_t size)
 static bool take_part(struct http_connection *connection, char *bytes, size_t *size) {
     struct http_exchange *exchange = connection->exchange;
     struct http_body *body = &exchange->body;
-    struct body_refusal refusal = {400,
-                                   "the body is not chunked as Transfer-Encoding says, or its chunk extensions and "
-                                   "trailers have more than 4 KiB"};
+    struct body_refusal refusal = {
+        400, "the body is not valid chunked encoding, or its chunk extensions and trailers are larger than 4 KiB"};
     size_t before = body->size, at = *size;
     bool is_good = find_part(connection, bytes, &at);
     size_t part = connection->part_left;
@@ -492,7 +494,9 @@ static void on_received(void *argument, const uint8_t *bytes, size_t size) {
         size_t grown = 2 * (in->size + size);
         struct door *door = connection->server->door;
         bool has_room = door_stream_keep(door, connection->id, grown);
-        if (!has_room) door_stream_refused(door, connection->id, 503, "as much as may be held is held already");
+        if (!has_room)
+            door_stream_refused(door, connection->id, 503,
+                                "the broker's buffers for request bodies are full: try again in a moment");
         if (!has_room || !message_grow(&connection->in, grown)) {
             door_stream_kill(door, connection->id);
             connection->state = STATE_OVER;

@@ -8,7 +8,7 @@
 
 #include "rfc3339.h"
 
-static const char no_memory[] = "there is not enough memory for this request just now";
+static const char no_memory[] = "the broker has too little memory for this request: try again in a moment";
 
 /* ---- replies and timers */
 
@@ -90,7 +90,7 @@ static void send_commit(struct http_exchange *exchange) {
     const struct head_text *key = &exchange->head.fields[HEAD_FIELD_idempotency];
     struct gateway_once once = {.key = key->text, .key_size = key->size};
     if (key->text != NULL && (key->size == 0 || key->size > GATEWAY_ONCE_KEY_MAX)) {
-        http_refuse(exchange, 400, "invalid", "Idempotency-Key has from 1 to 255 bytes");
+        http_refuse(exchange, 400, "invalid", "Idempotency-Key must have 1 to 255 bytes");
         return;
     }
     memcpy(once.fingerprint, exchange->fingerprint, sizeof(once.fingerprint));
@@ -157,7 +157,7 @@ bool http_read_json(struct http_exchange *exchange, bool optional) {
     /* A web page's form cannot send this type without a CORS preflight. */
     if (!is_json || exchange->body.bytes == NULL) {
         http_refuse(exchange, is_json ? 400 : 415, "invalid",
-                    is_json ? "a body is missing" : "Content-Type is to be application/json");
+                    is_json ? "the request body is missing" : "Content-Type must be application/json");
         return false;
     }
     exchange->json = json_read(&exchange->in, exchange->body.bytes, exchange->body.size);
@@ -171,7 +171,7 @@ bool http_read_json(struct http_exchange *exchange, bool optional) {
 
 static bool refuse_parameter(struct http_exchange *exchange, const char *name, const char *what) {
     char sentence[160];
-    snprintf(sentence, sizeof(sentence), "the parameter %.60s %s", name, what);
+    snprintf(sentence, sizeof(sentence), "parameter %.60s %s", name, what);
     http_refuse(exchange, 400, "invalid", sentence);
     return false;
 }
@@ -181,7 +181,7 @@ bool http_parameter_u64(struct http_exchange *exchange, const char *name, uint64
     if (value == NULL) return true;
     bool is_number = value->size > 0 && value->size < 20 && strspn(value->text, "0123456789") == value->size;
     uint64_t number = is_number ? strtoull(value->text, NULL, 10) : 0;
-    if (!is_number || number > most) return refuse_parameter(exchange, name, "is no number, or too large");
+    if (!is_number || number > most) return refuse_parameter(exchange, name, "is not a number, or is too large");
     *out = number;
     return true;
 }
@@ -190,7 +190,7 @@ bool http_parameter_bool(struct http_exchange *exchange, const char *name, bool 
     const struct head_text *value = head_parameter(&exchange->head, name);
     if (value == NULL) return true;
     *out = strcmp(value->text, "true") == 0;
-    return *out || strcmp(value->text, "false") == 0 || refuse_parameter(exchange, name, "is neither true nor false");
+    return *out || strcmp(value->text, "false") == 0 || refuse_parameter(exchange, name, "must be true or false");
 }
 
 bool http_parameter_time(struct http_exchange *exchange, const char *name, uint64_t *out_ms) {
@@ -199,15 +199,15 @@ bool http_parameter_time(struct http_exchange *exchange, const char *name, uint6
     bool is_number = value->size > 0 && value->size < 19 && strspn(value->text, "0123456789") == value->size;
     if (is_number) *out_ms = strtoull(value->text, NULL, 10);
     return is_number || rfc3339_parse(value->text, out_ms) == NULL ||
-           refuse_parameter(exchange, name, "is neither a time (RFC 3339) nor Unix milliseconds");
+           refuse_parameter(exchange, name, "must be a time (RFC 3339) or Unix milliseconds");
 }
 
 bool http_parameters_only(struct http_exchange *exchange, const char *known) {
     for (size_t i = 0; i < exchange->head.parameter_count; i++) {
         const struct head_text *name = &exchange->head.parameters[i].name;
-        if (!json_names_hold(known, name->text)) return refuse_parameter(exchange, name->text, "is not known here");
+        if (!json_names_hold(known, name->text)) return refuse_parameter(exchange, name->text, "is unknown");
         if (head_parameter(&exchange->head, name->text) != &exchange->head.parameters[i].value)
-            return refuse_parameter(exchange, name->text, "comes twice");
+            return refuse_parameter(exchange, name->text, "is given twice");
     }
     return true;
 }

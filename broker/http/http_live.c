@@ -120,7 +120,7 @@ static void on_stats(struct http_exchange *exchange, const Tarry__Reply *reply) 
     struct text *out = &exchange->out;
     if (is_over(exchange, reply)) return;
     if (!grow(exchange, reply->stats->n_queues)) {
-        static const char sentence[] = "as much as may be held is held already";
+        static const char sentence[] = "the broker's buffers for request bodies are full: try again in a moment";
         if (exchange->is_stream)
             http_stream_end(exchange);
         else
@@ -169,12 +169,13 @@ static void live_go_on(struct http_exchange *exchange) {
 void http_live_begin(struct http_exchange *exchange) {
     struct http_server *server = exchange->server;
     if (server->live_count >= HTTP_LIVE_MAX) {
-        http_refuse(exchange, 503, "busy", "as many look at numbers as may at once: 64 (HTTP_LIVE_MAX)");
+        http_refuse(exchange, 503, "busy",
+                    "the broker serves at most 64 live statistics streams (HTTP_LIVE_MAX): close one first");
         return;
     }
     exchange->live = calloc(1, sizeof(*exchange->live));
     if (exchange->live == NULL) {
-        http_refuse(exchange, 503, "busy", "there is not enough memory for this request just now");
+        http_refuse(exchange, 503, "busy", "the broker has too little memory for this request: try again in a moment");
         return;
     }
     server->live_count++;

@@ -49,7 +49,8 @@ static bool read_states(struct http_exchange *exchange, uint32_t *out) {
         size_t size = strcspn(at, ","), i = 0;
         while (i < 4 && (strlen(names[i]) != size || strncmp(at, names[i], size) != 0)) i++;
         if (i == 4) {
-            http_refuse(exchange, 400, "invalid", "state is a list of pending, ready, in_flight and dead");
+            http_refuse(exchange, 400, "invalid",
+                        "unknown state: state must be a list of pending, ready, in_flight, dead");
             return false;
         }
         *out |= 1u << i;
@@ -66,7 +67,9 @@ static bool read_cursor(struct http_exchange *exchange, ProtobufCBinaryData *out
     out->data = made;
     bool is_good = sodium_hex2bin(out->data, CURSOR_SIZE, value->text, value->size, NULL, &out->len, NULL) == 0 &&
                    out->len == CURSOR_SIZE;
-    if (!is_good) http_refuse(exchange, 400, "invalid", "cursor is not one of this broker's");
+    if (!is_good)
+        http_refuse(exchange, 400, "invalid",
+                    "invalid cursor: use the cursor of an earlier result page of this broker");
     return is_good;
 }
 
@@ -169,7 +172,8 @@ void handle_stats(struct http_exchange *exchange) {
         !http_parameter_bool(exchange, "follow", &exchange->follows))
         return;
     if (exchange->follows && (queue != NULL || stats.job != 0)) {
-        http_refuse(exchange, 400, "invalid", "who follows hears of all queues that he may see: follow goes alone");
+        http_refuse(exchange, 400, "invalid",
+                    "follow cannot be combined with queue or job: it reports all queues that the client may read");
         return;
     }
     if (exchange->follows) {
@@ -304,7 +308,9 @@ static void on_audit(struct http_exchange *exchange, const Tarry__Reply *reply) 
     if (page->gap_to != 0) {
         out_begin(&exchange->out, '{');
         out_id(&exchange->out, "gap_to", page->gap_to);
-        out_text(&exchange->out, "problem", page->gap_problem[0] != '\0' ? page->gap_problem : "retired or pruned");
+        out_text(&exchange->out, "problem",
+                 page->gap_problem[0] != '\0' ? page->gap_problem
+                                              : "the log and the archive no longer have these records");
         text_add_str(&exchange->out, "}\n");
     }
     for (size_t i = 0; i < page->n_frames; i++)
@@ -349,7 +355,7 @@ void handle_audit(struct http_exchange *exchange) {
         bool is_id = json_id_parse(id, &exchange->ref.id);
         json_decref(id);
         if (!is_id) {
-            http_refuse(exchange, 400, "invalid", "the id in the path is none");
+            http_refuse(exchange, 400, "invalid", "invalid task id in the path: it must be a whole number from 1");
             return;
         }
         exchange->ref.queue = "";

@@ -21,7 +21,7 @@ static void on_queue(struct http_exchange *exchange, const Tarry__Reply *reply) 
         http_respond(exchange, 200, &out);
         return;
     }
-    http_refuse(exchange, 404, "no_such_queue", "there is no such queue");
+    http_refuse(exchange, 404, "no_such_queue", "the queue does not exist");
 }
 
 static void ask_queues(struct http_exchange *exchange,

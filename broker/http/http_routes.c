@@ -7,7 +7,7 @@
 #include "errors.h"
 #include "http_exchange.h"
 
-static const char no_path[] = "there is no such path; /v1/openapi.json names those that there are";
+static const char no_path[] = "unknown path; /v1/openapi.json lists the paths";
 
 /* Permissions that a body needs: to lease tasks, or to commit any of these operations. */
 #define LEASES                                                                                                         \
@@ -114,7 +114,7 @@ void http_route_find(struct http_exchange *exchange) {
     }
     bool is_v1 = head->segment_count > 0 && strcmp(head->segments[0].text, "v1") == 0;
     if (is_known)
-        refuse(exchange, 405, "invalid", "this path takes other methods (/v1/openapi.json)");
+        refuse(exchange, 405, "invalid", "this path does not allow the method; /v1/openapi.json lists the methods");
     else if (is_v1)
         refuse(exchange, 404, "invalid", no_path);
 }
@@ -144,7 +144,7 @@ void http_route(struct http_exchange *exchange) {
     else if (!route->is_built)
         route->handle(exchange);
     else if (weight <= JSON_WEIGHT_MAX && !http_hold(exchange, weight)) /* a heavier body is refused without parsing */
-        http_refuse(exchange, 503, "busy", "there is not enough memory for this request just now");
+        http_refuse(exchange, 503, "busy", "the broker has too little memory for this request: try again in a moment");
     else
         http_build(exchange, route->handle, http_built);
 }

@@ -30,7 +30,7 @@ static struct ops *ops_new(struct http_exchange *exchange, size_t capacity) {
     ops->names = arena_alloc(&exchange->arena, (capacity + 1) * sizeof(char *));
     ops->capacity = capacity;
     if (ops->commit.ops != NULL && ops->names != NULL) return ops;
-    http_refuse(exchange, 503, "busy", "there is not enough memory for this request just now");
+    http_refuse(exchange, 503, "busy", "the broker has too little memory for this request: try again in a moment");
     return NULL;
 }
 
@@ -84,7 +84,8 @@ static void on_committed(struct http_exchange *exchange, const Tarry__Reply *rep
     struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
     if (reply->commit == NULL || reply->commit->n_results != exchange->commit->n_ops) {
-        http_refuse(exchange, 500, "failed", "the broker's answer is none to this request");
+        http_refuse(exchange, 500, "failed",
+                    "the broker's reply does not match this request: this is a defect of the broker");
         return;
     }
     if (exchange->is_single) {
@@ -117,11 +118,11 @@ static void commit_each(struct http_exchange *exchange, const char *name, json_t
     bool is_single = json_is_object(elements);
     size_t count = is_single ? 1 : json_array_size(elements);
     if (!is_single && (!json_is_array(elements) || count == 0)) {
-        http_refuse(exchange, 400, "invalid", "what is sent is neither an object nor an array of some");
+        http_refuse(exchange, 400, "invalid", "the body must be an object or a non-empty array of objects");
         return;
     }
     if (count > OPS_PER_COMMIT_MAX) {
-        http_refuse(exchange, 413, "too_large", "one request has 8192 operations at most; JSON lines may be more");
+        http_refuse(exchange, 413, "too_large", "a request may have at most 8192 operations; send more as JSON lines");
         return;
     }
     struct ops *ops = ops_new(exchange, count);
@@ -152,7 +153,7 @@ void handle_commit(struct http_exchange *exchange) {
                    json_get_bool(&exchange->in, exchange->json, "atomic", &atomic);
     if (!is_good || count == 0 || count > OPS_PER_COMMIT_MAX) {
         http_refuse(exchange, 400, "invalid",
-                    is_good ? "ops is to be an array of 1 to 8192 operations" : exchange->in.problem);
+                    is_good ? "ops must be an array of 1 to 8192 operations" : exchange->in.problem);
         return;
     }
     struct ops *ops = ops_new(exchange, count);
@@ -274,7 +275,8 @@ static Tarry__Op *read_line(struct http_exchange *exchange) {
     bool is_kept = value != NULL && json_array_append_new(exchange->json, value) == 0;
     Tarry__Op *op = is_kept ? json_op_named(&exchange->in, "schedule", value) : NULL;
     if (value != NULL && !is_kept)
-        snprintf(exchange->in.problem, sizeof(exchange->in.problem), "there is not enough memory for it");
+        snprintf(exchange->in.problem, sizeof(exchange->in.problem),
+                 "the broker has too little memory for this line: try again in a moment");
     if (op == NULL)
         write_line_problem(exchange, exchange->in.too_large ? "too_large" : "invalid", exchange->in.problem);
     return op;
@@ -328,7 +330,8 @@ void handle_lines(struct http_exchange *exchange) {
     if (!http_parameters_only(exchange, "atomic") || !http_parameter_bool(exchange, "atomic", &atomic)) return;
     if (exchange->head.fields[HEAD_FIELD_idempotency].text != NULL) {
         http_refuse(exchange, 400, "invalid",
-                    "JSON lines are several commits, and Idempotency-Key names one: give each task a key");
+                    "Idempotency-Key cannot be used with JSON lines, because they are several commits: give each task "
+                    "a key instead");
         return;
     }
     exchange->line_at = exchange->body.bytes;
@@ -394,7 +397,7 @@ static void on_got(struct http_exchange *exchange, const Tarry__Reply *reply) {
     char sentence[120];
     if (http_refused(exchange, reply)) return;
     if (reply->get->task == NULL || reply->get->outcome == TARRY__OUTCOME__UNKNOWN) {
-        snprintf(sentence, sizeof(sentence), "there is no such task, and none has ended since %llu (Unix ms)",
+        snprintf(sentence, sizeof(sentence), "the task does not exist, and no such task has ended since %llu (Unix ms)",
                  (unsigned long long)reply->get->known_since_ms);
         http_refuse(exchange, 404, "not_done", sentence);
         return;
@@ -414,7 +417,7 @@ void handle_task_get(struct http_exchange *exchange) {
     exchange->json = members;
     json_t *id = json_object_get(members, "id"), *key = json_object_get(members, "key");
     if (id != NULL && !json_id_parse(id, &ref.id)) {
-        http_refuse(exchange, 400, "invalid", "the id in the path is none");
+        http_refuse(exchange, 400, "invalid", "invalid task id in the path: it must be a whole number from 1");
         return;
     }
     if (key != NULL) {
@@ -467,7 +470,7 @@ static const char **read_queues(struct http_exchange *exchange, size_t *out_coun
     }
     *out_count = count;
     if (is_good) return queues;
-    http_refuse(exchange, 400, "invalid", "queues is to be an array of 1 to 256 names, unless the path names one");
+    http_refuse(exchange, 400, "invalid", "queues must be an array of 1 to 256 names, unless the path names a queue");
     return NULL;
 }
 
@@ -485,7 +488,7 @@ void handle_lease(struct http_exchange *exchange) {
         return;
     }
     if (max == 0 || options.wait_ms > GATEWAY_WAIT_MAX_MS) {
-        http_refuse(exchange, 400, "invalid", "max is from 1 to 4096, and wait is 10m at most");
+        http_refuse(exchange, 400, "invalid", "max must be from 1 to 4096, and wait at most 10m");
         return;
     }
     options.queues = read_queues(exchange, &options.queue_count);

@@ -40,7 +40,7 @@ static void back_off(struct door *door) {
 static bool refuse_for_want_of_descriptors(struct door *door, int listener) {
     if (door->spare_fd >= 0) close(door->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0) refuse(door, fd, "", "the broker has no descriptors left for connections");
+    if (fd >= 0) refuse(door, fd, "", "the broker has no free file descriptors for connections");
     door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* may fail if another thread took the descriptor */
     return fd >= 0;
 }

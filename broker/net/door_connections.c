@@ -10,7 +10,7 @@
 
 #include "door_parts.h"
 
-static_assert(DOOR_CONNECTIONS_MAX <= SLOT_MASK, "a slot's number fits into an id");
+static_assert(DOOR_CONNECTIONS_MAX <= SLOT_MASK, "a slot number fits into an id");
 static_assert(PEER_SIZE_MAX >= INET6_ADDRSTRLEN + IF_NAMESIZE, "an address with its port fits");
 
 static unsigned smaller(unsigned a, unsigned b) {
@@ -129,13 +129,13 @@ static void make_room_for(struct newcomers *newcomers) {
 struct connection *connection_new(const struct listener *listener, int fd, struct refused_peer *out_refused) {
     struct door *door = listener->door;
     uint8_t bytes[DOOR_ADDRESS_SIZE];
-    *out_refused = (struct refused_peer){.sentence = "there are as many connections as there may be"};
+    *out_refused = (struct refused_peer){.sentence = "the broker has its maximum number of connections"};
     struct connection *connection = calloc(1, sizeof(*connection));
     if (connection == NULL) return NULL;
     look_at_peer(fd, connection, bytes);
     memcpy(out_refused->peer, connection->peer, sizeof(connection->peer));
     if (door->free_count > 0) {
-        out_refused->sentence = "there are as many connections of this address as there may be";
+        out_refused->sentence = "this address has its maximum number of connections";
         connection->address = address_take(door, bytes);
     }
     if (connection->address == NULL) {

@@ -31,7 +31,7 @@
 /* Maximum time for the client to close a finished connection. */
 #define LINGER_US (2 * DOOR_US_PER_S)
 
-static_assert(WS_HEAD_MAX + MESSAGE_HEAD_MAX <= MESSAGE_ROOM, "a frame's header and a backtrace fit into the room");
+static_assert(WS_HEAD_MAX + MESSAGE_HEAD_MAX <= MESSAGE_ROOM, "a frame's header and a backtrace fit into MESSAGE_ROOM");
 
 /* ---- events */
 
@@ -53,14 +53,14 @@ static void on_deadline(struct deadline *timer) {
     struct connection *connection = (struct connection *)((char *)timer - offsetof(struct connection, deadline));
     const struct door_calls *calls = &connection->door->calls;
     if (connection->state == STATE_OPEN && connection->kind == KIND_RPC)
-        calls->refused(calls->argument, connection->peer, 408, "the rest of a request has not come");
+        calls->refused(calls->argument, connection->peer, 408, "the client did not finish its request in time");
     connection_kill(connection);
 }
 
 static void on_unread(struct deadline *timer) {
     struct connection *connection = (struct connection *)((char *)timer - offsetof(struct connection, unread));
     const struct door_calls *calls = &connection->door->calls;
-    calls->refused(calls->argument, connection->peer, 408, "it does not read its answers");
+    calls->refused(calls->argument, connection->peer, 408, "the client does not read its replies");
     connection_kill(connection);
 }
 

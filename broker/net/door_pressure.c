@@ -103,11 +103,11 @@ bool pressure_end_silent_half(const struct connection *wanting) {
     struct door *door = wanting->door;
     struct connection *half = TAILQ_FIRST(&door->halves), *keeper = TAILQ_FIRST(&door->keepers);
     if (half != NULL && half != wanting && is_silent(door, half->came_on_us)) {
-        end(half, "the rest of a request has not come, and another one needs the room");
+        end(half, "the client did not finish a request, and another request needs the buffer");
         return true;
     }
     if (keeper != NULL && keeper != wanting && is_silent(door, keeper->stream.kept_us)) {
-        end(keeper, "what was sent too early is not taken, and another one needs the room");
+        end(keeper, "the client sent more requests than the broker can buffer, and another request needs the buffer");
         return true;
     }
     return false;
@@ -117,7 +117,7 @@ void pressure_bound_halves(const struct connection *last) {
     struct door *door = last->door;
     struct connection *first;
     while (door->halves_size > share_of(door) && (first = TAILQ_FIRST(&door->halves)) != NULL && first != last)
-        end(first, "too many requests are half received: its rest has not come for longest");
+        end(first, "too many requests are incomplete, and this one has been incomplete for the longest time");
 }
 
 bool pressure_may_wait(const struct door *door, const struct message *request) {
@@ -143,5 +143,5 @@ void pressure_bound_unread(struct door *door) {
     struct connection *first;
     while (door->unread_size > unread_max(door) && (first = TAILQ_FIRST(&door->unread)) != NULL &&
            first != TAILQ_LAST(&door->unread, connection_list))
-        end(first, "too many answers are not read: it has not read for longest");
+        end(first, "too many replies are unread, and this client has not read for the longest time");
 }

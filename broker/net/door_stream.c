@@ -210,7 +210,7 @@ struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum cal
                                         const char *token, size_t token_size) {
     struct connection *connection = connection_find(door, id); /* its protocol may be beginning */
     if (connection == NULL || connection->state == STATE_DEAD)
-        return (struct caller_verdict){.status = 401, .sentence = "the connection has gone"};
+        return (struct caller_verdict){.status = 401, .sentence = "the connection has ended"};
     return connection_admit(connection, place, path, 0, token, token_size);
 }
 
@@ -223,8 +223,8 @@ bool door_stream_origin(struct door *door, uint64_t id, const char *origin, cons
 }
 
 const char door_host_refused[] =
-    "Host is no name of this machine, and a web page may have made it up: show a token, name the broker by its address "
-    "or as localhost, or allow it (tarryd --allow-origin)";
+    "the broker does not know the name in the Host header, which a hostile web page may have chosen: send a token, use "
+    "the broker's IP address or localhost, or start tarryd with --allow-origin";
 
 /* Only browsers need this check: over the network every client shows a token, and TLS has verified the name. */
 bool door_stream_host(struct door *door, uint64_t id, const char *host) {

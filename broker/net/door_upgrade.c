@@ -49,13 +49,15 @@ static struct caller_verdict judge_handshake(const struct head *head, const stru
     const struct head_text *version = &head->fields[HEAD_FIELD_ws_version], *key = &head->fields[HEAD_FIELD_ws_key],
                            *protocol = &head->fields[HEAD_FIELD_ws_protocol];
     if (head->is_chunked || head->length > 0)
-        return REFUSED(413, "a request over HTTP has no body here; requests to the broker travel by WebSocket");
+        return REFUSED(
+            413, "a request to this path must not have a body; send requests to the broker over WebSocket or to /v1");
     if (version->text == NULL || strcmp(version->text, WS_VERSION) != 0)
-        return REFUSED(426, "this port speaks version 13 of WebSocket");
+        return REFUSED(426, "unsupported Sec-WebSocket-Version: only 13 is supported");
     if (key->text == NULL || !ws_key_is_valid(key->text, key->size))
-        return REFUSED(400, "an upgrade needs a Host and a Sec-WebSocket-Key of 16 bytes");
+        return REFUSED(400,
+                       "an upgrade to WebSocket needs the headers Host and Sec-WebSocket-Key (16 bytes in base64)");
     if (protocol->text == NULL || !ws_protocols_include(protocol->text, protocol->size, wish->protocol))
-        return REFUSED(400, "Sec-WebSocket-Protocol is not that of this path (proto/WIRE.md)");
+        return REFUSED(400, "wrong Sec-WebSocket-Protocol for this path (proto/WIRE.md)");
     return taken;
 }
 
@@ -79,22 +81,23 @@ static struct caller_verdict judge_lane(struct connection *connection, const str
     const char *shown = head->fields[HEAD_FIELD_authorization].text;
     char authorization[AUTHORIZATION_SIZE];
     if (wish->secret != NULL && shown != NULL)
-        return REFUSED(400, "a lane's secret stands in Authorization or in the path, and not in both");
+        return REFUSED(400, "send the lane's secret either in Authorization or in the path, not in both");
     snprintf(authorization, sizeof(authorization), "Bearer %s", wish->secret != NULL ? wish->secret : "");
     *out_holder = calls->lane_asks(calls->argument, wish->lane, wish->secret != NULL ? authorization : shown);
     explicit_bzero(authorization, sizeof(authorization));
-    return *out_holder != 0 ? taken : REFUSED(401, "this lane needs the secret of the session that holds it");
+    return *out_holder != 0 ? taken : REFUSED(401, "the secret of the session that owns this lane is missing or wrong");
 }
 
 static struct caller_verdict judge(struct connection *connection, const struct head *head, struct wish *wish,
                                    uint64_t *out_holder) {
-    if (!parse_path(head, wish)) return REFUSED(404, "there is no such path to upgrade at");
+    if (!parse_path(head, wish)) return REFUSED(404, "unknown WebSocket path (proto/WIRE.md)");
     struct caller_verdict verdict = judge_handshake(head, wish);
     if (verdict.status == 0 && wish->kind == KIND_LANE) verdict = judge_lane(connection, head, wish, out_holder);
     if (verdict.status != 0) return verdict;
     size_t size;
     const char *token = door_token(&head->fields[HEAD_FIELD_authorization], &size);
-    if (token == NULL) return REFUSED(401, "Authorization is to be `Bearer TOKEN`, with a token of this broker");
+    if (token == NULL)
+        return REFUSED(401, "the Authorization header must be `Bearer TOKEN`, with a token of this broker");
     enum caller_place place = wish->kind == KIND_LANE ? CALLER_LANE : CALLER_RPC;
     return connection_admit(connection, place, wish->path, *out_holder, token, size);
 }
@@ -116,7 +119,7 @@ struct caller_verdict door_stream_upgrade(struct door *door, uint64_t id, const 
     struct wish wish;
     uint64_t holder = 0;
     if (connection == NULL || connection->kind != KIND_STREAM || connection->state != STATE_OPEN)
-        return REFUSED(400, "the connection has gone");
+        return REFUSED(400, "the connection has ended");
     struct caller_verdict verdict = judge(connection, head, &wish, &holder);
     if (verdict.status != 0) return verdict;
     struct upgrade *upgrade = connection->has_ended ? NULL : malloc(sizeof(*upgrade) + size);

@@ -5,7 +5,7 @@
 
 #include "door_parts.h"
 
-static_assert(DOOR_FRAME_MAX == 1048576 && REQUEST_SIZE_MAX == 16777216, "the sentences below say so");
+static_assert(DOOR_FRAME_MAX == 1048576 && REQUEST_SIZE_MAX == 16777216, "the messages below state these limits");
 
 #define FIRST_CAPACITY (16u << 10)
 #define KEPT_OF_REFUSED 64u /* enough for a backtrace */
@@ -274,7 +274,7 @@ static void come_on(struct connection *connection, size_t size) {
 
 static void take_data(struct connection *connection, const struct ws_event *event) {
     if (connection->kind == KIND_LANE) {
-        refuse(connection, WS_CODE_POLICY, "a consumer has nothing to say on its lane");
+        refuse(connection, WS_CODE_POLICY, "a consumer must not send messages on its lane");
         return;
     }
     if (event->begins_message && !begin_request(connection, event->size + event->frame_rest)) {
@@ -288,18 +288,18 @@ static void take_data(struct connection *connection, const struct ws_event *even
     if (!event->ends_message)
         come_on(connection, event->size);
     else if (!end_request(connection))
-        refuse(connection, WS_CODE_PROTOCOL_ERROR, "what a request begins with, SP's header, is not there");
+        refuse(connection, WS_CODE_PROTOCOL_ERROR, "the request does not begin with the SP header (proto/WIRE.md)");
 }
 
 static void fail(struct connection *connection, enum ws_error error) {
     if (error == WS_ERROR_TEXT && connection->kind == KIND_LANE)
-        refuse(connection, WS_CODE_POLICY, "a consumer has nothing to say on its lane");
+        refuse(connection, WS_CODE_POLICY, "a consumer must not send messages on its lane");
     else if (error == WS_ERROR_TEXT)
-        refuse(connection, WS_CODE_UNSUPPORTED_DATA, "requests are binary messages (proto/WIRE.md)");
+        refuse(connection, WS_CODE_UNSUPPORTED_DATA, "a request must be a binary WebSocket message (proto/WIRE.md)");
     else if (error == WS_ERROR_FRAME_SIZE)
-        refuse(connection, WS_CODE_TOO_BIG, "a frame has 1 MiB at most");
+        refuse(connection, WS_CODE_TOO_BIG, "a WebSocket frame may have at most 1 MiB");
     else if (error == WS_ERROR_MESSAGE_SIZE)
-        refuse(connection, WS_CODE_TOO_BIG, "a request has 16 MiB at most");
+        refuse(connection, WS_CODE_TOO_BIG, "a request may have at most 16 MiB");
     else
         refuse(connection, ws_error_code(error), ws_error_sentence(error));
 }

@@ -71,13 +71,15 @@ static bool split_path(struct head *head, char *path, struct head_refusal *out) 
         char *end = segment + strcspn(segment, "/");
         is_last = *end == '\0';
         *end = '\0';
-        if (head->segment_count == HEAD_SEGMENTS_MAX) return refuse(out, 404, "there is no such path");
+        if (head->segment_count == HEAD_SEGMENTS_MAX) return refuse(out, 404, "unknown path");
         struct head_text *text = &head->segments[head->segment_count++];
         text->text = segment;
         segment = end + 1;
-        if (!decode(text, false)) return refuse(out, 400, "the path holds a % without two digits, or a 0 byte");
+        if (!decode(text, false))
+            return refuse(out, 400, "the path contains a % without two hexadecimal digits, or a 0 byte");
         if (is_dots(text))
-            return refuse(out, 400, "the path holds . or ..: name such a queue or key in the body of POST /v1/commit");
+            return refuse(out, 400,
+                          "the path contains . or ..: give such a queue or key in the body of POST /v1/commit");
     }
     return true;
 }
@@ -93,17 +95,17 @@ static bool split_query(struct head *head, char *query, struct head_refusal *out
         parameter->value.text = equals != NULL ? equals + 1 : query + strlen(query);
         if (equals != NULL) *equals = '\0';
         if (!decode(&parameter->name, true) || !decode(&parameter->value, true))
-            return refuse(out, 400, "the query holds a % without two digits, or a 0 byte");
+            return refuse(out, 400, "the query contains a % without two hexadecimal digits, or a 0 byte");
         query = next;
     }
     return true;
 }
 
 static bool read_target(struct head *head, char *target, struct head_refusal *out) {
-    if (*target != '/') return refuse(out, 400, "the request's target is no path");
+    if (*target != '/') return refuse(out, 400, "the request target must be a path");
     for (const char *at = target; *at != '\0'; at++)
         if ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x7f || *at == '#')
-            return refuse(out, 400, "the request's target holds a byte that must be written with %");
+            return refuse(out, 400, "the request target contains a byte that must be escaped with %");
     char *query = strchr(target, '?');
     if (query != NULL) *query++ = '\0';
     return split_query(head, query, out) && split_path(head, target, out);
@@ -114,13 +116,15 @@ static bool read_request_line(struct head *head, char *line, bool *out_is_old, s
     char *target = strchr(line, ' ');
     char *version = target != NULL ? strchr(target + 1, ' ') : NULL;
     if (version == NULL || strchr(version + 1, ' ') != NULL || target == line)
-        return refuse(out, 400, "the request's first line is not METHOD, path and version with one space between");
+        return refuse(out, 400,
+                      "the first line of the request must be METHOD PATH VERSION, with one space between them");
     *target++ = *version++ = '\0';
     for (const char *at = line; *at != '\0'; at++)
-        if (!is_token((unsigned char)*at)) return refuse(out, 400, "the method is none");
+        if (!is_token((unsigned char)*at)) return refuse(out, 400, "malformed method");
     head->method = method_of(line);
     *out_is_old = strcmp(version, "HTTP/1.0") == 0;
-    if (!*out_is_old && strcmp(version, "HTTP/1.1") != 0) return refuse(out, 505, "this port speaks HTTP/1.1");
+    if (!*out_is_old && strcmp(version, "HTTP/1.1") != 0)
+        return refuse(out, 505, "unsupported HTTP version: use HTTP/1.1");
     return read_target(head, target, out);
 }
 
@@ -146,12 +150,13 @@ static bool keep_field(struct head *head, const char *name, char *value, struct 
     for (size_t i = 0; i < HEAD_FIELDS_KNOWN; i++) {
         if (!is_word(name, names[i])) continue;
         if (head->fields[i].text != NULL && i != HEAD_FIELD_agent)
-            return refuse(out, 400, "a header field that something rests on comes twice");
+            return refuse(out, 400, "a header field that may occur only once is repeated");
         head->fields[i] = (struct head_text){value, strlen(value)};
         return true;
     }
     if (looks_like(name, "content-length") || looks_like(name, "transfer-encoding"))
-        return refuse(out, 400, "a header field could be taken for Content-Length or Transfer-Encoding");
+        return refuse(out, 400,
+                      "the name of a header field could be confused with Content-Length or Transfer-Encoding");
     return true;
 }
 
@@ -186,9 +191,10 @@ static void read_lists(struct head *head, const char *name, const char *value, s
 /* Parses one line, terminated by a 0 byte. */
 static bool read_field(struct head *head, char *line, struct said *said, struct head_refusal *out) {
     char *colon = strchr(line, ':');
-    if (colon == NULL || colon == line) return refuse(out, 400, "a header line has no name and colon");
+    if (colon == NULL || colon == line) return refuse(out, 400, "a header line has no name followed by a colon");
     for (const char *at = line; at < colon; at++)
-        if (!is_token((unsigned char)*at)) return refuse(out, 400, "a header field's name holds a byte that none may");
+        if (!is_token((unsigned char)*at))
+            return refuse(out, 400, "the name of a header field contains an invalid byte");
     *colon = '\0';
     char *value = colon + 1 + strspn(colon + 1, " \t");
     size_t size = strlen(value);
@@ -201,7 +207,7 @@ static bool read_length(struct head *head, struct head_refusal *out) {
     const char *text = head->fields[HEAD_FIELD_length].text;
     size_t size = head->fields[HEAD_FIELD_length].size;
     if (size == 0 || size > 18 || strspn(text, "0123456789") != size)
-        return refuse(out, 400, "Content-Length is no number of bytes");
+        return refuse(out, 400, "Content-Length must be a number of bytes");
     for (; *text != '\0'; text++) head->length = head->length * 10 + (uint64_t)(*text - '0');
     return true;
 }
@@ -209,13 +215,13 @@ static bool read_length(struct head *head, struct head_refusal *out) {
 static bool read_body(struct head *head, bool is_old, struct head_refusal *out) {
     const char *coding = head->fields[HEAD_FIELD_coding].text, *expect = head->fields[HEAD_FIELD_expect].text;
     bool has_length = head->fields[HEAD_FIELD_length].text != NULL;
-    if (head->fields[HEAD_FIELD_host].text == NULL && !is_old) return refuse(out, 400, "Host is missing");
+    if (head->fields[HEAD_FIELD_host].text == NULL && !is_old) return refuse(out, 400, "the Host header is missing");
     if (coding != NULL && (has_length || is_old))
-        return refuse(out, 400, "Transfer-Encoding goes with HTTP/1.1, and without a Content-Length");
+        return refuse(out, 400, "Transfer-Encoding excludes Content-Length, and needs HTTP/1.1");
     if (coding != NULL && !is_word(coding, "chunked"))
-        return refuse(out, 501, "the one Transfer-Encoding that is known here is chunked");
+        return refuse(out, 501, "unsupported Transfer-Encoding: only chunked is supported");
     if (expect != NULL && !is_word(expect, "100-continue"))
-        return refuse(out, 417, "the one expectation that is known here is 100-continue");
+        return refuse(out, 417, "unsupported Expect: only 100-continue is supported");
     head->is_chunked = coding != NULL;
     head->wants_go_ahead = expect != NULL && !is_old;
     return !has_length || read_length(head, out);
@@ -259,7 +265,8 @@ static bool read_lines(struct head *head, char *at, const char *end, struct head
     for (at = next; at < end - 2; at = next) {
         next = end_line(at, end);
         if (++count > HEAD_FIELDS_MAX) return refuse(out, 431, "the request has more than 64 header fields");
-        if (*at == ' ' || *at == '\t') return refuse(out, 400, "a header line goes on in the next (obs-fold)");
+        if (*at == ' ' || *at == '\t')
+            return refuse(out, 400, "a header field continues on the next line (obs-fold), which is not allowed");
         if (!read_field(head, at, &said, out)) return false;
     }
     head->is_old = is_old;
@@ -286,16 +293,17 @@ enum head_result http_head_parse(char *bytes, size_t size, struct head *out, siz
     size_t looked = size < HEAD_SIZE_MAX ? size : HEAD_SIZE_MAX;
     size_t end = find_end(bytes, looked, &is_bad);
     if (is_bad) {
-        refuse(out_refusal, 400, "a line of the head ends otherwise than in CR LF, or holds a control character");
+        refuse(out_refusal, 400, "a header line does not end with CR LF, or contains a control character");
         return HEAD_BAD;
     }
     if (end == 0 && begins_wrong(bytes, looked)) {
-        refuse(out_refusal, 400, "the request's first line is not METHOD, path and version with one space between");
+        refuse(out_refusal, 400,
+               "the first line of the request must be METHOD PATH VERSION, with one space between them");
         return HEAD_BAD;
     }
     if (end == 0 && size < HEAD_SIZE_MAX) return HEAD_MORE;
     if (end == 0) {
-        refuse(out_refusal, 431, "the request's head has more than 16 KiB");
+        refuse(out_refusal, 431, "the request's headers are larger than 16 KiB");
         return HEAD_BAD;
     }
     *out = (struct head){0};

@@ -33,7 +33,8 @@
 #define DIRECTORY_TRY_US 10000
 #define UNIX_MODE 0660
 
-static_assert(LISTEN_PATH_MAX + 1 == sizeof(((struct sockaddr_un *)0)->sun_path), "a path is what the system takes");
+static_assert(LISTEN_PATH_MAX + 1 == sizeof(((struct sockaddr_un *)0)->sun_path),
+              "a path is as long as the system accepts");
 static_assert(LISTEN_PATH_MAX < LISTEN_HOST_SIZE, "a path fits");
 
 static bool is_loopback(const char *host) {
@@ -60,11 +61,11 @@ static const char *const schemes[] = {
 
 static bool path_parse(const char *path, struct listen_address *out, const char **out_problem) {
     size_t size = strlen(path);
-    *out_problem = "the path of a Unix socket is absolute: unix:///run/tarry/tarryd.sock";
+    *out_problem = "the path of a Unix socket must be absolute, such as unix:///run/tarry/tarryd.sock";
     if (path[0] != '/' || path[size - 1] == '/') return false;
-    *out_problem = "the path of a Unix socket has at most 107 bytes; choose a shorter one";
+    *out_problem = "the path of a Unix socket may have at most 107 bytes; choose a shorter one";
     if (size > LISTEN_PATH_MAX) return false;
-    *out_problem = "the path of a Unix socket holds no blanks and no control characters";
+    *out_problem = "the path of a Unix socket must not contain blanks or control characters";
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)path[i] <= ' ' || path[i] == 0x7f) return false;
     memcpy(out->host, path, size + 1);
@@ -114,7 +115,7 @@ void listen_format(const struct listen_address *address, char *out, size_t size)
 
 bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem) {
     if (!listen_parse(url, out, out_problem)) return false;
-    *out_problem = "the nodes of a pair reach each other by ws:// or wss://";
+    *out_problem = "the address of the other node must begin with ws:// or wss://";
     return out->scheme == LISTEN_WS || out->scheme == LISTEN_WSS;
 }
 

@@ -9,7 +9,7 @@
 #define IS_ID 0x80u
 
 static_assert(offsetof(struct message, bytes) == offsetof(struct message, room) + MESSAGE_ROOM,
-              "the room lies right before the bytes");
+              "the reserved space is directly before the bytes");
 
 struct message *message_new(size_t size) {
     struct message *message = malloc(sizeof(*message) + size);

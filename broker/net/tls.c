@@ -25,7 +25,7 @@ int tls_open(struct tls **out, const struct tls_files *files, tls_says says, voi
              char message[TLS_SENTENCE_SIZE]) {
     struct tls *tls = calloc(1, sizeof(*tls));
     if (tls == NULL) {
-        snprintf(message, TLS_SENTENCE_SIZE, "there is not enough memory for certificates");
+        snprintf(message, TLS_SENTENCE_SIZE, "out of memory while reading certificates");
         return 1;
     }
     tls->files = *files;
@@ -59,9 +59,9 @@ void tls_look(struct tls *tls) {
         tls->identity = identity;
         tls->failures = 0;
         tls->problem[0] = '\0';
-        snprintf(message, sizeof(message), "the TLS files have changed, and are in force");
+        snprintf(message, sizeof(message), "the TLS files have changed; the broker now uses the new ones");
     } else if (++tls->failures > 1) {
-        snprintf(tls->problem, sizeof(tls->problem), "%.*s; the former is in force: mend the file",
+        snprintf(tls->problem, sizeof(tls->problem), "%.*s; the broker still uses the earlier one: correct the file",
                  (int)(TLS_SENTENCE_SIZE - 64), message);
         memcpy(message, tls->problem, sizeof(message));
     }
@@ -80,12 +80,11 @@ const char *tls_problem(struct tls *tls, char buffer[TLS_SENTENCE_SIZE]) {
     if (tls->problem[0] != '\0')
         memcpy(buffer, tls->problem, sizeof(tls->problem));
     else if (days < 0 || seconds < 0)
-        snprintf(buffer, TLS_SENTENCE_SIZE, "the certificate %s has expired: clients refuse it; replace it",
+        snprintf(buffer, TLS_SENTENCE_SIZE, "the certificate %s has expired, so clients refuse it: replace it",
                  tls->files.certificate);
     else if (days < TLS_EXPIRES_SOON_DAYS)
-        snprintf(buffer, TLS_SENTENCE_SIZE,
-                 "the certificate %s expires in %d days: replace it, a restart is not needed", tls->files.certificate,
-                 days);
+        snprintf(buffer, TLS_SENTENCE_SIZE, "the certificate %s expires in %d days: replace it; no restart is needed",
+                 tls->files.certificate, days);
     pthread_mutex_unlock(&tls->mutex);
     return buffer[0] != '\0' ? buffer : NULL;
 }

@@ -41,11 +41,11 @@ static BIO *read_file(const char *option, const char *path, bool is_secret, char
     if (fd < 0 || fstat(fd, &status) != 0)
         (void)complain(message, "%s %s cannot be read: %s", option, path, strerror(errno));
     else if (!S_ISREG(status.st_mode) || status.st_size > FILE_SIZE_MAX)
-        (void)complain(message, "%s %s is no file of PEM of at most 1 MiB", option, path);
+        (void)complain(message, "%s %s is not a PEM file of at most 1 MiB", option, path);
     else if (is_secret && (status.st_mode & S_IRWXO) != 0)
-        (void)complain(message, "%s %s is readable by everybody: chmod o-rwx it", option, path);
+        (void)complain(message, "%s %s can be read by all users: run chmod o-rwx on it", option, path);
     else if ((bytes = malloc((size_t)status.st_size + 1)) == NULL || (content = BIO_new(BIO_s_mem())) == NULL)
-        (void)complain(message, "%s %s: there is not enough memory", option, path);
+        (void)complain(message, "%s %s: out of memory", option, path);
     ssize_t size = content != NULL ? read(fd, bytes, (size_t)status.st_size) : 0;
     if (content != NULL && (size < 0 || BIO_write(content, bytes, (int)size) != size)) {
         (void)complain(message, "%s %s cannot be read: %s", option, path, strerror(errno));
@@ -74,8 +74,7 @@ static STACK_OF(X509) * read_certificates(const char *option, const char *path, 
     ERR_clear_error();
     if (is_whole && sk_X509_num(all) > 0) return all;
     (void)complain(message,
-                   is_whole ? "%s %s holds no certificate (PEM)"
-                            : "%s %s holds something broken where a certificate is",
+                   is_whole ? "%s %s contains no certificate in PEM format" : "%s %s contains a damaged certificate",
                    option, path);
     sk_X509_pop_free(all, X509_free);
     return NULL;
@@ -90,15 +89,17 @@ static int read_own(struct tls_identity *out, const struct tls_files *files, cha
     out->key = PEM_read_bio_PrivateKey(content, NULL, no_password, NULL);
     BIO_free(content); /* clears the memory of a secret */
     if (out->key == NULL)
-        return complain(message, "%s %s holds no private key (PEM, without a password)", option_key, files->key);
+        return complain(message, "%s %s contains no private key in PEM format without a password", option_key,
+                        files->key);
     if (X509_check_private_key(out->leaf, out->key) != 1)
-        return complain(message, "the key %s %s is not that of the certificate %s %s", option_key, files->key,
+        return complain(message, "the key %s %s does not belong to the certificate %s %s", option_key, files->key,
                         option_certificate, files->certificate);
     if (X509_cmp_current_time(X509_get0_notAfter(out->leaf)) < 0)
-        return complain(message, "the certificate %s %s has expired: get a new one", option_certificate,
+        return complain(message, "the certificate %s %s has expired: replace it", option_certificate,
                         files->certificate);
     if (X509_cmp_current_time(X509_get0_notBefore(out->leaf)) > 0)
-        return complain(message, "the certificate %s %s is not valid yet: is the clock of this machine right?",
+        return complain(message,
+                        "the certificate %s %s is not valid yet: check the certificate and this machine's clock",
                         option_certificate, files->certificate);
     return 0;
 }
@@ -114,7 +115,7 @@ static int add_ca(const char *option, const char *path, X509_STORE *store, STACK
         if (!is_fine || names == NULL || sk_X509_NAME_push(names, name) <= 0) X509_NAME_free(name);
     }
     sk_X509_pop_free(all, X509_free);
-    return is_fine ? 0 : complain(message, "%s %s: there is not enough memory", option, path);
+    return is_fine ? 0 : complain(message, "%s %s: out of memory", option, path);
 }
 
 static int read_cas(struct tls_identity *out, const struct tls_files *files, char message[TLS_SENTENCE_SIZE]) {
@@ -124,7 +125,7 @@ static int read_cas(struct tls_identity *out, const struct tls_files *files, cha
     out->peer_store = X509_STORE_new();
     out->client_names = sk_X509_NAME_new_null();
     if (out->client_store == NULL || out->peer_store == NULL || out->client_names == NULL)
-        return complain(message, "there is not enough memory for certificates");
+        return complain(message, "out of memory while reading certificates");
     if (has_client && add_ca(option_client_ca, files->client_ca, out->client_store, out->client_names, message) != 0)
         return 1;
     if (has_peer && add_ca(option_peer_ca, files->peer_ca, out->client_store, out->client_names, message) != 0)

@@ -26,7 +26,8 @@ static void fence(struct pair *pair, struct pair_effects *out) {
 void candidacy_begin(struct pair *pair, struct pair_effects *out) {
     pair->word = 0;
     if (pair->version != 0 && pair->durable < pair->record.high_water)
-        pair_end(pair, "the log is shorter than what the pair has acknowledged: it was cut or restored (F-9)", out);
+        pair_end(pair, "the log is shorter than what the pair has acknowledged: somebody cut or restored it (F-9)",
+                 out);
     else
         fence(pair, out);
 }

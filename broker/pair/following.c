@@ -70,11 +70,11 @@ bool pair_takes(const struct pair *pair, const struct pair_message *answer) {
 }
 
 /* Text after "the other node leads epoch N: ". */
-static const char both_served_alone[] = "this node has served alone, too. Each may have acknowledged what the other "
-                                        "lacks, so this node does not follow, and "
-                                        "what it acknowledged alone is on its disk only. Stop it, move its data "
-                                        "directory to another place (tarryd --inspect "
-                                        "reads it there), and start it with an empty directory and --follow";
+static const char both_served_alone[] =
+    "this node has served alone, and so has the other one. Each may have acknowledged changes that the other lacks, so "
+    "this node does not follow. The changes that it acknowledged alone are only on its disk. Stop this node, move its "
+    "data directory to another place (tarryd --inspect reads it there), and start this node with an empty directory "
+    "and --follow";
 
 static void promise(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (pair->by_operator && pair->hard_state.alone && !WEAK(promise_alone)) {
@@ -99,12 +99,12 @@ void following_durable(struct pair *pair, struct pair_effects *out) {
 }
 
 static void end_ahead(struct pair *pair, struct pair_effects *out) {
-    pair_end(
-        pair,
-        "the leader lacks what this node knows to be acknowledged: the leader's data directory was cut or restored, "
-        "or it was promoted by force. Stop the leader and start the node that has the newest data; or, if what only "
-        "this node has may be lost, move its data directory away and start it with an empty one and --follow",
-        out);
+    pair_end(pair,
+             "the leader lacks acknowledged changes that this node has: the leader's data directory was cut or "
+             "restored, or the leader was promoted with --force. Stop the leader and start the node that has the "
+             "newest data; or, if the changes that only this node has may be lost, move this node's data directory "
+             "away and start this node with an empty one and --follow",
+             out);
 }
 
 /* Cuts the log where the leader says. Epochs show where two logs part only if each epoch was led once. If an epoch was
@@ -113,13 +113,12 @@ static void end_ahead(struct pair *pair, struct pair_effects *out) {
 static void following_cut(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     bool is_twice = answer->differs || answer->end >= pair->durable;
     if (is_twice) {
-        pair_end(
-            pair,
-            "the leader's log and this node's log differ within one epoch, which two nodes have led: the "
-            "coordinator's record or a data directory was put back or lost. Nothing was cut off here. Compare the "
-            "two directories with 'tarry verify --against', keep the one that has what counts, and start the other "
-            "node with an empty directory and --follow",
-            out);
+        pair_end(pair,
+                 "the leader's log and this node's log differ within one epoch, so two nodes have led the same epoch: "
+                 "the coordinator's record or a data directory was lost or replaced by an older one. This node has "
+                 "deleted nothing. Compare the two directories with 'tarry verify --against', choose the one to keep, "
+                 "and start the other node with an empty directory and --follow",
+                 out);
     } else if (answer->end < pair->committed) {
         end_ahead(pair, out);
     } else {
@@ -225,7 +224,7 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
     bool is_impatient = pair->impatient && !(pair->heeds && is_leader_present);
     bool is_forced = may_force(pair);
     if (pair->forcing && !is_forced)
-        pair_say("the other node is not stopped: it has become the leader since. Nothing was changed", out);
+        pair_say("the other node is not stopped: it has become the leader in the meantime. Nothing was changed", out);
     pair->impatient = pair->forcing = false;
     if (pair->version == 0 || pair->writing_state || pair->cutting) return; /* read again at the next silence */
     if (pair->record.leader == pair->self)

@@ -12,12 +12,11 @@
 void handover_begin(struct pair *pair, struct pair_effects *out) {
     bool has_follower = pair->is_async ? pair->acked > 0 : pair->counted && leading_has_member(pair);
     if (pair->handing != PAIR_KEEPING || pair->change != PAIR_NO_CHANGE) {
-        pair_say("this node hands over already, or changes its follower's state: try again in a second", out);
+        pair_say("this node is already handing over, or is changing its follower's state: try again in a second", out);
     } else if (!has_follower) {
-        pair_say(
-            "no follower is in sync, so there is nobody to hand over to: start the other node, and wait until 'tarry "
-            "status' says that it is in sync",
-            out);
+        pair_say("no follower is in sync, so this node cannot hand over: start the other node, and wait until 'tarry "
+                 "status' says that it is in sync",
+                 out);
     } else {
         pair->handing = PAIR_STOPPING;
         pair_push(out, PAIR_STOP_WRITES);
@@ -49,7 +48,7 @@ void handover_yield(struct pair *pair, const struct pair_message *proposal, stru
 
 void handover_give_up(struct pair *pair, struct pair_effects *out) {
     if (pair->handing == PAIR_KEEPING) {
-        pair_say("this node does not hand over just now", out);
+        pair_say("this node is not handing over", out);
         return;
     }
     pair->handing = PAIR_KEEPING;

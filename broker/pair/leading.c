@@ -116,9 +116,9 @@ static bool has_promised(const struct pair *pair, const struct pair_message *que
 }
 
 static const char fenced[] =
-    "the other node takes part in later epochs only: this node acknowledges nothing more, and starts again";
+    "the other node accepts only later epochs: this node stops acknowledging requests and restarts";
 static const char overtaken[] =
-    "the other node leads, or takes part in later epochs only: this node acknowledges nothing more, and starts again";
+    "the other node leads, or accepts only later epochs: this node stops acknowledging requests and restarts";
 
 /* By_operator: handles the answer to the PAIR_PROPOSE that a leader sends to a silent node. */
 void leading_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
@@ -203,7 +203,8 @@ void leading_silent(struct pair *pair, struct pair_effects *out) {
 
 void leading_solo(struct pair *pair, struct pair_effects *out) {
     if (!is_idle(pair) || pair->handing != PAIR_KEEPING) {
-        pair_say("this node hands over, or changes its follower's state: nothing was changed, try again in a second",
+        pair_say("this node is handing over, or is changing its follower's state: nothing was changed, try again in a "
+                 "second",
                  out);
     } else if (pair->counted) {
         pair->solo = true;
@@ -212,7 +213,7 @@ void leading_solo(struct pair *pair, struct pair_effects *out) {
         else
             forget_other(pair, out);
     } else {
-        pair_say("this node serves alone already", out);
+        pair_say("this node already serves alone", out);
     }
 }
 

@@ -91,23 +91,20 @@ void operator_fenced(struct pair *pair, struct pair_effects *out) {
         ask_promise(pair, out);
 }
 
-static const char new_disk[] = "the other node's disk is not the one that this node was in sync with: that disk may "
-                               "have acknowledged what no other "
-                               "has, so no node leads. If it has not served alone since, 'tarry promote "
-                               "--peer-is-stopped' here makes this node the "
-                               "leader, and nothing is lost; else bring that disk back, or lose what only it has with "
-                               "'tarry promote --force' here";
+static const char new_disk[] =
+    "the other node has a different disk than the one that this node was in sync with, and only the former disk may "
+    "have all acknowledged changes, so no node leads. If it has not served alone, 'tarry promote --peer-is-stopped' at "
+    "this node makes this node the leader without loss. Otherwise bring the former disk back, or lose its changes with "
+    "'tarry promote --force' at this node";
 static const char new_disk_behind[] =
-    "the other node's disk is not the one that this node followed, and this node was not in sync with that one: it may "
-    "lack what was acknowledged, so no node leads. Bring that disk back, or lose what only it has with 'tarry promote "
-    "--force' here";
+    "the other node has a different disk than the one that this node followed, and this node was not in sync with the "
+    "former disk: this node may lack acknowledged changes, so no node leads. Bring the former disk back, or accept the "
+    "loss of the changes that only it has with 'tarry promote --force' at this node";
 static const char stranger[] =
-    "the other node does not know this disk and does not follow it. 'tarry status' there says what that node waits "
-    "for; "
-    "if this node has the newest data, 'tarry promote --peer-is-stopped' here makes this node the leader";
-static const char stranger_behind[] =
-    "the other node does not know this disk and does not follow it, and this node may lack what was acknowledged. "
-    "'tarry status' at the other node says what that node waits for";
+    "the other node does not know this node's disk, and does not follow it. 'tarry status' for the other node says "
+    "why; if this node has the newest data, 'tarry promote --peer-is-stopped' at this node makes it the leader";
+static const char stranger_behind[] = "the other node does not know this node's disk, and does not follow it; this "
+                                      "node may lack acknowledged changes. 'tarry status' for the other node says why";
 
 /* Returns whether the other node's unknown disk proves nothing to this node. A node that has served alone needs no
  * promise, because it has all commits. */
@@ -132,11 +129,10 @@ void operator_met(struct pair *pair, const struct pair_message *other, struct pa
     else if (should_claim(pair, other))
         operator_propose(pair, out);
     else if (pair->hard_state.alone && other->alone)
-        pair_say(
-            "both nodes have served alone, or had a coordinator: each may have acknowledged what the other lacks, so "
-            "neither leads or follows. Choose the node whose data are kept; stop the other one, move its data "
-            "directory to another place, and start it with an empty directory and --follow",
-            out);
+        pair_say("both nodes have served alone, or had a coordinator: each may have acknowledged changes that the "
+                 "other lacks, so neither leads or follows. Choose the node whose data to keep; stop the other one, "
+                 "move its data directory to another place, and start it with an empty directory and --follow",
+                 out);
 }
 
 static void answer_hard_state(const struct pair *pair, const struct pair_message *question, struct pair_effects *out) {
@@ -203,7 +199,7 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
 void operator_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (answer->serial != pair->serial || pair->writing_state) return;
     if (pair->role == PAIR_YIELDING) {
-        pair_end(pair, "handed over: it starts again, to follow", out);
+        pair_end(pair, "this node has handed over, and restarts as the follower", out);
     } else if (pair->role == PAIR_CANDIDATE) {
         if (answer->floor > pair->heard) pair->heard = answer->floor;
         if (pair->asserting != 0 && answer->kind != PAIR_NOT_LEADING) {
@@ -221,12 +217,12 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
 
 /* Text after "the other node leads epoch N: ". */
 static const char refused[] =
-    "it answers, so it is not stopped, and two primaries would acknowledge what the other lacks. Nothing was changed. "
-    "'tarry status' says what each node needs; 'tarry promote' without --peer-is-stopped or --force switches over and "
-    "loses nothing";
-static const char refused_new_disk[] = "the other node answers, and leads without this node's disk: it is not stopped. "
-                                       "Nothing was changed. 'tarry promote "
-                                       "--peer-is-stopped' at the other node lets this disk in";
+    "the other node answers, so it is not stopped, and two primaries would each acknowledge changes that the other "
+    "lacks. Nothing was changed. 'tarry status' says what each node needs; 'tarry promote' without --peer-is-stopped "
+    "or --force switches over and loses nothing";
+static const char refused_new_disk[] =
+    "the other node answers, so it is not stopped; it leads and does not accept this node's disk. Nothing was changed. "
+    "'tarry promote --peer-is-stopped' at the other node makes it accept this disk";
 
 void operator_refuse(struct pair *pair, uint32_t epoch, struct pair_effects *out) {
     pair->asserting = 0;
@@ -234,8 +230,8 @@ void operator_refuse(struct pair *pair, uint32_t epoch, struct pair_effects *out
 }
 
 static const char has_served_alone[] =
-    "the other node answers, and says that it has served alone: it may have acknowledged what this node lacks. Nothing "
-    "was changed. If that may be lost, stop the other node and use 'tarry promote --force' here";
+    "the other node answers, and has served alone: it may have acknowledged changes that this node lacks. Nothing was "
+    "changed. If these changes may be lost, stop the other node and use 'tarry promote --force' at this node";
 
 void operator_go_on(struct pair *pair, const struct pair_message *other, struct pair_effects *out) {
     enum pair_word word = pair->asserting;
@@ -254,7 +250,7 @@ void operator_go_on(struct pair *pair, const struct pair_message *other, struct 
 /* Asks the other node before this node serves alone, because the operator may not know that the other node leads. */
 static void assert_after_asking(struct pair *pair, enum pair_word word, struct pair_effects *out) {
     if (pair->writing_state) {
-        pair_say("this node is writing its state just now, and nothing was changed: try again", out);
+        pair_say("this node is writing its state; nothing was changed: try again", out);
         return;
     }
     pair->asserting = word;
@@ -267,12 +263,13 @@ static void assert_after_asking(struct pair *pair, enum pair_word word, struct p
 static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_effects *out) {
     bool is_quiet = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CANDIDATE);
     if (pair->role == PAIR_LOOKING) {
-        pair_say(
-            "the coordinator does not answer, and only its record says which node leads: nothing was changed. 'tarry "
-            "status' says what is wrong with the coordinator",
-            out);
+        pair_say("the coordinator does not answer, and only the coordinator's record says which node leads: nothing "
+                 "was changed. 'tarry status' says what is wrong with the coordinator",
+                 out);
     } else if (!is_quiet || pair->writing_state || pair->cutting) {
-        pair_say("this node leads, or is becoming the leader: nothing was changed. 'tarry status' says which", out);
+        pair_say(
+            "this node already leads, or is becoming the leader: nothing was changed. 'tarry status' shows its role",
+            out);
     } else if (word == PAIR_PROMOTE) {
         pair->wants = true;
         if (pair->role == PAIR_FOLLOWING) following_ask(pair, out);
@@ -283,8 +280,9 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
         pair->heeds = false;
         pair_read(pair, out);
     } else if (word == PAIR_ASSERT && !pair->hard_state.in_sync && !pair->hard_state.alone && !WEAK(unasserted)) {
-        pair_say("this node was not in sync when it last heard of the leader: it may lack what was acknowledged, and "
-                 "nothing was changed. Start the other node; or lose what only that has with 'tarry promote --force'",
+        pair_say("this node was not in sync when it last heard from the leader, so it may lack acknowledged changes: "
+                 "nothing was changed. Start the other node; or accept the loss of the changes that only the other "
+                 "node has with 'tarry promote --force'",
                  out);
     } else {
         assert_after_asking(pair, word, out);
@@ -296,7 +294,7 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
 static void told_to_yield(struct pair *pair, struct pair_effects *out) {
     if (!pair->by_operator || pair->role != PAIR_FOLLOWING || pair->writing_state || pair->cutting ||
         !pair->hard_state.alone) {
-        pair_say("this node has nothing to give up: it leads, follows, or has not served alone", out);
+        pair_say("nothing was changed, because this node leads or follows, or has not served alone", out);
         return;
     }
     pair->hard_state.alone = pair->hard_state.in_sync = false;
@@ -319,7 +317,7 @@ void operator_told(struct pair *pair, enum pair_word word, struct pair_effects *
     case PAIR_HAND_OVER:
     case PAIR_RESUME:
         if (!leads)
-            pair_say("this node does not lead, and nothing was changed: 'tarry status' says which node does", out);
+            pair_say("this node does not lead, so nothing was changed: 'tarry status' says which node leads", out);
         else if (word == PAIR_SOLO && pair->by_operator)
             assert_after_asking(pair, word, out);
         else if (word == PAIR_SOLO)

@@ -89,16 +89,13 @@ bool pair_is_lost(const struct pair *pair, const struct pair_event *event) {
     return event->record.epoch < pair->hard_state.recorded && !WEAK(record_outdated);
 }
 
-static const char no_record[] =
-    "the coordinator has no record of this pair any more: somebody deleted it, or the option coordinator names another "
-    "path. No node takes over without it. Put it back; or type 'tarry pair record --write' at the node that leads or "
-    "led "
-    "last";
-static const char older_record[] = "the coordinator's record is older than the one that this node has seen: the "
-                                   "coordinator was restored from a backup, "
-                                   "or the record is another pair's. No node takes over by it. Type 'tarry pair record "
-                                   "--write' at the node that leads "
-                                   "or led last";
+static const char no_record[] = "the coordinator no longer has this pair's record: somebody deleted it, or the option "
+                                "coordinator names a different path. Without the record no node takes over. Restore "
+                                "it; or run 'tarry pair record --write' for the node that leads or led last";
+static const char older_record[] =
+    "the coordinator's record is older than the one that this node has seen: the coordinator was restored from a "
+    "backup, or the record belongs to another pair. No node takes over with it. Run 'tarry pair record --write' for "
+    "the node that leads or led last";
 
 /* Handles a lost or outdated record. This node neither fences nor claims because of it. It may still follow the other
  * node, which may lead. */
@@ -237,7 +234,7 @@ static void silent(struct pair *pair, bool gone, struct pair_effects *out) {
             pair_read(pair, out);
         break;
     case PAIR_YIELDING:
-        if (!pair->writing_state) pair_end(pair, "handed over: it starts again, to follow", out);
+        if (!pair->writing_state) pair_end(pair, "this node has handed over, and restarts as the follower", out);
         break;
     case PAIR_FENCING:
     case PAIR_ENDED:

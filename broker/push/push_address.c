@@ -20,20 +20,20 @@ struct special {
     { {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d}, MAPPED_BITS + (bits)}, what }
 
 static const struct special specials[] = {
-    V4(0, 0, 0, 0, 8, "an address of this network (0.0.0.0/8)"),
+    V4(0, 0, 0, 0, 8, "an address of the local network (0.0.0.0/8)"),
     V4(10, 0, 0, 0, 8, "a private address"),
     V4(100, 64, 0, 0, 10, "an address of a provider's own network (100.64.0.0/10)"),
     V4(127, 0, 0, 0, 8, "a loopback address"),
-    V4(168, 63, 129, 16, 32, "the address of a cloud's own services"),
-    V4(169, 254, 0, 0, 16, "a link-local address, as cloud metadata has"),
+    V4(168, 63, 129, 16, 32, "the address of a cloud provider's internal services"),
+    V4(169, 254, 0, 0, 16, "a link-local address, which cloud metadata services use"),
     V4(172, 16, 0, 0, 12, "a private address"),
-    V4(192, 0, 0, 0, 24, "an address for protocols (192.0.0.0/24)"),
-    V4(192, 0, 2, 0, 24, "an address for documentation"),
-    V4(192, 88, 99, 0, 24, "a relay's address (192.88.99.0/24)"),
+    V4(192, 0, 0, 0, 24, "an address reserved for protocols (192.0.0.0/24)"),
+    V4(192, 0, 2, 0, 24, "an address reserved for documentation"),
+    V4(192, 88, 99, 0, 24, "an address reserved for relays (192.88.99.0/24)"),
     V4(192, 168, 0, 0, 16, "a private address"),
-    V4(198, 18, 0, 0, 15, "an address for benchmarks (198.18.0.0/15)"),
-    V4(198, 51, 100, 0, 24, "an address for documentation"),
-    V4(203, 0, 113, 0, 24, "an address for documentation"),
+    V4(198, 18, 0, 0, 15, "an address reserved for benchmarks (198.18.0.0/15)"),
+    V4(198, 51, 100, 0, 24, "an address reserved for documentation"),
+    V4(203, 0, 113, 0, 24, "an address reserved for documentation"),
     V4(224, 0, 0, 0, 4, "a multicast address"),
     V4(240, 0, 0, 0, 4, "a reserved address"),
     {{{0}, 128}, "the unspecified address"},
@@ -41,10 +41,10 @@ static const struct special specials[] = {
     {{{0xfc}, 7}, "a private address"},
     {{{0xfe, 0x80}, 10}, "a link-local address"},
     {{{0xff}, 8}, "a multicast address"},
-    {{{0x20, 0x01}, 23}, "an address for protocols (2001::/23)"},
-    {{{0x20, 0x01, 0x0d, 0xb8}, 32}, "an address for documentation"},
-    {{{0x20, 0x02}, 16}, "an address that stands for an IPv4 address (2002::/16)"},
-    {{{0x3f, 0xff}, 20}, "an address for documentation"},
+    {{{0x20, 0x01}, 23}, "an address reserved for protocols (2001::/23)"},
+    {{{0x20, 0x01, 0x0d, 0xb8}, 32}, "an address reserved for documentation"},
+    {{{0x20, 0x02}, 16}, "an address that contains an IPv4 address (6to4, 2002::/16)"},
+    {{{0x3f, 0xff}, 20}, "an address reserved for documentation"},
 };
 
 /* Global unicast. All other IPv6 addresses are refused. */
@@ -79,7 +79,7 @@ static bool take_address(const struct sockaddr *address, uint8_t out[16]) {
 
 const char *push_address_problem(const struct sockaddr *address, const struct push_allowed *allowed) {
     uint8_t bytes[16];
-    if (!take_address(address, bytes)) return "neither an IPv4 nor an IPv6 address";
+    if (!take_address(address, bytes)) return "not an IPv4 or IPv6 address";
     if (is_allowed(bytes, allowed)) return NULL;
     if (is_in(bytes, &translated)) {
         memcpy(bytes, mapped, sizeof(mapped));
@@ -88,7 +88,7 @@ const char *push_address_problem(const struct sockaddr *address, const struct pu
     for (size_t i = 0; i < sizeof(specials) / sizeof(specials[0]); i++)
         if (is_in(bytes, &specials[i].network)) return specials[i].what;
     bool is_known = is_in(bytes, &global) || memcmp(bytes, mapped, sizeof(mapped)) == 0;
-    return is_known ? NULL : "an address that is not reachable from everywhere";
+    return is_known ? NULL : "an address that is not globally reachable";
 }
 
 /* Parses a number of 1 to 3 digits, at most `most`. False: not such a number. */

@@ -159,7 +159,8 @@ void push_target_rest(struct push_target *target, uint64_t ms) {
 static void refused(struct push_target *target, const struct gateway_leased *leased) {
     struct push *push = target->push;
     pthread_mutex_lock(&push->mutex);
-    snprintf(target->numbers.error, sizeof(target->numbers.error), "nothing can be leased: %.150s",
+    snprintf(target->numbers.error, sizeof(target->numbers.error),
+             "the broker did not lease tasks for this push: %.150s",
              leased->message != NULL && leased->message[0] != '\0' ? leased->message : "the broker is busy");
     pthread_mutex_unlock(&push->mutex);
     push_target_rest(target, REFUSED_REST_MS);

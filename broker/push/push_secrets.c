@@ -55,14 +55,14 @@ static const char *take_line(const char *line, size_t size, struct push_secrets 
     struct push_secret secret = {0};
     const char *problem = NULL;
     if (from == size || line[from] == '#') return NULL;
-    if (out->count == QUEUES_MAX) return "is one too many";
-    if (!take_name(line + from, at - from, secret.queue)) return "does not begin with a queue's name";
-    if (push_secrets_find(out, secret.queue) != NULL) return "names a queue that has a line already";
+    if (out->count == QUEUES_MAX) return "exceeds the maximum of 4096 queues";
+    if (!take_name(line + from, at - from, secret.queue)) return "does not begin with a queue name";
+    if (push_secrets_find(out, secret.queue) != NULL) return "names a queue that an earlier line names";
     while (problem == NULL && (from = word(line, size, &at)) < size) {
         if (secret.count == PUSH_SECRETS_EACH)
             problem = "has more than two secrets";
         else if (!push_key_parse(line + from, at - from, &secret.keys[secret.count++]))
-            problem = "has something that is no secret: whsec_ and 24 to 64 bytes in base64";
+            problem = "has a malformed secret: it must be whsec_ and 24 to 64 bytes in base64";
     }
     if (problem == NULL && secret.count == 0) problem = "has no secret";
     if (problem == NULL) out->items[out->count++] = secret;
@@ -83,7 +83,7 @@ int push_secrets_parse(const char *text, size_t size, struct push_secrets *out,
     size_t line = 1;
     *out = (struct push_secrets){.items = calloc(most, sizeof(*out->items))};
     if (out->items == NULL) {
-        snprintf(message, PUSH_SECRETS_MESSAGE_SIZE, "there is not enough memory for the secrets");
+        snprintf(message, PUSH_SECRETS_MESSAGE_SIZE, "out of memory");
         return 1;
     }
     for (size_t at = 0; problem == NULL && at < size; line++) {

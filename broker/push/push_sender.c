@@ -92,7 +92,7 @@ static uint64_t later_ms(struct flight *flight) {
 static void judge_status(struct flight *flight, long status) {
     struct push_job *job = flight->job;
     const char *more = status >= 300 && status < 400 ? ": redirects are not followed" : "";
-    snprintf(job->reason, sizeof(job->reason), "the target answered %ld%s", status, more);
+    snprintf(job->reason, sizeof(job->reason), "the target replied with status %ld%s", status, more);
     job->verdict = PUSH_FAILED;
     job->status = (uint32_t)status;
     if (status >= 200 && status < 300) job->verdict = PUSH_TAKEN;
@@ -115,9 +115,9 @@ static void judge(struct flight *flight, CURLcode code) {
     if (flight->refused != NULL && !flight->has_tried)
         snprintf(job->reason, sizeof(job->reason), "the target is %s: not allowed (--push-allow)", flight->refused);
     else if (flight->is_flooded)
-        snprintf(job->reason, sizeof(job->reason), "the target answered with more than 32 KiB of heads");
+        snprintf(job->reason, sizeof(job->reason), "the target replied with more than 32 KiB of headers");
     else if (code == CURLE_OPERATION_TIMEDOUT)
-        snprintf(job->reason, sizeof(job->reason), "the target did not answer in time");
+        snprintf(job->reason, sizeof(job->reason), "the target did not reply in time");
     else
         snprintf(job->reason, sizeof(job->reason), "%s", curl.easy_strerror(code));
 }
@@ -242,14 +242,14 @@ static struct flight *flight_new(struct push_sender *sender, struct push_job *jo
 }
 
 static void begin(struct push_sender *sender, struct push_job *job, uint64_t now_ms) {
-    static const char no_memory[] = "the broker has not enough memory for a request";
+    static const char no_memory[] = "the broker has too little memory for a request";
     const struct push_secret *secret = push_secrets_find(&sender->secrets, job->queue);
     uint64_t time_ms = push_job_time_ms(job, now_ms);
     say(job, PUSH_UNSENT, "");
     if (secret == NULL)
         say(job, PUSH_UNSENT,
             sender->problem[0] != '\0' ? sender->problem
-                                       : "the queue has no secret in --push-secrets: nothing is sent");
+                                       : "the file of --push-secrets has no secret for this queue, so nothing is sent");
     if (secret == NULL || time_ms == 0) {
         give_back(sender, job);
         return;
@@ -270,7 +270,7 @@ static void begin(struct push_sender *sender, struct push_job *job, uint64_t now
                     set_limits(flight) && set_request(flight, time_ms) &&
                     curl.multi_add_handle(sender->multi, flight->easy) == CURLM_OK;
     if (is_ready)
-        say(job, PUSH_FAILED, "the request was broken off");
+        say(job, PUSH_FAILED, "the broker aborted the request");
     else
         flight_end(flight);
 }
@@ -350,12 +350,13 @@ static bool end_all(struct push_sender *sender) {
 static bool open_multi(struct push_sender *sender) {
     const char *why = libcurl_load();
     if (why != NULL) {
-        snprintf(sender->problem, sizeof(sender->problem), "webhooks need libcurl: %s; apt-get install libcurl4", why);
+        snprintf(sender->problem, sizeof(sender->problem),
+                 "webhooks need libcurl: %s; install it with apt-get install libcurl4", why);
         return false;
     }
     sender->multi = curl.multi_init();
     if (sender->multi == NULL) {
-        snprintf(sender->problem, sizeof(sender->problem), "webhooks: there is not enough memory");
+        snprintf(sender->problem, sizeof(sender->problem), "webhooks: out of memory");
         return false;
     }
     (void)curl.multi_setopt(sender->multi, CURLMOPT_MAXCONNECTS, (long)sender->options.connections_max);

@@ -6,8 +6,8 @@
 #include "tarry_limits.h"
 
 static const char another_cluster[] =
-    "the data are of another cluster than the leader's, and nothing was changed: name another peer; or, if these data "
-    "may be lost, start this node with an empty directory and --follow";
+    "this node's data directory belongs to another cluster than the leader's, so nothing was changed: give the address "
+    "of another peer; or, if these data may be lost, start this node with an empty directory and --follow";
 
 static struct admission refuse(const char *sentence, bool is_early) {
     return (struct admission){.kind = ADMISSION_REFUSE, .sentence = sentence, .is_early = is_early};
@@ -18,13 +18,11 @@ static const char *stranger(const struct pair *pair, const struct admission_self
     if (follow->log_version != FORMAT_VERSION)
         return "the two brokers write different versions of the log: install the same version of tarryd on both";
     if (follow->coordinated == pair->by_operator)
-        return "one of the two nodes has a coordinator and the other has none: stop both, and give them the same "
-               "option "
-               "coordinator";
+        return "one of the two nodes has the option coordinator and the other does not: stop both, and give them the "
+               "same option";
     if (follow->node != pair->other || follow->member.len != MEMBER_ID_SIZE)
-        return "both brokers are the same node of the pair: one of the data directories is a copy. Delete the copy, "
-               "and "
-               "start its broker with an empty directory and --follow";
+        return "both brokers have the same node id: one of the data directories is a copy. Delete the copy, and start "
+               "its broker with an empty directory and --follow";
     if (memcmp(follow->member.data, self->member, MEMBER_ID_SIZE) == 0)
         return "the data directory is a copy of the leader's: delete the copy, and start this node with an empty "
                "directory and --follow";
@@ -43,8 +41,8 @@ struct admission admission_of(const struct pair *pair, const struct admission_se
     /* The rules count a node; a wiped or exchanged disk is another disk (F-29). */
     if (is_leading && pair->counted && hard_state_is_another(self->hard_state, follow->member.data))
         return refuse(
-            "this disk is new, and the pair still waits for the one before it: with a coordinator it is let in after "
-            "solo-after; else type 'tarry promote --peer-is-stopped' at the primary",
+            "this node's disk is new, and the pair still waits for the node's former disk. With a coordinator the pair "
+            "accepts the new disk after solo-after; without one, run 'tarry promote --peer-is-stopped' at the primary",
             true);
     return (struct admission){.kind = follow->probes ? ADMISSION_PROBE : ADMISSION_RULES};
 }

@@ -51,8 +51,8 @@ static struct shell shell;
  * It may only call async-signal-safe functions: write and _exit. */
 static void page_lost(int number) {
     static const char line[] =
-        "event=index_unreadable reason=\"a page of a mapped file cannot be read: the disk failed, or "
-        "the file was cut short; restore the data directory from a copy\" action=exit\n";
+        "event=index_unreadable reason=\"the kernel cannot read a memory-mapped file: the disk failed, or the file was "
+        "truncated; restore the data directory from a copy\" action=exit\n";
     ssize_t written = write(STDERR_FILENO, line, sizeof(line) - 1);
     (void)written; /* there is no other place to report it */
     _exit(EXIT_STORAGE);
@@ -108,8 +108,8 @@ static void parse_endpoints(void) {
         if (address->loopback || address->scheme == LISTEN_WSS || shell.config.unsafe_no_tls) continue;
         listen_format(address, url, sizeof(url));
         snprintf(message, sizeof(message),
-                 "%s is not a loopback address, and nothing enciphers what goes over the network: listen on wss:// "
-                 "with --tls-cert and --tls-key, on 127.0.0.1, or say --unsafe-no-tls",
+                 "%s is not a loopback address, and ws:// does not encrypt: listen on wss:// with --tls-cert and "
+                 "--tls-key, or on 127.0.0.1, or allow it with --unsafe-no-tls",
                  url);
         refuse_to_start("refused", message);
     }
@@ -140,9 +140,10 @@ static void check_network(void) {
     bool is_network = false;
     for (unsigned i = 0; i < shell.endpoints.count; i++) is_network |= !shell.endpoints.addresses[i].loopback;
     if (!is_network || authorizer_is_open(&shell.authorizer) || authorizer_has_rows(&shell.authorizer)) return;
-    refuse_to_start("refused",
-                    "an address is not loopback, and the file of tokens lets nobody in from there: make a token with "
-                    "'tarry token add', listen on 127.0.0.1 only, or say --unsafe-no-tokens");
+    refuse_to_start(
+        "refused",
+        "the broker listens on an address that is not loopback, but the file of tokens admits no client from there: "
+        "make a token with 'tarry token add', or listen on 127.0.0.1 only, or allow it with --unsafe-no-tokens");
 }
 
 static void configure(int argc, char **argv) {
@@ -193,12 +194,11 @@ int main(int argc, char **argv) {
     block_signals(&signals);
     raise_descriptors();
     tune_allocator();
-    if (sodium_init() < 0) refuse_to_start("start_failed", "the system gives no random numbers");
+    if (sodium_init() < 0) refuse_to_start("start_failed", "the system provides no random numbers");
     parse_endpoints();
     read_certificates();
     system_user_name(getuid(), shell.run.started_by);
-    if (!config_digest(&shell.config, shell.config_digest))
-        refuse_to_start("start_failed", "there is not enough memory");
+    if (!config_digest(&shell.config, shell.config_digest)) refuse_to_start("start_failed", "out of memory");
     if (node_check(&shell.config, &shell.endpoints, message) != 0) {
         fprintf(stderr, "tarryd: %s\n", message);
         exit(EXIT_USAGE);

@@ -75,7 +75,7 @@ static int open_log(struct recovery *recovery, const struct recovery_plan *plan,
     char segment[UNITS_TEXT_SIZE];
     if (error == -ENOSPC)
         snprintf(message + size, message_size - size,
-                 "; a segment of the log takes %s (--segment-size), and some room must stay free beside it",
+                 "; a log segment needs %s (--segment-size), and some space must stay free besides",
                  size_format(options.segment_size, segment));
     if (size > 0) return 1;
     return REFUSE("log %s cannot be opened: %s", recovery->dir->log, storage_error(error));
@@ -191,38 +191,37 @@ static int refuse_as_planned(const struct recovery *recovery, const struct recov
     const char *in_index = recovery->dir->index, *in_log = recovery->dir->log;
     switch (plan->refusal) {
     case RECOVERY_INDEX_AHEAD:
-        return REFUSE("index %s is ahead of the log (%" PRIu64 " > %" PRIu64
-                      "): the log lost its tail; restore both from the same copy",
+        return REFUSE("index %s is ahead of the log (position %" PRIu64 " > %" PRIu64
+                      "): the end of the log is lost; restore both from the same copy",
                       in_index, index->position, plan->log.end);
     case RECOVERY_CONTENTS_MISSING:
-        return REFUSE("log %s starts at %" PRIu64 ", but contents of tasks lie from %" PRIu64
+        return REFUSE("log %s starts at position %" PRIu64 ", but the index refers to contents from position %" PRIu64
                       " on: segments are missing; restore both from the same copy",
                       in_log, plan->log.start, index->log_start);
     case RECOVERY_FRAMES_MISSING:
-        return REFUSE("log %s starts at %" PRIu64 ", behind the index's position %" PRIu64
+        return REFUSE("log %s starts at position %" PRIu64 ", after the index's position %" PRIu64
                       ": segments are missing; restore both from the same copy",
                       in_log, plan->log.start, index->position);
     case RECOVERY_HISTORIES_DIFFER:
-        return REFUSE("index %s and log %s tell different histories (chain hash at %" PRIu64
-                      " differs); restore both from the same copy",
+        return REFUSE("index %s and log %s do not belong together (their chain hashes at position %" PRIu64
+                      " differ); restore both from the same copy",
                       in_index, in_log, index->position);
     case RECOVERY_HEAD_DIFFERS:
-        return REFUSE("log %s differs from what was signed at position %" PRIu64
-                      ": it was changed; tarry verify --key says where",
+        return REFUSE("log %s differs from the signed head at position %" PRIu64
+                      ": somebody changed it; 'tarry verify --key' shows where",
                       in_log, index->position);
     case RECOVERY_CORE_TOO_LARGE:
-        return REFUSE("there is not enough memory for the broker's state (--memory)");
+        return REFUSE("the broker's state needs more memory: start with a larger --memory");
     case RECOVERY_INDEX_TOO_LARGE:
         return REFUSE("the leases in index %s do not fit into the broker's memory: start with a larger --memory",
                       in_index);
     case RECOVERY_INDEX_SENSELESS:
-        return REFUSE("index %s does not make sense (%s); restore the data directory from a copy", in_index,
+        return REFUSE("index %s is inconsistent (%s); restore the data directory from a copy", in_index,
                       plan->error == CORE_NONSENSE
-                          ? "what it says of leases, producers, jobs or queues contradicts itself"
+                          ? "its rows about leases, producers, jobs or queues contradict each other"
                           : storage_error(plan->error));
     case RECOVERY_REPLAY_TOO_LARGE:
-        return REFUSE("log %s has more to replay than fits into the broker's memory: start with a larger --memory",
-                      in_log);
+        return REFUSE("replaying log %s needs more memory than the broker has: start with a larger --memory", in_log);
     case RECOVERY_REPLAY_IMPOSSIBLE:
         return REFUSE("log %s cannot be replayed at position %" PRIu64 ": %s", in_log, plan->replayed,
                       storage_error(plan->error));

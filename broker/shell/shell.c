@@ -114,7 +114,7 @@ void shell_prepare_storage(struct shell *shell) {
                                               .archived = indexer_wake,
                                               .context = &shell->indexer};
     if (archivist_init(&shell->archivist, &archivist) != 0)
-        refuse_to_start("refused", "the name of the archive's directory is too long");
+        refuse_to_start("refused", "the path of the archive directory is too long");
 }
 
 void shell_recover(struct shell *shell) {
@@ -203,7 +203,7 @@ void shell_open_door(struct shell *shell, unsigned connections_max) {
     shell->http = shell->gateway != NULL ? http_server_new(shell->gateway) : NULL;
     if (shell->http != NULL) limits.http = http_server_calls(shell->http);
     shell->door = shell->http != NULL ? door_new(&calls, &limits) : NULL;
-    if (shell->door == NULL) refuse_to_start("listen_failed", "there is not enough memory");
+    if (shell->door == NULL) refuse_to_start("listen_failed", "out of memory");
     shell->http_needs.door = shell->door;
     shell->http_needs.gateway = shell->gateway;
     lanes_init(&shell->lanes, &shell->dir, &shell->inbox, shell->door);
@@ -212,7 +212,7 @@ void shell_open_door(struct shell *shell, unsigned connections_max) {
     gateway_serve(shell->gateway, shell->door);
     http_server_serve(shell->http, shell->door);
     shell->beanstalk = beanstalk_new(shell->gateway);
-    if (shell->beanstalk == NULL) refuse_to_start("listen_failed", "there is not enough memory");
+    if (shell->beanstalk == NULL) refuse_to_start("listen_failed", "out of memory");
     beanstalk_serve(shell->beanstalk, shell->door);
     shell->push = pushes_new(&shell->config, &shell->dir, shell->gateway, message, sizeof(message));
     if (shell->push == NULL) refuse_to_start("refused", message);

@@ -33,7 +33,7 @@
 #define TARRY_AUDIT_H
 
 #ifndef TARRY_H
-#error "include tarry.h"
+#error "include tarry.h before this header"
 #endif
 
 #ifdef __cplusplus

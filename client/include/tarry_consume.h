@@ -4,7 +4,7 @@
 #define TARRY_CONSUME_H
 
 #ifndef TARRY_H
-#error "include tarry.h"
+#error "include tarry.h before this header"
 #endif
 
 #ifdef __cplusplus

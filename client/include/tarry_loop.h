@@ -21,7 +21,7 @@
 #define TARRY_LOOP_H
 
 #ifndef TARRY_H
-#error "include tarry.h"
+#error "include tarry.h before this header"
 #endif
 
 #ifdef __cplusplus

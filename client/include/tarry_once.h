@@ -29,7 +29,7 @@
 #define TARRY_ONCE_H
 
 #ifndef TARRY_H
-#error "include tarry.h"
+#error "include tarry.h before this header"
 #endif
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
 #define TARRY_PAIR_H
 
 #ifndef TARRY_H
-#error "include tarry.h"
+#error "include tarry.h before this header"
 #endif
 
 #ifdef __cplusplus

@@ -262,7 +262,7 @@ static int broken(tarry_audit *audit, const char *what) {
 static int learn_queues(tarry_audit *audit, const Tarry__AuditReply *page) {
     for (size_t i = 0; i < page->n_queues; i++) {
         const Tarry__QueueName *queue = page->queues[i];
-        if (!queue_number_is_valid(queue->number)) return broken(audit, "a queue's number is out of range");
+        if (!queue_number_is_valid(queue->number)) return broken(audit, "a queue number is out of range");
         if (queue_map_get(&audit->queues, queue->number) != NULL) continue;
         if (!queue_map_learn(&audit->queues, queue->number, queue->name)) return TARRY_E_NOMEM;
         audit->view.queues++;
@@ -274,7 +274,7 @@ static int take_gap(tarry_audit *audit, const Tarry__AuditReply *page) {
     uint64_t from = audit->view.position;
     bool is_damage = page->gap_problem[0] != 0;
     snprintf(audit->message, sizeof(audit->message), "the log's positions %" PRIu64 " to %" PRIu64 " %s%s", from,
-             page->gap_to, is_damage ? "cannot be read: " : "are in neither log nor archive: retired or pruned",
+             page->gap_to, is_damage ? "cannot be read: " : "are no longer in the log or the archive",
              page->gap_problem);
     audit->view.position = page->gap_to;
     audit->view.gaps++;
@@ -287,9 +287,9 @@ static int take_gap(tarry_audit *audit, const Tarry__AuditReply *page) {
 static int take_page(tarry_audit *audit, const Tarry__AuditReply *page) {
     struct tarry_audit_view *view = &audit->view;
     if (page->next < view->position || page->next > page->durable || page->gap_to > page->next)
-        return broken(audit, "the page goes back, or beyond what is durable");
+        return broken(audit, "the result page begins before the requested position or ends after the durable position");
     bool is_stuck = page->n_frames == 0 && !page->end && page->next == view->position;
-    if (is_stuck) return broken(audit, "the page is empty and says that there is more");
+    if (is_stuck) return broken(audit, "the result page is empty but announces more records");
     int rv = learn_queues(audit, page);
     if (rv != TARRY_OK) return rv;
     if (audit->end == 0) audit->end = page->durable;
@@ -338,11 +338,11 @@ static int take_answer(tarry_audit *audit) {
 static const char *check_frame(const tarry_audit *audit, const Tarry__AuditFrame *frame, struct frame_header *out) {
     if (frame->header.len != FRAME_HEADER_SIZE || !frame_header_decode(frame->header.data, out))
         return "the frame's header is wrong";
-    if (out->body_size != frame->body.len) return "the frame's body has another size than its header says";
+    if (out->body_size != frame->body.len) return "the size of the frame's body differs from its header";
     if (out->body_sum != frame_sum(frame->body.data, frame->body.len)) return "the frame's body has a wrong checksum";
     if (out->position < audit->view.position) return "the frames are out of order";
     if (out->position + frame_size(out->body_size, out->blob_size) > audit->page->next)
-        return "the frame lies behind its page";
+        return "the frame is outside its result page";
     if (!audit->is_chained || out->position != audit->frame.end) return NULL;
     uint8_t chain[FRAME_CHAIN_SIZE];
     frame_chain(audit->chain, out, frame->body.data, chain);

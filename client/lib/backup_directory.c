@@ -76,7 +76,7 @@ static int each_name(struct backup_directory *directory, const char *path,
 }
 
 static int refuse_name(struct backup_directory *directory, const char *path, const char *name) {
-    return fail(directory, TARRY_E_ARGUMENT, "%s holds \"%.100s\"; name a new or an empty directory", path, name);
+    return fail(directory, TARRY_E_ARGUMENT, "%s contains \"%.100s\"; give a new or an empty directory", path, name);
 }
 
 static int remove_file(struct backup_directory *directory, const char *path, const char *name) {
@@ -130,7 +130,7 @@ static int make_folder(struct backup_directory *directory, const char *name) {
     for (size_t i = 0; i < directory->folder_count; i++)
         if (strlen(directory->folders[i]) == size && memcmp(directory->folders[i], name, size) == 0) return TARRY_OK;
     if (directory->folder_count == BACKUP_FOLDERS_MAX)
-        return fail(directory, TARRY_E_PROTOCOL, "the broker names more folders than a data directory has");
+        return fail(directory, TARRY_E_PROTOCOL, "the broker's backup has more folders than a data directory can have");
     char *folder = directory->folders[directory->folder_count];
     memcpy(folder, name, size);
     folder[size] = 0;
@@ -142,8 +142,8 @@ static int make_folder(struct backup_directory *directory, const char *name) {
 
 int backup_directory_create(struct backup_directory *directory, const char *name) {
     if (!backup_name_is_right(name))
-        return fail(directory, TARRY_E_PROTOCOL, "the broker names a file that no data directory has: \"%.100s\"",
-                    name);
+        return fail(directory, TARRY_E_PROTOCOL,
+                    "the broker's backup has a file that does not belong in a data directory: \"%.100s\"", name);
     int rv = make_folder(directory, name);
     if (rv == TARRY_OK) rv = path_join(directory, name, directory->file_path);
     if (rv != TARRY_OK) return rv;

@@ -53,7 +53,7 @@ out:
 /* Returns how long a follower may wait per request. It is well below RESEND_AFTER_MS, and below the call's timeout,
  * so that the follower's message arrives in time. */
 #define WISH_WAIT_MS 1000u
-_Static_assert(WISH_WAIT_MS <= FRESH_WAIT_MAX_MS, "no broker takes more");
+_Static_assert(WISH_WAIT_MS <= FRESH_WAIT_MAX_MS, "the maximum of every broker");
 
 int call_wish(const tarry_client *client, Tarry__Request *wire, const struct tarry_call *options) {
     if (options->staleness_ms > INT32_MAX) return TARRY_E_ARGUMENT;

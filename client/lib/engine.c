@@ -88,7 +88,7 @@ static bool refuse_unsent(tarry_client *client, struct request *request) {
     if (client->producer == 0 && request->sequence == 0)
         request_fail(request, client->hello_refused, client->hello_message); /* the broker would refuse again */
     else if (request->body.size + REQUEST_OVERHEAD_MAX > client->request_max)
-        request_fail(request, TARRY_TOO_LARGE, "the request is larger than this broker takes");
+        request_fail(request, TARRY_TOO_LARGE, "the request is larger than the maximum of this broker");
     else
         return false;
     list_append(&client->finished, IN_QUEUE, request);

@@ -66,7 +66,7 @@ __attribute__((format(printf, 4, 5))) static bool say(tarry_client *client, enum
 void event_note(tarry_client *client, enum tarry_event_kind kind, const char *url, const char *format, ...) {
     if (client->on_event == NULL) return;
     if (client->events_dropped > 0 && client->event_count < EVENTS_MAX / 2 &&
-        say(client, TARRY_LOG, "", "%zu events were not told of: too many waited", client->events_dropped))
+        say(client, TARRY_LOG, "", "%zu events were dropped, because too many were queued", client->events_dropped))
         client->events_dropped = 0;
     va_list list;
     va_start(list, format);

@@ -93,12 +93,13 @@ static int code_of_unsent(const tarry_client *client, uint64_t made_ms) {
 }
 
 static const char *sentence_of(const tarry_client *client, const struct request *request, int code) {
-    if (code == TARRY_NOT_PRIMARY) return "no primary was found in time; nothing was done";
-    if (code == TARRY_STOPPING) return "the broker was stopping, and no other answered in time; nothing was done";
-    if (code == TARRY_BEHIND) return "the follower did not get so far in time";
+    if (code == TARRY_NOT_PRIMARY) return "the client found no primary within the timeout; nothing was done";
+    if (code == TARRY_STOPPING)
+        return "the broker was stopping, and no other broker answered within the timeout; nothing was done";
+    if (code == TARRY_BEHIND) return "the follower did not catch up within the timeout";
     if (code != TARRY_BUSY) return tarry_code_sentence(code);
-    if (request->refused == TARRY__CODE__BUSY) return "the broker had no room in time; nothing was done";
-    return "what was submitted before took too long, so this was not sent in time; nothing was done";
+    if (request->refused == TARRY__CODE__BUSY) return "the broker stayed busy until the timeout; nothing was done";
+    return "earlier requests took too long, so this request was not sent within the timeout; nothing was done";
 }
 
 /* Writes a message with the last result of each address, or with the reason why the broker is busy. */

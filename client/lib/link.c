@@ -48,7 +48,7 @@ static void lost(tarry_client *client) {
     struct link *link = &client->link;
     const bool was_up = link->up, was_useful = client->answered_ms >= link->since_ms;
     const char *why = link->connection.said;
-    if (why[0] == 0) why = was_useful ? "the connection was lost" : "dropped the connection unanswered";
+    if (why[0] == 0) why = was_useful ? "the connection was lost" : "closed the connection without a reply";
     if (!link->again) address_say(present(link), "%s", why);
     present(link)->denied = link->connection.denied;
     link->trying = link->up = false;
@@ -77,7 +77,7 @@ static bool take_news(tarry_client *client, enum ws_client_news news, const uint
         return true;
     case WS_CLIENT_MESSAGE:
         if (answer_take(client, data, size)) return true;
-        ws_client_say(&link->connection, "broke the protocol: a message without a request's number");
+        ws_client_say(&link->connection, "broke the protocol: a message without a request number");
         /* fall through */
     case WS_CLIENT_LOST:
         lost(client);
@@ -120,8 +120,8 @@ static bool read_token(tarry_client *client, char token[TOKEN_SIZE_MAX + 1]) {
     if (credentials->token_file == NULL) return true;
     connection->denied = true;
     if (place_is_in_the_clear(&present(&client->link)->place) && !credentials->unsafe_plain_token) {
-        ws_client_say(connection, "the token is not shown to another machine over ws://, where whoever is in between "
-                                  "reads it: use wss://, or say --unsafe-plain-token (unsafe_plain_token)");
+        ws_client_say(connection, "the token is not sent over unencrypted ws:// to another machine: use wss://, or "
+                                  "allow it with --unsafe-plain-token (unsafe_plain_token)");
         return false;
     }
     connection->denied =
@@ -239,7 +239,7 @@ static void note_present(tarry_client *client) {
     if (link->trying)
         address_say(present(link), "does not answer");
     else if (link->up && client->answered_ms < link->since_ms)
-        address_say(present(link), "takes requests and does not answer them");
+        address_say(present(link), "accepts requests but does not answer them");
 }
 
 void link_step(tarry_client *client, uint64_t now) {
@@ -247,7 +247,7 @@ void link_step(tarry_client *client, uint64_t now) {
     if (now < link_deadline(client)) return;
     note_present(client);
     if (link->up)
-        event_note(client, TARRY_DISCONNECTED, present(link)->place.url, "given up: %s", present(link)->said);
+        event_note(client, TARRY_DISCONNECTED, present(link)->place.url, "the client gave up: %s", present(link)->said);
     else
         event_note_address(client, present(link));
     if (link->again && client->answered_ms >= link->since_ms) {
@@ -270,13 +270,13 @@ void link_not_primary(struct link *link, const char *primary, const char *messag
     link->grace_until_ms = now_ms() + NOT_PRIMARY_GRACE_MS;
     link->hint = primary[0] != 0 ? addresses_find(&link->addresses, primary) : ADDRESSES_MAX;
     if (primary[0] == 0)
-        address_say(address, "not the primary (%s)", message[0] != 0 ? message : "and does not know which is");
+        address_say(address, "not the primary (%s)", message[0] != 0 ? message : "and does not know the primary");
     else if (link->hint == link->address)
-        address_say(address, "not the primary, and names itself");
+        address_say(address, "not the primary, but names itself as the primary");
     else if (link->hint < link->addresses.count)
-        address_say(address, "not the primary, and names %s", link->addresses.items[link->hint].place.url);
+        address_say(address, "not the primary; the primary is %s", link->addresses.items[link->hint].place.url);
     else
-        address_say(address, "not the primary, and names %s, which is not among the addresses", primary);
+        address_say(address, "not the primary; it names %s, which is not one of the client's addresses", primary);
 }
 
 void link_stalled(tarry_client *client) {

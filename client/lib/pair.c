@@ -11,7 +11,7 @@ struct pair_box {
     struct arena arena;
 };
 
-static const char several[] = "this asks one broker: give the client one address";
+static const char several[] = "this call needs a client with exactly one address";
 
 #define SAME(public_name, wire_name) _Static_assert((int)(public_name) == (int)(wire_name), #public_name)
 SAME(TARRY_PRIMARY, TARRY__PAIR_REPLY__ROLE__PRIMARY);

@@ -11,11 +11,11 @@
 
 #define OTHERS 077u
 
-static_assert(PEM_FILE_MAX == 1048576, "the sentence below says so");
+static_assert(PEM_FILE_MAX == 1048576, "the message below states this limit");
 
 /* Returns why the file may not be read, to be placed after its name; NULL: it may be read. */
 static const char *judge(const struct stat *status) {
-    if (!S_ISREG(status->st_mode)) return "is no file";
+    if (!S_ISREG(status->st_mode)) return "is not a regular file";
     return status->st_size > (off_t)PEM_FILE_MAX ? "is larger than 1 MiB" : NULL;
 }
 
@@ -39,7 +39,7 @@ static int open_private(const char *path, const char *what, char *said, size_t s
     } else if (judge(&status) != NULL) {
         snprintf(said, size, "%s %s %s", what, path, judge(&status));
     } else if ((status.st_mode & OTHERS) != 0) {
-        snprintf(said, size, "%s %s is open to others (mode %04o): chmod 600 it", what, path,
+        snprintf(said, size, "%s %s can be read by other users (mode %04o): run chmod 600 on it", what, path,
                  (unsigned)(status.st_mode & 07777));
     } else if (status.st_size == 0) {
         snprintf(said, size, "%s %s is empty", what, path);
@@ -57,7 +57,7 @@ bool private_check(const char *path, const char *what, char *said, size_t size) 
 }
 
 bool private_read_token(const char *path, char out[TOKEN_SIZE_MAX + 1], char *said, size_t size) {
-    static const char what[] = "the token's file";
+    static const char what[] = "the token file";
     char text[TOKEN_SIZE_MAX + 3];
     const int fd = open_private(path, what, said, size);
     if (fd < 0) return false;
@@ -71,7 +71,7 @@ bool private_read_token(const char *path, char out[TOKEN_SIZE_MAX + 1], char *sa
         memcpy(out, text, length);
         out[length] = 0;
     } else {
-        snprintf(said, size, "%s %s holds no token: one word of at most %u characters is expected", what, path,
+        snprintf(said, size, "%s %s contains no token: it must have one word of at most %u characters", what, path,
                  TOKEN_SIZE_MAX);
     }
     explicit_bzero(text, sizeof(text));

@@ -18,7 +18,7 @@ static void state_set(tarry_consumer *consumer, enum session_state state, uint64
 static void session_lost(tarry_consumer *consumer, uint64_t now, uint64_t retry_at_ms) {
     if (consumer->state == SESSION_UP)
         event_note(consumer->client, TARRY_LOG, consumer->client->link.addresses.items[consumer->address].place.url,
-                   "session %" PRIu64 " of %s is interrupted: it is subscribed again", consumer->session,
+                   "session %" PRIu64 " of %s is interrupted: the client subscribes again", consumer->session,
                    consumer->queues[0]);
     state_set(consumer, SESSION_LOST, now);
     consumer->retry_at_ms = retry_at_ms;
@@ -77,7 +77,7 @@ static void accepted(tarry_consumer *consumer, const struct request *request, ui
     pthread_mutex_unlock(&consumer->lock);
     event_note(consumer->client, TARRY_LOG, consumer->client->link.addresses.items[consumer->address].place.url,
                "session %" PRIu64 " of %s %s", reply->session, consumer->queues[0],
-               reply->resumed ? "goes on, with its leases" : "begins");
+               reply->resumed ? "continues with its leases" : "begins");
     consumer->lane_tried = false;
     if (consumer->lane_missing_ms == 0) consumer->lane_missing_ms = now;
     state_set(consumer, SESSION_ACCEPTED, now);
@@ -328,7 +328,8 @@ void sessions_host_dead(tarry_client *client, uint64_t now) {
 }
 
 void sessions_silent(tarry_client *client) {
-    event_note(client, TARRY_LOG, "", "no broker has answered in time: what waits is given up");
+    event_note(client, TARRY_LOG, "",
+               "no broker answered within the timeout: the client gives up the waiting settlements");
     for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
         pthread_mutex_lock(&consumer->lock);
         consumer->silent = true;

@@ -10,7 +10,7 @@
 /* Writes our message followed by OpenSSL's last error. */
 static bool say(char said[TLS_SAID_MAX], const char *what, const char *path) {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-    snprintf(said, TLS_SAID_MAX, "%s %s: %s", what, path, reason != NULL ? reason : "it cannot be used");
+    snprintf(said, TLS_SAID_MAX, "%s %s: %s", what, path, reason != NULL ? reason : "the file cannot be used");
     ERR_clear_error();
     return false;
 }
@@ -27,7 +27,7 @@ static bool use_ca(SSL_CTX *context, const char *path, char said[TLS_SAID_MAX]) 
 static bool use_cert(SSL_CTX *context, const struct credentials *files, char said[TLS_SAID_MAX]) {
     if (files->tls_cert == NULL && files->tls_key == NULL) return true;
     if (files->tls_cert == NULL) {
-        snprintf(said, TLS_SAID_MAX, "there is a key (%s) and no certificate: name both", files->tls_key);
+        snprintf(said, TLS_SAID_MAX, "the key %s is given without a certificate: give both", files->tls_key);
         return false;
     }
     const char *key = files->tls_key != NULL ? files->tls_key : files->tls_cert;
@@ -36,7 +36,8 @@ static bool use_cert(SSL_CTX *context, const struct credentials *files, char sai
     if (SSL_CTX_use_certificate_chain_file(context, files->tls_cert) != 1)
         return say(said, "the client's certificate in", files->tls_cert);
     if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1) return say(said, "the client's key in", key);
-    return SSL_CTX_check_private_key(context) == 1 || say(said, "the client's key is not its certificate's:", key);
+    return SSL_CTX_check_private_key(context) == 1 ||
+           say(said, "the client's key does not belong to its certificate:", key);
 }
 
 SSL_CTX *credentials_tls_context(void *argument, char said[TLS_SAID_MAX]) {

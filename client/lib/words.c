@@ -64,7 +64,8 @@ SAME(TARRY_OPS_PER_COMMIT_MAX, OPS_PER_COMMIT_MAX);
 /* Structs in the program's storage, and structs that are embedded in others, keep their size (tarry.h,
  * Compatibility). */
 #define KEEPS_SIZE(type, size)                                                                                         \
-    _Static_assert(sizeof(void *) != 8 || sizeof(type) == (size), "programs were built with another size of " #type)
+    _Static_assert(sizeof(void *) != 8 || sizeof(type) == (size),                                                      \
+                   "existing programs were compiled with a different size of " #type)
 KEEPS_SIZE(struct tarry_result, 1024);
 KEEPS_SIZE(struct tarry_job_view, 128);
 KEEPS_SIZE(struct tarry_audit_view, 128);
@@ -89,26 +90,25 @@ KEEPS_SIZE(struct tarry_quantiles, 40);
 
 #define CLIENT_CODES(X)                                                                                                \
     X(TARRY_E_TIMEOUT, "timeout",                                                                                      \
-      "no broker answered in time; the request was sent, so whether it took effect is unknown")                        \
-    X(TARRY_E_NO_BROKER, "no_broker", "no broker answered in time, so nothing was sent and nothing was done")          \
-    X(TARRY_E_CLOSED, "closed", "the client was closed before an answer came")                                         \
+      "no broker answered within the timeout; the request was sent, so whether it took effect is unknown")             \
+    X(TARRY_E_NO_BROKER, "no_broker",                                                                                  \
+      "no broker answered within the timeout, so nothing was sent and nothing was done")                               \
+    X(TARRY_E_CLOSED, "closed", "the client was closed before a reply arrived")                                        \
     X(TARRY_E_NOMEM, "no_memory", "out of memory; nothing was done")                                                   \
-    X(TARRY_E_PROTOCOL, "protocol", "the answer makes no sense; is this a Tarry broker of this version?")              \
+    X(TARRY_E_PROTOCOL, "protocol", "the reply is malformed; the server may not be a Tarry broker of this version")    \
     X(TARRY_E_ADDRESS, "address", "not an address like ws://host:port, wss://host:port or unix:///path")               \
-    X(TARRY_E_ARGUMENT, "argument", "an argument is missing or makes no sense")                                        \
-    X(TARRY_E_FULL, "full", "too much waits to be sent; nothing was done")                                             \
-    X(TARRY_E_CALLBACK, "callback", "a blocking call from a completion callback; nothing was done")                    \
-    X(TARRY_E_NOTHING, "nothing", "nothing came within the wait")                                                      \
-    X(TARRY_E_WOKEN, "woken", "woken by another thread")                                                               \
-    X(TARRY_E_END, "end", "no more")                                                                                   \
+    X(TARRY_E_ARGUMENT, "argument", "an argument is missing or invalid")                                               \
+    X(TARRY_E_FULL, "full", "too many requests wait to be sent; nothing was done")                                     \
+    X(TARRY_E_CALLBACK, "callback", "a callback must not make a blocking call; nothing was done")                      \
+    X(TARRY_E_NOTHING, "nothing", "nothing arrived within the wait")                                                   \
+    X(TARRY_E_WOKEN, "woken", "another thread woke this call")                                                         \
+    X(TARRY_E_END, "end", "there are no more items")                                                                   \
     X(TARRY_E_SYSTEM, "system", "the operating system refused a thread or a socket")                                   \
-    X(TARRY_E_GAP, "gap", "a part of the log is missing here")                                                         \
+    X(TARRY_E_GAP, "gap", "a part of the log is missing")                                                              \
     X(TARRY_E_ABANDONED, "abandoned",                                                                                  \
-      "the commit never arrived, and never will: it was asked for before; nothing was done")                           \
-    X(TARRY_E_VERSION, "version",                                                                                      \
-      "this is libtarry " TARRY_VERSION ", and the program was built for, or sets an option of, a newer one")          \
-    X(TARRY_E_FORKED, "forked",                                                                                        \
-      "the client was opened before this process was forked; open none before the fork, or exec after it")
+      "the broker never received the commit, and will refuse it if it arrives later; nothing was done")                \
+    X(TARRY_E_VERSION, "version", "this is libtarry " TARRY_VERSION ", but the program needs a newer libtarry")        \
+    X(TARRY_E_FORKED, "forked", "the client was opened before this process forked: open the client after the fork")
 
 const char *tarry_code_name(int code) {
     switch (code) {

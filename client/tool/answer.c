@@ -106,7 +106,7 @@ void answer_circumstances_words(struct text *out, const struct tarry_result *res
         add_time(out, " since ", result->at_ms);
         break;
     case TARRY_UNKNOWN:
-        text_add_str(out, ": neither live nor ended");
+        text_add_str(out, ": the task is not live, and has not ended recently");
         add_time(out, " since ", result->known_since_ms); /* 0: no outcome was ever forgotten */
         return;
     case TARRY_ALREADY_CANCELLED:

@@ -106,8 +106,7 @@ static int find_command(struct parse *p, int at[2], int *out_words) {
     int count = command_words(p, at, &stray);
     if (count == 0) return 0;
     if (stray != NULL) {
-        snprintf(p->message, p->message_size, "'%s' precedes the command; put the options of a command after it",
-                 stray);
+        snprintf(p->message, p->message_size, "the option '%s' is before the command; put it after the command", stray);
         return USAGE;
     }
     const char *first = p->argv[at[0]];
@@ -131,7 +130,7 @@ static int find_command(struct parse *p, int at[2], int *out_words) {
     if (!has_prefix(p->commands, first)) return unknown_command(p, first, "");
     if (count == 1) {
         if (p->args->help) return 0;
-        snprintf(p->message, p->message_size, "'%s' needs a second word; see 'tarry --help'", first);
+        snprintf(p->message, p->message_size, "'%s' needs a subcommand; see 'tarry --help'", first);
         return USAGE;
     }
     char full[256];

@@ -329,7 +329,7 @@ static int consume(struct consume *c, const struct tarry_consumer_options *subsc
     if (code == TARRY_OK && c->failure != TARRY_OK) (void)tool_refused(c->tool, code = c->failure, NULL);
     if (!c->tool->json)
         tool_say("%llu %s%s", (unsigned long long)c->settled, c->mode == ACK_NONE ? "printed" : "settled",
-                 c->refused > 0 ? ", some had lost their lease" : "");
+                 c->refused > 0 ? ", for some of them the lease had ended" : "");
     if (code != TARRY_OK) return exit_status_of(code);
     return output_lost() ? EXIT_REFUSED : EXIT_FINE;
 }
@@ -346,7 +346,7 @@ static int take_mode(const struct args *args, struct consume *c) {
             c->mode = (enum ack_mode)i;
             return 0;
         }
-    return tool_usage(args, "--ack: '%s' is none of auto, none, nack", text);
+    return tool_usage(args, "--ack: '%s' is not auto, none or nack", text);
 }
 
 static int run(struct tool *tool, const struct args *args) {

@@ -84,7 +84,7 @@ static int run_list(struct tool *tool, const struct args *args) {
     if (key != NULL) list.list.prefix = (ProtobufCBinaryData){strlen(key), (uint8_t *)key};
     status = view_print_list(tool, &list);
     if (status == 0 && key != NULL && list.count == 0) {
-        tool_say("%s holds no dead letter with key %s", args->positional[0], key);
+        tool_say("queue %s has no dead letter with key %s", args->positional[0], key);
         status = EXIT_REFUSED;
     }
     return status;
@@ -119,7 +119,7 @@ static int decide_all(struct tool *tool, const char *queue, enum tarry_dead_what
     print_job(tool, queue, word, &job, &out);
     if (job.left > 0) {
         status = EXIT_REFUSED;
-        tool_say("%llu dead letter%s left alone: a live task holds the key", (unsigned long long)job.left,
+        tool_say("%llu dead letter%s skipped, because a live task has the same key", (unsigned long long)job.left,
                  job.left == 1 ? " was" : "s were");
     }
     status = output_flush(&out, status);

@@ -76,7 +76,7 @@ static int sync_parent(const char *path) {
 
 static int refused(const char *path, int error) {
     if (error == EEXIST)
-        tool_say("%s exists: a key is never written over; name another file, or move it away first", path);
+        tool_say("%s exists, and this command does not overwrite keys: give another file, or move it away first", path);
     else
         tool_say("%s cannot be written: %s", path, strerror(error));
     return EXIT_REFUSED;
@@ -97,7 +97,7 @@ static int write_pair(const char *path, const char *public_path, const struct si
 }
 
 static int no_random(void) {
-    tool_say("the system gives no random numbers, or no memory to guard a key in");
+    tool_say("the system provides no random numbers, or no protected memory for a key");
     return EXIT_REFUSED;
 }
 
@@ -120,7 +120,7 @@ static int write_peer_key(const struct tool *tool, const char *path) {
         out_text(&out, "secret", path);
         out_line_end(&out);
     } else {
-        text_printf(&out, "peer key in %s: give both nodes of the pair the same, and nobody else\n", path);
+        text_printf(&out, "peer key in %s: copy it to both nodes of the pair, and to no other machine\n", path);
     }
     int status = output_flush(&out, EXIT_FINE);
     text_deinit(&out);
@@ -132,7 +132,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (args_has(args, "peer")) return write_peer_key(tool, path);
     char public_path[PATH_SIZE], id[SIGN_KEY_ID_TEXT_SIZE];
     struct text out = {0};
-    if (strlen(path) + sizeof ".pub" > sizeof public_path) return tool_usage(args, "the file's name is too long");
+    if (strlen(path) + sizeof ".pub" > sizeof public_path) return tool_usage(args, "the file name is too long");
     snprintf(public_path, sizeof public_path, "%s.pub", path);
     struct sign_secret *secret = sodium_init() < 0 ? NULL : sodium_malloc(sizeof *secret);
     if (secret == NULL) return no_random();
@@ -149,7 +149,7 @@ static int run(struct tool *tool, const struct args *args) {
         out_text(&out, "public", public_path);
         out_line_end(&out);
     } else {
-        text_printf(&out, "key %s: secret in %s, public in %s\n", id, path, public_path);
+        text_printf(&out, "key %s: secret key in %s, public key in %s\n", id, path, public_path);
     }
     status = output_flush(&out, status);
     text_deinit(&out);

@@ -62,7 +62,7 @@ static void unknown(struct tool *tool, const Tarry__Ref *ref, const struct answe
     char time[RFC3339_TEXT_SIZE];
     const uint64_t since_ms = answer->reply->get->known_since_ms; /* 0: no outcome was ever forgotten */
     if (!tool->json) {
-        tool_say("unknown: neither live nor ended%s%s", since_ms != 0 ? " since " : "",
+        tool_say("unknown: the task is not live, and has not ended recently%s%s", since_ms != 0 ? " since " : "",
                  since_ms != 0 ? rfc3339_format(since_ms, time) : "");
         return;
     }

@@ -49,7 +49,7 @@ static int tell(const struct tool *tool, const struct node *node, bool writes) {
         out_text(&out, "record", record[0] != 0 ? record : NULL);
         out_line_end(&out);
     } else {
-        text_printf(&out, "%s", record[0] != 0 ? record : "the coordinator keeps no record of this pair\n");
+        text_printf(&out, "%s", record[0] != 0 ? record : "the coordinator has no record of this pair\n");
     }
     int status = output_flush(&out, EXIT_FINE);
     text_deinit(&out);
@@ -63,7 +63,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (is_stopped && !writes) return tool_usage(args, "--peer-is-stopped needs --write");
     int status = nodes_open(&nodes, tool, tool->timeout_ms);
     if (status == EXIT_FINE && nodes.count > 1)
-        status = tool_usage(args, "--broker: name only one broker, the one that is to answer");
+        status = tool_usage(args, "--broker: give only one broker, the one that must answer");
     if (status == EXIT_FINE) {
         struct node *node = &nodes.items[0];
         struct tarry_pair_view *view = NULL;

@@ -101,14 +101,13 @@ static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stop
     }
     const char *verb = promotes ? "promote" : "demote";
     if (candidates == 0)
-        tool_say("nobody to %s among them", verb);
+        tool_say("none of the brokers can %s", verb);
     else if (peer_is_stopped)
-        tool_say(
-            "--peer-is-stopped, but %zu of them answer: stop the one that shall not lead, or name with --broker the "
-            "one that shall",
-            candidates);
+        tool_say("--peer-is-stopped is given, but %zu brokers answer: stop the one that must not lead, or give only "
+                 "the new leader with --broker",
+                 candidates);
     else
-        tool_say("several brokers could be meant by %s: name only one with --broker", verb);
+        tool_say("%s is ambiguous, because several brokers qualify: give only one with --broker", verb);
     return NULL;
 }
 
@@ -166,9 +165,11 @@ static void follow(struct node *node, bool promotes, uint64_t until_ms) {
 static int not_done(const struct tool *tool, struct node *node, const char *verb, uint64_t wait_ms) {
     char duration[UNITS_TEXT_SIZE], message[2 * TARRY_MESSAGE_SIZE];
     const struct tarry_pair_view *view = node->view;
-    const char *why = view == NULL ? node->message : view->problem[0] != 0 ? view->problem : "no problem is known";
+    const char *why = view == NULL            ? node->message
+                      : view->problem[0] != 0 ? view->problem
+                                              : "the broker reports no problem";
     snprintf(message, sizeof(message),
-             "%s: the %s has begun, and is not done after %s: %s (%.900s); see 'tarry status'", node->url, verb,
+             "%s: the %s has started, but is not complete after %s: %s (%.900s); see 'tarry status'", node->url, verb,
              duration_format(wait_ms, duration), view == NULL ? "no answer" : tarry_role_name(view->role), why);
     return tool_failed(tool, view == NULL ? node->code : TARRY_NOT_DONE, message);
 }
@@ -193,7 +194,7 @@ static int change(const struct tool *tool, const struct args *args, struct node 
         return tell(tool, node, "serves alone", took_ms);
     if (is_done(node, promotes)) {
         const char *done = promotes ? "promoted" : "demoted",
-                   *already = promotes ? "primary already:" : "follower already:";
+                   *already = promotes ? "already the primary:" : "already a follower:";
         if (tool->json) already = "already";
         return tell(tool, node, was_done ? already : done, took_ms);
     }

@@ -196,7 +196,7 @@ static int run_queues(struct tool *tool, const struct args *args) {
             columns_row(&table, queue_columns, QUEUE_COLUMNS, &reply->queues[i]->base);
     }
     if (!tool->json && reply->n_queues > 0) table_print(&table, &out);
-    if (!tool->json && reply->n_queues == 0) tool_say("there are no queues");
+    if (!tool->json && reply->n_queues == 0) tool_say("the broker has no queues");
     tool_say_source(tool, &answer.source);
     status = output_flush(&out, EXIT_FINE);
     table_deinit(&table);

@@ -161,7 +161,7 @@ static int run(struct tool *tool, const struct args *args) {
     print(&redacting, &out);
     if (redacting.left > 0) {
         status = EXIT_REFUSED;
-        tool_say("%" PRIu64 " live task%s left alone: cancel first what is to be redacted", redacting.left,
+        tool_say("%" PRIu64 " live task%s skipped: cancel a live task before you redact it", redacting.left,
                  redacting.left == 1 ? " was" : "s were");
     }
     status = output_flush(&out, status);

@@ -121,7 +121,7 @@ static int take_conflict(const struct args *args, struct tarry_schedule_options 
     static const char *const names[] = {"reject", "replace", "earlier", "later"}; /* enum tarry_on_conflict */
     const char *text = args_get(args, "on-conflict");
     for (size_t i = 0; text != NULL; i++) {
-        if (i == 4) return tool_usage(args, "--on-conflict: '%s' is none of reject, replace, earlier, later", text);
+        if (i == 4) return tool_usage(args, "--on-conflict: '%s' is not reject, replace, earlier or later", text);
         if (strcmp(text, names[i]) != 0) continue;
         schedule->on_conflict = (enum tarry_on_conflict)i;
         break;

@@ -152,7 +152,7 @@ static void words_archive(struct text *out, const Tarry__BrokerStats *broker) {
         text_add_char(out, '\n');
     }
     if (broker->archive_error[0] != 0)
-        text_printf(out, "NOTHING CAN BE ARCHIVED, so the log grows: %s\n", broker->archive_error);
+        text_printf(out, "THE BROKER CANNOT ARCHIVE, so the log grows: %s\n", broker->archive_error);
 }
 
 static void words_broker(struct text *out, const Tarry__BrokerStats *broker) {
@@ -181,7 +181,7 @@ static void words_broker(struct text *out, const Tarry__BrokerStats *broker) {
     text_add_char(out, '\n');
     words_archive(out, broker);
     if (broker->clock_held)
-        text_add_str(out, "THE CLOCK HAS JUMPED: tasks with absolute times wait until it is right again\n");
+        text_add_str(out, "THE CLOCK HAS JUMPED: tasks with absolute times wait until it is correct again\n");
 }
 
 static void words_pair(struct text *out, const Tarry__PairStats *pair) {
@@ -207,13 +207,13 @@ static void say_rest(struct text *out, const ProtobufCMessage *message) {
 static const struct column push_columns[] = {
     {"PUSHED", "queue", NULL},       {">UNDER WAY", "in_flight", NULL}, {">ACKED", NULL, say_acked},
     {">REFUSED", NULL, say_refused}, {">FAILED", NULL, say_failed},     {">STATUS", "status", NULL},
-    {"RESTS FOR", NULL, say_rest},   {"LAST ERROR", "error", NULL},
+    {"BACKS OFF", NULL, say_rest},   {"LAST ERROR", "error", NULL},
 };
 
 static const struct column push_wide_columns[] = {
     {"PUSHED", "queue", NULL},     {">UNDER WAY", "in_flight", NULL}, {">ACKED", "acked", NULL},
     {">REFUSED", "refused", NULL}, {">FAILED", "failed", NULL},       {">STATUS", "status", NULL},
-    {"RESTS FOR", NULL, say_rest}, {"LAST ERROR", "error", NULL},
+    {"BACKS OFF", NULL, say_rest}, {"LAST ERROR", "error", NULL},
 };
 
 #define COUNT_OF(columns) (sizeof(columns) / sizeof((columns)[0]))

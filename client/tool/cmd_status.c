@@ -143,7 +143,7 @@ static void words_replication(struct text *out, const struct tarry_pair_view *vi
     if (view->replication != TARRY_REPLICATION_NONE) text_add_str(out, view->in_sync ? ", in sync" : ", not in sync");
     if (view->alone) text_add_str(out, ", serves alone");
     if (view->alone_since_ms != 0) text_printf(out, " since %s", rfc3339_format(view->alone_since_ms, time));
-    text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "an operator decides");
+    text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "waits for an operator");
 }
 
 /* Whole seconds, because it is an estimate. */
@@ -158,7 +158,7 @@ static void words_peer(struct text *out, const struct tarry_pair_view *view) {
     char duration[UNITS_TEXT_SIZE];
     text_printf(out, "  %-12s %s", "peer", view->peer_url);
     if (view->peer_heard_ms == 0)
-        text_add_str(out, ", never heard of");
+        text_add_str(out, ", never heard");
     else if (view->now_ms >= view->peer_heard_ms)
         text_printf(out, ", heard %s ago", duration_format(view->now_ms - view->peer_heard_ms, duration));
     text_printf(out, "\n  %-12s %llu frames, %llu bytes, %s", "lag", (unsigned long long)view->lag_frames,
@@ -227,7 +227,7 @@ static struct verdict judge(const struct nodes *nodes) {
 
 static int tell(const struct nodes *nodes, const struct verdict *verdict) {
     if (verdict->answers == 0) return exit_status_of(nodes->items[0].code);
-    if (verdict->primaries > 1) tool_say("%zu brokers say that they are the primary", verdict->primaries);
+    if (verdict->primaries > 1) tool_say("%zu brokers report that they are the primary", verdict->primaries);
     if (nodes->count > 1 && verdict->primaries == 0) tool_say("none of the brokers in --broker is the primary");
     return verdict->is_fine ? EXIT_FINE : EXIT_REFUSED;
 }

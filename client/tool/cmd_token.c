@@ -101,7 +101,7 @@ static int path_of(const struct args *args, char out[PATH_SIZE]) {
     if ((file == NULL) == (data == NULL))
         return tool_usage(args, "missing file of tokens: give either --file FILE or --data DIR");
     int size = file != NULL ? snprintf(out, PATH_SIZE, "%s", file) : snprintf(out, PATH_SIZE, "%s/tokens", data);
-    return size < PATH_SIZE ? 0 : tool_usage(args, "the file's name is too long");
+    return size < PATH_SIZE ? 0 : tool_usage(args, "the file name is too long");
 }
 
 static int take_role(const struct args *args, struct access_entry *entry, const char *value, bool *out_none) {
@@ -120,7 +120,7 @@ static int take_prefix(const struct args *args, struct access_entry *entry, cons
     if (problem != NULL) return tool_usage(args, "--queue '%s': %s", value, problem);
     if (entry->prefix_count == ACCESS_PREFIXES_MAX) return tool_usage(args, "--queue may be given at most 16 times");
     if (access_entry_add_prefix(entry, value, strlen(value))) return 0;
-    tool_say("there is no memory");
+    tool_say("out of memory");
     return EXIT_REFUSED;
 }
 
@@ -190,7 +190,9 @@ static int fill_entry(const struct args *args, struct access_entry *entry) {
     if (status == 0) status = take_expiry(args, entry);
     if (status != 0) return status;
     if (says_none == (entry->roles != 0))
-        return tool_usage(args, says_none ? "--role none excludes other roles" : "missing --role: what may %s do?",
+        return tool_usage(args,
+                          says_none ? "--role none excludes other roles"
+                                    : "missing --role: give at least one role for %s",
                           name);
     if (is_loopback && (entry->roles & (ROLE_admin | ROLE_peer)) != 0)
         return tool_usage(args, "loopback cannot have the roles admin and peer: they always need a token");
@@ -208,7 +210,7 @@ static int print_added(const struct tool *tool, const struct access_entry *entry
     } else if (token[0] != 0) {
         text_printf(&out, "%s\n", token);
     } else {
-        text_printf(&out, "%s has no token, and needs none\n", entry->name);
+        text_printf(&out, "%s has no token, because it needs none\n", entry->name);
     }
     int status = output_flush(&out, EXIT_FINE);
     text_deinit(&out);
@@ -221,7 +223,7 @@ static int add(const struct tool *tool, const char *path, struct access_entry *e
     int status = token_store_open(&store, path, false, true);
     if (status == 0 && entry->kind == KIND_TOKEN) access_token_make(token, entry->hash);
     if (status == 0 && token_file_add(&store.file, entry, message) != 0) {
-        tool_say("%s: %s; 'tarry token revoke' first, or take another name", path, message);
+        tool_say("%s: %s; remove it with 'tarry token revoke' first, or choose another name", path, message);
         status = EXIT_REFUSED;
     } else if (status == 0) {
         entry->prefixes = NULL; /* the file owns them now */
@@ -238,7 +240,7 @@ static int run_add(struct tool *tool, const struct args *args) {
     struct access_entry entry = {0};
     int status = path_of(args, path);
     if (status == 0 && sodium_init() < 0) {
-        tool_say("the system gives no random numbers");
+        tool_say("the system provides no random numbers");
         status = EXIT_REFUSED;
     }
     if (status == 0) status = fill_entry(args, &entry);

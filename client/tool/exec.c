@@ -169,7 +169,7 @@ int exec_run(struct tool *tool, const char *command, const struct tarry_task *ta
     int status = await(tool, task, pid);
     signals_child(0);
     if (WIFSIGNALED(status))
-        snprintf(out_reason, EXEC_REASON_SIZE, "the command was ended by signal %d", WTERMSIG(status));
+        snprintf(out_reason, EXEC_REASON_SIZE, "signal %d ended the command", WTERMSIG(status));
     else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         snprintf(out_reason, EXEC_REASON_SIZE, "the command exited with status %d", WEXITSTATUS(status));
     else

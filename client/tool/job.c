@@ -34,10 +34,10 @@ int job_follow(struct tool *tool, const char *queue, const struct tarry_result *
     progress_end(&progress);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
     if (view.running) {
-        tool_say("interrupted after %llu; the broker goes on by itself", (unsigned long long)view.done);
+        tool_say("interrupted after %llu; the broker continues by itself", (unsigned long long)view.done);
         return EXIT_REFUSED;
     }
-    if (!view.known) tool_say("done; the number is unknown, because the broker was restarted meanwhile");
+    if (!view.known) tool_say("done; the number is unknown, because the broker restarted meanwhile");
     *out_view = view;
     return EXIT_FINE;
 }

@@ -14,7 +14,7 @@ int nodes_open(struct nodes *nodes, const struct tool *tool, uint64_t timeout_ms
     for (;;) {
         size_t size = strcspn(at, ",");
         if (nodes->count == NODES_MAX) {
-            tool_say("--broker names more than %u brokers", NODES_MAX);
+            tool_say("--broker gives more than %u brokers", NODES_MAX);
             return EXIT_USAGE;
         }
         struct node *node = &nodes->items[nodes->count++];

@@ -82,8 +82,7 @@ int option_states(const struct args *args, uint32_t *out_states) {
         size_t size = strcspn(at, ",");
         size_t i = 0;
         while (i < 4 && (strlen(names[i]) != size || memcmp(names[i], at, size) != 0)) i++;
-        if (i == 4)
-            return tool_usage(args, "--state: '%.*s' is none of pending, ready, in_flight, dead", (int)size, at);
+        if (i == 4) return tool_usage(args, "--state: '%.*s' is not pending, ready, in_flight or dead", (int)size, at);
         states |= 1u << i;
         if (at[size] == 0) break;
         at += size + 1;

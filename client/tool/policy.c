@@ -60,7 +60,7 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
         case 2:
             policy->backoff_exponential = strcmp(value, "exponential") == 0;
             if (!policy->backoff_exponential && strcmp(value, "fixed") != 0)
-                status = tool_usage(args, "backoff: '%s' is neither fixed nor exponential", value);
+                status = tool_usage(args, "backoff: '%s' is not fixed or exponential", value);
             break;
         case 3:
             status = policy_duration(args, name, value, &policy->backoff_min_ms);

@@ -47,7 +47,7 @@ static int check_mode(const char *path, const struct stat *status) {
     if (!S_ISREG(status->st_mode)) {
         tool_say("%s is not a regular file", path);
     } else if ((status->st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        tool_say("%s may be used by others; chmod 600 it", path);
+        tool_say("other users can use %s: run chmod 600 on it", path);
     } else if (status->st_uid != geteuid() && geteuid() != 0) {
         tool_say("%s belongs to another user (uid %u)", path, (unsigned)status->st_uid);
     } else if (status->st_size > TOKEN_FILE_SIZE_MAX) {
@@ -71,7 +71,7 @@ static int read_all(int file, const char *path, size_t size, char *text) {
 static int read_file(struct token_store *store, int file) {
     struct stat status;
     char message[TOKEN_FILE_MESSAGE_SIZE];
-    if (fstat(file, &status) != 0) return refused(store->path, "looked at", errno);
+    if (fstat(file, &status) != 0) return refused(store->path, "read", errno);
     int error = check_mode(store->path, &status);
     if (error != 0) return error;
     store->exists = true;

@@ -33,11 +33,12 @@ int exit_status_of(int code) {
 static int refused_by_silence(const struct tool *tool, int code) {
     char duration[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
-    const char *sent = code == TARRY_E_TIMEOUT ? "; the request was sent, whether it took effect is unknown" : "";
+    const char *sent = code == TARRY_E_TIMEOUT ? "; the request was sent, so whether it took effect is unknown" : "";
     const char *what = code == TARRY_NOT_PRIMARY ? "primary" : "broker";
     tool_say("no %s answered at %s for %s%s", what, broker, duration_format(tool->timeout_ms, duration), sent);
     if (tool->client != NULL) tool_say("%s", tarry_addresses_say(tool->client, said));
-    if (code == TARRY_E_NO_BROKER) tool_say("is tarryd running there? --broker or TARRY_BROKER names another address");
+    if (code == TARRY_E_NO_BROKER)
+        tool_say("check that tarryd is running there, or give another address with --broker or TARRY_BROKER");
     return EXIT_SILENCE;
 }
 
@@ -116,7 +117,7 @@ void tool_disconnect(struct tool *tool) {
 
 void tool_warn_source(const struct tarry_source *source) {
     if (source->follower)
-        tool_say("answer of a follower, as of log position %llu; it lacks later acknowledged changes",
+        tool_say("reply of a follower, as of log position %llu; it does not include later changes",
                  (unsigned long long)source->position);
 }
 

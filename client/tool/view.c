@@ -81,7 +81,7 @@ static void content_words(struct text *out, const ProtobufCBinaryData *packed) {
         if (is_utf8(payload->data, payload->len))
             out_string(out, payload->data, payload->len); /* quoted: control characters must not reach the terminal */
         else
-            text_printf(out, "%zu bytes that are no text (--json prints them as base64)", payload->len);
+            text_printf(out, "%zu bytes that are not text (--json prints them as base64)", payload->len);
         text_add_char(out, '\n');
     }
     if (content != NULL) tarry__content__free_unpacked(content, NULL);

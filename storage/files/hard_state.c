@@ -57,8 +57,8 @@ int hard_state_decode(const uint8_t *bytes, size_t size, const char *path, struc
     bool is_whole = is_ours && size == HARD_STATE_SIZE && get_u64(bytes + AT_SUM) == frame_sum(bytes, AT_SUM);
     if (!is_whole || get_u32(bytes + AT_NODE) > 1 || get_u32(bytes + AT_FLAGS) > (FLAG_IN_SYNC | FLAG_ALONE)) {
         snprintf(message, IDENTITY_MESSAGE_SIZE,
-                 "%s is damaged; it holds what this node has promised to the other one, so it cannot be made up. Let "
-                 "the node join again with an empty data directory, or restore this one",
+                 "%s is damaged; it contains this node's promises to the other node, so it cannot be created again. "
+                 "Let this node join with an empty data directory and --follow, or restore this one",
                  path);
         return 1;
     }

@@ -82,7 +82,7 @@ void member_encode(const struct member *member, uint8_t out[MEMBER_SIZE]) {
 static int check_file(const uint8_t *bytes, size_t size, size_t size_right, const uint8_t magic[MAGIC_SIZE],
                       const char *path, char message[IDENTITY_MESSAGE_SIZE]) {
     if (size < MAGIC_SIZE + 4 || memcmp(bytes, magic, MAGIC_SIZE) != 0)
-        return refuse(message, "%s is not an identity file of Tarry; name another directory", path);
+        return refuse(message, "%s is not an identity file of Tarry; give another directory", path);
     uint32_t version = get_u32(bytes + MAGIC_SIZE);
     if (version != FORMAT_VERSION)
         return refuse(message, "%s: the data directory has format version %u, this program reads version %u", path,
@@ -96,8 +96,7 @@ int identity_decode(const uint8_t *bytes, size_t size, const char *path, struct 
                     char message[IDENTITY_MESSAGE_SIZE]) {
     if (check_file(bytes, size, IDENTITY_SIZE, identity_magic, path, message) != 0) return 1;
     if (get_u32(bytes + MAGIC_SIZE + 4) != 0)
-        return refuse(message, "identity file %s has reserved bytes that are not 0: it was written by another program",
-                      path);
+        return refuse(message, "identity file %s has reserved bytes that are not 0: another program wrote it", path);
     memcpy(out->cluster, bytes + 16, CLUSTER_ID_SIZE);
     memcpy(out->secret, bytes + 16 + CLUSTER_ID_SIZE, IDENTITY_SECRET_SIZE);
     return 0;

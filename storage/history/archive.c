@@ -117,11 +117,11 @@ static bool is_sensible(const uint8_t in[ARCHIVE_HEAD_SIZE], const struct archiv
 /* 0, LOG_DAMAGED or LOG_VERSION; `*out_problem` is set then. */
 static int archive_head_decode(const uint8_t in[ARCHIVE_HEAD_SIZE], struct archive_info *out,
                                const char **out_problem) {
-    *out_problem = "is no archived segment of Tarry";
+    *out_problem = "is not an archived segment of Tarry";
     if (memcmp(in, head_magic, sizeof head_magic) != 0) return LOG_DAMAGED;
     *out_problem = "has a head with a wrong checksum";
     if (get_u64(in + HEAD_SUMMED) != frame_sum(in, HEAD_SUMMED)) return LOG_DAMAGED;
-    *out_problem = "is of another format version";
+    *out_problem = "has another format version";
     if (get_u32(in + 8) != ARCHIVE_VERSION) return LOG_VERSION;
     struct archive_info info = {
         .epoch = get_u32(in + 12),
@@ -139,7 +139,7 @@ static int archive_head_decode(const uint8_t in[ARCHIVE_HEAD_SIZE], struct archi
     };
     memcpy(info.cluster, in + 32, sizeof info.cluster);
     memcpy(info.chain, in + 104, FRAME_CHAIN_SIZE);
-    *out_problem = "has a head that makes no sense";
+    *out_problem = "has an invalid head";
     if (!is_sensible(in, &info)) return LOG_DAMAGED;
     *out = info;
     return 0;
@@ -152,17 +152,17 @@ static int judge_head(const struct archive *archive, int handle, uint64_t base, 
     if (count < 0) return (int)count;
     *out_problem = "is too short for an archived segment";
     if (count != sizeof bytes) return LOG_DAMAGED;
-    *out_problem = "is no archived segment of Tarry";
+    *out_problem = "is not an archived segment of Tarry";
     if (get_u32(bytes) != SEEKABLE_HEAD_MAGIC || get_u32(bytes + 4) != ARCHIVE_HEAD_SIZE) return LOG_DAMAGED;
     int error = archive_head_decode(bytes + SEEKABLE_SKIPPABLE_SIZE, out, out_problem);
     if (error) return error;
-    *out_problem = "holds another segment than its name says";
+    *out_problem = "contains another segment than its name says";
     if (out->base != base) return LOG_DAMAGED;
     *out_problem = "belongs to another broker";
     if (memcmp(out->cluster, archive->cluster, sizeof out->cluster) != 0) return LOG_FOREIGN;
     int64_t size = archive->disk->size(archive->disk->context, handle);
     if (size < 0) return (int)size;
-    *out_problem = "is not as long as its head says";
+    *out_problem = "does not have the size that its head says";
     return (uint64_t)size == out->bytes ? 0 : LOG_DAMAGED;
 }
 

@@ -55,16 +55,16 @@ static int archive_cursor_sum(const struct archive_cursor *cursor, uint64_t *out
 /* Checks the segment's header against the file's head. */
 static int judge_header(struct archive_cursor *cursor) {
     uint8_t bytes[SEGMENT_HEADER_SIZE];
-    cursor->problem = "cannot be unpacked at its beginning";
+    cursor->problem = "cannot be decompressed at its beginning";
     int error = archive_cursor_header(cursor, bytes);
     if (error) return error;
     const char *problem = segment_header_decode(bytes, &cursor->header);
-    cursor->problem = problem ? problem : "holds a segment of another format version";
+    cursor->problem = problem ? problem : "contains a segment of another format version";
     if (problem) return LOG_DAMAGED;
     if (cursor->header.version != FORMAT_VERSION) return LOG_VERSION;
     const struct segment_header *header = &cursor->header;
     const struct archive_info *info = &cursor->info;
-    cursor->problem = "holds another segment than its head says";
+    cursor->problem = "contains another segment than its head says";
     bool is_right = header->base == info->base && info->end - info->base <= header->capacity &&
                     memcmp(header->cluster, info->cluster, sizeof info->cluster) == 0;
     return is_right ? 0 : LOG_DAMAGED;
@@ -76,7 +76,7 @@ static int judge(struct archive_cursor *cursor, const struct archive *archive, u
     error = seekable_open(&cursor->seekable, archive->disk, cursor->handle, &cursor->problem);
     if (error) return error;
     const struct archive_info *info = &cursor->info;
-    cursor->problem = "does not unpack to the size that its head says";
+    cursor->problem = "does not decompress to the size that its head says";
     if (seekable_size(cursor->seekable) != SEGMENT_HEADER_SIZE + (info->end - info->base)) return LOG_DAMAGED;
     error = judge_header(cursor);
     if (error) return error;
@@ -139,7 +139,7 @@ void archive_cursor_start(const struct archive_cursor *cursor, struct archive_st
 
 static int damaged(struct archive_cursor *cursor, int result, const char *problem) {
     if (result >= 0) cursor->problem = problem;
-    if (result == LOG_DAMAGED) cursor->problem = "cannot be unpacked";
+    if (result == LOG_DAMAGED) cursor->problem = "cannot be decompressed";
     return result >= 0 ? LOG_DAMAGED : result;
 }
 
@@ -179,10 +179,11 @@ static int verify_frame(struct verification *v, const struct log_view *view) {
     struct archive_info *found = &v->found;
     const struct frame_header *header = &view->header;
     uint8_t chain[FRAME_CHAIN_SIZE];
-    if (header->epoch < found->epoch) return wrong(v, header->position, "holds a frame of an older epoch");
+    if (header->epoch < found->epoch)
+        return wrong(v, header->position, "contains a frame of an older epoch than the frame before it");
     frame_chain(found->chain, header, view->body, chain);
     if (memcmp(chain, header->chain, FRAME_CHAIN_SIZE) != 0)
-        return wrong(v, header->position, "holds a frame that does not follow the one before (chain hash)");
+        return wrong(v, header->position, "contains a frame that does not continue the frame before it (chain hash)");
     if (found->frames++ == 0) {
         found->first_ns = header->steady_ns;
         found->first_wall_ns = header->wall_ns;
@@ -195,7 +196,8 @@ static int verify_frame(struct verification *v, const struct log_view *view) {
     if (header->type != FRAME_COMMIT) return 0;
     arena_reset(&v->arena);
     const Tarry__FrameBody *body = frame_body_unpack(&v->arena, header->body_size, view->body);
-    if (!body) return v->arena.starved ? -ENOMEM : wrong(v, header->position, "holds a frame whose body is no message");
+    if (!body)
+        return v->arena.starved ? -ENOMEM : wrong(v, header->position, "contains a frame whose body is malformed");
     found->records += body->n_records;
     return 0;
 }
@@ -226,7 +228,7 @@ static int verify_frames(struct verification *v) {
     uint8_t said[ARCHIVE_HEAD_SIZE], is[ARCHIVE_HEAD_SIZE];
     archive_head_encode(&cursor->info, said);
     archive_head_encode(found, is);
-    return memcmp(said, is, sizeof is) == 0 ? 0 : wrong(v, 0, "has a head that says other than its frames");
+    return memcmp(said, is, sizeof is) == 0 ? 0 : wrong(v, 0, "has a head that does not match its frames");
 }
 
 int archive_verify_at(const struct archive *archive, const char *path, uint64_t base, struct archive_info *out,

@@ -100,7 +100,7 @@ static int note_frame(struct work *work, const struct log_view *view) {
     if (header->type == FRAME_COMMIT) {
         arena_reset(&work->arena);
         body = frame_body_unpack(&work->arena, header->body_size, view->body);
-        work->problem = "holds a frame whose body is no message";
+        work->problem = "contains a frame whose body is malformed";
         if (!body) return work->arena.starved ? -ENOMEM : LOG_DAMAGED;
         info->records += body->n_records;
     }

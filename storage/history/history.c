@@ -318,7 +318,7 @@ static int after_range(struct history *history, int error) {
         const char *problem = archive_cursor_problem(history->archived);
         uint64_t base = archive_cursor_info(history->archived)->base;
         leave_segment(history, position);
-        return tell_gap(history, base, problem ? problem : "holds a frame whose body is no message");
+        return tell_gap(history, base, problem ? problem : "contains a frame whose body is malformed");
     }
     return error;
 }

@@ -214,7 +214,7 @@ static int read_entries(struct seekable *seekable, uint8_t *entries, const char 
     uint64_t table = seekable->file_size - FOOTER_SIZE - size - SEEKABLE_SKIPPABLE_SIZE;
     int error = read_exactly(seekable, entries, size, table + SEEKABLE_SKIPPABLE_SIZE);
     if (error) return error;
-    *out_problem = "has a seek table whose sizes cannot be";
+    *out_problem = "has a seek table with impossible sizes";
     for (size_t i = 0; i < seekable->count; i++) {
         uint32_t packed = get_u32(entries + ENTRY_SIZE * i), content = get_u32(entries + ENTRY_SIZE * i + 4);
         bool is_head = i == 0, is_last = i + 1 == seekable->count;

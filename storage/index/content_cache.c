@@ -41,7 +41,7 @@ struct content_cache {
     uint64_t newest;    /* greatest id added so far */
 };
 
-static_assert(offsetof(struct content, bytes) + CONTENT_CACHE_SIZE_MAX <= SLAB_OBJECT_SIZE_MAX, "a slab's object");
+static_assert(offsetof(struct content, bytes) + CONTENT_CACHE_SIZE_MAX <= SLAB_OBJECT_SIZE_MAX, "an object of a slab");
 
 static size_t object_size(size_t size) {
     return offsetof(struct content, bytes) + size;

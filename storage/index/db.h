@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as they lie in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written in the byte order of memory");
 
 enum db_table {
     DB_META,    /* one record */

@@ -116,7 +116,7 @@ struct pair {
     uint64_t first;
     uint64_t id;
 };
-_Static_assert(sizeof(struct pair) == 16, "pairs lie on disk as they are");
+_Static_assert(sizeof(struct pair) == 16, "pairs are stored without padding");
 
 static inline struct pair pair_at(const uint8_t *data, size_t i) {
     struct pair pair;

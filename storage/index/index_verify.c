@@ -83,7 +83,7 @@ static int verify_blob(struct verify *verify, const struct row *row) {
     free(content);
     if (is_erased) {
         verify->found.erased_task = row->id; /* the index is as of a moment before the redaction */
-        return complain(verify, "index: what task %llu contained has been erased", (unsigned long long)row->id);
+        return complain(verify, "index: the content of task %llu has been erased", (unsigned long long)row->id);
     }
     if (error >= 0 && !is_whole) {
         return complain(verify, "index: the content of task %llu is damaged", (unsigned long long)row->id);
@@ -95,12 +95,12 @@ static int verify_blob(struct verify *verify, const struct row *row) {
 static int verify_blob_row(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     (void)data;
     MDB_val row;
-    if (key->mv_size != sizeof(uint64_t)) return complain(verify, "index: a content has a malformed key");
+    if (key->mv_size != sizeof(uint64_t)) return complain(verify, "index: the key of a content is malformed");
     int error = db_get(&verify->index->db, verify->txn, DB_ROWS, key->mv_data, key->mv_size, &row);
     if (error != 1) return error;
     uint64_t id;
     memcpy(&id, key->mv_data, sizeof id);
-    return complain(verify, "index: a content is left of task %llu, which has no row", (unsigned long long)id);
+    return complain(verify, "index: task %llu has a content but no row", (unsigned long long)id);
 }
 
 /* Adds a waiting row to the expected calendar; verify_calendar subtracts it again. */
@@ -146,7 +146,7 @@ static int verify_row(struct verify *verify, const MDB_val *key, const MDB_val *
         verify->progress(verify->argument, verify->found.rows, verify->index->ranges.rows);
     }
     if (ranges_find(&verify->index->ranges, id >> RANGE_SHIFT) == NULL) {
-        return complain(verify, "index: row %llu lies in a range that has ended", (unsigned long long)id);
+        return complain(verify, "index: row %llu is in a range of ended tasks", (unsigned long long)id);
     }
     if (ranges_ended(&verify->index->ranges, id)) return 0;
     struct row leased;
@@ -159,7 +159,7 @@ static int verify_row(struct verify *verify, const MDB_val *key, const MDB_val *
     verify->found.digest += row_hash(&row);
     struct queue_tally *queue = &verify->queues[queue_place(row.queue)];
     if (index_number_at(verify->index, queue_place(row.queue)) != row.queue)
-        return complain(verify, "index: task %llu lies in a former queue", (unsigned long long)id);
+        return complain(verify, "index: task %llu is in a deleted queue", (unsigned long long)id);
     if (row.state == ROW_WAITING)
         queue->waiting[row.base][row.priority]++;
     else if (row.state == ROW_LEASED)
@@ -197,7 +197,7 @@ static int verify_slot(struct verify *verify, const MDB_val *key, const MDB_val 
         struct pair pair = pair_at(data->mv_data, i);
         verify->found.slots_entries++;
         if (pair.first >> slot_shift(at.level) != at.slot) {
-            return complain(verify, "index: task %llu lies in a wrong due slot", (unsigned long long)pair.id);
+            return complain(verify, "index: task %llu is in a wrong due slot", (unsigned long long)pair.id);
         }
         if (ranges_ended(&verify->index->ranges, pair.id)) continue;
         struct row row;
@@ -227,7 +227,8 @@ static int verify_tail(struct verify *verify, const MDB_val *key, const MDB_val 
     if (key->mv_size != 16) return complain(verify, "index: an entry of the tail is malformed");
     struct pair pair = {get_be64(key->mv_data), get_be64((const uint8_t *)key->mv_data + 8)};
     const struct run *filter = verify->index->runs.tail_filter;
-    if (!bloom_has(filter->bloom, filter->blocks, pair.first)) return complain(verify, "index: the tail's filter lies");
+    if (!bloom_has(filter->bloom, filter->blocks, pair.first))
+        return complain(verify, "index: the filter of the tail lacks a key");
     count_key(verify, pair);
     return 0;
 }
@@ -251,7 +252,7 @@ static int verify_run(struct verify *verify, const struct run *run) {
             bool may = false;
             error = run_may_have(verify->index, verify->txn, run, pair.first, &may);
             if (error != 0) return judge_reading(verify, error, "a filter");
-            if (!may) return complain(verify, "index: a run's filter lies");
+            if (!may) return complain(verify, "index: the filter of a key run lacks a key");
             last = pair.first;
             count_key(verify, pair);
         }
@@ -282,8 +283,8 @@ static int verify_queue(struct verify *verify, const MDB_val *key, const MDB_val
     const bool is_lost = is_former && !queue->deleted;
     if (!is_former) verify->found.digest += queue_hash(queue);
     tarry__queue_put__free_unpacked(queue, NULL);
-    if (is_lost) return complain(verify, "index: another queue has the place of a queue that was not deleted");
-    return is_own ? 0 : complain(verify, "index: a queue lies under the number of another");
+    if (is_lost) return complain(verify, "index: two queues that are not deleted have the same place");
+    return is_own ? 0 : complain(verify, "index: a queue is stored under the number of another queue");
 }
 
 static int verify_producer(struct verify *verify, const MDB_val *key, const MDB_val *data) {
@@ -303,7 +304,8 @@ static int verify_result(struct verify *verify, const MDB_val *key, const MDB_va
         int error = db_get(&verify->index->db, verify->txn, DB_PRODUCERS, &producer, sizeof producer, &record);
         if (error < 0) return error;
         if (error == 1)
-            return complain(verify, "index: a result of producer %llu, which has ended", (unsigned long long)producer);
+            return complain(verify, "index: a result belongs to producer %llu, which has ended",
+                            (unsigned long long)producer);
         verify->producer = producer;
         verify->results = 0;
     }
@@ -331,7 +333,7 @@ static int verify_chunk(struct verify *verify, const MDB_val *key, const MDB_val
     for (size_t i = 0; i < runs->list.count; i++) is_known = is_known || runs->list.items[i]->number == number;
     for (size_t i = 0; i < runs->garbage.count; i++) is_known = is_known || runs->garbage.items[i] == number;
     verify->known_run = number;
-    return is_known ? 0 : complain(verify, "index: key run %llu belongs to nothing", (unsigned long long)number);
+    return is_known ? 0 : complain(verify, "index: key run %llu is not referenced", (unsigned long long)number);
 }
 
 static int compare_counts(struct verify *verify) {
@@ -349,7 +351,7 @@ static int compare_counts(struct verify *verify) {
     }
     if (verify->found.rows != index->ranges.rows) return complain(verify, "index: rows are missing");
     if (verify->found.digest != index->meta.digest) {
-        return complain(verify, "index: the digest of what lies in it is %016llx, recorded is %016llx",
+        return complain(verify, "index: the digest of its rows is %016llx, but %016llx is recorded",
                         (unsigned long long)verify->found.digest, (unsigned long long)index->meta.digest);
     }
     return 0;
@@ -409,7 +411,7 @@ static int verify_all(struct verify *verify) {
         error = complain(verify, "index: the key runs do not match the rows");
     }
     if (error == 0) error = each_entry(verify, DB_LEASED, "leased", count_leased);
-    if (error == 0 && verify->leased != 0) error = complain(verify, "index: leases are left over");
+    if (error == 0 && verify->leased != 0) error = complain(verify, "index: leases exist without a task");
     if (error == 0) error = each_entry(verify, DB_HELD, "held", verify_held);
     if (error == 0 && verify->held != 0) error = complain(verify, "index: leases or dead letters are missing");
     if (error == 0) error = verify_memory(verify);

@@ -85,7 +85,7 @@ static int log_begin(struct log *log, struct recovery *recovery, bool prepare_ah
         log->current = log->segments[log->segment_count - 1];
     } else {
         int result = segment_roll(log, 0);
-        if (result < 0) return recovery_fail_io(recovery, result, "make a segment in", log->directory);
+        if (result < 0) return recovery_fail_io(recovery, result, "create a segment in", log->directory);
         recovery->out->segments = 1;
     }
     if (!prepare_ahead) return 0;

@@ -64,7 +64,7 @@ int block_get(struct block *block, uint64_t position, size_t size, uint64_t end,
 
 int block_frame_header(struct block *block, uint64_t position, uint64_t end, struct frame_header *out,
                        const char **out_problem) {
-    *out_problem = "there is no room for a frame";
+    *out_problem = "the segment has no space for a frame";
     if (position > end || end - position < FRAME_HEADER_SIZE) return BLOCK_WRONG;
     const uint8_t *bytes;
     int result = block_get(block, position, FRAME_HEADER_SIZE, end, &bytes);
@@ -72,9 +72,9 @@ int block_frame_header(struct block *block, uint64_t position, uint64_t end, str
     struct frame_header header;
     *out_problem = "there is no valid frame header";
     if (!frame_header_decode(bytes, &header)) return BLOCK_WRONG;
-    *out_problem = "the frame header names another position than its place";
+    *out_problem = "the frame header contains another position than the frame's";
     if (header.position != position) return BLOCK_WRONG;
-    *out_problem = "the frame header claims to be younger than itself";
+    *out_problem = "the frame header contains a durable position after the frame";
     if (header.synced_to > position) return BLOCK_WRONG;
     *out = header;
     return 0;
@@ -83,7 +83,7 @@ int block_frame_header(struct block *block, uint64_t position, uint64_t end, str
 int block_frame_content(struct block *block, const struct frame_header *header, bool with_blob, uint64_t end,
                         const uint8_t **out_body, const uint8_t **out_blob, const char **out_problem) {
     uint64_t size = frame_size(header->body_size, header->blob_size);
-    *out_problem = "the frame is longer than what is left of the segment";
+    *out_problem = "the frame is longer than the rest of its segment";
     if (size > end - header->position) return BLOCK_WRONG;
     uint64_t from = frame_blob_position(header->position);
     size_t blob_size = header->blob_size;
@@ -103,7 +103,7 @@ int block_frame_content(struct block *block, const struct frame_header *header, 
     /* The caller checks the contents of an erased frame one by one, by the records that name them. */
     bool is_checked = with_blob && !(header->flags & FRAME_FLAG_ERASED) && !SEEDED_BUG(contents_unchecked);
     if (is_checked && frame_sum(content, blob_size) != header->blob_sum) return BLOCK_WRONG;
-    *out_problem = "the bytes that fill up the frame are not zero";
+    *out_problem = "the padding of the frame is not zero";
     for (size_t i = blob_size + header->body_size; i < content_size; i++)
         if (content[i] != 0 && !SEEDED_BUG(padding_unchecked)) return BLOCK_WRONG;
     *out_body = body;

@@ -17,12 +17,12 @@ static const char *judge(struct block *block, uint64_t end, uint32_t epoch_max, 
     /* All bytes are already in the block's buffer, so no read happens or fails. */
     if (block_frame_header(block, point->position, end, &header, &problem) != 0) return problem;
     if (block_frame_content(block, &header, true, end, &body, &blob, &problem) != 0) return problem;
-    if (header.epoch < point->epoch) return "the frame's epoch is older than the one before";
-    if (header.epoch > epoch_max) return "the frame's epoch was not promised";
+    if (header.epoch < point->epoch) return "the frame's epoch is older than that of the frame before it";
+    if (header.epoch > epoch_max) return "this node has not promised the frame's epoch";
     uint8_t chain[FRAME_CHAIN_SIZE];
     frame_chain(point->chain, &header, body, chain);
     if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0 && !SEEDED_BUG(copied_unchained))
-        return "the frame does not follow the one before (chain hash)";
+        return "the frame does not continue the frame before it (chain hash)";
     point->position += frame_size(header.body_size, header.blob_size);
     point->epoch = header.epoch;
     memcpy(point->chain, header.chain, FRAME_CHAIN_SIZE);
@@ -48,7 +48,7 @@ int log_copy(struct log *log, const void *bytes, size_t size, uint32_t epoch_max
              const char **out_problem) {
     int result = atomic_load_explicit(&log->error, memory_order_relaxed);
     *out_at = log->end;
-    *out_problem = "the log has failed before";
+    *out_problem = "the log has already failed";
     if (result < 0) return result;
     assert(!log->read_only && log->current);
     uint64_t from = log->end, end = log->end + size;

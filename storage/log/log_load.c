@@ -105,14 +105,14 @@ static int judge_header(struct recovery *recovery, const char *path, uint64_t ba
     if (problem) return recovery_fail(recovery, LOG_DAMAGED, "%s, offset 0: the file %s", path, problem);
     if (header.version != FORMAT_VERSION)
         return recovery_fail(recovery, LOG_VERSION,
-                             "%s: the file is of format version %" PRIu32 "; this program reads version %u", path,
+                             "%s: the file has format version %" PRIu32 "; this program reads version %u", path,
                              header.version, FORMAT_VERSION);
     if (memcmp(header.cluster, recovery->log->cluster, sizeof(header.cluster)) != 0)
         return recovery_fail(recovery, LOG_FOREIGN, "%s: the file belongs to another cluster", path);
     if (header.base != base)
         return recovery_fail(recovery, LOG_DAMAGED,
-                             "%s: the header says that the file begins at position %" PRIu64 ", its name says %" PRIu64,
-                             path, header.base, base);
+                             "%s: by its header the file begins at position %" PRIu64 ", by its name at %" PRIu64, path,
+                             header.base, base);
     *out = header;
     return 0;
 }
@@ -152,18 +152,17 @@ static int judge_neighbours(struct recovery *recovery, const struct segment_head
     segment_path(recovery->log, header->base, path);
     if (header->previous_base != before->base && !SEEDED_BUG(gap_accepted))
         return recovery_fail(recovery, LOG_DAMAGED,
-                             "%s: a segment is missing before this one: it follows %016" PRIx64
-                             ".seg, but the newest one below it is %016" PRIx64 ".seg",
+                             "%s: the segment before it is missing: it continues %016" PRIx64
+                             ".seg, but the newest earlier segment is %016" PRIx64 ".seg",
                              path, header->previous_base, before->base);
     if (header->base - before->base > before->capacity)
         return recovery_fail(recovery, LOG_DAMAGED,
-                             "%s: the file begins at position %" PRIu64 ", further on than %016" PRIx64
-                             ".seg before it can reach",
+                             "%s: the file begins at position %" PRIu64
+                             ", after the largest possible end of %016" PRIx64 ".seg before it",
                              path, header->base, before->base);
     if (before_size < (int64_t)(SEGMENT_HEADER_SIZE + (header->base - before->base))) {
         segment_path(recovery->log, before->base, path);
-        return recovery_fail(recovery, LOG_DAMAGED, "%s, offset %" PRId64 ": the file has been cut short", path,
-                             before_size);
+        return recovery_fail(recovery, LOG_DAMAGED, "%s, offset %" PRId64 ": the file is truncated", path, before_size);
     }
     return 0;
 }

@@ -63,13 +63,13 @@ int mark_load(struct recovery *recovery, uint64_t *out) {
     bool is_ours = size >= AT_RESERVED && memcmp(bytes, mark_magic, sizeof(mark_magic)) == 0;
     if (is_ours && get_u32(bytes + AT_VERSION) != FORMAT_VERSION)
         return recovery_fail(recovery, LOG_VERSION,
-                             "%s: the file is of format version %" PRIu32 "; this program reads version %u", path,
+                             "%s: the file has format version %" PRIu32 "; this program reads version %u", path,
                              get_u32(bytes + AT_VERSION), FORMAT_VERSION);
     if (!is_ours || size != LOG_MARK_SIZE || get_u64(bytes + AT_SUM) != frame_sum(bytes, AT_SUM) ||
         get_u32(bytes + AT_RESERVED) != 0)
         return recovery_fail(recovery, LOG_DAMAGED,
-                             "%s: the file is damaged; it says how far the log was durable. Restore it from a copy, or "
-                             "move it away and let 'tarry verify' say how far the log reaches",
+                             "%s: the file is damaged; it records the durable position of the log. Restore it from a "
+                             "copy, or move it away and check with 'tarry verify' where the log ends",
                              path);
     if (memcmp(bytes + AT_CLUSTER, log->cluster, sizeof(log->cluster)) != 0)
         return recovery_fail(recovery, LOG_FOREIGN, "%s: the file belongs to another cluster", path);

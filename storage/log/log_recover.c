@@ -61,7 +61,7 @@ static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out)
     int result = block_frame_header(&scan->block, scan->position, end, &header, &scan->problem);
     if (result != 0) return result;
     /* Only absorbed frames are erased, so this is a torn write that looks like an erasure. */
-    scan->problem = "the frame says that a content was erased, but the index has not got so far";
+    scan->problem = "the frame says that a content was erased, but the index has not absorbed the frame";
     bool is_feigned = (header.flags & FRAME_FLAG_ERASED) != 0 && scan->position >= scan->erased_end;
     if (is_feigned && !SEEDED_BUG(feigned_erasure_accepted)) return BLOCK_WRONG;
     uint64_t size = frame_size(header.body_size, header.blob_size);
@@ -72,11 +72,11 @@ static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out)
     /* The frame is complete but does not belong here, so the bytes inside it may be other frames. */
     uint64_t torn_end = scan->torn_end;
     scan->torn_end = scan->position;
-    scan->problem = "the frame's epoch is older than the one before";
+    scan->problem = "the frame's epoch is older than that of the frame before it";
     if (header.epoch < log->epoch) return BLOCK_WRONG;
     uint8_t chain[FRAME_CHAIN_SIZE];
     frame_chain(log->chain, &header, body, chain);
-    scan->problem = "the frame does not follow the one before (chain hash)";
+    scan->problem = "the frame does not continue the frame before it (chain hash)";
     if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0 && !SEEDED_BUG(chain_unchecked)) return BLOCK_WRONG;
     scan->torn_end = torn_end;
     *out = header;
@@ -178,13 +178,13 @@ static int judge_closed(struct scan *scan, const struct segment *segment, const 
     if (scan->position < next->base && !SEEDED_BUG(closed_segment_cut))
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s, offset %" PRIu64 " (position %" PRIu64
-                             "): %s, but the next segment says that the log was "
-                             "durable up to position %" PRIu64,
+                             "): %s, but by the next segment the log was durable up to position %" PRIu64,
                              path, offset_of(segment, scan->position), scan->position, scan->problem, next->base);
     if (memcmp(log->chain, next->chain, FRAME_CHAIN_SIZE) != 0 || log->epoch != next->epoch ||
         log->steady_ns != next->steady_ns || log->wall_ns != next->wall_ns) {
         segment_path(log, next->base, path);
-        return recovery_fail(recovery, LOG_DAMAGED, "%s, offset 0: the segment does not follow the one before", path);
+        return recovery_fail(recovery, LOG_DAMAGED, "%s, offset 0: the segment does not continue the segment before it",
+                             path);
     }
     struct tail tail = {0};
     int result = look_behind(scan, segment, scan->position, &tail);
@@ -202,16 +202,15 @@ static int judge_tail(struct scan *scan, const struct segment *segment, const st
     const char *problem = scan->problem ? scan->problem : "the log ends";
     if (tail->has_claim && !SEEDED_BUG(claim_ignored))
         return recovery_fail(recovery, LOG_DAMAGED,
-                             "%s, offset %" PRIu64 " (position %" PRIu64 "): %s, but the frame at offset %" PRIu64
-                             " says that the log was durable up to position %" PRIu64,
+                             "%s, offset %" PRIu64 " (position %" PRIu64 "): %s, but by the frame at offset %" PRIu64
+                             " the log was durable up to position %" PRIu64,
                              path, offset_of(segment, scan->position), scan->position, problem,
                              offset_of(segment, tail->claim_at), tail->claim_sync);
     uint64_t known = known_durable(scan);
     if (scan->position < known && !SEEDED_BUG(lost_tail_accepted))
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s, offset %" PRIu64 ": the log ends at position %" PRIu64
-                             " (%s), but it is known to have been "
-                             "durable up to position %" PRIu64 ": its tail is lost",
+                             " (%s), but it was durable up to position %" PRIu64 ": the end of the log is lost",
                              path, offset_of(segment, scan->position), scan->position, problem, known);
     return 0;
 }
@@ -258,8 +257,7 @@ static int finish(struct scan *scan, struct segment *segment) {
     if (!scan->scan_from_met && !SEEDED_BUG(middle_of_frame_accepted))
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s: position %" PRIu64
-                             " lies in the middle of a frame: whoever remembers it followed another "
-                             "log",
+                             " is inside a frame, so the index or the other node belongs to another log",
                              log->directory, scan->scan_from);
     if (!log->read_only) {
         result = settle_tail(scan, segment, &tail);
@@ -268,7 +266,7 @@ static int finish(struct scan *scan, struct segment *segment) {
         if (result < 0) {
             char path[LOG_PATH_SIZE];
             segment_path(log, segment->base, path);
-            return recovery_fail_io(recovery, result, "make durable what is left of", path);
+            return recovery_fail_io(recovery, result, "sync the truncated file", path);
         }
     }
     log->end = scan->position;
@@ -323,10 +321,10 @@ static int begin(struct recovery *recovery) {
     struct log *log = recovery->log;
     uint64_t known = recovery->durable_min > recovery->scan_from ? recovery->durable_min : recovery->scan_from;
     if (known > LOG_POSITION_FIRST)
-        return recovery_fail(
-            recovery, LOG_DAMAGED,
-            "%s: there is no segment, but the log is known to have been durable up to position %" PRIu64 ": it is lost",
-            log->directory, known);
+        return recovery_fail(recovery, LOG_DAMAGED,
+                             "%s: the directory has no segment, but the log was durable up to position %" PRIu64
+                             ": the log is lost",
+                             log->directory, known);
     log->end = LOG_POSITION_FIRST;
     recovery->out->sealed = true;
     return 0;

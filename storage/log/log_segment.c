@@ -104,12 +104,12 @@ const char *segment_header_decode(const uint8_t in[SEGMENT_HEADER_SIZE], struct 
     /* Check the other fields only in this version; the caller refuses other versions. */
     if (header.version == FORMAT_VERSION) {
         if (get_u32(in + AT_HEADER_SIZE) != SEGMENT_HEADER_SIZE || get_u32(in + AT_RESERVED) != 0)
-            return "has a header that makes no sense";
+            return "has an invalid header";
         for (size_t i = AT_ZEROS; i < SEGMENT_HEADER_SIZE; i++)
             if (in[i] != 0) return "has bytes after its header that are not zero";
         if (header.base < LOG_POSITION_FIRST || header.base % FRAME_ALIGN != 0 || header.capacity % FRAME_ALIGN != 0 ||
             header.capacity > SEGMENT_SIZE_MAX || header.base > UINT64_MAX / 4)
-            return "has a header that makes no sense";
+            return "has an invalid header";
     }
     *out = header;
     return NULL;

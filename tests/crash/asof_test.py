@@ -52,11 +52,11 @@ class Into(harness.Case):
             return False
         done = subprocess.run([harness.find_program("tarry"), "verify", self.then], check=False, capture_output=True, text=True)
         if done.returncode != 0:
-            self.assertIn("not finished", done.stderr, what)
+            self.assertIn("unfinished copy", done.stderr, what)
             broker = self.make_broker(data=self.then).launch()
             self.assertEqual(broker.process.wait(harness.READY_WAIT_S), 1, what)
             broker.reader.join(5)
-            self.assertIn("not finished", broker.log_text(), what)
+            self.assertIn("unfinished copy", broker.log_text(), what)
             self.brokers.remove(broker)
             return False
         self.assertIn(f"{TASKS} live tasks", done.stdout, what)

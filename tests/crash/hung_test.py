@@ -9,7 +9,7 @@ import pair  # noqa: E402
 from fault import FOR_EVER, Fault  # noqa: E402
 
 PAUSE_S = 3  # twice LEADER_DISK_HUNG_MS of broker/replication/leader_half.h
-HANGS = "the disk under the data directory hangs"
+HANGS = "the disk of the data directory does not respond"
 
 
 class Hung(pair.Case):

@@ -152,7 +152,7 @@ class Tells(Archived):
         os.unlink(os.path.join(self.archive(), self.files()[1]))
         answer = self.broker.tarry("audit", "--data", self.broker.data)
         self.assertEqual(answer.status, 0)
-        self.assertIn("neither log nor archive", answer.err)
+        self.assertIn("the log and the archive do not have the positions", answer.err)
         self.assertIn(str(int(self.files()[1][:16], 16)), answer.err)
         self.assertTrue(0 < len(answer.objects) < count)
 
@@ -220,7 +220,7 @@ class Survives(Archived):
         self.stop()
         missing = self.path("not-mounted")
         keys = self.stuck("--archive", missing)
-        self.broker.wait_logged("no such directory")
+        self.broker.wait_logged("the directory does not exist")
         self.broker.wait_logged("event=archive_absent")  # told at the start
         os.mkdir(missing)
         self.relieved(keys, missing)
@@ -240,7 +240,7 @@ class Survives(Archived):
         os.rename(self.archive(), self.path("unmounted"))
         os.mkdir(self.archive())
         keys += self.stuck()
-        self.broker.wait_logged("is its disk mounted")
+        self.broker.wait_logged("mount its disk")
         os.rename(self.path("unmounted"), self.archive())
         self.relieved(keys, self.archive())
 
@@ -358,7 +358,7 @@ class Keeps(Archived):
         self.assertEqual(self.broker.ok("archive", "list", *place), [])
         command = [*self.broker.command("archive", "list", *place)[:-1]]
         said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
-        self.assertIn("nothing has been archived yet", said.stderr)
+        self.assertIn("the broker has archived nothing yet", said.stderr)
         self.assertEqual(self.broker.ok("archive", "prune", *place, "--older-than", "1s"), [])
         self.assertIn("there is no hold 1", self.broker.refused("archive", "release", *place, "1").err)
         self.assertFalse(os.path.exists(os.path.join(self.broker.data, "archive")))

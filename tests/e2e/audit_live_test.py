@@ -71,7 +71,7 @@ class Equal(Live):
     def test_what_the_log_does_not_know(self):
         self.live_a_life()
         for wrong in (["history", "close-order", "order-1002"], ["history", "nobody's", "order-1001"], ["history", "--id", "999999"]):
-            self.assertIn("knows no such task", self.broker.refused(*wrong).err)
+            self.assertIn("the log has no such task", self.broker.refused(*wrong).err)
 
     def test_it_asks_the_broker_that_it_is_told_of(self):
         self.broker.one("schedule", "close-order", "--key", "order-1001", "--in", "30m")
@@ -225,7 +225,7 @@ class Gone(Live):
         self.assertEqual(numbers[0], 0)
         self.assertEqual(numbers[-1], 59999)
         self.assertLess(len(numbers), 60000)
-        self.assertIn(b"are in neither log nor archive", err)
+        self.assertIn(b"are no longer in the log or the archive", err)
 
     def stats(self):
         return self.broker.queue_stats(None)

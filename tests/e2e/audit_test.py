@@ -60,7 +60,7 @@ class Told(harness.Case):
     def test_what_the_log_does_not_know(self):
         self.stop()
         answer = self.broker.refused("history", "--data", self.broker.data, "close-order", "order-1002")
-        self.assertIn("knows no such task", answer.err)
+        self.assertIn("the log has no such task", answer.err)
 
     def test_audit_filters(self):
         self.stop()
@@ -100,7 +100,7 @@ class Told(harness.Case):
         for wrong in (["history", "--data", "x", "q"], ["audit", "--data", "x", "--key", "k"],
                       ["audit", "--data", "x", "--kind", "closed"], ["audit", "--data", "x", "--from", "yesterday"]):
             self.assertEqual(self.broker.tarry(*wrong).status, 2, wrong)
-        self.assertIn("no data directory", self.broker.refused("audit", "--data", "/nonexistent").err)
+        self.assertIn("not a data directory", self.broker.refused("audit", "--data", "/nonexistent").err)
 
 
 if __name__ == "__main__":

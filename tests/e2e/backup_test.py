@@ -113,7 +113,7 @@ class Kills(BackupCase):
         if not os.path.exists(path):
             return "nothing"
         if os.path.exists(os.path.join(path, "backup.partial")):
-            self.assertIn("not finished", self.broker.refused("verify", path).err)
+            self.assertIn("unfinished copy", self.broker.refused("verify", path).err)
             return "marked"
         if not os.listdir(path):
             return "nothing"
@@ -151,7 +151,7 @@ class Kills(BackupCase):
         for name in ("identity", "member"):
             os.unlink(os.path.join(self.path("copy"), name))
         self.path("copy/backup.partial", "")
-        self.assert_refused_by_all("copy", "not finished")
+        self.assert_refused_by_all("copy", "unfinished copy")
         self.broker.restart()
         self.assertTrue(self.backup("copy")["verified"])
 
@@ -195,7 +195,7 @@ class Kills(BackupCase):
         self.backup("copy")
         self.restore("copy", "again")
         self.path("again/backup.partial", "")
-        self.assert_refused_by_all("again", "not finished")
+        self.assert_refused_by_all("again", "unfinished copy")
         self.broker.restart()
         self.assertEqual(self.restore("copy", "again")["live"], 8000)
         self.assertEqual(self.offline("verify", self.path("again")).status, 0)
@@ -248,7 +248,7 @@ class Pins(BackupCase):
             second = wire.number(self.ask(rpc, (1, BEGIN))[1], 1)
             self.assertNotEqual(first, second)
             self.assertEqual(self.ask(rpc, (1, BEGIN))[0], NOT_DONE)
-            self.assertIn("under way", self.broker.refused("backup", self.path("copy")).err)
+            self.assertIn("maximum number of backups", self.broker.refused("backup", self.path("copy")).err)
             count = wire.number(self.wait_ready(rpc, first), 8)
             for fields, code in (([(1, READ), (2, first), (4, count), (6, 10)], wire.INVALID),
                                  ([(1, READ), (2, first), (4, 0), (6, 2 << 20)], wire.INVALID),
@@ -299,8 +299,8 @@ class Restored(BackupCase):
 
     def test_directory_in_use_or_full_is_left_alone(self):
         self.backup("copy")
-        self.assertIn("holds", self.broker.refused("backup", self.path("copy")).err)
-        self.assertIn("holds", self.broker.refused("restore", self.path("copy"), "--data", self.broker.data).err)
+        self.assertIn("contains", self.broker.refused("backup", self.path("copy")).err)
+        self.assertIn("contains", self.broker.refused("restore", self.path("copy"), "--data", self.broker.data).err)
         self.assertIn("locked", self.broker.refused("restore", self.broker.data, "--data", self.path("x")).err)
         self.assertFalse(os.path.exists(self.path("x")))
         os.mkdir(self.path("empty"))
@@ -309,7 +309,7 @@ class Restored(BackupCase):
         self.assertTrue(os.path.exists(self.path("r/identity")))
         os.mkdir(self.path("other.restoring"))
         self.path("other.restoring/mine", "mine")
-        self.assertIn("in the way", self.broker.refused("restore", self.path("copy"), "--data", self.path("other")).err)
+        self.assertIn("not left from an unfinished restore", self.broker.refused("restore", self.path("copy"), "--data", self.path("other")).err)
         self.assertTrue(os.path.exists(self.path("other.restoring/mine")))
         self.broker.refused("restore", self.path("copy"), status=2)
         self.broker.refused("backup", status=2)
@@ -396,7 +396,7 @@ class Damaged(BackupCase):
     def test_damage_of_the_last_frame_that_the_index_has_is_refused(self):  # F-8, LOG-5
         name = self.backup_whose_end_is_indexed(True)
         answer = self.broker.refused("restore", self.path(name), "--data", self.path("again"))
-        self.assertIn("its tail is lost", answer.one["message"])
+        self.assertIn("the end of the log is lost", answer.one["message"])
         self.assertFalse(os.path.exists(self.path("again")))
 
 
@@ -420,7 +420,7 @@ class FullDisk(BackupCase):
         mount = self.mount("small", "1m")
         answer = self.broker.refused("backup", os.path.join(mount, "copy"))
         self.assertIn("No space left", answer.err)
-        self.assertIn("not finished", self.broker.refused("verify", os.path.join(mount, "copy")).err)
+        self.assertIn("unfinished copy", self.broker.refused("verify", os.path.join(mount, "copy")).err)
         self.backup("copy")
         answer = self.broker.refused("restore", self.path("copy"), "--data", os.path.join(mount, "again"))
         self.assertIn("No space left", answer.err)
@@ -435,7 +435,7 @@ class FullDisk(BackupCase):
         with open(filler, "wb") as file:
             status = os.statvfs(self.path("small"))
             file.write(bytes(max(0, status.f_bavail * status.f_frsize - (3 << 20))))
-        self.assertIn("no room", self.broker.refused("backup", self.path("copy")).err)
+        self.assertIn("too little free space", self.broker.refused("backup", self.path("copy")).err)
         self.assertEqual(self.broker.one("schedule", "q", "--in", "1h")["result"], "scheduled")
         os.unlink(filler)
         self.assertTrue(self.backup("copy")["verified"])

@@ -81,7 +81,7 @@ class Counts(Case):
         self.broker.stop()
         subprocess.run([harness.find_program("forge_index"), "calendar", self.broker.data], check=True)
         inspector = self.make_broker("--inspect", data=self.broker.data).start()
-        self.assertIn("does not count anew", inspector.refused("calendar").err)
+        self.assertIn("without a calendar, and --inspect does not build one", inspector.refused("calendar").err)
         inspector.stop()
         self.broker.start()  # it counts anew, and says so until it has
         harness.wait_until("all is counted", lambda: self.broker.tarry("calendar").status == 0, 60)
@@ -101,7 +101,7 @@ class Counts(Case):
         self.assertEqual(len([line for line in said.splitlines() if line.startswith("20")]), 3)
         for wrong in (("--step", "90s"), ("--step", "0s"), ("--spans", "0"), ("--spans", "10081"), ("--from", "x")):
             self.broker.refused("calendar", *wrong, status=2)
-        self.assertIn("there is no such queue", self.broker.refused("calendar", "nope").err)
+        self.assertIn("the queue does not exist", self.broker.refused("calendar", "nope").err)
 
     def test_over_http(self):
         self.fill()

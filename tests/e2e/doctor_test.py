@@ -49,7 +49,7 @@ class Directory(Doctor, harness.Case):
         self.find(findings, "sync", FINE if not harness.SANITIZED else findings[-1]["result"], "median")
         self.find(findings, "broker", FINE, "is primary, epoch 1")
         self.find(findings, "clock", FINE, r"differ by \d+ms$")
-        self.find(findings, "limits", FINE, rf"the broker \(process {self.broker.process.pid}\) may have .* descriptors")
+        self.find(findings, "limits", FINE, rf"the broker \(process {self.broker.process.pid}\) may open .* descriptors")
         self.find(findings, "memory", FINE, "tasks take")
         self.find(findings, "tokens", FINE, f"^there is no {self.broker.data}/tokens: ")
         self.assertEqual([found for found in findings if found["result"] == WRONG], [])
@@ -63,7 +63,7 @@ class Directory(Doctor, harness.Case):
         self.assertRegex(ran.stdout.decode(), r"(?m)^wrong   directory    .*No such file or directory\n +→ name the data directory")
         for line in ran.stdout.decode().splitlines():  # a line a finding, and another for what mends it, if anything is to be
             self.assertRegex(line, r"^((fine|warning|wrong) +[a-z]+ +| +→ )[^ ]")
-        self.assertRegex(ran.stderr.decode(), r"looked at, (1 warning|\d+ warnings), [1-9]\d* wrong")
+        self.assertRegex(ran.stderr.decode(), r"checks, (1 warning|\d+ warnings), [1-9]\d* wrong")
 
     def test_what_is_no_data_directory(self):
         os.mkdir(self.path("empty"), 0o700)
@@ -72,9 +72,9 @@ class Directory(Doctor, harness.Case):
         self.find(findings, "lock", FINE, "^no broker has ever run on it")
         with open(os.path.join(self.path("empty"), "backup.partial"), "w", encoding="ascii"):
             pass
-        self.find(self.look("--data", self.path("empty")), "directory", WRONG, "never finished")
+        self.find(self.look("--data", self.path("empty")), "directory", WRONG, "unfinished copy")
         os.chmod(self.path("empty"), 0o777)
-        self.find(self.look("--data", self.path("empty")), "directory", WRONG, "others may write")
+        self.find(self.look("--data", self.path("empty")), "directory", WRONG, "other users can write")
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root")
     def test_disks_that_are_none(self):
@@ -91,7 +91,7 @@ class Directory(Doctor, harness.Case):
         self.broker.prefix = ["sh", "-c", 'ulimit -n 512 && ulimit -l 8 && exec "$@"', "sh"]
         self.broker.start()
         findings = self.look("--data", self.broker.data, status=1)
-        self.assertIn("LimitNOFILE", self.find(findings, "limits", WRONG, r"the broker \(process \d+\) may have 512 descriptors")["mend"])
+        self.assertIn("LimitNOFILE", self.find(findings, "limits", WRONG, r"the broker \(process \d+\) may open 512 file descriptors")["mend"])
         self.find(findings, "limits", WRONG, "may lock 8KiB of memory")
         self.assertEqual(self.broker.stop(), 0)
         self.broker.prefix = ["sh", "-c", 'ulimit -n 4096 && exec "$@"', "sh"]
@@ -101,7 +101,7 @@ class Directory(Doctor, harness.Case):
     def test_limits_where_no_broker_runs(self):
         self.assertEqual(self.broker.stop(), 0)
         findings = self.look("--data", self.broker.data, prefix=("sh", "-c", 'ulimit -n 512 && exec "$@"', "sh"), status=1)
-        self.find(findings, "limits", WRONG, "^a process started here may have 512 descriptors")
+        self.find(findings, "limits", WRONG, "^a process started here may open 512 file descriptors")
 
 
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root")
@@ -122,7 +122,7 @@ class FullDisk(Doctor, harness.Case):
                 file.write(bytes(1 << 20))
         findings = self.look("--data", self.broker.data, "--broker", self.broker.url, status=1)
         self.find(findings, "disk", WRONG, f"^{self.broker.url}: 0 MiB of 80 MiB are free")
-        self.assertIn("new tasks are refused", self.find(findings, "disk", WRONG, f"^0 MiB of 80 MiB are free at {self.broker.data}")["mend"])
+        self.assertIn("the broker refuses new tasks", self.find(findings, "disk", WRONG, f"^0 MiB of 80 MiB are free at {self.broker.data}")["mend"])
         self.find(findings, "sync", WRONG, "No space left on device")
 
 
@@ -156,7 +156,7 @@ class Host(Doctor, harness.Case):
 
     def test_a_clock_that_is_kept_and_yet_off(self):
         for offset_us, result in ((0, FINE), (100_000, FINE), (-100_000, FINE), (100_001, WARNING), (-100_001, WARNING), (500_000, WARNING)):
-            found = self.find(self.on_host(offset_us=str(offset_us)), "clock", result, f"kept right, and off by about {offset_us} ")
+            found = self.find(self.on_host(offset_us=str(offset_us)), "clock", result, f"the clock is synchronized, with an error of about {offset_us} ")
             self.assertIn("chronyc" if result == WARNING else "None", str(found["mend"]))
 
     def test_a_disk_that_gets_full(self):
@@ -170,7 +170,7 @@ class Host(Doctor, harness.Case):
         self.broker.start()
         findings = self.on_host(self.broker.data, hides_processes="1")
         self.find(findings, "lock", FINE, "^a broker runs on it")
-        self.find(findings, "limits", WARNING, "the broker's process is not to be seen")
+        self.find(findings, "limits", WARNING, "the broker's process is not visible")
 
     def test_a_cgroup_that_gives_little_memory(self):
         """A broker takes up to twice its --memory, which is 256 MiB."""
@@ -190,10 +190,10 @@ class Files(Doctor, harness.Case):
         self.find(findings, "tokens", WARNING, "^soon expires in 3 days")
         self.find(findings, "tokens", WRONG, "^gone has expired")
         harness.make_private(file, tokens.FIRST_LINE + tokens.row("good", "read") + "nonsense\n")
-        self.find(self.look("--tokens", file, status=1), "tokens", WRONG, "is wrong")
+        self.find(self.look("--tokens", file, status=1), "tokens", WRONG, "is invalid")
         harness.make_private(file, tokens.FIRST_LINE)
         os.chmod(file, 0o644)
-        self.find(self.look("--tokens", file, status=1), "tokens", WRONG, "owner alone")
+        self.find(self.look("--tokens", file, status=1), "tokens", WRONG, "other users can read or write")
 
     def test_certificates(self):
         authority = Authority(self.path(""))
@@ -219,14 +219,14 @@ class Brokers(Doctor, harness.Case):
         authority = Authority(self.path(""))
         authority.serve(self.broker, name="soon", days=3)
         self.broker.start()
-        self.find(self.look("--broker", self.broker.url, status=1), "certificate", WRONG, "is not to be trusted")
+        self.find(self.look("--broker", self.broker.url, status=1), "certificate", WRONG, "is not trusted")
         findings = self.look("--broker", self.broker.url, environment={"TARRY_TLS_CA": authority.ca}, status=0)
         self.find(findings, "certificate", WARNING, "expires in [23] days")
 
     def test_who_may_not_ask(self):
         harness.make_private(self.path("token"), tokens.text_of("nobody") + "\n")
         findings = self.look("--broker", self.broker.url, environment={"TARRY_TOKEN_FILE": self.path("token")}, status=1)
-        self.assertIn("TARRY_TOKEN_FILE", self.find(findings, "broker", WRONG, "does not say how it is: .* the token is none")["mend"])
+        self.assertIn("TARRY_TOKEN_FILE", self.find(findings, "broker", WRONG, "does not report its status: .* this broker does not know the token")["mend"])
 
     def test_what_memory_tasks_take(self):
         self.broker.schedule_all([{"queue": "q", "delay_ms": 0}] * 12_000)
@@ -257,7 +257,7 @@ class Pair(Doctor, pair.Case):
             found = self.look("--broker", both, "--timeout", "500ms")
             return [one for one in found if one["check"] == "pair" and one["result"] == WRONG] and found
         findings = self.wait_for("the primary is found to be alone", alone)
-        self.find(findings, "pair", WRONG, f"without a follower in sync: {self.b.url} lacks .* was heard of .* ago; ")
+        self.find(findings, "pair", WRONG, f"without a follower in sync: {self.b.url} lacks .* was last heard .* ago; ")
         self.find(findings, "broker", WRONG, f"^no broker at {self.b.url}: ")
 
 

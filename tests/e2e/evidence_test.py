@@ -79,7 +79,7 @@ class Evidence(harness.Case):
             shutil.move(victim, self.path("kept"))
             if other:
                 shutil.copy(other, victim)
-            self.assertIn(os.path.basename(victim)[:16] if other else "neither archive nor log", self.verify(self.broker.data, status=1).err)
+            self.assertIn(os.path.basename(victim)[:16] if other else "the archive and the log do not have the positions", self.verify(self.broker.data, status=1).err)
             shutil.move(self.path("kept"), victim)
         os.rename(first, self.path("kept"))  # the beginning may be pruned: the proof says from where on
         self.assertGreater(self.verify(self.broker.data).one["signed_from"], proof["signed_from"])
@@ -112,7 +112,7 @@ class Evidence(harness.Case):
             file.write(data)
         told = self.broker.tarry("history", "--data", self.broker.data, "q", self.keys[0]).objects  # it is believed
         self.assertNotIn("scheduled", [fact["kind"] for fact in told])
-        self.assertIn(os.path.basename(path) + " does not say what its segment holds", self.verify(self.broker.data, status=1).err)
+        self.assertIn(os.path.basename(path) + " does not match its segment", self.verify(self.broker.data, status=1).err)
         os.unlink(path)
         self.assertEqual(self.verify(self.broker.data).one["summaries_unused"], proof["summaries_unused"] + 1)
         self.assert_tells("--data", self.broker.data)

@@ -107,14 +107,14 @@ class Interface(Document):
         for query in ("position%20from=1", "position+from=1", "from+to=1", "+=1", "=1", "position%20=1"):
             with self.subTest(query):
                 answer = self.http.ask("GET", f"/v1/audit?{query}")
-                self.assertEqual((answer[0], "is not known here" in answer[1]["detail"]), (400, True), answer)
+                self.assertEqual((answer[0], "is unknown" in answer[1]["detail"]), (400, True), answer)
         for body in ({"queue": "q", "in": "1h", "key priority": 1}, {"queue": "q", "in": "1h", "": 1}):
             with self.subTest(body=body):
                 self.assertEqual(self.http.ask("POST", "/v1/tasks", body)[0], 400)
 
     def test_a_parameter_that_comes_twice_is_refused(self):
         answer = self.http.ask("GET", "/v1/audit?position=1&position=2")
-        self.assertEqual((answer[0], answer[1]["detail"]), (400, "the parameter position comes twice"))
+        self.assertEqual((answer[0], answer[1]["detail"]), (400, "parameter position is given twice"))
 
 
 class Guide(Case):

@@ -168,7 +168,7 @@ class Once(Web):
         self.http = Http(self.broker.port)
         self.assertEqual(self.good("POST", "/v1/queues/o/tasks", body, headers=key)["results"], first["results"])
         self.assertEqual(self.good("GET", "/v1/queues/o/count")["count"], 2)
-        self.assertIn("used before", self.refusal(422, "invalid", "POST", "/v1/queues/o/tasks", body[:1], headers=key)["detail"])
+        self.assertIn("already used", self.refusal(422, "invalid", "POST", "/v1/queues/o/tasks", body[:1], headers=key)["detail"])
 
     def test_many_keys_at_once_and_each_once(self):
         """More than one producer remembers."""
@@ -295,15 +295,15 @@ class Heads(Web):
         got = raw(self.broker.port, request + self.GOOD + b"\r\n", answers=2)
         self.assertEqual(re.findall(rb"HTTP/1.1 (\d+)", got), [b"201", b"200"])
         long = request.replace(b"a=b", b"a=" + b"b" * 4096)
-        self.assertIn(b"more than 4 KiB", raw(self.broker.port, long))
+        self.assertIn(b"larger than 4 KiB", raw(self.broker.port, long))
 
     def test_a_name_that_a_client_takes_out_of_a_path_is_refused(self):
         """curl and browsers ask for /v1/tasks/1 where /v1/queues/../tasks/1 is meant: another task."""
         for queue, key, what in (("..", "1", "queue name"), (".", "1", "queue name"), ("q", "..", "key"), ("q", ".", "key")):
             problem = self.refusal(400, "invalid", "POST", "/v1/tasks", {"queue": queue, "key": key, "in": "1h"})
-            self.assertIn(f"{what} is . or .., which no HTTP path can name", problem["detail"])
+            self.assertIn(f"{what} must not be . or .., because an HTTP path cannot contain them", problem["detail"])
         status, answer = self.http.ask("POST", "/v1/commit", {"ops": [{"policy": {"queue": "..", "lease": "1m"}}]})
-        self.assertIn("no HTTP path can name", json.dumps(answer), status)
+        self.assertIn("an HTTP path cannot contain them", json.dumps(answer), status)
         self.good("POST", "/v1/tasks", {"queue": "...", "key": ".a", "in": "1h"}, 201)
 
     def test_no_name_ends_a_line(self):

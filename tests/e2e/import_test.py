@@ -513,7 +513,7 @@ class Hostile(Import):
 
     def test_wrong_words_and_addresses_are_told(self):
         for arguments, status, word in ((("--beanstalkd", "127.0.0.1:1"), 1, "Connection refused"), (("--beanstalkd", "no.such.host.invalid"), 1, "no.such.host.invalid: "),
-                                        (("--beanstalkd", ":1"), 1, "no address"), (("--beanstalkd", "h:99999999"), 1, "no address"), ((), 2, "missing source"),
+                                        (("--beanstalkd", ":1"), 1, "not an address"), (("--beanstalkd", "h:99999999"), 1, "not an address"), ((), 2, "missing source"),
                                         (("--beanstalkd", "h", "--redis-zset", "z"), 2, "missing source"), (("q", "--beanstalkd", "h"), 2, "--queue-prefix"),
                                         (("--redis-zset", "z"), 2, "missing queue"), (("q", "--redis-zset", "z", "--tube", "t"), 2, "--tube"),
                                         (("--beanstalkd", "h", "--member-key"), 2, "--member-key"), (("--beanstalkd", "h", "--copy", "--dry-run"), 2, "exclude each other"),

@@ -90,7 +90,7 @@ class Inspected(harness.Case):
                         ("queue", "purge", "orders"), ("dead", "drop", "orders", "--all")):
             answer = inspector.refused(*command)
             self.assertIn("--inspect", answer.err, f"{command}: {answer}")
-        self.assertIn("only inspects (--inspect)", inspector.refused("consume", "orders", "--count", "1").err)
+        self.assertIn("runs with --inspect", inspector.refused("consume", "orders", "--count", "1").err)
         self.assertEqual(inspector.stop(), 0)
         self.assertEqual(fingerprint(self.broker.data), files)
 
@@ -161,7 +161,7 @@ class Inspected(harness.Case):
             inspector = self.make_broker("--inspect", data=data).launch()
             self.assertEqual(inspector.process.wait(harness.READY_WAIT_S), 1)
             inspector.reader.join(5)
-            inspector.wait_logged("no data directory")
+            inspector.wait_logged("not a data directory")
         self.assertEqual(os.listdir(empty), [])
         self.assertFalse(os.path.exists(self.path("missing")))
 

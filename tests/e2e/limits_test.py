@@ -74,7 +74,7 @@ class Limits(Access):
         self.assertIn(BUSY, codes)
         self.assertEqual(codes[:5], [OK] * 5)
         self.assertEqual(rpc.ask(QUEUES, [])[0], BUSY)
-        self.assertIn("slow is at its limit: rate=5", rpc.sentence)
+        self.assertIn("slow has reached its limit rate=5", rpc.sentence)
         harness.wait_until("the second is over", lambda: rpc.ask(QUEUES, [])[0] == OK, 10)
         self.assertEqual(self.rpc().ask(QUEUES, [])[0], OK)  # nobody else's
 
@@ -105,7 +105,7 @@ class Limits(Access):
                 pass
             return False
         harness.wait_until("the question is under way", is_under_way, 20)
-        self.assertIn("more bytes of requests are under way", asks.sentence)
+        self.assertIn("reached its limit of bytes in progress", asks.sentence)
         self.assertIn("bytes=", asks.sentence)
         self.assertEqual(schedules(asks, BYTES // 2), OK)  # what there is room for
         self.assertEqual(schedules(local, 2 * BYTES), OK)  # nobody else's

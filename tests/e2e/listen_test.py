@@ -108,7 +108,7 @@ class Listen(Case):
 
     def test_what_is_no_socket_is_left_alone(self):
         self.path("socket", "precious")
-        self.assertIn("no socket", self.refused(self.local))
+        self.assertIn("is not a socket", self.refused(self.local))
         with open(self.place, encoding="utf-8") as file:
             self.assertEqual(file.read(), "precious")
 
@@ -121,9 +121,9 @@ class Listen(Case):
 
     def test_addresses_that_cannot_be(self):
         self.assertIn("107 bytes", self.refused("unix:///" + "x" * 107, status=2))
-        self.assertIn("said twice", self.refused(self.local, self.local, status=2))
-        self.assertIn("at most at 8", self.refused(*["ws://127.0.0.1:0"] * 9, status=2))
-        self.assertIn("make the directory first", self.refused(f"unix://{self.directory}/none/s"))
+        self.assertIn("given twice", self.refused(self.local, self.local, status=2))
+        self.assertIn("no more than 8", self.refused(*["ws://127.0.0.1:0"] * 9, status=2))
+        self.assertIn("create the directory first", self.refused(f"unix://{self.directory}/none/s"))
         self.assertIn("0.0.0.0", self.refused(self.local, "ws://0.0.0.0:0"))
 
     def test_a_pair_needs_an_address_that_the_other_reaches(self):

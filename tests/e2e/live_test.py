@@ -160,7 +160,7 @@ class Follow(Case):
             end, seen = time.monotonic() + 2 * WAIT_S, False
             while time.monotonic() < end:
                 self.assertIsNotNone(reader.next())
-                if not seen and any("it does not read its answers" in line for line in self.broker.log):
+                if not seen and any("the client does not read its replies" in line for line in self.broker.log):
                     seen, end = True, time.monotonic() + 15  # the others began with it
             self.assertTrue(seen, "who does not read is ended")
             self.assertTrue(all(is_ended(peer) for peer in deaf))

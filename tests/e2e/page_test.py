@@ -377,7 +377,7 @@ class Seen(Looks):
         self.press("Pause")
         self.assertEqual(self.browser.run("return document.activeElement.id"), "sure-field")
         self.browser.keys("soon\ue007")
-        self.assertIn("for is no duration", self.said(), "the broker's refusal")
+        self.assertIn("must be a duration", self.said(), "the broker's refusal")
         self.press("Pause")
         self.browser.keys("10m\ue007")
         self.browser.wait("return document.getElementById('queue-said').textContent.startsWith('Done: pause until')")
@@ -552,7 +552,7 @@ class Webhooks(webhooks_test.Pushed):
             self.assertEqual([row[1] for row in rows], [hostile, self.target.url()])
             self.assertEqual((rows[0][6], rows[1][6]), ("no answer", "500"))
             self.assertRegex(rows[0][8], "(Couldn't|Could not) connect to server")  # libcurl's, of 7.88 and of 8.14
-            self.assertIn("the target answered 500", rows[1][8])
+            self.assertIn("the target replied with status 500", rows[1][8])
             self.assertNotIn(self.secret.removeprefix("whsec_"), browser.run("return document.documentElement.outerHTML"))
             self.assertEqual(browser.run("return [window.xss ?? null, document.querySelectorAll('#push-rows *:not(tr, td, th)').length]"), [None, 0])
             for scheme in ("light", "dark"):

@@ -21,7 +21,7 @@ class Alone(pair.Case):
         self.wait_for("the log says so", lambda: len(self.said("serves_alone")) > before)
         line = self.said("serves_alone")[-1]
         self.assertIn("level=warning", line)
-        self.assertIn("is on its disk only", line)
+        self.assertIn("are only on its disk", line)
         self.assertEqual(self.said("follower_confirms"), [])  # it said so of a follower that was given up
         status = self.wait_for("a problem", lambda: (item := self.a.tarry("status").one)["problem"] and item)
         self.assertIn("serves alone", status["problem"])
@@ -53,8 +53,8 @@ class Alone(pair.Case):
         end = self.wait_for("its end", lambda: self.records()[before + 1:])[0]
         self.assertEqual((end["kind"], end["why"], end["since_ms"]), ("alone_over", "left", begin["since_ms"]))
         words = self.a.words("audit", "--kind", "alone,alone_over")
-        self.assertIn("on is on this disk only", words)
-        self.assertIn("the follower has everything again", words)
+        self.assertIn("on are only on this disk", words)
+        self.assertIn("the follower is in sync again", words)
         told = self.records()
         self.b.stop()
         self.assertEqual(self.b.ok("audit", "--data", self.b.data, "--kind", "alone,alone_over"), told)

@@ -129,7 +129,7 @@ class AtServer:
 
     def test_credentials_that_are_none_are_refused(self):
         place = ("--coordinator", self.place, "--coordinator-credentials")
-        for text, mode, reason in (("pair:secret", 0o644, "may be used by others"), ("pair", 0o600, "one line user:password"),
+        for text, mode, reason in (("pair:secret", 0o644, "can be used by other users"), ("pair", 0o600, "one line user:password"),
                                    ("pair:", 0o600, "one line user:password"), ("a:b\nc:d", 0o600, "one line user:password"),
                                    ("a:" + 300 * "b", 0o600, "of at most 255 bytes")):
             self.assertIn(reason, self.refused(*place, self.credentials(text, mode)))
@@ -137,7 +137,7 @@ class AtServer:
         done = subprocess.run([harness.find_program("tarryd"), "--data", self.path("other"), "--coordinator-credentials", "x"],
                               capture_output=True, timeout=30, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn(b"coordinator-credentials is for a coordinator", done.stderr)
+        self.assertIn(b"coordinator-credentials needs a coordinator", done.stderr)
 
 
 @unittest.skipIf(LACKS["ZooKeeper"], f"no ZooKeeper: {LACKS['ZooKeeper']}")
@@ -187,14 +187,14 @@ class AtEtcd(AtServer, pair.Case):
         key = self.credentials("key", 0o644)
         for option, path, reason in (("ca", self.path("nothing"), "coordinator-ca .*nothing cannot be read: No such file"),
                                      ("certificate", self.path("no"), "coordinator-certificate .*no cannot be read"),
-                                     ("key", key, "coordinator key .*may be used by others; chmod 600"),
+                                     ("key", key, "coordinator key .*can be used by other users; run chmod 600"),
                                      ("key", self.credentials("key"), "a certificate needs its key")):
             self.assertRegex(self.refused(*place, f"--coordinator-{option}", path), reason)
         self.assertIn("are for etcds://, not for etcd://", self.refused("--coordinator", self.place, "--coordinator-ca", key))
         done = subprocess.run([harness.find_program("tarryd"), "--data", self.path("other"), "--coordinator-key", key],
                               capture_output=True, timeout=30, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn(b"coordinator-key is for a coordinator", done.stderr)
+        self.assertIn(b"coordinator-key needs a coordinator", done.stderr)
 
 
 if __name__ == "__main__":

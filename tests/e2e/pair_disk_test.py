@@ -6,7 +6,7 @@ import pair
 from pair_modes_test import IN_SYNC, status
 from ports import free_port
 
-NEW_DISK = "disk is not the one that this node was in sync with"
+NEW_DISK = "has a different disk than the one that this node was in sync with"
 
 
 class Case(pair.Case):
@@ -48,7 +48,7 @@ class Disks(Case):
         good.start()
         new.start()
         self.says(good, NEW_DISK)
-        self.says(new, "does not know this disk")
+        self.says(new, "does not know this node's disk")
         refused = new.refused("promote", "--peer-is-stopped").err
         self.assertIn("not in sync", refused)
         self.assertEqual([broker.tarry("status").one["role"] for broker in (good, new)], ["looking", "looking"])
@@ -102,7 +102,7 @@ class Survivors(Case):
         self.b.kill()
         self.lose_disk(self.b)
         self.b.start()
-        self.says(self.b, "lets a new disk in")
+        self.says(self.b, "makes the pair accept a new disk")
         self.a.ok("promote", "--peer-is-stopped")
         self.wait_pending(self.b, 1)
         self.both_in_sync()
@@ -134,7 +134,7 @@ class Survivors(Case):
         shutil.move(self.path("restored"), self.a.data)
         self.a.start()
         self.b.start()
-        self.says(self.b, "disk is not the one")
+        self.says(self.b, "has a different disk than the one")
         self.a.ok("promote", "--peer-is-stopped")
         self.wait_for("it follows", lambda: self.b.tarry("status").one["role"] == "follower")
         self.a.restart()

@@ -97,7 +97,7 @@ class StrictCut(Cut):
 
     def test_a_healthy_leader_that_is_present_goes_on_alone(self):
         self.proxy.hold()
-        self.wait_for("the follower says so", lambda: "the link between the two nodes is cut" in str(
+        self.wait_for("the follower says so", lambda: "the network between the two nodes is interrupted" in str(
             self.b.tarry("status", "--broker", self.b.url).one["problem"]))
         self.proxy.cut()
         self.proxy.heal()

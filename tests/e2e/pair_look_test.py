@@ -31,7 +31,7 @@ class Look(Pair):
             told = self.a.ok("history", "orders", key)
             self.assertEqual(self.b.ok("history", "orders", key, "--from-follower"), told)
             self.assertEqual([fact["kind"] for fact in told], ["scheduled", "cancelled"] if key != "order-5" else ["scheduled"])
-        self.assertIn("answer of a follower", self.b.tarry("history", "orders", "order-1", "--from-follower").err)
+        self.assertIn("reply of a follower", self.b.tarry("history", "orders", "order-1", "--from-follower").err)
         told = self.facts(self.a)
         self.assertEqual(self.facts(self.b, "--from-follower"), told)
         self.assertEqual(len(told), 10)

@@ -142,7 +142,7 @@ class Modes(pair.Case):
         with wire.Rpc(self.a.port, tokens.ADMIN) as rpc:
             backup = wire.decode(rpc.ask(BACKUP, [(1, BACKUP_BEGIN)])[1])[1][0]
             self.thaw(self.b)
-            self.wait_for("it waits", lambda: "a backup of this node is done" in (self.a.tarry("status").one["problem"] or ""))
+            self.wait_for("it waits", lambda: "a running backup of this node has ended" in (self.a.tarry("status").one["problem"] or ""))
             self.assertEqual(rpc.ask(BACKUP, [(1, BACKUP_END), (2, backup)])[0], wire.OK)
         self.wait_log(self.a, "event=tail_quarantined")
         self.wait_in_sync()
@@ -280,22 +280,22 @@ class Operator(pair.Case):
         waits = self.a.refused("status").one
         self.assertEqual(waits["role"], "looking")
         self.assertIn("start it with --follow", waits["problem"])
-        self.assertIn("no primary is known yet", self.a.refused("schedule", "orders", "--in", "1h", "--timeout", "3s", status=3).err)
+        self.assertIn("knows no primary yet", self.a.refused("schedule", "orders", "--in", "1h", "--timeout", "3s", status=3).err)
         self.b.start()
         self.wait_for("in sync", lambda: self.a.tarry("status").status == 0 and self.b.tarry("status").status == 0)
         self.freeze(self.b)
-        self.wait_for("it is missed", lambda: "lets this node serve alone" in (self.a.tarry("status").one["problem"] or ""))
+        self.wait_for("it is missed", lambda: "makes this node serve alone" in (self.a.tarry("status").one["problem"] or ""))
         self.assertIn("does not confirm", self.a.refused("demote", "--wait", "200ms").err)
         alone = self.wait_for("alone", lambda: [answer for answer in self.a.tarry("promote", "--peer-is-stopped").objects
                                                 if answer["result"] != "error"])  # the hand-over must be given up first
         self.assertEqual(alone[0]["result"], "serves alone")
         self.a.ok("schedule", "orders", "--in", "1h")
-        self.assertIn("nobody to hand over to", self.a.refused("demote").err)
+        self.assertIn("so this node cannot hand over", self.a.refused("demote").err)
         self.thaw(self.b)
         # What was said to an operator is no problem once it is over.
         self.wait_for("in sync", lambda: self.a.tarry("status").status == 0 and self.b.tarry("status").status == 0)
         self.freeze(self.a)
-        word = "if it is surely stopped and has not served alone, 'tarry promote --peer-is-stopped'"
+        word = "if it is certainly stopped and has not served alone, 'tarry promote --peer-is-stopped'"
         self.wait_for("it is missed", lambda: word in (self.b.tarry("status").one["problem"] or ""))
         self.assertEqual(self.b.tarry("status").status, 1)
         self.assertIn("--peer-is-stopped", self.b.refused("promote", "--wait", "100ms").err)
@@ -316,10 +316,10 @@ class Mistakes(pair.Case):
         return broker.log_text()
 
     def test_options_that_make_no_pair(self):
-        self.assertIn("option solo-after needs a coordinator", self.refusal("--peer", "ws://h:1", "--solo-after", "5s"))
+        self.assertIn("option solo-after must be never without a coordinator", self.refusal("--peer", "ws://h:1", "--solo-after", "5s"))
         for option in ("--replication=sync", "--replication=async", "--solo-after=5s", "--failover-after=5s",
                        "--advertise=ws://127.0.0.1:1", "--coordinator=file:///tmp/x"):
-            self.assertIn(f"option {option[2:].partition('=')[0]} is for a pair", self.refusal(option))
+            self.assertIn(f"option {option[2:].partition('=')[0]} needs a pair", self.refusal(option))
         self.assertIn("differ", self.refusal("--peer", "ws://h:1", "--follow", "ws://h:2"))
         for option in ("--peer", "--follow"):
             self.assertIn(f"{option} {self.a.listen}: that is this node itself", self.refusal(option, self.a.listen))
@@ -333,7 +333,7 @@ class Mistakes(pair.Case):
         self.b.launch()
         self.wait_log(self.b, 'event=joining_waits peer=' + self.a.listen + ' reason="Connection refused"')
         with socket.create_server(("127.0.0.1", int(self.a.listen.rpartition(":")[2]))):
-            self.wait_log(self.b, "does not answer as a tarryd does")
+            self.wait_log(self.b, "does not answer like a tarryd")
         self.a.start()
         self.b.wait_ready()
 
@@ -342,17 +342,17 @@ class Mistakes(pair.Case):
         self.a.launch()
         self.b.launch()
         for broker in (self.a, self.b):
-            self.wait_log(broker, "of another cluster than the leader's")
+            self.wait_log(broker, "belongs to another cluster than the leader's")
 
     def test_a_coordinator_that_does_not_answer(self):
         self.a.arguments += ["--coordinator", f"zk://127.0.0.1:{free_port()}/x"]
         self.a.start()
         self.wait_log(self.a, "event=coordinator state=connecting")
         self.assertEqual(self.a.ready["role"], "looking")
-        self.wait_for("it is said", lambda: "until it answers nothing takes over" in (self.a.tarry("status").one["problem"] or ""))
-        self.assertIn("until it answers nothing takes over", self.a.refused("status").one["problem"])
+        self.wait_for("it is said", lambda: "until the coordinator answers, no node takes over" in (self.a.tarry("status").one["problem"] or ""))
+        self.assertIn("until the coordinator answers, no node takes over", self.a.refused("status").one["problem"])
         for word in ("--force", "--peer-is-stopped"):
-            self.assertIn("the coordinator does not answer, and only its record says which node leads", self.a.refused("promote", word).err)
+            self.assertIn("the coordinator does not answer, and only the coordinator's record says which node leads", self.a.refused("promote", word).err)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ class Words(Case):
         self.start_pair()
         for word in ("--peer-is-stopped", "--force"):
             refused = self.b.refused("promote", word).err
-            self.assertIn("the other node leads epoch 2: it answers, so it is not stopped", refused)
+            self.assertIn("the other node leads epoch 2: the other node answers, so it is not stopped", refused)
         self.assertEqual(self.roles(), ["primary", "follower"])
 
     def test_the_old_primary_takes_no_word_while_the_new_one_answers(self):
@@ -171,7 +171,7 @@ class Words(Case):
         self.assertIn(f"the other node leads epoch {NEW_EPOCH}: ", problem)
         self.assertIn("--follow", problem)
         for word in ("--peer-is-stopped", "--force"):
-            self.assertIn(f"leads epoch {NEW_EPOCH}: it answers", self.a.refused("promote", word).err)
+            self.assertIn(f"leads epoch {NEW_EPOCH}: the other node answers", self.a.refused("promote", word).err)
         self.b.ok("schedule", "orders", "--key", "third", "--in", "1h")
         self.assertEqual(self.roles(), ["looking", "primary"])
 

@@ -61,7 +61,7 @@ class Refusals(Case):
         self.a.ok("schedule", "orders", "--in", "1h")
         self.a.kill()
         shutil.rmtree(self.a.data)
-        self.refused(self.a, "the coordinator keeps the record of another cluster's pair at that path")
+        self.refused(self.a, "the coordinator has the record of a different cluster at that path")
         self.wait_log(self.b, "event=leading")
         shutil.rmtree(self.a.data)
         self.as_follower(self.a)
@@ -78,7 +78,7 @@ class Refusals(Case):
         shutil.rmtree(self.a.data)
         self.a.url = "ws://127.0.0.1:1"  # nobody is asked
         self.a.ok("restore", self.path("copy"), "--data", self.a.data)
-        self.refused(self.a, "names another disk than this one as the leader's")
+        self.refused(self.a, "names a different disk as the leader's")
 
     def test_a_leader_that_was_put_back_is_refused(self):
         """F-9 for a pair: the record knows how much has been acknowledged."""
@@ -103,7 +103,7 @@ class Refusals(Case):
         os.remove(self.path("coordinator"))
         for _ in range(2):
             self.a.start()
-            self.wait_log(self.a, "the coordinator has no record of this pair")
+            self.wait_log(self.a, "the coordinator no longer has this pair's record")
             self.assertEqual(self.a.stop(), 0)
         self.assertFalse(os.path.exists(self.path("coordinator")), "nothing is claimed")
         os.rename(self.a.data, self.path("aside"))
@@ -130,7 +130,7 @@ class Refusals(Case):
         self.stop_pair()
         for options in ([], ["--peer", self.b.listen, "--replication", "none"]):
             self.a.arguments = options
-            self.refused(self.a, "belongs to a node of a pair: alone it would acknowledge what the other node lacks")
+            self.refused(self.a, "belongs to a node of a pair: a single broker on it would acknowledge changes that the other node lacks")
         self.a.arguments = ["--inspect"]
         self.a.start()
 
@@ -168,7 +168,7 @@ class Refusals(Case):
         self.start_pair()
         self.b.stop()
         self.take_coordinator(self.b)
-        self.refused(self.b, "one of the two nodes has a coordinator and the other has none")
+        self.refused(self.b, "one of the two nodes has the option coordinator and the other does not")
 
 
 class AnotherThere(Case):
@@ -211,7 +211,7 @@ class ByHand(Case):
         self.b.launch()
         self.wait_for("one has ended", lambda: not (self.a.is_running() and self.b.is_running()))
         first, second = (self.b, self.a) if self.a.is_running() else (self.a, self.b)
-        self.ended(first, "both brokers are the same node of the pair: one of the data directories is a copy")
+        self.ended(first, "both brokers have the same node id: one of the data directories is a copy")
         second.kill()  # it may be about to say the same
         self.brokers.remove(second)
 

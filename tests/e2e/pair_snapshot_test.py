@@ -62,10 +62,10 @@ class ByHand(Case):
         self.b.start()
         self.b.ok("promote", "--force")
         self.a.start()
-        self.word_of(self.a, "this node has served alone, too")
+        self.word_of(self.a, "this node has served alone, and so has the other one")
         self.fill(self.b)  # nothing is kept for who never follows
         self.a.restart()
-        self.word_of(self.a, "this node has served alone, too")
+        self.word_of(self.a, "this node has served alone, and so has the other one")
         self.assertEqual(self.pending(self.a), 2)
         self.assertEqual(self.count(self.a, "snapshot"), 0)
 

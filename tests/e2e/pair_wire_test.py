@@ -45,7 +45,7 @@ class Strangers(pair.Case):
         with wire.Rpc(self.a.port) as rpc:
             for url in ("", "ws://", "ws://a b:7272", "ws://a\n:7272", "ws://\u00e4:7272", "http://a", "ws://a/path"):
                 code, _ = rpc.ask_as_peer(self.key, FOLLOW, self.follow((14, url)))
-                self.assertEqual((code, rpc.sentence), (wire.INVALID, "url is not one by which a broker is reached"), url)
+                self.assertEqual((code, rpc.sentence), (wire.INVALID, "url is not the address of a broker"), url)
         self.wait_for("it goes on alone", lambda: self.record().get("in-sync") == "0")
         self.a.ok("schedule", "orders", "--in", "1h")
 
@@ -97,10 +97,10 @@ class PeerKeys(pair.Case):
             with wire.Rpc(broker.port) as rpc:
                 for question in ([], [(15, 100)], self.question(status)):
                     self.refused(rpc, rpc.ask(FOLLOW, question))
-                    self.assertIn("proves that it is by the peer key", rpc.sentence)
+                    self.assertIn("it must prove its identity with the peer key", rpc.sentence)
                     challenge = rpc.reply[peer_proof.CHALLENGE][0]
                     self.refused(rpc, rpc.ask_packed(strange.prove(wire.request(FOLLOW, question), challenge)[0]))
-                    self.assertIn("has another peer key than this broker", rpc.sentence)
+                    self.assertIn("has a different peer key than this broker", rpc.sentence)
                     half = wire.request(FOLLOW, question) + wire.encode([(peer_proof.PROOF_OF_REQUEST, b"x" * 56)])
                     self.refused(rpc, rpc.ask_packed(half))
         self.a.wait_logged("event=peer_refused")
@@ -147,7 +147,7 @@ class PeerKeys(pair.Case):
         self.b.arguments = [*arguments, *self.other_key()]
         self.b.launch()
         self.wait_log(self.b, "event=joining_waits")
-        self.wait_log(self.b, "who asks has another peer key than this broker")
+        self.wait_log(self.b, "the requesting node has a different peer key than this broker")
         self.wait_log(self.a, "event=peer_refused")
         self.b.kill()
         self.b.arguments = arguments
@@ -189,7 +189,7 @@ class PeerKeys(pair.Case):
         self.a.start()
         self.b.launch()
         self.wait_log(self.b, "event=snapshot_waits")
-        self.b.wait_logged("it does not prove by the peer key that it is the other node")
+        self.b.wait_logged("the server there did not prove with the peer key that it is the other node")
         self.a.kill()
         self.a.arguments = self.a.arguments[:-2]
         self.a.start()
@@ -212,7 +212,7 @@ class KeyFiles(pair.Case):
     def test_a_pair_without_a_key(self):
         for broker in (self.a, self.b):
             said = self.refusal(broker, status=2)
-            self.assertIn("a pair needs option peer-key", said)
+            self.assertIn("a pair needs the option peer-key", said)
             self.assertIn("tarry keygen --peer", said)
 
     def test_a_key_without_a_pair(self):
@@ -222,12 +222,12 @@ class KeyFiles(pair.Case):
     def test_files_that_hold_no_key(self):
         self.assertIn("cannot be read: No such file", self.refusal(self.a, "--peer-key", self.path("none")))
         harness.make_private(self.path("short"), " \n" + "x" * 31 + "\n")
-        self.assertIn("shorter than a key must be", self.refusal(self.a, "--peer-key", self.path("short")))
+        self.assertIn("shorter than the minimum of 32 bytes", self.refusal(self.a, "--peer-key", self.path("short")))
         harness.make_private(self.path("long"), "x" * 1025)
-        self.assertIn("larger than a key may be", self.refusal(self.a, "--peer-key", self.path("long")))
+        self.assertIn("larger than the maximum of 1024 bytes", self.refusal(self.a, "--peer-key", self.path("long")))
         harness.make_private(self.path("open"), "x" * 32)
         os.chmod(self.path("open"), 0o640)
-        self.assertIn("may be used by others; chmod 600", self.refusal(self.a, "--peer-key", self.path("open")))
+        self.assertIn("can be used by other users; run chmod 600", self.refusal(self.a, "--peer-key", self.path("open")))
 
     def test_the_tool_makes_one(self):
         made = subprocess.run([harness.find_program("tarry"), "keygen", "--peer", self.path("made"), "--json"],
@@ -239,7 +239,7 @@ class KeyFiles(pair.Case):
             self.assertRegex(file.read(), "^[0-9a-f]{64}\n$")
         again = subprocess.run([harness.find_program("tarry"), "keygen", "--peer", self.path("made")], stderr=subprocess.PIPE, check=False)
         self.assertEqual(again.returncode, 1)
-        self.assertIn(b"a key is never written over", again.stderr)
+        self.assertIn(b"this command does not overwrite keys", again.stderr)
         for broker in (self.a, self.b):
             broker.arguments += ["--peer-key", self.path("made")]
         self.start_pair()

@@ -93,7 +93,7 @@ class CutOff(harness.Case):
         answer = self.broker.refused("audit", "--data", self.broker.data, "--quarantined", "0000000000001000-0011223344556677")
         self.assertIn("'tarry verify' lists", answer.err)
         for arguments, words in ((("--quarantined", "x"), "needs --data DIR"),
-                                 (("--data", self.broker.data, "--quarantined", "x", "--as-of", "now"), "leave --as-of"),
+                                 (("--data", self.broker.data, "--quarantined", "x", "--as-of", "now"), "omit --as-of"),
                                  (("--data", self.broker.data, "--quarantined", "x", "--archive", "/tmp"), "needs --data DIR")):
             self.assertIn(words, self.broker.refused("audit", *arguments, status=2).err)
 

@@ -35,8 +35,8 @@ class Delete(Case):
         self.broker.refused("stats", "odrers")
         self.broker.refused("list", "odrers")
         self.broker.refused("queue", "purge", "odrers")
-        self.refused("odrers", "there is no such queue", "no_such_queue")
-        self.refused("never", "there is no such queue", "no_such_queue")
+        self.refused("odrers", "the queue does not exist", "no_such_queue")
+        self.refused("never", "the queue does not exist", "no_such_queue")
 
     def test_what_is_in_it_stands_in_the_way(self):
         self.broker.ok("queue", "set", "q", "max_attempts=1")
@@ -46,7 +46,7 @@ class Delete(Case):
         dies, = self.broker.ok("consume", "q", "--count", 1, "--ack", "none")
         self.broker.one("nack", dies["id"], dies["token"], "--dead", "broken")
         held, = self.broker.ok("consume", "q", "--count", 1, "--ack", "none", "--lease", "1h")
-        self.refused("q", "1 waiting, 1 in flight, 1 dead; purge it, drop its dead letters, or wait")
+        self.refused("q", "1 waiting, 1 in flight, 1 dead; purge it, drop its dead letters or wait")
         self.broker.one("ack", held["id"], held["token"])
         self.broker.one("cancel", "q", "waits")
         self.refused("q", "0 waiting, 0 in flight, 1 dead")

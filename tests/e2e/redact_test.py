@@ -121,7 +121,7 @@ class Redact(harness.Case):
         for life in ("the core heard it", "the index kept it", "the log has it"):
             self.assertIs(broker.one("get", "orders", "order-1").get("redacted"), True, life)
             self.assertNotIn("redacted", broker.one("get", "orders", "order-2"), life)
-            self.assertIn("redacted: erased for good", broker.words("get", "orders", "order-1"))
+            self.assertIn("redacted: permanently erased", broker.words("get", "orders", "order-1"))
             if life == "the core heard it":
                 self.assertEqual(broker.stop(), 0)
             else:
@@ -237,9 +237,9 @@ class Redact(harness.Case):
                           ["--queue", "orders", "--from", "2", "--to", "2", "--reason", "x"],
                           ["--id", "0", "--reason", "x"], ["orders", "order-1", "--reason", ""]):
             self.assertEqual(broker.tarry("redact", *arguments).status, 2, arguments)
-        self.assertIn("no task of this name", broker.refused("redact", "orders", "order-2", "--reason", "x").err)
-        self.assertIn("no task of this name", broker.refused("redact", "--id", "999", "--reason", "x").err)
-        self.assertIn("no such queue", broker.refused("redact", "--queue", "nobody", "--from", "1", "--reason", "x").err)
+        self.assertIn("no task with this queue and key", broker.refused("redact", "orders", "order-2", "--reason", "x").err)
+        self.assertIn("no task with this queue and key", broker.refused("redact", "--id", "999", "--reason", "x").err)
+        self.assertIn("the queue does not exist", broker.refused("redact", "--queue", "nobody", "--from", "1", "--reason", "x").err)
         self.assertIn("longer than 255", broker.refused("redact", "orders", "order-1", "--reason", "x" * 256).err)
 
     def test_a_commit_that_is_repeated_redacts_once(self):
@@ -291,7 +291,7 @@ class Redact(harness.Case):
         edited[header + 6] |= 1
         edited[header + 112:header + 112 + blob_size] = bytes(blob_size)
         self.write(segment, bytes(edited))
-        self.assertIn("no redaction in the log says why", broker.refused("verify", broker.data).err)
+        self.assertIn("is erased without a redaction in the log", broker.refused("verify", broker.data).err)
 
     def test_what_came_back_into_the_archive_is_found(self):
         broker, tokens = self.archived()
@@ -331,7 +331,7 @@ class Redact(harness.Case):
         os.mkdir(archive)
         broker.start()
         broker.wait_logged("event=archive_unerased", wait_s=harness.ANSWER_WAIT_S)
-        broker.wait_logged("is its disk mounted")
+        broker.wait_logged("mount its disk")
         self.assertNotIn("event=erased", broker.log_text())
         os.rename(self.path("unmounted"), archive)
         broker.wait_logged("event=erased", wait_s=harness.ANSWER_WAIT_S)

@@ -427,7 +427,7 @@ class DryRun(harness.Case):
         told, _ = self.dry(everything())
         command = [harness.find_program("tarry"), "replay", "--data", everything(), "--dry-run"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100, check=True)
-        self.assertIn(f"nothing differs: {told[None]['tasks']} tasks end as they did\n", done.stderr)
+        self.assertIn(f"no differences: all {told[None]['tasks']} tasks end as they did\n", done.stderr)
         rows = [line.split() for line in done.stdout.splitlines()]
         for queue, side in ((queue, side) for queue in told if queue for side in ("recorded", "dry_run")):
             cells = next(row[-11:] for row in rows if "_".join(row[:-11]) == f"{queue}_{side}")
@@ -504,7 +504,7 @@ class DryRun(harness.Case):
                       ["--speed", "2"], ["--settle"], ["--map", "a=b"], ["--into", "ws://127.0.0.1:1"]):
             self.dry(everything(), *words, status=2)
         _, err = self.dry(everything(), "--set", "calls.backoff_max_ms=1", status=1)
-        self.assertIn("backoff_max is shorter than backoff_min", err)
+        self.assertIn("backoff_max must not be shorter than backoff_min", err)
 
 
 class Wrong(harness.Case):
@@ -537,7 +537,7 @@ class Wrong(harness.Case):
         shutil.copytree(self.broker.data, copy)
         self.broker.start()
         answer = self.broker.refused("replay", "--data", copy, "--into", self.broker.url)
-        self.assertIn("is never replayed into itself", answer.err)
+        self.assertIn("is never replayed into its own broker", answer.err)
 
 
 if __name__ == "__main__":

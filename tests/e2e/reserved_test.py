@@ -70,7 +70,7 @@ class Doors(Web):
                 with self.subTest(name=name, op=op):
                     self.assertEqual(number(result, 1), DENIED, result)
                     said = result[12][-1].decode()
-                    self.assertTrue(RULE in said or "no task of this id" in said, said)
+                    self.assertTrue(RULE in said or "have no task with this id" in said, said)
             for body, fields in ((SUBSCRIBE, [(1, ONCE)]), (SUBSCRIBE, [(1, "x"), (1, ONCE)]), (LIST, [(1, ONCE)]), (LIST, [(1, ONCE), (4, 8)]), (GET, [(1, named)]),
                                  (GET, [(1, by_id)])):
                 with self.subTest(name=name, body=body, fields=fields):

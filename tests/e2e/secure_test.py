@@ -69,8 +69,8 @@ class Secure(Rig):
         self.broker.start()
         os.mkdir(os.path.join(self.directory, "elsewhere"))
         other = Authority(os.path.join(self.directory, "elsewhere"), "other")
-        self.assertIn("its certificate is not to be trusted", self.fails())
-        self.assertIn("its certificate is not to be trusted", self.fails("--tls-ca", other.ca))
+        self.assertIn("its certificate is not trusted", self.fails())
+        self.assertIn("its certificate is not trusted", self.fails("--tls-ca", other.ca))
 
     def test_a_certificate_of_another_host(self):
         self.broker.arguments = []
@@ -92,7 +92,7 @@ class Secure(Rig):
         self.assertEqual(done.status, 1, done)
         self.lives(*ca, "--token-file", shown)
         self.show(shown, "tarry_nobodys")
-        self.assertIn("lets nobody in (HTTP 401)", self.fails(*ca, "--token-file", shown, expected=1))
+        self.assertIn("refuses this client (HTTP 401)", self.fails(*ca, "--token-file", shown, expected=1))
         self.show(shown, tokens.text_of("worker"))  # the file is read anew
         self.assertEqual(self.broker.one("get", "q", "k", *ca, "--token-file", shown)["state"], "acked")
 
@@ -107,17 +107,17 @@ class Secure(Rig):
             os.chmod(path, 0o600)
         self.assertIn("/nowhere cannot be read: No such file", self.fails(*ca, "--token-file", "/nowhere", expected=REFUSED))
         self.assertIn("empty is empty", self.fails(*ca, "--token-file", empty, expected=REFUSED))
-        self.assertIn("holds no token", self.fails(*ca, "--token-file", token, expected=REFUSED))
+        self.assertIn("contains no token", self.fails(*ca, "--token-file", token, expected=REFUSED))
         os.chmod(token, 0o640)
-        self.assertIn("open to others (mode 0640): chmod 600 it", self.fails(*ca, "--token-file", token, expected=REFUSED))
-        self.assertIn("is no file", self.fails(*ca, "--token-file", self.directory, expected=REFUSED))
+        self.assertIn("can be read by other users (mode 0640): run chmod 600 on it", self.fails(*ca, "--token-file", token, expected=REFUSED))
+        self.assertIn("is not a regular file", self.fails(*ca, "--token-file", self.directory, expected=REFUSED))
         self.assertIn("/nowhere", self.fails("--tls-ca", "/nowhere"))
         self.assertIn("/dev/zero is no file", self.fails("--tls-ca", "/dev/zero"))
         self.assertIn("/dev/zero is no file", self.fails(*ca, "--tls-cert", "/dev/zero", "--tls-key", key))
         self.assertIn("empty", self.fails("--tls-ca", empty))
-        self.assertIn("no certificate: name both", self.fails(*ca, "--tls-key", key))
+        self.assertIn("without a certificate: give both", self.fails(*ca, "--tls-key", key))
         os.chmod(key, 0o644)
-        self.assertIn("client.key is open to others", self.fails(*ca, "--tls-cert", certificate, "--tls-key", key))
+        self.assertIn("client.key can be read by other users", self.fails(*ca, "--tls-cert", certificate, "--tls-key", key))
         os.chmod(key, 0o600)
         self.assertIn("key", self.fails(*ca, "--tls-cert", certificate, "--tls-key", self.key))
 
@@ -157,7 +157,7 @@ class Examples(Rig):
     def test_without_the_right_token_they_say_so(self):
         status, said = self.run_example("order_timeout", "--count", "20", "--speed", "43200", token="nobody")
         self.assertNotEqual(status, 0)
-        self.assertRegex(said, "token|who asks may not do this")  # a consumer's sentence, or the producer's if that was quicker
+        self.assertRegex(said, "token|the principal may not do this")  # a consumer's sentence, or the producer's if that was quicker
 
 
 class Certificates(Case):

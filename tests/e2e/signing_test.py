@@ -62,7 +62,7 @@ class Signed(harness.Case):
 
     def test_a_key_that_will_not_do_is_refused(self):
         text = open(self.key).read()
-        bad = {"may be used by others": (text, 0o640), "is no key file": ("hello\n", 0o600), "cut or edited": (text[:-3], 0o600),
+        bad = {"other users can use": (text, 0o640), "is not a key file": ("hello\n", 0o600), "cut or edited": (text[:-3], 0o600),
                "is a public key": (open(self.key + ".pub").read(), 0o600), "no such file": (None, 0)}
         for sentence, (content, mode) in bad.items():
             path = self.path("bad.key", content)
@@ -141,7 +141,7 @@ class Signed(harness.Case):
         shutil.copytree(copy, self.broker.data)
         self.verify()  # by itself the older directory is right: this is what only --head finds
         answer = self.verify("--head", kept, status=1)
-        self.assertIn("it was cut", answer.err)
+        self.assertIn("somebody cut it", answer.err)
         self.assertEqual(answer.one["differs_from"], answer.one["log_end"])
 
     def test_a_log_and_an_index_that_end_before_the_last_head_are_refused(self):  # F-9
@@ -169,7 +169,7 @@ class Signed(harness.Case):
             with open(self.broker.data + "/heads", "ab") as file:
                 file.write(b"TARRYHD1 and then the lights went out"[:9 * turn])
             if turn > 0:
-                self.assertIn("the last head is not whole", self.verify(status=1).err)
+                self.assertIn("the last head is incomplete", self.verify(status=1).err)
             count = os.path.getsize(self.broker.data + "/heads") // HEAD_SIZE
             self.broker.start()
             self.wait_heads(count + 1)
@@ -204,7 +204,7 @@ class Signed(harness.Case):
         shutil.rmtree(self.path("elsewhere"))
         # The newest of ours is damaged, and is not the last one: no crash does that.
         self.refused_with(heads[:20] + bytes([heads[20] ^ 1]) + heads[21:HEAD_SIZE] + foreign[:HEAD_SIZE], "damaged at byte 0")
-        self.refused_with(self.signed_elsewhere(self.key), "says that this broker signed it, and it did not")
+        self.refused_with(self.signed_elsewhere(self.key), "names this broker as its signer, but its signature is wrong")
         with open(self.broker.data + "/heads", "wb") as file:
             file.write(heads)
         self.broker.start()
@@ -336,7 +336,7 @@ class Signed(harness.Case):
             file.write(b"!!!!!!!!")
         answer = self.run_tool("verify", self.broker.data, "--against", copy, status=1)
         self.assertIn(middle, answer.err)
-        self.assertIn("no data directory", self.run_tool("verify", self.broker.data, "--against", self.directory, status=1).err)
+        self.assertIn("not a data directory", self.run_tool("verify", self.broker.data, "--against", self.directory, status=1).err)
 
     def test_another_implementation_agrees(self):
         """By FORMAT.md alone: the signature of each head, with openssl."""

@@ -62,7 +62,7 @@ class Snapshots(Case):
                 if index <= log:
                     self.assert_whole(str(log), str(index), 9 * (log + 1))
                 else:
-                    self.assert_refused(str(log), str(index), "its tail is lost")
+                    self.assert_refused(str(log), str(index), "the end of the log is lost")
 
     def branch_off(self):
         """Copies "root", then lives on in another directory that starts from it."""
@@ -94,7 +94,7 @@ class Snapshots(Case):
             self.broker = broker.start()
             self.copy(name)  # what a start and a stop write has the same length, and the times differ
         self.assert_whole("one", "one", 9)
-        self.assert_refused("one", "other", "different histories")
+        self.assert_refused("one", "other", "do not belong together")
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ class Start(Case):
         line, = [line for line in other.log if "event=founded_beside" in line]
         told = harness.parse_logfmt(line)
         self.assertEqual((told["data"], told["others"]), (self.broker.data, "0"))
-        self.assertIn("begins with no tasks", told["warning"])
+        self.assertIn("starts with no tasks", told["warning"])
         other.stop()
         other.start()  # once
         self.assertEqual(len([line for line in other.log if "event=founded_beside" in line]), 1)
@@ -162,14 +162,14 @@ class Start(Case):
         for mode in (0o770, 0o702, 0o777):
             os.chmod(self.broker.data, mode)
             command = f"chmod go-w {self.broker.data}"
-            self.assertIn(f"may be written by other users (mode {mode:04o}): {command}, or ", self.fails(data=self.broker.data))
+            self.assertIn(f"(mode {mode:04o}): {command}, or ", self.fails(data=self.broker.data))
         subprocess.run(command.split(), check=True)
         self.broker.start()
         shared = self.path("shared")  # as the root of a tmpfs is
         os.mkdir(shared)
         os.chmod(shared, 0o1777)
         said = self.fails(data=shared)
-        self.assertIn("(mode 1777): name a directory below it with --data", said)
+        self.assertIn("(mode 1777): give a directory below it with --data", said)
         self.assertEqual(os.listdir(shared), [])
         self.make_broker(data=os.path.join(shared, "main")).start()
 
@@ -181,7 +181,7 @@ class Start(Case):
         os.chown(self.broker.data, 61999, 61999)
         said = self.fails(data=self.broker.data)
         command = f"chown -R 0:0 {self.broker.data}"
-        self.assertIn(f"belongs to uid 61999, who may replace what is in it, and this broker runs as uid 0: run tarryd as its owner, or {command}", said)
+        self.assertIn(f"belongs to uid 61999, which could replace its content, but this broker runs as uid 0: run tarryd as the owner, or {command}", said)
         subprocess.run(command.split(), check=True)
         self.broker.start()
 

@@ -206,9 +206,9 @@ class Renewed(Tls):
         other, other_key = self.authority.make("other")
         os.replace(other_key, self.key)
         line = wait_until("tls_refused", self.says("tls_refused"), 20)
-        self.assertIn("is not that of the certificate", line)
+        self.assertIn("does not belong to the certificate", line)
         self.assertIn("level=warning", line)
-        self.assertIn("is not that of the certificate", self.problem())
+        self.assertIn("does not belong to the certificate", self.problem())
         self.assertTrue(self.greets())
         os.replace(other, self.certificate)
         wait_until("tls_renewed", self.says("tls_renewed"), 20)
@@ -237,15 +237,15 @@ class Refused(Tls):
         broken = self.path("broken.crt", self.read(self.certificate)[:200] + b"\n-----END CERTIFICATE-----\n")
         for arguments, sentence in (
                 (("--tls-cert", stale[0], "--tls-key", stale[1]), "has expired"),
-                (("--tls-cert", self.certificate, "--tls-key", other[1]), "is not that of the certificate"),
+                (("--tls-cert", self.certificate, "--tls-key", other[1]), "does not belong to the certificate"),
                 (("--tls-cert", self.path("none"), "--tls-key", self.key), "none cannot be read: No such file"),
-                (("--tls-cert", self.key, "--tls-key", self.key), "holds no certificate"),
+                (("--tls-cert", self.key, "--tls-key", self.key), "contains no certificate"),
                 (("--tls-cert", broken, "--tls-key", self.key), "broken"),
-                (("--tls-cert", self.certificate, "--tls-key", private), "holds no private key"),
+                (("--tls-cert", self.certificate, "--tls-key", private), "contains no private key"),
                 (("--tls-cert", self.certificate, "--tls-key", locked), "without a password"),
                 (("--tls-cert", self.certificate, "--tls-key", open_key), "chmod o-rwx"),
-                (("--tls-cert", self.directory, "--tls-key", self.key), "no file of PEM"),
-                ((*own, "--tls-client-ca", self.key), "holds no certificate")):
+                (("--tls-cert", self.directory, "--tls-key", self.key), "not a PEM file"),
+                ((*own, "--tls-client-ca", self.key), "contains no certificate")):
             with self.subTest(sentence):
                 self.assertIn(sentence, self.fails(*arguments))
 
@@ -256,8 +256,8 @@ class Refused(Tls):
     def test_options_that_do_not_fit(self):
         own = ("--tls-cert", self.certificate, "--tls-key", self.key)
         self.assertIn("--tls-cert FILE", self.fails(status=2))
-        self.assertIn("belong together", self.fails("--tls-cert", self.certificate, status=2))
-        self.assertIn("say wss://", self.fails(*own, listen="ws://127.0.0.1:0", status=2))
+        self.assertIn("need each other", self.fails("--tls-cert", self.certificate, status=2))
+        self.assertIn("needs TLS: give an address at wss://", self.fails(*own, listen="ws://127.0.0.1:0", status=2))
         self.assertIn("tls-peer-ca", self.fails(*own, "--tls-peer-ca", self.authority.ca, status=2))
         self.assertIn("needs option tls-peer-ca", self.fails(*own, "--peer", "wss://127.0.0.1:1", "--peer-key", "x", status=2))
 

@@ -66,7 +66,7 @@ class Options(webhooks_test.Pushed):
         self.push("q", None, "max_attempts=0", "backoff=fixed", "backoff_min=10ms", "lease=1h")
         self.schedule("k")
         self.target.wait(9)  # five failures, then rests of 100 ms and no longer; by the lease it would be one in an hour
-        self.assertIn("did not answer in time", self.reasons("k")[0])
+        self.assertIn("did not reply in time", self.reasons("k")[0])
         health = wait_until("a rest", lambda: (said := self.health()) and said.get("resting_until_ms") and said, 30)
         self.assertLess(health["resting_until_ms"] - health["failed_ms"], 1000)
 
@@ -101,8 +101,8 @@ class Options(webhooks_test.Pushed):
         self.assertEqual(len(came()), 1)
 
     def test_what_the_options_take(self):
-        for option, value, sentence in (("requests", "0", "must lie between 1 and 4096"), ("host-requests", "4097", "must lie between 1 and 4096"),
-                                        ("timeout", "10ms", "must lie between 100ms and 1h"), ("connect-timeout", "2h", "must lie between"),
+        for option, value, sentence in (("requests", "0", "must be between 1 and 4096"), ("host-requests", "4097", "must be between 1 and 4096"),
+                                        ("timeout", "10ms", "must be between 100ms and 1h"), ("connect-timeout", "2h", "must be between"),
                                         ("rest", "soon", "takes a duration")):
             with self.subTest(option):
                 done = subprocess.run([harness.find_program("tarryd"), "--print-config", f"--push-{option}", value], capture_output=True, text=True, check=False)

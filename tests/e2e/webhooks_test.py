@@ -199,7 +199,7 @@ class Answers(Pushed):
         self.answers(lambda handler, _: handler.reply(410))
         self.schedule("k")
         self.wait_state("k", "dead")
-        self.assertEqual(self.reasons("k")[-1], "the target answered 410")
+        self.assertEqual(self.reasons("k")[-1], "the target replied with status 410")
         self.assertEqual(len(self.target.requests), 1)
 
     def test_500_comes_again_by_the_policy_with_the_same_id_and_then_is_dead(self):
@@ -209,8 +209,8 @@ class Answers(Pushed):
         self.assertEqual(len(self.target.requests), 3)
         self.assertEqual(len({request.id for request in self.target.requests}), 1)
         self.assertEqual([request.headers["ce-tarryattempt"] for request in self.target.requests], ["1", "2", "3"])
-        self.assertEqual(self.reasons("k")[-1], "the target answered 500")
-        self.assertEqual(self.health()["error"], "the target answered 500")
+        self.assertEqual(self.reasons("k")[-1], "the target replied with status 500")
+        self.assertEqual(self.health()["error"], "the target replied with status 500")
 
     def test_how_its_target_does_is_told_everywhere_and_no_secret_is(self):
         self.answers(lambda handler, _: handler.reply(204), lambda handler, _: handler.reply(410, self.secret.encode()), lambda handler, _: handler.reply(500))
@@ -220,13 +220,13 @@ class Answers(Pushed):
         self.schedule("more")
         health = wait_until("it rests", lambda: self.health().get("resting_until_ms") and self.health(), 30)
         self.assertEqual({name: health[name] for name in ("acked", "refused", "status", "error")},
-                         {"acked": 1, "refused": 1, "status": 500, "error": "the target answered 500"})
+                         {"acked": 1, "refused": 1, "status": 500, "error": "the target replied with status 500"})
         self.assertGreaterEqual(health["failed"], 4, "the one with 410 included")
         told = next(row for row in self.broker.one("stats", "q")["broker"]["push"] if row["queue"] == "q")
-        self.assertEqual((told["acked"], told["refused"], told["status"], told["error"]), (1, 1, 500, "the target answered 500"))
+        self.assertEqual((told["acked"], told["refused"], told["status"], told["error"]), (1, 1, 500, "the target replied with status 500"))
         self.assertGreater(told["resting_until_ms"], told["succeeded_ms"])
         words = subprocess.run([word for word in self.broker.command("stats", "--wide") if word != "--json"], capture_output=True, text=True, timeout=30, check=True).stdout
-        self.assertRegex(words, r"PUSHED +UNDER WAY +ACKED +REFUSED +FAILED +STATUS +RESTS FOR +LAST ERROR\nq +0 +1 +1 +\d+ +500 +\S+ +the target answered 500")
+        self.assertRegex(words, r"PUSHED +UNDER WAY +ACKED +REFUSED +FAILED +STATUS +BACKS OFF +LAST ERROR\nq +0 +1 +1 +\d+ +500 +\S+ +the target replied with status 500")
         self.broker.ok("schedule", "another", "--in", "1h")
         self.assertNotIn("another", [row["queue"] for row in self.broker.one("stats", "another")["broker"]["push"]])
         with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/metrics", timeout=30) as page:
@@ -264,7 +264,7 @@ class Answers(Pushed):
         self.answers(lambda handler, _: handler.reply(307, Location=other.url()), lambda handler, _: handler.reply(200))
         self.schedule("k")
         self.wait_state("k", "acked")
-        self.assertEqual(self.reasons("k")[0], "the target answered 307: redirects are not followed")
+        self.assertEqual(self.reasons("k")[0], "the target replied with status 307: redirects are not followed")
         self.assertEqual((other.requests, other.strays), ([], []))
 
     def test_an_answer_is_bounded(self):
@@ -285,7 +285,7 @@ class Answers(Pushed):
         self.answers(flood, lambda handler, _: handler.reply(200))
         self.schedule("heads")
         self.wait_state("heads", "acked")
-        self.assertEqual(self.reasons("heads")[0], "the target answered with more than 32 KiB of heads")
+        self.assertEqual(self.reasons("heads")[0], "the target replied with more than 32 KiB of headers")
 
     def test_slow_ones_end_before_their_lease_does(self):
         self.broker.ok("queue", "set", "q", "lease=1s")
@@ -299,7 +299,7 @@ class Answers(Pushed):
         self.schedule("k")
         self.wait_state("k", "acked")
         gone.set()
-        self.assertEqual(self.reasons("k"), ["the target did not answer in time"] * 2)
+        self.assertEqual(self.reasons("k"), ["the target did not reply in time"] * 2)
 
 
 class Example(Pushed):
@@ -327,7 +327,7 @@ class Example(Pushed):
     def refuses(self):
         key = f"order-{harness.now_ms()}"
         self.schedule(key)
-        return self.wait_state(key, "acked", "dead") == "dead" and self.reasons(key)[-1] == "the target answered 401"
+        return self.wait_state(key, "acked", "dead") == "dead" and self.reasons(key)[-1] == "the target replied with status 401"
 
 
 class Secrets(Pushed):
@@ -351,7 +351,7 @@ class Secrets(Pushed):
         self.push("other", self.target.url("/other"))
         self.schedule("k", queue="other")
         health = wait_until("health", lambda: (self.health("other") or {}).get("error") and self.health("other"), 30)
-        self.assertEqual(health["error"], "the queue has no secret in --push-secrets: nothing is sent")
+        self.assertEqual(health["error"], "the file of --push-secrets has no secret for this queue, so nothing is sent")
         self.assertEqual(self.target.requests, [])
         self.write_secrets(f"other {self.secret}\n")
         request = self.target.wait(1, RECOVERS_S)[0]
@@ -377,7 +377,7 @@ class Secrets(Pushed):
     def test_a_wrong_file_is_refused_without_a_word_of_it(self):
         self.broker.stop()
         for text, why in ((f"q {self.secret}x", "whsec_ and 24 to 64 bytes in base64"), ("q\n", "has no secret"),
-                          (f"q {self.secret}\nq {self.secret}", "has a line already")):
+                          (f"q {self.secret}\nq {self.secret}", "names a queue that an earlier line names")):
             self.write_secrets(text)
             self.broker.launch()
             self.broker.process.wait(30)
@@ -390,7 +390,7 @@ class Secrets(Pushed):
         self.broker.launch()
         self.broker.process.wait(30)
         self.broker.reader.join(5)
-        self.broker.wait_logged("may be used by others")
+        self.broker.wait_logged("can be used by other users")
 
 
 class Elsewhere(Pushed):
@@ -401,7 +401,7 @@ class Elsewhere(Pushed):
     def test_addresses_that_not_everybody_reaches_are_refused(self):
         wrong = {"127.0.0.1": "a loopback address", "localhost": "a loopback address", "[::1]": "a loopback address",
                  "[::ffff:127.0.0.1]": "a loopback address", "2130706433": "a loopback address", "0x7f.1": "a loopback address",
-                 "0.0.0.0": "an address of this network (0.0.0.0/8)", "169.254.169.254": "a link-local address, as cloud metadata has",
+                 "0.0.0.0": "an address of the local network (0.0.0.0/8)", "169.254.169.254": "a link-local address, which cloud metadata services use",
                  "10.0.0.1": "a private address", "[fd00:ec2::254]": "a private address"}
         self.write_secrets("".join(f"q{i} {self.secret}\n" for i in range(len(wrong))))
         for i, host in enumerate(wrong):

@@ -114,7 +114,7 @@ class Port(Beside):
             with WebSocket(self.broker.port, f"/lane/{lane}", wire.LANE) as thief:
                 self.assertIn(b" 401 ", thief.answer.split(b"\r\n")[0])
         self.assertEqual(holder.next()["key"], "secret")
-        self.broker.wait_logged('event=lane_refused lane=0 reason="no secret of the session that holds it"')
+        self.broker.wait_logged('event=lane_refused lane=0 reason="the secret is not that of the session that owns the lane"')
 
     def test_a_lanes_secret_in_its_path_is_its_own_and_is_never_told(self):
         """F-23: nobody reads a lane by another session's, and who reads the log learns none."""
@@ -384,7 +384,7 @@ class Origins(Case):
         for origin in (*self.allowed, *self.strange):
             self.assertEqual(self.ask_all(self.broker.port, origin), [403] * 6, origin)
         self.broker.wait_logged("status=403", wait_s=5)
-        self.broker.wait_logged("tarryd --allow-origin")
+        self.broker.wait_logged("start tarryd with --allow-origin")
 
     def test_pages_of_allowed_origins_may(self):
         self.broker.stop()

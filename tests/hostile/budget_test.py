@@ -110,7 +110,7 @@ class Bodies(Budget):
         self.assertLessEqual(statuses.count(400), time.monotonic() - began + 2, statuses)
         self.assertEqual(statuses.count(400) + statuses.count(503), HOSTILE)
         if 503 in statuses:  # with a sanitizer each takes longer than 1 s
-            self.assertIn(b"at its limit", said)
+            self.assertIn(b"has reached its limit", said)
 
     def test_what_is_asked_of_the_broker_is_counted_once(self):
         """The body costs an operation, which is returned for the operations that it requests: of four per second, a producer and

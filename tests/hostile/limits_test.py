@@ -63,12 +63,12 @@ class Connections(Hostile):
         the limit; a closed connection makes room."""
         self.assertEqual([self.enter("127.0.0.1") for _ in range(OF_ADDRESS - 1)], [True] * (OF_ADDRESS - 1))
         self.assertFalse(self.enter("127.0.0.1"))
-        self.assert_logged("there are as many connections of this address as there may be")
-        self.assertTrue(any("from=127.0.0.1:" in line for line in self.broker.log if "of this address" in line), "the log does not say who")
+        self.assert_logged("this address has its maximum number of connections")
+        self.assertTrue(any("from=127.0.0.1:" in line for line in self.broker.log if "this address has its maximum" in line), "the log does not say who")
         rest = ALL - OF_ADDRESS
         self.assertEqual([self.enter("127.0.0.2") for _ in range(rest)], [True] * rest)
         self.assertFalse(self.enter("127.0.0.3"))
-        self.assert_logged("there are as many connections as there may be")
+        self.assert_logged("the broker has its maximum number of connections")
         self.peers.pop().peer.close()
         harness.wait_until("room for another", lambda: self.enter("127.0.0.3"), WAIT_S)
         for _ in range(2):  # the limit of all, and of the address
@@ -130,7 +130,7 @@ class Memory(Hostile):
             harness.wait_until("BUSY", lambda: self.large(rpc) == wire.BUSY, WAIT_S)
             self.assertGreater(rpc.hello(), 0)
             harness.wait_until("room again", lambda: self.large(rpc) == wire.OK, WAIT_S)
-            self.assert_logged("another one needs the room")
+            self.assert_logged("another request needs the buffer")
             ended = select.select([half.peer for half in halves], [], [], WAIT_S)[0]
             self.assertEqual([half.words() for half in halves if half.peer in ended], [["eof"]] * len(ended))
             self.assertTrue(ended)
@@ -147,7 +147,7 @@ class Memory(Hostile):
         before = self.memory_now()
         for peer in crowd:
             peer.send(frame(BINARY, hello(1) + bytes(16000), fin=False))
-        self.assert_logged("too many requests are half received")
+        self.assert_logged("too many requests are incomplete")
         self.assertEqual(crowd[0].words(), ["eof"])
         if not harness.SANITIZED:
             self.assertLess(self.memory_now() - before, 28 << 10, "KiB")
@@ -157,7 +157,7 @@ class Memory(Hostile):
     def judge_who_reads_nothing(self, crowd, before):
         """Checks that some connections are ended, and that the broker's memory grows by less than 80 MiB for 1 s; `before`: its
         memory in KiB."""
-        self.assert_logged("too many answers are not read")
+        self.assert_logged("too many replies are unread")
         for _ in range(20):
             if not harness.SANITIZED:
                 self.assertLess(self.memory_now() - before, 80 << 10, "KiB")
@@ -206,7 +206,7 @@ class Memory(Hostile):
             harness.wait_until("BUSY", lambda: self.large(rpc) == wire.BUSY, WAIT_S)
             harness.wait_until("room again", lambda: self.large(rpc) == wire.OK, WAIT_S)
             self.assertLess(time.monotonic() - before, HTTP_BODY_S - 5, "s: it was their time that ended them")
-            self.assert_logged("another one needs the room")
+            self.assert_logged("another request needs the buffer")
             self.assertTrue(halves[0].receive_until(lambda got: False))
             halves[1].peer.close()
 

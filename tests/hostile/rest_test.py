@@ -290,7 +290,7 @@ class Pages(Rest):
         for _ in range(100):
             peers.append(self.ask(self.METRICS))
             self.assertEqual(peers[-1].recv(1, socket.MSG_PEEK), b"H")
-        self.broker.wait_logged("too many answers are not read", wait_s=WAIT_S)
+        self.broker.wait_logged("too many replies are unread", wait_s=WAIT_S)
         if not harness.SANITIZED:
             self.assertLess(self.memory_kib() - before, 20 << 10, "KiB more than before")
         self.whole(peers[-1])
@@ -317,7 +317,7 @@ class Listeners(Rest):
         used = {int(name) for name in os.listdir(f"/proc/{self.broker.process.pid}/fd")}
         self.limit((next(number for number in range(1 << 20) if number not in used), before[1]))
         refused = self.knock()
-        self.assert_logged("the broker has no descriptors left for connections")
+        self.assert_logged("the broker has no free file descriptors for connections")
         self.assertRaises((ConnectionResetError, AssertionError), lambda: self.assertNotEqual(refused.recv(100), b""))
         self.assert_rests()
         self.limit((4, before[1]))

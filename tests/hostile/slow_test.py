@@ -48,7 +48,7 @@ class Unread(Hostile):
         while time.monotonic() - before < DOOR_UNREAD_S - 2:
             worst_kib = max(worst_kib, self.memory_now() - memory_kib)
             time.sleep(0.1)
-        self.assert_logged("it does not read its answers")
+        self.assert_logged("the client does not read its replies")
         if not SANITIZED:
             self.assertLess(worst_kib, 64 << 10, "KiB for four times 90 MB of answers")
         harness.wait_until("the broker has let go of one who is not told BUSY", lambda: self.broker.sockets() < connected, WAIT_S)
@@ -102,7 +102,7 @@ class Endless(Hostile):
                 ended[name] = time.monotonic() - before
                 self.assertGreater(ended[name], DOOR_REQUEST_S - 1)
         self.assertLess(ended["a first fragment"] - ended["half a frame"], DOOR_REQUEST_S / 4, "s that a trickle bought")
-        self.assert_logged("the rest of a request has not come")
+        self.assert_logged("the client did not finish its request in time")
 
     def test_empty_fragments_without_an_end(self):
         """200,000 empty fragments, pings between them, then the request's rest: it is answered."""

@@ -184,7 +184,7 @@ class Behind(Tls):
                 self.assertNotEqual(part, b"")
                 total += len(part)
         connected = self.broker.sockets()
-        self.assert_logged("it does not read its answers")
+        self.assert_logged("the client does not read its replies")
         if not SANITIZED:
             self.assertLess(self.memory_now() - memory_kib, 64 << 10)
         harness.wait_until("the broker has let go of it", lambda: self.broker.sockets() < connected, WAIT_S)

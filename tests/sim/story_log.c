@@ -159,10 +159,11 @@ static void an_index_ahead_of_the_log_is_refused(void **state) { /* LOG-3, F-7 *
     host_kill(f->world, HOST_KILLED);
     zero_tail(f, before);
     assert_false(host_start(f->world, false));
-    SIM_TRACE(f, "[1100] broker is killed\n"
-                 "[1100] broker will not start: /data/log/0000000000001000.seg, offset 4648: the log ends at position "
-                 "4648 (there is no valid frame header), but it is known to have been durable up to position 5176: its "
-                 "tail is lost\n");
+    SIM_TRACE(
+        f,
+        "[1100] broker is killed\n"
+        "[1100] broker will not start: /data/log/0000000000001000.seg, offset 4648: the log ends at position "
+        "4648 (there is no valid frame header), but it was durable up to position 5176: the end of the log is lost\n");
 }
 
 /* ---- LOG-4: a disk that failed once is not asked again */
@@ -257,7 +258,7 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
     SIM_TRACE(f,
               "[1200] broker is killed\n"
               "[1200] broker will not start: /data/log/0000000000001000.seg, offset 4648 (position 4648): there is no "
-              "valid frame header, but the frame at offset 5064 says that the log was durable up to position 5064\n");
+              "valid frame header, but by the frame at offset 5064 the log was durable up to position 5064\n");
     file->cached[offset] ^= 0x10; /* the operator's copy of yesterday */
     assert_true(host_start(f->world, false));
     SIM_TRACE(f, "[1200] broker starts, epoch 2\n"
@@ -316,10 +317,11 @@ static void a_log_that_was_put_back_is_refused(void **state) { /* LOG-5, F-9 */
     memcpy(file->cached, yesterday, file->cached_size);
     free(yesterday);
     assert_false(host_start(f->world, false)); /* order-2 was confirmed: the broker refuses to serve without it */
-    SIM_TRACE(f, "[1200] broker is killed\n"
-                 "[1200] broker will not start: /data/log/0000000000001000.seg, offset 5176: the log ends at position "
-                 "5176 (there is no valid frame header), but it is known to have been durable up to position 5608: its "
-                 "tail is lost\n");
+    SIM_TRACE(
+        f,
+        "[1200] broker is killed\n"
+        "[1200] broker will not start: /data/log/0000000000001000.seg, offset 5176: the log ends at position "
+        "5176 (there is no valid frame header), but it was durable up to position 5608: the end of the log is lost\n");
 }
 
 /* ---- the disk is full, forgets names */

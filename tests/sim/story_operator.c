@@ -59,25 +59,26 @@ static void with_a_new_disk_nobody_leads_before_a_word(void **state) { /* F-29 *
     assert_true(start_node(f, 1));
     assert_true(start_node(f, 0));
     SIM_ELAPSE(f, 3000);
-    SIM_TRACE(f, "[1100] node 0 loses power\n"
-                 "[1100] node 1 loses power\n"
-                 "[1100] operator gives node 0 a new, empty disk\n"
-                 "[1100] node 1 starts\n"
-                 "[1100] node 0 starts\n"
-                 "[1102] node 1 says: the other node's disk is not the one that this node was in sync with: that disk "
-                 "may have acknowledged what no other has, so no node leads. If it has not served alone since, 'tarry "
-                 "promote --peer-is-stopped' here makes this node the leader, and nothing is lost; else bring that "
-                 "disk back, or lose what only it has with 'tarry promote --force' here\n"
-                 "[1102] node 0 says: the other node does not know this disk and does not follow it, and this node may "
-                 "lack what was acknowledged. 'tarry status' at the other node says what that node waits for\n");
+    SIM_TRACE(f,
+              "[1100] node 0 loses power\n"
+              "[1100] node 1 loses power\n"
+              "[1100] operator gives node 0 a new, empty disk\n"
+              "[1100] node 1 starts\n"
+              "[1100] node 0 starts\n"
+              "[1102] node 1 says: the other node has a different disk than the one that this node was in sync with, "
+              "and only the former disk may have all acknowledged changes, so no node leads. If it has not served "
+              "alone, 'tarry promote --peer-is-stopped' at this node makes this node the leader without loss. "
+              "Otherwise bring the former disk back, or lose its changes with 'tarry promote --force' at this node\n"
+              "[1102] node 0 says: the other node does not know this node's disk, and does not follow it; this node "
+              "may lack acknowledged changes. 'tarry status' for the other node says why\n");
     node_tell(f->world, 0, PAIR_ASSERT);
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[4100] operator tells node 0: promote, the other is stopped\n"
-                 "[4100] node 0 says: this node was not in sync when it last heard of the leader: it may lack what was "
-                 "acknowledged, and nothing was changed. Start the other node; or lose what only that has with 'tarry "
-                 "promote --force'\n"
-                 "[4106] node 0 says: the other node does not know this disk and does not follow it, and this node may "
-                 "lack what was acknowledged. 'tarry status' at the other node says what that node waits for\n");
+                 "[4100] node 0 says: this node was not in sync when it last heard from the leader, so it may lack "
+                 "acknowledged changes: nothing was changed. Start the other node; or accept the loss of the changes "
+                 "that only the other node has with 'tarry promote --force'\n"
+                 "[4106] node 0 says: the other node does not know this node's disk, and does not follow it; this node "
+                 "may lack acknowledged changes. 'tarry status' for the other node says why\n");
     node_tell(f->world, 1, PAIR_ASSERT);
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[4200] operator tells node 1: promote, the other is stopped\n"
@@ -164,7 +165,7 @@ static void a_planned_switch_over_is_a_promise(void **state) { /* F-26 */
                  "[1003] node 1 append #6 epoch 3\n"
                  "[1003] node 1 is primary\n"
                  "[1004] node 0 has ended, epoch 2\n"
-                 "[1004] node 0 is deposed: handed over: it starts again, to follow\n"
+                 "[1004] node 0 is deposed: this node has handed over, and restarts as the follower\n"
                  "[1009] node 0 is killed\n"
                  "[1009] node 0 starts\n"
                  "[1013] node 1 durable #6\n"

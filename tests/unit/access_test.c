@@ -184,14 +184,15 @@ static void what_is_denied_is_told(void **state) {
     assert_true(access_may(shop, access_rule_of_op(TARRY__OP__OP_SCHEDULE), "mail", sentence));
     assert_true(access_may(shop, access_rule_of_op(TARRY__OP__OP_CANCEL), NULL, sentence));
     assert_false(access_may(shop, access_rule_of_op(TARRY__OP__OP_SCHEDULE), "orders", sentence));
-    assert_string_equal(sentence, "commit: schedule: queue orders is not among those that shop may use");
+    assert_string_equal(sentence, "commit: schedule: queue orders is not one of the queues that shop may use");
     assert_false(access_may(shop, access_rule_of_op(TARRY__OP__OP_QUEUE_PURGE), "orders.new", sentence));
     assert_string_equal(sentence, "commit: purge a queue: shop lacks the role operate (queue orders.new)");
     Tarry__Request audit = TARRY__REQUEST__INIT;
     audit.body_case = TARRY__REQUEST__BODY_AUDIT;
     assert_false(access_may(shop, access_rule_of_request(&audit), NULL, sentence));
-    assert_string_equal(sentence,
-                        "audit, history: it concerns all queues, and shop may only use those of its prefixes");
+    assert_string_equal(
+        sentence,
+        "audit, history: this request concerns all queues, but shop may use only the queues with its prefixes");
     access_set_free(set);
 }
 
@@ -238,7 +239,7 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
             assert_int_equal(may, rule->reach == REACH_SHOWN);
             if (may) continue;
             assert_non_null(strstr(sentence, rule->name));
-            assert_non_null(strstr(sentence, "queue tarry.once is the broker's own"));
+            assert_non_null(strstr(sentence, "queue tarry.once is reserved for the broker"));
             assert_non_null(strstr(sentence, "\"tarry.\""));
         }
         assert_true(access_may(clients[0], &open, "tarry", sentence));
@@ -273,7 +274,8 @@ static void no_client_is_the_broker(void **state) {
 
 static void what_is_written_is_read(void **state) {
     (void)state;
-    static const char rows[] = "tarry-tokens 1\n# Made by 'tarry token', which writes it anew; comments are not kept.\n"
+    static const char rows[] = "tarry-tokens 1\n"
+                               "# 'tarry token' writes this file; it does not keep comments.\n"
                                "certificate w roles=none queue=a%20b%25%20 queue=\xc3\xa4 connections=1 pending=7\n"
                                "loopback loopback roles=produce,operate expires=5\n";
     struct token_file file;
@@ -297,40 +299,44 @@ static void what_is_written_is_read(void **state) {
 static const struct {
     const char *text, *sentence;
 } wrong_files[] = {
-    {"", "line 1: the file does not begin with \"tarry-tokens 1\": it is no file of tokens"},
+    {"", "line 1: the file does not begin with \"tarry-tokens 1\", so it is not a file of tokens"},
     {"tarry-tokens 2\n",
-     "line 1: the file's format is \"tarry-tokens 2\", and this version of Tarry knows \"tarry-tokens 1\""},
-    {"tarry-tokens 1", "line 1: it has no end: the file was cut off"},
-    {"tarry-tokens 1\ntoken a roles=read " HASH "\ntoken b roles=re", "line 3: it has no end: the file was cut off"},
-    {"tarry-tokens 1\nperson a roles=read\n", "line 2: there is no kind of row \"person\""},
+     "line 1: the file has the format \"tarry-tokens 2\", but this version of Tarry reads only \"tarry-tokens 1\""},
+    {"tarry-tokens 1", "line 1: the last line is missing: the file was cut off"},
+    {"tarry-tokens 1\ntoken a roles=read " HASH "\ntoken b roles=re",
+     "line 3: the last line is missing: the file was cut off"},
+    {"tarry-tokens 1\nperson a roles=read\n", "line 2: unknown kind of row \"person\""},
     {"tarry-tokens 1\n1234567890123456789012345678901234567890123456789012345678901 a\n", /* the message shows 60 of its
                                                                                              61 bytes */
-     "line 2: there is no kind of row \"123456789012345678901234567890123456789012345678901234567890\""},
-    {"tarry-tokens 1\n\033]0;a\a b\n", "line 2: there is no kind of row \"?]0;a?\""},
+     "line 2: unknown kind of row \"123456789012345678901234567890123456789012345678901234567890\""},
+    {"tarry-tokens 1\n\033]0;a\a b\n", "line 2: unknown kind of row \"?]0;a?\""},
     {"tarry-tokens 1\ntoken a roles=read\n", "line 2: hash is missing"},
-    {"tarry-tokens 1\ncertificate a roles=read " HASH "\n", "line 2: hash is for tokens"},
+    {"tarry-tokens 1\ncertificate a roles=read " HASH "\n", "line 2: only rows of kind token may have a hash"},
     {"tarry-tokens 1\ntoken a " HASH "\n", "line 2: roles is missing"},
-    {"tarry-tokens 1\ntoken a roles= " HASH "\n", "line 2: roles= names none; say roles=none if that is meant"},
-    {"tarry-tokens 1\ntoken a roles=root " HASH "\n", "line 2: there is no role \"root\""},
-    {"tarry-tokens 1\ntoken a roles=read,read " HASH "\n", "line 2: the role read is named twice"},
+    {"tarry-tokens 1\ntoken a roles= " HASH "\n",
+     "line 2: roles= is empty; write roles=none for a principal without roles"},
+    {"tarry-tokens 1\ntoken a roles=root " HASH "\n", "line 2: unknown role \"root\""},
+    {"tarry-tokens 1\ntoken a roles=read,read " HASH "\n", "line 2: the role read is given twice"},
     {"tarry-tokens 1\ntoken a roles=read roles=admin " HASH "\n", "line 2: roles is given twice"},
-    {"tarry-tokens 1\ntoken a roles=read hash=00\n", "line 2: hash is not 64 hexadecimal digits"},
-    {"tarry-tokens 1\ntoken a/b roles=read " HASH "\n", "line 2: a name is made of letters, digits and . _ - @"},
-    {"tarry-tokens 1\ntoken owner roles=read " HASH "\n", "line 2: the name owner is the broker's own"},
-    {"tarry-tokens 1\nloopback other roles=read\n", "line 2: the row of kind loopback has that name, too"},
+    {"tarry-tokens 1\ntoken a roles=read hash=00\n", "line 2: hash must have 64 hexadecimal digits"},
+    {"tarry-tokens 1\ntoken a/b roles=read " HASH "\n", "line 2: a name may contain only letters, digits and . _ - @"},
+    {"tarry-tokens 1\ntoken owner roles=read " HASH "\n", "line 2: the name owner is reserved for the broker"},
+    {"tarry-tokens 1\nloopback other roles=read\n", "line 2: the row of kind loopback must have the name loopback"},
     {"tarry-tokens 1\nloopback loopback roles=admin\n",
      "line 2: loopback cannot have the roles admin and peer: they always need a token"},
-    {"tarry-tokens 1\ncertificate a roles=read\n\ncertificate a roles=read\n", "line 4: the name a is there already"},
+    {"tarry-tokens 1\ncertificate a roles=read\n\ncertificate a roles=read\n",
+     "line 4: the file already has the name a"},
     {"tarry-tokens 1\ncertificate a roles=read expires=0\n", "line 2: expires is not a time in Unix seconds: \"0\""},
     {"tarry-tokens 1\ncertificate a roles=read expires=-1\n", "line 2: expires is not a time in Unix seconds: \"-1\""},
     {"tarry-tokens 1\ncertificate a roles=read rate=0\n", "line 2: rate is not a number from 1 to 1000000: \"0\""},
-    {"tarry-tokens 1\ncertificate a roles=read rat=1\n", "line 2: there is no field \"rat\""},
+    {"tarry-tokens 1\ncertificate a roles=read rat=1\n", "line 2: unknown field \"rat\""},
     {"tarry-tokens 1\ncertificate a roles=read queue=\n",
-     "line 2: a queue prefix is not empty; without one, all queues are meant"},
-    {"tarry-tokens 1\ncertificate a roles=read queue=%4\n", "line 2: queue has a % that begins no %XX which is needed"},
+     "line 2: a queue prefix must not be empty; omit it to allow all queues"},
+    {"tarry-tokens 1\ncertificate a roles=read queue=%4\n",
+     "line 2: queue contains a % that does not begin a necessary %XX escape"},
     {"tarry-tokens 1\ncertificate a roles=read queue=%41\n",
-     "line 2: queue has a % that begins no %XX which is needed"},
-    {"tarry-tokens 1\ncertificate a roles=read queue=%00\n", "line 2: a queue prefix has no NUL"},
+     "line 2: queue contains a % that does not begin a necessary %XX escape"},
+    {"tarry-tokens 1\ncertificate a roles=read queue=%00\n", "line 2: a queue prefix must not contain a 0 byte"},
 };
 
 static void a_wrong_file_is_refused_with_its_line(void **state) {

@@ -192,7 +192,7 @@ static void content_limits(void **state) { /* F-20, CAP-1 */
     expect_content("more than 64 attributes", true);
     for (int i = 0; i < 16; i++)
         append_attribute(name, (size_t)snprintf(name, sizeof(name), "n%d", i), long_text, ATTRIBUTE_VALUE_SIZE_MAX);
-    expect_content("attributes are larger than 65536 bytes all together", true);
+    expect_content("the attributes are together larger than 65536 bytes", true);
 }
 
 static void content_that_is_not_well_formed(void **state) { /* F-20 */
@@ -219,7 +219,7 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     append_field(2, "", 0);
     expect_content("content has two payloads", false);
     append_field(3, "x", 1);
-    expect_content("content has a field that this broker does not know", false);
+    expect_content("content has a field that is unknown to this broker", false);
     append("\x10\x01", 2); /* field 2 as a varint */
     expect_content("content is malformed or cut off", false);
     append("\x12\x05xxxx", 6);
@@ -233,9 +233,9 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     append("\x12\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11);
     expect_content("content is malformed or cut off", false);
     append_field(1, "\x0a\x01n\x0a\x01m", 6);
-    expect_content("an attribute names a field twice", false);
+    expect_content("an attribute contains a field twice", false);
     append_field(1, "\x0a\x01n\x1a\x01m", 6);
-    expect_content("content has a field that this broker does not know", false);
+    expect_content("content has a field that is unknown to this broker", false);
 }
 
 /* Everything that the walk accepts, protobuf-c unpacks, with the same sizes. Tried with random bytes, and valid ones
@@ -348,7 +348,7 @@ static void schedules(void **state) {
     good.schedule.expires_ms++;
     REFUSED(SCHEDULE, &good.schedule, INVALID, "expires_ms is longer than ten years (3653 days)");
     good.schedule.priority = 10;
-    REFUSED(SCHEDULE, &good.schedule, INVALID, "priority is above 9");
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "priority must be at most 9");
     setup(NULL);
     good.schedule.on_conflict = (Tarry__Schedule__OnConflict)4;
     REFUSED(SCHEDULE, &good.schedule, INVALID, "on_conflict is unknown");
@@ -359,12 +359,13 @@ static void schedules(void **state) {
     REFUSED(SCHEDULE, &good.schedule, TOO_LARGE, "key is longer than 255 bytes");
     for (size_t size = 1; size <= 2; size++) {
         good.schedule.key = (ProtobufCBinaryData){.len = size, .data = (uint8_t *)".."};
-        REFUSED(SCHEDULE, &good.schedule, INVALID, "key is . or .., which no HTTP path can name: choose another");
+        REFUSED(SCHEDULE, &good.schedule, INVALID, "key must not be . or .., because an HTTP path cannot contain them");
     }
     good.schedule.key = (ProtobufCBinaryData){.len = 3, .data = (uint8_t *)"..."};
     FINE(SCHEDULE, &good.schedule);
     good.schedule.queue = "..";
-    REFUSED(SCHEDULE, &good.schedule, INVALID, "queue name is . or .., which no HTTP path can name: choose another");
+    REFUSED(SCHEDULE, &good.schedule, INVALID,
+            "queue name must not be . or .., because an HTTP path cannot contain them");
     setup(NULL);
     good.schedule.queue = "";
     REFUSED(SCHEDULE, &good.schedule, INVALID, "queue name is empty");
@@ -382,7 +383,7 @@ static void references(void **state) {
     good.move.when = NULL;
     REFUSED(MOVE, &good.move, INVALID, "the time (when) is missing");
     good.ref.id = 0;
-    REFUSED(CANCEL, &good.cancel, INVALID, "the task is named neither by id nor by queue and key");
+    REFUSED(CANCEL, &good.cancel, INVALID, "the task is missing: give either its id, or its queue and key");
     good.ref.queue = "orders";
     REFUSED(MOVE, &good.move, INVALID, "key is empty");
     good.ref.key = (ProtobufCBinaryData){.len = 1, .data = (uint8_t *)"k"};
@@ -390,7 +391,7 @@ static void references(void **state) {
     good.ref.queue = "";
     REFUSED(CANCEL, &good.cancel, INVALID, "queue name is empty");
     good.cancel.task = NULL;
-    REFUSED(CANCEL, &good.cancel, INVALID, "the task is not named");
+    REFUSED(CANCEL, &good.cancel, INVALID, "the task is missing: give its id, or its queue and key");
 }
 
 static void settlements(void **state) {
@@ -406,18 +407,18 @@ static void settlements(void **state) {
     good.extend.lease_ms = LEASE_MIN_MS;
     FINE(EXTEND, &good.extend);
     good.extend.lease_ms--;
-    REFUSED(EXTEND, &good.extend, INVALID, "lease_ms is shorter than 10 ms");
+    REFUSED(EXTEND, &good.extend, INVALID, "lease_ms must be at least 10 ms");
     good.extend.lease_ms = LEASE_MAX_MS;
     FINE(EXTEND, &good.extend);
     good.extend.lease_ms++;
-    REFUSED(EXTEND, &good.extend, INVALID, "lease_ms is longer than 24 hours");
+    REFUSED(EXTEND, &good.extend, INVALID, "lease_ms must be at most 24 hours");
     good.nack.has_delay = true;
     good.nack.delay_ms = DUE_AHEAD_MAX_MS;
     FINE(NACK, &good.nack);
     good.nack.delay_ms++;
     REFUSED(NACK, &good.nack, INVALID, "delay is longer than ten years (3653 days)");
     good.nack.dead = true;
-    REFUSED(NACK, &good.nack, INVALID, "a nack has either a delay or goes to the dead letters");
+    REFUSED(NACK, &good.nack, INVALID, "a nack must not have both a delay and dead");
     good.nack.has_delay = false;
     char reason[REASON_SIZE_MAX + 2] = {0};
     memset(reason, 'r', REASON_SIZE_MAX);
@@ -438,10 +439,10 @@ static void dead_letters_and_queues(void **state) {
     good.dead.task = NULL;
     REFUSED(DEAD, &good.dead, INVALID, "queue name is empty");
     good.dead.what = (Tarry__DeadOp__What)2;
-    REFUSED(DEAD, &good.dead, INVALID, "what to do with the dead letter is unknown");
+    REFUSED(DEAD, &good.dead, INVALID, "the field what of a dead-letter operation is unknown");
     FINE(QUEUE_PAUSE, &good.queue_pause);
     good.queue_pause.for_ms = PAUSE_MAX_MS;
-    REFUSED(QUEUE_PAUSE, &good.queue_pause, INVALID, "for_ms goes with a pause only");
+    REFUSED(QUEUE_PAUSE, &good.queue_pause, INVALID, "for_ms is allowed only for a pause");
     good.queue_pause.paused = true;
     FINE(QUEUE_PAUSE, &good.queue_pause);
     good.queue_pause.for_ms++;
@@ -449,7 +450,7 @@ static void dead_letters_and_queues(void **state) {
     good.queue_purge.states = 15;
     FINE(QUEUE_PURGE, &good.queue_purge);
     good.queue_purge.states = 16;
-    REFUSED(QUEUE_PURGE, &good.queue_purge, INVALID, "states has a bit that this broker does not know");
+    REFUSED(QUEUE_PURGE, &good.queue_purge, INVALID, "states has a bit that is unknown to this broker");
     Tarry__QueueDelete delete = TARRY__QUEUE_DELETE__INIT;
     REFUSED(QUEUE_DELETE, &delete, INVALID, "queue name is empty");
     delete.queue = "orders";
@@ -462,7 +463,7 @@ static void redactions(void **state) {
     redact.reason = "asked for";
     FINE(REDACT, &redact);
     redact.after_id = 7; /* it must not look as if the redaction were already done */
-    REFUSED(REDACT, &redact, INVALID, "after_id goes with a key or a queue, not with one task's id");
+    REFUSED(REDACT, &redact, INVALID, "after_id is allowed with a key or a queue, but not with a task's id");
 }
 
 static void policies(void **state) {
@@ -474,7 +475,8 @@ static void policies(void **state) {
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "policy is missing");
     char *queue = good.queue_set.queue;
     good.queue_set.queue = ".";
-    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "queue name is . or .., which no HTTP path can name: choose another");
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID,
+            "queue name must not be . or .., because an HTTP path cannot contain them");
     good.queue_set.queue = queue;
     good.queue_set.policy = &good.policy;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "lease_ms is out of range (10 ms to 24 hours)");
@@ -492,17 +494,18 @@ static void policies(void **state) {
     good.policy.backoff = (Tarry__Policy__Backoff)2;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "backoff is out of range (fixed or exponential)");
     good.queue_set.n_fields = QUEUE_POLICY_FIELDS + 1;
-    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "more policy fields than there are");
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "more policy fields than exist");
     good.queue_set.n_fields = 2;
     fields[1] = "lease_ms";
-    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "a policy field is named twice");
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "a policy field is given twice");
     fields[1] = "rate";
-    REFUSED(QUEUE_SET, &good.queue_set, UNSUPPORTED, "policy field unknown to this broker (newer client?)");
+    REFUSED(QUEUE_SET, &good.queue_set, UNSUPPORTED,
+            "this broker does not know the policy field; the client may be newer than the broker");
 }
 
 static void operations_from_a_newer_client(void **state) {
     expect_op(TARRY__OP__OP__NOT_SET, NULL, TARRY__CODE__UNSUPPORTED,
-              "operation unknown to this broker (newer client?)");
+              "this broker does not know the operation; the client may be newer than the broker");
     /* Packed as on the wire: field 99. */
     Tarry__Op *op = tarry__op__unpack(NULL, 3, (const uint8_t *)"\x9a\x06\x00");
     assert_non_null(op);

@@ -87,7 +87,7 @@ static void what_hangs_up_is_tried_in_rounds(void **state) {
     tarry_client *client = client_to(url, 3000);
     struct tarry_result result = {0};
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_NO_BROKER);
-    assert_non_null(strstr(result.message, "closed without a word"));
+    assert_non_null(strstr(result.message, "closed the connection without a reply"));
     /* Pauses of at most 50, 100, 200, 400, 400 … ms, and at least half of that: at least one try per second, and no
      * busy loop. */
     assert_in_range(atomic_load(&dropping.count), 4, 24);
@@ -135,7 +135,7 @@ static void a_broker_that_answers_nothing_is_told_from_one_that_is_not_there(voi
         assert_int_not_equal(tarry_get(client, &ref, false, &soon, &view, message), TARRY_OK);
         has_been_asked = COUNT(fake, requests) > 0;
     }
-    assert_non_null(strstr(message, "takes requests and does not answer them"));
+    assert_non_null(strstr(message, "accepts requests but does not answer them"));
     tarry_close(client);
     fake_stop(fake);
 }
@@ -226,9 +226,9 @@ static void a_token_that_cannot_be_read_is_said_at_once(void **state) {
         mode_t mode;
         const char *said;
     } cases[] = {{NULL, 0, "No such file or directory"},
-                 {"word\n", 0640, "open to others (mode 0640): chmod 600 it"},
+                 {"word\n", 0640, "can be read by other users (mode 0640): run chmod 600 on it"},
                  {"", 0600, "is empty"},
-                 {"two words\n", 0600, "holds no token"}};
+                 {"two words\n", 0600, "contains no token"}};
     struct fake *fake = fake_start(NULL, 0);
     char path[] = "/tmp/tarry-token-XXXXXX", urls[160];
     int port, handle = refusing_port(&port), file = mkstemp(path);

@@ -409,7 +409,7 @@ static void a_commit_is_a_request_of_its_own_in_order(void **state) {
     assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_ABORTED);
     assert_int_equal(results[0].code, TARRY_ABORTED);
     assert_int_equal(results[2].code, TARRY_EXISTS);
-    assert_string_equal(results[2].message, "a live task holds this key");
+    assert_string_equal(results[2].message, "a live task has this key");
     tarry_commit_free(commit);
     tarry_close(client);
     fake_stop(fake);

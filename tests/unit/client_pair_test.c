@@ -200,13 +200,13 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     assert_int_equal(schedule_in_vain(&pair, &result, &took_ms), TARRY_NOT_PRIMARY);
     assert_true(took_ms >= 1000 && took_ms < RESEND_AFTER_MS);
     char expected[256];
-    snprintf(expected, sizeof(expected), "%s: not the primary, and names %s", pair.fakes[0]->url, pair.fakes[1]->url);
+    snprintf(expected, sizeof(expected), "%s: not the primary; the primary is %s", pair.fakes[0]->url,
+             pair.fakes[1]->url);
     const char *names = strstr(result.message, expected);
     assert_non_null(names);
-    assert_int_not_equal(
-        names[strlen(expected)],
-        ','); /* the text "…, which is not among the addresses" is absent, because that address is among them */
-    assert_non_null(strstr(result.message, "names ws://192.0.2.1:7272, which is not among the addresses"));
+    assert_int_not_equal(names[strlen(expected)], ','); /* the text "…, which is not one of the client's addresses" is
+                                                           absent, because that address is among them */
+    assert_non_null(strstr(result.message, "names ws://192.0.2.1:7272, which is not one of the client's addresses"));
     assert_non_null(strstr(result.message, "onnection refused"));
     assert_non_null(strstr(result.message, "nothing was done"));
     assert_int_equal(result.producer, 0);

@@ -74,8 +74,9 @@ static void deliveries_of_a_lost_session_are_not_handed_out(void **state) {
     assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     assert_int_equal(fake->seen_count, 1);
     tarry_close(client);
-    assert_non_null(strstr(heard, "session 1 of orders begins; session 1 of orders is interrupted: it is subscribed "
-                                  "again; session 2 of orders begins; "));
+    assert_non_null(strstr(heard,
+                           "session 1 of orders begins; session 1 of orders is interrupted: the client subscribes "
+                           "again; session 2 of orders begins; "));
     fake_stop(fake);
 }
 
@@ -91,7 +92,7 @@ static void deliveries_of_a_resumed_session_are_handed_out_once(void **state) {
     assert_int_equal(next_id(consumer), 14);
     assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     tarry_close(client);
-    assert_non_null(strstr(heard, "session 2 of orders goes on, with its leases; "));
+    assert_non_null(strstr(heard, "session 2 of orders continues with its leases; "));
     fake_stop(fake);
 }
 

@@ -75,18 +75,18 @@ static void wrong_options_are_refused_with_a_sentence(void **state) {
         {"stray", NULL, "unknown argument"},
         {"--memory", NULL, "needs a value"},
         {"--memory", "64MB", "takes a size"},
-        {"--memory", "1MiB", "must lie between 64MiB"},
+        {"--memory", "1MiB", "must be between 64MiB"},
         {"--outcome-retention", "30", "takes a duration"},
         {"--outcomes-max", "-1", "takes a whole number"},
         {"--outcomes-max", "1x", "takes a whole number"},
-        {"--outcomes-max", "0", "must lie between 1"},
+        {"--outcomes-max", "0", "must be between 1"},
         {"--create-queues=maybe", NULL, "takes yes or no"},
         {"--backoff", "slow", "fixed or exponential"},
         {"--data=", NULL, "text"},
         {"--config", "/no/such/file", "cannot be read"},
         {"--config", "/", "is a directory"},
         {"--config", "/dev/zero", "is larger than 1 MiB"},
-        {"--payload-max", "9MiB", "must lie between"},
+        {"--payload-max", "9MiB", "must be between"},
         {"--backoff-min", "20m", "larger than backoff-max"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -96,7 +96,7 @@ static void wrong_options_are_refused_with_a_sentence(void **state) {
     }
     struct config config;
     assert_int_equal(load(&config, "--memory", "1GiB", END), 1);
-    assert_non_null(strstr(message, "--data DIR is required"));
+    assert_non_null(strstr(message, "--data DIR is missing"));
 }
 
 static void help_and_version_ask_for_nothing_else(void **state) {
@@ -162,7 +162,7 @@ static void a_wrong_file_is_refused_with_a_sentence(void **state) {
         {"data = /d\nmemory = lots\n", "takes a size"},
         {"data = /d\njust words\n", "line 2"},
         {"data = /d\nconfig = /e\n", "unknown option \"config\""},
-        {"memory = 1GiB\n", "--data DIR is required"},
+        {"memory = 1GiB\n", "--data DIR is missing"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct config config;

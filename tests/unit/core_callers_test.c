@@ -141,7 +141,7 @@ static void anothers_session_and_lease_are_not_to_be_used(void **state) {
     be(f, &of_twin); /* this caller may use the queue, but does not own the lease */
     assert_int_equal(of_session(f, TARRY__REQUEST__BODY_HEARTBEAT), TARRY__CODE__NO_SUCH_SESSION);
     assert_int_equal(ack(f, &row), TARRY__CODE__DENIED);
-    says(f, "the lease is another principal's");
+    says(f, "the lease belongs to another principal");
     assert_int_equal(of_session(f, TARRY__REQUEST__BODY_UNSUBSCRIBE), TARRY__CODE__OK); /* without effect: */
     be(f, &of_shop);
     assert_int_equal(of_session(f, TARRY__REQUEST__BODY_HEARTBEAT), TARRY__CODE__OK);
@@ -266,7 +266,7 @@ static void the_brokers_tasks_are_its_own(void **state) {
     be(f, &of_admin);
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         assert_int_equal(by_id(f, ways[i], id), TARRY__CODE__DENIED);
-        says(f, "the task lies in a queue of the broker's own");
+        says(f, "the task is in a queue that is reserved for the broker");
         assert_int_not_equal(by_id(f, ways[i], id + 1000), TARRY__CODE__DENIED); /* the task does not exist */
     }
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
@@ -274,7 +274,7 @@ static void the_brokers_tasks_are_its_own(void **state) {
     says(f, "\"tarry.\"");
     be(f, &of_shop);
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
-    says(f, "no task of this id"); /* a confined caller does not learn that the task exists */
+    says(f, "have no task with this id"); /* a confined caller does not learn that the task exists */
     be(f, &of_broker);
     assert_int_equal(get(f, id, false), TARRY__CODE__OK);
     assert_int_equal(by_id(f, TARRY__OP__OP_MOVE, id), TARRY__CODE__OK);
@@ -303,7 +303,7 @@ static void a_past_task_of_the_brokers_is_not_redacted(void **state) {
     be(f, &of_admin);
     f->past = &past;
     assert_int_equal(by_id(f, TARRY__OP__OP_REDACT, id), TARRY__CODE__DENIED);
-    says(f, "the broker's own");
+    says(f, "reserved for the broker");
     be(f, &of_broker);
     assert_int_equal(by_id(f, TARRY__OP__OP_REDACT, id), TARRY__CODE__OK);
     f->past = NULL;

@@ -119,7 +119,7 @@ static void a_nack_says_when_and_why(void **state) {
     assert_int_equal(nack(f, id, &token, DUE_AHEAD_MAX_MS + 1, false, ""), TARRY__CODE__INVALID);
     assert_int_equal(nack(f, id, &token, 1, true, "it is broken"), TARRY__CODE__OK);
     assert_int_equal(nack(f, id, &token, 1, true, ""), TARRY__CODE__STALE_TOKEN);
-    says(f, "dead letters");
+    says(f, "dead letter");
 }
 
 static void place(struct fx *f, Tarry__When__Kind kind, uint64_t ms, uint32_t priority, uint64_t id,
@@ -146,9 +146,9 @@ static void place(struct fx *f, Tarry__When__Kind kind, uint64_t ms, uint32_t pr
     assert_null(check_op(&op, 0, &code));
     assert_int_equal(commit(f, &op), TARRY__CODE__OK);
     release.priority = move.priority = PRIORITY_COUNT;
-    assert_string_equal(check_op(&op, 0, &code), "priority is above 9");
+    assert_string_equal(check_op(&op, 0, &code), "priority must be at most 9");
     release.has_priority = move.has_priority = false;
-    assert_string_equal(check_op(&op, 0, &code), "a priority is given, and has_priority does not say so");
+    assert_string_equal(check_op(&op, 0, &code), "priority is given, but has_priority is not set");
     release.priority = move.priority = 0;
     when.kind = 7;
     assert_string_equal(check_op(&op, 0, &code), "the kind of time (when.kind) is unknown");

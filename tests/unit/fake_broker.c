@@ -139,7 +139,7 @@ static void execute(struct fake *fake, const Tarry__Commit *commit, struct fake_
         if (body.aborted) {
             results[i].code = i + 1 == commit->n_ops ? TARRY__CODE__EXISTS : TARRY__CODE__ABORTED;
             results[i].outcome = i + 1 == commit->n_ops ? TARRY__OUTCOME__LIVE : TARRY__OUTCOME__NONE;
-            results[i].message = i + 1 == commit->n_ops ? (char *)"a live task holds this key" : (char *)"";
+            results[i].message = i + 1 == commit->n_ops ? (char *)"a live task has this key" : (char *)"";
             continue;
         }
         results[i].outcome = TARRY__OUTCOME__SCHEDULED;

@@ -224,7 +224,7 @@ static uint64_t send_late(struct fake_socket *socket) {
  * header. */
 static void on_message(struct fake_socket *socket, struct connection *connection, const uint8_t *data, size_t size) {
     size_t head = 0;
-    if (connection->is_lane) die("a consumer has nothing to say on its lane");
+    if (connection->is_lane) die("a consumer must not send messages on its lane");
     do {
         head += SP_WORD;
         if (head > size || head > SP_WORDS_MAX * SP_WORD) die("a request without SP's header");

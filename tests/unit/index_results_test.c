@@ -135,7 +135,7 @@ static void a_result_of_nobodys_is_found(void **state) {
     if (index_verify(f->index, &found, message, sizeof message, NULL, NULL) != 0) fail_msg("%s", message);
     assert_int_equal(db_write(&f->index->db, forget_producer, f->index), 0);
     assert_int_not_equal(index_verify(f->index, &found, message, sizeof message, NULL, NULL), 0);
-    assert_string_equal(message, "index: a result of producer 7, which has ended");
+    assert_string_equal(message, "index: a result belongs to producer 7, which has ended");
 }
 
 #define RESULTS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,5 +1,5 @@
-/* libcurl_test.c: messages about a libcurl that is missing, too old, or does not start (broker/curl). Each case is a
- * process of its own, because a process looks for the library only once. */
+/* libcurl_test.c: messages about a libcurl that is missing, too old, or cannot be initialized (broker/curl). Each case
+ * is a process of its own, because a process looks for the library only once. */
 #include "libcurl.h"
 
 #include <setjmp.h>
@@ -68,7 +68,7 @@ static void it_is_there_or_the_reason_is_said(void **state) {
     starts = true;
     assert_true(is_told(NULL));
     starts = false;
-    assert_true(is_told("libcurl.so.4 does not start"));
+    assert_true(is_told("libcurl.so.4 cannot be initialized"));
     is_absent = true;
     assert_true(is_told("libcurl.so.4: there is no such file"));
 }
@@ -77,9 +77,10 @@ static void one_that_lacks_a_function_is_none(void **state) {
     (void)state;
     is_absent = false;
     static const char *const names[] = {"curl_easy_init", "curl_global_init", "curl_multi_poll", "curl_slist_free_all"};
-    static const char *const said[] = {"libcurl.so.4 has no curl_easy_init", "libcurl.so.4 has no curl_global_init",
-                                       "libcurl.so.4 has no curl_multi_poll",
-                                       "libcurl.so.4 has no curl_slist_free_all"};
+    static const char *const said[] = {"libcurl.so.4 has no function curl_easy_init",
+                                       "libcurl.so.4 has no function curl_global_init",
+                                       "libcurl.so.4 has no function curl_multi_poll",
+                                       "libcurl.so.4 has no function curl_slist_free_all"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         lacks = names[i];
         starts = true;

@@ -108,7 +108,7 @@ static void what_does_not_continue_the_log_is_not_taken(void **state) { /* R2 */
     assert_int_equal(log_serve(two->leader.log, third, UINT64_MAX, 4096, bytes), 0);
     must_not_fit(two, bytes->data, bytes->size, 4, second, "another position");
     assert_int_equal(log_serve(two->leader.log, second, UINT64_MAX, 4096, bytes), 0);
-    must_not_fit(two, bytes->data, bytes->size, 3, third, "was not promised");
+    must_not_fit(two, bytes->data, bytes->size, 3, third, "has not promised");
     for (size_t size = 1; size < bytes->size; size++) {
         if (size == third - second) continue; /* complete */
         must_not_fit(two, bytes->data, size, 4, size < third - second ? second : third, NULL);
@@ -309,7 +309,7 @@ static void a_mark_says_how_far_the_log_was_durable(void **state) { /* LOG-5, F-
     /* A flipped bit in the last frame would look like a torn tail: no later frame protects it. */
     *byte ^= 1;
     assert_int_equal(one_try(&two->follower, 0), LOG_DAMAGED);
-    if (!strstr(two->follower.message, "its tail is lost")) fail_msg("%s", two->follower.message);
+    if (!strstr(two->follower.message, "the end of the log is lost")) fail_msg("%s", two->follower.message);
     *byte ^= 1;
     one_open(&two->follower);
     assert_int_equal(two->follower.recovery.end, end);

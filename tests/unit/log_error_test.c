@@ -237,13 +237,13 @@ static void a_header_that_makes_no_sense_is_refused(void **state) {
         uint64_t value;
         const char *says;
     } cases[] = {
-        {12, 4, 100, "makes no sense"}, /* size of the header */
-        {72, 8, 1, NULL},               /* a time: any value is accepted */
-        {16, 8, 8, "makes no sense"},   /* base below the first position */
-        {16, 8, LOG_POSITION_FIRST + 1, "makes no sense"},
-        {16, 8, UINT64_MAX / 2 & ~7ull, "makes no sense"},
-        {24, 8, 4097, "makes no sense"}, /* capacity */
-        {24, 8, UINT64_MAX & ~7ull, "makes no sense"},
+        {12, 4, 100, "has an invalid header"}, /* size of the header */
+        {72, 8, 1, NULL},                      /* a time: any value is accepted */
+        {16, 8, 8, "has an invalid header"},   /* base below the first position */
+        {16, 8, LOG_POSITION_FIRST + 1, "has an invalid header"},
+        {16, 8, UINT64_MAX / 2 & ~7ull, "has an invalid header"},
+        {24, 8, 4097, "has an invalid header"}, /* capacity */
+        {24, 8, UINT64_MAX & ~7ull, "has an invalid header"},
         {200, 8, 1, "not zero"}, /* after the header's fields */
         {0, 1, 'X', "is not a segment"},
     };

@@ -182,7 +182,7 @@ static void opening_says_why_it_cannot(void **state) { /* F-14 */
     f->model->fail_at = 1;
     refused(f, 0, -EACCES, "cannot sync /d: Permission denied");
     f->model->fail_at = f->model->calls + 2;
-    refused(f, 0, -EACCES, "cannot make a segment in /d/log: Permission denied");
+    refused(f, 0, -EACCES, "cannot create a segment in /d/log: Permission denied");
     f->model->room = 5000;
     refused(f, 0, -ENOSPC, "No space left on device");
     f->model->room = 0;
@@ -242,7 +242,7 @@ static void a_missing_segment_is_noticed(void **state) { /* F-9 */
     char name[32];
     snprintf(name, sizeof(name), "%016" PRIx64 ".seg", bases[1]);
     model_find(f->model, f->model->cached, name)->name[0] = 0;
-    refused(f, bases[2], LOG_DAMAGED, "a segment is missing before this one");
+    refused(f, bases[2], LOG_DAMAGED, "the segment before it is missing");
 }
 
 static void a_segment_under_a_wrong_name_is_noticed(void **state) {
@@ -253,7 +253,7 @@ static void a_segment_under_a_wrong_name_is_noticed(void **state) {
     snprintf(name, sizeof(name), "%016" PRIx64 ".seg", bases[2]);
     struct model_entry *entry = model_find(f->model, f->model->cached, name);
     snprintf(entry->name, sizeof(entry->name), "%016" PRIx64 ".seg", bases[2] + 8);
-    refused(f, 0, LOG_DAMAGED, "its name says");
+    refused(f, 0, LOG_DAMAGED, "by its name at");
 }
 
 static void a_closed_segment_cut_short_is_noticed(void **state) { /* F-9 */
@@ -261,7 +261,7 @@ static void a_closed_segment_cut_short_is_noticed(void **state) { /* F-9 */
     uint64_t bases[3];
     three_segments(f, bases);
     file_of(f, bases[0])->cached_size = 4096 + 1000;
-    refused(f, bases[2], LOG_DAMAGED, "the file has been cut short");
+    refused(f, bases[2], LOG_DAMAGED, "the file is truncated");
 }
 
 static void a_lost_tail_is_noticed(void **state) { /* F-7, F-9 */
@@ -271,23 +271,23 @@ static void a_lost_tail_is_noticed(void **state) { /* F-7, F-9 */
     open_log(f);
     uint64_t end = f->recovery.end;
     close_log(f);
-    refused(f, end + 8, LOG_DAMAGED, "its tail is lost");
+    refused(f, end + 8, LOG_DAMAGED, "the end of the log is lost");
     f->options.durable_min = end + 8;
-    refused(f, 0, LOG_DAMAGED, "its tail is lost");
+    refused(f, 0, LOG_DAMAGED, "the end of the log is lost");
     f->options.durable_min = end;
     open_log(f);
     close_log(f);
     memset(f->model->cached, 0, sizeof(f->model->cached)); /* the files were deleted */
-    refused(f, 0, LOG_DAMAGED, "there is no segment");
+    refused(f, 0, LOG_DAMAGED, "the directory has no segment");
     f->options.durable_min = 0;
-    refused(f, end, LOG_DAMAGED, "it is lost");
+    refused(f, end, LOG_DAMAGED, "the log is lost");
 }
 
 static void a_position_within_a_frame_is_refused(void **state) {
     struct fixture *f = *state;
     uint64_t bases[3];
     three_segments(f, bases);
-    refused(f, bases[2] + 8, LOG_DAMAGED, "in the middle of a frame");
+    refused(f, bases[2] + 8, LOG_DAMAGED, "is inside a frame");
 }
 
 static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) { /* LOG-5, F-2 */
@@ -301,7 +301,7 @@ static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) {
              "%016" PRIx64 ".seg, offset 4096 (position %" PRIu64 "): the frame's body does not match", bases[1],
              bases[1]);
     refused(f, 0, LOG_DAMAGED, words);
-    refused(f, bases[1], LOG_DAMAGED, "the next segment says that the log was durable up to");
+    refused(f, bases[1], LOG_DAMAGED, "by the next segment the log was durable up to");
     assert_int_equal(try_open(f, bases[2]), 0); /* not scanned; the checksum finds it when it is read */
     close_log(f);
     *byte ^= 1;
@@ -328,7 +328,7 @@ static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     close_log(other);
     struct model_file *from = file_of(other, bases[1]), *to = file_of(f, bases[1]);
     memcpy(to->cached, from->cached, to->cached_size);
-    refused(f, 0, LOG_DAMAGED, "the segment does not follow the one before");
+    refused(f, 0, LOG_DAMAGED, "the segment does not continue the segment before it");
     tear_down((void **)&other);
 }
 
@@ -347,7 +347,7 @@ static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5, F-1 */
         assert_int_equal(log_sync(f->log), 0);
         close_log(f);
         file_of(f, LOG_POSITION_FIRST)->cached[4096] ^= 1;
-        refused(f, 0, LOG_DAMAGED, "says that the log was durable up to");
+        refused(f, 0, LOG_DAMAGED, "the log was durable up to");
         tear_down((void **)&f);
     }
 }

@@ -57,11 +57,11 @@ static void a_token_is_one_word(void **state) {
         {"tarry_word", 0, 0600, NULL},
         {"tarry_word\r\n", 0, 0600, NULL},
         {"", RPC_CLIENT_TOKEN_SIZE - 1, 0600, NULL},
-        {"", RPC_CLIENT_TOKEN_SIZE, 0600, "is longer than a token is"},
-        {"", 100000, 0600, "is longer than a token is"},
-        {"\n", 0, 0600, "is empty; 'tarry token add' makes one"},
-        {"two words", 0, 0600, "holds something else than one token"},
-        {"tarry_word", 0, 0640, "may be used by others; chmod 600 it, or make a new one"},
+        {"", RPC_CLIENT_TOKEN_SIZE, 0600, "is longer than a token"},
+        {"", 100000, 0600, "is longer than a token"},
+        {"\n", 0, 0600, "is empty; 'tarry token add' creates a token"},
+        {"two words", 0, 0600, "must contain exactly one token"},
+        {"tarry_word", 0, 0640, "can be used by other users; run chmod 600 on it, or create a new one"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct peer_credentials credentials;
@@ -84,10 +84,10 @@ static void a_key_is_32_to_1024_bytes(void **state) {
     struct peer_key key, same;
     put("", 31, 0600);
     assert_int_equal(peer_key_read(&key, path, message, sizeof(message)), 1);
-    says("peer key", "is shorter than a key must be (32 bytes); 'tarry keygen --peer' makes one");
+    says("peer key", "is shorter than the minimum of 32 bytes; 'tarry keygen --peer' creates a key");
     put("", 1025, 0600);
     assert_int_equal(peer_key_read(&key, path, message, sizeof(message)), 1);
-    says("peer key", "is larger than a key may be (1024 bytes)");
+    says("peer key", "is larger than the maximum of 1024 bytes");
     put("", 1024, 0600);
     assert_int_equal(peer_key_read(&key, path, message, sizeof(message)), 0);
     memset(&key, 0, sizeof(key));

@@ -195,7 +195,7 @@ static void a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_ne
     record_client_read(&anew, RECORD_CLIENT_RECORD);
     wait_for_answer();
     assert_int_equal(record_client_take(&anew, 3, &event, message), 1);
-    assert_non_null(strstr(message, "names another disk"));
+    assert_non_null(strstr(message, "names a different disk"));
     assert_int_equal(record_client_take(&anew, 4, &event, message), 0);
     assert_int_equal(event.record.epoch, 3);
     assert_int_equal(event.record.in_sync, 0); /* the record does not name this disk */

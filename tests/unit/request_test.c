@@ -164,10 +164,10 @@ static void what_is_asked_of_the_pair_makes_sense(void **state) {
             pair.peer_is_stopped = (words & 1) != 0;
             pair.force = (words & 2) != 0;
             const char *named = NULL;
-            if (words == 3) named = "exclude one another";
+            if (words == 3) named = "exclude each other";
             bool writes = what == TARRY__PAIR__WHAT__WRITE_RECORD && !pair.force;
-            if (words != 0 && what != TARRY__PAIR__WHAT__PROMOTE && !writes) named = "go with promote only";
-            if (what > TARRY__PAIR__WHAT__WRITE_RECORD) named = "none of status, promote, demote, record";
+            if (words != 0 && what != TARRY__PAIR__WHAT__PROMOTE && !writes) named = "only with promote";
+            if (what > TARRY__PAIR__WHAT__WRITE_RECORD) named = "must be status, promote, demote or record";
             assert_int_equal(prepare_request(f, &request), named == NULL);
             if (named == NULL) continue;
             assert_int_equal(f->refusal.code, TARRY__CODE__INVALID);

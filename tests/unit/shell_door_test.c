@@ -37,7 +37,7 @@ static void no_part_of_the_door_is_done_without(void **state) { /* F-11 */
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         int status = last_words_of(open_door, parts[i], said, sizeof said);
         if (status != EXIT_REFUSED) fail_msg("%s: %d, %s", parts[i], status, said);
-        assert_string_equal(said, "event=listen_failed reason=\"there is not enough memory\"\n");
+        assert_string_equal(said, "event=listen_failed reason=\"out of memory\"\n");
     }
 }
 

@@ -64,13 +64,13 @@ static void no_other_text_is_a_key(void **state) {
     memcpy(other, text, size);
     other[size] = '\n';
     assert_string_equal(sign_secret_parse(other, size + 1, &secret),
-                        "is a key file of Tarry with something after its end");
+                        "is a key file of Tarry, but has extra bytes after its end");
     assert_non_null(strstr(sign_public_parse(text, size, &public), "is a secret key"));
     size = sign_public_format(&secret.public, text);
     assert_non_null(strstr(sign_secret_parse(text, size, &secret), "is a public key"));
     text[17] = '2';
-    assert_non_null(strstr(sign_public_parse(text, size, &public), "of a version"));
-    assert_string_equal(sign_public_parse("hello", 5, &public), "is no key file of Tarry");
+    assert_non_null(strstr(sign_public_parse(text, size, &public), "in a version"));
+    assert_string_equal(sign_public_parse("hello", 5, &public), "is not a key file of Tarry");
 }
 
 /* ---- heads */

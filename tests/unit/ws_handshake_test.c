@@ -27,30 +27,30 @@ static void only_a_brokers_answer_is_accepted(void **state) {
         {OK_HEAD OK_PROTOCOL "\r\n", "Sec-WebSocket-Accept"},
         {OK_HEAD OK_ACCEPT OK_ACCEPT OK_PROTOCOL "\r\n", "Sec-WebSocket-Accept"},
         {OK_HEAD "Sec-WebSocket-Accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n" OK_PROTOCOL "\r\n", "Sec-WebSocket-Accept"},
-        {OK_HEAD OK_ACCEPT "\r\n", "no broker"},
-        {OK_HEAD OK_ACCEPT "Sec-WebSocket-Protocol: push.sp.nanomsg.org\r\n\r\n", "no broker"},
-        {OK_HEAD OK_ACCEPT OK_PROTOCOL OK_PROTOCOL "\r\n", "no broker"},
+        {OK_HEAD OK_ACCEPT "\r\n", "not a broker"},
+        {OK_HEAD OK_ACCEPT "Sec-WebSocket-Protocol: push.sp.nanomsg.org\r\n\r\n", "not a broker"},
+        {OK_HEAD OK_ACCEPT OK_PROTOCOL OK_PROTOCOL "\r\n", "not a broker"},
         {OK_HEAD OK_ACCEPT OK_PROTOCOL "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", "extension"},
-        {"HTTP/1.1 101 x\r\nConnection: Upgrade\r\n" OK_ACCEPT OK_PROTOCOL "\r\n", "no broker"},
-        {"HTTP/1.1 101 x\r\nUpgrade: websocket\r\n" OK_ACCEPT OK_PROTOCOL "\r\n", "no broker"},
+        {"HTTP/1.1 101 x\r\nConnection: Upgrade\r\n" OK_ACCEPT OK_PROTOCOL "\r\n", "not a broker"},
+        {"HTTP/1.1 101 x\r\nUpgrade: websocket\r\n" OK_ACCEPT OK_PROTOCOL "\r\n", "not a broker"},
         {OK_HEAD OK_ACCEPT " folded\r\n" OK_PROTOCOL "\r\n", "malformed"},
         {OK_HEAD OK_ACCEPT "X: a\nY: b\r\n" OK_PROTOCOL "\r\n", "malformed"},
         {OK_HEAD OK_ACCEPT "X : a\r\n" OK_PROTOCOL "\r\n", "malformed"},
         {OK_HEAD OK_ACCEPT "nothing\r\n" OK_PROTOCOL "\r\n", "malformed"},
         {"HTTP/1.1 200 OK\r\n\r\n", "HTTP 200"},
-        {"HTTP/1.1 404 Not Found\r\n\r\n", "no broker"},
+        {"HTTP/1.1 404 Not Found\r\n\r\n", "not a broker"},
         {"HTTP/1.1 401 Unauthorized\r\n\r\nthe token has expired\r\nmore", "the token has expired", .is_denied = true},
-        {"HTTP/1.1 401 Unauthorized\r\n\r\n<html>secret</html>", "lets nobody in (HTTP 401): does it want a token",
-         .is_denied = true},
+        {"HTTP/1.1 401 Unauthorized\r\n\r\n<html>secret</html>",
+         "refuses this client (HTTP 401): it may require a token", .is_denied = true},
         {"HTTP/1.1 429 x\r\nWWW-Authenticate: Bearer\r\n\r\ntoo many wrong tokens",
-         "lets nobody in (HTTP 429): too many wrong tokens", .is_denied = true},
+         "refuses this client (HTTP 429): too many wrong tokens", .is_denied = true},
         {"HTTP/1.1 429 x\r\n\r\nas many connections as it may", "HTTP 429: as many connections"},
         {"HTTP/1.1 503 x\r\n\r\ntoo many connections\x1b[2J", "HTTP 503: too many connections"},
-        {"HTTP/2.0 101 x\r\n\r\n", "no broker"},
-        {"HTTP/1.1 1011 x\r\n\r\n", "no broker"},
-        {"HTTP/1.1  101 x\r\n\r\n", "no broker"},
-        {"SSH-2.0-OpenSSH", "no broker"},
-        {"HTTX", "no broker"},
+        {"HTTP/2.0 101 x\r\n\r\n", "not a broker"},
+        {"HTTP/1.1 1011 x\r\n\r\n", "not a broker"},
+        {"HTTP/1.1  101 x\r\n\r\n", "not a broker"},
+        {"SSH-2.0-OpenSSH", "not a broker"},
+        {"HTTX", "not a broker"},
     };
     char accept[WS_ACCEPT_SIZE + 1];
     ws_accept("dGhlIHNhbXBsZSBub25jZQ==", accept);
@@ -83,7 +83,7 @@ static void a_reason_ends_where_the_answer_does(void **state) {
     assert_string_equal(strchr(said, ':'), ": the token has expired");
     assert_int_equal(ws_response_judge(answer, size - strlen("the token has expired"), "", "", &used, said),
                      WS_RESPONSE_DENIED);
-    assert_non_null(strstr(said, "does it want a token"));
+    assert_non_null(strstr(said, "it may require a token"));
 }
 
 static void heads_without_end_are_bounded(void **state) {
@@ -93,7 +93,7 @@ static void heads_without_end_are_bounded(void **state) {
     memset(answer + size, 'x', sizeof(answer) - size);
     assert_int_equal(ws_response_judge(answer, WS_RESPONSE_MAX - 1, "", "", &used, said), WS_RESPONSE_NEEDS_MORE);
     assert_int_equal(ws_response_judge(answer, WS_RESPONSE_MAX, "", "", &used, said), WS_RESPONSE_REFUSED);
-    assert_non_null(strstr(said, "longer than any broker's"));
+    assert_non_null(strstr(said, "longer than a broker's"));
     for (unsigned i = 0; i <= WS_HEADERS_MAX; i++) size += (size_t)snprintf(answer + size, 8, "A: b\r\n");
     size += (size_t)snprintf(answer + size, 8, "\r\n");
     assert_int_equal(ws_response_judge(answer, size, "", "", &used, said), WS_RESPONSE_REFUSED);

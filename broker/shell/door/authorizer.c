@@ -62,7 +62,7 @@ static struct access_set *read_set(const char *path, char *message, size_t size)
     const struct private_file file = {.what = "file of tokens",
                                       .path = path,
                                       .option = "tokens",
-                                      .remedy = "; tarry token add makes one"};
+                                      .remedy = "; 'tarry token add' creates it"};
     struct token_file tokens = {0};
     char problem[TOKEN_FILE_MESSAGE_SIZE];
     const size_t room = TOKEN_FILE_SIZE_MAX + 1;
@@ -70,7 +70,7 @@ static struct access_set *read_set(const char *path, char *message, size_t size)
     struct access_set *set = NULL;
     char *text = malloc(room);
     if (text == NULL) {
-        snprintf(message, size, "file of tokens %s cannot be read: there is not enough memory", path);
+        snprintf(message, size, "file of tokens %s cannot be read: out of memory", path);
         return NULL;
     }
     int error = private_file_read(&file, text, room, &text_size, message, size);
@@ -80,7 +80,7 @@ static struct access_set *read_set(const char *path, char *message, size_t size)
     if (error != 0) return NULL;
     set = access_set_new(tokens.entries, tokens.count);
     token_file_deinit(&tokens);
-    if (set == NULL) snprintf(message, size, "file of tokens %s: there is not enough memory for it", path);
+    if (set == NULL) snprintf(message, size, "file of tokens %s cannot be read: out of memory", path);
     return set;
 }
 
@@ -96,7 +96,7 @@ int authorizer_open(struct authorizer *authorizer, const struct config *config, 
     authorizer->mark = mark_of(path);
     if (!authorizer->mark.exists && !is_said) {
         authorizer->set = access_set_new(NULL, 0);
-        if (authorizer->set == NULL) snprintf(message, size, "there is not enough memory");
+        if (authorizer->set == NULL) snprintf(message, size, "out of memory");
     } else {
         authorizer->set = read_set(path, message, size);
     }
@@ -116,13 +116,15 @@ static void read_again(struct authorizer *authorizer, const struct authorizer_ma
         authorizer->set = set;
         authorizer->problem[0] = '\0';
     } else {
-        snprintf(authorizer->problem, sizeof(authorizer->problem), "%s; what it said before stays in force", message);
+        snprintf(authorizer->problem, sizeof(authorizer->problem),
+                 "%s; the broker still uses the earlier content of the file", message);
     }
     pthread_mutex_unlock(&authorizer->mutex);
     if (set != NULL)
         logfmt("tokens_read", "path=%s count=%zu", logfmt_quote(authorizer->path, quoted), set->count);
     else
-        logfmt("tokens_wrong", "reason=%s action=\"the former ones stay in force\"", logfmt_quote(message, quoted));
+        logfmt("tokens_wrong", "reason=%s action=\"the broker still uses the earlier tokens\"",
+               logfmt_quote(message, quoted));
     access_set_free(former);
 }
 
@@ -215,11 +217,11 @@ bool authorizer_has_rows(struct authorizer *authorizer) {
 
 /* ---- which clients may connect */
 
-static const char nothing_shown[] = "this broker wants a token from here (TARRY_TOKEN_FILE, --token-file)";
-static const char unknown[] = "the token is none of this broker's";
-static const char expired[] = "the token has expired; ask for a new one (tarry token add)";
-static const char gone[] = "whose session this is may not use the broker any more";
-static const char too_many[] = "too many wrong tokens have come from this address; wait a minute";
+static const char nothing_shown[] = "this broker requires a token from this address (TARRY_TOKEN_FILE, --token-file)";
+static const char unknown[] = "this broker does not know the token";
+static const char expired[] = "the token has expired; get a new one ('tarry token add' makes it)";
+static const char gone[] = "the principal of this session may no longer use the broker";
+static const char too_many[] = "this address sent too many wrong tokens; wait a minute";
 
 /* The caller holds the mutex, as for the functions below. */
 static struct caller_verdict fail(struct authorizer *authorizer, const struct net_caller *caller,
@@ -251,8 +253,8 @@ static struct caller_verdict let_in(struct authorizer *authorizer, const struct 
     if (most == 0 || count < most) return (struct caller_verdict){.principal = (uint64_t)(uintptr_t)principal};
     atomic_fetch_sub(&principal->usage.connections, 1);
     atomic_fetch_add(&authorizer->limited, 1);
-    snprintf(authorizer->sentence, sizeof(authorizer->sentence), "%s has as many connections as it may, %" PRIu64,
-             principal->entry.name, most);
+    snprintf(authorizer->sentence, sizeof(authorizer->sentence),
+             "%s has its maximum of %" PRIu64 " connections (tarry token)", principal->entry.name, most);
     access_release(principal);
     return (struct caller_verdict){.status = 429, .sentence = authorizer->sentence};
 }

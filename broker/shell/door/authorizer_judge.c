@@ -10,7 +10,7 @@
 #include "logfmt.h"
 #include "requests.h"
 
-static const char denied_unsaid[] = "you may not do this, and there is no memory to say why";
+static const char denied_unsaid[] = "the request is denied, and the broker has too little memory to give the reason";
 
 /* Copies the sentence into the arena. Equal refusals of one commit share one copy. */
 static const char *keep(struct arena *arena, const char *sentence) {
@@ -127,7 +127,7 @@ static struct request_refusal limit(struct authorizer *authorizer, const struct 
                                     struct arena *arena, enum access_limit which) {
     char sentence[ACCESS_SENTENCE_SIZE];
     atomic_fetch_add(&authorizer->limited, 1);
-    snprintf(sentence, sizeof(sentence), "%s is at its limit: %s=%" PRIu64 " (tarry token)", principal->entry.name,
+    snprintf(sentence, sizeof(sentence), "%s has reached its limit %s=%" PRIu64 " (tarry token)", principal->entry.name,
              access_limit_name(which), principal->entry.limits[which]);
     return (struct request_refusal){TARRY__CODE__BUSY, keep(arena, sentence)};
 }
@@ -174,15 +174,15 @@ struct request_refusal authorizer_judge(struct authorizer *authorizer, struct ac
     const struct access_rule *rule = access_rule_of_request(message);
     char sentence[ACCESS_SENTENCE_SIZE];
     bool is_commit = message->body_case == TARRY__REQUEST__BODY_COMMIT;
-    if (rule == NULL) return deny(authorizer, arena, "nobody may do what has no rule");
+    if (rule == NULL) return deny(authorizer, arena, "no access rule allows this request");
     if (is_peers(principal, side, message)) return fine;
     if (!may_request(principal, rule, message, sentence)) {
         note(authorizer, principal, rule, request->peer, 1);
         return deny(authorizer, arena, sentence);
     }
     if (is_anothers_name(authorizer, principal, side, message->client)) {
-        snprintf(sentence, sizeof(sentence), "the client calls itself \"%.128s\", and that is another principal's name",
-                 message->client);
+        snprintf(sentence, sizeof(sentence),
+                 "the client gives itself the name \"%.128s\", which belongs to another principal", message->client);
         return deny(authorizer, arena, sentence);
     }
     if (!access_take_rate(principal, is_commit ? message->commit->n_ops : 1, steady_ns()))
@@ -198,7 +198,8 @@ static Tarry__Code take_one(struct authorizer *authorizer, struct access_princip
                             char sentence[ACCESS_SENTENCE_SIZE]) {
     if (access_take_rate(principal, 1, steady_ns())) return TARRY__CODE__OK;
     atomic_fetch_add(&authorizer->limited, 1);
-    snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s is at its limit: rate (tarry token)", principal->entry.name);
+    snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s has reached its limit of operations per second (rate=, tarry token)",
+             principal->entry.name);
     return TARRY__CODE__BUSY;
 }
 

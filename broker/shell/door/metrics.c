@@ -35,59 +35,70 @@ static void put_number(FILE *out, uint64_t value, enum unit unit) {
 /* ---- single metrics: X(name, type, unit, value, help); `b` is BrokerStats, `p` is PairStats */
 
 #define BROKER_METRICS(X)                                                                                              \
-    X("uptime_seconds", "gauge", FROM_MS, b->uptime_ms, "How long this process has run.")                              \
-    X("epoch", "gauge", AS_IT_IS, b->epoch, "The broker's epoch: it grows with each start as primary.")                \
-    X("live_tasks", "gauge", AS_IT_IS, b->live, "Tasks that wait or are in flight, in all queues.")                    \
-    X("near_tasks", "gauge", AS_IT_IS, b->near_tasks, "Tasks that are held in memory.")                                \
+    X("uptime_seconds", "gauge", FROM_MS, b->uptime_ms, "Seconds since this process started.")                         \
+    X("epoch", "gauge", AS_IT_IS, b->epoch, "The broker's epoch; it grows with each start as primary.")                \
+    X("live_tasks", "gauge", AS_IT_IS, b->live, "Live tasks of all queues: waiting, in flight and dead.")              \
+    X("near_tasks", "gauge", AS_IT_IS, b->near_tasks, "Tasks in memory.")                                              \
     X("sessions", "gauge", AS_IT_IS, b->sessions, "Consumers.")                                                        \
-    X("producers", "gauge", AS_IT_IS, b->producers, "Producers whose answers are remembered.")                         \
-    X("core_memory_bytes", "gauge", AS_IT_IS, b->core_bytes, "Memory that tasks take.")                                \
-    X("core_memory_limit_bytes", "gauge", AS_IT_IS, b->core_bytes_max, "Memory that tasks may take.")                  \
-    X("resident_memory_bytes", "gauge", AS_IT_IS, b->resident_bytes, "Resident memory of the process.")                \
-    X("log_appended_bytes_total", "counter", AS_IT_IS, b->appended, "The log's end: a position in bytes.")             \
-    X("log_durable_bytes_total", "counter", AS_IT_IS, b->durable, "Up to where the log is on disk.")                   \
-    X("log_indexed_bytes_total", "counter", AS_IT_IS, b->indexed, "Up to where the log is in the index.")              \
-    X("log_segments", "gauge", AS_IT_IS, b->segments, "Segments of the log.")                                          \
-    X("log_size_bytes", "gauge", AS_IT_IS, b->log_bytes, "The log's files.")                                           \
-    X("index_size_bytes", "gauge", AS_IT_IS, b->index_bytes, "The index's file.")                                      \
-    X("archive_segments", "gauge", AS_IT_IS, b->archived_segments, "Segments in the archive.")                         \
-    X("archive_size_bytes", "gauge", AS_IT_IS, b->archive_bytes, "The archive's files.")                               \
+    X("producers", "gauge", AS_IT_IS, b->producers, "Producers whose replies the broker remembers.")                   \
+    X("core_memory_bytes", "gauge", AS_IT_IS, b->core_bytes, "Memory that tasks use, in bytes.")                       \
+    X("core_memory_limit_bytes", "gauge", AS_IT_IS, b->core_bytes_max, "Memory that tasks may use, in bytes.")         \
+    X("resident_memory_bytes", "gauge", AS_IT_IS, b->resident_bytes, "Resident memory of the process, in bytes.")      \
+    X("log_appended_bytes_total", "counter", AS_IT_IS, b->appended, "Log position of the log's end, in bytes.")        \
+    X("log_durable_bytes_total", "counter", AS_IT_IS, b->durable, "Log position up to which the log is durable.")      \
+    X("log_indexed_bytes_total", "counter", AS_IT_IS, b->indexed,                                                      \
+      "Log position up to which the index has absorbed the log.")                                                      \
+    X("log_segments", "gauge", AS_IT_IS, b->segments, "Number of log segments.")                                       \
+    X("log_size_bytes", "gauge", AS_IT_IS, b->log_bytes, "Size of the log's files, in bytes.")                         \
+    X("index_size_bytes", "gauge", AS_IT_IS, b->index_bytes, "Size of the index's file, in bytes.")                    \
+    X("archive_segments", "gauge", AS_IT_IS, b->archived_segments, "Number of archived segments.")                     \
+    X("archive_size_bytes", "gauge", AS_IT_IS, b->archive_bytes, "Size of the archive's files, in bytes.")             \
     X("archive_oldest_timestamp_seconds", "gauge", FROM_MS, b->archive_oldest_ms,                                      \
-      "When the archive's oldest segment ended; 0: there is none.")                                                    \
-    X("archive_held_segments", "gauge", AS_IT_IS, b->archive_held, "Archived segments that a hold keeps.")             \
-    X("archive_failing", "gauge", AS_IT_IS, b->archive_error[0] != '\0', "1: nothing can be archived just now.")       \
-    X("disk_free_bytes", "gauge", AS_IT_IS, b->disk_free, "What the data directory's file system has left.")           \
-    X("disk_size_bytes", "gauge", AS_IT_IS, b->disk_bytes, "The data directory's file system.")                        \
-    X("clock_held", "gauge", AS_IT_IS, b->clock_held ? 1 : 0, "1: the clock has jumped, and absolute times wait.")     \
-    X("signed_bytes_total", "counter", AS_IT_IS, b->signed_position, "Up to where the log is signed.")                 \
-    X("signed_timestamp_seconds", "gauge", FROM_MS, b->signed_ms, "When the last head was signed; 0: never.")          \
-    X("tokens", "gauge", AS_IT_IS, b->tokens, "Rows of the file of tokens.")                                           \
+      "Unix time at which the archive's oldest segment ended; 0: the archive is empty.")                               \
+    X("archive_held_segments", "gauge", AS_IT_IS, b->archive_held,                                                     \
+      "Number of archived segments that a hold protects.")                                                             \
+    X("archive_failing", "gauge", AS_IT_IS, b->archive_error[0] != '\0', "1: the broker cannot archive segments.")     \
+    X("disk_free_bytes", "gauge", AS_IT_IS, b->disk_free, "Free bytes of the data directory's file system.")           \
+    X("disk_size_bytes", "gauge", AS_IT_IS, b->disk_bytes, "Size of the data directory's file system, in bytes.")      \
+    X("clock_held", "gauge", AS_IT_IS, b->clock_held ? 1 : 0,                                                          \
+      "1: the wall clock has jumped, and tasks with absolute due times wait.")                                         \
+    X("signed_bytes_total", "counter", AS_IT_IS, b->signed_position, "Log position up to which the log is signed.")    \
+    X("signed_timestamp_seconds", "gauge", FROM_MS, b->signed_ms,                                                      \
+      "Unix time at which the last head was signed; 0: never.")                                                        \
+    X("tokens", "gauge", AS_IT_IS, b->tokens, "Number of rows in the file of tokens.")                                 \
     X("tokens_wrong", "gauge", AS_IT_IS, b->token_problem[0] != '\0', "1: the file of tokens cannot be read.")         \
-    X("token_failures_total", "counter", AS_IT_IS, b->token_failures, "Wrong, expired and missing tokens.")            \
-    X("denied_total", "counter", AS_IT_IS, b->denied, "What was refused for want of a role or a queue.")               \
-    X("limited_total", "counter", AS_IT_IS, b->limited, "What was refused for a limit of the principal's.")
+    X("token_failures_total", "counter", AS_IT_IS, b->token_failures,                                                  \
+      "Refused attempts with a wrong, an expired or no token.")                                                        \
+    X("denied_total", "counter", AS_IT_IS, b->denied,                                                                  \
+      "Requests that were refused because the principal lacks a role or may not use the queue.")                       \
+    X("limited_total", "counter", AS_IT_IS, b->limited,                                                                \
+      "Requests that were refused because the principal reached a limit.")
 
 #define PAIR_METRICS(X)                                                                                                \
     X("pair_primary", "gauge", AS_IT_IS, p->primary ? 1 : 0, "1: this node leads.")                                    \
     X("pair_role", "gauge", AS_IT_IS, p->role,                                                                         \
-      "1 primary, 2 follower, 3 looking, 4 promoting, 5 handing over, 6 copying.")                                     \
-    X("pair_epoch", "gauge", AS_IT_IS, p->epoch, "The epoch that this node leads or follows.")                         \
-    X("pair_in_sync", "gauge", AS_IT_IS, p->in_sync ? 1 : 0, "1: what is acknowledged is durable on both.")            \
+      "Role of this node: 1 primary, 2 follower, 3 looking for a leader, 4 promoting, 5 handing over, 6 copying.")     \
+    X("pair_epoch", "gauge", AS_IT_IS, p->epoch, "Epoch that this node leads or follows.")                             \
+    X("pair_in_sync", "gauge", AS_IT_IS, p->in_sync ? 1 : 0, "1: acknowledged changes are durable on both nodes.")     \
     X("pair_alone", "gauge", AS_IT_IS, p->alone ? 1 : 0,                                                               \
-      "1: the primary has acknowledged without the follower since they were last in sync.")                            \
+      "1: the primary has acknowledged changes without the follower since they were last in sync.")                    \
     X("pair_alone_seconds", "gauge", FROM_MS, p->alone_ms,                                                             \
-      "For how long what is acknowledged has been on the primary's disk alone; 0: it is not.")                         \
-    X("pair_committed_bytes_total", "counter", AS_IT_IS, p->committed, "Up to where the log is committed.")            \
-    X("pair_applied_bytes_total", "counter", AS_IT_IS, p->applied, "Up to where answers show the log.")                \
-    X("pair_lag_frames", "gauge", AS_IT_IS, p->lag_frames, "Frames of the log that the follower lacks.")               \
-    X("pair_lag_bytes", "gauge", AS_IT_IS, p->lag_bytes, "Bytes of the log that the follower lacks.")                  \
-    X("pair_lag_seconds", "gauge", FROM_MS, p->lag_ms, "The age of the oldest frame that the follower lacks.")         \
-    X("pair_copied_bytes", "gauge", AS_IT_IS, p->copied, "What the follower has fetched of a snapshot.")               \
-    X("pair_copy_bytes", "gauge", AS_IT_IS, p->copy_bytes, "That snapshot's size; 0: it fetches none.")                \
-    X("pair_left_seconds", "gauge", FROM_MS, p->left_ms, "About so long until the follower has what it lacks.")        \
+      "Seconds since acknowledged changes are only on the primary's disk; 0: they are on both disks.")                 \
+    X("pair_committed_bytes_total", "counter", AS_IT_IS, p->committed,                                                 \
+      "Log position up to which the log is committed.")                                                                \
+    X("pair_applied_bytes_total", "counter", AS_IT_IS, p->applied, "Log position up to which replies show the log.")   \
+    X("pair_lag_frames", "gauge", AS_IT_IS, p->lag_frames, "Number of log frames that the follower lacks.")            \
+    X("pair_lag_bytes", "gauge", AS_IT_IS, p->lag_bytes, "Number of log bytes that the follower lacks.")               \
+    X("pair_lag_seconds", "gauge", FROM_MS, p->lag_ms,                                                                 \
+      "Age of the oldest log frame that the follower lacks, in seconds.")                                              \
+    X("pair_copied_bytes", "gauge", AS_IT_IS, p->copied, "Bytes of a snapshot that the follower has fetched.")         \
+    X("pair_copy_bytes", "gauge", AS_IT_IS, p->copy_bytes,                                                             \
+      "Size of the snapshot that the follower fetches, in bytes; 0: none.")                                            \
+    X("pair_left_seconds", "gauge", FROM_MS, p->left_ms, "Estimated seconds until the follower has caught up.")        \
     X("pair_digest_position_bytes", "gauge", AS_IT_IS, p->digest_position,                                             \
-      "Where the states of both were compared last, and equal.")                                                       \
-    X("pair_digests_compared_total", "counter", AS_IT_IS, p->digests_compared, "Comparisons of both states.")
+      "Log position of the last comparison at which the states of both nodes were equal.")                             \
+    X("pair_digests_compared_total", "counter", AS_IT_IS, p->digests_compared,                                         \
+      "Number of comparisons of the states of both nodes.")
 
 static void put_pair(FILE *out, const Tarry__PairStats *p) {
 #define X(name, type, unit, value, help)                                                                               \
@@ -131,15 +142,15 @@ static void put_histogram(FILE *out, const char *name, const char *queue, const 
 }
 
 static void put_broker(FILE *out, const Tarry__BrokerStats *b) {
-    put_head(out, "build_info", "gauge", "1; its label says which version this is.");
+    put_head(out, "build_info", "gauge", "Always 1; the label contains the version.");
     fputs("tarry_build_info{version=\"", out);
     put_value(out, b->version);
     fputs("\"} 1\n", out);
     BROKER_METRICS(X)
 #undef X
-    put_head(out, "log_sync_duration_seconds", "histogram", "How long the log's way to the disk took.");
+    put_head(out, "log_sync_duration_seconds", "histogram", "Duration of syncing the log to disk, in seconds.");
     put_histogram(out, "log_sync_duration_seconds", NULL, b->syncs);
-    put_head(out, "call_duration_seconds", "histogram", "How long requests took, from arrival to answer.");
+    put_head(out, "call_duration_seconds", "histogram", "Duration of requests from arrival to reply, in seconds.");
     put_histogram(out, "call_duration_seconds", NULL, b->calls);
     if (b->pair != NULL) put_pair(out, b->pair);
 }
@@ -153,9 +164,9 @@ static void put_broker(FILE *out, const Tarry__BrokerStats *b) {
     X("cancelled_total", cancelled, "Tasks cancelled.")                                                                \
     X("delivered_total", delivered, "Deliveries.")                                                                     \
     X("acked_total", acked, "Tasks acknowledged.")                                                                     \
-    X("retried_total", retried, "Tasks that wait again after a failed attempt.")                                       \
+    X("retried_total", retried, "Failed attempts after which the task waits again.")                                   \
     X("expired_total", expired, "Tasks that expired.")                                                                 \
-    X("dropped_total", dropped, "Dead letters thrown away.")
+    X("dropped_total", dropped, "Dead letters dropped.")
 
 static void put_queue_label(FILE *out, const Tarry__QueueStats *queue) {
     fputs("{queue=\"", out);
@@ -181,7 +192,8 @@ static void put_queues(FILE *out, Tarry__QueueStats *const *queues, size_t count
         QUEUE_STATES(X)
 #undef X
     }
-    put_head(out, "queue_oldest_overdue_seconds", "gauge", "How long the oldest ready task has been due; 0: none.");
+    put_head(out, "queue_oldest_overdue_seconds", "gauge",
+             "Seconds since the oldest ready task was due; 0: no task is ready.");
     for (size_t i = 0; i < count; i++)
         put_queue_gauge(out, queues[i], "oldest_overdue_seconds", queues[i]->oldest_overdue_ms, FROM_MS);
     put_head(out, "queue_paused", "gauge", "1: an operator has paused the queue.");
@@ -191,22 +203,26 @@ static void put_queues(FILE *out, Tarry__QueueStats *const *queues, size_t count
     for (size_t i = 0; i < count; i++) put_queue_gauge(out, queues[i], name, queues[i]->field, AS_IT_IS);
     QUEUE_COUNTERS(X)
 #undef X
-    put_head(out, "queue_lateness_seconds", "histogram", "How late deliveries were, behind their due times.");
+    put_head(out, "queue_lateness_seconds", "histogram", "Time from the due time to the delivery, in seconds.");
     for (size_t i = 0; i < count; i++)
         put_histogram(out, "queue_lateness_seconds", queues[i]->name, queues[i]->lateness);
 }
 
 /* ---- queues with webhooks, at most PUSH_QUEUES_MAX: X(name, type, unit, field, help) */
 #define PUSH_METRICS(X)                                                                                                \
-    X("push_requests_in_flight", "gauge", AS_IT_IS, in_flight, "Webhook requests on their way.")                       \
-    X("push_requests_total", "counter", AS_IT_IS, sent, "Webhook requests that have ended.")                           \
-    X("push_acked_total", "counter", AS_IT_IS, acked, "Webhook requests that were answered with 2xx.")                 \
-    X("push_failed_total", "counter", AS_IT_IS, failed, "Webhook requests answered otherwise, or not at all.")         \
-    X("push_refused_total", "counter", AS_IT_IS, refused, "Of the failed ones, those answered with 410.")              \
-    X("push_last_status", "gauge", AS_IT_IS, status, "HTTP status of the last request; 0: it had no answer.")          \
-    X("push_succeeded_timestamp_seconds", "gauge", FROM_MS, succeeded_ms, "The last success; 0: none.")                \
-    X("push_failed_timestamp_seconds", "gauge", FROM_MS, failed_ms, "The last failure; 0: none.")                      \
-    X("push_resting_until_timestamp_seconds", "gauge", FROM_MS, resting_until_ms, "Nothing is sent before; 0: it is.")
+    X("push_requests_in_flight", "gauge", AS_IT_IS, in_flight, "Webhook requests in progress.")                        \
+    X("push_requests_total", "counter", AS_IT_IS, sent, "Webhook requests that have ended, successful or not.")        \
+    X("push_acked_total", "counter", AS_IT_IS, acked, "Webhook requests with a 2xx response.")                         \
+    X("push_failed_total", "counter", AS_IT_IS, failed, "Webhook requests with another response, or without one.")     \
+    X("push_refused_total", "counter", AS_IT_IS, refused, "Failed webhook requests with a 410 response.")              \
+    X("push_last_status", "gauge", AS_IT_IS, status,                                                                   \
+      "HTTP status of the last webhook response; 0: the last request had no response.")                                \
+    X("push_succeeded_timestamp_seconds", "gauge", FROM_MS, succeeded_ms,                                              \
+      "Unix time of the last successful webhook request; 0: none.")                                                    \
+    X("push_failed_timestamp_seconds", "gauge", FROM_MS, failed_ms,                                                    \
+      "Unix time of the last failed webhook request; 0: none.")                                                        \
+    X("push_resting_until_timestamp_seconds", "gauge", FROM_MS, resting_until_ms,                                      \
+      "Unix time before which the broker sends no webhook request, because it backs off; 0: it does not back off.")
 
 static void put_pushed(FILE *out, Tarry__PushTarget *const *targets, size_t count) {
 #define X(name, type, unit, field, help)                                                                               \
@@ -225,7 +241,8 @@ static void put_pushed(FILE *out, Tarry__PushTarget *const *targets, size_t coun
 static void put_sums(FILE *out, const Tarry__StatsReply *stats, size_t shown) {
     put_head(out, "queues", "gauge", "Queues.");
     fprintf(out, "tarry_queues %zu\n", stats->n_queues);
-    put_head(out, "queues_left_out", "gauge", "Queues without series of their own, the youngest: there are too many.");
+    put_head(out, "queues_left_out", "gauge",
+             "Number of the newest queues, which have no series of their own because there are too many queues.");
     fprintf(out, "tarry_queues_left_out %zu\n", stats->n_queues - shown);
     put_head(out, "tasks", "gauge", "Tasks of all queues by state: pending, ready, in_flight, dead.");
     uint64_t sum;
@@ -257,7 +274,8 @@ static void put_all_lateness(FILE *out, const Tarry__StatsReply *stats) {
         for (size_t j = 0; j < DURATION_BUCKETS && j < one->n_counts; j++) counts[j] += one->counts[j];
         all.sum_us += one->sum_us;
     }
-    put_head(out, "lateness_seconds", "histogram", "How late deliveries of all queues were, behind their due times.");
+    put_head(out, "lateness_seconds", "histogram",
+             "Time from the due time to the delivery, for all queues, in seconds.");
     put_histogram(out, "lateness_seconds", NULL, &all);
 }
 

@@ -11,8 +11,8 @@
 #include "run.h"
 #include "tls.h"
 
-static const char no_peer[] = "this broker has no peer, so there is nobody to hand over to, and no record; a pair is "
-                              "set up with --peer (tarryd(8))";
+static const char no_peer[] =
+    "this broker has no peer, so it cannot hand over and has no record; the option --peer makes a pair (tarryd(8))";
 
 void pair_answer(const struct pair_status *here, struct call *call) {
     const Tarry__Pair *request = call->engine_request.event.request.message->pair;

@@ -26,7 +26,7 @@ static int on_read_secrets(void *argument, char *out, size_t size, size_t *out_s
     const struct private_file file = {.what = "push secrets",
                                       .path = config->push_secrets,
                                       .option = "push-secrets",
-                                      .remedy = "; docs/WEBHOOKS.md says what it holds"};
+                                      .remedy = "; docs/WEBHOOKS.md describes its content"};
     *out_size = 0;
     if (file.path[0] == '\0') return 0;
     return private_file_read(&file, out, size, out_size, message, message_size);
@@ -44,10 +44,10 @@ static void on_say(void *argument, const char *queue, const char *sentence) {
 
 static int check_secrets(const struct config *config, char *message, size_t message_size) {
     struct push_secrets secrets = {0};
-    char problem[PUSH_SECRETS_MESSAGE_SIZE] = "it is longer than 256 KiB";
+    char problem[PUSH_SECRETS_MESSAGE_SIZE] = "the file is larger than 256 KiB";
     size_t size = 0;
     char *text = malloc(PUSH_SECRETS_FILE_MAX + 1);
-    snprintf(message, message_size, "there is not enough memory");
+    snprintf(message, message_size, "out of memory");
     if (text == NULL) return 1;
     int result = on_read_secrets((void *)config, text, PUSH_SECRETS_FILE_MAX + 1, &size, message, message_size);
     if (result == 0 && (size > PUSH_SECRETS_FILE_MAX || push_secrets_parse(text, size, &secrets, problem) != 0)) {
@@ -66,7 +66,7 @@ static int check_ca(const struct config *config, char *message, size_t message_s
     struct stat status;
     if (config->push_ca[0] == '\0' || stat(config->push_ca, &status) != 0) return 0;
     if (S_ISREG(status.st_mode) && status.st_size <= CA_FILE_MAX) return 0;
-    snprintf(message, message_size, "push-ca %s is no file of PEM of at most 1 MiB", config->push_ca);
+    snprintf(message, message_size, "push-ca %s is not a PEM file of at most 1 MiB", config->push_ca);
     return 1;
 }
 
@@ -101,6 +101,6 @@ struct push *pushes_new(const struct config *config, const struct datadir *dir, 
     if (check_secrets(config, message, message_size) != 0) return NULL;
     memcpy(options.cluster, dir->cluster, sizeof(options.cluster));
     struct push *push = push_new(gateway, &options);
-    if (push == NULL) snprintf(message, message_size, "there is not enough memory");
+    if (push == NULL) snprintf(message, message_size, "out of memory");
     return push;
 }

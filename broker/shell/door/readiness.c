@@ -13,21 +13,22 @@
 static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_SIZE]) {
     if (!atomic_load(&node->leads)) {
         char primary[CONFIG_TEXT_SIZE];
-        if (!atomic_load(&node->follows)) return "undecided: nobody of the pair leads, or it is not known yet who";
+        if (!atomic_load(&node->follows))
+            return "undecided: no node of the pair leads, or this node does not know the leader yet";
         node_primary((struct node *)node, primary); /* takes a lock, changes nothing */
         snprintf(buffer, READINESS_TEXT_SIZE, "follower: the primary is %.900s",
-                 primary[0] != '\0' ? primary : "not known");
+                 primary[0] != '\0' ? primary : "unknown");
         return buffer;
     }
-    if (atomic_load(&node->paused)) return "handing-over: the other one of the pair is about to lead";
-    if (atomic_load(&node->stalled_ns) != 0) return "stalled: the follower does not confirm, and is waited for";
+    if (atomic_load(&node->paused)) return "handing-over: the other node of the pair is becoming the primary";
+    if (atomic_load(&node->stalled_ns) != 0) return "stalled: this node waits for its follower, which does not confirm";
     return NULL;
 }
 
 const char *readiness_problem(const struct readiness *readiness, char buffer[READINESS_TEXT_SIZE]) {
     char hangs[DISK_HANG_PROBLEM_SIZE];
-    if (atomic_load(&readiness->run->stopping)) return "stopping: this broker is told to stop";
-    if (readiness->config->inspect) return "inspecting: this broker only answers questions (--inspect)";
+    if (atomic_load(&readiness->run->stopping)) return "stopping: this broker is stopping";
+    if (readiness->config->inspect) return "inspecting: this broker only answers queries (--inspect)";
     const char *problem = readiness->node->on ? of_node(readiness->node, buffer) : NULL;
     if (problem != NULL) return problem;
     if ((problem = disk_hang_problem(readiness->hang, hangs)) != NULL) {
@@ -37,7 +38,7 @@ const char *readiness_problem(const struct readiness *readiness, char buffer[REA
     uint64_t free, size;
     disk_space_look(readiness->disk_space, &free, &size);
     if (disk_reserve_admits_segment(&readiness->disk_space->reserve, free, 0)) return NULL;
-    snprintf(buffer, READINESS_TEXT_SIZE, "disk-full: %llu bytes are left, and new tasks are refused",
+    snprintf(buffer, READINESS_TEXT_SIZE, "disk-full: %llu bytes are free, and the broker refuses new tasks",
              (unsigned long long)free);
     return buffer;
 }

@@ -14,14 +14,15 @@
 #define DIGITS(limit) #limit
 #define NUMBER(limit) DIGITS(limit)
 
-static const char out_of_memory[] = "the request needs more memory to unpack than is allowed";
-static const char frame_too_large[] = "the contents of one commit are together larger than a frame may be";
+static const char out_of_memory[] = "decoding the request needs more memory than is allowed: split it";
+static const char frame_too_large[] =
+    "the contents of the commit are together larger than a log frame may be: split the commit";
 static const char too_many_redactions[] = "a commit has more than " NUMBER(REDACT_OPS_MAX) " redact operations";
 static const char too_many_ops[] = "the commit has more than " NUMBER(OPS_PER_COMMIT_MAX) " operations";
-static const char too_many_bodies[] = "the request has more than one body: send each in a request of its own";
+static const char too_many_bodies[] = "the request has more than one body: send one request for each";
 static const char too_many_op_bodies[] =
-    "an operation has more than one body (schedule, cancel, …): make an operation of each";
-static const char body_unknown[] = "the request asks for something that this broker does not know (a newer client?)";
+    "an operation has more than one body (schedule, cancel, …): send one operation for each";
+static const char body_unknown[] = "this broker does not know the request; the client may be newer than the broker";
 static const char too_many_queues[] = "more than " NUMBER(QUEUES_PER_SUBSCRIBE_MAX) " queues are named";
 
 static bool refuse_message(struct request_refusal *out, Tarry__Code code, const char *sentence) {
@@ -44,7 +45,7 @@ static const char *with_sizes(struct arena *arena, const char *problem, Tarry__C
     char *sentence = arena_alloc(arena, SENTENCE_SIZE);
     if (sentence == NULL) return problem;
     snprintf(sentence, SENTENCE_SIZE,
-             "%s: payload and attributes have %zu bytes, and a payload may have %u (tarryd --payload-max)", problem,
+             "%s: payload and attributes have %zu bytes, but the limit is %u (tarryd --payload-max)", problem,
              op->schedule->content.len, payload_max);
     return sentence;
 }
@@ -120,7 +121,7 @@ static bool prepare_resume(const Tarry__Subscribe *subscribe, const struct reque
     out->resumed = secret_check(setting->secret, setting->principal, subscribe->resume.data, subscribe->resume.len);
     if (out->resumed != 0) return true;
     return refuse_message(out_refusal, TARRY__CODE__NO_SUCH_SESSION,
-                          "the session's secret is not one of this broker's");
+                          "this broker does not know the session's secret: subscribe again");
 }
 
 /* ---- checks, by requests.def */
@@ -129,8 +130,8 @@ static const char *check_commit(const Tarry__Commit *commit) {
     if (commit->producer == 0) return "producer is missing";
     if (commit->sequence == 0) return "sequence is missing";
     if (commit->oldest_unanswered == 0 || commit->oldest_unanswered > commit->sequence)
-        return "oldest_unanswered lies outside 1 … sequence";
-    if (commit->ask) return commit->n_ops == 0 ? NULL : "a commit that asks what became of it has no operations";
+        return "oldest_unanswered must be from 1 to sequence";
+    if (commit->ask) return commit->n_ops == 0 ? NULL : "a commit with ask must not have operations";
     if (commit->n_ops == 0) return "the commit has no operations";
     if (commit->n_ops > OPS_PER_COMMIT_MAX) return too_many_ops;
     return count_redactions(commit) <= REDACT_OPS_MAX ? NULL : too_many_redactions;
@@ -138,28 +139,30 @@ static const char *check_commit(const Tarry__Commit *commit) {
 
 static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
     const char *problem = NULL;
-    if (subscribe->n_queues == 0) return "no queue is named";
+    if (subscribe->n_queues == 0) return "the list of queues is empty";
     if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) return too_many_queues;
     for (size_t i = 0; problem == NULL && i < subscribe->n_queues; i++)
         problem = check_queue_name(subscribe->queues[i]);
     if (problem != NULL) return problem;
-    if (subscribe->prefetch > PREFETCH_MAX) return "prefetch is above " NUMBER(PREFETCH_MAX);
-    if (subscribe->max_batch > BATCH_MAX) return "max_batch is above " NUMBER(BATCH_MAX);
-    if (subscribe->lease_ms != 0 && subscribe->lease_ms < LEASE_MIN_MS) return "lease_ms is shorter than 10 ms";
-    return subscribe->lease_ms <= LEASE_MAX_MS ? NULL : "lease_ms is longer than 24 hours";
+    if (subscribe->prefetch > PREFETCH_MAX) return "prefetch must be at most " NUMBER(PREFETCH_MAX);
+    if (subscribe->max_batch > BATCH_MAX) return "max_batch must be at most " NUMBER(BATCH_MAX);
+    if (subscribe->lease_ms != 0 && subscribe->lease_ms < LEASE_MIN_MS) return "lease_ms must be at least 10 ms";
+    return subscribe->lease_ms <= LEASE_MAX_MS ? NULL : "lease_ms must be at most 24 hours";
 }
 
 static const char *check_unsubscribe(const Tarry__Unsubscribe *unsubscribe) {
-    return unsubscribe->n_seen <= LEASES_MAX ? NULL : "seen names more tasks than may be in flight";
+    return unsubscribe->n_seen <= LEASES_MAX ? NULL : "seen has more tasks than can be in flight";
 }
 
 static const char *check_list(const Tarry__List *list) {
     const char *problem = check_queue_name(list->queue);
     if (problem == NULL) problem = check_key(list->prefix.data, list->prefix.len);
     if (problem != NULL) return problem;
-    if (list->limit > LIST_LIMIT_MAX) return "limit is above " NUMBER(LIST_LIMIT_MAX);
-    if ((list->states & ~15u) != 0) return "states has a bit that this broker does not know";
-    return list->cursor.len == 0 || list->cursor.len == 16 ? NULL : "cursor is not one of this broker's";
+    if (list->limit > LIST_LIMIT_MAX) return "limit must be at most " NUMBER(LIST_LIMIT_MAX);
+    if ((list->states & ~15u) != 0) return "states has a bit that is unknown to this broker";
+    return list->cursor.len == 0 || list->cursor.len == 16
+               ? NULL
+               : "invalid cursor: use the cursor of an earlier result page of this broker";
 }
 
 static const char *check_queue_or_all(const char *queue) {
@@ -169,54 +172,57 @@ static const char *check_queue_or_all(const char *queue) {
 static const char *check_calendar(const Tarry__Calendar *calendar) {
     const char *problem = check_queue_or_all(calendar->queue);
     if (problem != NULL) return problem;
-    if (calendar->from_ms % CALENDAR_UNIT_MS != 0) return "from_ms is not a whole minute";
-    if (calendar->step_ms == 0 || calendar->step_ms % CALENDAR_UNIT_MS != 0) return "step_ms is not whole minutes";
-    if (calendar->step_ms > CALENDAR_STEP_MAX_MS) return "step_ms is longer than 366 days";
+    if (calendar->from_ms % CALENDAR_UNIT_MS != 0) return "from_ms must be a whole minute";
+    if (calendar->step_ms == 0 || calendar->step_ms % CALENDAR_UNIT_MS != 0)
+        return "step_ms must be a number of whole minutes above 0";
+    if (calendar->step_ms > CALENDAR_STEP_MAX_MS) return "step_ms must be at most 366 days";
     if (calendar->spans == 0) return "spans is missing";
-    if (calendar->spans > CALENDAR_SPANS_MAX) return "spans is above 10080";
+    if (calendar->spans > CALENDAR_SPANS_MAX) return "spans must be at most 10080";
     bool goes_far = calendar->from_ms > CALENDAR_TIME_MAX_MS ||
                     calendar->step_ms * calendar->spans > CALENDAR_TIME_MAX_MS - calendar->from_ms;
-    return goes_far ? "from_ms and the spans go beyond the year 9999" : NULL;
+    return goes_far ? "the spans after from_ms must end before the year 10000" : NULL;
 }
 
 static const char *check_audit(const Tarry__Audit *audit) {
-    if (audit->at_end && audit->position != 0) return "position and at_end exclude one another";
-    if (audit->position % FRAME_ALIGN != 0) return "position is not that of a frame";
-    if (audit->position != 0 && audit->position < LOG_POSITION_FIRST) return "position is not that of a frame";
-    if (audit->to_ms != 0 && audit->to_ms <= audit->from_ms) return "to_ms is not after from_ms";
-    if (audit->frames_max > AUDIT_FRAMES_MAX) return "frames_max is above " NUMBER(AUDIT_FRAMES_MAX);
-    if (audit->size_max > AUDIT_SIZE_MAX) return "size_max is above 1 MiB";
-    if (audit->wait_ms > AUDIT_WAIT_MAX_MS) return "wait_ms is longer than 10 s";
+    if (audit->at_end && audit->position != 0) return "position and at_end exclude each other";
+    if (audit->position % FRAME_ALIGN != 0) return "position is not the position of a frame";
+    if (audit->position != 0 && audit->position < LOG_POSITION_FIRST) return "position is not the position of a frame";
+    if (audit->to_ms != 0 && audit->to_ms <= audit->from_ms) return "to_ms must be later than from_ms";
+    if (audit->frames_max > AUDIT_FRAMES_MAX) return "frames_max must be at most " NUMBER(AUDIT_FRAMES_MAX);
+    if (audit->size_max > AUDIT_SIZE_MAX) return "size_max must be at most 1 MiB";
+    if (audit->wait_ms > AUDIT_WAIT_MAX_MS) return "wait_ms must be at most 10 s";
     return audit->task != NULL ? check_ref(audit->task) : NULL;
 }
 
 static const char *check_backup(const Tarry__Backup *backup) {
-    if (backup->what > TARRY__BACKUP__WHAT__END) return "what is none of begin, status, list, read, end";
+    if (backup->what > TARRY__BACKUP__WHAT__END) return "the field what must be begin, status, list, read or end";
     bool is_begin = backup->what == TARRY__BACKUP__WHAT__BEGIN;
-    if (is_begin != (backup->backup == 0)) return is_begin ? "a backup that begins has no number" : "backup is missing";
+    if (is_begin != (backup->backup == 0))
+        return is_begin ? "the request that begins a backup must not have a backup number" : "backup is missing";
     if (backup->what != TARRY__BACKUP__WHAT__READ) return NULL;
-    if (backup->size == 0 || backup->size > BACKUP_READ_MAX) return "size is not from 1 to 1 MiB";
+    if (backup->size == 0 || backup->size > BACKUP_READ_MAX) return "size must be from 1 byte to 1 MiB";
     return NULL;
 }
 
 static const char *check_follow(const Tarry__Follow *follow) {
-    if (follow->wait_ms > FOLLOW_WAIT_MAX_MS) return "wait_ms is longer than 10 s";
-    if (strlen(follow->url) > URL_SIZE_MAX) return "url is longer than " NUMBER(URL_SIZE_MAX) " bytes";
-    if (follow->n_epochs > FOLLOW_EPOCHS_MAX) return "more than 64 epochs are told of";
-    if (follow->n_epochs != follow->n_epoch_starts) return "epochs and epoch_starts are not as many";
+    if (follow->wait_ms > FOLLOW_WAIT_MAX_MS) return "wait_ms must be at most 10 s";
+    if (strlen(follow->url) > URL_SIZE_MAX) return "url must be at most " NUMBER(URL_SIZE_MAX) " bytes";
+    if (follow->n_epochs > FOLLOW_EPOCHS_MAX) return "epochs may have at most 64 elements";
+    if (follow->n_epochs != follow->n_epoch_starts)
+        return "epochs and epoch_starts must have the same number of elements";
     if (follow->cluster.len == 0) return NULL; /* a node that joins */
     struct listen_address address;
     const char *problem;
-    if (!listen_parse_peer(follow->url, &address, &problem)) return "url is not one by which a broker is reached";
-    if (follow->end < LOG_POSITION_FIRST || follow->end % FRAME_ALIGN != 0) return "end is not that of a frame";
+    if (!listen_parse_peer(follow->url, &address, &problem)) return "url is not the address of a broker";
+    if (follow->end < LOG_POSITION_FIRST || follow->end % FRAME_ALIGN != 0) return "end is not the end of a frame";
     return NULL;
 }
 
 static const char *check_wish(const Tarry__Request *request) {
     bool has_wish = request->at_least != 0 || request->staleness_ms != 0;
-    if (has_wish && !request_is_question(request)) return "at_least and staleness_ms go with a question";
-    _Static_assert(FRESH_WAIT_MAX_MS == 2000, "the sentence says so");
-    if (has_wish && request->wait_ms > FRESH_WAIT_MAX_MS) return "wait_ms is longer than 2 s";
+    if (has_wish && !request_is_question(request)) return "at_least and staleness_ms are allowed only in queries";
+    _Static_assert(FRESH_WAIT_MAX_MS == 2000, "the message below states this limit");
+    if (has_wish && request->wait_ms > FRESH_WAIT_MAX_MS) return "wait_ms must be at most 2 s";
     return NULL;
 }
 
@@ -265,7 +271,7 @@ bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, cons
                      struct core_request *out, struct request_refusal *out_refusal) {
     struct request_peek counts;
     if (!request_peek(data, size, &counts))
-        return refuse_message(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
+        return refuse_message(out_refusal, TARRY__CODE__INVALID, "the request is not a protobuf message");
     if (!check_counts(&counts, out_refusal)) return false;
     Tarry__Request *request = request_unpack(arena, size, data);
     if (request == NULL) {

@@ -235,14 +235,13 @@ static bool expect_size(struct call *call, size_t size) {
     return context->expected <= before || fits(context);
 }
 
-static const char only_inspects[] =
-    "this tarryd only inspects (--inspect): it answers get, list, queues, stats, calendar, history and audit, and "
-    "changes and delivers nothing";
+static const char only_inspects[] = "this tarryd runs with --inspect: it answers get, list, queues, stats, calendar, "
+                                    "history and audit, but changes and delivers nothing";
 
 static const char no_peer[] =
-    "this broker has no peer, so nobody can follow it: a pair is set up with --peer (tarryd(8))";
+    "this broker has no peer, so no node can follow it: the option --peer makes a pair (tarryd(8))";
 
-static const char another_cluster[] = "this broker's data are of another cluster than the client's producer";
+static const char another_cluster[] = "the client's producer belongs to another cluster than this broker";
 
 /* A producer's number means another producer in another cluster, and so does its sequence (ONCE-1). */
 static bool is_of_another_cluster(const struct rpc_needs *needs, const Tarry__Request *request) {
@@ -288,11 +287,11 @@ static Tarry__Code refuse_load(struct rpc_context *context, const struct core_re
     return TARRY__CODE__OK;
 }
 
-static const char unproved[] =
-    "only the other node of this pair may ask this, and it proves that it is by the peer key (tarryd --peer-key)";
-static const char stale[] = "this broker was started since: prove anew, with its challenge";
-static const char another_key[] =
-    "who asks has another peer key than this broker: give both nodes of the pair the same (tarryd --peer-key)";
+static const char unproved[] = "only the other node of this pair may send this request, and it must prove its identity "
+                               "with the peer key (tarryd --peer-key)";
+static const char stale[] = "this broker has restarted: send a new proof for its new challenge";
+static const char another_key[] = "the requesting node has a different peer key than this broker: give both nodes of "
+                                  "the pair the same key (tarryd --peer-key)";
 
 /* Returns NULL if the request needs no proof or has a valid one. */
 static const char *refuse_proof(const struct rpc_context *context, const Tarry__Request *request) {
@@ -316,7 +315,7 @@ static struct message *pack_challenge(const struct rpc_needs *needs, const char 
 }
 
 static const char only_looked_at[] =
-    "what is only inspected (--inspect) is as old as its last record: nobody can say how old that is (staleness_ms)";
+    "a broker with --inspect cannot prove how old its data are, so it refuses staleness_ms: omit it";
 
 /* Checks the wishes about staleness. A broker without a pair is never stale; in a pair, node_wish checks later. */
 static struct request_refusal refuse_wish(const struct rpc_needs *needs, const Tarry__Request *request,
@@ -408,8 +407,8 @@ static struct message *pack_refusal(const struct rpc_needs *needs, struct reques
     return reply_pack_refusal(refusal.code, refusal.sentence);
 }
 
-static const char too_many_bytes[] =
-    "more bytes of requests are under way than this principal may have (bytes=, tarry token)";
+static const char too_many_bytes[] = "the requests of this principal reached its limit of bytes in progress (bytes=, "
+                                     "tarry token): try again in a moment, or raise the limit";
 
 static enum authorizer_side side_of(const struct rpc_context *context) {
     if (context->proof == PEER_RIGHT) return SIDE_PEER;

@@ -173,12 +173,12 @@ static int check_place(struct archivist *archivist) {
 static const char *sentence(int error, const char *problem) {
     switch (error) {
     case NOT_MOUNTED:
-        return "the directory is empty, though this broker has used it: is its disk mounted? If it was emptied on "
-               "purpose, delete the file `archived` in the data directory";
+        return "the directory is empty, although this broker has archived segments there: mount its disk. If you "
+               "emptied the directory on purpose, delete the file `archived` in the data directory";
     case LOG_FOREIGN:
-        return "it belongs to another broker; give each its own (--archive)";
+        return "the directory belongs to another broker; give each broker its own (--archive)";
     case -ENOENT:
-        return "there is no such directory; is its disk mounted?";
+        return "the directory does not exist; create it, or mount its disk";
     default:
         return problem != NULL ? problem : storage_error(error);
     }
@@ -201,7 +201,7 @@ static void say_failure(struct archivist *archivist, uint64_t base, int error, c
     archivist->error = error;
     archivist->said_ns = now_ns;
     logfmt("archive_failed",
-           "archive=%s base=%" PRIu64 " reason=%s action=\"the segment stays in the log; tried again\"",
+           "archive=%s base=%" PRIu64 " reason=%s action=\"the segment stays in the log; the broker tries again\"",
            logfmt_quote(archivist->directory, quoted[0]), base, logfmt_quote(sentence(error, problem), quoted[1]));
 }
 
@@ -309,7 +309,7 @@ static void look_at_place(const struct archivist *archivist) {
     snprintf(place, sizeof(place), "%s/.", archivist->directory);
     if (archivist->needs.config->archive[0] == '\0' || access(place, W_OK | X_OK) == 0) return;
     const char *reason = errno == ENOENT ? sentence(-ENOENT, NULL) : strerror(errno);
-    logfmt("archive_absent", "archive=%s reason=\"%s\" action=\"segments stay in the log until it is there\"",
+    logfmt("archive_absent", "archive=%s reason=\"%s\" action=\"segments stay in the log until the archive is usable\"",
            logfmt_quote(archivist->directory, quoted), reason);
 }
 

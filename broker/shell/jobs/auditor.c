@@ -75,8 +75,8 @@ static void answer_failure(struct audit *audit, int error) {
     }
     if (error == -EINVAL) {
         snprintf(sentence, sizeof(sentence),
-                 "position %" PRIu64 ": no frame begins there, or the log is damaged there; go on from positions that "
-                 "a page gave, and see 'tarry verify' for the rest",
+                 "no frame begins at position %" PRIu64 ", or the log is damaged there: continue from the position in "
+                 "the last result page, or check the log with 'tarry verify'",
                  audit->position);
         refuse(audit->call, TARRY__CODE__INVALID, sentence);
         return;
@@ -147,7 +147,7 @@ static void serve(struct auditor *auditor, struct audit *audit) {
     if (is_empty && page.end && audit->request->wait_ms != 0 && monotonic_ns() < audit->until_ns) {
         audit->position = page.next;
         if (put_to_wait(auditor, audit)) return;
-        refuse(audit->call, TARRY__CODE__BUSY, "too many wait for news of the log");
+        refuse(audit->call, TARRY__CODE__BUSY, "too many clients wait for new log records: try again in a moment");
         return;
     }
     answer(auditor, audit, &page);

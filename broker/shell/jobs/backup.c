@@ -31,12 +31,10 @@
 #define TEMPORARY_NAME "backup.tmp"
 #define PATH_SIZE 1200
 
-static const char too_many[] =
-    "as many backups are under way as may be at a time; one that was left alone ends after a "
-    "minute";
-static const char no_such[] = "there is no such backup: it was ended, or left alone for a minute, or the broker was "
-                              "started anew, or its disk has no room; begin another";
-static const char no_room[] = "the broker's disk has no room for a copy of the index";
+static const char too_many[] = "the maximum number of backups are running; an abandoned backup ends after a minute";
+static const char no_such[] = "the backup does not exist any more: it ended, the client was silent for a minute, the "
+                              "broker restarted, or the disk is full; begin another";
+static const char no_room[] = "the broker's disk has too little free space for a copy of the index";
 static const char not_ready[] = "the index is still being copied";
 static const char no_file[] = "the backup has no such file";
 
@@ -92,7 +90,7 @@ static const char *slot_begin(struct backup *backup, struct backup_slot *slot, b
     index_stats(needs->index, &stats);
     if (!disk_space_spares(needs->disk_space, stats.bytes_file)) return no_room;
     int handle = open_unnamed(backup);
-    if (handle < 0) return "no file for a copy of the index can be made in the broker's data directory";
+    if (handle < 0) return "the broker cannot create a file for a copy of the index in its data directory";
     uint64_t log_start = log_pin(needs->log);
     struct index_copy *copy;
     int error = index_copy_begin(&copy, needs->index);
@@ -100,7 +98,7 @@ static const char *slot_begin(struct backup *backup, struct backup_slot *slot, b
         close(handle);
         log_unpin(needs->log);
         logfmt("backup_failed", "reason=\"%s\"", storage_error(error));
-        return "the index cannot be copied; the broker's log says why";
+        return "the index cannot be copied; the broker's log messages say why";
     }
     *slot = (struct backup_slot){
         .state = BACKUP_COPYING,
@@ -254,7 +252,7 @@ static void look_after(struct backup *backup) {
         if (slot->idle.ns > BACKUP_IDLE_MS * NS_PER_MS)
             slot_end(backup, slot, "idle");
         else if (!disk_space_spares(backup->needs.disk_space, 0))
-            slot_end(backup, slot, "the disk has no room");
+            slot_end(backup, slot, "the disk has too little free space");
     }
 }
 
@@ -290,7 +288,7 @@ static void *backup_run(void *argument) {
         if (!stop) look_after(backup);
     }
     for (size_t i = 0; i < BACKUPS_MAX; i++)
-        if (backup->slots[i].state != BACKUP_FREE) slot_end(backup, &backup->slots[i], "the broker stops");
+        if (backup->slots[i].state != BACKUP_FREE) slot_end(backup, &backup->slots[i], "the broker is stopping");
     return NULL;
 }
 

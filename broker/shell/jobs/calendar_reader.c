@@ -7,7 +7,7 @@
 #include "index.h"
 #include "monotonic.h"
 
-_Static_assert(CALENDAR_UNIT_MS == CALENDAR_MINUTE_MS, "what may be asked is what is counted");
+_Static_assert(CALENDAR_UNIT_MS == CALENDAR_MINUTE_MS, "both limits are equal");
 
 static enum core_calendar_found ask(struct calendar_reader *reader, struct engine_request *engine_request) {
     struct core_calendar *calendar = &engine_request->calendar;

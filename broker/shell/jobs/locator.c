@@ -15,7 +15,8 @@
 #include "monotonic.h"
 #include "queue_map.h"
 
-static const char unreadable[] = "log or archive cannot be read to the end: 'tarry verify' says where it is damaged";
+static const char unreadable[] =
+    "the log or the archive cannot be read to its end: 'tarry verify' shows where it is damaged";
 
 struct search {
     struct locator *locator;

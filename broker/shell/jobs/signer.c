@@ -43,14 +43,16 @@ static int read_key(struct sign_secret *out, const char *path, char *message, si
     const struct private_file file = {.what = "sign key",
                                       .path = path,
                                       .option = "sign-key",
-                                      .remedy = "; tarry keygen makes one"};
+                                      .remedy = "; 'tarry keygen' creates it"};
     return private_file_use(&file, SIGN_KEY_TEXT_SIZE, parse_key, out, message, message_size);
 }
 
 static int load_key(struct signer *signer, const char *path, char *message, size_t message_size) {
     /* Memory with guard pages, locked, and left out of core dumps. */
     signer->secret = sodium_malloc(sizeof(*signer->secret));
-    if (signer->secret == NULL) return REFUSE("there is no memory to guard the sign key in");
+    if (signer->secret == NULL)
+        return REFUSE(
+            "there is no protected memory for the sign key: raise the limit of locked memory (LimitMEMLOCK=1M)");
     if (read_key(signer->secret, path, message, message_size) != 0) {
         sodium_free(signer->secret);
         signer->secret = NULL;
@@ -74,7 +76,7 @@ static int judge_last(struct signer *signer, char *message, size_t message_size)
     if (result < 0) return REFUSE("%s/" HEADS_NAME " cannot be read: %s", directory, strerror(-result));
     if (result == 1 && damaged != UINT64_MAX)
         return REFUSE("%s/" HEADS_NAME " is damaged at byte %" PRIu64
-                      "; restore it from a copy, or move it away to begin a new one",
+                      "; restore it from a copy, or move it away to start a new file",
                       directory, damaged * HEAD_SIZE);
     if (result == 1) {
         signer->last = (struct head){0};
@@ -84,8 +86,8 @@ static int judge_last(struct signer *signer, char *message, size_t message_size)
                    memcmp(signer->last.cluster, signer->dir->cluster, HEAD_CLUSTER_SIZE) == 0;
     if (is_ours) return 0;
     return REFUSE("%s/" HEADS_NAME ": head %" PRIu64
-                  " says that this broker signed it, and it did not; restore the file from a copy, or move it away to "
-                  "begin a new one",
+                  " names this broker as its signer, but its signature is wrong; restore the file from a copy, or move "
+                  "it away to start a new file",
                   directory, signer->last.number);
 }
 
@@ -97,12 +99,13 @@ int signer_open(struct signer *signer, const struct config *config, const struct
     if (error != 0) return REFUSE("%s/" HEADS_NAME " cannot be read: %s", dir->path, strerror(-error));
     if (config->sign_key[0] == '\0') {
         if (signer->heads.count > 0)
-            logfmt("unsigned", "reason=\"there are signed heads from earlier, but no --sign-key\" action=none");
+            logfmt("unsigned",
+                   "reason=\"the data directory has signed heads, but the option --sign-key is missing\" action=none");
         return 0;
     }
     if (load_key(signer, config->sign_key, message, message_size) != 0) return 1;
     if (signer->heads.torn_bytes > 0)
-        logfmt("torn_head", "offset=%" PRIu64 " bytes=%" PRIu64 " action=\"written over\"",
+        logfmt("torn_head", "offset=%" PRIu64 " bytes=%" PRIu64 " action=\"the next head overwrites it\"",
                signer->heads.count * HEAD_SIZE, signer->heads.torn_bytes);
     if (judge_last(signer, message, message_size) != 0) return 1;
     tell(signer);
@@ -140,8 +143,8 @@ static void sign(struct signer *signer) {
     int error = heads_append(&signer->heads, &head);
     uint64_t now_ns = monotonic_ns();
     if (error != 0) {
-        logfmt("head_failed", "position=%" PRIu64 " reason=\"%s\" action=\"tried again in a minute\"", head.position,
-               strerror(-error));
+        logfmt("head_failed", "position=%" PRIu64 " reason=\"%s\" action=\"the broker tries again in a minute\"",
+               head.position, strerror(-error));
         signer->due_ns = now_ns + INTERVAL_NS;
         return;
     }

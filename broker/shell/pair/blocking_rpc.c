@@ -84,8 +84,8 @@ static bool hear_unproved(struct blocking_rpc *blocking_rpc, const void *data, s
         reply != NULL && peer_learn(&blocking_rpc->requester, reply->challenge.data, reply->challenge.len);
     bool is_refusal = reply != NULL && reply->message[0] != '\0';
     snprintf(blocking_rpc->unproved, sizeof(blocking_rpc->unproved),
-             "it does not prove by the peer key that it is the other node%s%.400s", is_refusal ? ", and says: " : "",
-             is_refusal ? reply->message : "");
+             "the server there did not prove with the peer key that it is the other node%s%.400s",
+             is_refusal ? "; its message: " : "", is_refusal ? reply->message : "");
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
     return is_challenged;
 }
@@ -112,8 +112,8 @@ Tarry__Reply *blocking_rpc_ask(struct blocking_rpc *blocking_rpc, const Tarry__R
 
 /* With TLS 1.3 a client learns only by a closed connection that its certificate was refused. */
 static const char unanswered_over_tls[] =
-    "somebody listens there, and no tarryd answers over TLS: each node's certificate must be of the other's "
-    "--tls-peer-ca and name the address by which it is reached";
+    "a server listens there, but no tarryd answers over TLS: a CA in the other node's --tls-peer-ca must have signed "
+    "each node's certificate, and the certificate must name the node's address";
 
 void blocking_rpc_why(const struct blocking_rpc *blocking_rpc, char *out, size_t size) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
@@ -136,7 +136,7 @@ void blocking_rpc_why(const struct blocking_rpc *blocking_rpc, char *out, size_t
              unknown != 0                   ? gai_strerror(unknown)
              : error != 0                   ? strerror(error)
              : address.scheme == LISTEN_WSS ? unanswered_over_tls
-                                            : "somebody listens there, and does not answer as a tarryd does");
+                                            : "a server listens there, but does not answer like a tarryd");
 }
 
 bool blocking_rpc_pause(void) {

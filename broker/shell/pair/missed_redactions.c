@@ -74,19 +74,20 @@ static void say_unknown(uint64_t from, uint64_t to, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt("redactions_unknown",
            "from=%" PRIu64 " to=%" PRIu64
-           " reason=%s action=\"prune what the archive here has of before, or redact anew\"",
+           " reason=%s action=\"prune the archived segments from before that position on this node, or redact again\"",
            from, to, logfmt_quote(reason, quoted));
 }
 
 static int take_page(struct missed_redactions *passed, const Tarry__Reply *reply, uint64_t *position, bool *out_more) {
     *out_more = false;
     if (reply->code != TARRY__CODE__OK) {
-        say_unknown(*position, 0, reply->message[0] != '\0' ? reply->message : "the leader refuses to tell");
+        say_unknown(*position, 0, reply->message[0] != '\0' ? reply->message : "the leader refuses the request");
         return 0;
     }
     const Tarry__AuditReply *page = reply->audit;
     int error = 0;
-    if (page->gap_to != 0) say_unknown(*position, page->gap_to, "the leader has neither log nor archive of it");
+    if (page->gap_to != 0)
+        say_unknown(*position, page->gap_to, "the leader's log and archive no longer have these records");
     for (size_t i = 0; i < page->n_frames && error == 0; i++) error = take_frame(passed, page->frames[i]);
     if (error != 0) return error;
     *position = page->next;

@@ -247,8 +247,8 @@ static void take_kept(struct node *node) {
     if (record_client_take(&node->record_client, node->pair.hard_state.recorded, &event, message) != 0)
         node_refuse(message);
     if (record_reads_is_copied(&node->pair, &event))
-        node_refuse("a copy of this data directory leads, and gives out the same lease tokens: stop both, delete the "
-                    "copy, and start that node with an empty directory and --follow");
+        node_refuse("a copy of this data directory leads, and uses the same lease tokens: stop both nodes, delete the "
+                    "copy, and start its node with an empty directory and --follow");
     take_address(node);
     node_take_presence(node, &event);
     bool is_failed = record_reads_took(&node->reads, &node->pair, &event);

@@ -14,13 +14,13 @@
 #include "requests.h"
 
 static const char not_primary[] =
-    "this node is the pair's follower: it answers questions only; send changes and subscriptions to the primary";
+    "this node is the pair's follower and answers only queries: send changes and subscriptions to the primary";
 static const char nobody_yet[] =
-    "no primary is known yet: try again in a moment; if this lasts, look at 'tarry status' on both nodes";
-static const char awaited[] = "the follower does not confirm, so nothing is acknowledged: try again in a moment; if "
-                              "this lasts, look at 'tarry status'";
+    "this node knows no primary yet: try again in a moment; if this lasts, run 'tarry status' for both nodes";
+static const char awaited[] = "the follower does not confirm, so this node acknowledges nothing: try again in a "
+                              "moment; if this lasts, run 'tarry status'";
 
-static const char handing_over[] = "this broker hands over to the other node of the pair: try again in a moment";
+static const char handing_over[] = "this broker is handing over to the other node of the pair: try again in a moment";
 
 static const char differs[] =
     "the follower's state differs from the leader's although their logs are equal: one of the two nodes is damaged. "

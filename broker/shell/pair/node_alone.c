@@ -16,7 +16,7 @@
 #include "node.h"
 
 static const char meaning[] =
-    "what this node acknowledges from here on is on its disk only, and is lost with it: start the other node";
+    "changes that this node acknowledges from now on are only on its disk, and are lost with it: start the other node";
 
 /* ---- pair thread */
 

@@ -282,9 +282,9 @@ static bool is_stranger(const struct node *node, const Tarry__FollowReply *body)
 }
 
 static const char not_taken[] =
-    "the other node does not take this node as its follower: this disk is new and the pair still waits for the former "
-    "one, or this disk is of another cluster. 'tarry promote --peer-is-stopped' at the node that leads lets a new disk "
-    "in";
+    "the other node does not accept this node as its follower: this node's disk is new and the pair still waits for "
+    "the former disk, or the disk belongs to another cluster. 'tarry promote --peer-is-stopped' at the node that leads "
+    "makes the pair accept a new disk";
 
 /* Handles a refusal. Only an operator can help, unless the refusal is only temporary (`is_early`). */
 static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool is_early) {
@@ -338,9 +338,9 @@ static void take_reply(struct node *node, const Tarry__Reply *reply) {
     }
 }
 
-static const char unproved[] = "what answers at the other node's address does not prove that it has this node's peer "
-                               "key: give both nodes the same "
-                               "file (--peer-key), or look which other program listens there";
+static const char unproved[] =
+    "the server at the other node's address does not prove that it has this node's peer key: give both nodes the same "
+    "file (--peer-key), or check which other program listens there";
 
 /* Handles an answer without a valid proof. Any process may have sent it. It may cause a repeated question and a line in
  * the log, but nothing else. */
@@ -358,7 +358,7 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
         break;
     case FOLLOWER_REFUSED:
         is_refusal = reply != NULL && reply->message[0] != '\0';
-        snprintf(reason, sizeof(reason), "%s%s%.200s", unproved, is_refusal ? "; it says: " : "",
+        snprintf(reason, sizeof(reason), "%s%s%.200s", unproved, is_refusal ? "; its message: " : "",
                  is_refusal ? reply->message : "");
         logfmt_repeated(&refused_repeat, reason, "not_followed", "peer=%s", node->needs.config->peer);
         node_say(node, unproved, 0);
@@ -413,18 +413,19 @@ static void say_quarantined(const struct quarantine_tail *tail) {
     logfmt("tail_quarantined", "from=%" PRIu64 " to=%" PRIu64 " file=%s", tail->base, tail->end, tail->name);
 }
 
-static const char pinned[] =
-    "what the leader never had is to be cut off here, which waits until a backup of this node is done";
+static const char pinned[] = "this node must cut off log records that the leader never had, but first waits until a "
+                             "running backup of this node has ended";
 
 bool follower_cut(struct node *node, uint64_t end) {
     const struct node_needs *needs = &node->needs;
     struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail tail;
     char why[QUARANTINE_WHY_SIZE];
-    snprintf(why, sizeof(why),
-             "The leader of epoch %u, %.800s, does not have these frames: they were written here, and not confirmed by "
-             "both. Nobody was told that they are done, unless this node served alone or asynchronously.\n",
-             node->pair.hard_state.floor, node->needs.config->peer);
+    snprintf(
+        why, sizeof(why),
+        "The leader of epoch %u, %.800s, does not have these frames: this node wrote them, and the other node did not "
+        "confirm them. No client got a success reply for them, unless this node served alone or asynchronously.\n",
+        node->pair.hard_state.floor, node->needs.config->peer);
     uint64_t keep = follower_keeps(&node->pair, atomic_load(node->needs.signed_to));
     int error = log_cut(node->log, end, keep, &quarantine, why, &tail);
     if (error == LOG_PINNED) {
@@ -433,8 +434,9 @@ bool follower_cut(struct node *node, uint64_t end) {
         return false;
     }
     if (error == LOG_KEPT || error == LOG_WITHIN || error == LOG_RETIRED || error == LOG_END)
-        node_refuse("the leader's log and this one are the same only up to a position that lies below what is in the "
-                    "index here: one of the two was cut or restored; start with an empty directory and --follow");
+        node_refuse("the logs of the leader and of this node differ from a position on that this node's index has "
+                    "already absorbed: one of the two data directories was cut or restored; start this node with an "
+                    "empty directory and --follow");
     if (error != 0) fatal("cut_failed", error);
     say_quarantined(&tail);
     pthread_mutex_lock(&node->mutex);
@@ -449,11 +451,10 @@ static void put_aside(struct node *node, uint64_t end) {
     struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail tail;
     char why[QUARANTINE_WHY_SIZE];
-    snprintf(
-        why, sizeof(why),
-        "The log of the leader of epoch %u, %.800s, begins behind these frames, and a snapshot of it took the place of "
-        "this log; they were not known here to be acknowledged.\n",
-        node->pair.hard_state.floor, node->needs.config->peer);
+    snprintf(why, sizeof(why),
+             "The log of the leader of epoch %u, %.800s, begins after these frames, and a snapshot of it replaced this "
+             "log. As far as this node knows, no client got a success reply for these frames.\n",
+             node->pair.hard_state.floor, node->needs.config->peer);
     int error = quarantine_put(&quarantine, node->log, end, why, &tail);
     if (error != 0) fatal("quarantine_failed", error);
     say_quarantined(&tail);

@@ -33,11 +33,11 @@ static void refuse(struct call *call, Tarry__Code code, bool is_follower, const 
 
 const char *fresh_beyond(struct arena *arena, uint64_t at_least, uint64_t end) {
     char *sentence = arena_alloc(arena, SENTENCE_SIZE);
-    if (sentence == NULL) return "the log of this broker does not reach the position that is asked for (at_least)";
+    if (sentence == NULL) return "the log of this broker does not reach the requested position (at_least)";
     snprintf(sentence, SENTENCE_SIZE,
-             "the log of this broker ends at position %" PRIu64 ", and what is asked for must show all below %" PRIu64
-             " (at_least): no answer of this broker's gave that position, so it is of another cluster, or of a tail "
-             "that was lost",
+             "the log of this broker ends at position %" PRIu64 ", but the request needs all records below %" PRIu64
+             " (at_least): this broker never gave that position in a reply, so it belongs to another cluster or to a "
+             "lost part of the log",
              end, at_least);
     return sentence;
 }
@@ -46,8 +46,8 @@ static void refuse_behind(struct call *call, uint64_t applied) {
     char sentence[SENTENCE_SIZE];
     snprintf(sentence, sizeof(sentence),
              "this follower has applied the log up to position %" PRIu64
-             ", and what is asked for must show all below %" PRIu64
-             " (at_least): it did not get there in %u ms; ask again, or ask the primary",
+             ", but the request needs all records below %" PRIu64
+             " (at_least): it did not reach that position in %u ms; try again, or ask the primary",
              applied, request_of(call)->at_least, request_of(call)->wait_ms);
     refuse(call, TARRY__CODE__BEHIND, true, sentence);
 }
@@ -56,11 +56,12 @@ static void refuse_too_old(const struct node *node, struct call *call, uint64_t 
     char sentence[SENTENCE_SIZE], since[64];
     uint64_t age_ns = freshness_age_ns(&node->fresh, now_ns);
     bool is_known = age_ns != UINT64_MAX && node->pair.role == PAIR_FOLLOWING;
-    snprintf(since, sizeof(since), "it may be %" PRIu64 " ms old, or older", age_ns / NS_PER_MS);
+    snprintf(since, sizeof(since), "its data may be %" PRIu64 " ms old, or older", age_ns / NS_PER_MS);
     snprintf(sentence, sizeof(sentence),
-             "this follower cannot prove that what it has, up to log position %" PRIu64 ", is at most %u ms old: %s; "
-             "ask the primary, or for less (staleness)",
-             applied, request_of(call)->staleness_ms, is_known ? since : "it has not heard how far its leader is");
+             "this follower has the log up to position %" PRIu64
+             ", and cannot prove that this is at most %u ms old: %s; ask the primary, or allow a larger staleness",
+             applied, request_of(call)->staleness_ms,
+             is_known ? since : "the leader has not told it the position of its log");
     refuse(call, TARRY__CODE__TOO_OLD, true, sentence);
 }
 
@@ -163,8 +164,11 @@ void node_take_wishes(struct node *node, struct item *items) {
         items = items->next;
         const Tarry__Request *request = request_of(call);
         if (node->wish_count == FRESH_WAITS_MAX) {
-            call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, "too many wait for a follower to catch up "
-                                                                     "(FRESH_WAITS_MAX)"));
+            call->answer(
+                call,
+                reply_pack_refusal(
+                    TARRY__CODE__BUSY,
+                    "too many requests wait for this follower to catch up (FRESH_WAITS_MAX): try again in a moment"));
             continue;
         }
         node->wishes[node->wish_count++] = (struct fresh_wait){

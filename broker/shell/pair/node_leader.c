@@ -428,7 +428,8 @@ static void answer_held(struct node *node) {
     leader_half_answer(half, &node->pair, &answer);
     if (answer.kind == PAIR_TAKE_OVER && leader_half_is_hung(half, &node->pair)) {
         static struct logfmt_repeat repeat;
-        logfmt_repeated(&repeat, "the disk of this node does not finish a write, so the follower is told to lead",
+        logfmt_repeated(&repeat,
+                        "the disk of this node does not finish a write, so this node hands over to its follower",
                         "disk_hangs", "waits_ms=%" PRIu64, hung_disk_ms(&half->disk));
     }
     if (answer.kind == PAIR_FRAMES)
@@ -463,7 +464,8 @@ void leader_go_on(struct node *node) {
 void leader_give_up(struct node *node) {
     struct leader_half *half = &node->leading.half;
     if (leader_half_give_up(half))
-        logfmt("follower_stuck", "durable=%" PRIu64 " log_end=%" PRIu64 " reason=\"it asks, and stores nothing\"",
+        logfmt("follower_stuck",
+               "durable=%" PRIu64 " log_end=%" PRIu64 " reason=\"the follower sends requests, but stores nothing\"",
                half->follower_end, half->written);
 }
 

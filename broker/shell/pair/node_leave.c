@@ -35,7 +35,8 @@ void node_take_leave(struct node *node) {
 }
 
 void node_is_left(struct node *node) {
-    logfmt("follower_left", "committed=%" PRIu64 " reason=\"it stops, and said so\"", node->pair.committed);
+    logfmt("follower_left", "committed=%" PRIu64 " reason=\"the follower announced that it stops\"",
+           node->pair.committed);
     alone_because(&node->alone, TARRY__ALONE_PUT__WHY__LEFT);
     silence_is_left(&node->silence, monotonic_ns());
 }

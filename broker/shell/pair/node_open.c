@@ -28,7 +28,7 @@ static bool is_same_place(const struct listen_address *a, const struct listen_ad
 
 static int check_url(const char *option, const char *url, struct listen_address *out,
                      char message[DATADIR_MESSAGE_SIZE]) {
-    const char *problem = "it is too long";
+    const char *problem = "the path is too long";
     if (strlen(url) <= URL_SIZE_MAX && listen_parse_peer(url, out, &problem)) return 0;
     snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: %s", option, url, problem);
     return 1;
@@ -167,8 +167,9 @@ static int check_alone(const struct node_needs *needs, char message[DATADIR_MESS
     if (needs->config->inspect || hard_state_read(&disk_posix, needs->dir->path, &hard_state, message) == -ENOENT)
         return 0;
     snprintf(message, DATADIR_MESSAGE_SIZE,
-             "data directory %.900s belongs to a node of a pair: alone it would acknowledge what the other node lacks; "
-             "start it with --peer URL, or make an independent broker of it with 'tarry restore DIR --data NEW'",
+             "data directory %.900s belongs to a node of a pair: a single broker on it would acknowledge changes that "
+             "the other node lacks. Start it with --peer URL, or make an independent broker of it with 'tarry restore "
+             "DIR --data NEW'",
              needs->dir->path);
     return 1;
 }

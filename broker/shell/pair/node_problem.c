@@ -13,36 +13,34 @@
 /* A coordinator or a node that is silent for longer is not merely starting. */
 #define PATIENCE_MS 2000u
 
-static const char strict[] =
-    "the follower does not confirm, and nothing is acknowledged without it: start it. If it is surely stopped, and "
-    "nobody has made it the primary, 'tarry promote --peer-is-stopped' here lets this node serve alone";
+static const char strict[] = "the follower does not confirm, and this node acknowledges nothing without it: start the "
+                             "follower. If it is certainly stopped, and nobody has made it the primary, 'tarry promote "
+                             "--peer-is-stopped' at this node makes this node serve alone";
 static const char useless[] =
-    "the follower asks and stores nothing, and nothing is acknowledged without it: its disk may be full, or it starts "
-    "again and again. Look at its log; or stop it, and 'tarry promote --peer-is-stopped' here lets this node serve "
-    "alone";
+    "the follower sends requests but stores nothing, and this node acknowledges nothing without it: its disk may be "
+    "full, or it restarts again and again. Read its log messages; or stop it, and run 'tarry promote "
+    "--peer-is-stopped' at this node to make this node serve alone";
 static const char awaited[] =
-    "the follower does not confirm, and nothing is acknowledged until it does or the coordinator lets this node serve "
-    "alone: start the follower, and look at the coordinator ('tarry doctor')";
-static const char alone[] =
-    "the follower is gone, and this node serves alone: what it acknowledges is on its disk only, and is lost with that "
-    "disk. Start the follower";
+    "the follower does not confirm, and this node acknowledges nothing until it does or the coordinator allows this "
+    "node to serve alone: start the follower, and check the coordinator ('tarry doctor')";
+static const char alone[] = "the follower is not connected, and this node serves alone: the changes that it "
+                            "acknowledges are only on its disk, and are lost with that disk. Start the follower";
 static const char may_lead[] =
-    "the primary is silent, and nothing is acknowledged meanwhile: start it; or, if it is surely stopped and has not "
-    "served alone, 'tarry promote --peer-is-stopped' here makes this node the primary";
-static const char may_lack[] =
-    "the primary is silent, and this node does not take over, because it may lack what the primary has acknowledged: "
-    "start the primary; or lose what only the primary has with 'tarry promote --force' here";
+    "the primary is silent, and the pair acknowledges nothing meanwhile: start it; or, if it is certainly stopped and "
+    "has not served alone, 'tarry promote --peer-is-stopped' at this node makes this node the primary";
+static const char may_lack[] = "the primary is silent, and this node does not take over, because it may lack changes "
+                               "that the primary has acknowledged: start the primary; or accept the loss of the "
+                               "changes that only the primary has with 'tarry promote --force' at this node";
 static const char present[] =
-    "the primary does not answer this node, and the coordinator says that the primary is there: the link between the "
-    "two "
-    "nodes is cut, and the primary goes on without this node. Mend the link; or, if the primary is surely stopped, "
-    "'tarry promote --peer-is-stopped' here makes this node the primary";
+    "the primary does not answer this node, but the coordinator reports it as present: the network between the two "
+    "nodes is interrupted, and the primary continues without this node. Repair the network; or, if the primary is "
+    "certainly stopped, 'tarry promote --peer-is-stopped' at this node makes this node the primary";
 static const char nobody[] =
-    "the other node does not answer, and no node leads without it: start it; or, if it is surely stopped and has not "
-    "served alone, 'tarry promote --peer-is-stopped' here makes this node the primary";
+    "the other node does not answer, and no node leads without it: start it; or, if it is certainly stopped and has "
+    "not served alone, 'tarry promote --peer-is-stopped' at this node makes this node the primary";
 static const char nobody_new[] =
     "the other node does not answer, and no node leads before it has joined: start it with --follow; or, if there has "
-    "never been another node, 'tarry promote --force' here makes this node the primary";
+    "never been another node, 'tarry promote --force' at this node makes this node the primary";
 
 static bool is_silent(const struct node_peer *peer, uint64_t wait_ms) {
     return monotonic_ns() - peer->heard_ns > wait_ms * NS_PER_MS;
@@ -63,7 +61,8 @@ static const char *problem_of_coordinator(struct node *node, char buffer[COORDIN
         if (!doubts) snprintf(buffer, COORDINATOR_MESSAGE_SIZE, "%.900s", session.message);
         return buffer[0] != '\0' ? buffer : NULL;
     }
-    snprintf(buffer, COORDINATOR_MESSAGE_SIZE, "%.900s; until it answers nothing takes over by itself",
+    snprintf(buffer, COORDINATOR_MESSAGE_SIZE,
+             "%.900s; until the coordinator answers, no node takes over automatically",
              session.message[0] != '\0' ? session.message : "the coordinator does not answer");
     return buffer;
 }

@@ -29,15 +29,16 @@ struct record_word {
 };
 
 static const char no_coordinator[] =
-    "this pair has no coordinator, and so no record: 'tarry status' says which node leads";
-static const char busy[] = "another 'tarry pair record' is under way: try again in a second";
-static const char no_memory[] = "there is not enough memory";
+    "this pair has no coordinator, so it has no record: 'tarry status' says which node leads";
+static const char busy[] = "another 'tarry pair record' is running: try again in a second";
+static const char no_memory[] = "out of memory";
 static const char nothing_lost[] =
-    "the coordinator's record is no older than what this node knows of it: there is nothing to write";
-static const char not_leading[] = "this node does not lead, and nothing was written: type this at the node that leads; "
-                                  "or, if that is stopped and has "
-                                  "acknowledged nothing that this node lacks, add --peer-is-stopped";
-static const char overtaken[] = "the record was changed just now, and nothing was written: look at it, and try again";
+    "nothing was written, because the coordinator's record is not older than the one that this node knows";
+static const char not_leading[] =
+    "this node does not lead, so nothing was written: run the command for the node that leads; or, if that node is "
+    "stopped and has acknowledged nothing that this node lacks, add --peer-is-stopped";
+static const char overtaken[] = "the record changed in the meantime, so nothing was written: check it with 'tarry pair "
+                                "record --show', and try again";
 
 static void on_heard(void *argument) {
     struct record_word *word = argument;

@@ -37,7 +37,8 @@ static void has_stood_still(struct node *node, uint64_t planned_ns, uint64_t now
     node_wishes_overslept(node);
     if (node_is_leading(node)) leader_half_overslept(&node->leading.half, now_ns);
     logfmt("overslept",
-           "late_ms=%" PRIu64 " reason=\"this node stood still\" action=\"the other node's time begins anew\"",
+           "late_ms=%" PRIu64
+           " reason=\"this process did not run for a while\" action=\"the timeout for the other node starts again\"",
            (now_ns - planned_ns) / NS_PER_MS);
 }
 
@@ -70,7 +71,8 @@ void node_take_refused(struct node *node) {
     if (!silence_is_gone(&node->silence, &node->pair, node->following.half.has_left, monotonic_ns())) return;
     bool leads = node_is_leading(node);
     logfmt(leads ? "follower_gone" : "leader_gone",
-           "peer=%s reason=\"its connection broke, and its address refuses another one\"", node->needs.config->peer);
+           "peer=%s reason=\"its connection broke, and its address refuses a new connection\"",
+           node->needs.config->peer);
     if (!leads) say_silent(node, true); /* the follower counts as silent; node_check_silence reports it */
 }
 
@@ -105,6 +107,7 @@ void node_take_presence(struct node *node, struct pair_event *event) {
     event->present = summons_is_present(&node->summons, is_there, record_client->heard);
     if (event->present) silence_remind_by(&node->silence, summons_due_ns(&node->summons));
     if (is_there && !event->present)
-        logfmt("leader_absent", "peer=%s reason=\"it does not answer, neither here nor by way of the coordinator\"",
+        logfmt("leader_absent",
+               "peer=%s reason=\"the other node does not answer, neither directly nor through the coordinator\"",
                node->needs.config->peer);
 }

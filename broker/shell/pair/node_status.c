@@ -17,7 +17,7 @@
 
 /* ---- commands */
 
-static const char word_waits[] = "another 'tarry promote' waits for the other node's answer: try again in a moment";
+static const char word_waits[] = "another 'tarry promote' waits for the other node's reply: try again in a moment";
 /* Longest wait of a command for the other node's answer: twice a question's timeout. */
 #define WORD_WAIT_NS (2500 * NS_PER_MS)
 /* Time for sending the reply to the operator before the process starts again. */

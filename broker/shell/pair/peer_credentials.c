@@ -14,10 +14,10 @@
 static const char *take(void *argument, const uint8_t *text, size_t size) {
     char *out = argument; /* RPC_CLIENT_TOKEN_SIZE */
     while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r')) size--;
-    if (size == 0) return "is empty; 'tarry token add' makes one";
-    if (size >= RPC_CLIENT_TOKEN_SIZE) return "is longer than a token is";
+    if (size == 0) return "is empty; 'tarry token add' creates a token";
+    if (size >= RPC_CLIENT_TOKEN_SIZE) return "is longer than a token";
     for (size_t i = 0; i < size; i++)
-        if (text[i] <= ' ' || text[i] > '~') return "holds something else than one token";
+        if (text[i] <= ' ' || text[i] > '~') return "must contain exactly one token";
     memcpy(out, text, size);
     out[size] = '\0';
     return NULL;
@@ -28,7 +28,7 @@ static int read_token(const struct config *config, char out[RPC_CLIENT_TOKEN_SIZ
     const struct private_file file = {.what = "peer token",
                                       .path = config->peer_token_file,
                                       .option = "peer-token-file",
-                                      .remedy = "; 'tarry token add NAME --role peer' on the other node makes one"};
+                                      .remedy = "; 'tarry token add NAME --role peer' on the other node creates it"};
     return private_file_use(&file, RPC_CLIENT_TOKEN_SIZE + 2, take, out, message, message_size);
 }
 
@@ -56,10 +56,10 @@ int peer_credentials_open(struct peer_credentials *out, const struct config *con
 
 /* Derives the key from the file's text. Returns NULL, or the problem. */
 static const char *derive(void *out, const uint8_t *text, size_t size) {
-    if (size > PEER_KEY_FILE_MAX) return "is larger than a key may be (1024 bytes)";
+    if (size > PEER_KEY_FILE_MAX) return "is larger than the maximum of 1024 bytes";
     while (size > 0 && isspace(text[size - 1])) size--;
     while (size > 0 && isspace(*text)) text++, size--;
-    if (size < PEER_KEY_TEXT_MIN) return "is shorter than a key must be (32 bytes); 'tarry keygen --peer' makes one";
+    if (size < PEER_KEY_TEXT_MIN) return "is shorter than the minimum of 32 bytes; 'tarry keygen --peer' creates a key";
     peer_key_derive(out, text, size);
     return NULL;
 }
@@ -69,6 +69,6 @@ int peer_key_read(struct peer_key *out, const char *path, char *message, size_t 
         .what = "peer key",
         .path = path,
         .option = "peer-key",
-        .remedy = "; 'tarry keygen --peer FILE' makes one, and both nodes of a pair have the same"};
+        .remedy = "; 'tarry keygen --peer FILE' creates it; both nodes of a pair need the same file"};
     return private_file_use(&file, PEER_KEY_FILE_MAX + 1, derive, out, message, message_size);
 }

@@ -91,8 +91,8 @@ static const char *take_credentials(void *argument, const uint8_t *text, size_t 
     const uint8_t *colon = memchr(text, ':', size);
     bool is_good = size <= CREDENTIALS_SIZE_MAX && colon != NULL && colon != text && colon + 1 < text + size &&
                    memchr(text, '\n', size) == NULL && memchr(text, '\0', size) == NULL;
-    _Static_assert(CREDENTIALS_SIZE_MAX == 255, "the sentence");
-    if (!is_good) return "holds something else than one line user:password of at most 255 bytes";
+    _Static_assert(CREDENTIALS_SIZE_MAX == 255, "the message below states this limit");
+    if (!is_good) return "must contain exactly one line user:password of at most 255 bytes";
     memcpy(out, text, size);
     out[size] = '\0';
     return NULL;
@@ -103,7 +103,7 @@ static int read_credentials(const char *path, char out[CREDENTIALS_SIZE_MAX + 1]
     const struct private_file file = {.what = "coordinator credentials",
                                       .path = path,
                                       .option = "coordinator-credentials",
-                                      .remedy = "; it holds one line user:password"};
+                                      .remedy = "; the file has one line user:password"};
     return private_file_use(&file, CREDENTIALS_SIZE_MAX + 2, take_credentials, out, message, COORDINATOR_MESSAGE_SIZE);
 }
 
@@ -214,18 +214,17 @@ static int claim_disk(struct record_client *record_client, uint32_t recorded, st
     const struct coordinator_record *read = &record_client->record;
     if (memcmp(read->cluster, record_client->cluster, CLUSTER_ID_SIZE) != 0) {
         snprintf(message, COORDINATOR_MESSAGE_SIZE,
-                 "the coordinator keeps the record of another cluster's pair at that path; name another path, or start "
-                 "an empty directory with --follow to join it");
+                 "the coordinator has the record of a different cluster at that path; use another path, or start this "
+                 "node with an empty directory and --follow to join that cluster");
         return 1;
     }
     const struct record_member *self = &read->members[record_client->self];
     if (self->is_known && memcmp(self->id, record_client->member, MEMBER_ID_SIZE) == 0) return 0;
     if (record->leader == record_client->self && record->epoch >= recorded) {
-        snprintf(
-            message, COORDINATOR_MESSAGE_SIZE,
-            "the pair's record names another disk than this one as the leader's: this data directory is a copy, or was "
-            "restored; bring the other one back, or promote its follower first and join it with an empty "
-            "directory and --follow");
+        snprintf(message, COORDINATOR_MESSAGE_SIZE,
+                 "the pair's record names a different disk as the leader's: this data directory is a copy, or was "
+                 "restored. Bring the leader's disk back; or promote its follower first, and join it with an empty "
+                 "directory and --follow");
         return 1;
     }
     record->in_sync &= (uint8_t) ~(1u << record_client->self);

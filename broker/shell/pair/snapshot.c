@@ -152,8 +152,8 @@ static void say_waiting(struct snapshot *snapshot, const char *reason) {
     if (strcmp(quoted, snapshot->said) == 0) return;
     memcpy(snapshot->said, quoted, sizeof(quoted));
     logfmt("snapshot_waits",
-           "peer=%s reason=%s hint=\"this node serves nothing until it has the leader's snapshot; if the leader is "
-           "lost for good: stop this broker, delete %.900s/%s, and start it again with the data that it had\"",
+           "peer=%s reason=%s hint=\"this node serves no requests until it has the leader's snapshot. If the leader is "
+           "lost for good, stop this broker, delete %.900s/%s, and start it again with its former data\"",
            snapshot->url, quoted, snapshot->directory, SNAPSHOT_WANTED_NAME);
 }
 
@@ -190,8 +190,8 @@ static int check_peer(struct snapshot *snapshot) {
                    memcmp(reply->pair->cluster.data, snapshot->cluster, CLUSTER_ID_SIZE) == 0;
     if (!is_pair) say_why(snapshot, reply);
     if (is_pair && !is_ours)
-        say_waiting(snapshot, "the peer belongs to another cluster, so nothing of it is copied and this node keeps its "
-                              "data: bring the leader back; if it is lost for good, make an independent broker of this "
+        say_waiting(snapshot, "the peer belongs to another cluster, so this node copies nothing and keeps its data: "
+                              "bring the leader back; if it is lost for good, make an independent broker of this "
                               "directory with 'tarry restore DIR --data NEW'");
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
     return is_ours ? 0 : -1;

@@ -310,7 +310,7 @@ static int list_add(const struct option *option, char *field, const char *value,
         return 1;
     }
     if (used + 1 + size >= CONFIG_TEXT_SIZE) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s: what it says is together longer than %d bytes", option->name,
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s: its values are together longer than %d bytes", option->name,
                  CONFIG_TEXT_SIZE - 1);
         return 1;
     }
@@ -348,15 +348,15 @@ static int option_set(struct config *config, const struct option *option, const 
     if (number < option->least || number > option->most) {
         char range[2][UNITS_TEXT_SIZE];
         range_format(option, range);
-        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s must lie between %s and %s, \"%.100s\" does not",
-                 option->name, range[0], range[1], value);
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s must be between %s and %s, not \"%.100s\"", option->name,
+                 range[0], range[1], value);
         return 1;
     }
     memcpy(field, &number, sizeof(number));
     return 0;
 }
 
-static_assert(CONFIG_FILE_MAX == 1048576, "the sentence below says so");
+static_assert(CONFIG_FILE_MAX == 1048576, "the message below states this limit");
 
 struct ini_load {
     struct config *config;
@@ -378,7 +378,7 @@ static char *ini_line(char *out, int room, void *stream) {
     bool is_comment = blanks < size && (line[blanks] == ';' || line[blanks] == '#');
     load->number++;
     if (memchr(line, '\0', size) != NULL) {
-        snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d holds a 0 byte", load->path,
+        snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d contains a 0 byte", load->path,
                  load->number);
     } else if (size < (size_t)room) {
         memcpy(out, line, size);
@@ -398,7 +398,8 @@ static int ini_option(void *user, const char *section, const char *name, const c
     if (load->message[0] != '\0') return 0;
     if (section[0] != '\0' && strcmp(section, "tarryd") != 0) {
         snprintf(load->message, CONFIG_MESSAGE_SIZE,
-                 "configuration file %.200s has an unknown section [%.100s]; options stand in [tarryd], or in none",
+                 "configuration file %.200s has an unknown section [%.100s]; put the options into the section "
+                 "[tarryd], or into none",
                  load->path, section);
         return 0;
     }
@@ -444,7 +445,8 @@ int config_read(struct config *config, const char *path, char message[CONFIG_MES
     if (result < 0 && message[0] == '\0')
         snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s cannot be read: %s", path, strerror(ENOMEM));
     else if (message[0] == '\0')
-        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d is no `name = value`", path, result);
+        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d is not `name = value`", path,
+                 result);
     return 1;
 }
 
@@ -529,7 +531,8 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
         if (arguments_take(config, argc, argv, message) != 0) return 1;
     }
     if (config->data[0] == '\0' && !is_printed) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "option --data DIR is required: it says where the tasks are kept");
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "option --data DIR is missing: it names the directory where the broker stores its tasks");
         return 1;
     }
     credentials_take(config);

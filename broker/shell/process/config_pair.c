@@ -29,39 +29,39 @@ int config_resolve_pair(struct config *config, char message[CONFIG_MESSAGE_SIZE]
     config->joins = config->follow[0] != '\0';
     if (config->joins && config->peer[0] != '\0' && strcmp(config->follow, config->peer) != 0) {
         snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "options peer and follow both say where the other node is, and differ: %.100s, %.100s", config->peer,
+                 "options peer and follow give different addresses of the other node: %.100s, %.100s", config->peer,
                  config->follow);
         return 1;
     }
     if (config->joins) memcpy(config->peer, config->follow, sizeof(config->peer));
     bool is_pair = config->peer[0] != '\0';
     if (!is_pair && said_of_pair(config) != NULL) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for a pair: say with --peer where the other node is",
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s needs a pair: give the address of the other node with --peer",
                  said_of_pair(config));
         return 1;
     }
     if (said_of_coordinator(config) != NULL) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for a coordinator: say with --coordinator which",
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s needs a coordinator: give its address with --coordinator",
                  said_of_coordinator(config));
         return 1;
     }
     if (is_pair && config->inspect) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "options inspect and peer exclude one another");
+        snprintf(message, CONFIG_MESSAGE_SIZE, "options inspect and peer exclude each other");
         return 1;
     }
     bool is_said = config->solo_after_ms != SOLO_UNSAID && config->solo_after_ms != SOLO_NEVER;
     if (is_pair && is_said && config->coordinator[0] == '\0') {
         snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "option solo-after needs a coordinator, or must be never: without one a silent follower is waited for "
-                 "until an operator says otherwise ('tarry promote --peer-is-stopped')");
+                 "option solo-after must be never without a coordinator: the primary waits for a silent follower until "
+                 "an operator runs 'tarry promote --peer-is-stopped'");
         return 1;
     }
     if (config->replication == REPLICATION_UNSAID) config->replication = REPLICATION_SYNC;
     if (!is_pair) config->replication = REPLICATION_NONE;
     if (config->replication != REPLICATION_NONE && config->peer_key[0] == '\0' && !config->print_config) {
         snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "a pair needs option peer-key, a file with a secret by which its two nodes know each other: make one "
-                 "with 'tarry keygen --peer FILE', and give both nodes the same");
+                 "a pair needs the option peer-key, a file with a secret with which its two nodes authenticate each "
+                 "other: make it with 'tarry keygen --peer FILE', and copy it to both nodes");
         return 1;
     }
     if (config->failover_after_ms == 0) config->failover_after_ms = FAILOVER_AFTER_DEFAULT_MS;

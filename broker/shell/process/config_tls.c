@@ -32,17 +32,17 @@ int config_check_tls(const struct config *config, char message[CONFIG_MESSAGE_SI
     bool listens = listens_over_tls(config->listen), has_certificate = config->tls_cert[0] != '\0';
     bool has_ca = config->tls_peer_ca[0] != '\0' || config->tls_client_ca[0] != '\0';
     if (has_certificate != (config->tls_key[0] != '\0'))
-        snprintf(message, CONFIG_MESSAGE_SIZE, "options tls-cert and tls-key belong together, and only one is said");
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "options tls-cert and tls-key need each other, but only one of them is given");
     else if (listens && !has_certificate)
-        snprintf(
-            message, CONFIG_MESSAGE_SIZE,
-            "option listen says wss://, which needs this broker's certificate: --tls-cert FILE and --tls-key FILE");
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "option listen has an address at wss://, which needs this broker's certificate: --tls-cert FILE and "
+                 "--tls-key FILE");
     else if (said(config) != NULL && !config_uses_tls(config))
-        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for TLS: say wss:// where the broker is to listen with it",
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s needs TLS: give an address at wss:// with --listen",
                  said(config));
     else if (config->tls_peer_ca[0] != '\0' && !is_wss(config->peer))
-        snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "option tls-peer-ca is for a pair whose nodes reach each other by wss://: say so with --peer");
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option tls-peer-ca needs a peer at wss://: give it with --peer");
     else if (is_wss(config->peer) && !has_ca)
         snprintf(message, CONFIG_MESSAGE_SIZE,
                  "a peer at wss:// needs option tls-peer-ca, a file with the CA of the other node's certificate");

@@ -46,7 +46,7 @@ static void say_owner(const char *path, char *out, size_t size) {
     out[0] = '\0';
     if (stat(path, &status) != 0) return;
     if (status.st_uid != uid)
-        snprintf(out, size, "; it belongs to uid %u, and this broker runs as uid %u: chown -R %u:%u %s",
+        snprintf(out, size, "; it belongs to uid %u, but this broker runs as uid %u: chown -R %u:%u %s",
                  (unsigned)status.st_uid, (unsigned)uid, (unsigned)uid, (unsigned)getegid(), path);
     else
         snprintf(out, size, "; give this broker's user (uid %u) write permission: chmod -R u+rwX %s", (unsigned)uid,
@@ -66,7 +66,7 @@ static int check_not_nested(const char *path, char message[DATADIR_MESSAGE_SIZE]
     if (access(identity, F_OK) == 0) return 0;
     neighbours_parent(path, parent, sizeof(parent));
     if (!neighbours_is_data(parent)) return 0;
-    return REFUSE("data directory %s would lie in %s, which is itself one: start with --data %s, or move what is in it "
+    return REFUSE("data directory %s would be inside the data directory %s: start with --data %s, or move its content "
                   "to %s (was a backup restored to the wrong place?)",
                   path, parent, parent, path);
 }
@@ -77,15 +77,16 @@ static int make_directory(const char *path, char message[DATADIR_MESSAGE_SIZE]) 
         char parent[1024];
         neighbours_parent(path, parent, sizeof(parent));
         if (sync_path(parent) != 0)
-            return REFUSE("data directory %s was made, but its parent cannot be synced: %s", path, strerror(errno));
+            return REFUSE("data directory %s was created, but its parent cannot be synced: %s", path, strerror(errno));
         return 0;
     }
     if (errno != EEXIST)
-        return REFUSE("data directory %s cannot be made: %s; %sname another with --data", path, strerror(errno),
-                      errno == ENOENT ? "make its parent, or " : "");
+        return REFUSE("data directory %s cannot be created: %s; %sgive another one with --data", path, strerror(errno),
+                      errno == ENOENT ? "create its parent, or " : "");
     struct stat status;
-    if (stat(path, &status) != 0) return REFUSE("data directory %s cannot be looked at: %s", path, strerror(errno));
-    if (!S_ISDIR(status.st_mode)) return REFUSE("data directory %s is not a directory; name another with --data", path);
+    if (stat(path, &status) != 0) return REFUSE("data directory %s cannot be read: %s", path, strerror(errno));
+    if (!S_ISDIR(status.st_mode))
+        return REFUSE("data directory %s is not a directory; give another one with --data", path);
     return 0;
 }
 
@@ -101,7 +102,8 @@ static int take_lock(struct datadir *dir, short type, char message[DATADIR_MESSA
     }
     close(dir->lock);
     if (error == EAGAIN || error == EACCES)
-        return REFUSE("data directory %s is locked: another tarryd is running on it; stop that one first", dir->path);
+        return REFUSE("data directory %s is locked: another tarryd is running on it; stop that tarryd first",
+                      dir->path);
     return REFUSE("data directory %s cannot be locked: %s", dir->path, strerror(error));
 }
 
@@ -148,11 +150,10 @@ static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_S
     char below[sizeof(dir->path) + FOREIGN_NAME_SIZE];
     snprintf(below, sizeof(below), "%s/%s", dir->path, foreign);
     if (neighbours_is_data(below))
-        return REFUSE("data directory %s is none, but %s is one: start with --data %s", dir->path, below, below);
-    return REFUSE(
-        "data directory %s holds \"%s\" but no identity file of Tarry; name an empty directory with --data, or "
-        "restore its identity file",
-        dir->path, foreign);
+        return REFUSE("%s is not a data directory, but %s is one: start with --data %s", dir->path, below, below);
+    return REFUSE("data directory %s contains \"%s\" but no identity file of Tarry; give an empty directory with "
+                  "--data, or restore its identity file",
+                  dir->path, foreign);
 }
 
 /* Reads the identity and the member; makes them at the first start unless the directory is read-only. `member` was
@@ -166,7 +167,8 @@ static int identity_open(struct datadir *dir, bool may_write, char message[DATAD
         error = identity_write(dir->path, &identity);
         if (error == 0) neighbours_tell(dir->path);
     }
-    if (error < 0) return REFUSE("identity file %s/identity cannot be read or made: %s", dir->path, strerror(-error));
+    if (error < 0)
+        return REFUSE("identity file %s/identity cannot be read or created: %s", dir->path, strerror(-error));
     if (error > 0) return 1;
     memcpy(dir->cluster, identity.cluster, sizeof(dir->cluster));
     memcpy(dir->secret, identity.secret, sizeof(dir->secret));
@@ -175,7 +177,7 @@ static int identity_open(struct datadir *dir, bool may_write, char message[DATAD
         member_make(&dir->member);
         error = may_write ? member_write(dir->path, &dir->member) : 0;
     }
-    if (error < 0) return REFUSE("identity file %s/member cannot be read or made: %s", dir->path, strerror(-error));
+    if (error < 0) return REFUSE("identity file %s/member cannot be read or created: %s", dir->path, strerror(-error));
     return error;
 }
 
@@ -187,8 +189,8 @@ static int name_directory(struct datadir *dir, const char *path, char message[DA
     snprintf(dir->quarantine, sizeof(dir->quarantine), "%s/" QUARANTINE_NAME, path);
     snprintf(dir->index, sizeof(dir->index), "%s/index", path);
     if (directory_is_partial(path))
-        return REFUSE("data directory %s is a copy that was not finished; delete it and make it again, or name another "
-                      "directory with --data",
+        return REFUSE("data directory %s is an unfinished copy; delete it and copy it again, or give another directory "
+                      "with --data",
                       path);
     return 0;
 }
@@ -197,18 +199,18 @@ static int name_directory(struct datadir *dir, const char *path, char message[DA
 static int check_writers(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     struct stat status;
     uid_t uid = geteuid();
-    if (stat(path, &status) != 0) return REFUSE("data directory %s cannot be looked at: %s", path, strerror(errno));
+    if (stat(path, &status) != 0) return REFUSE("data directory %s cannot be read: %s", path, strerror(errno));
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         bool is_shared = (status.st_mode & S_ISVTX) != 0; /* like /tmp, or the root of a tmpfs */
-        return REFUSE("data directory %s may be written by other users (mode %04o): %s%s%sname a directory below it "
-                      "with --data, which tarryd makes",
+        return REFUSE("other users can write to data directory %s (mode %04o): %s%s%sgive a directory below it with "
+                      "--data, which tarryd then creates",
                       path, (unsigned)(status.st_mode & 07777), is_shared ? "" : "chmod go-w ", is_shared ? "" : path,
                       is_shared ? "" : ", or ");
     }
     /* If another user's directory is not writable, the next steps report it. */
     if (status.st_uid == uid || access(path, W_OK | X_OK) != 0) return 0;
-    return REFUSE("data directory %s belongs to uid %u, who may replace what is in it, and this broker runs as uid %u: "
-                  "run tarryd as its owner, or chown -R %u:%u %s",
+    return REFUSE("data directory %s belongs to uid %u, which could replace its content, but this broker runs as uid "
+                  "%u: run tarryd as the owner, or chown -R %u:%u %s",
                   path, (unsigned)status.st_uid, (unsigned)uid, (unsigned)uid, (unsigned)getegid(), path);
 }
 
@@ -247,7 +249,7 @@ int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_
     /* Checked first, because identity_open would make one. */
     snprintf(name, sizeof(name), "%s/identity", path);
     if (access(name, F_OK) != 0)
-        return REFUSE("%s: %s; this is no data directory, and --inspect makes none", name, strerror(errno));
+        return REFUSE("%s: %s; this is not a data directory, and --inspect creates none", name, strerror(errno));
     snprintf(name, sizeof(name), "%s/lock", path);
     dir->lock = open(name, O_RDONLY | O_CLOEXEC);
     if (dir->lock < 0 && errno != ENOENT) return REFUSE("%s cannot be opened: %s", name, strerror(errno));
@@ -259,6 +261,6 @@ bool datadir_note_boot(const struct datadir *dir, uint64_t steady_ns) {
     static struct logfmt_limit limit;
     int error = boot_note(dir->path, steady_ns);
     if (error != 0 && logfmt_allowed(&limit))
-        logfmt("boot_unnoted", "action=\"the next start goes by the wall clock\" reason=\"%s\"", strerror(error));
+        logfmt("boot_unnoted", "action=\"the next start uses the wall clock\" reason=\"%s\"", strerror(error));
     return error == 0;
 }

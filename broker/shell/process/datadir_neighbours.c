@@ -71,8 +71,8 @@ void neighbours_tell(const char *path) {
     if (stat(parent, &status) != 0 || (status.st_mode & S_IWOTH) != 0) return;
     if (disk_posix.list(disk_posix.context, parent, each_name, &search) < 0 || search.found[0] == '\0') return;
     snprintf(sentence, sizeof(sentence),
-             "this broker begins with no tasks; if the data in %.150s were meant, stop it, and start it with --data "
-             "there, or move them to %.150s",
+             "this broker starts with no tasks, but other data directories are near: if it should have the data in "
+             "%.150s, stop it, and start it with that directory as --data, or move the data to %.150s",
              search.found, path);
     logfmt("founded_beside", "data=%s others=%u warning=%s", logfmt_quote(search.found, dir), search.others,
            logfmt_quote(sentence, quoted));

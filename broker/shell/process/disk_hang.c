@@ -19,8 +19,8 @@ const char *disk_hang_problem(const struct disk_hang *hang, char buffer[DISK_HAN
     uint64_t waits_ms = waits_ms_now(hang);
     if (waits_ms < DISK_HANG_MS) return NULL;
     snprintf(buffer, DISK_HANG_PROBLEM_SIZE,
-             "the disk under the data directory hangs: a write has waited for %" PRIu64
-             " ms to be synced, and nothing is acknowledged meanwhile; look at the disk and at the kernel's log",
+             "the disk of the data directory does not respond: a sync has taken %" PRIu64
+             " ms so far, and the broker acknowledges nothing meanwhile; check the disk and the kernel's log",
              waits_ms);
     return buffer;
 }

@@ -12,9 +12,9 @@
 
 #define LOOK_NS (50ull * 1000000u)
 
-static const char disk_full[] = "the broker's disk is nearly full: new tasks are refused until there is room";
+static const char disk_full[] = "the broker's disk is nearly full, so it refuses new tasks: free some disk space";
 static const char segment_awaited[] =
-    "the broker's disk is slow: room in the log for new tasks is being made, try again in a moment";
+    "the broker's disk is slow, and the log has no space for new tasks yet: try again in a moment";
 
 static const struct disk_space *the_disk_space; /* for disk_space_allocate, which the log's threads call */
 
@@ -84,7 +84,7 @@ static void note(struct disk_space *disk_space, const struct log *log, int error
     bool low = disk_space->reserve.low;
     logfmt(low ? "disk_low" : "disk_fine", "free=%" PRIu64 " log_reserved=%" PRIu64 " error=\"%s\" action=\"%s\"",
            disk_space->free, stats.reserved, low ? strerror(-error) : "none",
-           low ? "new tasks are refused" : "new tasks are taken");
+           low ? "the broker refuses new tasks" : "the broker accepts new tasks");
 }
 
 const char *disk_space_refusal(struct disk_space *disk_space, struct log *log, uint64_t position, uint64_t size) {

@@ -26,7 +26,7 @@ static int add(struct endpoints *endpoints, const char *url, size_t size, char m
     char text[CONFIG_TEXT_SIZE];
     snprintf(text, sizeof(text), "%.*s", (int)size, url);
     if (endpoints->count == DOOR_LISTENERS_MAX) {
-        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen %s: a broker listens at most at %u addresses", text,
+        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen %s: a broker can listen at no more than %u addresses", text,
                  DOOR_LISTENERS_MAX);
         return 1;
     }
@@ -36,7 +36,7 @@ static int add(struct endpoints *endpoints, const char *url, size_t size, char m
     }
     for (unsigned i = 0; i < endpoints->count; i++) {
         if (!is_same(&endpoints->addresses[i], address)) continue;
-        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen %s: it is said twice", text);
+        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen %s: the address is given twice", text);
         return 1;
     }
     endpoints->count++;
@@ -51,7 +51,7 @@ int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[
         url += size + strspn(url + size, " \t");
     }
     if (endpoints->count == 0) {
-        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen says no address");
+        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen gives no address");
         return 1;
     }
     /* The tool and Tarry's clients need an address of their own, beside other protocols. */
@@ -64,10 +64,12 @@ static const char *what_to_do(const struct listen_address *address, int error) {
     bool is_unix = address->scheme == LISTEN_UNIX;
     if (error == EADDRINUSE && is_unix)
         return "; another broker listens there: stop it, or choose another path with --listen";
-    if (error == EADDRINUSE) return "; is another broker running there? Stop it, or choose another port with --listen";
-    if (error == EEXIST) return "; what is there is no socket: move it away, or choose another path with --listen";
-    if (error == EBUSY) return "; something holds its directory locked (flock): another broker that starts?";
-    return error == ENOENT && is_unix ? "; make the directory first" : "";
+    if (error == EADDRINUSE) return "; another program listens there: stop it, or choose another port with --listen";
+    if (error == EEXIST)
+        return "; the path exists and is not a socket: move it away, or choose another path with --listen";
+    if (error == EBUSY)
+        return "; another process has locked its directory (flock), perhaps another broker that is starting";
+    return error == ENOENT && is_unix ? "; create the directory first" : "";
 }
 
 int endpoints_open(struct endpoints *endpoints, char message[ENDPOINTS_MESSAGE_SIZE]) {

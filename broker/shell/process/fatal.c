@@ -16,7 +16,7 @@ const char *storage_error(int error) {
     case LOG_VERSION:
         return "the log has another format version";
     case LOG_FOREIGN:
-        return "the log is another cluster's";
+        return "the log belongs to another cluster";
     case LOG_RETIRED:
         return "that part of the log was retired";
     case LOG_END:
@@ -26,7 +26,7 @@ const char *storage_error(int error) {
     case INDEX_VERSION:
         return "the index has another format version";
     case INDEX_FOREIGN:
-        return "the index is another cluster's";
+        return "the index belongs to another cluster";
     default:
         break;
     }

@@ -18,19 +18,19 @@
 static const char *judge(int handle, const char *path) {
     struct stat status;
     mode_t others = credential_is(path) ? S_IRWXO | S_IWGRP | S_IXGRP : S_IRWXO | S_IRWXG;
-    if (fstat(handle, &status) != 0) return "cannot be looked at";
+    if (fstat(handle, &status) != 0) return "cannot be read";
     if (!S_ISREG(status.st_mode)) return "is not a file";
-    if ((status.st_mode & others) != 0) return "may be used by others; chmod 600 it, or make a new one";
+    if ((status.st_mode & others) != 0) return "can be used by other users; run chmod 600 on it, or create a new one";
     if (status.st_uid != geteuid() && status.st_uid != 0)
-        return "belongs to another user; give it to the one that runs tarryd";
+        return "belongs to another user; chown it to the user that runs tarryd";
     return NULL;
 }
 
 static void refuse_unreadable(const struct private_file *file, int error, char *message, size_t size) {
     if (error == EACCES)
         snprintf(message, size,
-                 "%s %s cannot be read by uid %u, which tarryd runs as: chown %u %s; under systemd leave the option "
-                 "--%s away and give the unit LoadCredential=%s:%s",
+                 "%s %s cannot be read by uid %u, the user of tarryd: chown %u %s; under systemd omit the option --%s "
+                 "and give the unit LoadCredential=%s:%s",
                  file->what, file->path, (unsigned)geteuid(), (unsigned)geteuid(), file->path, file->option,
                  file->option, file->path);
     else

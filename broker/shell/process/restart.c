@@ -57,7 +57,7 @@ void stop_wait(int come, const sigset_t *signals, siginfo_t *out) {
 _Noreturn void restart(void) {
     pthread_mutex_lock(&stop_mutex); /* never unlocked */
     if (stop_is_told()) {
-        logfmt("stopped", "reason=\"it was to start again, and was told to stop meanwhile\"");
+        logfmt("stopped", "reason=\"the broker was restarting when it received the signal to stop\"");
         _exit(0);
     }
     watchdog_suspend();

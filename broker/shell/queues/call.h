@@ -35,8 +35,9 @@ struct message *reply_pack_commit(const void *commit, size_t commit_size, uint64
 struct message *reply_pack_soon(const char *sentence);
 /* Message of a reply with TARRY__CODE__FAILED. */
 #define CALL_UNCONFIRMED                                                                                               \
-    "this broker stops or is no longer the leader, and the other node has not confirmed the request: whether it took " \
-    "effect is unknown; look before you send it again, or send it with the key that makes it once only"
+    "this broker stops or is no longer the primary, and the other node has not confirmed the request: whether it "     \
+    "took "                                                                                                            \
+    "effect is unknown; check the task before you send the request again, or send it with the same key"
 /* Packs a refusal. `sentence` NULL: the default message of the code. */
 struct message *reply_pack_refusal(Tarry__Code code, const char *sentence);
 

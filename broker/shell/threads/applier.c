@@ -42,8 +42,8 @@ static bool apply_one(struct applier *applier, uint64_t to) {
     if (error == CORE_NO_MEMORY && core_may_free(core)) return false;
     if (error == CORE_NO_MEMORY)
         logfmt("apply_failed",
-               "position=%" PRIu64 " reason=\"what is in flight does not fit into the broker's memory: start with a "
-               "larger --memory, as the other broker of the pair has\"",
+               "position=%" PRIu64 " reason=\"the tasks in flight do not fit into the broker's memory: start with a "
+               "larger --memory, equal to that of the other node\"",
                applier->header.position);
     if (error != 0) fatal("apply_failed", error == CORE_NONSENSE ? LOG_DAMAGED : -ENOMEM);
     applier->body = NULL;

@@ -29,7 +29,7 @@
 #include "secret.h"
 #include "sync.h"
 
-static const char handing_over[] = "this broker hands over to the other node of the pair: try again in a moment";
+static const char handing_over[] = "this broker is handing over to the other node of the pair: try again in a moment";
 
 static bool may_exist(const void *keys, uint64_t key_hash) {
     return index_filter_may_contain(keys, key_hash);
@@ -45,7 +45,7 @@ static struct instant look_at_clock(struct core_thread *core_thread) {
     if (held != core_thread->clock_held) {
         core_thread->clock_held = held;
         logfmt(held ? "clock_held" : "clock_released", "wall_ms=%" PRIu64 " action=\"absolute times %s\"",
-               now.wall_ns / NS_PER_MS, held ? "wait until the wall clock is put right" : "go on");
+               now.wall_ns / NS_PER_MS, held ? "wait until the wall clock is correct" : "continue");
     }
     return now;
 }

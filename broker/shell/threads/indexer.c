@@ -26,7 +26,7 @@ static bool has_room(struct indexer *indexer, const char *what, int error) {
     if (error == 0) return true;
     if (error != -ENOSPC) fatal(what, error);
     if (!indexer->schedule.full)
-        logfmt("index_full", "reason=\"the disk is full\" action=\"waits for room\" indexed=%" PRIu64,
+        logfmt("index_full", "reason=\"the disk is full\" action=\"the index waits for free space\" indexed=%" PRIu64,
                index_position(indexer->needs.index));
     return false;
 }

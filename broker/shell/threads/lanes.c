@@ -119,7 +119,8 @@ uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorizati
     if (is_holder) return session;
     if (logfmt_allowed(&refused_limit))
         logfmt("lane_refused", "lane=%u reason=\"%s\"", number,
-               session == 0 ? "no secret of the session that holds it" : "another session's lane");
+               session == 0 ? "the secret is not that of the session that owns the lane"
+                            : "the lane belongs to another session");
     return 0;
 }
 

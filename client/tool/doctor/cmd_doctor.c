@@ -98,7 +98,7 @@ static int print(const struct tool *tool, const struct findings *findings) {
     int status = output_flush(&out, wrong > 0 ? EXIT_REFUSED : EXIT_FINE);
     text_deinit(&out);
     if (!tool->json)
-        tool_say("%zu looked at, %zu %s, %zu wrong", findings->count, warnings, warnings == 1 ? "warning" : "warnings",
+        tool_say("%zu checks, %zu %s, %zu wrong", findings->count, warnings, warnings == 1 ? "warning" : "warnings",
                  wrong);
     return status;
 }

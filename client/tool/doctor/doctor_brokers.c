@@ -29,13 +29,13 @@ static void look_at_clock(struct findings *findings, const char *url, const stru
                                                   : 0;
     if (off_ms > CLOCK_OFF_MS)
         finding_add(findings, FOUND_WARN, "clock",
-                    "one of the two hosts is wrong: compare both with a third, and let chrony keep them; tasks with "
-                    "absolute times follow the broker's",
-                    "%s: its clock is %s %s this host's", url, duration_format(off_ms / 1000 * 1000, text),
-                    is_ahead ? "ahead of" : "behind");
+                    "one of the two clocks is wrong: compare both with a third clock, and run chrony on both hosts; "
+                    "tasks with absolute times use the broker's clock",
+                    "%s: the broker's clock is %s %s this host's clock", url,
+                    duration_format(off_ms / 1000 * 1000, text), is_ahead ? "ahead of" : "behind");
     else
-        finding_add(findings, FOUND_FINE, "clock", NULL, "%s: its clock and this host's differ by %s", url,
-                    duration_format(off_ms, text));
+        finding_add(findings, FOUND_FINE, "clock", NULL, "%s: the broker's clock and this host's clock differ by %s",
+                    url, duration_format(off_ms, text));
 }
 
 static void look_at_disk(struct findings *findings, const char *url, const struct tarry_broker_stats *stats) {
@@ -50,15 +50,16 @@ static void look_at_disk(struct findings *findings, const char *url, const struc
     if (stats->fsync_us.count > 0) {
         bool is_slow = stats->fsync_us.p99 > SYNC_WARN_US;
         finding_add(findings, is_slow ? FOUND_WARN : FOUND_FINE, "sync",
-                    is_slow ? "give the log a disk of its own, with a write cache that survives a power cut" : NULL,
+                    is_slow ? "put the log on a disk of its own, with a write cache that survives a power failure"
+                            : NULL,
                     "%s: a sync takes %.0f µs, p99 %.0f µs, max %.0f µs", url, stats->fsync_us.p50, stats->fsync_us.p99,
                     stats->fsync_us.max);
     }
     if (stats->archive_error[0] != 0)
-        finding_add(findings, FOUND_FAIL, "archive", "mend the archive's directory: the log grows until then",
-                    "%s: nothing can be archived: %s", url, stats->archive_error);
+        finding_add(findings, FOUND_FAIL, "archive", "repair the archive directory: the log grows until then",
+                    "%s: the broker cannot archive: %s", url, stats->archive_error);
     if (stats->durable > stats->indexed && stats->durable - stats->indexed > INDEX_BEHIND_BYTES)
-        finding_add(findings, FOUND_WARN, "index", "look at that host's disk and CPU: the next start will take long",
+        finding_add(findings, FOUND_WARN, "index", "check that host's disk and CPU: the next start will take long",
                     "%s: the index lags %" PRIu64 " MiB behind the log", url, (stats->durable - stats->indexed) >> 20);
 }
 
@@ -66,7 +67,9 @@ static void look_at_memory(struct findings *findings, const char *url, const str
     uint64_t max = stats->core_bytes_max, used = stats->core_bytes;
     bool is_full = max != 0 && used > max / 100 * MEMORY_FULL_PER_CENT;
     finding_add(findings, is_full ? FOUND_WARN : FOUND_FINE, "memory",
-                is_full ? "give it more (--memory), or consume what is ready: commits may be told BUSY" : NULL,
+                is_full ? "give the broker more memory (--memory), or consume the ready tasks: the broker may refuse "
+                          "commits as busy"
+                        : NULL,
                 "%s: tasks take %" PRIu64 " MiB of %" PRIu64 " MiB", url, used >> 20, max >> 20);
 }
 
@@ -77,12 +80,12 @@ static void look_at_queues(struct findings *findings, const char *url, const str
         unserved += view->queues[i]->oldest_overdue_ms > 300000 && !view->queues[i]->paused;
     }
     if (dead > 0)
-        finding_add(findings, FOUND_WARN, "queues", "`tarry dead list QUEUE` tells why",
+        finding_add(findings, FOUND_WARN, "queues", "`tarry dead list QUEUE` shows the reasons",
                     "%s: there are %" PRIu64 " dead letters", url, dead);
     if (unserved > 0)
         finding_add(findings, FOUND_WARN, "queues",
-                    "`tarry stats` says which: nobody consumes them, or not quickly enough",
-                    "%s: %" PRIu64 " queues have tasks that have been due for five minutes", url, unserved);
+                    "`tarry stats` shows which queues: they have no consumer, or too slow ones",
+                    "%s: %" PRIu64 " queues have tasks that became due more than five minutes ago", url, unserved);
 }
 
 static void look_at_stats(struct findings *findings, const struct node *node) {
@@ -93,7 +96,7 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     if (code == TARRY_NOT_PRIMARY) return; /* the broker begins to follow, and reports that itself */
     if (code != TARRY_OK) {
         finding_add(findings, FOUND_WARN, "broker", "use a token with the role read (TARRY_TOKEN_FILE)",
-                    "%s: it does not tell its numbers: %s", node->url,
+                    "%s: the broker does not report its statistics: %s", node->url,
                     message[0] != 0 ? message : tarry_code_sentence(code));
         return;
     }
@@ -102,8 +105,9 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     look_at_memory(findings, node->url, view->broker);
     if (node_is_primary(node)) look_at_queues(findings, node->url, view);
     if (strcmp(view->broker->version, tarry_version()) != 0)
-        finding_add(findings, FOUND_WARN, "version", "upgrade the older one", "%s: it is version %s, this tool is %s",
-                    node->url, view->broker->version, tarry_version());
+        finding_add(findings, FOUND_WARN, "version", "upgrade the older of the two",
+                    "%s: the broker has version %s, this tool has version %s", node->url, view->broker->version,
+                    tarry_version());
     tarry_stats_free(view);
 }
 
@@ -118,17 +122,17 @@ static const char *reason_of(const struct node *node) {
 static void look_at_silence(struct findings *findings, const struct node *node) {
     const char *reason = reason_of(node);
     if (node->code != TARRY_E_NO_BROKER && node->code != TARRY_E_TIMEOUT)
-        finding_add(findings, FOUND_FAIL, "broker",
-                    "show a token with the role read (TARRY_TOKEN_FILE): docs/ACCESS.md",
-                    "%s does not say how it is: %s", node->url, reason);
+        finding_add(findings, FOUND_FAIL, "broker", "use a token with the role read (TARRY_TOKEN_FILE): docs/ACCESS.md",
+                    "%s does not report its status: %s", node->url, reason);
     else if (strstr(reason, "certificate") != NULL)
         finding_add(findings, FOUND_FAIL, "certificate",
-                    "TARRY_TLS_CA must name who has signed the broker's certificate, and that the address in --broker",
+                    "TARRY_TLS_CA must contain the CA that signed the broker's certificate, and the certificate must "
+                    "contain the address in --broker",
                     "%s: %s", node->url, reason);
     else
         finding_add(findings, FOUND_FAIL, "broker",
-                    "is tarryd running there (`systemctl status tarry`), is this where it listens (--broker), and does "
-                    "the network let this host through?",
+                    "check that tarryd runs there (`systemctl status tarry`), that it listens at this address "
+                    "(--broker), and that a firewall does not block this host",
                     "no broker at %s: %s", node->url, reason);
 }
 
@@ -137,12 +141,13 @@ static void look_at_problem(struct findings *findings, const struct node *node) 
     const char *problem = node->view->problem;
     if (problem[0] == 0) return;
     bool is_of_tls = strstr(problem, "certificate") != NULL;
-    finding_add(findings, is_of_tls && strstr(problem, " expires in ") != NULL ? FOUND_WARN : FOUND_FAIL,
-                is_of_tls ? "certificate" : "broker",
-                is_of_tls
-                    ? "get a new one; a unit that has a copy (LoadCredential=) wants a restart, the follower first"
-                    : "docs/OPERATING.md and broker/README.md say what to do",
-                "%s: %s", node->url, problem);
+    finding_add(
+        findings, is_of_tls && strstr(problem, " expires in ") != NULL ? FOUND_WARN : FOUND_FAIL,
+        is_of_tls ? "certificate" : "broker",
+        is_of_tls
+            ? "replace it; if the unit has a copy of it (LoadCredential=), restart the brokers, the follower first"
+            : "docs/OPERATING.md and broker/README.md say what to do",
+        "%s: %s", node->url, problem);
 }
 
 static void look_at_node(struct findings *findings, const struct node *node) {
@@ -156,31 +161,32 @@ static void look_at_node(struct findings *findings, const struct node *node) {
     look_at_problem(findings, node);
     if (view->has_peer && view->has_digest && view->digest != view->peer_digest)
         finding_add(findings, FOUND_FAIL, "pair",
-                    "`tarry verify` both, and start the damaged one with an empty directory",
+                    "run `tarry verify` on both, and start the damaged one with an empty directory",
                     "%s: the states of both nodes differ", node->url);
     if (view->has_peer && view->has_digest && view->compared_ms + COMPARED_LATE_MS < view->now_ms && view->in_sync)
-        finding_add(findings, FOUND_WARN, "pair", "look at the follower's log",
-                    "%s: the states of both were not compared for an hour", node->url);
+        finding_add(findings, FOUND_WARN, "pair", "read the follower's log messages",
+                    "%s: the states of both nodes were not compared for an hour", node->url);
     if (view->has_peer && view->coordinator[0] == 0)
         finding_add(findings, FOUND_WARN, "coordinator",
-                    "give both nodes one (--coordinator), or be ready to `tarry promote`",
-                    "%s: there is no coordinator, so nothing takes over by itself", node->url);
+                    "give both nodes a coordinator (--coordinator), or be ready to run `tarry promote`",
+                    "%s: the pair has no coordinator, so no node takes over automatically", node->url);
 }
 
 static void look_at_lone_primary(struct findings *findings, const char *url, const struct tarry_pair_view *view) {
     char text[UNITS_TEXT_SIZE];
     bool is_async = view->replication == TARRY_REPLICATION_ASYNC;
-    const char *meanwhile = is_async      ? "what it acknowledges comes there later"
-                            : view->alone ? "what it acknowledges is on its own disk only"
+    const char *meanwhile = is_async      ? "the other node gets acknowledged changes later"
+                            : view->alone ? "the changes that it acknowledges are only on its own disk"
                                           : "it acknowledges nothing until the follower is back";
-    const char *mend = "start the other node, and look at its log; `tarry status --wait 30s` says when both agree";
+    const char *mend =
+        "start the other node, and read its log messages; `tarry status --wait 30s` returns when both are in sync";
     if (view->peer_heard_ms == 0)
         finding_add(findings, is_async ? FOUND_WARN : FOUND_FAIL, "pair", mend,
-                    "%s leads and has never heard of the other node, %s: %s", url, view->peer_url, meanwhile);
+                    "%s leads and has never heard from the other node, %s: %s", url, view->peer_url, meanwhile);
     else
         finding_add(findings, is_async ? FOUND_WARN : FOUND_FAIL, "pair", mend,
-                    "%s leads without a follower in sync: %s lacks %" PRIu64 " bytes and was heard of %s ago; %s", url,
-                    view->peer_url, view->lag_size,
+                    "%s leads without a follower in sync: %s lacks %" PRIu64 " bytes and was last heard %s ago; %s",
+                    url, view->peer_url, view->lag_size,
                     duration_format(view->now_ms > view->peer_heard_ms
                                         ? (view->now_ms - view->peer_heard_ms) / 1000 * 1000
                                         : 0,
@@ -206,12 +212,11 @@ static void look_at_pair(struct findings *findings, const struct nodes *nodes) {
     if (paired == 0 || nodes->count < 2) return;
     if (primaries == 0)
         finding_add(findings, FOUND_FAIL, "pair",
-                    "`tarry status` says what each waits for; without a coordinator: `tarry promote`",
+                    "`tarry status` shows what each node waits for; without a coordinator run `tarry promote`",
                     "none of the brokers leads");
     if (primaries > 1)
-        finding_add(findings, FOUND_FAIL, "pair",
-                    "one of the two is fenced and answers nothing: stop it, and start it again",
-                    "%zu brokers say that they lead", primaries);
+        finding_add(findings, FOUND_FAIL, "pair", "one of the two is fenced and acknowledges nothing: restart it",
+                    "%zu brokers report that they lead", primaries);
 }
 
 int doctor_brokers(struct findings *findings, struct tool *tool) {

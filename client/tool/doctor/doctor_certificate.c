@@ -29,19 +29,18 @@ static uint64_t in_whole(long long seconds) {
 }
 
 static void look_at(struct findings *findings, const char *path, X509 *certificate) {
-    static const char mend[] =
-        "get a new one; tarryd takes it up by itself once its file changes; a unit that has a copy "
-        "(LoadCredential=) wants a restart";
+    static const char mend[] = "replace it: tarryd reads the changed file without a restart; if the unit has a copy of "
+                               "it (LoadCredential=), restart the broker";
     char name[200], text[UNITS_TEXT_SIZE];
     long long begins_s, ends_s;
     X509_NAME_oneline(X509_get_subject_name(certificate), name, (int)sizeof name);
     if (!seconds_until(X509_get0_notBefore(certificate), &begins_s) ||
         !seconds_until(X509_get0_notAfter(certificate), &ends_s)) {
-        finding_add(findings, FOUND_FAIL, "certificate", mend, "%s: %s has no right times", path, name);
+        finding_add(findings, FOUND_FAIL, "certificate", mend, "%s: %s has invalid validity times", path, name);
         return;
     }
     if (begins_s > 0)
-        finding_add(findings, FOUND_FAIL, "certificate", "look at this host's clock", "%s: %s is not valid yet", path,
+        finding_add(findings, FOUND_FAIL, "certificate", "check this host's clock", "%s: %s is not valid yet", path,
                     name);
     else if (ends_s <= 0)
         finding_add(findings, FOUND_FAIL, "certificate", mend, "%s: %s has expired, %s ago", path, name,
@@ -57,7 +56,7 @@ static FILE *open_file(const char *path, const char **out_problem) {
     struct stat status;
     bool is_wrong = stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || status.st_size > CERTIFICATE_FILE_MAX);
     FILE *file = is_wrong ? NULL : fopen(path, "re");
-    *out_problem = is_wrong ? "it is no regular file of at most 1 MiB" : strerror(errno);
+    *out_problem = is_wrong ? "it is not a regular file of at most 1 MiB" : strerror(errno);
     return file;
 }
 
@@ -66,8 +65,8 @@ void doctor_certificate(struct findings *findings, const char *path) {
     FILE *file = open_file(path, &problem);
     size_t count = 0;
     if (file == NULL) {
-        finding_add(findings, FOUND_FAIL, "certificate", "name a file in PEM that can be read, of at most 1 MiB",
-                    "%s: %s", path, problem);
+        finding_add(findings, FOUND_FAIL, "certificate", "give a readable PEM file of at most 1 MiB", "%s: %s", path,
+                    problem);
         return;
     }
     for (X509 *certificate; (certificate = PEM_read_X509(file, NULL, NULL, NULL)) != NULL; count++) {
@@ -76,6 +75,5 @@ void doctor_certificate(struct findings *findings, const char *path) {
     }
     fclose(file);
     if (count == 0)
-        finding_add(findings, FOUND_FAIL, "certificate", "name a file in PEM", "%s: there is no certificate in it",
-                    path);
+        finding_add(findings, FOUND_FAIL, "certificate", "give a PEM file", "%s contains no certificate", path);
 }

@@ -38,7 +38,7 @@ static void look_at_room(struct findings *findings, const char *directory) {
     finding_add(findings, found, "disk", found == FOUND_FINE ? NULL : DISK_MEND, "%llu MiB of %llu MiB are free at %s",
                 free / MIB, all / MIB, directory);
     if (status.f_files != 0 && status.f_favail < 1000)
-        finding_add(findings, FOUND_FAIL, "disk", "delete files, or make a file system with more inodes",
+        finding_add(findings, FOUND_FAIL, "disk", "delete files, or create a file system with more inodes",
                     "the file system has only %llu inodes left", (unsigned long long)status.f_favail);
     if (status.f_flag & ST_RDONLY)
         finding_add(findings, FOUND_FAIL, "disk", "mount it for writing", "%s is on a file system mounted read-only",
@@ -51,18 +51,18 @@ static void look_at_kind(struct findings *findings, const char *directory) {
     switch ((unsigned long)status.f_type) {
     case TMPFS_MAGIC:
         finding_add(findings, FOUND_FAIL, "filesystem", "put the data directory on a disk",
-                    "%s is in memory (tmpfs): all of it is lost when the machine stops", directory);
+                    "%s is in memory (tmpfs): all data are lost when the machine stops", directory);
         break;
     case NFS_SUPER_MAGIC:
     case 0xFF534D42: /* CIFS */
     case FUSE_SUPER_MAGIC:
         finding_add(findings, FOUND_FAIL, "filesystem", "put the data directory on a local disk",
-                    "%s is on a network or user-space file system, whose syncs and maps are not what LMDB needs",
+                    "%s is on a network or user-space file system, whose sync and memory mapping are not safe for LMDB",
                     directory);
         break;
     case OVERLAYFS_SUPER_MAGIC:
         finding_add(findings, FOUND_WARN, "filesystem", "mount a volume there",
-                    "%s is on a container's own layer: it goes with the container", directory);
+                    "%s is in the writable layer of a container, and is deleted with the container", directory);
         break;
     default:
         finding_add(findings, FOUND_FINE, "filesystem", NULL, "%s is on a local file system", directory);
@@ -80,15 +80,15 @@ static void look_at_syncs(struct findings *findings, const char *directory) {
     char block[SYNC_BYTES] = {0};
     int fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0) {
-        finding_add(findings, FOUND_WARN, "sync", "run it as the broker's user or root",
-                    "how long a sync takes cannot be measured: %s", strerror(errno));
+        finding_add(findings, FOUND_WARN, "sync", "run this command as the broker's user or root",
+                    "the duration of a sync cannot be measured: %s", strerror(errno));
         return;
     }
     for (size_t i = 0; i < SYNCS; i++) {
         struct timespec before, after;
         clock_gettime(CLOCK_MONOTONIC, &before);
         if (write(fd, block, sizeof block) != (ssize_t)sizeof block || fdatasync(fd) != 0) {
-            finding_add(findings, FOUND_FAIL, "sync", "look at the kernel's log: the disk fails, or is full",
+            finding_add(findings, FOUND_FAIL, "sync", "read the kernel's log: the disk fails, or is full",
                         "a write and its sync failed: %s", strerror(errno));
             close(fd);
             return;
@@ -102,16 +102,17 @@ static void look_at_syncs(struct findings *findings, const char *directory) {
     unsigned long long median = took_us[SYNCS / 2], most = took_us[SYNCS - 1];
     enum found found = median >= SYNC_FAIL_US ? FOUND_FAIL : median >= SYNC_WARN_US ? FOUND_WARN : FOUND_FINE;
     finding_add(findings, found, "sync",
-                found == FOUND_FINE ? NULL : "use a disk with a write cache that survives a power cut, for itself",
+                found == FOUND_FINE ? NULL : "use a separate disk with a write cache that survives a power failure",
                 "a write and its sync take %llu µs (the median of %u; %llu at most)", median, SYNCS, most);
 }
 
 static void look_at_owner(struct findings *findings, const char *directory, const struct stat *status) {
     if ((status->st_mode & 0022) != 0)
-        finding_add(findings, FOUND_FAIL, "directory", "chmod go-w on it", "others may write into %s", directory);
+        finding_add(findings, FOUND_FAIL, "directory", "run chmod go-w on it", "other users can write into %s",
+                    directory);
     if (geteuid() != 0 && status->st_uid != geteuid())
-        finding_add(findings, FOUND_WARN, "directory", "run it as the broker's user or root",
-                    "%s belongs to another user: not all of it can be looked at", directory);
+        finding_add(findings, FOUND_WARN, "directory", "run this command as the broker's user or root",
+                    "%s belongs to another user, so this command cannot check all of it", directory);
 }
 
 /* Whether a broker runs on the directory: it holds a lock on the file. */
@@ -123,7 +124,7 @@ static bool look_at_lock(struct findings *findings, const char *directory) {
         if (errno == ENOENT)
             finding_add(findings, FOUND_FINE, "lock", NULL, "no broker has ever run on it");
         else
-            finding_add(findings, FOUND_WARN, "lock", "run it as the broker's user or root", "%s: %s", path,
+            finding_add(findings, FOUND_WARN, "lock", "run this command as the broker's user or root", "%s: %s", path,
                         strerror(errno));
         return false;
     }
@@ -138,7 +139,7 @@ static bool look_at_lock(struct findings *findings, const char *directory) {
 bool doctor_directory(struct findings *findings, const char *directory) {
     struct stat status;
     if (stat(directory, &status) != 0) {
-        finding_add(findings, FOUND_FAIL, "directory", "name the data directory (tarryd --data)", "%s: %s", directory,
+        finding_add(findings, FOUND_FAIL, "directory", "give the data directory (tarryd --data)", "%s: %s", directory,
                     strerror(errno));
         return false;
     }
@@ -146,13 +147,14 @@ bool doctor_directory(struct findings *findings, const char *directory) {
     char message[IDENTITY_MESSAGE_SIZE];
     int result = identity_read(directory, &identity, message);
     if (result == 0)
-        finding_add(findings, FOUND_FINE, "directory", NULL, "%s is a broker's", directory);
+        finding_add(findings, FOUND_FINE, "directory", NULL, "%s is a broker's data directory", directory);
     else
-        finding_add(findings, FOUND_FAIL, "directory", "name the data directory (tarryd --data), or restore a backup",
-                    "%s: %s", directory, result == 1 ? message : "it has no identity, so it is no broker's data");
+        finding_add(findings, FOUND_FAIL, "directory", "give the data directory (tarryd --data), or restore a backup",
+                    "%s: %s", directory,
+                    result == 1 ? message : "the directory has no identity file, so it is not a data directory");
     if (directory_is_partial(directory))
-        finding_add(findings, FOUND_FAIL, "directory", "run the `tarry backup` that made it again",
-                    "%s is a copy that was never finished", directory);
+        finding_add(findings, FOUND_FAIL, "directory", "run the `tarry backup` that made it once more",
+                    "%s is an unfinished copy", directory);
     look_at_owner(findings, directory, &status);
     bool is_running = look_at_lock(findings, directory);
     look_at_room(findings, directory);
@@ -167,19 +169,21 @@ void doctor_tokens(struct findings *findings, const char *path, bool must_exist)
     if (stat(path, &status) != 0) {
         bool is_unused = errno == ENOENT && !must_exist;
         if (is_unused)
-            finding_add(findings, FOUND_FINE, "tokens", NULL, "there is no %s: nobody comes in by a token", path);
+            finding_add(findings, FOUND_FINE, "tokens", NULL,
+                        "the file %s does not exist, so no client can use a token", path);
         else
             finding_add(findings, FOUND_FAIL, "tokens",
-                        errno == ENOENT ? "make it with `tarry token add`" : "run it as the broker's user or root",
+                        errno == ENOENT ? "create it with `tarry token add`"
+                                        : "run this command as the broker's user or root",
                         "%s: %s", path, strerror(errno));
         return;
     }
     if ((status.st_mode & 0077) != 0)
-        finding_add(findings, FOUND_FAIL, "tokens", "chmod 600", "%s is not for its owner alone", path);
+        finding_add(findings, FOUND_FAIL, "tokens", "chmod 600", "other users can read or write %s", path);
     if (token_store_open(&store, path, true, false) != 0) { /* it has printed the reason */
         finding_add(findings, FOUND_FAIL, "tokens",
-                    "mend it, or make it anew with `tarry token`: a broker keeps the rows of before",
-                    "%s is wrong, or cannot be read", path);
+                    "correct it, or create it again with `tarry token`: a running broker still uses the earlier rows",
+                    "%s is invalid, or cannot be read", path);
         return;
     }
     finding_add(findings, FOUND_FINE, "tokens", NULL, "%s has %zu principals", path, store.file.count);

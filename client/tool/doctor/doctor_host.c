@@ -20,7 +20,7 @@ static void look_at_clock(struct findings *findings) {
     struct timex clock = {0};
     if (wall_ms() < YEAR_2024_MS) {
         finding_add(findings, FOUND_FAIL, "clock", "set the clock: absolute times depend on it",
-                    "this host's clock is years behind");
+                    "this host's clock is years in the past");
         return;
     }
     int state = adjtimex(&clock);
@@ -28,14 +28,14 @@ static void look_at_clock(struct findings *findings) {
     if (state == TIME_ERROR || (clock.status & STA_UNSYNC)) {
         finding_add(findings, FOUND_WARN, "clock",
                     "run chrony, ntpd or systemd-timesyncd (in a container: on its host)",
-                    "nobody keeps this host's clock right");
+                    "no program synchronizes this host's clock");
         return;
     }
     long long offset_us = clock.status & STA_NANO ? clock.offset / 1000 : clock.offset;
     bool is_off = offset_us > OFFSET_WARN_US || offset_us < -OFFSET_WARN_US;
     finding_add(findings, is_off ? FOUND_WARN : FOUND_FINE, "clock",
-                is_off ? "look at what keeps the clock: chronyc tracking" : NULL,
-                "the clock is kept right, and off by about %lld µs", offset_us);
+                is_off ? "check the program that synchronizes the clock: chronyc tracking" : NULL,
+                "the clock is synchronized, with an error of about %lld µs", offset_us);
 }
 
 /* Process whose limits are checked: the broker, if it runs and may be inspected; else this process, which has the
@@ -72,13 +72,13 @@ static void look_at_descriptors(struct findings *findings, const struct subject 
     if (!read_limit(subject, "Max open files", &limit)) return;
     enum found found = judge(limit, DESCRIPTORS_LEAST, DESCRIPTORS_WANTED);
     if (limit == RLIM_INFINITY)
-        finding_add(findings, FOUND_FINE, "limits", NULL, "%s may have any number of descriptors", subject->name);
+        finding_add(findings, FOUND_FINE, "limits", NULL, "%s may open any number of file descriptors", subject->name);
     else
         finding_add(findings, found, "limits",
-                    found == FOUND_FINE
-                        ? NULL
-                        : "LimitNOFILE=65536 in the unit, or `ulimit -Hn 65536` before it: each connection takes one",
-                    "%s may have %llu descriptors", subject->name, (unsigned long long)limit);
+                    found == FOUND_FINE ? NULL
+                                        : "set LimitNOFILE=65536 in the unit, or run `ulimit -Hn 65536` before the "
+                                          "broker: each connection uses one",
+                    "%s may open %llu file descriptors", subject->name, (unsigned long long)limit);
 }
 
 static void look_at_locked_memory(struct findings *findings, const struct subject *subject) {
@@ -90,7 +90,8 @@ static void look_at_locked_memory(struct findings *findings, const struct subjec
         finding_add(findings, FOUND_FINE, "limits", NULL, "%s may lock any amount of memory", subject->name);
     else
         finding_add(findings, found, "limits",
-                    found == FOUND_FINE ? NULL : "LimitMEMLOCK=1M in the unit: keys are kept out of swap",
+                    found == FOUND_FINE ? NULL
+                                        : "set LimitMEMLOCK=1M in the unit: locked memory keeps keys out of swap space",
                     "%s may lock %s of memory", subject->name, size_format(limit, size));
 }
 
@@ -122,14 +123,15 @@ static void look_at_cgroup(struct findings *findings, const struct subject *subj
         *slash = 0;
     }
     if (least == UINT64_MAX) {
-        finding_add(findings, FOUND_FINE, "memory", NULL, "no cgroup limits what %s may have", subject->name);
+        finding_add(findings, FOUND_FINE, "memory", NULL, "no cgroup limits the memory of %s", subject->name);
         return;
     }
     bool is_small = least < 2 * MEMORY_DEFAULT;
     finding_add(findings, is_small ? FOUND_WARN : FOUND_FINE, "memory",
-                is_small ? "give the group more (MemoryMax=), or tarryd less (--memory): it takes up to twice that"
-                         : NULL,
-                "the cgroup of %s may have %llu MiB", subject->name, least >> 20);
+                is_small
+                    ? "give the group more memory (MemoryMax=), or tarryd less (--memory): tarryd uses up to twice that"
+                    : NULL,
+                "the cgroup of %s may use %llu MiB", subject->name, least >> 20);
 }
 
 void doctor_host(struct findings *findings, const char *directory, bool is_running) {
@@ -137,8 +139,8 @@ void doctor_host(struct findings *findings, const char *directory, bool is_runni
     long process = is_running ? doctor_broker_process(directory) : 0;
     look_at_clock(findings);
     if (is_running && process == 0) {
-        finding_add(findings, FOUND_WARN, "limits", "run it as the broker's user or root, on its host",
-                    "the broker's process is not to be seen, and so its limits are not");
+        finding_add(findings, FOUND_WARN, "limits", "run this command as the broker's user or root, on its host",
+                    "the broker's process is not visible, so its limits cannot be checked");
         return;
     }
     if (process != 0) {

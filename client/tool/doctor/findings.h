@@ -13,7 +13,8 @@ enum found { FOUND_FINE, FOUND_WARN, FOUND_FAIL };
 #define FINDING_TEXT_SIZE 600u
 /* Some room is always kept: the broker still takes acks then, and no new tasks. */
 #define DISK_MEND                                                                                                      \
-    "give the disk room, or keep less (--retain-log-size, --retain-archive-size): shortly before it is full, new "     \
+    "free some disk space, or keep less (--retain-log-size, --retain-archive-size): shortly before the disk is full, " \
+    "the broker refuses new "                                                                                          \
     "tasks "                                                                                                           \
     "are refused"
 

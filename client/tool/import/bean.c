@@ -40,7 +40,7 @@ bool bean_read(struct import *import, struct bean_reply *out) {
     if (!server_link_bytes(&import->link, (size_t)body_size + 2, &out->body)) return false;
     out->body_size = (size_t)body_size;
     if (memcmp(out->body + body_size, "\r\n", 2) != 0)
-        return server_link_fail(&import->link, "sent a job that is longer than it said");
+        return server_link_fail(&import->link, "sent a job that is longer than announced");
     return true;
 }
 
@@ -53,7 +53,7 @@ bool bean_ask_yaml(struct import *import, const char *command, struct bean_reply
         out->body != NULL && strncmp(out->line, "OK ", 3) == 0 && out->body_size <= BEAN_YAML_SIZE_MAX;
     if (out_there != NULL) *out_there = is_there;
     if (is_there || (out_there != NULL && strcmp(out->line, "NOT_FOUND") == 0)) return true;
-    import_nonsense(import, "this is no beanstalkd, or one that is out of order; it said", out->line,
+    import_nonsense(import, "the server is not a beanstalkd, or a faulty one; its reply was", out->line,
                     strlen(out->line));
     return false;
 }
@@ -87,7 +87,9 @@ static int list_tubes(struct import *import) {
     const char *at = reply.body, *end = reply.body + reply.body_size;
     while ((found = bean_item(&at, end, tube)) > 0)
         if (strcmp(tube, BEAN_PROBE) != 0) add_tube(bean, tube);
-    return found == 0 ? 0 : import_nonsense(import, "list-tubes: no name of a tube", at, (size_t)(end - at));
+    return found == 0
+               ? 0
+               : import_nonsense(import, "list-tubes: the reply contains an invalid tube name", at, (size_t)(end - at));
 }
 
 /* Counts the jobs of one tube; 0 if the tube is gone. */
@@ -101,7 +103,7 @@ static int count_tube(struct import *import, const char *tube, uint64_t numbers[
         numbers[i] = 0;
         snprintf(key, sizeof key, "current-jobs-%s", kinds[i]);
         if (is_there && !bean_number(reply.body, reply.body_size, key, UINT32_MAX, &numbers[i]))
-            return import_nonsense(import, "stats-tube makes no sense", reply.body, reply.body_size);
+            return import_nonsense(import, "the reply to stats-tube is malformed", reply.body, reply.body_size);
     }
     return 0;
 }
@@ -159,7 +161,7 @@ static int identify(struct import *import) {
     struct bean_reply reply;
     if (!bean_ask_yaml(import, "stats\r\n", &reply, NULL)) return EXIT_REFUSED;
     if (!bean_name(reply.body, reply.body_size, "id", import->server, BEAN_ID_SIZE))
-        return import_nonsense(import, "stats has no id: not a beanstalkd, or one before 1.5", reply.line,
+        return import_nonsense(import, "stats has no id: the server is not a beanstalkd, or older than 1.5", reply.line,
                                strlen(reply.line));
     static const char ask[] =
         "reserve-job 0\r\n"; /* job 0 never exists: the reply shows whether the server knows the command */

@@ -19,12 +19,13 @@ static int highest_id(struct import *import, uint64_t *out_id) {
     if (strcmp(reply.line, "DRAINING") == 0) {
         if (!bean_ask_yaml(import, "stats\r\n", &reply, NULL)) return EXIT_REFUSED;
         if (bean_number(reply.body, reply.body_size, "total-jobs", UINT64_MAX, out_id)) return 0;
-        return import_nonsense(import, "stats makes no sense", reply.body, reply.body_size);
+        return import_nonsense(import, "the reply to stats is malformed", reply.body, reply.body_size);
     }
     if (strncmp(reply.line, "INSERTED ", 9) != 0 ||
         !bean_decimal(reply.line + 9, strlen(reply.line + 9), UINT64_MAX, out_id))
-        return import_nonsense(import, "it takes no job, by which the highest id is found; it said", reply.line,
-                               strlen(reply.line));
+        return import_nonsense(
+            import, "it does not accept the probe job with which the import finds the highest id; its reply was",
+            reply.line, strlen(reply.line));
     snprintf(command, sizeof command, "delete %llu\r\n", (unsigned long long)*out_id);
     if (!server_link_send(&import->link, command, strlen(command)) || !bean_read(import, &reply))
         return import_lost(import);
@@ -34,7 +35,7 @@ static int highest_id(struct import *import, uint64_t *out_id) {
 static int remember(struct import *import, uint64_t id) {
     struct bean *bean = import->state;
     if (bean->id_count == BEAN_JOBS_MAX) {
-        tool_say("%s: more than %u jobs: import it tube by tube (--tube)", import->address, BEAN_JOBS_MAX);
+        tool_say("%s: it has more than %u jobs: import one tube at a time (--tube)", import->address, BEAN_JOBS_MAX);
         return EXIT_REFUSED;
     }
     if (bean->id_count == bean->id_capacity) {
@@ -63,7 +64,8 @@ static int look_at(struct import *import, uint64_t first, uint64_t last, uint64_
         if (!bean_read(import, &reply)) break;
         if (strcmp(reply.line, "NOT_FOUND") == 0) continue;
         if (reply.body == NULL || !bean_job_parse(reply.body, reply.body_size, &job) || job.id != id)
-            return import_nonsense(import, "stats-job makes no sense; it said", reply.line, strlen(reply.line));
+            return import_nonsense(import, "the reply to stats-job is malformed; it was", reply.line,
+                                   strlen(reply.line));
         if (!bean_is_wanted(bean, job.tube)) continue;
         ++*seen;
         int status = job.state != BEAN_RESERVED ? remember(import, id) : 0;
@@ -82,7 +84,7 @@ int bean_scan(struct import *import) {
             import, &import->before); /* count after the highest id is known, so that no older job is missed */
     if (status != 0) return status;
     for (size_t i = 0; i < import->before.count; i++) total += import->before.numbers[i];
-    progress_start(&progress, "ids looked at");
+    progress_start(&progress, "ids checked");
     for (uint64_t id = highest; status == 0 && id > 0 && seen < total && !signals_ended();) {
         const uint64_t last = id > BEAN_SCAN_STEP ? id - BEAN_SCAN_STEP + 1 : 1;
         status = look_at(import, id, last, &seen);

@@ -54,7 +54,8 @@ static int look(struct import *import, const uint64_t *ids, size_t count, struct
         jobs[i].id = 0;
         if (strcmp(reply.line, "NOT_FOUND") == 0) continue;
         if (reply.body == NULL || !bean_job_parse(reply.body, reply.body_size, &jobs[i]) || jobs[i].id != ids[i])
-            return import_nonsense(import, "stats-job makes no sense; it said", reply.line, strlen(reply.line));
+            return import_nonsense(import, "the reply to stats-job is malformed; it was", reply.line,
+                                   strlen(reply.line));
         if (jobs[i].state == BEAN_RESERVED || !bean_is_wanted(bean, jobs[i].tube)) jobs[i].id = 0;
     }
     return import->link.error[0] == 0 ? 0 : import_lost(import);
@@ -110,7 +111,7 @@ static int take_step(struct import *import, struct import_batch *batch, const ui
         if (!bean_read(import, &reply)) break;
         if (strcmp(reply.line, "NOT_FOUND") == 0) continue; /* another worker has taken it */
         if (!is_of(&reply, jobs[i].id))
-            return import_nonsense(import, "it did not show a job; it said", reply.line, strlen(reply.line));
+            return import_nonsense(import, "it did not return a job; its reply was", reply.line, strlen(reply.line));
         take_body(import, batch, &jobs[i], &reply);
     }
     return import->link.error[0] == 0 ? 0 : import_lost(import);
@@ -153,7 +154,7 @@ int bean_remove(struct import *import, struct import_batch *batch) {
         else if (strcmp(reply.line, "NOT_FOUND") == 0)
             item->fate = FATE_TAKEN;
         else
-            return import_nonsense(import, "it did not delete a job; it said", reply.line, strlen(reply.line));
+            return import_nonsense(import, "it did not delete a job; its reply was", reply.line, strlen(reply.line));
     }
     return import->link.error[0] == 0 ? 0 : import_lost(import);
 }

@@ -117,7 +117,7 @@ static void judge(struct import *import, struct import_item *item, const struct 
 
 static int refused_receipt(struct import *import, const struct tarry_result *result) {
     if (result->code == TARRY_EXISTS || result->code == TARRY_NOT_DONE) {
-        tool_say("another import from %s is under way; when it has ended, repeat this one", import->address);
+        tool_say("another import from %s is running; repeat this one when that has ended", import->address);
         return EXIT_REFUSED;
     }
     return tool_refused(import->tool, result->code, result->message);
@@ -147,7 +147,7 @@ int import_commit(struct import *import, struct import_batch *batch) {
     for (size_t i = 0; i < batch->count; i++) {
         struct import_item *item = &batch->items[i];
         if (is_to_come(item) && item->payload == NULL)
-            refuse(import, item, TARRY_TOO_LARGE, "it is larger than any task may be");
+            refuse(import, item, TARRY_TOO_LARGE, "it is larger than the maximum size of a task");
     }
     int status = 0;
     for (bool again = true; again && status == 0;) {

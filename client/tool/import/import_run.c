@@ -102,7 +102,7 @@ static int pass(struct import *import, const struct receipt *only) {
     free(batch.items);
     if (status == 0 && signals_ended()) {
         progress_end(&import->progress);
-        tool_say("interrupted; what is not here yet stays there: repeat the import");
+        tool_say("interrupted; the jobs that were not imported stay at the source: repeat the import");
         status = EXIT_REFUSED;
     }
     return status;
@@ -113,7 +113,7 @@ static int resolve(struct import *import) {
     struct receipt receipt;
     int status = import_receipt_find(import, &receipt);
     if (status == 0 && receipt.count > 0) {
-        tool_say("an import from here did not come to its end: what it left there is looked for first");
+        tool_say("an earlier import into this broker did not finish: this import first completes it");
         status = pass(import, &receipt);
     }
     receipt_deinit(&receipt);
@@ -134,17 +134,18 @@ static void summarize_words(const struct import *import, const struct counts *le
     const char *gap = "";
     say_part(&text, &gap, import->moved, "moved");
     say_part(&text, &gap, import->copied, "copied");
-    say_part(&text, &gap, import->existed, "were here already");
+    say_part(&text, &gap, import->existed, "were already imported");
     say_part(&text, &gap, import->refused, "refused");
-    say_part(&text, &gap, import->taken, "taken by others there meanwhile");
-    if (text.size == 0) text_add_str(&text, "nothing to take");
+    say_part(&text, &gap, import->taken, "taken by other workers at the source meanwhile");
+    if (text.size == 0) text_add_str(&text, "nothing to import");
     text_printf(&text, ", in %s", duration_format(steady_ms() - import->progress.started_ms, took));
-    gap = "; there now: ";
+    gap = "; still at the source: ";
     for (size_t i = 0; i < left->count; i++) say_part(&text, &gap, left->numbers[i], left->names[i]);
     tool_say("%s", text_str(&text));
     text_deinit(&text);
     if (import->doubled > 0)
-        tool_say("%llu were taken by a worker there while one here had them already: both may do them",
+        tool_say("%llu jobs were taken by a worker at the source while a consumer here already had them: both may "
+                 "process them",
                  (unsigned long long)import->doubled);
 }
 

@@ -22,7 +22,7 @@
 #define PAGE_SMALL_BYTES (1u << 20) /* after a smaller result page, the next one may have twice as many members */
 #define SCORE_IN_MS 1e11            /* seconds in the year 5138, milliseconds in 1973 */
 #define DUE_MS_MAX 9e18
-#define NOBODY "tarry-import: no member has this name"
+#define NOBODY "tarry-import: a name that no member can have"
 
 /* 1: removed; 0: the member did not exist; 2: its score has changed. */
 static const char remove_script[] = "local out = {} "
@@ -46,8 +46,7 @@ struct redis {
 static int refused(struct import *import, const char *what, const struct resp *resp) {
     if (import->link.error[0] != 0) return import_lost(import);
     const bool is_said = resp->kind == RESP_ERROR || resp->kind == RESP_STRING;
-    return import_nonsense(import, what, is_said ? resp->bytes : "an answer of another kind",
-                           is_said ? resp->size : 25);
+    return import_nonsense(import, what, is_said ? resp->bytes : "a reply of another type", is_said ? resp->size : 25);
 }
 
 /* Sends a command of words, and reads the first item of its reply. False after an error message. */
@@ -60,7 +59,7 @@ static bool ask(struct import *import, const char *const *words, size_t count, e
     const bool is_read = server_link_send(&import->link, text.data, text.size) && resp_read(&import->link, out);
     text_deinit(&text);
     if (is_read && out->kind == kind) return true;
-    snprintf(what, sizeof what, "it does not do as it is asked (%s); it said", words[0]);
+    snprintf(what, sizeof what, "it refused %s; its reply was", words[0]);
     refused(import, what, out);
     return false;
 }
@@ -119,7 +118,7 @@ static bool take_member(struct import *import, struct import_batch *batch) {
     item->mark.stamp = import_hash(resp.bytes, resp.size);
     item->when = TARRY_AT;
     if (strlen(item->score) != resp.size || !due_of(redis->options, item->score, &item->when_ms))
-        return server_link_fail(&import->link, "sent a score that is no number");
+        return server_link_fail(&import->link, "sent a score that is not a number");
     if (redis->only != NULL) item->verdict = receipt_has(redis->only, &item->mark, 0) ? ITEM_HERE : ITEM_REFUSED;
     return true;
 }
@@ -142,7 +141,7 @@ static int next(struct import *import, struct import_batch *batch) {
     snprintf(to, sizeof to, "%llu", (unsigned long long)(redis->offset + redis->page - 1));
     if (!ASK(import, RESP_ARRAY, &resp, "ZRANGE", redis->options->zset, from, to, "WITHSCORES")) return EXIT_REFUSED;
     if (resp.number % 2 != 0 || (uint64_t)resp.number > 2 * redis->page)
-        return import_nonsense(import, "ZRANGE makes no sense", "more than was asked for", 23);
+        return import_nonsense(import, "the reply to ZRANGE is malformed", "more elements than requested", 23);
     size_t bytes = 0;
     for (int64_t i = 0; i < resp.number / 2; i++) {
         const bool is_full = i > 0 && batch->bytes >= BATCH_BYTES_MAX;
@@ -181,12 +180,12 @@ static int remove_all(struct import *import, struct import_batch *batch) {
     text_deinit(&text);
     if (!is_read) return import_lost(import);
     if (resp.kind != RESP_ARRAY || resp.number != (int64_t)count)
-        return refused(import, "it does not remove members; it said", &resp);
+        return refused(import, "it does not remove members; its reply was", &resp);
     for (size_t i = 0; i < batch->count; i++) {
         struct import_item *item = &batch->items[i];
         if (item->verdict == ITEM_REFUSED) continue;
         if (!resp_read(&import->link, &resp) || resp.kind != RESP_INTEGER)
-            return refused(import, "it does not remove members; it said", &resp);
+            return refused(import, "it does not remove members; its reply was", &resp);
         item->fate = resp.number == 1 ? FATE_REMOVED : FATE_TAKEN;
         redis->last--;
     }
@@ -199,7 +198,7 @@ static int count_all(struct import *import, struct counts *out) {
     const struct redis *redis = import->state;
     struct resp resp;
     if (!ASK(import, RESP_INTEGER, &resp, "ZCARD", redis->options->zset)) return EXIT_REFUSED;
-    if (resp.number < 0) return import_nonsense(import, "ZCARD makes no sense", "a number below 0", 16);
+    if (resp.number < 0) return import_nonsense(import, "the reply to ZCARD is malformed", "a number below 0", 16);
     *out = (struct counts){.names = {"members"}, .numbers = {(uint64_t)resp.number}, .count = 1};
     return 0;
 }
@@ -237,7 +236,7 @@ static int due_at(struct import *import, const char *place, uint64_t *out_ms, bo
         *out_ms = batch.items[0].when_ms;
         *out_there = status == 0;
     } else if (resp.number != 0) {
-        status = import_nonsense(import, "ZRANGE makes no sense", "more than was asked for", 23);
+        status = import_nonsense(import, "the reply to ZRANGE is malformed", "more elements than requested", 23);
     }
     import_batch_clear(&batch);
     free(batch.items);
@@ -284,7 +283,9 @@ static int start(struct import *import, const struct receipt *only) {
     if (import->is_copy) return 0;
     if (!ASK(import, RESP_INTEGER, &resp, "ZREM", redis->options->zset, NOBODY)) return EXIT_REFUSED;
     if (!ASK(import, RESP_ARRAY, &resp, "EVAL", remove_script, "1", redis->options->zset)) return EXIT_REFUSED;
-    return resp.number == 0 ? 0 : import_nonsense(import, "EVAL makes no sense", "more than was asked for", 23);
+    return resp.number == 0
+               ? 0
+               : import_nonsense(import, "the reply to EVAL is malformed", "more elements than requested", 23);
 }
 
 static void end(struct import *import) {

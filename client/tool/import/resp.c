@@ -21,7 +21,7 @@ static bool bulk(struct server_link *link, struct resp *out, uint64_t size) {
     if (out->kind == RESP_HUGE) return server_link_skip(link, size + 2);
     if (!server_link_bytes(link, (size_t)size + 2, &bytes)) return false;
     if (memcmp(bytes + size, "\r\n", 2) != 0)
-        return server_link_fail(link, "sent a string that is longer than it said");
+        return server_link_fail(link, "sent a string that is longer than announced");
     out->bytes = bytes;
     out->size = (size_t)size;
     return true;
@@ -40,7 +40,7 @@ bool resp_read(struct server_link *link, struct resp *out) {
         return true;
     }
     if ((kind != ':' && kind != '$' && kind != '*') || !number_of(line + 1, size - 1, &out->number))
-        return server_link_fail(link, "sent what no Redis does: not a server of this kind?");
+        return server_link_fail(link, "sent a reply that is not Redis protocol: it may be another kind of server");
     if (kind == ':') {
         out->kind = RESP_INTEGER;
         return true;
@@ -50,8 +50,8 @@ bool resp_read(struct server_link *link, struct resp *out) {
         return bulk(link, out, (uint64_t)out->number);
     out->kind = RESP_ARRAY;
     if (kind == '*' && out->number >= 0 && out->number <= RESP_ITEMS_MAX) return true;
-    return server_link_fail(link, "promised %s of %lld: more than any answer has", kind == '*' ? "a list" : "a string",
-                            (long long)out->number);
+    return server_link_fail(link, "announced %s of %lld elements: more than the maximum",
+                            kind == '*' ? "a list" : "a string", (long long)out->number);
 }
 
 void resp_begin(struct text *out, size_t count) {

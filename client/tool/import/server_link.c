@@ -92,7 +92,7 @@ bool server_link_open(struct server_link *link, const char *address, const char 
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *list = NULL;
     *link = (struct server_link){.fd = -1, .timeout_ms = timeout_ms};
     if (!split(address, default_port, host, port))
-        return server_link_fail(link, "no address such as HOST or HOST:PORT");
+        return server_link_fail(link, "not an address such as HOST or HOST:PORT");
     int code = getaddrinfo(host, port, &hints, &list);
     if (code != 0) return server_link_fail(link, "%s", gai_strerror(code));
     bool is_open = false;
@@ -131,7 +131,7 @@ static void make_room(struct server_link *link, size_t size) {
 
 /* Receives at least one byte, and appends it. */
 static bool read_more(struct server_link *link) {
-    if (link->fd < 0) return server_link_fail(link, "the server ended the connection");
+    if (link->fd < 0) return server_link_fail(link, "the server closed the connection");
     if (link->capacity - link->end < READ_SIZE / 4) make_room(link, link->end - link->start + READ_SIZE);
     for (;;) {
         ssize_t count = recv(link->fd, link->data + link->end, link->capacity - link->end - 1, 0);
@@ -139,7 +139,7 @@ static bool read_more(struct server_link *link) {
             link->end += (size_t)count;
             return true;
         }
-        if (count == 0) return server_link_fail(link, "the server ended the connection");
+        if (count == 0) return server_link_fail(link, "the server closed the connection");
         if (errno != EAGAIN && errno != EINTR) return server_link_fail(link, "%s", strerror(errno));
         if (errno == EAGAIN && !wait_for(link, POLLIN)) return false;
     }
@@ -154,8 +154,7 @@ bool server_link_line(struct server_link *link, size_t size_max, const char **ou
             const size_t size = (size_t)(feed - line);
             if (size > 0 && feed[-1] == '\r') {
                 if (size - 1 > size_max)
-                    return server_link_fail(link,
-                                            "sent a line that is longer than any has: not a server of this kind?");
+                    return server_link_fail(link, "sent a line that is too long: it may be another kind of server");
                 feed[-1] = 0;
                 link->start += size + 1;
                 *out_line = line;
@@ -166,7 +165,7 @@ bool server_link_line(struct server_link *link, size_t size_max, const char **ou
         }
         searched = there;
         if (there > size_max + 1)
-            return server_link_fail(link, "sent a line that is longer than any has: not a server of this kind?");
+            return server_link_fail(link, "sent a line that is too long: it may be another kind of server");
         if (!read_more(link)) return false;
     }
     return false;

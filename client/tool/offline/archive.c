@@ -128,10 +128,11 @@ static bool is_yet_to_come(const struct store *store, const struct args *args) {
 /* Creates the archive as the broker does. */
 static int make_place(struct store *store) {
     if (mkdir(store->archive.directory, 0700) != 0 && errno != EEXIST)
-        return store_damaged(store, "%s cannot be made: %s", store->archive.directory, strerror(errno));
+        return store_damaged(store, "%s cannot be created: %s", store->archive.directory, strerror(errno));
     int error = owner_give(owner_of(store->directory), store->archive.directory);
     if (error == 0) error = disk_posix.sync_directory(NULL, store->directory);
-    return error == 0 ? 0 : store_damaged(store, "%s cannot be made: %s", store->archive.directory, strerror(-error));
+    return error == 0 ? 0
+                      : store_damaged(store, "%s cannot be created: %s", store->archive.directory, strerror(-error));
 }
 
 /* Gives a file in the archive to the owner of the archive. */
@@ -151,7 +152,7 @@ static int open_place(struct store *store, const struct args *args, enum place p
     if (data == NULL && archive == NULL) return tool_usage(args, "missing archive: give --data DIR or --archive DIR");
     store_init(store, data != NULL ? data : "");
     if (strlen(store->directory) + 16 > STORE_PATH_SIZE)
-        return tool_usage(args, "--data: the directory's name is too long");
+        return tool_usage(args, "--data: the directory name is too long");
     int status = data != NULL ? store_identity(store) : 0;
     if (status == 0) status = store_open_archive(store, archive);
     *out_is_yet_to_come = status == 0 && is_yet_to_come(store, args);
@@ -164,7 +165,7 @@ static int open_place(struct store *store, const struct args *args, enum place p
         int error = archive_owner_read(&store->archive, &owner);
         memcpy(store->archive.cluster, owner.cluster, sizeof owner.cluster);
         if (error != 0)
-            status = store_damaged(store, "%s: this is no archive of tarryd (its file `owner`: %s)",
+            status = store_damaged(store, "%s: this is not an archive of tarryd (its file `owner`: %s)",
                                    store->archive.directory, store_sentence(error));
     }
     if (status != 0) tool_say("%s", store->message);
@@ -183,7 +184,7 @@ static int take_lock(struct store *store, int *out_lock) {
         lock = archive_lock(&store->archive);
     }
     if (lock == -EAGAIN)
-        return store_damaged(store, "%s: another command or the broker is pruning or holding; try again",
+        return store_damaged(store, "%s: another command or the broker is changing the archive; try again",
                              store->archive.directory);
     if (lock < 0) return failed(store, lock);
     *out_lock = lock;
@@ -330,7 +331,7 @@ static void list_holds(struct listing *listing) {
     }
     if (holds->unreadable == 0) return;
     listing->wrong++;
-    tool_say("hold %" PRIu32 " cannot be read: nothing is pruned until it is released", holds->unreadable);
+    tool_say("hold %" PRIu32 " cannot be read: the broker prunes nothing until it is released", holds->unreadable);
 }
 
 static int run_list(struct tool *tool, const struct args *args) {
@@ -350,9 +351,9 @@ static int run_list(struct tool *tool, const struct args *args) {
     list_holds(&listing);
     if (!tool->json)
         tool_say("%" PRIu64 " segments, %" PRIu64 " bytes%s", listing.files, listing.bytes,
-                 is_yet_to_come ? ": nothing has been archived yet" : "");
+                 is_yet_to_come ? ": the broker has archived nothing yet" : "");
     if (status == 0 && listing.wrong > 0)
-        status = store_damaged(&store, "%" PRIu64 " files are not what they should be", listing.wrong);
+        status = store_damaged(&store, "%" PRIu64 " files are damaged or do not belong there", listing.wrong);
     table_deinit(&listing.table);
     archive_holds_free(&listing.holds);
     free(bases);
@@ -404,7 +405,7 @@ static int run_prune(struct tool *tool, const struct args *args) {
     int status = prune_limits(args, &limits);
     if (status == 0) status = open_place(&store, args, PLACE_AS_IT_IS, &is_yet_to_come);
     if (status != 0) return status;
-    if (is_yet_to_come) tool_say("nothing has been archived yet");
+    if (is_yet_to_come) tool_say("the broker has archived nothing yet");
     if (!is_yet_to_come) status = take_lock(&store, &lock);
     if (status == 0 && !is_yet_to_come) {
         int error = archive_prune(&store.archive, &limits, dry, print_pruned, &printing, &pruning);
@@ -424,7 +425,7 @@ static int run_prune(struct tool *tool, const struct args *args) {
 static int hold_options_take(const struct args *args, struct archive_hold *out) {
     uint64_t from_ms = 0, to_ms = 0;
     const char *reason = args_get(args, "reason");
-    if (reason == NULL || reason[0] == 0) return tool_usage(args, "missing --reason TEXT: why the segments are held");
+    if (reason == NULL || reason[0] == 0) return tool_usage(args, "missing --reason TEXT, the reason for the hold");
     if (strlen(reason) >= ARCHIVE_REASON_SIZE)
         return tool_usage(args, "--reason: at most %u bytes", ARCHIVE_REASON_SIZE - 1);
     *out = (struct archive_hold){.made_ms = wall_ms()};
@@ -487,7 +488,7 @@ static int run_release(struct tool *tool, const struct args *args) {
     if (!is_yet_to_come) status = take_lock(&store, &lock);
     if (status == 0) {
         int error = is_yet_to_come ? -ENOENT : archive_hold_release(&store.archive, (uint32_t)number);
-        if (error == -ENOENT) status = store_damaged(&store, "there is no hold %lu", number);
+        if (error == -ENOENT) status = store_damaged(&store, "hold %lu does not exist", number);
         if (error != 0 && error != -ENOENT) status = failed(&store, error);
     }
     if (lock >= 0) close(lock);

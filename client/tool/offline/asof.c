@@ -38,30 +38,29 @@ int asof_failed(struct asof *asof, int error) {
     rfc3339_format(moment->limit_ms, time);
     switch (error) {
     case AS_OF_BEFORE:
-        if (moment->limit_ms == 0) return store_damaged(&asof->store, "the log is empty: nothing has happened yet");
-        return store_damaged(&asof->store, "the log begins at %s, position %" PRIu64 ": before that there was nothing",
+        if (moment->limit_ms == 0) return store_damaged(&asof->store, "the log is empty");
+        return store_damaged(&asof->store, "the log begins at %s, position %" PRIu64 ": the broker had no data before",
                              time, moment->limit);
     case AS_OF_TOO_OLD:
-        return store_damaged(
-            &asof->store,
-            "the beginning of the log is gone, and no archive has it: an exact answer is possible from "
-            "%s, log position %" PRIu64 " on, and no earlier",
-            time, moment->limit);
+        return store_damaged(&asof->store,
+                             "the log and the archive no longer have the beginning of the history: an exact answer is "
+                             "possible only from %s, log position %" PRIu64,
+                             time, moment->limit);
     case AS_OF_BEYOND:
         return store_damaged(&asof->store, "the log ends at position %" PRIu64, moment->limit);
     case AS_OF_DIFFERS:
-        return store_damaged(&asof->store,
-                             "index and log tell different histories: there is damage; 'tarry verify %s' says where",
-                             asof->store.directory);
-    case AS_OF_ERASED:
         return store_damaged(
-            &asof->store, "a task that lived then has been redacted since, and what it contained is gone: no directory "
-                          "of that moment can be made, but counts and lists (without --into) can");
+            &asof->store,
+            "index and log do not belong together: the directory is damaged; 'tarry verify %s' shows where",
+            asof->store.directory);
+    case AS_OF_ERASED:
+        return store_damaged(&asof->store,
+                             "the content of a task that was live then has been redacted since: no directory of that "
+                             "time can be made; counts and lists (without --into) are possible");
     case -ENOSPC:
-        return store_damaged(&asof->store, "there is no room for the index that is made on the way: %s",
-                             strerror(ENOSPC));
+        return store_damaged(&asof->store, "the temporary index needs more disk space: %s", strerror(ENOSPC));
     default:
-        return store_damaged(&asof->store, "the state cannot be made: %s", store_sentence(error));
+        return store_damaged(&asof->store, "the state cannot be computed: %s", store_sentence(error));
     }
 }
 
@@ -92,7 +91,7 @@ int asof_find(struct asof *asof, const char *directory, bool is_lasting) {
     for (uint32_t place = 1; place <= QUEUE_PLACES; place++)
         if (asof_is_wanted(asof, place)) return 0;
     if (asof->queue == NULL) return 0;
-    return store_damaged(&asof->store, "there was no queue '%s' then", asof->queue);
+    return store_damaged(&asof->store, "the queue '%s' did not exist then", asof->queue);
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
@@ -105,7 +104,8 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 /* Deletes all files of the temporary index. */
 static void remove_all(const char *directory) {
     if (nftw(directory, remove_one, NFTW_HANDLES, FTW_DEPTH | FTW_PHYS) == 0) return;
-    tool_say("%s cannot be deleted: %s; delete it yourself, it holds what tasks contain", directory, strerror(errno));
+    tool_say("%s cannot be deleted: %s; delete it yourself, because it has the contents of tasks", directory,
+             strerror(errno));
 }
 
 /* Restores the state in a temporary directory, then deletes its files, which stay open. So nothing remains if the
@@ -114,12 +114,12 @@ static int find_for_now(struct asof *asof) {
     const char *parent = getenv("TMPDIR");
     char directory[DIRECTORY_SIZE], index[DIRECTORY_SIZE + 16];
     if (parent == NULL || parent[0] == 0) parent = "/tmp";
-    if (strlen(parent) > sizeof directory - 32) return store_damaged(&asof->store, "$TMPDIR is too long a name");
+    if (strlen(parent) > sizeof directory - 32) return store_damaged(&asof->store, "the value of $TMPDIR is too long");
     snprintf(directory, sizeof directory, "%s/tarry-as-of-XXXXXX", parent);
     if (mkdtemp(directory) == NULL)
         return store_damaged(&asof->store,
-                             "a temporary directory cannot be made in %s: %s; name another one in $TMPDIR", parent,
-                             strerror(errno));
+                             "a temporary directory cannot be created in %s: %s; set $TMPDIR to another directory",
+                             parent, strerror(errno));
     snprintf(index, sizeof index, "%s/index", directory);
     int status = asof_find(asof, index, false);
     remove_all(directory);

@@ -42,7 +42,7 @@ static int make_file(const char *directory, const char *name) {
 
 static int each_name(void *argument, const char *name) {
     struct target *target = argument;
-    store_damaged(&target->asof->store, "%s holds \"%.100s\"; --into takes a directory that is new or empty",
+    store_damaged(&target->asof->store, "%s contains \"%.100s\"; --into needs a new or empty directory",
                   target->directory, name);
     return 1;
 }
@@ -70,9 +70,10 @@ static int begin(struct target *target) {
     char parent[STORE_PATH_SIZE + NAME_ROOM];
     snprintf(parent, sizeof parent, "%s/..", target->directory);
     if (lies_in(target->directory, target->asof->store.directory))
-        return store_damaged(&target->asof->store,
-                             "--into %s: it lies in the directory that is read, where nothing is changed",
-                             target->directory);
+        return store_damaged(
+            &target->asof->store,
+            "--into %s: the directory is inside the data directory that the command reads; give another one",
+            target->directory);
     int error = disk->make_directory(disk->context, target->directory, 0700);
     if (error == 0) error = disk->sync_directory(disk->context, parent);
     if (error != 0 && error != -EEXIST) return failed(target, "made", error);
@@ -94,7 +95,7 @@ static int give_identity(struct target *target) {
     if (error > 0) return store_damaged(store, "%s", message);
     if (error < 0) return failed(target, "given an identity", error);
     if (!identity_copy(&own, &parent, store->recovery.epoch, &identity, &member))
-        return store_damaged(store, "%s has been copied so often that there are no epochs left", store->directory);
+        return store_damaged(store, "%s has been copied so often that no epoch number is left", store->directory);
     error = member_write(target->directory, &member);
     if (error == 0) error = identity_write(target->directory, &identity);
     return error != 0 ? failed(target, "given an identity", error) : 0;
@@ -135,7 +136,9 @@ static void print(const struct asof *asof, const char *directory, struct text *o
     if (!asof->tool->json) {
         text_printf(out, "%s: as of ", directory);
         asof_words(asof, out);
-        text_printf(out, ", %" PRIu64 " live tasks, digest %s\nlook at it with: tarryd --inspect --data %s\n",
+        text_printf(out,
+                    ", %" PRIu64 " live tasks, digest %s\n"
+                    "inspect it with: tarryd --inspect --data %s\n",
                     moment->meta.tally.live, digest, directory);
         return;
     }
@@ -152,7 +155,7 @@ static void print(const struct asof *asof, const char *directory, struct text *o
 int asof_into(struct asof *asof, const char *directory, struct text *out) {
     struct target target = {.asof = asof, .directory = directory};
     if (directory[0] == 0 || strlen(directory) + NAME_ROOM > STORE_PATH_SIZE)
-        return store_damaged(&asof->store, "--into: the directory's name is empty or too long");
+        return store_damaged(&asof->store, "--into: the directory name is empty or too long");
     snprintf(target.log, sizeof target.log, "%s/log", directory);
     snprintf(target.index, sizeof target.index, "%s/index", directory);
     int status = begin(&target);

@@ -117,8 +117,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (follow && as_of) return tool_usage(args, "--follow and --as-of exclude each other");
     if (as_of && args_has(args, "summary")) return tool_usage(args, "--summary and --as-of exclude each other");
     if (as_of && args_has(args, "quarantined"))
-        return tool_usage(args,
-                          "--quarantined tells what a tail that was cut off says, record by record: leave --as-of");
+        return tool_usage(args, "--quarantined prints the records of a cut-off tail: omit --as-of");
     if (as_of) return asof_run(tool, args);
     if (args_has(args, "list") || args_has(args, "into") || args_has(args, "state"))
         return tool_usage(args, "--list, --state and --into need --as-of T");

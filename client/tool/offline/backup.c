@@ -132,7 +132,7 @@ static int run(struct tool *tool, const struct args *args) {
     struct text out = {0};
     bool verify = !args_has(args, "no-verify");
     store_init(&store, args->positional[0]);
-    if (strlen(store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory's name is too long");
+    if (strlen(store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory name is too long");
     char *from = tool->broker != NULL && strchr(tool->broker, ',') != NULL ? choose(tool) : NULL;
     if (from != NULL) tool->broker = from;
     int status = copy(tool, args, &view);

@@ -197,8 +197,8 @@ static void words_new_session(struct text *out, const struct entry *entry) {
 }
 
 static void words_session_end(struct text *out, const struct entry *entry) {
-    static const char *const causes[] = {"not said", "unsubscribed", "its pipe was lost", "it was silent for too long",
-                                         "it did not come back after the restart"};
+    static const char *const causes[] = {"no reason given", "unsubscribed", "its connection was lost",
+                                         "it sent no heartbeat for too long", "it did not come back after the restart"};
     const Tarry__SessionEnd *end = entry->record->session_end;
     text_printf(out, "  %" PRIu64, end->session);
     if (entry->consumer != NULL && !is_own(entry))
@@ -214,8 +214,8 @@ static void words_alone(struct text *out, const struct entry *entry) {
         ", the follower was silent",
         ", the follower stopped",
         ", the follower stored nothing",
-        ", by an operator's word",
-        ", promoted before the follower was there",
+        ", by an operator's command",
+        ", promoted before the follower joined",
     };
     const Tarry__AlonePut *alone = entry->record->alone;
     words_time(out, "  since", alone->since_ms);
@@ -223,13 +223,13 @@ static void words_alone(struct text *out, const struct entry *entry) {
     if (alone->over && entry_ms(entry) >= alone->since_ms)
         words_duration(out, ", for", entry_ms(entry) - alone->since_ms);
     text_printf(out,
-                alone->over ? ": the follower has everything again, from log position %" PRIu64 " on too"
-                            : ": what is acknowledged from log position %" PRIu64 " on is on this disk only",
+                alone->over ? ": the follower is in sync again, from log position %" PRIu64 " on"
+                            : ": changes that are acknowledged from log position %" PRIu64 " on are only on this disk",
                 alone->position);
 }
 
 static void words_start(struct text *out, const struct entry *entry) {
-    static const char *const befores[] = {"", ", a new log", ", after a stop", ", the log had broken off"};
+    static const char *const befores[] = {"", ", a new log", ", after a stop", ", after a crash"};
     const Tarry__EpochPut *epoch = entry->record->epoch;
     text_add_str(out, "  tarryd ");
     words_name(out, epoch->server_version);
@@ -241,11 +241,11 @@ static void words_start(struct text *out, const struct entry *entry) {
 
 static void words_refused(struct text *out, const struct entry *entry) {
     static const char *const reasons[] = {"",
-                                          "nothing was shown",
-                                          "a token that is none of this broker's",
-                                          "a token that has expired",
-                                          "the session of somebody who may not use the broker any more",
-                                          "it takes a role, or queues, that are not had"};
+                                          "no token",
+                                          "an unknown token",
+                                          "an expired token",
+                                          "a session whose principal may no longer use the broker",
+                                          "the principal lacks the role or may not use the queue"};
     const Tarry__AccessRefused *refused = entry->record->refused;
     text_printf(out, "  %" PRIu64 " from ", refused->count);
     words_name(out, refused->address[0] != '\0' ? refused->address : "many addresses");

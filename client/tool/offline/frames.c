@@ -44,7 +44,7 @@ static int enter_archived(struct frames *frames) {
     memcpy(before.chain, start.chain, FRAME_CHAIN_SIZE);
     bool is_first = frames->archived_segments == 1;
     if (!is_first && base == frames->at.position && !follows(frames, &before))
-        return archive_damaged(frames, base, 0, 0, "does not follow the segment before it");
+        return archive_damaged(frames, base, 0, 0, "does not continue the segment before it");
     if (!is_first && base < frames->at.position)
         return archive_damaged(frames, base, 0, 0, "begins before the segment before it ends");
     frames->gap_from = frames->at.position;
@@ -78,13 +78,13 @@ static int enter_log(struct frames *frames) {
     struct frames_point before = log_begins(recovery);
     if (!is_first && recovery->start == frames->at.position && !follows(frames, &before)) {
         store_damaged(store,
-                      "the log, which begins at position %" PRIu64
-                      ", does not follow the archive's last segment, which ends there",
+                      "the log begins at position %" PRIu64
+                      ", but does not continue the archive's last segment, which ends there",
                       recovery->start);
         return FRAMES_DAMAGED;
     }
     if (!is_first && recovery->start < frames->at.position)
-        return archive_damaged(frames, frames->segment, 0, 0, "goes on beyond where the log begins");
+        return archive_damaged(frames, frames->segment, 0, 0, "ends after the beginning of the log");
     frames->gap_from = frames->at.position;
     frames->at = before;
     if (is_first) frames->start = recovery->start;

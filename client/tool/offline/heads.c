@@ -99,7 +99,8 @@ static int run(struct tool *tool, const struct args *args) {
     int error = heads_open(&heads, &disk_posix, directory);
     if (error == 0 && heads.count == 0) error = -ENOENT;
     if (error != 0) {
-        tool_say(error == -ENOENT ? "%s: there is no signed head (tarryd --sign-key)%s" : "%s/" HEADS_NAME ": %s",
+        tool_say(error == -ENOENT ? "%s: the directory has no signed head (tarryd --sign-key)%s"
+                                  : "%s/" HEADS_NAME ": %s",
                  directory, error == -ENOENT ? "" : strerror(-error));
         heads_close(&heads);
         return EXIT_REFUSED;

@@ -50,7 +50,7 @@ static int tell(void *argument, const struct entry *entry) {
     }
     if (id != telling->task)
         text_printf(&telling->out, "%stask %llu of %s\n", telling->task != 0 ? "\n" : "", (unsigned long long)id,
-                    entry->queue != NULL ? entry->queue : "a queue whose name is lost");
+                    entry->queue != NULL ? entry->queue : "a queue whose name the log no longer has");
     telling->task = id;
     entry_words(&telling->out, entry, false);
     return 0;
@@ -65,6 +65,6 @@ static int run(struct tool *tool, const struct args *args) {
     if (status != 0) return status;
     struct scan_filter filter = {.id = ref.id, .queue = ref.queue, .key = ref.key};
     status = scan_source(&source, &filter, tell, &telling);
-    if (status == 0 && telling.count == 0) status = store_damaged(source.store, "the log knows no such task");
+    if (status == 0 && telling.count == 0) status = store_damaged(source.store, "the log has no such task");
     return source_finish(&source, &telling.out, status);
 }

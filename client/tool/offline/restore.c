@@ -148,9 +148,10 @@ static int copy_file(struct restore *r, const char *path, const char *name, cons
     snprintf(to, sizeof to, "%s/%s", r->staging, name);
     if (stays_behind(base_name(name))) return 0;
     if (S_ISDIR(status->st_mode) && strchr(name, '/') != NULL)
-        return store_damaged(&r->store, "%s is a folder that no data directory has; move it away", path);
+        return store_damaged(&r->store, "%s is a directory that does not belong in a data directory; move it away",
+                             path);
     if (S_ISDIR(status->st_mode)) return mkdir(to, 0700) == 0 ? 0 : failed(r, "make", to, errno);
-    if (!S_ISREG(status->st_mode)) return store_damaged(&r->store, "%s is neither a file nor a folder", path);
+    if (!S_ISREG(status->st_mode)) return store_damaged(&r->store, "%s is neither a file nor a directory", path);
     int in = disk_posix.open(NULL, path, O_RDONLY, 0);
     if (in < 0) return failed(r, "read", path, in);
     int out = disk_posix.open(NULL, to, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -213,7 +214,7 @@ static int stage_begin(struct restore *r) {
     if (mkdir(r->staging, 0700) != 0) {
         if (errno != EEXIST) return failed(r, "make", r->staging, errno);
         if (!directory_is_partial(r->staging))
-            return store_damaged(&r->store, "%s is in the way, and was not made by an unfinished restore; move it away",
+            return store_damaged(&r->store, "%s exists, and is not left from an unfinished restore; move it away",
                                  r->staging);
         int result = walk(r, r->staging, "", true, delete_file);
         if (result != 0) return result;
@@ -235,7 +236,7 @@ static int give_identity(struct restore *r, const struct verified *verified, str
     if (error > 0) return store_damaged(&r->store, "%s", message);
     if (error < 0) return failed(r, "read the identity in", r->store.directory, error);
     if (!identity_copy(&own, &parent, verified->epoch, &identity, out))
-        return store_damaged(&r->store, "%s has been restored so often that there are no epochs left",
+        return store_damaged(&r->store, "%s has been restored so often that no epoch number is left",
                              r->store.directory);
     error = member_write(r->staging, out);
     if (error == 0) error = identity_write(r->staging, &identity);
@@ -276,7 +277,7 @@ static int put_in_place(struct restore *r) {
 static int refuse_any(struct restore *r, const char *path, const char *name, const struct stat *status) {
     (void)path;
     (void)status;
-    return store_damaged(&r->store, "%s holds \"%.100s\"; name a directory with --data that is new or empty", r->target,
+    return store_damaged(&r->store, "%s contains \"%.100s\"; give a new or empty directory with --data", r->target,
                          name);
 }
 
@@ -322,11 +323,11 @@ static void print(const struct tool *tool, const struct restore *r, const struct
         text_printf(out, "position %" PRIu64 ", digest %s, %" PRIu64 " live tasks; member %s, from epoch %u on\n",
                     verified->log_end, digest, verified->live, id, member->epoch_min);
         if (r->owner.uid != geteuid())
-            text_printf(out, "it belongs to uid %u, as the directory that it lies in\n", (unsigned)r->owner.uid);
+            text_printf(out, "it belongs to uid %u, like its parent directory\n", (unsigned)r->owner.uid);
         if (verified->torn_bytes > 0)
             text_printf(out,
-                        "its log ends in a torn tail of %" PRIu64 " bytes, which its first start cuts: a crash leaves "
-                        "one, 'tarry backup' none\n",
+                        "its log ends with a torn tail of %" PRIu64
+                        " bytes from a crash; the first start cuts the tail off\n",
                         verified->torn_bytes);
         return;
     }
@@ -366,7 +367,7 @@ static int run(struct tool *tool, const struct args *args) {
     store_init(&r.store, args->positional[0]);
     if (r.target == NULL || r.target[0] == 0) return tool_usage(args, "missing target: give --data DIR");
     if (strlen(r.store.directory) + SUFFIX_ROOM > STORE_PATH_SIZE || strlen(r.target) + SUFFIX_ROOM > STORE_PATH_SIZE)
-        return tool_usage(args, "the directory's name is too long");
+        return tool_usage(args, "the directory name is too long");
     int status = restore(&r, &verified, &member);
     if (status == EXIT_FINE)
         print(tool, &r, &verified, &member, steady_ms() - from_ms, &out);

@@ -100,7 +100,7 @@ static int no_kind(const struct args *args, const char *given, size_t size) {
     struct text kinds = {0};
     for (int kind = 1; kind < ENTRY_KINDS; kind++)
         text_printf(&kinds, "%s%s", kind > 1 ? ", " : "", entry_kind_name((enum entry_kind)kind));
-    int status = tool_usage(args, "--kind: '%.*s' is none of %s", (int)size, given, text_str(&kinds));
+    int status = tool_usage(args, "--kind: '%.*s' is not one of %s", (int)size, given, text_str(&kinds));
     text_deinit(&kinds);
     return status;
 }

@@ -122,8 +122,8 @@ static void tell_gap(struct source *source) {
     char path[ARCHIVE_PATH_SIZE];
     history_gap(source->history, &gap);
     if (gap.problem == NULL) {
-        tool_say("the log's positions %" PRIu64 " to %" PRIu64 " are in neither log nor archive: pruned, or elsewhere "
-                 "(--archive DIR)",
+        tool_say("the log and the archive do not have the positions %" PRIu64 " to %" PRIu64
+                 ": they were pruned, or the archive is elsewhere (--archive DIR)",
                  gap.from, gap.to);
         return;
     }
@@ -223,7 +223,7 @@ int source_next(struct source *source, const struct frame_header **out_header, c
     if (source->is_live) tarry_audit_look(source->audit, &view);
     uint64_t unread = source->unread + view.gaps_damaged;
     if (unread == 0) return SOURCE_END;
-    return store_damaged(source->store, "%" PRIu64 " archived segments are damaged: what they held is missing here",
+    return store_damaged(source->store, "%" PRIu64 " archived segments are damaged: their records are missing here",
                          unread);
 }
 

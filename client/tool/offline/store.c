@@ -44,17 +44,17 @@ const char *store_sentence(int error) {
     switch (error) {
     case LOG_DAMAGED:
     case INDEX_DAMAGED:
-        return "it is damaged";
+        return "the file is damaged";
     case LOG_VERSION:
     case INDEX_VERSION:
-        return "it has another format version";
+        return "the file has another format version";
     case LOG_FOREIGN:
     case INDEX_FOREIGN:
-        return "it belongs to another broker's data";
+        return "the file belongs to another broker";
     case LOG_END:
-        return "it ends too early";
+        return "the file is truncated";
     case LOG_RETIRED:
-        return "a part of it is no longer there";
+        return "a part is missing";
     default:
         return error < 0 && error > -4096 ? strerror(-error) : "the index cannot be read";
     }
@@ -71,8 +71,8 @@ static int take_lock(struct store *store) {
     if (fcntl(store->lock, F_OFD_SETLK, &lock) == 0) return 0;
     store->hindrance = "locked";
     return store_damaged(store,
-                         "%s is locked: a tarryd is running on it; stop it first, or ask it: 'tarry stats', or history "
-                         "and audit without --data",
+                         "%s is locked, because a tarryd is running on it: stop the tarryd first, or use 'tarry "
+                         "stats', or history and audit without --data",
                          store->directory);
 }
 
@@ -81,14 +81,13 @@ int store_identity(struct store *store) {
     char message[IDENTITY_MESSAGE_SIZE];
     if (directory_is_partial(store->directory)) {
         store->hindrance = "unfinished_backup";
-        return store_damaged(store, "%s is a copy that was not finished; delete it and make it again",
-                             store->directory);
+        return store_damaged(store, "%s is an unfinished copy: delete it and copy it again", store->directory);
     }
     int error = identity_read(store->directory, &identity, message);
     if (error < 0) {
         store->hindrance = "no_data_directory";
-        return store_damaged(store, "%s/%s: %s; this is no data directory of tarryd", store->directory, IDENTITY_NAME,
-                             strerror(-error));
+        return store_damaged(store, "%s/%s: %s; this is not a data directory of tarryd", store->directory,
+                             IDENTITY_NAME, strerror(-error));
     }
     if (error > 0) return store_damaged(store, "%s", message);
     memcpy(store->cluster, identity.cluster, sizeof store->cluster);
@@ -146,12 +145,13 @@ int store_open_log(struct store *store, uint64_t scan_from) {
     if (status != 0) return status;
     if (store->recovery.end < store->meta.position)
         return store_damaged(store,
-                             "%s ends at position %" PRIu64 ", before the index's %" PRIu64
-                             ": the log has lost its tail",
+                             "%s ends at position %" PRIu64 ", before the index's position %" PRIu64
+                             ": the end of the log is lost",
                              path, store->recovery.end, store->meta.position);
     if (store->recovery.start > store->meta.position)
         return store_damaged(store,
-                             "%s starts at position %" PRIu64 ", behind the index's %" PRIu64 ": segments are missing",
+                             "%s starts at position %" PRIu64 ", after the index's position %" PRIu64
+                             ": segments are missing",
                              path, store->recovery.start, store->meta.position);
     if (store->recovery.start > store->meta.log_start)
         return store_damaged(store,
@@ -166,7 +166,7 @@ int store_open_archive(struct store *store, const char *directory) {
     int size = directory != NULL ? snprintf(path, STORE_PATH_SIZE, "%s", directory)
                                  : snprintf(path, STORE_PATH_SIZE, "%s/archive", store->directory);
     if (size < 0 || (size_t)size + 64 > STORE_PATH_SIZE)
-        return store_damaged(store, "--archive: the directory's name is too long");
+        return store_damaged(store, "--archive: the directory name is too long");
     store->archive = (struct archive){.disk = &disk_posix, .directory = path};
     memcpy(store->archive.cluster, store->cluster, sizeof store->archive.cluster);
     if (directory != NULL && access(path, R_OK | X_OK) != 0)
@@ -177,7 +177,7 @@ int store_open_archive(struct store *store, const char *directory) {
 int store_open(struct store *store, const struct args *args) {
     const char *directory = args_get(args, "data");
     if (directory == NULL) return tool_usage(args, "missing directory: give --data DIR");
-    if (strlen(directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "--data: the directory's name is too long");
+    if (strlen(directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "--data: the directory name is too long");
     store_init(store, directory);
     int status = store_lock(store);
     if (status == 0) status = open_index(store, true);

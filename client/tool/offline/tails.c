@@ -116,10 +116,9 @@ int tails_enter(struct store *store, const char *name) {
     size_t size = strcspn(name, ".");
     while (found < count && (size != (size_t)name_size(&files[found]) || strncmp(files[found].name, name, size) != 0))
         found++;
-    int status = found < count
-                     ? open_tail(&quarantine, &files[found], store, &log, &recovery)
-                     : store_damaged(store, "%s has no tail \"%.100s\"; 'tarry verify' lists those that are there",
-                                     quarantine.directory, name);
+    int status = found < count ? open_tail(&quarantine, &files[found], store, &log, &recovery)
+                               : store_damaged(store, "%s has no tail \"%.100s\"; 'tarry verify' lists the tails",
+                                               quarantine.directory, name);
     free(files);
     if (status != 0) return status;
     log_close(store->log);

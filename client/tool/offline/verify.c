@@ -149,8 +149,9 @@ static int check_index(struct verify *v) {
     } else {
         while (waitpid(child, &ended, 0) < 0 && errno == EINTR) continue;
         if (!sight->is_whole)
-            status = store_damaged(&v->store, "%s/index: a page is damaged: LMDB could not read it (%s)",
-                                   v->store.directory, WIFSIGNALED(ended) ? strsignal(WTERMSIG(ended)) : "it gave up");
+            status =
+                store_damaged(&v->store, "%s/index: an LMDB page is damaged: LMDB could not read it (%s)",
+                              v->store.directory, WIFSIGNALED(ended) ? strsignal(WTERMSIG(ended)) : "LMDB aborted");
         else if (sight->status != EXIT_FINE)
             status = store_damaged(&v->store, "%s", sight->message);
         v->rows = sight->rows;
@@ -165,10 +166,10 @@ static int check_record(struct verify *v, const struct log_view *view, const Tar
     uint64_t position = view->header.position;
     v->records++;
     if (v->has_whole && !tally_record(&v->whole, record))
-        return store_damaged(&v->store, "log position %" PRIu64 ": record %" PRIu64 " of the log makes no sense",
+        return store_damaged(&v->store, "log position %" PRIu64 ": record %" PRIu64 " of the log is malformed",
                              position, v->records);
     if (position >= v->store.meta.position && !tally_record(&v->tail, record))
-        return store_damaged(&v->store, "log position %" PRIu64 ": a record makes no sense after the index's position",
+        return store_damaged(&v->store, "log position %" PRIu64 ": a record after the index's position is malformed",
                              position);
     return 0;
 }
@@ -180,7 +181,7 @@ static int check_frame(struct verify *v, const struct log_view *view, struct are
     arena_reset(arena);
     Tarry__FrameBody *body = frame_body_unpack(arena, view->header.body_size, view->body);
     if (body == NULL)
-        return store_damaged(&v->store, "log position %" PRIu64 ": the frame's body is no message",
+        return store_damaged(&v->store, "log position %" PRIu64 ": the frame's body is malformed",
                              view->header.position);
     for (size_t i = 0; i < body->n_records && status == 0; i++) status = check_record(v, view, body->records[i]);
     if (status == 0) status = contents_frame(&v->contents, &v->store, view, body);
@@ -194,7 +195,7 @@ static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     if (v->store.meta.position > LOG_POSITION_FIRST && v->store.meta.position > v->store.recovery.start &&
         memcmp(chain, v->store.meta.chain, FRAME_CHAIN_SIZE) != 0)
         return store_damaged(&v->store,
-                             "index and log tell different histories: the chain hash at position %" PRIu64 " differs",
+                             "index and log do not belong together: their chain hashes at position %" PRIu64 " differ",
                              v->store.meta.position);
     if (v->has_whole && (v->whole.digest != v->store.meta.tally.digest || v->whole.live != v->store.meta.tally.live))
         return store_damaged(&v->store,
@@ -238,9 +239,10 @@ static int check_log(struct verify *v) {
     if (status == 0) status = summaries_end(&v->summaries, &v->store);
     if (status == 0) status = evidence_end(&v->evidence);
     if (status == 0 && v->has_whole && v->whole.digest != v->tail.digest)
-        status = store_damaged(&v->store,
-                               "the log's digest %016" PRIx64 " is not the index's brought up to date, %016" PRIx64,
-                               v->whole.digest, v->tail.digest);
+        status =
+            store_damaged(&v->store,
+                          "the log's digest %016" PRIx64 " differs from the index's digest after a replay, %016" PRIx64,
+                          v->whole.digest, v->tail.digest);
     arena_deinit(&arena);
     return status;
 }
@@ -344,23 +346,22 @@ static void print_words(const struct verify *v, int status, uint64_t took_ms, st
                     v->frame_count, v->records, v->contents.checked);
     }
     if (v->contents.erased > 0)
-        text_printf(out, "        %" PRIu64 " of them erased, as redactions in the log say\n", v->contents.erased);
+        text_printf(out, "        %" PRIu64 " of them erased, by redactions in the log\n", v->contents.erased);
     if (v->contents.under_way > 0)
-        text_printf(out, "        %" PRIu64 " redactions not carried out yet: the broker does so when it runs\n",
+        text_printf(out, "        %" PRIu64 " redactions not completed yet: the running broker completes them\n",
                     v->contents.under_way);
     if (v->store.recovery.cut_bytes > 0)
         text_printf(out,
                     "        torn tail of %" PRIu64 " bytes at %" PRIu64 ": the next start cuts it, nothing is lost\n",
                     v->store.recovery.cut_bytes, v->store.recovery.cut_at);
     if (v->store.recovery.stray_bytes > 0)
-        text_printf(out,
-                    "        %" PRIu64 " bytes in the unused ends of segments, which nothing of ours wrote; harmless\n",
+        text_printf(out, "        %" PRIu64 " foreign bytes in the unused ends of segments; harmless\n",
                     v->store.recovery.stray_bytes);
     evidence_words(&v->evidence, out);
     tails_words(&v->tails, &v->store, out);
     if (status != 0) return;
     text_printf(out, "digest  %016" PRIx64 "%s, %" PRIu64 " live tasks\nfine, in %s\n", v->tail.digest,
-                v->has_whole ? ", by the whole log too" : "", v->tail.live, duration_format(took_ms, took));
+                v->has_whole ? ", confirmed by the whole log" : "", v->tail.live, duration_format(took_ms, took));
 }
 
 static int run(struct tool *tool, const struct args *args) {
@@ -368,7 +369,7 @@ static int run(struct tool *tool, const struct args *args) {
     struct text out = {0};
     uint64_t started_ms = steady_ms();
     store_init(&v.store, args->positional[0]);
-    if (strlen(v.store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory's name is too long");
+    if (strlen(v.store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory name is too long");
     int status = evidence_options(&v.evidence, args);
     if (status != 0) return status;
     if (args_has(args, "against") && v.evidence.key_count > 0)
@@ -377,7 +378,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (args_has(args, "against")) {
         const char *against = args_get(args, "against");
         if (strlen(against) + 16 > STORE_PATH_SIZE)
-            return tool_usage(args, "--against: the directory's name is too long");
+            return tool_usage(args, "--against: the directory name is too long");
         return compare_directories(tool, v.store.directory, v.archive, against);
     }
     status = check(&v);

@@ -90,7 +90,7 @@ static void compare_frames(struct compare *compare) {
     compare->has_common = true;
     if (memcmp(a->header.chain, b->header.chain, FRAME_CHAIN_SIZE) != 0) {
         bool is_first = compare->common_from == position;
-        differ(compare, position, is_first ? "the frames, or something before them" : "the frames");
+        differ(compare, position, is_first ? "the frames, or earlier data" : "the frames");
         return;
     }
     bool is_erased = ((a->header.flags | b->header.flags) & FRAME_FLAG_ERASED) != 0;
@@ -156,7 +156,7 @@ static const char *summary_of(struct text *out, const struct side *side) {
     if (side->result == 0)
         describe(out, &side->view);
     else
-        text_add_str(out, "nothing: it ends before");
+        text_add_str(out, "no frame: it ends before");
     return text_str(out);
 }
 
@@ -193,7 +193,7 @@ static void print_words(const struct compare *compare, struct text *out) {
         text_printf(out, "same    positions %" PRIu64 " … %" PRIu64 ", %" PRIu64 " frames\n", compare->common_from,
                     compare->common_to, compare->frames);
     else
-        text_add_str(out, "nothing in common: one ends before the other begins\n");
+        text_add_str(out, "no common positions: one log ends before the other begins\n");
     if (compare->erased > 0)
         text_printf(out, "        %" PRIu64 " frames of which contents are erased in one or both\n", compare->erased);
     if (compare->differs) {

@@ -15,7 +15,7 @@ static int check_content(struct contents *contents, struct store *store, const s
     if (state == CONTENT_RIGHT) return 0;
     if (state == CONTENT_DAMAGED)
         return store_damaged(store,
-                             "log position %" PRIu64 ": the content of task %" PRIu64 " is not what its record says",
+                             "log position %" PRIu64 ": the content of task %" PRIu64 " does not match its record",
                              view->header.position, put->task->id);
     contents->erased++;
     return erasures_note(&contents->erasures, put, state) == 0 ? 0 : store_damaged(store, "out of memory");
@@ -139,7 +139,7 @@ int contents_end(struct contents *contents, struct store *store) {
     if (noted == NULL) return 0;
     return store_damaged(store,
                          "log position %" PRIu64 ": the content of task %" PRIu64
-                         " is gone, and no redaction in the log says why",
+                         " is erased without a redaction in the log",
                          noted->blob_at, noted->id);
 }
 

@@ -60,7 +60,7 @@ static int option_file(struct evidence *evidence, const struct args *args, const
     struct evidence_file *file = &evidence->files[evidence->file_count++];
     bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
     int size = snprintf(file->path, sizeof file->path, "%s%s", path, is_directory ? "/" HEADS_NAME : "");
-    return size > 0 && (size_t)size < sizeof file->path ? 0 : tool_usage(args, "--heads: the name is too long");
+    return size > 0 && (size_t)size < sizeof file->path ? 0 : tool_usage(args, "--heads: the path is too long");
 }
 
 static int option_files(struct evidence *evidence, const struct args *args) {
@@ -68,9 +68,8 @@ static int option_files(struct evidence *evidence, const struct args *args) {
     for (size_t i = 0; i < args->many_count && status == 0; i++)
         if (strcmp(args->many[i].option, "heads") == 0) status = option_file(evidence, args, args->many[i].value);
     if (status == 0 && evidence->file_count > 1 && evidence->key_count == 0)
-        return tool_usage(args,
-                          "--heads needs --key, for each of the nodes: a head proves nothing unless its signature "
-                          "does");
+        return tool_usage(args, "--heads needs --key with the public key of each node, because only a checked "
+                                "signature makes a head a proof");
     return status;
 }
 
@@ -79,7 +78,7 @@ int evidence_options(struct evidence *evidence, const struct args *args) {
     for (size_t i = 0; i < EVIDENCE_FILES_MAX; i++) evidence->files[i].heads.handle = -1;
     const char *text = args_get(args, "head");
     if (sodium_init() < 0) {
-        tool_say("the system gives no random numbers");
+        tool_say("the system provides no random numbers");
         return EXIT_REFUSED;
     }
     int status = option_keys(evidence, args);
@@ -87,7 +86,7 @@ int evidence_options(struct evidence *evidence, const struct args *args) {
     evidence->pruned = args_has(args, "pruned");
     if (status != 0 || text == NULL) return status;
     if (evidence->key_count == 0)
-        return tool_usage(args, "--head needs --key: a head proves nothing until its signature is checked");
+        return tool_usage(args, "--head needs --key, because only a checked signature makes a head a proof");
     if (!head_parse(text, &evidence->elsewhere))
         return tool_usage(args, "--head: this is not a complete head; 'tarry heads DIR --last' prints one");
     size_t which = signer_of(evidence, &evidence->elsewhere);
@@ -125,7 +124,7 @@ static int judge_entry(struct evidence *evidence, struct evidence_file *file, co
     if (!head_is_signed(head, &evidence->keys[which]))
         problem = "its signature is wrong: it was edited, or forged without the key";
     else if (memcmp(head->cluster, store->cluster, HEAD_CLUSTER_SIZE) != 0)
-        problem = "it belongs to another broker's data";
+        problem = "the file belongs to another broker";
     else if (head->number > file->numbers[which] + 1)
         problem = "heads before it were removed";
     else if (head->number <= file->numbers[which])
@@ -165,7 +164,8 @@ static int open_file(struct evidence *evidence, struct evidence_file *file) {
     bool is_missing = error == -ENOENT && file->is_own;
     if (error != 0 && !is_missing) return store_damaged(store, "%s cannot be read: %s", file->path, strerror(-error));
     if (file->heads.count == 0 && file->heads.torn_bytes == 0)
-        return store_damaged(store, "%s: there is no signed head: nothing can be proven (tarryd --sign-key)",
+        return store_damaged(store,
+                             "%s: the directory has no signed head, so nothing can be proven (tarryd --sign-key)",
                              file->path);
     return read_entry(evidence, file);
 }
@@ -205,13 +205,13 @@ static int tell_difference(struct evidence *evidence, const struct evidence_file
         snprintf(who, sizeof who, "another node signed (key %s, %s)", sign_key_id_format(head->signer, id), file->path);
     if (at->position == evidence->from)
         store_damaged(evidence->store,
-                      "the segment that begins at position %" PRIu64
-                      " says something else of what is before it than what %s (%s)",
+                      "the chain hash at the beginning of the segment at position %" PRIu64
+                      " differs from the one that %s (%s)",
                       at->position, who, describe(head, to));
     else
         store_damaged(evidence->store,
-                      "the log is not what %s: it was changed, and its chain computed anew; the first difference "
-                      "lies between position %" PRIu64 " (%s) and position %" PRIu64 " (%s)",
+                      "the log differs from the one that %s: somebody changed it and recomputed its hash chain; the "
+                      "first difference is between position %" PRIu64 " (%s) and position %" PRIu64 " (%s)",
                       who, start, describe(&file->held, from), head->position, describe(head, to));
     return differs(evidence, start, head->position);
 }
@@ -284,9 +284,9 @@ static int judge_size(struct store *store, const struct log_segment *segment) {
     uint64_t frames_size = LOG_HEADER_SIZE + (end - segment->base);
     if (size == segment->bytes || size == frames_size) return 0;
     return store_damaged(store,
-                         "%s has %" PRIu64 " bytes, but its header speaks of %" PRIu64
-                         ", and a backup of it, which ends with its last frame (at position %" PRIu64 "), has %" PRIu64
-                         ": it was changed",
+                         "%s has %" PRIu64 " bytes, but its header says %" PRIu64
+                         ", and a backup of it, which ends with its last frame (at position %" PRIu64
+                         "), would have %" PRIu64 ": somebody changed it",
                          path, size, segment->bytes, end, frames_size);
 }
 
@@ -313,8 +313,9 @@ int evidence_start(struct evidence *evidence, const struct frames *frames) {
     int status = judge_sizes(frames);
     if (status != 0) return status;
     if (evidence->at.position == LOG_POSITION_FIRST && !is_beginning(&evidence->at))
-        return store_damaged(store, "the segment that begins at position %u says that there was something before it",
-                             LOG_POSITION_FIRST);
+        return store_damaged(
+            store, "the segment that begins at position %u has a chain hash of earlier data, but it is the first one",
+            LOG_POSITION_FIRST);
     for (size_t i = 0; i < evidence->file_count && status == 0; i++) status = open_file(evidence, &evidence->files[i]);
     return status == 0 ? skip_missing(evidence) : status;
 }
@@ -331,8 +332,9 @@ int evidence_gap(struct evidence *evidence, const struct frames *frames) {
     if (evidence->key_count == 0) return 0;
     if (!evidence->pruned) {
         store_damaged(evidence->store,
-                      "positions %" PRIu64 " to %" PRIu64 " are in neither archive nor log: the segment %016" PRIx64
-                      " (and what follows it) was pruned, or removed (--pruned proves the rest)",
+                      "the archive and the log do not have the positions %" PRIu64 " to %" PRIu64
+                      ": the segment %016" PRIx64
+                      " (and those after it) was pruned or removed (--pruned proves the rest)",
                       frames->gap_from, frames->gap_to, frames->gap_from);
         return differs(evidence, frames->gap_from, frames->gap_to);
     }
@@ -352,9 +354,10 @@ static int judge_reach(struct evidence *evidence) {
     if (!file->has_next && !evidence->has_elsewhere) return 0;
     store_damaged(evidence->store,
                   "the log ends at position %" PRIu64 ", but it was signed up to position %" PRIu64
-                  " (%s)%s%s: it was cut%s",
-                  evidence->at.position, head->position, describe(head, words), file->is_own ? "" : " by what ",
-                  file->is_own ? "" : file->path, file->is_own ? "" : " says, or this node was away then");
+                  " (%s)%s%s: somebody cut it%s",
+                  evidence->at.position, head->position, describe(head, words),
+                  file->is_own ? "" : " according to what ", file->is_own ? "" : file->path,
+                  file->is_own ? "" : " says, or this node was not running then");
     /* A log that was cut and chained anew before the cut ends there too. */
     return differs(evidence, file->held.position > evidence->from ? file->held.position : evidence->from,
                    head->position);
@@ -362,8 +365,8 @@ static int judge_reach(struct evidence *evidence) {
 
 static int tell_torn(struct evidence *evidence, const struct evidence_file *file) {
     return store_damaged(evidence->store,
-                         "%s, byte %" PRIu64 ": the last head is not whole: a crash tore it, and the next start of "
-                         "tarryd writes over it, or it was edited",
+                         "%s, byte %" PRIu64 ": the last head is incomplete: a crash tore it, and the next start of "
+                         "tarryd overwrites it, or somebody edited it",
                          file->path, file->heads.count * HEAD_SIZE);
 }
 
@@ -384,9 +387,8 @@ static int judge_end(struct evidence *evidence) {
     }
     if (evidence->unsigned_frames == 0 || evidence->at.steady_ns - evidence->unsigned_ns <= UNSIGNED_MAX_NS) return 0;
     store_damaged(store,
-                  "after position %" PRIu64 " (%s) the log goes on for %" PRIu64
-                  " s without a head: heads were cut off, or the "
-                  "broker could not sign, or ran without its key",
+                  "after position %" PRIu64 " (%s) the log has no head for %" PRIu64
+                  " s: heads were cut off, or the broker could not sign, or ran without its key",
                   held->position, describe(held, words),
                   (evidence->at.steady_ns - evidence->unsigned_ns) / 1000000000u);
     return differs(evidence, held->position, evidence->at.position);
@@ -465,7 +467,7 @@ static void words_signers(const struct evidence *evidence, struct text *out) {
         const struct evidence_signer *signer = &evidence->signers[i];
         text_printf(out, "        key %s: ", sign_key_id_format(evidence->keys[i].id, id));
         if (signer->held.number == 0)
-            text_add_str(out, "no head of what is here\n");
+            text_add_str(out, "no head within this log\n");
         else
             text_printf(out, "%" PRIu64 " heads, to position %" PRIu64 " (%s)\n", signer->heads, signer->held.position,
                         describe(&signer->held, words));
@@ -473,11 +475,11 @@ static void words_signers(const struct evidence *evidence, struct text *out) {
     uint64_t position = countersigned_to(evidence);
     if (position > 0)
         text_printf(out,
-                    "        countersigned up to position %" PRIu64 ": by two keys, so that neither of their holders "
-                    "alone could have changed it\n",
+                    "        countersigned up to position %" PRIu64
+                    ": signed with two keys, so no owner of a single key could have changed it\n",
                     position);
     else
-        text_add_str(out, "        countersigned by nobody: one key vouches for all of it\n");
+        text_add_str(out, "        not countersigned: only one key has signed it\n");
 }
 
 void evidence_words(const struct evidence *evidence, struct text *out) {
@@ -490,7 +492,7 @@ void evidence_words(const struct evidence *evidence, struct text *out) {
     if (evidence->unsigned_frames > 0)
         text_printf(out,
                     "        %" PRIu64 " frames (%" PRIu64
-                    " bytes) after that are not signed yet: nothing is proven of them\n",
+                    " bytes) after that are not signed yet, so they are not proven\n",
                     evidence->unsigned_frames, evidence->at.position - held->position);
     if (evidence->key_count > 1) words_signers(evidence, out);
     text_printf(out, "head    %s\n", head_format(held, text));

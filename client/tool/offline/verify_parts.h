@@ -114,7 +114,8 @@ struct evidence {
 int evidence_options(struct evidence *evidence, const struct args *args);
 #define EVIDENCE_OPTIONS                                                                                               \
     {"key", ARG_MANY, "FILE", "public key; prove the log by the heads signed with it (repeat for each\nsigner)"},      \
-        {"pruned", ARG_FLAG, NULL, "with --key: accept that archived segments were pruned between held ones"},         \
+        {"pruned", ARG_FLAG, NULL,                                                                                     \
+         "with --key: accept gaps of pruned segments between archived segments with a hold"},                          \
         {"head", ARG_VALUE, "HEAD", "with --key: also check by this head, which was kept elsewhere"}, {                \
         "heads", ARG_MANY, "PATH", "with --key: heads that another node signed: its directory, or its file of\nheads"  \
     }

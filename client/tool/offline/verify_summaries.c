@@ -16,10 +16,11 @@ int summaries_end(struct summaries *summaries, struct store *store) {
     summaries->made = NULL;
     if (result < 0) return unreadable(summaries, store, result);
     if (result == SUMMARY_LIES)
-        return store_damaged(store,
-                             "%s/%016" PRIx64 ".sum does not say what its segment holds: questions about the past "
-                             "would pass over records; delete it, nothing else is lost with it",
-                             summaries->directory, summaries->segment);
+        return store_damaged(
+            store,
+            "%s/%016" PRIx64
+            ".sum does not match its segment, so queries could miss records: delete this file; that loses no records",
+            summaries->directory, summaries->segment);
     summaries->unused += result == 1;
     summaries->checked += result == 0;
     return 0;

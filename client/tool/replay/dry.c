@@ -142,7 +142,7 @@ static int play(struct dry *dry, const struct scan_filter *filter, struct store 
     struct logical_time begin = dry->lives.first;
     uint64_t first_id = dry->lives.count > 0 ? dry->lives.items[0]->id : 1;
     if (!stage_init(&dry->stage, first_id, dry->lives.count, begin))
-        return store_damaged(store, "not enough memory for %zu tasks; narrow it with --queue, --from, --to",
+        return store_damaged(store, "not enough memory for %zu tasks; select fewer with --queue, --from, --to",
                              dry->lives.count);
     dry->stage.on_twin = dry_on_twin;
     dry->stage.argument = dry;

@@ -227,7 +227,7 @@ static void send(struct asking *asking, bool atomic, bool counts) {
         dry->refused += refused && counts;
         bool sets = asking->ops[i]->op_case == TARRY__OP__OP_QUEUE_SET;
         if (refused && sets && dry->message[0] == 0)
-            snprintf(dry->message, sizeof dry->message, "queue %s cannot have that policy: %s",
+            snprintf(dry->message, sizeof dry->message, "queue %s cannot have this policy: %s",
                      asking->ops[i]->queue_set->queue, results->results[i]->message);
     }
 }

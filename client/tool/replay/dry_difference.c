@@ -148,20 +148,20 @@ static void row_of(struct table *table, const struct comparison *comparison, con
 
 static void words_totals(const struct dry_lives *dry, uint64_t changed, uint64_t moved) {
     if (changed == 0 && moved == 0)
-        tool_say("nothing differs: %zu tasks end as they did", dry->lives->count);
+        tool_say("no differences: all %zu tasks end as they did", dry->lives->count);
     else
-        tool_say("%" PRIu64 " of %zu tasks differ, %" PRIu64 " deliveries come at another time", changed,
+        tool_say("%" PRIu64 " of %zu tasks end differently, %" PRIu64 " deliveries happen at another time", changed,
                  dry->lives->count, moved);
     if (dry->assumed > 0)
-        tool_say("%" PRIu64 " deliveries are not the record's: it is assumed that each goes as the task's delivery of "
-                 "that number, or its last one, did",
+        tool_say("%" PRIu64 " deliveries are not in the log: the dry run assumes that each goes like the task's "
+                 "delivery of the same number, or its last one",
                  dry->assumed);
     if (dry->refused + dry->unmade > 0)
-        tool_say("%" PRIu64 " operations were refused, and %" PRIu64 " could not be asked for: their tasks had gone "
-                 "another way",
+        tool_say("%" PRIu64 " operations were refused, and %" PRIu64
+                 " were impossible, because their tasks had ended differently",
                  dry->refused, dry->unmade);
     if (dry->lives->before > 0)
-        tool_say("%" PRIu64 " records were left out: they are about tasks that were scheduled before what is read",
+        tool_say("%" PRIu64 " records were skipped, because their tasks were scheduled before the selected range",
                  dry->lives->before);
 }
 

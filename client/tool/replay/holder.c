@@ -81,11 +81,11 @@ static const char *wont_come(struct holder *holder, const struct image *image, u
     const char *why = NULL;
     bool is_ours = view->session == tarry_consumer_session(image->route->consumer);
     if (view->outcome == TARRY_DEAD)
-        why = "it is among the dead letters there";
+        why = "it is a dead letter at the target";
     else if (view->outcome == TARRY_IN_FLIGHT && !is_ours)
-        why = "another consumer holds it there";
+        why = "another consumer has it at the target";
     else if (view->outcome != TARRY_PENDING && view->outcome != TARRY_IN_FLIGHT)
-        why = "it has ended there already";
+        why = "it has already ended at the target";
     tarry_view_free(view);
     return why;
 }
@@ -107,7 +107,7 @@ bool holder_wait(struct holder *holder, struct image *image, const struct tarry_
         asked_ms = now_ms;
         why = wont_come(holder, image, id);
         if (why == NULL && now_ms - begin_ms > PATIENCE_TIMES * holder->timeout_ms)
-            why = "it was not delivered there for a long time";
+            why = "the target did not deliver it for a long time";
     }
     if (why == NULL) return false;
     image->left_out = true;

@@ -483,13 +483,14 @@ static void words_summary(const struct into *in, struct text *out) {
 
 static void say_what_fell_short(const struct into *in) {
     if (in->skipped > 0)
-        tool_say("%" PRIu64 " tasks were left out: their contents are no longer there: redacted, or "
-                 "retired without an archive (--missing empty schedules them)",
+        tool_say("%" PRIu64 " tasks were skipped, because their contents were redacted, or retired without an archive "
+                 "(--missing empty schedules them)",
                  in->skipped);
     if (in->emptied > 0)
-        tool_say("%" PRIu64 " tasks were scheduled empty: their contents are no longer there", in->emptied);
+        tool_say("%" PRIu64 " tasks were scheduled with an empty payload, because their contents no longer exist",
+                 in->emptied);
     if (in->before > 0)
-        tool_say("%" PRIu64 " records were left out: they are about tasks that were scheduled before what is replayed",
+        tool_say("%" PRIu64 " records were skipped, because their tasks were scheduled before the replayed range",
                  in->before);
     for (size_t i = 0; i < SENDER_EXAMPLES_MAX && in->sender.examples[i] != NULL; i++)
         tool_say("%s", in->sender.examples[i]);
@@ -510,8 +511,10 @@ static int conclude(struct into *in, int status) {
         words_summary(in, &out);
     say_what_fell_short(in);
     if (in->resume != 0)
-        tool_say("stopped before the end; go on with --from-position %" PRIu64 "%s", in->resume,
-                 failure != TARRY_OK ? " (what was scheduled already is refused, as its key lives)" : "");
+        tool_say("stopped before the end; continue with --from-position %" PRIu64 "%s", in->resume,
+                 failure != TARRY_OK
+                     ? " (the target refuses tasks that are already scheduled, because their keys are live)"
+                     : "");
     if (failure != TARRY_OK) status = tool_refused(in->tool, failure, NULL);
     if (status == 0 && (in->resume != 0 || in->sender.refused > 0)) status = EXIT_REFUSED;
     return store_finish(in->store, &out, status);
@@ -529,8 +532,8 @@ static int check_member(struct into *in, const char *target) {
     member_format(member.id, own);
     if (strcmp(own, target) != 0) return 0;
     return store_damaged(in->store,
-                         "%s is the broker that %s was recorded by: a record is never replayed into itself. A copy to "
-                         "try things on is made by 'tarry backup' and 'tarry restore'",
+                         "broker %s wrote the log in %s, and a log is never replayed into its own broker: make a copy "
+                         "for tests with 'tarry backup' and 'tarry restore'",
                          in->tool->broker, in->store->directory);
 }
 

@@ -181,7 +181,7 @@ static enum verdict buried(const struct life *life, struct turn *turn, const str
     const Tarry__Task *task = entry->record->put->task;
     if (entry->body->producer == 0) return ran_out ? VERDICT_RUNS_OUT : VERDICT_LOST;
     uint32_t most = life->plan->recorded.max_attempts;
-    static const char used_up[] = "all attempts used";
+    static const char used_up[] = "the task used up its attempts";
     bool has_reason =
         task->reason.len != sizeof used_up - 1 || memcmp(task->reason.data, used_up, task->reason.len) != 0;
     if (has_reason) take_reason(turn, &task->reason);

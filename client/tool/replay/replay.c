@@ -19,7 +19,9 @@ static const struct arg_spec options[] = {
     {"speed", ARG_VALUE, "N", "speed factor, or max: without waiting [1]"},
     {"settle", ARG_FLAG, NULL, "also consume: settle each delivery as the log says"},
     {"policies", ARG_FLAG, NULL, "also set policies and pauses of queues"},
-    {"missing", ARG_VALUE, "WHAT", "skip a task whose content was redacted or deleted, or schedule it empty\n[skip]"},
+    {"missing", ARG_VALUE, "WHAT",
+     "skip a task whose content was redacted or deleted, or schedule it with an\n"
+     "empty payload [skip]"},
     {"dry-run", ARG_FLAG, NULL, "ask no broker; print what would have been different"},
     {"set", ARG_MANY, "Q.F=V", "field F of the policy of queue Q in the dry run; may be repeated"},
     {0},

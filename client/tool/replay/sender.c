@@ -167,7 +167,7 @@ static bool take_answer(struct sender *sender, const struct op *op, struct image
         if (image != NULL && op->kind == OP_SCHEDULE) image->id = result->id;
         if (image != NULL && op->kind == OP_NACK && !op->as_buried && result->outcome == TARRY_BURIED) {
             image->left_out = true;
-            differs(sender, image, "nack", "its attempts are used up there: it is among the dead letters");
+            differs(sender, image, "nack", "it used up its attempts at the target, and is a dead letter there");
         }
     } else if (settle_again(sender, op, result)) {
         return true;

@@ -230,7 +230,7 @@ void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomi
             twin_new(stage, result->id, lives[i]);
     }
     take_effects(stage);
-    if (stage->results == NULL) stage->problem = "the core took no commit";
+    if (stage->results == NULL) stage->problem = "the core did not accept a commit";
     free(facts.rows);
     free(facts.wants);
     free(contents);

@@ -30,7 +30,8 @@ static void subscribe(struct workers *workers) {
     body.max_batch = 1;
     stage_ask(stage, &request);
     if (stage->code != TARRY__CODE__OK) {
-        stage->problem = "more queues and consumers have tasks in flight at once than a broker has sessions";
+        stage->problem =
+            "more queues and consumers have tasks in flight at the same time than the maximum number of sessions";
         workers->session = 0;
         return;
     }
