@@ -13,7 +13,7 @@
 #include "arena.h"
 #include "tarry.pb-c.h"
 
-#define JSON_PROBLEM_SIZE 320u
+#define JSON_PROBLEM_SIZE 200u
 /* Maximum nesting depth of a client's JSON. */
 #define JSON_DEPTH_MAX 64u
 /* Maximum weight of one text, in bytes (json_weigh). */
