@@ -101,7 +101,7 @@ static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stop
     }
     const char *verb = promotes ? "promote" : "demote";
     if (candidates == 0)
-        tool_say("none of the brokers can %s", verb);
+        tool_say("none of the brokers that answered can be %sd", verb);
     else if (peer_is_stopped)
         tool_say("--peer-is-stopped is given, but %zu brokers answer: stop the one that must not lead, or give only "
                  "the new leader with --broker",

@@ -28,7 +28,8 @@ static void say_attempt(struct text *out, const ProtobufCMessage *message) {
 }
 
 static void say_redacted(struct text *out, const ProtobufCMessage *message) {
-    if (view_of(message)->redacted) text_add_str(out, "redacted: erased for good (tarry history says who and why)");
+    if (view_of(message)->redacted)
+        text_add_str(out, "redacted: permanently erased (tarry history shows by whom and why)");
 }
 
 static const struct column lines[] = {

@@ -109,7 +109,7 @@ class Tells(Archived):
         os.mkdir(self.archive())  # an empty directory in its place, as if its disk were not mounted
         self.fill()
         self.wait(lambda: self.broker.queue_stats(None).get("archive_error"), "its failure is not told")
-        self.assertIn("NOTHING CAN BE ARCHIVED", self.broker.words("stats"))
+        self.assertIn("THE BROKER CANNOT ARCHIVE", self.broker.words("stats"))
         with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/metrics") as reply:
             metrics = reply.read().decode()
         self.assertIn("\ntarry_archive_failing 1\n", metrics)
@@ -360,7 +360,7 @@ class Keeps(Archived):
         said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
         self.assertIn("the broker has archived nothing yet", said.stderr)
         self.assertEqual(self.broker.ok("archive", "prune", *place, "--older-than", "1s"), [])
-        self.assertIn("there is no hold 1", self.broker.refused("archive", "release", *place, "1").err)
+        self.assertIn("hold 1 does not exist", self.broker.refused("archive", "release", *place, "1").err)
         self.assertFalse(os.path.exists(os.path.join(self.broker.data, "archive")))
         self.assertEqual(self.broker.one("archive", "hold", *place, "--reason", "case 17", "--from-position", "0")["hold"], 1)
         self.assertEqual([item["hold"] for item in self.broker.ok("archive", "list", *place)], [1])

@@ -131,7 +131,7 @@ class Cut(harness.Case):
                       ("--as-of-position", "1"), ("--list", "--into", "x")):
             self.as_of(first["at_ms"], *wrong, status=2)
         self.tool("audit", "--data", self.broker.data, "--list", status=2)
-        self.assertIn("no queue 'nobody'", self.as_of(harness.now_ms(), "--queue", "nobody", status=1).err)
+        self.assertIn("the queue 'nobody' did not exist", self.as_of(harness.now_ms(), "--queue", "nobody", status=1).err)
 
     def test_ready_is_told_by_the_moment_and_not_by_the_last_record(self):
         due_ms = self.broker.one("schedule", "q", "--key", "a", "--in", "1500ms")["due_ms"]
@@ -220,7 +220,7 @@ class Cut(harness.Case):
         os.mkdir(full)
         with open(os.path.join(full, "letter"), "w", encoding="utf-8") as file:
             file.write("dear")
-        self.assertIn('holds "letter"', self.as_of(now, "--into", full, status=1).err)
+        self.assertIn('contains "letter"', self.as_of(now, "--into", full, status=1).err)
         self.assertEqual(os.listdir(full), ["letter"])
         self.assertIn("cannot be created", self.as_of(now, "--into", self.path("no/where"), status=1).err)
         files = fingerprint(self.broker.data)

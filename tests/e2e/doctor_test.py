@@ -51,7 +51,7 @@ class Directory(Doctor, harness.Case):
         self.find(findings, "clock", FINE, r"differ by \d+ms$")
         self.find(findings, "limits", FINE, rf"the broker \(process {self.broker.process.pid}\) may open .* descriptors")
         self.find(findings, "memory", FINE, "tasks take")
-        self.find(findings, "tokens", FINE, f"^there is no {self.broker.data}/tokens: ")
+        self.find(findings, "tokens", FINE, f"^the file {self.broker.data}/tokens does not exist")
         self.assertEqual([found for found in findings if found["result"] == WRONG], [])
         self.assertEqual(self.broker.stop(), 0)
         self.find(self.look("--data", self.broker.data), "lock", FINE, "^no broker runs on it")
@@ -60,7 +60,7 @@ class Directory(Doctor, harness.Case):
     def test_words_for_people(self):
         ran = subprocess.run([harness.find_program("tarry"), "doctor", "--data", self.path("none")], capture_output=True, check=False)
         self.assertEqual(ran.returncode, 1)
-        self.assertRegex(ran.stdout.decode(), r"(?m)^wrong   directory    .*No such file or directory\n +→ name the data directory")
+        self.assertRegex(ran.stdout.decode(), r"(?m)^wrong   directory    .*No such file or directory\n +→ give the data directory")
         for line in ran.stdout.decode().splitlines():  # a line a finding, and another for what mends it, if anything is to be
             self.assertRegex(line, r"^((fine|warning|wrong) +[a-z]+ +| +→ )[^ ]")
         self.assertRegex(ran.stderr.decode(), r"checks, (1 warning|\d+ warnings), [1-9]\d* wrong")
@@ -96,7 +96,7 @@ class Directory(Doctor, harness.Case):
         self.assertEqual(self.broker.stop(), 0)
         self.broker.prefix = ["sh", "-c", 'ulimit -n 4096 && exec "$@"', "sh"]
         self.broker.start()
-        self.find(self.look("--data", self.broker.data), "limits", WARNING, "may have 4096 descriptors")
+        self.find(self.look("--data", self.broker.data), "limits", WARNING, "may open 4096 file descriptors")
 
     def test_limits_where_no_broker_runs(self):
         self.assertEqual(self.broker.stop(), 0)
@@ -174,7 +174,7 @@ class Host(Doctor, harness.Case):
 
     def test_a_cgroup_that_gives_little_memory(self):
         """A broker takes up to twice its --memory, which is 256 MiB."""
-        for memory, result, said in (("max", FINE, "no cgroup limits"), (str((512 << 20) - 1), WARNING, "may have 511 MiB"), (str(512 << 20), FINE, "may have 512 MiB")):
+        for memory, result, said in (("max", FINE, "no cgroup limits"), (str((512 << 20) - 1), WARNING, "may use 511 MiB"), (str(512 << 20), FINE, "may use 512 MiB")):
             self.find(self.on_host(memory=memory), "memory", result, said)
 
 
@@ -205,7 +205,7 @@ class Files(Doctor, harness.Case):
         self.find(findings, "certificate", WARNING, "CN=soon is valid for (4|5)d$")
         self.find(findings, "certificate", WRONG, "CN=over (has expired, .* ago|is not valid yet)$")
         self.find(findings, "certificate", WRONG, "No such file")
-        self.find(self.look("--certificate", "/dev/zero", "--broker", self.broker.url, status=1), "certificate", WRONG, "/dev/zero: it is no regular file")
+        self.find(self.look("--certificate", "/dev/zero", "--broker", self.broker.url, status=1), "certificate", WRONG, "/dev/zero: it is not a regular file")
 
 
 class Brokers(Doctor, harness.Case):

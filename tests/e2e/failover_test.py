@@ -187,7 +187,7 @@ class Status(Case):
         other = self.make_broker(data=self.path("other")).start()
         answer = self.urls(self.broker.url, other.url).refused("status")
         self.assertEqual([node["role"] for node in answer.objects], ["primary", "primary"])
-        self.assertIn("2 brokers say that they are the primary", answer.err)
+        self.assertIn("2 brokers report that they are the primary", answer.err)
         dead = f"ws://127.0.0.1:{free_port()}"
         answer = self.urls(self.broker.url, dead).refused("status")
         self.assertEqual([node["result"] for node in answer.objects], ["ok", "error"])
@@ -205,7 +205,7 @@ class Status(Case):
         self.broker.refused("demote", "--wait", "soon", status=2)
         dead = f"ws://127.0.0.1:{free_port()}"
         self.assertIn("no peer", self.urls(self.broker.url, dead).refused("demote").err)  # one of them is meant, and was asked
-        self.assertIn("nobody to promote", self.urls(self.broker.url, dead).refused("promote").err)
+        self.assertIn("none of the brokers that answered can be promoted", self.urls(self.broker.url, dead).refused("promote").err)
         self.urls(dead).refused("promote", "--timeout", "300ms", status=3)
 
     def test_a_follower_is_not_needed_for_from_follower(self):

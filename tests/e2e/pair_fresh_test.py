@@ -132,7 +132,7 @@ class Fresh(pair.Case):
         self.assertEqual((refused.status, refused.one["code"]), (1, "too_old"), refused)
         self.assertIn("cannot prove", refused.err)
         self.assertIn("at most 500 ms old", refused.err)
-        self.assertIn("log position", refused.err)
+        self.assertIn("has the log up to position", refused.err)
         self.assertEqual(self.get(self.b, "first").status, 0)  # whoever does not ask for that is answered
         self.assertEqual(self.get(self.b, "first", "--staleness", "1h").status, 0)
         self.net.heal()

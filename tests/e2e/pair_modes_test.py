@@ -243,7 +243,7 @@ class Operator(pair.Case):
                                   text=True, timeout=60, check=False)
             self.assertEqual(done.returncode, status, done)
             return done
-        self.assertIn("2 of them answer: stop the one that shall not lead", promote("--peer-is-stopped", status=1).stderr)
+        self.assertIn("2 brokers answer: stop the one that must not lead", promote("--peer-is-stopped", status=1).stderr)
         self.b.stop()
         self.assertIn('"serves alone"', promote("--peer-is-stopped").stdout)
         self.a.ok("schedule", "orders", "--in", "1h")

@@ -61,7 +61,7 @@ class Refusals(Case):
         self.a.ok("schedule", "orders", "--in", "1h")
         self.a.kill()
         shutil.rmtree(self.a.data)
-        self.refused(self.a, "the coordinator has the record of a different cluster at that path")
+        self.refused(self.a, "the coordinator has the record of another cluster at that path")
         self.wait_log(self.b, "event=leading")
         shutil.rmtree(self.a.data)
         self.as_follower(self.a)

@@ -163,7 +163,7 @@ class Signed(pair.Case):
         self.assertEqual(forged.stop(), 0)
         self.assertEqual(self.verify(self.a).one["result"], "fine")  # by itself, it is in order
         answer = self.verify(self.a, self.b, status=1)
-        self.assertIn("the log is not what another node signed", answer.err)
+        self.assertIn("the log differs from the one that another node signed", answer.err)
         self.assertIn(os.path.join(self.b.data, "heads"), answer.err)
         against = self.a.refused("verify", self.a.data, "--against", self.b.data).one  # the two logs say where
         ends = [4096, *head_ends(os.path.join(self.b.data, "heads"))]

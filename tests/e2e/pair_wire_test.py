@@ -217,7 +217,7 @@ class KeyFiles(pair.Case):
 
     def test_a_key_without_a_pair(self):
         self.a.arguments = []
-        self.assertIn("option peer-key is for a pair", self.refusal(self.a, "--peer-key", "x", status=2))
+        self.assertIn("option peer-key needs a pair", self.refusal(self.a, "--peer-key", "x", status=2))
 
     def test_files_that_hold_no_key(self):
         self.assertIn("cannot be read: No such file", self.refusal(self.a, "--peer-key", self.path("none")))

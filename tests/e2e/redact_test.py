@@ -187,7 +187,7 @@ class Redact(harness.Case):
             broker.one("cancel", "--id", task)
         answer = broker.refused("redact", "--queue", "orders", "--from", from_ms, "--to", to_ms, "--reason", REASON)
         self.assertEqual((answer.one["count"], answer.one["left"]), (4, 1))  # the live one is left alone, and said so
-        self.assertIn("1 live task was left alone", answer.err)
+        self.assertIn("1 live task was skipped", answer.err)
         for _, tokens in inside[:-1]:
             self.assert_gone(broker, tokens)
         for _, tokens in before + after + inside[-1:]:

@@ -301,7 +301,7 @@ class Filtered(Target):
         answer = self.replay(data, "--speed", "max")
         told = answer.one
         self.assertEqual((told["scheduled"], told["cancelled"], told["content_missing"]), (1, 0, 1))
-        self.assertIn("1 tasks were left out: their contents are no longer there", answer.err)
+        self.assertIn("1 tasks were skipped, because their contents were redacted", answer.err)
         self.assertEqual(self.broker.one("get", "a", "kept")["body"], "payload")
         told = self.replay(data, "--speed", "max", "--missing", "empty", "--map", "a=b").one
         self.assertEqual((told["scheduled"], told["cancelled"], told["content_missing"]), (2, 1, 1))

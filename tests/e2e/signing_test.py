@@ -62,7 +62,7 @@ class Signed(harness.Case):
 
     def test_a_key_that_will_not_do_is_refused(self):
         text = open(self.key).read()
-        bad = {"other users can use": (text, 0o640), "is not a key file": ("hello\n", 0o600), "cut or edited": (text[:-3], 0o600),
+        bad = {"can be used by other users": (text, 0o640), "is not a key file": ("hello\n", 0o600), "cut or edited": (text[:-3], 0o600),
                "is a public key": (open(self.key + ".pub").read(), 0o600), "no such file": (None, 0)}
         for sentence, (content, mode) in bad.items():
             path = self.path("bad.key", content)

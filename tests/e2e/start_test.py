@@ -152,7 +152,7 @@ class Start(Case):
         self.assertEqual(self.broker.process.wait(30), 1)
         self.broker.reader.join(5)
         command = f"chown -R 61999:61999 {self.broker.data}"
-        self.broker.wait_logged(f"it belongs to uid 0, and this broker runs as uid 61999: {command}")
+        self.broker.wait_logged(f"it belongs to uid 0, but this broker runs as uid 61999: {command}")
         subprocess.run(command.split(), check=True)
         self.broker.start()
 

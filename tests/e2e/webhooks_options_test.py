@@ -58,7 +58,7 @@ class Options(webhooks_test.Pushed):
         self.broker.stop()
         self.broker.arguments += ["--push-ca", "/dev/zero"]
         self.assertEqual(self.broker.launch().process.wait(30), 1)
-        self.broker.wait_logged("push-ca /dev/zero is no file of PEM of at most 1 MiB")
+        self.broker.wait_logged("push-ca /dev/zero is not a PEM file of at most 1 MiB")
 
     def test_how_long_a_request_takes_and_a_rest(self):
         self.broker.arguments += ["--push-timeout", "200ms", "--push-rest", "100ms"]

@@ -126,7 +126,7 @@ class Port(Beside):
                 with WebSocket(self.broker.port, f"/lane/{lane}/{secret}", wire.LANE) as peer:
                     self.assertIn(expected, peer.answer.split(b"\r\n")[0] + b" ", (lane, secret))
             for lane in (first.lane, second.lane):
-                self.broker.wait_logged(f"event=lane_refused lane={lane} reason=\"another session's lane\"")
+                self.broker.wait_logged(f"event=lane_refused lane={lane} reason=\"the lane belongs to another session\"")
             for secret in (first.secret, second.secret):
                 self.assertNotIn(secret.hex(), self.broker.log_text(1000))
 

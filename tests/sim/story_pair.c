@@ -259,7 +259,7 @@ static void a_directory_of_another_cluster_is_refused(void **state) { /* F-29 */
     assert_true(start_node(f, 1));
     SIM_ELAPSE(f, 400);
     assert_int_equal(f->world->hosts[1].state, HOST_REFUSED);
-    assert_non_null(strstr(f->world->hosts[1].message, "different cluster"));
+    assert_non_null(strstr(f->world->hosts[1].message, "another cluster"));
     SIM_SKIP(f);
 }
 

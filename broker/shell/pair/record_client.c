@@ -214,7 +214,7 @@ static int claim_disk(struct record_client *record_client, uint32_t recorded, st
     const struct coordinator_record *read = &record_client->record;
     if (memcmp(read->cluster, record_client->cluster, CLUSTER_ID_SIZE) != 0) {
         snprintf(message, COORDINATOR_MESSAGE_SIZE,
-                 "the coordinator has the record of a different cluster at that path; use another path, or start this "
+                 "the coordinator has the record of another cluster at that path; use another path, or start this "
                  "node with an empty directory and --follow to join that cluster");
         return 1;
     }
