@@ -76,7 +76,7 @@ static int begin(struct target *target) {
             target->directory);
     int error = disk->make_directory(disk->context, target->directory, 0700);
     if (error == 0) error = disk->sync_directory(disk->context, parent);
-    if (error != 0 && error != -EEXIST) return failed(target, "made", error);
+    if (error != 0 && error != -EEXIST) return failed(target, "created", error);
     error = disk->list(disk->context, target->directory, each_name, target);
     if (error > 0) return EXIT_REFUSED;
     if (error == 0) error = make_file(target->directory, BACKUP_PARTIAL_NAME); /* two at once: one of them fails */
