@@ -42,6 +42,7 @@ ALLOWED = {
     "broker/peer/": ("broker/peer/", "broker/net/listen.", "broker/net/message.", "broker/net/tls.", "transport/", "proto/", "common/"),
     # Foreign protocols use the door, and each other only through the seam; of the broker they use its messages.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/", "common/"),
+    "broker/beanstalk/": ("broker/beanstalk/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
     "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
     # Webhooks use only the seam, like a protocol.
     "broker/push/": ("broker/push/", "broker/curl/", "broker/gateway/gateway.h", "proto/", "common/"),
@@ -51,7 +52,7 @@ ALLOWED = {
     "broker/shell/pair/": (*SHELL_ROOMS[:3], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/peer/", "broker/replication/", "broker/coordinator/", "storage/", "proto/", "common/"),
     "broker/shell/jobs/": (*SHELL_ROOMS[:4], "broker/core/", "broker/engine/", "storage/", "proto/", "common/"),
     "broker/shell/threads/": (*SHELL_ROOMS[:5], "broker/core/", "broker/engine/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
-    "broker/shell/door/": (*SHELL_ROOMS, "broker/access/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/net/", "broker/page/", "broker/push/", "storage/", "proto/", "common/"),
+    "broker/shell/door/": (*SHELL_ROOMS, "broker/access/", "broker/beanstalk/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/net/", "broker/page/", "broker/push/", "storage/", "proto/", "common/"),
     "broker/shell/": ("broker/shell/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "transport/", "proto/", "common/"),

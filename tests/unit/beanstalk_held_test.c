@@ -1,4 +1,4 @@
-/* beanstalk_held_test.c: when the time of a reserved job is over (broker/gateway/beanstalk_held.c), with a gateway
+/* beanstalk_held_test.c: when the time of a reserved job is over (broker/beanstalk/beanstalk_held.c), with a gateway
  * and a clock of the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>

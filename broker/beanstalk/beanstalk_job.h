@@ -7,8 +7,8 @@
  * A delayed job has its real due time, and priority BEANSTALK_PRIORITY_FRESH, so that it precedes ranked jobs once it
  * is due. The connection that leases it first gives it a rank, together with all other jobs whose delays have ended, if
  * another job may precede it (beanstalk_reserve.c). */
-#ifndef TARRY_GATEWAY_BEANSTALK_JOB_H
-#define TARRY_GATEWAY_BEANSTALK_JOB_H
+#ifndef TARRY_BEANSTALK_JOB_H
+#define TARRY_BEANSTALK_JOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * is read to its end and reported as malformed. The body of a put is stored in memory that is requested before it
  * arrives. A body that is too large, or for which there is no memory, is read to its end and dropped. Pure except for
  * that memory; one thread at a time. */
-#ifndef TARRY_GATEWAY_BEANSTALK_PARSER_H
-#define TARRY_GATEWAY_BEANSTALK_PARSER_H
+#ifndef TARRY_BEANSTALK_PARSER_H
+#define TARRY_BEANSTALK_PARSER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  * Notes are kept in memory, for at most BEANSTALK_NOTES_MAX jobs. Beyond that the oldest note is dropped, and a restart
  * loses all. One thread at a time. */
-#ifndef TARRY_GATEWAY_BEANSTALK_NOTES_H
-#define TARRY_GATEWAY_BEANSTALK_NOTES_H
+#ifndef TARRY_BEANSTALK_NOTES_H
+#define TARRY_BEANSTALK_NOTES_H
 
 #include <stdbool.h>
 #include <stdint.h>

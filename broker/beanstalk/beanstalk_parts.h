@@ -1,7 +1,7 @@
 /* beanstalk_parts.h: declarations shared by the files of beanstalkd's protocol; no other file includes it. Door's
  * thread only. */
-#ifndef TARRY_GATEWAY_BEANSTALK_PARTS_H
-#define TARRY_GATEWAY_BEANSTALK_PARTS_H
+#ifndef TARRY_BEANSTALK_PARTS_H
+#define TARRY_BEANSTALK_PARTS_H
 
 #include <sys/queue.h>
 
@@ -189,19 +189,10 @@ Tarry__Code result_code(const Tarry__Reply *reply, size_t index);
 /* ---- beanstalk_reserve.c */
 void reserve_begin(struct beanstalk_connection *connection);
 void reserve_job_begin(struct beanstalk_connection *connection);
-/* Leases a ready job from one watched tube, or waits for all watched tubes (BEANSTALK_ANY_TUBE). */
-void reserve_from(struct beanstalk_connection *connection, uint32_t tube);
 /* Ends a waiting reserve after the client's shutdown: it gets a ready job, or TIMED_OUT. */
 void reserve_hurry(struct beanstalk_connection *connection);
 /* Cancels a waiting reserve because the connection ends. */
 void reserve_abandon(struct beanstalk_connection *connection);
-
-/* ---- beanstalk_choose.c: calls reserve_from with the watched tube that has the least job */
-void choose_begin(struct beanstalk_connection *connection);
-/* Ends the choosing of a connection that no longer reserves. */
-void choose_abandon(struct beanstalk_connection *connection);
-/* Removes a leased job from its tube's cache. */
-void choose_took(struct beanstalk *server, const char *tube, uint64_t id);
 /* Finds the first ready job of a tube with a due time in [from_ms, to_ms) (to_ms 0: no end). `tube` must stay valid
  * until `looked` is called. */
 void look_for_first(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,
@@ -218,24 +209,16 @@ uint64_t held_soonest_ms(const struct beanstalk_connection *connection);
 /* Releases all reserved jobs of a connection that has ended. */
 void held_give_back(struct beanstalk_connection *connection);
 
-/* ---- beanstalk_settle.c */
+/* ---- beanstalk_jobs.c */
 void put_begin(struct beanstalk_connection *connection, const struct beanstalk_command *command);
 void delete_begin(struct beanstalk_connection *connection);
 void release_begin(struct beanstalk_connection *connection);
 void bury_begin(struct beanstalk_connection *connection);
 void touch_begin(struct beanstalk_connection *connection);
-
-/* ---- beanstalk_kick.c */
 void kick_begin(struct beanstalk_connection *connection);
 void kick_job_begin(struct beanstalk_connection *connection);
-/* Comparison for qsort: the job buried earlier is first. */
-int burial_order(const struct beanstalk *server, const Tarry__TaskView *a, const Tarry__TaskView *b);
-
-/* ---- beanstalk_look.c */
 void peek_begin(struct beanstalk_connection *connection);
 void stats_job_begin(struct beanstalk_connection *connection);
-/* Returns the pri of a task: from its reason, its due time, its note, or its content, in this order. */
-uint32_t view_pri(const struct beanstalk *server, const Tarry__TaskView *view, const struct beanstalk_job *job);
 
 /* ---- beanstalk_stats.c */
 void stats_begin(struct beanstalk_connection *connection);

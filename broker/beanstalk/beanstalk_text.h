@@ -1,6 +1,6 @@
 /* beanstalk_text.h: formats beanstalkd's replies: lines, bodies, and YAML. Pure; one thread at a time. */
-#ifndef TARRY_GATEWAY_BEANSTALK_TEXT_H
-#define TARRY_GATEWAY_BEANSTALK_TEXT_H
+#ifndef TARRY_BEANSTALK_TEXT_H
+#define TARRY_BEANSTALK_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

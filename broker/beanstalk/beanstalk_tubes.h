@@ -3,8 +3,8 @@
  * A tube may exist here without a queue in the broker, which its first job creates. A tube stays while a connection
  * uses or watches it. Beyond BEANSTALK_TUBES_MAX, tubes that no connection uses are dropped with their statistics. One
  * thread at a time. */
-#ifndef TARRY_GATEWAY_BEANSTALK_TUBES_H
-#define TARRY_GATEWAY_BEANSTALK_TUBES_H
+#ifndef TARRY_BEANSTALK_TUBES_H
+#define TARRY_BEANSTALK_TUBES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ struct beanstalk_tube {
     uint64_t deletes;
     uint64_t pauses;
     uint32_t pause_s;        /* argument of the last pause-tube */
-    uint64_t ranked_only_ms; /* time at which every ready job had a rank (beanstalk_choose.c) */
+    uint64_t ranked_only_ms; /* time at which every ready job had a rank (beanstalk_reserve.c) */
     /* Cache: the tube's first ready ranked jobs at seen_ms, without those leased since. */
     uint64_t seen_ms; /* time of the cached look; 0: never */
     uint64_t seen_version;

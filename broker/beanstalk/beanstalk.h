@@ -6,8 +6,8 @@
  *        └────────────── lines, bodies, YAML ◄── replies, leased tasks ◄───────┘
  *
  * A connection runs one command at a time, as beanstalkd does. Door's thread only. */
-#ifndef TARRY_GATEWAY_BEANSTALK_H
-#define TARRY_GATEWAY_BEANSTALK_H
+#ifndef TARRY_BEANSTALK_H
+#define TARRY_BEANSTALK_H
 
 #include "door_stream.h"
 #include "gateway.h"

@@ -130,7 +130,7 @@ void connection_list(struct beanstalk_connection *connection, Tarry__List *list,
     connection_ask(connection, &request, reply);
 }
 
-/* Marks the remembered order of tubes (beanstalk_choose.c) as changed before the client gets its reply: the client may
+/* Marks the remembered order of tubes (beanstalk_reserve.c) as changed before the client gets its reply: the client may
  * rely on the new order afterwards. */
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
