@@ -53,7 +53,7 @@ ALLOWED = {
     "broker/shell/jobs/": (*SHELL_ROOMS[:4], "broker/core/", "broker/engine/", "storage/", "proto/", "common/"),
     "broker/shell/threads/": (*SHELL_ROOMS[:5], "broker/core/", "broker/engine/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
     "broker/shell/door/": (*SHELL_ROOMS, "broker/access/", "broker/beanstalk/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/net/", "broker/page/", "broker/push/", "storage/", "proto/", "common/"),
-    "broker/shell/": ("broker/shell/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
+    "broker/shell/": ("broker/shell/", "broker/beanstalk/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "transport/", "proto/", "common/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),
