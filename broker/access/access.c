@@ -83,9 +83,11 @@ void access_limit_range(enum access_limit limit, uint64_t *out_least, uint64_t *
 
 /* ---- principals and sets */
 
+/* Orders by name; the two rows of a token under renewal by hash. */
 static int compare_names(const void *a, const void *b) {
     const struct access_principal *const *x = a, *const *y = b;
-    return strcmp((*x)->entry.name, (*y)->entry.name);
+    int order = strcmp((*x)->entry.name, (*y)->entry.name);
+    return order != 0 ? order : memcmp((*x)->entry.hash, (*y)->entry.hash, ACCESS_HASH_SIZE);
 }
 
 /* Makes a principal that is not in the file. */
@@ -142,18 +144,21 @@ void access_set_free(struct access_set *set) {
     free(set);
 }
 
+/* Returns the place of the first row with this name; set->count: none. */
 static size_t place_of(const struct access_set *set, const char *name) {
     size_t low = 0, high = set->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = strcmp(set->principals[middle]->entry.name, name);
-        if (order == 0) return middle;
-        if (order < 0)
+        if (strcmp(set->principals[middle]->entry.name, name) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return set->count;
+    return low < set->count && strcmp(set->principals[low]->entry.name, name) == 0 ? low : set->count;
+}
+
+static bool has_name_at(const struct access_set *set, size_t at, const char *name) {
+    return at < set->count && strcmp(set->principals[at]->entry.name, name) == 0;
 }
 
 static void follow(struct access_principal **own, struct access_principal *former) {
@@ -164,8 +169,9 @@ static void follow(struct access_principal **own, struct access_principal *forme
 
 void access_set_follow(struct access_set *set, const struct access_set *former) {
     for (size_t i = 0; i < set->count; i++) {
-        size_t at = place_of(former, set->principals[i]->entry.name);
-        if (at < former->count) follow(&set->principals[i], former->principals[at]);
+        const char *name = set->principals[i]->entry.name;
+        for (size_t at = place_of(former, name); has_name_at(former, at, name); at++)
+            follow(&set->principals[i], former->principals[at]);
     }
     follow(&set->owner, former->owner);
     follow(&set->broker, former->broker);
@@ -174,7 +180,10 @@ void access_set_follow(struct access_set *set, const struct access_set *former) 
 
 bool access_set_has(const struct access_set *set, const struct access_principal *principal) {
     if (principal == set->owner || principal == set->broker || principal == set->loopback) return true;
-    return access_find(set, principal->entry.name) == principal;
+    const char *name = principal->entry.name;
+    size_t at = place_of(set, name);
+    while (has_name_at(set, at, name) && set->principals[at] != principal) at++;
+    return has_name_at(set, at, name);
 }
 
 const struct access_principal *access_find(const struct access_set *set, const char *name) {

@@ -264,8 +264,24 @@ static struct access_entry *entry_of(const struct token_file *file, const char *
     return NULL;
 }
 
+/* Returns whether both rows are of one principal, of which one token replaces the other. */
+static bool is_renewal(const struct access_entry *a, const struct access_entry *b) {
+    struct access_entry same = *a;
+    bool differ = memcmp(a->hash, b->hash, sizeof(a->hash)) != 0;
+    memcpy(same.hash, b->hash, sizeof(same.hash));
+    same.expires_s = b->expires_s;
+    return a->kind == KIND_TOKEN && differ && (a->expires_s != 0 || b->expires_s != 0) && access_is_same(&same, b);
+}
+
+static size_t rows_of(const struct token_file *file, const char *name) {
+    size_t count = 0;
+    for (size_t i = 0; i < file->count; i++) count += strcmp(file->entries[i].name, name) == 0;
+    return count;
+}
+
 int token_file_add(struct token_file *file, const struct access_entry *entry, char message[TOKEN_FILE_MESSAGE_SIZE]) {
-    if (entry_of(file, entry->name) != NULL) {
+    const struct access_entry *other = entry_of(file, entry->name);
+    if (other != NULL && (!is_renewal(other, entry) || rows_of(file, entry->name) >= TOKEN_ROWS_MAX)) {
         snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "the file already has the name %s", entry->name);
         return 1;
     }
@@ -283,14 +299,62 @@ int token_file_add(struct token_file *file, const struct access_entry *entry, ch
     return 0;
 }
 
-bool token_file_remove(struct token_file *file, const char *name) {
-    struct access_entry *entry = entry_of(file, name);
-    if (entry == NULL) return false;
+static void remove_entry(struct token_file *file, struct access_entry *entry) {
     free(entry->prefixes);
     size_t behind = file->count - 1 - (size_t)(entry - file->entries);
     memmove(entry, entry + 1, behind * sizeof(*entry));
     file->count--;
-    return true;
+}
+
+bool token_file_remove(struct token_file *file, const char *name) {
+    struct access_entry *entry = entry_of(file, name);
+    const bool is_there = entry != NULL;
+    for (; entry != NULL; entry = entry_of(file, name)) remove_entry(file, entry);
+    return is_there;
+}
+
+/* Removes the rows of this name that have expired, unless that would remove the principal. */
+static void remove_expired(struct token_file *file, const char *name, uint64_t now_s) {
+    for (size_t i = file->count; i-- > 0 && rows_of(file, name) > 1;) {
+        struct access_entry *entry = &file->entries[i];
+        if (strcmp(entry->name, name) == 0 && entry->expires_s != 0 && entry->expires_s <= now_s)
+            remove_entry(file, entry);
+    }
+}
+
+int token_file_renew(struct token_file *file, const char *name, const uint8_t hash[ACCESS_HASH_SIZE],
+                     uint64_t expires_s, uint64_t former_until_s, uint64_t now_s,
+                     char message[TOKEN_FILE_MESSAGE_SIZE]) {
+    struct access_entry *former = entry_of(file, name), successor;
+    const char *problem = former == NULL               ? "the file has no principal named %s"
+                          : former->kind != KIND_TOKEN ? "%s has no token: only a token can be renewed"
+                                                       : NULL;
+    if (problem == NULL) {
+        remove_expired(file, name, now_s);
+        former = entry_of(file, name);
+        if (rows_of(file, name) >= TOKEN_ROWS_MAX)
+            problem = "%s has two valid tokens: renew it again when the former one has expired ('tarry token list')";
+    }
+    if (problem != NULL) {
+        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, problem, name);
+        return 1;
+    }
+    successor = *former;
+    successor.prefixes = NULL;
+    successor.prefix_count = 0;
+    const char *prefix = former->prefixes;
+    for (size_t i = 0; i < former->prefix_count; i++, prefix += strlen(prefix) + 1) {
+        if (access_entry_add_prefix(&successor, prefix, strlen(prefix))) continue;
+        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "there is no memory for it");
+        free(successor.prefixes);
+        return 1;
+    }
+    memcpy(successor.hash, hash, sizeof(successor.hash));
+    successor.expires_s = expires_s;
+    if (former->expires_s == 0 || former->expires_s > former_until_s) former->expires_s = former_until_s;
+    int error = token_file_add(file, &successor, message);
+    if (error != 0) free(successor.prefixes);
+    return error;
 }
 
 /* ---- writing */

@@ -1,5 +1,5 @@
-/* cmd_token.c: tarry token add, list, revoke: edits the file of principals that tarryd --tokens reads. It asks no
- * broker. */
+/* cmd_token.c: tarry token add, renew, list, revoke: edits the file of principals that tarryd --tokens reads. It asks
+ * no broker. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #define PATH_SIZE 4096
 
 static int run_add(struct tool *tool, const struct args *args);
+static int run_renew(struct tool *tool, const struct args *args);
 static int run_list(struct tool *tool, const struct args *args);
 static int run_revoke(struct tool *tool, const struct args *args);
 
@@ -31,6 +32,13 @@ static const struct arg_spec add_options[] = {
     {"expires", ARG_VALUE, "WHEN", "expiry of the token: 90d, or 2027-01-31, or a time in RFC 3339 [never]"},
     {"limit", ARG_MANY, "NAME=N", "limit of the principal, see below; may be repeated [none]"},
     {"certificate", ARG_FLAG, NULL, "NAME is the name in a client certificate; no token is made"},
+    OPTIONS_FILE,
+    {0},
+};
+
+static const struct arg_spec renew_options[] = {
+    {"expires", ARG_VALUE, "WHEN", "expiry of the new token: 90d, or 2027-01-31, or a time in RFC 3339 [never]"},
+    {"former", ARG_VALUE, "DURATION", "how long the former token stays valid; 0s: it is invalid at once [7d]"},
     OPTIONS_FILE,
     {0},
 };
@@ -67,6 +75,22 @@ const struct command command_token_add = {
     .run = run_add,
 };
 #undef X
+
+const struct command command_token_renew = {
+    .name = "token renew",
+    .usage = "NAME [--expires WHEN] [--former DURATION] --file FILE",
+    .summary = "print a new token of a principal; the former one stays valid for a while",
+    .text = "Makes a new token for a principal, and prints it. The principal keeps its roles, queues and limits.\n"
+            "Both tokens are valid until the former one expires (--former), so each host of a service can get\n"
+            "the new token in its own time. Meanwhile each of the two tokens has the limits for itself. The\n"
+            "broker closes the connections that use the former token once now, and again when it expires.",
+    .options = renew_options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "NAME",
+    .examples = "tarry token renew shop --expires 90d --former 2d --data /var/lib/tarry/main > shop.token",
+    .run = run_renew,
+};
 
 const struct command command_token_list = {
     .name = "token list",
@@ -199,18 +223,19 @@ static int fill_entry(const struct args *args, struct access_entry *entry) {
     return 0;
 }
 
-static int print_added(const struct tool *tool, const struct access_entry *entry, const char *token) {
+/* Prints what happened to a principal ("added", "renewed"), and its token. */
+static int print_token(const struct tool *tool, const char *result, const char *name, const char *token) {
     struct text out = {0};
     if (tool->json) {
         out_begin(&out, '{');
-        out_text(&out, "result", "added");
-        out_text(&out, "name", entry->name);
+        out_text(&out, "result", result);
+        out_text(&out, "name", name);
         out_text(&out, "token", token[0] != 0 ? token : NULL);
         out_line_end(&out);
     } else if (token[0] != 0) {
         text_printf(&out, "%s\n", token);
     } else {
-        text_printf(&out, "%s has no token, because it needs none\n", entry->name);
+        text_printf(&out, "%s has no token, because it needs none\n", name);
     }
     int status = output_flush(&out, EXIT_FINE);
     text_deinit(&out);
@@ -223,13 +248,14 @@ static int add(const struct tool *tool, const char *path, struct access_entry *e
     int status = token_store_open(&store, path, false, true);
     if (status == 0 && entry->kind == KIND_TOKEN) access_token_make(token, entry->hash);
     if (status == 0 && token_file_add(&store.file, entry, message) != 0) {
-        tool_say("%s: %s; remove it with 'tarry token revoke' first, or choose another name", path, message);
+        tool_say("%s: %s; make a new token with 'tarry token renew', or remove the name with 'tarry token revoke'",
+                 path, message);
         status = EXIT_REFUSED;
     } else if (status == 0) {
         entry->prefixes = NULL; /* the file owns them now */
         status = token_store_write(&store);
     }
-    if (status == 0) status = print_added(tool, entry, token);
+    if (status == 0) status = print_token(tool, "added", entry->name, token);
     sodium_memzero(token, sizeof token);
     token_store_close(&store);
     return status;
@@ -247,6 +273,46 @@ static int run_add(struct tool *tool, const struct args *args) {
     if (status == 0) status = add(tool, path, &entry);
     free(entry.prefixes);
     return status;
+}
+
+/* ---- renew */
+
+#define FORMER_DEFAULT_MS (7ull * 24 * 3600 * 1000)
+
+static int renew(const struct tool *tool, const char *path, const char *name, uint64_t expires_s,
+                 uint64_t former_until_s) {
+    char token[ACCESS_TOKEN_TEXT_SIZE] = "", message[TOKEN_FILE_MESSAGE_SIZE];
+    uint8_t hash[ACCESS_HASH_SIZE];
+    struct token_store store;
+    int status = token_store_open(&store, path, true, true);
+    if (status == 0) access_token_make(token, hash);
+    if (status == 0 &&
+        token_file_renew(&store.file, name, hash, expires_s, former_until_s, wall_ms() / 1000, message) != 0) {
+        tool_say("%s: %s", path, message);
+        status = EXIT_REFUSED;
+    }
+    if (status == 0) status = token_store_write(&store);
+    if (status == 0) status = print_token(tool, "renewed", name, token);
+    sodium_memzero(token, sizeof token);
+    token_store_close(&store);
+    return status;
+}
+
+static int run_renew(struct tool *tool, const struct args *args) {
+    char path[PATH_SIZE];
+    struct access_entry times = {0};
+    const char *former = args_get(args, "former");
+    uint64_t former_ms = FORMER_DEFAULT_MS;
+    int status = path_of(args, path);
+    if (status == 0 && former != NULL && !duration_parse(former, &former_ms))
+        status = tool_usage(args, "--former: '%s' is not a duration such as 7d, 12h or 0s", former);
+    if (status == 0) status = take_expiry(args, &times);
+    if (status == 0 && sodium_init() < 0) {
+        tool_say("the system gives no random numbers");
+        status = EXIT_REFUSED;
+    }
+    if (status != 0) return status;
+    return renew(tool, path, args->positional[0], times.expires_s, (wall_ms() + former_ms) / 1000);
 }
 
 /* ---- list */

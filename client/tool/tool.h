@@ -124,6 +124,7 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
     X(demote) \
     X(pair_record) \
     X(token_add) \
+    X(token_renew) \
     X(token_list) \
     X(token_revoke)
 // clang-format on

@@ -447,6 +447,27 @@ class Tool(Case):
             self.token("revoke", "shop", "--file", path)
             self.assertTrue(rpc.is_closed_by_peer())
 
+    def test_a_renewed_token_and_the_former_one_are_valid_at_once(self):
+        path = self.path("tokens")
+        former = self.token("add", "shop", "--role", "read", "--queue", "orders.", "--file", path).strip()
+        self.broker.arguments = ["--tokens", path]
+        self.broker.start()
+        text = self.token("renew", "shop", "--former", "5s", "--file", path).strip()
+        self.assertNotEqual(text, former)
+        self.assertEqual(len(self.token("list", "--json", "--file", path).splitlines()), 2)
+        self.assertIn("two valid tokens", self.token("renew", "shop", "--file", path, status=1))
+
+        def accepted(token):
+            with WebSocket(self.broker.port, headers=wire.bearer(token)) as upgrade:
+                return upgrade.accepted
+        harness.wait_until("the new token lets in", lambda: accepted(text), 20)
+        harness.wait_until("the former token does not let in any more", lambda: not accepted(former), 20)
+        self.assertTrue(accepted(text))
+        self.token("renew", "shop", "--former", "0s", "--file", path)
+        harness.wait_until("without an overlap the former token is invalid at once", lambda: not accepted(text), 20)
+        self.token("revoke", "shop", "--file", path)
+        self.assertEqual(self.token("list", "--json", "--file", path), "")
+
     def test_the_default_is_in_the_data_directory(self):
         self.broker.has_admin = False
         self.broker.start()
@@ -479,6 +500,8 @@ class Tool(Case):
         self.assertFalse(os.path.exists(path))
         self.token("add", "shop", "--role", "read", "--file", path)
         self.assertIn("already has the name", self.token("add", "shop", "--role", "read", "--file", path, status=1))
+        self.assertIn("no principal named", self.token("renew", "other", "--file", path, status=1))
+        self.assertIn("such as 7d", self.token("renew", "shop", "--former", "soon", "--file", path, status=2))
         self.assertIn("no principal named", self.token("revoke", "other", "--file", path, status=1))
         os.chmod(path, 0o644)
         self.assertIn("chmod 600", self.token("list", "--file", path, status=1))

@@ -372,6 +372,56 @@ static void who_fails_often_is_told_to_stop(void **state) {
     free(failures);
 }
 
+/* While a token is renewed its principal has two rows, which are followed one by one. */
+static void a_renewed_token_has_two_rows(void **state) {
+    (void)state;
+    char message[TOKEN_FILE_MESSAGE_SIZE], former[ACCESS_TOKEN_TEXT_SIZE], next[ACCESS_TOKEN_TEXT_SIZE];
+    uint8_t hash[ACCESS_HASH_SIZE], other[ACCESS_HASH_SIZE];
+    struct access_entry entry = {.name = "shop", .kind = KIND_TOKEN, .roles = ROLE_read};
+    struct access_principal *who = NULL, *again = NULL;
+    struct token_file file = {0}, read = {0};
+    access_token_make(former, entry.hash);
+    access_token_make(next, hash);
+    access_token_make(token_text, other);
+    assert_true(access_entry_add_prefix(&entry, "orders.", 7));
+    assert_int_equal(token_file_add(&file, &entry, message), 0);
+    assert_int_equal(token_file_renew(&file, "shop", hash, 0, NOW_S + 10, NOW_S, message), 0);
+    assert_int_equal(token_file_renew(&file, "shop", other, 0, NOW_S + 20, NOW_S, message), 1);
+    assert_non_null(strstr(message, "two valid tokens"));
+    assert_int_equal(token_file_renew(&file, "mail", other, 0, NOW_S + 20, NOW_S, message), 1);
+    assert_non_null(strstr(message, "no principal named mail"));
+
+    size_t size = 0;
+    char *text = token_file_format(&file, &size);
+    assert_int_equal(token_file_parse(text, size, &read, message), 0);
+    assert_int_equal(read.count, 2);
+    struct access_set *set = access_set_new(read.entries, read.count);
+    token_file_deinit(&read);
+    assert_int_equal(token_file_parse(text, size, &read, message), 0);
+    struct access_set *same = access_set_new(read.entries, read.count);
+    token_file_deinit(&read);
+    free(text);
+
+    assert_int_equal(judge(set, former, "", false, &who), ACCESS_IN);
+    assert_int_equal(judge(set, next, "", false, &again), ACCESS_IN);
+    assert_ptr_not_equal(who, again);
+    assert_int_equal(again->entry.prefix_count, 1);
+    assert_true(access_has_expired(who, NOW_S + 10) && !access_has_expired(again, NOW_S + 10));
+    access_set_follow(same, set);
+    assert_true(access_set_has(same, who) && access_set_has(same, again)); /* neither connection is closed */
+    access_release(who);
+    access_release(again);
+    access_set_free(set);
+    access_set_free(same);
+
+    /* The former one has expired: it leaves the file at the next renewal. */
+    assert_int_equal(token_file_renew(&file, "shop", other, 0, NOW_S + 20, NOW_S + 11, message), 0);
+    assert_int_equal(file.count, 2);
+    assert_true(token_file_remove(&file, "shop"));
+    assert_int_equal(file.count, 0);
+    token_file_deinit(&file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_lets_in_and_a_wrong_one_does_not),
@@ -385,6 +435,7 @@ int main(void) {
         cmocka_unit_test(the_brokers_own_queues_are_closed_to_all_clients),
         cmocka_unit_test(no_client_is_the_broker),
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(a_renewed_token_has_two_rows),
         cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
         cmocka_unit_test(who_fails_often_is_told_to_stop),
     };
