@@ -231,7 +231,7 @@ class Cut(harness.Case):
         os.mkdir(empty)
         self.as_of(now, "--into", empty)
         self.tool("verify", empty)
-        self.assertIn("holds", self.as_of(now, "--into", empty, status=1).err)
+        self.assertIn('contains "identity"; --into needs a new or empty directory', self.as_of(now, "--into", empty, status=1).err)
 
     def test_a_log_that_lost_its_beginning(self):
         self.broker.stop()

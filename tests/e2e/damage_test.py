@@ -74,7 +74,7 @@ class Cut(harness.Case):
         self.assertEqual(self.broker.process.wait(30), STORAGE)
         self.broker.reader.join(5)
         self.assertTrue(self.broker.is_line_whole)
-        self.assertRegex(self.broker.log[-1], r"^event=index_unreadable reason=\"a page .* from a copy\" action=exit$")
+        self.assertRegex(self.broker.log[-1], r"^event=index_unreadable reason=\"the kernel cannot read a memory-mapped file: .*; restore the data directory from a copy\" action=exit$")
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ class DeadLetters(Case):
         answer = self.broker.tarry("dead", "requeue", "q", "--all")
         self.assertEqual(answer.one, {"queue": "q", "result": "requeued", "count": 2, "left": 1})
         self.assertEqual(answer.status, 1)
-        self.assertIn("1 dead letter was left alone: a live task holds the key", answer.err)
+        self.assertIn("1 dead letter was skipped, because a live task has the same key", answer.err)
         self.assertEqual([d["key"] for d in self.broker.ok("dead", "list", "q")], ["a"])
         self.broker.one("cancel", "q", "a")
         self.assertEqual(self.broker.one("dead", "requeue", "q", "--all")["count"], 1)
