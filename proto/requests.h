@@ -33,6 +33,7 @@ enum request_class {
 enum request_answerer {
     BY_NOBODY,  /* an unknown request */
     BY_CORE,    /* the core thread, with a struct core_event */
+    BY_LANES,   /* the door (broker/net/door.h), with shell/threads/lanes.h */
     BY_AUDITOR, /* shell/jobs/auditor.h reads the log */
     BY_BACKUP,  /* shell/jobs/backup.h */
     BY_LEADER,  /* the leader's half of shell/pair/node.h, for the follower */

@@ -365,7 +365,8 @@ static void dispatch_request(struct core *core, const struct core_request *reque
     case TARRY__REQUEST__BODY_CALENDAR:
         query_calendar(core, request, effects);
         return;
-    case TARRY__REQUEST__BODY_AUDIT: /* answered by other parts of the broker (requests.def) */
+    case TARRY__REQUEST__BODY_ATTACH: /* answered by other parts of the broker (requests.def) */
+    case TARRY__REQUEST__BODY_AUDIT:
     case TARRY__REQUEST__BODY_BACKUP:
     case TARRY__REQUEST__BODY_FOLLOW:
     case TARRY__REQUEST__BODY_PAIR:

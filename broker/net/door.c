@@ -363,6 +363,7 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     door->alarm.fire = on_alarm;
     door->tls_look.fire = on_tls_look;
     fair_init(&door->line);
+    sp_init(door);
     pthread_mutex_init(&door->mutex, NULL);
     pthread_mutex_init(&door->serving, NULL);
     init_condition(door);

@@ -1,5 +1,5 @@
 /* door.h: the door, which owns tarryd's port: sockets, TLS, byte-stream protocols (door_stream.h; HTTP is one), and SP
- * messages over WebSocket. The door accepts connections, limits them and checks every upgrade.
+ * messages over WebSocket, TCP and IPC. The door accepts connections, limits them and checks every upgrade.
  *
  *                      door's thread                                             any thread
  *   accept ── HTTP ──► admit() ─┬─ /rpc ────► request() … waits …           ◄── door_answer
@@ -106,6 +106,9 @@ struct door_calls {
     /* Reports the result of a delivery. `left` is true: all of it is in the kernel, or the connection broke and a part
      * may have been sent. `left` is false: no byte was sent. */
     void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);
+    /* Makes the message that tells a client the ticket of its connection, which has no lane yet (door_attach). NULL:
+     * out of memory. The pointer may be NULL if no listener speaks door_sp_calls. */
+    struct message *(*lane_ticket)(void *argument, const uint8_t *ticket, size_t size);
     /* Requests a page; the callee answers with door_page. False: there is no such page. */
     bool (*page)(void *argument, uint64_t id, const char *path);
     /* Called at the end of an event-loop round that may have passed requests; replies made now leave at once. The
@@ -138,6 +141,9 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
 /* Takes ownership of a listening socket. `speaks`: the protocol of its connections, must outlive the door; NULL: HTTP.
  * Call it before door_start. */
 void door_add(struct door *door, int fd, bool over_tls, const struct door_stream_calls *speaks);
+/* Returns the protocol of listeners for nng's own transports: SP over TCP, or over IPC if the listening socket is a Unix
+ * socket. */
+const struct door_stream_calls *door_sp_calls(const struct door *door);
 /* Starts the door's thread. Returns 0 or a positive errno. */
 int door_start(struct door *door);
 /* Stops accepting and reading, sends queued messages for at most `wait_ms`, and ends the thread. */
@@ -146,6 +152,11 @@ void door_stop(struct door *door, unsigned wait_ms);
 /* ---- call these on the door's thread */
 /* Schedules one call of `alarm` after `after_ms` milliseconds; replaces an earlier schedule. */
 void door_alarm(struct door *door, uint64_t after_ms);
+/* Gives a lane to the connection that got this ticket (`lane_ticket`), as an upgrade at /lane/N does. `secret`: the one
+ * of the session that owns the lane. Status 404: no connection has the ticket (any more); 401, 403, 429: as for an
+ * upgrade. */
+struct caller_verdict door_attach(struct door *door, const void *ticket, size_t ticket_size, uint32_t lane,
+                                  const void *secret, size_t secret_size);
 
 /* ---- call these inside `served` */
 /* Announces that the caller may now wait for a disk. If the wait exceeds DOOR_ASIDE_MS, another thread serves the door

@@ -32,6 +32,7 @@
 #define LINGER_US (2 * DOOR_US_PER_S)
 
 static_assert(WS_HEAD_MAX + MESSAGE_HEAD_MAX <= MESSAGE_ROOM, "a frame's header and a backtrace fit into MESSAGE_ROOM");
+static_assert(SP_HEAD_MAX <= WS_HEAD_MAX, "so does a header of nng's own transports");
 
 /* ---- events */
 
@@ -52,8 +53,12 @@ static void update(struct connection *connection) {
 static void on_deadline(struct deadline *timer) {
     struct connection *connection = (struct connection *)((char *)timer - offsetof(struct connection, deadline));
     const struct door_calls *calls = &connection->door->calls;
-    if (connection->state == STATE_OPEN && connection->kind == KIND_RPC)
-        calls->refused(calls->argument, connection->peer, 408, "the client did not finish its request in time");
+    const char *sentence = NULL;
+    if (connection->kind == KIND_RPC) sentence = "the client did not finish its request in time";
+    if (connection->kind == KIND_LANE && connection->ws.holder == 0)
+        sentence = "the client did not attach a lane to its PULL connection in time";
+    if (connection->state == STATE_OPEN && sentence != NULL)
+        calls->refused(calls->argument, connection->peer, 408, sentence);
     connection_kill(connection);
 }
 
@@ -240,13 +245,26 @@ bool io_has_more(const struct connection *connection) {
 /* ---- outgoing */
 
 static bool is_framed(const struct message *message) {
-    return message->kind == ORDER_DELIVERY || message->kind == ORDER_ANSWER || message->kind == ORDER_REST;
+    switch ((enum door_order)message->kind) {
+    case ORDER_ANSWER:
+    case ORDER_DELIVERY:
+    case ORDER_TICKET:
+    case ORDER_REST:
+        return true;
+    case ORDER_PAGE:
+    case ORDER_BYTES:
+    case ORDER_CONTROL:
+    case ORDER_PONG:
+        return false;
+    }
+    return false;
 }
 
-/* Returns the size of the message as it is sent: its payload in frames of DOOR_FRAME_OUT bytes. */
-static size_t size_as_sent(const struct message *message) {
+/* Returns the size of the message as it is sent. WebSocket divides the payload into frames of DOOR_FRAME_OUT bytes. */
+static size_t size_as_sent(const struct connection *connection, const struct message *message) {
     if (!is_framed(message)) return message->size;
     size_t size = message->head_size + message->size, whole = size > 0 ? (size - 1) / DOOR_FRAME_OUT : 0;
+    if (connection->ws.framing == FRAMING_SP) return sp_head_size(sp_transport_of(connection)) + size;
     size_t rest = size - whole * DOOR_FRAME_OUT;
     return whole * (ws_head_size(DOOR_FRAME_OUT, false) + DOOR_FRAME_OUT) + ws_head_size(rest, false) + rest;
 }
@@ -273,13 +291,19 @@ static void add(struct batch *batch, uint8_t *bytes, size_t size, size_t *skippe
 }
 
 /* Adds a message behind its first `skipped` bytes, as far as there is room. */
-static void add_message(struct batch *batch, struct message *message, size_t skipped) {
+static void add_message(struct batch *batch, const struct connection *connection, struct message *message,
+                        size_t skipped) {
     if (!is_framed(message)) {
         add(batch, message->bytes, message->size, &skipped);
         return;
     }
     uint8_t *payload = message->bytes - message->head_size;
     size_t size = message->head_size + message->size, whole = ws_head_size(DOOR_FRAME_OUT, false) + DOOR_FRAME_OUT;
+    if (connection->ws.framing == FRAMING_SP) {
+        size_t head_size = sp_seal(sp_transport_of(connection), payload, size);
+        add(batch, payload - head_size, head_size + size, &skipped);
+        return;
+    }
     if (size <= DOOR_FRAME_OUT) { /* the room before the payload has the header */
         size_t head_size = ws_seal(WS_BINARY, true, payload, size, NULL);
         add(batch, payload - head_size, head_size + size, &skipped);
@@ -387,7 +411,7 @@ static void collect(struct connection *connection, struct batch *batch) {
         struct message *message = *link;
         if (may_leave(connection, message)) {
             message->is_leaving = true;
-            add_message(batch, message, skipped);
+            add_message(batch, connection, message, skipped);
             skipped = 0;
             link = &message->next;
             continue;
@@ -402,7 +426,7 @@ static void collect(struct connection *connection, struct batch *batch) {
 static void pass(struct connection *connection, size_t size) {
     connection->out_at += size;
     for (size_t whole;
-         connection->out_first != NULL && connection->out_at >= (whole = size_as_sent(connection->out_first));) {
+         connection->out_first != NULL && connection->out_at >= (whole = size_as_sent(connection, connection->out_first));) {
         size_t behind = connection->out_at - whole;
         take_first(connection, true);
         connection->out_at = behind;

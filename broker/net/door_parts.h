@@ -4,7 +4,7 @@
  *
  * Layers, each of which calls only those below it and, through `struct protocol` or the callbacks, those above:
  *
- *     stream protocols: door_stream.c      WebSocket: door_upgrade.c, door_ws.c
+ *     stream protocols: door_stream.c, door_sp.c      SP messages: door_upgrade.c, door_ws.c
  *     turns, memory limits: door_turn.c, door_pressure.c
  *     connections: door_connections.c, door_accept.c
  *     bytes: door_io.c (sockets, TLS, the queue of outgoing messages)
@@ -22,6 +22,7 @@
 #include "door_stream.h"
 #include "door_turn.h"
 #include "fair.h"
+#include "sp_frame.h"
 #include "tarry_limits.h"
 #include "ws_frame.h"
 
@@ -51,6 +52,7 @@ enum door_order {
     ORDER_BYTES,    /* sent as it is: of a stream's protocol */
     ORDER_CONTROL,  /* sent as it is: an upgrade's response, or a Close; not counted as a reply */
     ORDER_PONG,     /* sent as it is */
+    ORDER_TICKET,   /* to a lane's connection that has no lane yet, in frames */
     ORDER_REST      /* the rest of a delivery whose result is reported */
 };
 
@@ -74,11 +76,22 @@ struct address {
     uint8_t bytes[DOOR_ADDRESS_SIZE]; /* IPv6, or IPv4 mapped to IPv6; for a Unix socket 0xff and the uid */
 };
 
-/* An upgrade to WebSocket that is answered, and takes effect in the next round. */
+/* How SP messages are divided on a connection. */
+enum framing {
+    FRAMING_WS, /* WebSocket (proto/ws_frame.h) */
+    FRAMING_SP  /* nng's own transports (proto/sp_frame.h) */
+};
+
+/* Random bytes of a lane's ticket; the connection's id is before them. */
+#define DOOR_TICKET_RANDOM 16u
+#define DOOR_TICKET_SIZE (sizeof(uint64_t) + DOOR_TICKET_RANDOM)
+
+/* A change from a byte stream to SP messages that is answered, and takes effect in the next round. */
 struct upgrade {
     enum connection_kind kind;
+    enum framing framing;
     uint32_t lane;
-    uint64_t holder;
+    uint64_t holder; /* KIND_LANE; 0: no session has attached its lane yet */
     size_t size;
     uint8_t bytes[]; /* what came behind the request */
 };
@@ -99,7 +112,11 @@ struct stream {
 
 /* KIND_RPC, KIND_LANE */
 struct socket_of_messages {
-    struct ws_decoder frames;
+    enum framing framing;
+    union {
+        struct ws_decoder frames; /* FRAMING_WS */
+        struct sp_decoder sp;     /* FRAMING_SP */
+    };
     struct message *incoming; /* the half-received request */
     size_t incoming_size;     /* bytes received of the request, whether stored or dropped */
     bool discards;            /* the request is read to its end and dropped; its reply is a refusal */
@@ -110,6 +127,8 @@ struct socket_of_messages {
     uint32_t lane;
     uint64_t holder;
     bool is_up; /* lane_up returned true */
+    /* KIND_LANE with holder 0: the client proves with the ticket that the connection is its own (door_attach). */
+    uint8_t ticket[DOOR_TICKET_SIZE];
 };
 
 struct connection {
@@ -198,6 +217,7 @@ struct door {
     struct deadline alarm;
     struct deadline trim;         /* armed while the allocator is made to return memory */
     struct deadline accept_again; /* the door accepts no connection until it fires */
+    struct door_stream_calls sp;  /* the protocol that precedes SP messages over TCP and IPC (door_sp.c) */
     struct listener listeners[DOOR_LISTENERS_MAX];
     unsigned listener_count;
     int spare_fd; /* reserve descriptor: closed to accept and refuse one client when the process has no free descriptor
@@ -354,8 +374,13 @@ void turns_serve(struct door *door);
 /* Removes the connection from the queue for turns. */
 void turns_leave(struct connection *connection);
 
+/* ---- door_sp.c */
+void sp_init(struct door *door);
+/* Returns nng's transport on this connection: IPC over a Unix socket, else TCP. */
+enum sp_transport sp_transport_of(const struct connection *connection);
+
 /* ---- door_ws.c */
-/* Begins to speak SP over WebSocket. */
+/* Begins to serve SP messages. */
 void ws_begin(struct connection *connection, const struct upgrade *upgrade);
 void ws_received(struct connection *connection, uint8_t *bytes, size_t size);
 /* Decodes bytes that were received before decoding was paused. */

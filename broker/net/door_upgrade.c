@@ -23,24 +23,27 @@ struct wish {
     enum connection_kind kind;
     const char *path; /* without a lane's secret */
     const char *protocol;
+    bool is_unnamed; /* a lane that a session attaches later (door_attach) */
     uint32_t lane;
     const char *secret; /* of a lane, from the path; NULL: none there */
     char text[sizeof("/lane/12345")];
 };
 
-/* Parses `/rpc`, `/lane/N` and `/lane/N/SECRET`. False: another path. */
+/* Parses `/rpc`, `/lane`, `/lane/N` and `/lane/N/SECRET`. False: another path. */
 static bool parse_path(const struct head *head, struct wish *out) {
     const struct head_text *segments = head->segments;
     *out = (struct wish){.kind = KIND_RPC, .path = "/rpc", .protocol = RPC_PROTOCOL};
-    if (head->segment_count == 1) return strcmp(segments[0].text, "rpc") == 0;
-    if (head->segment_count < 2 || strcmp(segments[0].text, "lane") != 0) return false;
+    if (head->segment_count == 1 && strcmp(segments[0].text, "rpc") == 0) return true;
+    if (head->segment_count < 1 || strcmp(segments[0].text, "lane") != 0) return false;
+    out->kind = KIND_LANE;
+    out->protocol = LANE_PROTOCOL;
+    out->is_unnamed = head->segment_count == 1;
+    if (out->is_unnamed) return true;
     size_t digits = strspn(segments[1].text, "0123456789");
     if (digits < 1 || digits > 5 || digits != segments[1].size) return false;
     for (size_t i = 0; i < digits; i++) out->lane = out->lane * 10 + (uint32_t)(segments[1].text[i] - '0');
     snprintf(out->text, sizeof(out->text), "/lane/%.5s", segments[1].text);
-    out->kind = KIND_LANE;
     out->path = out->text;
-    out->protocol = LANE_PROTOCOL;
     if (head->segment_count > 2) out->secret = head->segment_count == 3 ? segments[2].text : ""; /* "": none is valid */
     return out->lane < LANES_MAX;
 }
@@ -92,6 +95,7 @@ static struct caller_verdict judge(struct connection *connection, const struct h
                                    uint64_t *out_holder) {
     if (!parse_path(head, wish)) return REFUSED(404, "unknown WebSocket path (proto/WIRE.md)");
     struct caller_verdict verdict = judge_handshake(head, wish);
+    if (wish->is_unnamed) return verdict; /* the client is admitted with its lane */
     if (verdict.status == 0 && wish->kind == KIND_LANE) verdict = judge_lane(connection, head, wish, out_holder);
     if (verdict.status != 0) return verdict;
     size_t size;
@@ -128,7 +132,7 @@ struct caller_verdict door_stream_upgrade(struct door *door, uint64_t id, const 
         connection_kill(connection);
         return taken;
     }
-    *upgrade = (struct upgrade){.kind = wish.kind, .lane = wish.lane, .holder = holder, .size = size};
+    *upgrade = (struct upgrade){.kind = wish.kind, .framing = FRAMING_WS, .lane = wish.lane, .holder = holder, .size = size};
     if (size > 0) memcpy(upgrade->bytes, behind, size);
     connection->stream.upgrade = upgrade;
     deadline_cancel(&connection->deadline);

@@ -1,7 +1,10 @@
-/* door_ws.c: messages of nng's SP protocols (proto/WIRE.md) over WebSocket. It converts frames to requests; door_io.c
- * writes replies and deliveries in frames. */
+/* door_ws.c: messages of nng's SP protocols (proto/WIRE.md) over WebSocket and over nng's own transports. It converts
+ * frames to requests; door_io.c writes replies and deliveries in frames. */
 #include <assert.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "door_parts.h"
 
@@ -9,6 +12,7 @@ static_assert(DOOR_FRAME_MAX == 1048576 && REQUEST_SIZE_MAX == 16777216, "the me
 
 #define FIRST_CAPACITY (16u << 10)
 #define KEPT_OF_REFUSED 64u /* enough for a backtrace */
+#define DOOR_SECRET_MAX 64u /* a longer secret of a session is never valid */
 
 bool ws_is_paused(const struct connection *connection) {
     const struct socket_of_messages *ws = &connection->ws;
@@ -238,14 +242,15 @@ static void send_pong(struct connection *connection, const struct ws_event *ping
     send_control(connection, ORDER_PONG, WS_PONG, ping->data, ping->size);
 }
 
-/* Sends a Close and then nothing more, neither replies nor deliveries; the connection ends. */
+/* Sends a Close and then nothing more, neither replies nor deliveries; the connection ends. SP over TCP and IPC has no
+ * Close. */
 static void end(struct connection *connection, unsigned code, const char *reason) {
     uint8_t payload[WS_CONTROL_MAX];
-    size_t size = ws_close_payload(payload, code, reason);
     drop_received(connection);
     io_drop_waiting(connection);
     report_end(connection);
-    send_control(connection, ORDER_CONTROL, WS_CLOSE, payload, size);
+    if (connection->ws.framing == FRAMING_WS)
+        send_control(connection, ORDER_CONTROL, WS_CLOSE, payload, ws_close_payload(payload, code, reason));
     io_finish(connection);
 }
 
@@ -272,21 +277,30 @@ static void come_on(struct connection *connection, size_t size) {
     pressure_bound_halves(connection);
 }
 
-static void take_data(struct connection *connection, const struct ws_event *event) {
+/* A received part of a message. */
+struct span {
+    const uint8_t *data;
+    size_t size;
+    uint64_t rest; /* bytes of the frame that are missing after the span */
+    bool begins_message;
+    bool ends_message;
+};
+
+static void take_data(struct connection *connection, const struct span *span) {
     if (connection->kind == KIND_LANE) {
         refuse(connection, WS_CODE_POLICY, "a consumer must not send messages on its lane");
         return;
     }
-    if (event->begins_message && !begin_request(connection, event->size + event->frame_rest)) {
+    if (span->begins_message && !begin_request(connection, span->size + span->rest)) {
         connection_kill(connection);
         return;
     }
-    if (!keep(connection, event->data, event->size)) {
+    if (!keep(connection, span->data, span->size)) {
         connection_kill(connection);
         return;
     }
-    if (!event->ends_message)
-        come_on(connection, event->size);
+    if (!span->ends_message)
+        come_on(connection, span->size);
     else if (!end_request(connection))
         refuse(connection, WS_CODE_PROTOCOL_ERROR, "the request does not begin with the SP header (proto/WIRE.md)");
 }
@@ -305,9 +319,10 @@ static void fail(struct connection *connection, enum ws_error error) {
 }
 
 static void take(struct connection *connection, const struct ws_event *event) {
+    const struct span span = {event->data, event->size, event->frame_rest, event->begins_message, event->ends_message};
     switch (event->kind) {
     case WS_DATA:
-        take_data(connection, event);
+        take_data(connection, &span);
         break;
     case WS_GOT_PING:
         send_pong(connection, event);
@@ -324,14 +339,43 @@ static void take(struct connection *connection, const struct ws_event *event) {
     }
 }
 
+static void take_sp(struct connection *connection, const struct sp_event *event) {
+    const struct span span = {event->data, event->size, event->rest, event->begins_message, event->ends_message};
+    switch (event->kind) {
+    case SP_DATA:
+        take_data(connection, &span);
+        break;
+    case SP_TOO_LARGE:
+        refuse(connection, WS_CODE_TOO_BIG, "a request may have at most 16 MiB");
+        break;
+    case SP_MALFORMED:
+        refuse(connection, WS_CODE_PROTOCOL_ERROR, "a message over IPC must begin with a byte 1 (proto/WIRE.md)");
+        break;
+    case SP_NEEDS_MORE:
+        break;
+    }
+}
+
+/* Decodes up to the next event. Returns the number of decoded bytes. */
+static size_t decode_one(struct connection *connection, uint8_t *bytes, size_t size) {
+    size_t used;
+    if (connection->ws.framing == FRAMING_SP) {
+        struct sp_event event;
+        used = sp_decode(&connection->ws.sp, bytes, size, &event);
+        take_sp(connection, &event);
+    } else {
+        struct ws_event event;
+        used = ws_decode(&connection->ws.frames, bytes, size, &event);
+        take(connection, &event);
+    }
+    return used;
+}
+
 /* Decodes until the connection is paused or ends. Returns the number of decoded bytes. */
 static size_t decode(struct connection *connection, uint8_t *bytes, size_t size) {
     size_t at = 0;
-    while (at < size && connection->state == STATE_OPEN && !connection->is_paused) {
-        struct ws_event event;
-        at += ws_decode(&connection->ws.frames, bytes + at, size - at, &event);
-        take(connection, &event);
-    }
+    while (at < size && connection->state == STATE_OPEN && !connection->is_paused)
+        at += decode_one(connection, bytes + at, size - at);
     return connection->state == STATE_OPEN ? at : size;
 }
 
@@ -362,13 +406,72 @@ void ws_go_on(struct connection *connection) {
     message_free(rest);
 }
 
+static void begin_lane(struct connection *connection) {
+    const struct door_calls *calls = &connection->door->calls;
+    struct socket_of_messages *ws = &connection->ws;
+    ws->is_up = calls->lane_up(calls->argument, ws->lane, ws->holder, connection->id);
+    if (!ws->is_up) connection_kill(connection);
+}
+
+/* Tells the client the ticket of its connection. The connection ends if no session attaches its lane in time. */
+static void send_ticket(struct connection *connection) {
+    struct door *door = connection->door;
+    uint8_t *ticket = connection->ws.ticket;
+    memcpy(ticket, &connection->id, sizeof(connection->id));
+    struct message *message = NULL;
+    if (getentropy(ticket + sizeof(connection->id), DOOR_TICKET_RANDOM) == 0)
+        message = door->calls.lane_ticket(door->calls.argument, ticket, DOOR_TICKET_SIZE);
+    if (message == NULL) {
+        connection_kill(connection);
+        return;
+    }
+    message->kind = ORDER_TICKET;
+    io_queue(connection, message);
+    deadline_arm(&door->deadlines, &connection->deadline, door->now_us + DOOR_HEAD_S * DOOR_US_PER_S);
+}
+
+struct caller_verdict door_attach(struct door *door, const void *ticket, size_t ticket_size, uint32_t lane,
+                                  const void *secret, size_t secret_size) {
+    static const struct caller_verdict unknown = {
+        .status = 404, .sentence = "no connection waits with this ticket: attach the newest one that PULL received"};
+    static const struct caller_verdict wrong = {
+        .status = 401, .sentence = "the secret is not that of the session that owns this lane"};
+    uint64_t id = 0;
+    char authorization[sizeof("Bearer ") + 2 * DOOR_SECRET_MAX], path[sizeof("/lane/12345")];
+    if (ticket_size != DOOR_TICKET_SIZE) return unknown;
+    memcpy(&id, ticket, sizeof(id));
+    struct connection *connection = connection_find(door, id);
+    bool is_known = connection != NULL && connection->state == STATE_OPEN && connection->kind == KIND_LANE &&
+                    connection->ws.holder == 0 && CRYPTO_memcmp(connection->ws.ticket, ticket, DOOR_TICKET_SIZE) == 0;
+    if (!is_known) return unknown;
+    if (lane >= LANES_MAX || secret_size > DOOR_SECRET_MAX) return wrong;
+    int size = snprintf(authorization, sizeof(authorization), "Bearer ");
+    for (size_t i = 0; i < secret_size; i++)
+        size += snprintf(authorization + size, 3, "%02x", ((const uint8_t *)secret)[i]);
+    uint64_t holder = door->calls.lane_asks(door->calls.argument, lane, authorization);
+    explicit_bzero(authorization, sizeof(authorization));
+    if (holder == 0) return wrong;
+    snprintf(path, sizeof(path), "/lane/%u", lane);
+    struct caller_verdict verdict = connection_admit(connection, CALLER_LANE, path, holder, "", 0);
+    if (verdict.status != 0) return verdict;
+    connection->ws.lane = lane;
+    connection->ws.holder = holder;
+    deadline_cancel(&connection->deadline);
+    begin_lane(connection);
+    return connection->ws.is_up ? verdict : wrong;
+}
+
 void ws_begin(struct connection *connection, const struct upgrade *upgrade) {
     struct door *door = connection->door;
     struct socket_of_messages *ws = &connection->ws;
     connection->kind = upgrade->kind;
+    ws->framing = upgrade->framing;
     ws->lane = upgrade->lane;
     ws->holder = upgrade->holder;
-    ws_decoder_init(&ws->frames, WS_SERVER, DOOR_FRAME_MAX, door->limits.request_max);
+    if (ws->framing == FRAMING_SP)
+        sp_decoder_init(&ws->sp, sp_transport_of(connection), door->limits.request_max);
+    else
+        ws_decoder_init(&ws->frames, WS_SERVER, DOOR_FRAME_MAX, door->limits.request_max);
     if (upgrade->size > 0) {
         ws->rest = message_new(upgrade->size);
         if (ws->rest == NULL) {
@@ -378,10 +481,10 @@ void ws_begin(struct connection *connection, const struct upgrade *upgrade) {
         memcpy(ws->rest->bytes, upgrade->bytes, upgrade->size);
         door_hold(door, ws->rest->capacity);
     }
-    if (connection->kind == KIND_LANE) {
-        ws->is_up = door->calls.lane_up(door->calls.argument, ws->lane, ws->holder, connection->id);
-        if (!ws->is_up) connection_kill(connection);
-    }
+    if (connection->kind == KIND_LANE && ws->holder != 0)
+        begin_lane(connection);
+    else if (connection->kind == KIND_LANE)
+        send_ticket(connection);
     bool was_paused = connection->is_paused;
     io_regulate(connection);
     if (ws->rest != NULL && !connection->is_paused && !was_paused) ws_go_on(connection);

@@ -57,7 +57,14 @@ static bool port_parse(const char *text, size_t size, uint16_t *out) {
 }
 
 static const char *const schemes[] = {
-    [LISTEN_WS] = "ws://", [LISTEN_WSS] = "wss://", [LISTEN_BEANSTALK] = "beanstalk://", [LISTEN_UNIX] = "unix://"};
+    [LISTEN_WS] = "ws://",
+    [LISTEN_WSS] = "wss://",
+    [LISTEN_UNIX] = "unix://",
+    [LISTEN_BEANSTALK] = "beanstalk://",
+    [LISTEN_TCP] = "tcp://",
+    [LISTEN_TLS_TCP] = "tls+tcp://",
+    [LISTEN_IPC] = "ipc://",
+};
 
 static bool path_parse(const char *path, struct listen_address *out, const char **out_problem) {
     size_t size = strlen(path);
@@ -75,12 +82,13 @@ static bool path_parse(const char *path, struct listen_address *out, const char 
 
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem) {
     *out = (struct listen_address){.port = DEFAULT_PORT};
-    *out_problem = "it must look like ws://127.0.0.1:7272, wss://HOST:PORT or beanstalk://127.0.0.1:11300, without a "
-                   "path, or unix:///run/tarry/tarryd.sock";
+    *out_problem = "it must look like ws://127.0.0.1:7272, wss://HOST:PORT, tcp://127.0.0.1:7273, tls+tcp://HOST:PORT "
+                   "or beanstalk://127.0.0.1:11300, without a path, or like unix:///run/tarry/tarryd.sock or "
+                   "ipc:///run/tarry/nng.sock";
     while (strncmp(url, schemes[out->scheme], strlen(schemes[out->scheme])) != 0)
-        if (out->scheme++ == LISTEN_UNIX) return false;
+        if (out->scheme++ == LISTEN_IPC) return false;
     const char *host = url + strlen(schemes[out->scheme]);
-    if (out->scheme == LISTEN_UNIX) return path_parse(host, out, out_problem);
+    if (listen_is_unix(out->scheme)) return path_parse(host, out, out_problem);
     if (out->scheme == LISTEN_BEANSTALK) out->port = BEANSTALK_PORT;
     bool bracket = *host == '[';
     if (bracket) host++;
@@ -97,6 +105,9 @@ bool listen_parse(const char *url, struct listen_address *out, const char **out_
         *out_problem = "the port must be a number from 0 to 65535";
         if (!port_parse(rest, port_size, &out->port)) return false;
         rest += port_size;
+    } else if (out->scheme == LISTEN_TCP || out->scheme == LISTEN_TLS_TCP) {
+        *out_problem = "the port is missing: tcp:// and tls+tcp:// have no default port";
+        return false;
     }
     *out_problem = "it must not have a path";
     if (strcmp(rest, "") != 0 && strcmp(rest, "/") != 0) return false;
@@ -106,8 +117,8 @@ bool listen_parse(const char *url, struct listen_address *out, const char **out_
 
 void listen_format(const struct listen_address *address, char *out, size_t size) {
     bool six = strchr(address->host, ':') != NULL;
-    if (address->scheme == LISTEN_UNIX)
-        snprintf(out, size, "%s%s", schemes[LISTEN_UNIX], address->host);
+    if (listen_is_unix(address->scheme))
+        snprintf(out, size, "%s%s", schemes[address->scheme], address->host);
     else
         snprintf(out, size, "%s%s%s%s:%u", schemes[address->scheme], six ? "[" : "", address->host, six ? "]" : "",
                  address->port);
@@ -189,7 +200,7 @@ static int open_unix(const char *path, struct listen_socket *out) {
 
 void listen_remove(const struct listen_address *address, const struct listen_socket *socket) {
     struct stat status;
-    if (address->scheme != LISTEN_UNIX) return;
+    if (!listen_is_unix(address->scheme)) return;
     int directory = lock_directory(address->host);
     bool is_ours =
         lstat(address->host, &status) == 0 && status.st_dev == socket->device && status.st_ino == socket->inode;
@@ -200,7 +211,7 @@ void listen_remove(const struct listen_address *address, const struct listen_soc
 /* ---- */
 
 int listen_open(struct listen_address *address, struct listen_socket *out) {
-    if (address->scheme == LISTEN_UNIX) return open_unix(address->host, out);
+    if (listen_is_unix(address->scheme)) return open_unix(address->host, out);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
     const char *host = strcmp(address->host, "*") == 0 ? NULL : address->host;
     char port[8];

@@ -15,11 +15,19 @@
 #define LISTEN_URL_SIZE (LISTEN_HOST_SIZE + 24)
 #define LISTEN_PATH_MAX 107 /* maximum bytes of a Unix socket's path: the size of sun_path without its terminator */
 
-enum listen_scheme { LISTEN_WS, LISTEN_WSS, LISTEN_BEANSTALK, LISTEN_UNIX };
+enum listen_scheme {
+    LISTEN_WS,
+    LISTEN_WSS,
+    LISTEN_UNIX, /* HTTP and WebSocket over a Unix socket */
+    LISTEN_BEANSTALK,
+    LISTEN_TCP, /* nng's own transports (proto/sp_frame.h) */
+    LISTEN_TLS_TCP,
+    LISTEN_IPC
+};
 
 struct listen_address {
     enum listen_scheme scheme;
-    char host[LISTEN_HOST_SIZE]; /* without brackets; for LISTEN_UNIX the path */
+    char host[LISTEN_HOST_SIZE]; /* without brackets; of a Unix socket the path */
     uint16_t port;               /* 0: any free port */
     bool loopback;               /* only clients on this machine can reach the address */
 };
@@ -27,15 +35,25 @@ struct listen_address {
 /* A listening socket. */
 struct listen_socket {
     int fd;
-    dev_t device; /* LISTEN_UNIX: device and inode of the socket file */
+    dev_t device; /* of a Unix socket: device and inode of the socket file */
     ino_t inode;
 };
 
-/* Parses "ws://HOST[:PORT]", "wss://…", "beanstalk://…" or "unix:///PATH". False: `*out_problem` is a sentence. Pure.
- */
+/* Parses "ws://HOST[:PORT]", "wss://…", "beanstalk://…", "tcp://HOST:PORT", "tls+tcp://…", "unix:///PATH" or
+ * "ipc:///PATH". False: `*out_problem` is a sentence. Pure. */
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem);
 /* Parses the address of another broker: ws:// or wss://. False: as listen_parse. */
 bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem);
+static inline bool listen_is_unix(enum listen_scheme scheme) {
+    return scheme == LISTEN_UNIX || scheme == LISTEN_IPC;
+}
+static inline bool listen_is_tls(enum listen_scheme scheme) {
+    return scheme == LISTEN_WSS || scheme == LISTEN_TLS_TCP;
+}
+/* Returns whether the tool and Tarry's clients can connect to such an address. */
+static inline bool listen_is_for_clients(enum listen_scheme scheme) {
+    return scheme == LISTEN_WS || scheme == LISTEN_WSS || scheme == LISTEN_UNIX;
+}
 /* Writes "ws://HOST:PORT" (IPv6 in brackets) or "unix:///PATH". */
 void listen_format(const struct listen_address *address, char *out, size_t size);
 /* Opens a listening socket; a port 0 in `address` is replaced by the assigned one. Returns 0 or a positive errno.

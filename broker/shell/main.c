@@ -105,12 +105,12 @@ static void parse_endpoints(void) {
     }
     for (unsigned i = 0; i < endpoints->count; i++) {
         const struct listen_address *address = &endpoints->addresses[i];
-        if (address->loopback || address->scheme == LISTEN_WSS || shell.config.unsafe_no_tls) continue;
+        if (address->loopback || listen_is_tls(address->scheme) || shell.config.unsafe_no_tls) continue;
         listen_format(address, url, sizeof(url));
         snprintf(message, sizeof(message),
-                 "%s is not a loopback address, and ws:// does not encrypt: listen on wss:// with --tls-cert and "
+                 "%s is not a loopback address, and %.*s:// does not encrypt: listen on %s with --tls-cert and "
                  "--tls-key, or on 127.0.0.1, or allow it with --unsafe-no-tls",
-                 url);
+                 url, (int)strcspn(url, ":"), url, address->scheme == LISTEN_TCP ? "tls+tcp://" : "wss://");
         refuse_to_start("refused", message);
     }
 }

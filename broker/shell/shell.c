@@ -182,8 +182,12 @@ static void furnish_door(struct shell *shell) {
 
 static void add_listener(struct shell *shell, unsigned i) {
     enum listen_scheme scheme = shell->endpoints.addresses[i].scheme;
-    const struct door_stream_calls *speaks = scheme == LISTEN_BEANSTALK ? beanstalk_calls(shell->beanstalk) : NULL;
-    door_add(shell->door, shell->endpoints.sockets[i].fd, scheme == LISTEN_WSS, speaks);
+    const struct door_stream_calls *speaks = NULL;
+    if (scheme == LISTEN_BEANSTALK)
+        speaks = beanstalk_calls(shell->beanstalk);
+    else if (!listen_is_for_clients(scheme))
+        speaks = door_sp_calls(shell->door);
+    door_add(shell->door, shell->endpoints.sockets[i].fd, listen_is_tls(scheme), speaks);
 }
 
 void shell_open_door(struct shell *shell, unsigned connections_max) {

@@ -3,8 +3,7 @@
  *
  *     protoc-c --proto_path=/usr/share/tarry --c_out=. tarry.proto
  *     cc nng_consumer.c tarry.pb-c.c -o nng_consumer -lnng -lprotobuf-c
- *     ./nng_consumer ws://127.0.0.1:7272 close-order       runs until it is killed; COUNT as third argument: ends then
- */
+ *     ./nng_consumer tcp://127.0.0.1:7273 close-order [COUNT]       or another address of tarryd --listen */
 #include <nng/nng.h>
 #include <nng/protocol/pipeline0/pull.h>
 #include <nng/protocol/reqrep0/req.h>
@@ -44,8 +43,7 @@ static void handle(nng_socket rpc, uint64_t producer, uint64_t sequence, const T
     tarry__content__free_unpacked(content, NULL);
     Tarry__Ack ack = {BASE(ack), .id = task->id, .token = task->token};
     Tarry__Op op = {BASE(op), .op_case = TARRY__OP__OP_ACK, .ack = &ack}, *ops[] = {&op};
-    Tarry__Commit commit = {BASE(commit), .producer = producer, .sequence = sequence, .n_ops = 1, .ops = ops};
-    commit.oldest_unanswered = sequence;
+    Tarry__Commit commit = {BASE(commit), producer, sequence, sequence, .n_ops = 1, .ops = ops};
     Tarry__Reply *reply = ask(rpc, REQUEST(COMMIT, commit));
     if (reply->commit->results[0]->code != TARRY__CODE__OK) fprintf(stderr, "%s\n", reply->commit->results[0]->message);
     tarry__reply__free_unpacked(reply, NULL);
@@ -53,37 +51,40 @@ static void handle(nng_socket rpc, uint64_t producer, uint64_t sequence, const T
 
 int main(int argc, char **argv) {
     nng_socket rpc, lane;
-    char url[600];
+    char rpc_url[600], lane_url[600];
     if (argc < 3) return fprintf(stderr, "usage: nng_consumer URL QUEUE [COUNT]\n"), 2;
     setvbuf(stdout, NULL, _IOLBF, 0); /* what is printed has left before its ack */
-    must(nng_req0_open(&rpc), "REQ");
-    must(nng_pull0_open(&lane), "PULL");
+    must(nng_req0_open(&rpc), "REQ"), must(nng_pull0_open(&lane), "PULL");
     must(nng_socket_set_ms(rpc, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE), "resend time");
     must(nng_socket_set_ms(rpc, NNG_OPT_RECVTIMEO, 10000), "time limit");
     must(nng_socket_set_size(lane, NNG_OPT_RECVMAXSZ, 64 << 20), "size limit");
-    snprintf(url, sizeof(url), "%s/rpc", argv[1]);
-    must(nng_dial(rpc, url, NULL, 0), url);
+    const int has_paths = argv[1][0] == 'w'; /* ws:// and wss:// */
+    snprintf(rpc_url, sizeof(rpc_url), "%s%s", argv[1], has_paths ? "/rpc" : "");
+    snprintf(lane_url, sizeof(lane_url), "%s%s", argv[1], has_paths ? "/lane" : "");
+    must(nng_dial(rpc, rpc_url, NULL, 0), rpc_url);
+    must(nng_dial(lane, lane_url, NULL, 0), lane_url);
     Tarry__Hello hello = {BASE(hello)};
     Tarry__Subscribe subscribe = {BASE(subscribe), .n_queues = 1, .queues = &argv[2]};
+    Tarry__Heartbeat heartbeat = {BASE(heartbeat)};
     const uint64_t producer = ask(rpc, REQUEST(HELLO, hello))->hello->producer;
-    const Tarry__SubscribeReply *session = ask(rpc, REQUEST(SUBSCRIBE, subscribe))->subscribe;
-    int size = snprintf(url, sizeof(url), "%s/lane/%u/", argv[1], session->lane);
-    for (size_t i = 0; i < session->secret.len && size < (int)sizeof(url) - 3; i++)
-        size += snprintf(url + size, 3, "%02x", session->secret.data[i]);
-    must(nng_dial(lane, url, NULL, 0), "lane");
-    must(nng_socket_set_ms(lane, NNG_OPT_RECVTIMEO, (nng_duration)(session->silence_ms / 3)), "time limit");
-    Tarry__Heartbeat heartbeat = {BASE(heartbeat), .session = session->session};
     for (uint64_t sequence = 0, count = argc > 3 ? strtoul(argv[3], NULL, 10) : UINT64_MAX; sequence < count;) {
         nng_msg *message;
-        tarry__reply__free_unpacked(ask(rpc, REQUEST(HEARTBEAT, heartbeat)), NULL); /* keeps the session alive */
+        if (heartbeat.session != 0) tarry__reply__free_unpacked(ask(rpc, REQUEST(HEARTBEAT, heartbeat)), NULL);
         const int error = nng_recvmsg(lane, &message, 0);
-        if (error == NNG_ETIMEDOUT) continue;
+        if (error == NNG_ETIMEDOUT) continue; /* the next heartbeat keeps the session alive */
         must(error, "lane");
         Tarry__Delivery *delivery = tarry__delivery__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
+        if (delivery->ticket.len > 0) { /* the first message: this connection becomes the lane of a session */
+            const Tarry__SubscribeReply *session = ask(rpc, REQUEST(SUBSCRIBE, subscribe))->subscribe;
+            Tarry__Attach attach = {BASE(attach), delivery->ticket, session->lane, session->secret};
+            tarry__reply__free_unpacked(ask(rpc, REQUEST(ATTACH, attach)), NULL);
+            heartbeat.session = session->session;
+            must(nng_socket_set_ms(lane, NNG_OPT_RECVTIMEO, (nng_duration)session->silence_ms / 3), "time limit");
+        }
         for (size_t i = 0; i < delivery->n_tasks && sequence < count; i++)
             handle(rpc, producer, ++sequence, delivery->tasks[i]);
         tarry__delivery__free_unpacked(delivery, NULL);
         nng_msg_free(message);
     }
-    return nng_close(lane), nng_close(rpc), 0;
+    return 0;
 }

@@ -1,7 +1,7 @@
 """nng_consumer.py: nng_consumer.c with pynng, nng's Python binding: it subscribes to a queue, prints each task and acks it.
 
     protoc --proto_path=/usr/share/tarry --python_out=. tarry.proto      (packages protobuf-compiler, python3-protobuf)
-    python3 nng_consumer.py ws://127.0.0.1:7272 close-order [COUNT]
+    python3 nng_consumer.py tcp://127.0.0.1:7273 close-order [COUNT]      or another address of tarryd --listen
 """
 import sys
 
@@ -18,20 +18,30 @@ def ask(rpc, **body):
     return reply
 
 
+def subscribe(rpc, queue, ticket):
+    """Begins a session. Its lane is the connection whose first message had this ticket."""
+    session = ask(rpc, subscribe=tarry_pb2.Subscribe(queues=[queue])).subscribe
+    ask(rpc, attach=tarry_pb2.Attach(ticket=ticket, lane=session.lane, secret=session.secret))
+    return session
+
+
 def consume(url, queue, count):
-    with pynng.Req0(resend_time=-1, recv_timeout=10000) as rpc, pynng.Pull0(recv_max_size=64 << 20) as lane:
-        rpc.dial(url + "/rpc", block=True)
+    paths = ("/rpc", "/lane") if url.startswith("ws") else ("", "")  # nng's own transports have none
+    with pynng.Req0(resend_time=-1, recv_timeout=10000) as rpc, pynng.Pull0(recv_timeout=10000, recv_max_size=64 << 20) as lane:
+        rpc.dial(url + paths[0], block=True)
+        lane.dial(url + paths[1], block=True)
         producer = ask(rpc, hello=tarry_pb2.Hello()).hello.producer
-        session = ask(rpc, subscribe=tarry_pb2.Subscribe(queues=[queue])).subscribe
-        lane.dial(f"{url}/lane/{session.lane}/{session.secret.hex()}", block=True)
-        lane.recv_timeout = session.silence_ms // 3
-        sequence = 0
+        session, sequence = None, 0
         while sequence != count:
-            ask(rpc, heartbeat=tarry_pb2.Heartbeat(session=session.session))  # without heartbeats the tasks go to another session
+            if session:  # without heartbeats the tasks go to another session
+                ask(rpc, heartbeat=tarry_pb2.Heartbeat(session=session.session))
             try:
                 delivery = tarry_pb2.Delivery.FromString(lane.recv())
             except pynng.Timeout:
                 continue
+            if delivery.ticket:  # the first message
+                session = subscribe(rpc, queue, delivery.ticket)
+                lane.recv_timeout = session.silence_ms // 3
             for task in delivery.tasks[:count - sequence if count else None]:
                 payload = tarry_pb2.Content.FromString(task.content).payload
                 print(task.key.decode(), payload.decode(), flush=True)  # the work

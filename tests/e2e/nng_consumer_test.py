@@ -20,11 +20,15 @@ WAIT_S = 30
 
 
 class Consumer:
-    """One example, in a directory of its own."""
+    """One example, in a directory of its own, by one of nng's transports."""
     name = None
+    transport = "ws"
+
+    autostart = False
 
     def setUp(self):
         super().setUp()
+        self.begin()
         with open(os.path.join(EXAMPLES, self.name), encoding="utf-8") as file:
             self.text = file.read()
         with open(os.path.join(self.directory, self.name), "w", encoding="utf-8") as file:
@@ -32,12 +36,20 @@ class Consumer:
         for command in self.build_commands():
             subprocess.run(shlex.split(command.replace(INSTALLED, os.path.join(ROOT, "proto"))), cwd=self.directory, timeout=WAIT_S, check=True)
 
+    def begin(self):
+        """Starts a broker that listens at an address of this transport, too."""
+        listens = {"ws": [], "tcp": ["tcp://127.0.0.1:0"], "ipc": [f"ipc://{self.directory}/nng.sock"]}[self.transport]
+        self.broker.arguments += [word for listen in listens for word in ("--listen", listen)]
+        self.broker.start()
+        urls = self.broker.ready.get("urls", self.broker.url).split()
+        self.url = next(url for url in urls if url.startswith(self.transport + "://"))
+
     def build_commands(self):
         """The commands that the first comment names, but the last, which runs the example."""
         return [line.split("      (")[0].strip() for line in re.findall(r"^(?: \*)? {4,5}((?:protoc|cc)\b.*)$", self.text, re.MULTILINE)]
 
     def consume(self, count, *, queue="close-order"):
-        return subprocess.Popen([*self.command(), self.broker.url, queue, *([str(count)] if count else [])], cwd=self.directory, env=self.environment(),
+        return subprocess.Popen([*self.command(), self.url, queue, *([str(count)] if count else [])], cwd=self.directory, env=self.environment(),
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def environment(self):
@@ -109,6 +121,18 @@ class InPython(Consumer, harness.Case):
     def environment(self):
         part = [] if importlib.util.find_spec("pynng") else [os.path.join(HERE, "pynng_part")]
         return {**os.environ, "PYTHONPATH": os.pathsep.join(part or sys.path)}
+
+
+class InCOverTcp(InC):
+    transport = "tcp"
+
+
+class InCOverIpc(InC):
+    transport = "ipc"
+
+
+class InPythonOverTcp(InPython):
+    transport = "tcp"
 
 
 del Consumer

@@ -19,8 +19,8 @@ FRAME_SIZE = 65536
 OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY, FAILED, DENIED, \
     BEHIND, TOO_OLD = 0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17
 # Bodies of Request and Reply.
-HELLO, COMMIT, GOODBYE, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, GET, LIST, QUEUES, STATS, AUDIT, BACKUP, FOLLOW, PAIR, CALENDAR = BODIES = \
-    range(10, 25)
+HELLO, COMMIT, GOODBYE, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, GET, LIST, QUEUES, STATS, AUDIT, BACKUP, FOLLOW, PAIR, CALENDAR, \
+    ATTACH = BODIES = range(10, 26)
 
 # ---- protobuf
 
@@ -180,6 +180,38 @@ class WebSocket:
         return False
 
 
+# ---- nng's own transports
+
+REQ, REP, PUSH, PULL = 48, 49, 80, 81  # numbers of SP protocols
+
+
+def sp_hello(protocol):
+    return b"\0SP\0" + struct.pack(">HH", protocol, 0)
+
+
+class SpSocket(WebSocket):
+    """A connection over TCP, or over IPC if `where` is a path. `answer` is the broker's hello, or b"" if it refused."""
+
+    def __init__(self, where, protocol, receive_buffer=None):  # pylint: disable=super-init-not-called
+        self.peer = connected(where, receive_buffer)
+        self.type = b"\1" if self.peer.family == socket.AF_UNIX else b""
+        self.buffer = self.answer = b""
+        try:
+            self.peer.sendall(sp_hello(protocol))
+            self.answer = self._read(8)
+        except OSError:
+            pass
+        self.accepted = self.answer == sp_hello(REP if protocol == REQ else PUSH)
+
+    def send(self, payload):
+        self.peer.sendall(self.type + struct.pack(">Q", len(payload)) + payload)
+
+    def receive(self, wait_s=10):
+        self.peer.settimeout(wait_s)
+        assert self._read(len(self.type)) == self.type
+        return self._read(*struct.unpack(">Q", self._read(8)))
+
+
 # ---- requests
 
 
@@ -188,11 +220,11 @@ def bearer(token):
     return [] if token is None else [f"Authorization: Bearer {token}"]
 
 
-class Rpc(WebSocket):
+class Requests:
     """A REQ client with every knob: ids, repeats and order are the test's."""
 
-    def __init__(self, port, token=None):
-        super().__init__(port, headers=bearer(token))
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
         assert self.accepted, self.answer
         self.last_id = 0
         self.sentence = ""  # of the last reply
@@ -243,6 +275,16 @@ class Rpc(WebSocket):
     def hello(self):
         """A producer of one's own."""
         return number(decode(self.ask(HELLO, [])[1]), 1)
+
+
+class Rpc(Requests, WebSocket):
+    def __init__(self, port, token=None):
+        super().__init__(port, headers=bearer(token))
+
+
+class SpRpc(Requests, SpSocket):
+    def __init__(self, where):
+        super().__init__(where, REQ)
 
 
 def request(body, fields, cluster=b""):
@@ -301,6 +343,11 @@ class Session:
         headers = [f"Authorization: Bearer {secret}"] if secret else []
         path = f"/lane/{self.lane if lane is None else lane}"
         return WebSocket(int(self.rpc.peer.getpeername()[1]), path, LANE, headers, **options)
+
+    def attach(self, lane, ticket=None, secret=None):
+        """Attaches a connection that has no lane; without `ticket` by the one that it receives. The code."""
+        ticket = ticket or decode(lane.receive())[4][-1]
+        return self.rpc.ask(ATTACH, [(1, ticket), (2, self.lane), (3, secret or self.secret)])[0]
 
     def heartbeat(self):
         return self.rpc.ask(HEARTBEAT, [(1, self.id)])[0]

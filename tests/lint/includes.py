@@ -38,7 +38,7 @@ ALLOWED = {
     "broker/coordinator/": ("broker/coordinator/", "broker/curl/", "broker/pair/", "storage/", "proto/", "common/"),
     "broker/curl/": ("broker/curl/",),
     "broker/page/": ("broker/page/",),
-    "broker/net/": ("broker/net/", "proto/tarry_limits.", "proto/check.", "proto/ws_frame.", "proto/ws_handshake."),
+    "broker/net/": ("broker/net/", "proto/tarry_limits.", "proto/check.", "proto/sp_frame.", "proto/ws_frame.", "proto/ws_handshake."),
     "broker/peer/": ("broker/peer/", "broker/net/listen.", "broker/net/message.", "broker/net/tls.", "transport/", "proto/", "common/"),
     # Foreign protocols use the door, and each other only through the seam; of the broker they use its messages.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/", "common/"),

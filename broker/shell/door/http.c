@@ -152,6 +152,15 @@ static uint64_t on_lane_asks(void *argument, uint32_t lane, const char *authoriz
     return lanes_ask(needs_of(argument)->lanes, lane, authorization);
 }
 
+static struct message *on_lane_ticket(void *argument, const uint8_t *ticket, size_t size) {
+    Tarry__Delivery delivery = TARRY__DELIVERY__INIT;
+    (void)argument;
+    delivery.ticket = (ProtobufCBinaryData){size, (uint8_t *)ticket};
+    struct message *message = message_new(tarry__delivery__get_packed_size(&delivery));
+    if (message != NULL) tarry__delivery__pack(&delivery, message->bytes);
+    return message;
+}
+
 static bool on_lane_up(void *argument, uint32_t lane, uint64_t holder, uint64_t id) {
     return lanes_up(needs_of(argument)->lanes, lane, holder, id);
 }
@@ -201,6 +210,7 @@ struct door_calls http_calls(const struct http_needs *needs) {
         .lane_gone = on_lane_gone,
         .lane_leaves = on_lane_leaves,
         .lane_sent = on_lane_sent,
+        .lane_ticket = on_lane_ticket,
         .page = on_page,
         .served = on_served,
         .inside = on_inside,

@@ -150,6 +150,11 @@ static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
     return subscribe->lease_ms <= LEASE_MAX_MS ? NULL : "lease_ms must be at most 24 hours";
 }
 
+static const char *check_attach(const Tarry__Attach *attach) {
+    if (attach->ticket.len == 0) return "ticket is missing";
+    return attach->secret.len != 0 ? NULL : "secret is missing";
+}
+
 static const char *check_unsubscribe(const Tarry__Unsubscribe *unsubscribe) {
     return unsubscribe->n_seen <= LEASES_MAX ? NULL : "seen has more tasks than can be in flight";
 }

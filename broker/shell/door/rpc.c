@@ -277,8 +277,9 @@ static Tarry__Code refuse_packed(struct rpc_context *context, const uint8_t *dat
 static Tarry__Code refuse_load(struct rpc_context *context, const struct core_request *request) {
     struct rpc *rpc = context->rpc;
     bool follows = context->proof == PEER_RIGHT && request->message->body_case == TARRY__REQUEST__BODY_FOLLOW;
-    bool is_last = request_answerer(request->message) != BY_CORE &&
-                   !follows; /* a question about the log or a backup: all others have priority */
+    enum request_answerer answerer = request_answerer(request->message);
+    /* Questions about the log, and backups: all others have priority. */
+    bool is_last = answerer != BY_CORE && answerer != BY_LANES && !follows;
     bool schedules = request_has_op(request->message, TARRY__OP__OP_SCHEDULE);
     Tarry__Code code = refuse_now(rpc, follows);
     if (code != TARRY__CODE__OK) return code;
@@ -371,6 +372,18 @@ static void post_to_core(struct rpc_context *context) {
     lone_post(rpc->needs.lone, &context->call.engine_request.item, context->from, is_alone);
 }
 
+/* Attaches a lane to a PULL connection. The door's verdict becomes the reply. */
+static void attach(const struct rpc_needs *needs, struct call *call) {
+    const Tarry__Attach *attach = call->engine_request.event.request.message->attach;
+    struct caller_verdict verdict = door_attach(needs->door, attach->ticket.data, attach->ticket.len, attach->lane,
+                                                attach->secret.data, attach->secret.len);
+    Tarry__Code code = verdict.status == 0     ? TARRY__CODE__OK
+                       : verdict.status == 404 ? TARRY__CODE__NOT_DONE
+                       : verdict.status == 429 ? TARRY__CODE__BUSY
+                                               : TARRY__CODE__DENIED;
+    call->answer(call, reply_pack_refusal(code, verdict.sentence));
+}
+
 static void pass_on(const struct rpc_needs *needs, struct call *call) {
     if (needs->node->on && fresh_is_asked_for(call->engine_request.event.request.message)) {
         node_wish(needs->node, call);
@@ -382,6 +395,9 @@ static void pass_on(const struct rpc_needs *needs, struct call *call) {
         break;
     case BY_CORE:
         post_to_core((struct rpc_context *)call);
+        break;
+    case BY_LANES:
+        attach(needs, call);
         break;
     case BY_AUDITOR:
         post_to_auditor(needs, call);

@@ -21,7 +21,7 @@
 
 /* Returns whether both URLs name the same address. (`*` and other names of the same host are not detected.) */
 static bool is_same_place(const struct listen_address *a, const struct listen_address *b) {
-    if (b->scheme == LISTEN_UNIX) return false;
+    if (listen_is_unix(b->scheme)) return false;
     bool is_same_host = strcasecmp(a->host, b->host) == 0 || (a->loopback && b->loopback);
     return is_same_host && a->port == b->port && a->port != 0;
 }

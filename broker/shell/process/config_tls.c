@@ -10,7 +10,7 @@ static bool is_wss(const char *url) {
 
 static bool listens_over_tls(const char *urls) {
     for (const char *url = urls + strspn(urls, " \t"); *url != '\0';) {
-        if (is_wss(url)) return true;
+        if (is_wss(url) || strncmp(url, "tls+tcp://", 10) == 0) return true;
         url += strcspn(url, " \t");
         url += strspn(url, " \t");
     }
@@ -36,8 +36,8 @@ int config_check_tls(const struct config *config, char message[CONFIG_MESSAGE_SI
                  "options tls-cert and tls-key need each other, but only one of them is given");
     else if (listens && !has_certificate)
         snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "option listen has an address at wss://, which needs this broker's certificate: --tls-cert FILE and "
-                 "--tls-key FILE");
+                 "option listen has an address at wss:// or tls+tcp://, which needs this broker's certificate: "
+                 "--tls-cert FILE and --tls-key FILE");
     else if (said(config) != NULL && !config_uses_tls(config))
         snprintf(message, CONFIG_MESSAGE_SIZE, "option %s needs TLS: give an address at wss:// with --listen",
                  said(config));

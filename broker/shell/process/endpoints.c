@@ -15,8 +15,8 @@
 #define PORT_TRY_US 50000
 
 static bool is_same(const struct listen_address *a, const struct listen_address *b) {
-    bool is_same_kind = (a->scheme == LISTEN_UNIX) == (b->scheme == LISTEN_UNIX);
-    bool is_any_port = a->scheme != LISTEN_UNIX && a->port == 0;
+    bool is_same_kind = listen_is_unix(a->scheme) == listen_is_unix(b->scheme);
+    bool is_any_port = !listen_is_unix(a->scheme) && a->port == 0;
     return is_same_kind && !is_any_port && a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
@@ -56,12 +56,12 @@ int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[
     }
     /* The tool and Tarry's clients need an address of their own, beside other protocols. */
     bool is_foreign = true;
-    for (unsigned i = 0; i < endpoints->count; i++) is_foreign &= endpoints->addresses[i].scheme == LISTEN_BEANSTALK;
+    for (unsigned i = 0; i < endpoints->count; i++) is_foreign &= !listen_is_for_clients(endpoints->addresses[i].scheme);
     return is_foreign ? add(endpoints, DEFAULT_URL, strlen(DEFAULT_URL), message) : 0;
 }
 
 static const char *what_to_do(const struct listen_address *address, int error) {
-    bool is_unix = address->scheme == LISTEN_UNIX;
+    bool is_unix = listen_is_unix(address->scheme);
     if (error == EADDRINUSE && is_unix)
         return "; another broker listens there: stop it, or choose another path with --listen";
     if (error == EADDRINUSE) return "; another program listens there: stop it, or choose another port with --listen";
@@ -76,7 +76,7 @@ int endpoints_open(struct endpoints *endpoints, char message[ENDPOINTS_MESSAGE_S
     for (unsigned i = 0; i < endpoints->count; i++) {
         struct listen_address *address = &endpoints->addresses[i];
         int error = listen_open(address, &endpoints->sockets[i]);
-        for (int tries = 1; tries < PORT_TRIES && error == EADDRINUSE && address->scheme != LISTEN_UNIX; tries++) {
+        for (int tries = 1; tries < PORT_TRIES && error == EADDRINUSE && !listen_is_unix(address->scheme); tries++) {
             usleep(PORT_TRY_US);
             error = listen_open(address, &endpoints->sockets[i]);
         }
