@@ -141,8 +141,8 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
 /* Takes ownership of a listening socket. `speaks`: the protocol of its connections, must outlive the door; NULL: HTTP.
  * Call it before door_start. */
 void door_add(struct door *door, int fd, bool over_tls, const struct door_stream_calls *speaks);
-/* Returns the protocol of listeners for nng's own transports: SP over TCP, or over IPC if the listening socket is a Unix
- * socket. */
+/* Returns the protocol of listeners for nng's own transports: SP over TCP, or over IPC if the listening socket is a
+ * Unix socket. */
 const struct door_stream_calls *door_sp_calls(const struct door *door);
 /* Starts the door's thread. Returns 0 or a positive errno. */
 int door_start(struct door *door);

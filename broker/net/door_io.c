@@ -425,8 +425,8 @@ static void collect(struct connection *connection, struct batch *batch) {
 /* Removes `size` bytes that are in the kernel from the queue. */
 static void pass(struct connection *connection, size_t size) {
     connection->out_at += size;
-    for (size_t whole;
-         connection->out_first != NULL && connection->out_at >= (whole = size_as_sent(connection, connection->out_first));) {
+    for (size_t whole; connection->out_first != NULL &&
+                       connection->out_at >= (whole = size_as_sent(connection, connection->out_first));) {
         size_t behind = connection->out_at - whole;
         take_first(connection, true);
         connection->out_at = behind;

@@ -3,7 +3,8 @@
  * PULL client a lane that a session attaches later (door_attach). door_ws.c serves both.
  *
  * Each side sends a hello at once, and ours must name the protocol that fits the client's. So the door waits for the
- * client's hello. (A client that waited for ours first would violate no rule, but nng, nanomsg and mangos send first.) */
+ * client's hello. (A client that waited for ours first would violate no rule, but nng, nanomsg and mangos send first.)
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

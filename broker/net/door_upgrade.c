@@ -132,7 +132,8 @@ struct caller_verdict door_stream_upgrade(struct door *door, uint64_t id, const 
         connection_kill(connection);
         return taken;
     }
-    *upgrade = (struct upgrade){.kind = wish.kind, .framing = FRAMING_WS, .lane = wish.lane, .holder = holder, .size = size};
+    *upgrade =
+        (struct upgrade){.kind = wish.kind, .framing = FRAMING_WS, .lane = wish.lane, .holder = holder, .size = size};
     if (size > 0) memcpy(upgrade->bytes, behind, size);
     connection->stream.upgrade = upgrade;
     deadline_cancel(&connection->deadline);

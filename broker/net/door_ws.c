@@ -434,8 +434,9 @@ struct caller_verdict door_attach(struct door *door, const void *ticket, size_t 
                                   const void *secret, size_t secret_size) {
     static const struct caller_verdict unknown = {
         .status = 404, .sentence = "no connection waits with this ticket: attach the newest one that PULL received"};
-    static const struct caller_verdict wrong = {
-        .status = 401, .sentence = "the secret is not that of the session that owns this lane"};
+    static const struct caller_verdict wrong = {.status = 401,
+                                                .sentence =
+                                                    "the secret is not that of the session that owns this lane"};
     uint64_t id = 0;
     char authorization[sizeof("Bearer ") + 2 * DOOR_SECRET_MAX], path[sizeof("/lane/12345")];
     if (ticket_size != DOOR_TICKET_SIZE) return unknown;

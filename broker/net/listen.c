@@ -57,12 +57,9 @@ static bool port_parse(const char *text, size_t size, uint16_t *out) {
 }
 
 static const char *const schemes[] = {
-    [LISTEN_WS] = "ws://",
-    [LISTEN_WSS] = "wss://",
-    [LISTEN_UNIX] = "unix://",
-    [LISTEN_BEANSTALK] = "beanstalk://",
-    [LISTEN_TCP] = "tcp://",
-    [LISTEN_TLS_TCP] = "tls+tcp://",
+    [LISTEN_WS] = "ws://",     [LISTEN_WSS] = "wss://",
+    [LISTEN_UNIX] = "unix://", [LISTEN_BEANSTALK] = "beanstalk://",
+    [LISTEN_TCP] = "tcp://",   [LISTEN_TLS_TCP] = "tls+tcp://",
     [LISTEN_IPC] = "ipc://",
 };
 

@@ -3,13 +3,16 @@
  *
  *     foreign URL QUEUE KEY PAYLOAD_SIZE [TOKEN [CA]]     schedules a task, has it delivered on a lane, acks it
  *
- * CA: a file with the authority of a wss:// broker, whose certificate must have the name in URL (no address).
+ * URL: ws://, wss://, tcp://, tls+tcp:// or ipc://. CA: a file with the authority of a broker over TLS, whose
+ * certificate must have the name in URL (no address). Over tls+tcp:// TOKEN is a file with the client's certificate and
+ * key.
  * Prints a line for each thing that went as it should; ends with 1 at the first that did not. */
 #include <nng/nng.h>
 #include <nng/protocol/pipeline0/pull.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <nng/supplemental/tls/tls.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,14 +39,21 @@ static void must(int rv, const char *what) {
 
 static const char *authority; /* NULL: no TLS */
 
-static void secure(nng_dialer dialer, const char *url) {
+/* Returns whether the URL's transport has paths: WebSocket. The others are nng's own. */
+static bool has_paths(const char *url) {
+    return strncmp(url, "ws", 2) == 0;
+}
+
+static void secure(nng_dialer dialer, const char *url, const char *own) {
     nng_tls_config *config;
     char name[HOST_MAX + 1];
-    if (sscanf(url, "wss://%255[^:/]", name) != 1) fail("%s: a CA is for wss://NAME", url);
+    if (sscanf(url, "wss://%255[^:/]", name) != 1 && sscanf(url, "tls+tcp://%255[^:/]", name) != 1)
+        fail("%s: a CA is for wss://NAME and tls+tcp://NAME", url);
     must(nng_tls_config_alloc(&config, NNG_TLS_MODE_CLIENT), "TLS");
     must(nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_REQUIRED), "TLS");
     must(nng_tls_config_server_name(config, name), "TLS");
     must(nng_tls_config_ca_file(config, authority), authority);
+    if (own != NULL) must(nng_tls_config_cert_key_file(config, own, NULL), own);
     must(nng_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, config), "TLS");
     nng_tls_config_free(config);
 }
@@ -55,8 +65,9 @@ static void dial(nng_socket socket, const char *url, const char *bearer) {
     must(nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, 64u << 20), "RECVMAXSZ");
     must(nng_dialer_create(&dialer, socket, url), url);
     snprintf(header, sizeof(header), "Authorization: Bearer %s", bearer);
-    if (bearer[0] != 0) must(nng_dialer_set_string(dialer, NNG_OPT_WS_REQUEST_HEADERS, header), "headers");
-    if (authority != NULL) secure(dialer, url);
+    if (bearer[0] != 0 && has_paths(url))
+        must(nng_dialer_set_string(dialer, NNG_OPT_WS_REQUEST_HEADERS, header), "headers");
+    if (authority != NULL) secure(dialer, url, has_paths(url) ? NULL : bearer);
     must(nng_dialer_start(dialer, 0), url);
 }
 
@@ -127,8 +138,33 @@ static void schedule(nng_socket rpc, uint64_t producer, char **arguments) {
     free(packed);
 }
 
-/* Returns the session; its lane is dialled. */
-static uint64_t subscribe(nng_socket rpc, nng_socket lane, const char *url, char *queue) {
+static Tarry__Delivery *receive(nng_socket lane) {
+    nng_msg *message;
+    must(nng_recvmsg(lane, &message, 0), "receive on the lane");
+    Tarry__Delivery *delivery = tarry__delivery__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
+    nng_msg_free(message);
+    if (delivery == NULL) fail("a message on the lane that is no Delivery");
+    return delivery;
+}
+
+/* Dials without a path, and attaches the connection by its ticket. */
+static void attach(nng_socket rpc, nng_socket lane, const char *url, const char *own,
+                   const Tarry__SubscribeReply *session) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Attach body = TARRY__ATTACH__INIT;
+    dial(lane, url, own);
+    Tarry__Delivery *first = receive(lane);
+    body.ticket = first->ticket;
+    body.lane = session->lane;
+    body.secret = session->secret;
+    request.body_case = TARRY__REQUEST__BODY_ATTACH;
+    request.attach = &body;
+    tarry__reply__free_unpacked(ask(rpc, &request), NULL);
+    tarry__delivery__free_unpacked(first, NULL);
+}
+
+/* Returns the session; its lane is dialled. `own`: the client's certificate, over tls+tcp://. */
+static uint64_t subscribe(nng_socket rpc, nng_socket lane, const char *url, char *queue, const char *own) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
     char lane_url[URL_SIZE_MAX + 32], secret[HEADER_MAX / 2] = "";
@@ -142,18 +178,12 @@ static uint64_t subscribe(nng_socket rpc, nng_socket lane, const char *url, char
     snprintf(lane_url, sizeof(lane_url), "%s/lane/%u", url, reply->subscribe->lane);
     for (size_t i = 0; i < bytes.len && i < sizeof(secret) / 2 - 1; i++)
         snprintf(secret + 2 * i, 3, "%02x", bytes.data[i]);
-    dial(lane, lane_url, secret);
+    if (has_paths(url))
+        dial(lane, lane_url, secret);
+    else
+        attach(rpc, lane, url, own, reply->subscribe);
     tarry__reply__free_unpacked(reply, NULL);
     return session;
-}
-
-static Tarry__Delivery *receive(nng_socket lane) {
-    nng_msg *message;
-    must(nng_recvmsg(lane, &message, 0), "receive on the lane");
-    Tarry__Delivery *delivery = tarry__delivery__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
-    nng_msg_free(message);
-    if (delivery == NULL || delivery->n_tasks != 1) fail("a delivery that is none, or of another number of tasks");
-    return delivery;
 }
 
 static void ack(nng_socket rpc, uint64_t producer, const Tarry__DeliveredTask *task) {
@@ -173,14 +203,15 @@ int main(int argc, char **argv) {
     if (argc > 6) authority = argv[6];
     must(nng_req0_open(&rpc), "REQ");
     must(nng_pull0_open(&lane), "PULL");
-    snprintf(url, sizeof(url), "%s/rpc", argv[1]);
+    snprintf(url, sizeof(url), "%s%s", argv[1], has_paths(argv[1]) ? "/rpc" : "");
     dial(rpc, url, argc > 5 ? argv[5] : "");
     const uint64_t producer = greet(rpc);
     printf("greeted\n");
-    const uint64_t session = subscribe(rpc, lane, argv[1], argv[2]);
+    const uint64_t session = subscribe(rpc, lane, argv[1], argv[2], argc > 5 ? argv[5] : "");
     schedule(rpc, producer, argv + 2);
     printf("scheduled\n");
     Tarry__Delivery *delivery = receive(lane);
+    if (delivery->n_tasks != 1) fail("a delivery of another number of tasks");
     const Tarry__DeliveredTask *task = delivery->tasks[0];
     if (delivery->session != session) fail("a delivery of another session");
     printf("delivered %s %.*s %zu\n", task->queue, (int)task->key.len, (const char *)task->key.data, task->content.len);

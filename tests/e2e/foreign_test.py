@@ -59,6 +59,47 @@ class ForeignOverTls(Foreign):
             Foreign.lives(self, "small", 10, "tarry_nobodys", self.authority.ca)
 
 
+class ForeignBySp(Foreign):
+    """nng's own transports."""
+    autostart = False
+    scheme, listen = "tcp://", "tcp://127.0.0.1:0"
+
+    def setUp(self):
+        super().setUp()
+        self.begin()
+
+    def begin(self):
+        self.broker.arguments += ["--listen", self.listen.replace("DIRECTORY", self.directory)]
+        self.broker.start()
+
+    def lives(self, key, size, *secrets):
+        url = next(url for url in self.broker.ready["urls"].split() if url.startswith(self.scheme))
+        self.judge([*self.command(), url.replace("tls+tcp://127.0.0.1", "tls+tcp://localhost")], key, size, *secrets)
+
+
+class ForeignByIpc(ForeignBySp):
+    scheme, listen = "ipc://", "ipc://DIRECTORY/nng.sock"
+
+
+class ForeignBySpOverTls(ForeignBySp):
+    scheme, listen = "tls+tcp://", "tls+tcp://127.0.0.1:0"
+
+    def begin(self):
+        self.authority = Authority(self.directory)
+        known, certificate, key = os.path.join(self.directory, "tokens"), *self.authority.make("node")
+        harness.make_private(known, tokens.FIRST_LINE + tokens.row("admin", "produce,consume,read,operate,admin") + "certificate worker roles=produce,consume\n")
+        self.broker.arguments += ["--tokens", known, "--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", self.authority.ca]
+        super().begin()
+
+    def lives(self, key, size, *secrets):
+        both = os.path.join(self.directory, "both.pem")
+        with open(both, "w", encoding="ascii") as file:
+            for name in self.authority.make("worker"):
+                with open(name, encoding="ascii") as part:
+                    file.write(part.read())
+        super().lives(key, size, both, self.authority.ca)
+
+
 class Linked(unittest.TestCase):
     def libraries(self, name):
         """All that the program loads, its libraries' own ones too."""

@@ -52,7 +52,7 @@ static void try_listen(const char *text) {
     assert(listen_parse(url, &again, &problem) && is_same(&address, &again));
     bool is_brokers = address.scheme == LISTEN_WS || address.scheme == LISTEN_WSS;
     assert(listen_parse_peer(text, &peer, &problem) == is_brokers);
-    if (address.scheme != LISTEN_BEANSTALK) a_client_finds(&address, url);
+    if (listen_is_for_clients(address.scheme)) a_client_finds(&address, url);
 }
 
 static void try_place(const char *text, size_t size) {

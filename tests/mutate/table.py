@@ -11,13 +11,13 @@ LOG = ["log", "log_[cef]*", "log_prepare", "frame", "history", "erase", "archive
 CORE = ["core", "core_[acdnpsw]*", "list_page", "outcomes", "slab", "ledger", "tally", "row", "arena"]
 STORIES = ["story_*", "moments"]
 LIVE = ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_look", "e2e_settle", "e2e_start", "e2e_facts", "e2e_queue_delete", "e2e_queue_places", "e2e_audit"]
-WIRE = ["e2e_wire", "e2e_fault_wire", "e2e_listen", "hostile_heads", "hostile_frames", "hostile_limits", "e2e_access", "e2e_secure", "e2e_tls"]
+WIRE = ["e2e_wire", "e2e_sp", "e2e_fault_wire", "e2e_listen", "hostile_heads", "hostile_frames", "hostile_limits", "e2e_access", "e2e_secure", "e2e_tls"]
 PAIR = ["e2e_pair_wire", "e2e_pair_follow", "e2e_pair_modes", "e2e_pair_stop", "e2e_pair_record", "e2e_pair_alone", "e2e_failover", "e2e_late_thread", "e2e_pair_paused"]
 
 STAGES = {
     "common": [["units", "histogram", "arena", "message", "request"], ["fuzz-units", "fuzz-request", "core*", "log", "index*", "tool"], LIVE],
-    "proto": [["frame", "check", "row", "units", "tally", "histogram", "arena", "message", "request", "push", "signing", "keyring", "ws_frame", "ws_handshake"],
-              ["fuzz-frame", "fuzz-row", "fuzz-units", "fuzz-request", "fuzz-content", "fuzz-wire", "fuzz-ws_frame", "ws_stream", "wire", "core*", "log", "index*", "tool"], LIVE],
+    "proto": [["frame", "check", "row", "units", "tally", "histogram", "arena", "message", "request", "push", "signing", "keyring", "sp_frame", "ws_frame", "ws_handshake"],
+              ["fuzz-frame", "fuzz-row", "fuzz-units", "fuzz-request", "fuzz-content", "fuzz-wire", "fuzz-sp_frame", "fuzz-ws_frame", "ws_stream", "wire", "core*", "log", "index*", "tool"], LIVE],
     "transport": [[*CLIENT, "rpc_client"], ["fuzz-transport", "fuzz-door", "fuzz-reply"], ["e2e_tls", "e2e_secure", "e2e_way", "e2e_churn"], ["e2e_failover", "e2e_pair_wire"]],
     "storage": [LOG, ["index", "index_*", "indexer", "fuzz-segments", "fuzz-index", "fuzz-summary", "fuzz-verify", "fuzz-copy"],
                 ["wheel", "log_crash", "log_pair_crash", "archive_crash", "tamper"], STORIES,
@@ -39,7 +39,7 @@ STAGES = {
     "broker/shell": [["arena_pool", "queues", "inbox", "indexer", "reader", "last_shutdown", "request", "config", "clock", "boot", "access*", "fuzz-config", "fuzz-request", "fuzz-metrics", "journal", "logfmt", "fatal", "shell_door", "pending_erasures", "e2e_metrics", "e2e_journal"], STORIES, LIVE,
                      [*WIRE, "hostile_nuisance", "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_webhooks", "e2e_quarantine"],
                      ["crash_sync", "crash_cold", "crash_pressure", "crash_inject", "crash_ledger", "e2e_fault_process", "e2e_disk", "e2e_way"], PAIR],
-    "broker/net": [["door_*", "deadlines", "fair", "http_head", "message", "fuzz-door", "fuzz-http"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
+    "broker/net": [["door_*", "deadlines", "fair", "http_head", "message", "fuzz-door", "fuzz-http"], ["e2e_wire", "e2e_listen", "e2e_sp", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
     "broker/peer": [["rpc_client"], ["e2e_pair_wire", "e2e_pair_follow"], PAIR],
     "broker/gateway": [["core_pooled", "gateway"], ["e2e_http", "e2e_beanstalk", "e2e_timers"], ["e2e_http_api", "e2e_consume", "e2e_pair_web"]],
     "broker/beanstalk": [["beanstalk_words", "beanstalk_held", "fuzz-beanstalk"], ["e2e_beanstalk", "e2e_reserved", "e2e_timers"], ["e2e_pair_web"]],

@@ -189,6 +189,8 @@ static void addresses_are_read_and_loopback_is_known(void **state) {
         {"ws://[::]:7272", "::", 7272, false},
         {"ws://10.0.0.1:7272", "10.0.0.1", 7272, false},
         {"wss://[::1]:80", "::1", 80, true},
+        {"tcp://127.0.0.1:7273", "127.0.0.1", 7273, true},
+        {"tls+tcp://[2001:db8::1]:1", "2001:db8::1", 1, false},
         {"ws://127.0.0.1.evil.org:1", "127.0.0.1.evil.org", 1, false},
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -227,7 +229,12 @@ static void addresses_that_are_none_are_refused_with_a_sentence(void **state) {
                                       "unix:/run/s",
                                       "UNIX:///s",
                                       "",
-                                      "tcp://127.0.0.1:1",
+                                      "tcp://127.0.0.1",
+                                      "tls+tcp://127.0.0.1/",
+                                      "tls+tcp://h:1/rpc",
+                                      "tls+ws://h:1",
+                                      "ipc://relative",
+                                      "ipc:///run/",
                                       "ws://",
                                       "ws://:7272",
                                       "ws://h:65536",
@@ -262,6 +269,13 @@ static void addresses_are_written_as_they_are_read(void **state) {
     listen_format(&address, url, sizeof(url));
     assert_string_equal(url, "beanstalk://127.0.0.1:11300");
     assert_false(listen_parse_peer("beanstalk://127.0.0.1:7272", &address, &problem));
+    assert_false(listen_parse_peer("tls+tcp://127.0.0.1:7272", &address, &problem));
+    assert_true(listen_parse("tls+tcp://[::1]:1", &address, &problem));
+    listen_format(&address, url, sizeof(url));
+    assert_string_equal(url, "tls+tcp://[::1]:1");
+    assert_true(listen_parse("ipc:///run/n", &address, &problem) && address.loopback);
+    listen_format(&address, url, sizeof(url));
+    assert_string_equal(url, "ipc:///run/n");
 }
 
 /* Writes the file NAME in `directory` with that text. */

@@ -56,7 +56,8 @@ int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[
     }
     /* The tool and Tarry's clients need an address of their own, beside other protocols. */
     bool is_foreign = true;
-    for (unsigned i = 0; i < endpoints->count; i++) is_foreign &= !listen_is_for_clients(endpoints->addresses[i].scheme);
+    for (unsigned i = 0; i < endpoints->count; i++)
+        is_foreign &= !listen_is_for_clients(endpoints->addresses[i].scheme);
     return is_foreign ? add(endpoints, DEFAULT_URL, strlen(DEFAULT_URL), message) : 0;
 }
 
