@@ -8,7 +8,6 @@
 
 #include "bytes.h"
 #include "frame.h"
-#include "seeded_bug.h"
 
 /* Returns the counter of a task's state, base and priority. Each live or dead task is counted in exactly one. */
 static uint64_t *tally_place(struct queue_tally *queue, unsigned state, unsigned base, unsigned priority) {
@@ -77,7 +76,7 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, bool has_r
     tally->digest += hash_of(out) - put->before_hash;
     *before -= 1;
     *after += 1;
-    tally->live += state_is_live(row->state) || SEEDED_BUG(tally_counts_dead_as_live);
+    tally->live += state_is_live(row->state);
     tally->live -= was_live;
     if (put->cause == TARRY__CAUSE__CAUSE_LEASED) queue->delivered += 1;
     if (put->cause == TARRY__CAUSE__CAUSE_UNSENT && queue->delivered > 0) queue->delivered -= 1; /* TRUE-1 */

@@ -10,7 +10,6 @@
 #include "leases.h"
 #include "near.h"
 #include "need.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 void ahead_note(struct core *core, struct task *task) {
@@ -159,7 +158,7 @@ static void narrow(struct core *core, struct queue *queue, uint32_t at, uint32_t
     uint64_t now_ms = steady_ms(core);
     uint8_t halvings = near_halvings(core, queue);
     bool may_halve = core->options.ahead_ms >> (halvings + 1) >= AHEAD_SPAN_MIN_MS;
-    queue->ahead_halvings = halvings + (may_halve && !SEEDED_BUG(ahead_never_narrowed));
+    queue->ahead_halvings = halvings + may_halve;
     pause_again(&queue->ahead_pause, now_ms);
     for (; at < end; at++) {
         struct task *task = candidate(core, core->soon[at]);
@@ -211,7 +210,6 @@ static void take_back(struct draft *draft, const struct task *task) {
 /* TRUE-1: the decision is about a task that no consumer has seen. */
 void ahead_see(struct draft *draft, struct known *known) {
     if (known->ended || known->row.state != ROW_LEASED || !ahead_is(draft->core, &known->row)) return;
-    if (SEEDED_BUG(ahead_seen_as_leased)) return;
     take_back(draft, task_find(draft->core, known->row.id));
     bool is_known = draft_find(draft, known->row.id, known);
     assert(is_known && known->row.state == ROW_WAITING);
@@ -254,7 +252,7 @@ void ahead_withdraw_all(struct core *core, struct core_effects *effects) {
 static bool is_outdated(const struct core *core, const struct session *session, const struct task *task) {
     const struct queue *queue = queue_at(core, task->row.queue);
     uint64_t lease_ms = task->row.lease_deadline_ms - task->row.due_ms - 1;
-    if (queue->paused && !SEEDED_BUG(paused_departs)) return true;
+    if (queue->paused) return true;
     return lease_ms != session_lease_ms(session, queue) || steady_ms(core) > task->row.due_ms + lease_ms / 2;
 }
 
@@ -281,10 +279,9 @@ static void commit_back(struct core *core, const struct session *session, struct
 /* Withdraws the lease if the task may not leave now. */
 static bool must_wait(struct core *core, struct session *session, const struct task *task, struct departure *departure,
                       struct core_effects *effects) {
-    bool is_overtaken = near_has_before(core, &task->row) && !SEEDED_BUG(ahead_overtakes);
+    bool is_overtaken = near_has_before(core, &task->row);
     if (!is_overtaken && !is_outdated(core, session, task)) return false;
     if (is_overtaken) rest(core, session);
-    if (is_overtaken && SEEDED_BUG(ahead_overtaken_stays)) return true;
     take_back(&departure->back, task);
     /* An outdated task becomes ready at once, so that the next tasks wait for it (KEEP-1). */
     bool is_full = departure->back.record_count == RECORDS_PER_FRAME_MAX;
@@ -385,8 +382,7 @@ static void settle_due(struct core *core, struct session *session, struct core_e
     if (may_send && session->due_mask) depart(core, session, effects);
     if (!session->due_mask) return;
     bool is_stuck = !session->sending || steady_ms(core) > session->sending_ms + AHEAD_LATE_MS;
-    if (SEEDED_BUG(ahead_late_taken_back)) is_stuck = true;
-    if (is_stuck && !SEEDED_BUG(ahead_overtaken_stays))
+    if (is_stuck)
         withdraw_due(core, session, effects); /* its consumer does not take its delivery */
     else
         session_look_at(core, session, session->sending_ms + AHEAD_LATE_MS + 1);
@@ -395,7 +391,7 @@ static void settle_due(struct core *core, struct session *session, struct core_e
 void ahead_settle(struct core *core, struct session *session, struct core_effects *effects) {
     if (!session->ahead_count) return;
     if (session->due_mask) settle_due(core, session, effects);
-    if (session->ahead_count && !session_credit_left(session) && !SEEDED_BUG(ahead_keeps_credit)) { /* */
+    if (session->ahead_count && !session_credit_left(session)) { /* */
         ahead_withdraw(core, session, effects);
         rest(core, session);
     }

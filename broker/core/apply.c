@@ -96,8 +96,7 @@ static int apply_record(struct core *core, const Tarry__Record *record, const st
     if (known) seen = (struct tally_row){.row = known->row, .hash = known->hash};
     const uint64_t live = core->tally.live;
     if (!tally_record_row(&core->tally, record, known, &seen)) return CORE_NONSENSE;
-    bool is_stale = SEEDED_BUG(pending_count_stale) && core->tally.live < live;
-    if (core->tally.live != live && !is_stale) pending_changed(core, seen.row.queue, core->tally.live - live);
+    if (core->tally.live != live) pending_changed(core, seen.row.queue, core->tally.live - live);
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
         return apply_put(core, record->put, &seen, known);

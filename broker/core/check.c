@@ -110,7 +110,7 @@ static void check_serving(struct core *core) {
         assert(queue->deleted || !wish_is_pending(core, queue->name));
         own += !queue->deleted && queue_is_reserved(queue->name);
         assert(!queue->deleted || (!queue->willing_count && !queue->job_count && !queue->paused));
-        bool serves = queue->ready_mask && queue->willing_count && (!queue->paused || SEEDED_BUG(paused_served));
+        bool serves = queue->ready_mask && queue->willing_count && !queue->paused;
         assert(ready_has(&queue->serving) == serves);
         bool is_idle = core->started && !core->stopping && !core->hurry && !core->full && may_lease(core);
         assert(!is_idle || !serves ||

@@ -21,7 +21,6 @@
 #include "pending.h"
 #include "producers.h"
 #include "requests.h"
-#include "seeded_bug.h"
 #include "wire.h"
 
 /* What a commit needs from memory and from the index. */
@@ -117,7 +116,6 @@ static struct lack lacks_memory(const struct core *core, const struct demand *de
  * only the index holds. */
 static struct lack lacks_capacity(struct core *core, const struct core_request *request) {
     struct demand demand = demand_of(request);
-    if (SEEDED_BUG(capacity_unchecked)) return busy(NULL);
     if (demand.schedules && core->overlay_count > core->options.index_lag_max)
         return busy("the broker's index lags too far behind its log to accept new tasks (index_lag_max): try again in "
                     "a moment");
@@ -233,8 +231,7 @@ static void abort_all(struct core *core, const struct core_request *request, str
     reply->aborted = true;
     for (size_t i = 0; i < reply->n_results; i++) {
         Tarry__OpResult *result = reply->results[i];
-        bool is_asked = result->code != TARRY__CODE__OK && !SEEDED_BUG(aborted_answer_stale);
-        if (is_asked) decide_alone(core, request, facts, i, queues[i], result, effects);
+        if (result->code != TARRY__CODE__OK) decide_alone(core, request, facts, i, queues[i], result, effects);
         if (result->code != TARRY__CODE__OK) continue;
         tarry__op_result__init(result);
         result->code = TARRY__CODE__ABORTED;
@@ -260,7 +257,7 @@ static void decide_commit(struct core *core, const struct core_request *request,
     }
     if (commit->atomic && any_refused(reply)) {
         abort_all(core, request, draft.facts_table, queues, reply, effects);
-        if (!SEEDED_BUG(atomic_in_part)) draft_init(&draft, core, effects->arena, NULL, 0);
+        draft_init(&draft, core, effects->arena, NULL, 0);
         draft_by_request(&draft, request);
     }
     reply->abandoned = commit->ask; /* ONCE-1: a retry with this sequence gets the same reply */
@@ -286,7 +283,6 @@ static uint64_t answered_at(const struct producer *producer, uint64_t sequence) 
     for (uint32_t i = 0; i < producer->result_count; i++) {
         if (producer->results[i].sequence == sequence) return producer->results[i].position;
         bool is_later = producer->results[i].sequence > sequence;
-        if (is_later && SEEDED_BUG(retry_gets_other_answer)) return producer->results[i].position;
     }
     return 0;
 }
@@ -302,8 +298,8 @@ static uint32_t outstanding(const struct producer *producer, uint64_t oldest_una
 bool commit_decides(const struct core *core, const struct core_request *request) {
     const Tarry__Commit *commit = request->message->commit;
     const struct producer *producer = producer_of_caller(core, commit->producer, request->caller);
-    if (!producer || (commit->sequence < producer->floor && !SEEDED_BUG(floor_ignored))) return false;
-    return !answered_at(producer, commit->sequence) || SEEDED_BUG(retry_executed_again);
+    if (!producer || commit->sequence < producer->floor) return false;
+    return !answered_at(producer, commit->sequence);
 }
 
 void commit_step(struct core *core, const struct core_request *request, struct core_effects *effects) {
@@ -319,14 +315,14 @@ void commit_step(struct core *core, const struct core_request *request, struct c
         return;
     }
     const struct producer *producer = producer_of_caller(core, commit->producer, request->caller);
-    if (!producer || (commit->sequence < producer->floor && !SEEDED_BUG(floor_ignored))) {
+    if (!producer || commit->sequence < producer->floor) {
         reply_refuse(
             core, effects, request->ticket, TARRY__CODE__FORGOTTEN,
             "the broker no longer remembers this producer or sequence, so whether the commit took effect is unknown");
         return;
     }
     uint64_t position = answered_at(producer, commit->sequence);
-    if (position && !SEEDED_BUG(retry_executed_again)) { /* ONCE-1: never executed again */
+    if (position) { /* ONCE-1: never executed again */
         struct core_reply *out = reply_send(core, effects, request->ticket, NULL);
         out->repeat_position = position;
         out->repeat_producer = commit->producer;

@@ -18,7 +18,6 @@
 #include "query.h"
 #include "queues.h"
 #include "requests.h"
-#include "seeded_bug.h"
 #include "sparse.h"
 #include "tasks.h"
 #include "timers.h"
@@ -144,11 +143,9 @@ void core_restore(struct core *core, const struct core_base *base) {
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
     if (!queue_number_is_valid(put->number)) return CORE_NONSENSE;
     const uint32_t number = core->tally.queues[queue_place(put->number)].number;
-    const bool is_former = number && number != put->number && !SEEDED_BUG(former_queue_restored);
-    if (is_former) return 0; /* kept only for readers of the past: another queue has its place */
+    if (number && number != put->number) return 0; /* kept only for readers of the past: another queue has its place */
     int error = queue_apply(core, put);
     if (error) return error;
-    if (SEEDED_BUG(pause_lost_at_restart)) queue_at(core, put->number)->paused = false;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* tasks in the index are not in memory yet */
         struct line_state *line = &queue_at(core, put->number)->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         if (line_index_only(core, line)) line->horizon = (struct due){0, 0};
@@ -158,7 +155,6 @@ int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
 
 int core_restore_lease(struct core *core, const struct row *row) {
     if (row->state != ROW_LEASED || !queue_has_place(core, row->queue)) return CORE_NONSENSE;
-    if (SEEDED_BUG(lease_lost_in_recovery)) return 0;
     struct task *task = task_new(core, row, row_key(row).hash, false);
     if (!task) return CORE_NO_MEMORY; /* cannot happen in a region of the same size (LEASES_SHARE) */
     task->hash = row_hash(row);
@@ -179,7 +175,6 @@ int core_restore_producer(struct core *core, uint64_t id, uint64_t used_ms, uint
 int core_restore_result(struct core *core, uint64_t id, uint64_t sequence, uint64_t position) {
     struct producer *producer = producer_find(core, id);
     if (!producer || producer->result_count == COMMITS_PER_PRODUCER_MAX) return CORE_NONSENSE;
-    if (SEEDED_BUG(dedupe_lost_at_restart)) return 0;
     producer->results[producer->result_count++] = (struct commit_result){.sequence = sequence, .position = position};
     return 0;
 }
@@ -206,7 +201,7 @@ int core_replay(struct core *core, const struct frame_header *header, const Tarr
     if (header->position != core->position || header->epoch < core->epoch) return CORE_NONSENSE;
     if (!need_frame_fits(core, body)) return CORE_NO_MEMORY;
     struct instant then = {.steady_ns = header->steady_ns, .wall_ns = header->wall_ns};
-    if (!SEEDED_BUG(replay_stops_clock)) set_now(core, &then);
+    set_now(core, &then);
     core->sealed = header->type == FRAME_SEAL;
     return apply_frame(core, frame_size(header->body_size, header->blob_size), body, NULL);
 }
@@ -273,7 +268,6 @@ static void close_log(struct core *core, const struct core_event *event, struct 
     record->fact_case = TARRY__RECORD__FACT_STOP;
     record->stop = must_alloc(effects->arena, sizeof *record->stop);
     tarry__stop_put__init(record->stop);
-    if (SEEDED_BUG(record_after_stop)) record_clock(&draft, event);
     record->stop->server_version = (char *)core->options.version;
     draft_commit(&draft, NULL, effects);
     core->closed = true;
@@ -307,7 +301,6 @@ static void record_refusals(struct core *core, const struct core_event *event, s
 /* Records when acknowledged data was on one disk only, so that an auditor can see it (KEEP-1). */
 static void record_alone(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(core->started && !core->stopping && !core->closed);
-    if (SEEDED_BUG(alone_unrecorded)) return;
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
     if (event->alone.by) draft_by_request(&draft, event->alone.by);
@@ -424,7 +417,7 @@ static bool has_more_to_do(const struct core *core) {
  * wait for the next event (CALM-1). */
 static bool may_deliver_now(const struct core *core, bool could_lease) {
     bool is_serving = core->started && !core->stopping && !core->full && core->serving.count && may_lease(core);
-    return is_serving && (core->ready_anew || !could_lease) && !SEEDED_BUG(settled_unserved);
+    return is_serving && (core->ready_anew || !could_lease);
 }
 
 /* Steps the core while another node leads. The time stays that of the last frame, because apply must have the same
@@ -529,8 +522,8 @@ static void dispatch_event(struct core *core, const struct core_event *event, st
 
 /* Appends a seal once everything is durable and the log is idle (LOG-5). */
 static void seal_when_idle(struct core *core, struct core_effects *effects) {
-    bool is_settled = core->durable == core->position || SEEDED_BUG(seal_too_soon);
-    if (core->sealed || !core->started || !is_settled || SEEDED_BUG(seal_missing)) return;
+    bool is_settled = core->durable == core->position;
+    if (core->sealed || !core->started || !is_settled) return;
     if (core->seal_at_ms == UINT64_MAX) core->seal_at_ms = steady_ms(core) + SEAL_IDLE_MS;
     if (!core->stopping && steady_ms(core) < core->seal_at_ms) return;
     *PUSH(effects, appends) = (struct core_append){
@@ -552,7 +545,7 @@ static void set_now_of(struct core *core, const struct core_event *event) {
     struct instant now = event->now;
     uint64_t behind_ns = core->now.steady_ns > now.steady_ns ? core->now.steady_ns - now.steady_ns : 0;
     if (behind_ns > event->age_ns) behind_ns = event->age_ns; /* only clocks of two nodes differ by more */
-    if (!SEEDED_BUG(clocks_put_forward_apart)) now.wall_ns += behind_ns;
+    now.wall_ns += behind_ns;
     set_now(core, &now);
 }
 
@@ -562,7 +555,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
         return;
     }
     set_now_of(core, event);
-    uint64_t latest_ns = event->now.steady_ns + (SEEDED_BUG(lateness_ignored) ? 0 : event->late_ns);
+    uint64_t latest_ns = event->now.steady_ns + event->late_ns;
     core->from_ns = latest_ns > core->now.steady_ns ? latest_ns : core->now.steady_ns;
     producers_note_late(core);
     assert(!core->closed || event->kind == CORE_DURABLE || event->kind == CORE_INDEXED || event->kind == CORE_TICK);

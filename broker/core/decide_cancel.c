@@ -1,6 +1,5 @@
 /* decide_cancel.c: cancel and move, with definite answers (TRUE-1). */
 #include "decide.h"
-#include "seeded_bug.h"
 
 /* Returns true if the task is in flight or dead, which prevents the operation. The result then names the consumer or
  * the time of death. */
@@ -34,7 +33,6 @@ void decide_cancel(struct decision *d, const Tarry__Cancel *cancel) {
     bool withdraw = cancel->withdraw && resolved == RESOLVED_LIVE && known.row.state == ROW_LEASED;
     if (!withdraw && stands_in_the_way(d, resolved, &known)) return;
     describe(d->result, &known.row, d->effects->arena);
-    if (SEEDED_BUG(cancel_denies_delivery)) d->result->deliveries = 0;
     d->result->outcome = TARRY__OUTCOME__CANCELLED;
     d->result->at_ms = steady_ms(d->core);
     d->result->token = NULL;

@@ -5,7 +5,6 @@
 #include "check.h"
 #include "decide.h"
 #include "effects.h"
-#include "seeded_bug.h"
 #include "wishes.h"
 
 static void done(struct decision *d) {
@@ -93,7 +92,7 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
     record->job->what = what;
     record->job->queue = queue->number;
     record->job->states = states;
-    record->job->id_end = SEEDED_BUG(purge_takes_younger) ? UINT64_MAX : d->draft->next_id;
+    record->job->id_end = d->draft->next_id;
     record->job->steady_ms = base_ms(d->core, ROW_STEADY);
     record->job->wall_ms = base_ms(d->core, ROW_WALL);
     if (d->draft->client) record->job->client = (char *)d->draft->client;

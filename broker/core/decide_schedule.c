@@ -1,6 +1,5 @@
 /* decide_schedule.c: schedules a new task, and handles a key that is taken. */
 #include "decide.h"
-#include "seeded_bug.h"
 
 static bool takes_over(const Tarry__Schedule *schedule, uint64_t due_ms, const struct row *holder) {
     switch (schedule->on_conflict) {
@@ -54,7 +53,7 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
         Tarry__Ref ref = TARRY__REF__INIT;
         ref.id = holder.row.id;
         enum resolved resolved = resolve(d, &ref, &holder); /* a dead task does not occupy its key */
-        if (resolved == RESOLVED_LIVE || (resolved == RESOLVED_DEAD && SEEDED_BUG(dead_holds_key))) {
+        if (resolved == RESOLVED_LIVE) {
             if (!settle_conflict(d, schedule, row.due_ms, &holder)) return;
             replaces = true;
         }

@@ -5,14 +5,13 @@
 #include "callers.h"
 #include "decide.h"
 #include "leases.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 /* Finds the task if this token belongs to its lease; otherwise the result says what is true. */
 static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *token, struct known *out) {
     enum resolved resolved = resolve_id(d, id, out);
     if (resolved == RESOLVED_LIVE && out->row.state == ROW_LEASED && token && token->epoch == out->row.lease_epoch &&
-        (token->position == out->row.lease_position || SEEDED_BUG(stale_token_accepted))) {
+        token->position == out->row.lease_position) {
         const struct session *holder = session_find(d->core, out->row.session);
         if (holder && !caller_is_owner(d->caller, holder)) {
             refuse_op(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, "the lease belongs to another principal");
@@ -80,7 +79,7 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
     row.due_ms = from_ms(d->core) + delay_ms; /* TIME-1 */
     row.base = ROW_STEADY;
     Tarry__TaskPut *put = draft_put(d->draft, TARRY__CAUSE__CAUSE_RETRIED, &known, &row);
-    size_t reason_size = SEEDED_BUG(nack_reason_dropped) ? 0 : strlen(nack->reason);
+    size_t reason_size = strlen(nack->reason);
     put->reason = (ProtobufCBinaryData){.data = (uint8_t *)nack->reason, .len = reason_size};
     settled(d, TARRY__OUTCOME__NACKED, &row);
 }
@@ -112,8 +111,7 @@ void decide_release(struct decision *d, const Tarry__Release *release) {
 static void decide_requeue(struct decision *d, const struct known *known) {
     struct known holder;
     const struct task_key key = row_key(&known->row);
-    if (key.size && draft_find_key(d->draft, &key, &holder) && holder.row.state != ROW_BURIED &&
-        !SEEDED_BUG(requeue_onto_live_key)) {
+    if (key.size && draft_find_key(d->draft, &key, &holder) && holder.row.state != ROW_BURIED) {
         ahead_see(d->draft, &holder);
         describe(d->result, &holder.row, d->effects->arena);
         refuse_op(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key now");

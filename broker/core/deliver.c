@@ -9,7 +9,6 @@
 #include "leases.h"
 #include "near.h"
 #include "need.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 static bool has_credit(const struct session *session) {
@@ -31,7 +30,7 @@ static void enlist(struct core *core, struct session *session) {
 static uint32_t share_of(const struct core *core, const struct queue *queue, const struct session *session) {
     uint64_t share = (near_ready_count(queue) + queue->willing_count - 1) / queue->willing_count;
     uint32_t credit = session_credit_left(session);
-    if (share > credit && !SEEDED_BUG(prefetch_ignored)) share = credit;
+    if (share > credit) share = credit;
     if (share > session->batch_max) share = session->batch_max;
     if (share > LEASES_MAX - core->leases) share = LEASES_MAX - core->leases;
     uint64_t fitting = need_lease_room(core) / task_size(KEY_SIZE_MAX);
@@ -58,7 +57,7 @@ static void gather(struct core *core, struct queue *queue, const struct session 
         struct known known = known_of(task);
         /* Removed here, because near_next_ready would return it again; apply would remove it only later. */
         near_unplace(core, task);
-        if (is_expired(core, &task->row) && !SEEDED_BUG(expired_delivered)) {
+        if (is_expired(core, &task->row)) {
             draft_end(&batch->draft, TARRY__CAUSE__CAUSE_EXPIRED, &known);
             continue;
         }
@@ -80,7 +79,6 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     if (count_max > records_max) count_max = records_max;
     struct lease_batch batch = {0};
     draft_init_for(&batch.draft, core, effects->arena, session, count_max);
-    if (SEEDED_BUG(lease_names_nobody)) batch.draft.client = NULL;
     batch.tasks = must_have(effects->arena, count_max * sizeof *batch.tasks);
     gather(core, queue, session, count_max, records_max, &batch);
     if (!batch.draft.record_count) return 0;
@@ -99,7 +97,7 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
-        .after = SEEDED_BUG(delivery_before_sync) ? 0 : core->position, /* LOG-1 */
+        .after = core->position, /* LOG-1 */
         .tasks = batch.tasks,
         .count = batch.count,
     };
@@ -117,7 +115,7 @@ static void send_again(struct core *core, struct session *session, struct core_e
     TAILQ_FOREACH(task, &session->leases, member) {
         core->visits++;
         if (!task->resend) continue;
-        if (task->row.due_ms > base_ms(core, task->row.base) && !SEEDED_BUG(resent_early)) { /* TIME-1 */
+        if (task->row.due_ms > base_ms(core, task->row.base)) { /* TIME-1 */
             later_ms = task->row.due_ms < later_ms ? task->row.due_ms : later_ms;
             continue;
         }
@@ -136,7 +134,7 @@ static void send_again(struct core *core, struct session *session, struct core_e
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
-        .after = SEEDED_BUG(resend_before_sync) ? 0 : core->position, /* LOG-1 */
+        .after = core->position, /* LOG-1 */
         .tasks = tasks,
         .count = count,
     };

@@ -6,7 +6,6 @@
 #include "apply.h"
 #include "effects.h"
 #include "facts.h"
-#include "seeded_bug.h"
 #include "slots.h"
 #include "tasks.h"
 #include "wire.h"
@@ -163,7 +162,7 @@ static bool find_key(struct draft *draft, const struct task_key *key, enum prefe
              row = facts_next(draft->facts_table, row)) {
             draft->core->visits++;
             bool is_known = entry_of(draft, row->id) || task_find(draft->core, row->id); /* memory wins over facts */
-            if (is_known && !SEEDED_BUG(facts_win)) continue;
+            if (is_known) continue;
             struct known known = known_of_row(row);
             prefer(best, &found, &known, preference);
         }
@@ -255,7 +254,7 @@ static Tarry__TaskPut *add_put(struct draft *draft, Tarry__Cause cause, const st
 
 Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row) {
     Tarry__TaskPut *put = add_put(draft, cause, row, before->key_hash);
-    put->before_hash = before->hash + SEEDED_BUG(wrong_before_hash);
+    put->before_hash = before->hash;
     put->before_state = (Tarry__Task__State)before->row.state;
     put->before_time_base = (Tarry__Task__Base)before->row.base;
     put->before_due_ms = before->row.due_ms;

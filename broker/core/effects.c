@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "seeded_bug.h"
-
 void *must_alloc(struct arena *arena, size_t size) {
     void *out = must_have(arena, size);
     memset(out, 0, size);
@@ -57,7 +55,7 @@ struct core_reply *reply_send(struct core *core, struct core_effects *effects, u
         reply->position = core->position;
     }
     struct core_reply *out = PUSH(effects, replies);
-    uint64_t after = SEEDED_BUG(reply_before_sync) ? 0 : core->position; /* LOG-1 */
+    uint64_t after = core->position; /* LOG-1 */
     *out = (struct core_reply){.ticket = ticket, .after = after, .reply = reply};
     return out;
 }

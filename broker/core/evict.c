@@ -8,7 +8,6 @@
 
 #include "near.h"
 #include "need.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 #define SAMPLE_MAX 255u
@@ -121,7 +120,7 @@ static void evict_next(struct core *core, struct line_state *line) {
     if (next && TAILQ_NEXT(next, member)) task_prefetch(TAILQ_NEXT(next, member));
     if (!due_before(line->horizon, row_due(&task->row))) return;
     near_unplace(core, task);
-    if (task->dirty && !SEEDED_BUG(evicted_dirty)) {
+    if (task->dirty) {
         near_place_waiting(core, task); /* FAR: removed when the index has absorbed it */
     } else {
         task_free(core, task);

@@ -1,7 +1,6 @@
 /* holds.c: while rows are read from the index, the overlay is not trimmed beyond the index's position at the start of
  * the reading. Otherwise a row read before a change and used after the trim would undo the change. */
 #include "near.h"
-#include "seeded_bug.h"
 
 int core_hold(struct core *core) {
     for (size_t i = 0; i < HOLDS_MAX; i++) {
@@ -25,7 +24,7 @@ uint64_t near_trim_limit(const struct core *core) {
     uint64_t limit = core->indexed;
     for (size_t i = 0, left = core->hold_count; left; i++) {
         left -= core->holds[i] != 0;
-        if (core->holds[i] && core->holds[i] < limit && !SEEDED_BUG(trimmed_past_hold)) limit = core->holds[i];
+        if (core->holds[i] && core->holds[i] < limit) limit = core->holds[i];
     }
     return limit;
 }

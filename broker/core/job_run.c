@@ -12,7 +12,6 @@
 #include "jobs.h"
 #include "near.h"
 #include "need.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 void jobs_run(struct core *core, struct core_effects *effects) {
@@ -48,7 +47,7 @@ static uint32_t bit_for(const struct job *job, const struct row *row) {
 /* Finds the task's current state. Returns false if the job no longer concerns it. */
 static bool job_concerns(struct draft *draft, const struct job *job, const struct row *read, struct known *out) {
     const struct task *task = task_find(draft->core, read->id);
-    if (task && task->place == PLACE_ENDED && !SEEDED_BUG(job_takes_ended)) return false;
+    if (task && task->place == PLACE_ENDED) return false;
     *out = task ? known_of(task) : known_of_row(read);
     ahead_see(draft, out);
     if (job->what == TARRY__JOB_PUT__WHAT__PURGE) return job->states & bit_for(job, &out->row);
@@ -60,7 +59,6 @@ static bool requeue(struct draft *draft, const struct known *known) {
     struct known holder;
     const struct task_key key = row_key(&known->row);
     bool taken = key.size && draft_find_key(draft, &key, &holder) && holder.row.state != ROW_BURIED;
-    if (SEEDED_BUG(requeue_all_onto_live_key)) taken = false;
     if (taken) return false;
     struct row row;
     row_revive(draft->core, &known->row, &row);

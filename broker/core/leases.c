@@ -8,7 +8,6 @@
 #include "near.h"
 #include "need.h"
 #include "query.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 struct session *session_find(struct core *core, uint64_t id) {
@@ -83,7 +82,6 @@ void session_withdraw(struct core *core, struct session *session) {
 
 static void arm(struct core *core, struct task *task) {
     uint64_t deadline_ms = task->row.lease_deadline_ms;
-    if (SEEDED_BUG(lease_cut_short) && deadline_ms > 400) deadline_ms -= 400;
     task->timer.kind = TIMER_LEASE;
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
 }
@@ -96,16 +94,14 @@ static void hold_back(struct core *core, struct session *session, struct task *t
     core->ahead_count++;
     queue_at(core, task->row.queue)->ahead_count++;
     task->timer.kind = TIMER_DEPART;
-    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, task->row.due_ms - SEEDED_BUG(departs_early),
-              task->row.id);
+    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, task->row.due_ms, task->row.id);
     if (core->scan_count) list_saw(core, task); /* a List under way counted the task as in flight */
 }
 
 void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
-    bool is_pooled = session_is_pooled(task->row.session) &&
-                     !SEEDED_BUG(pooled_given_back); /* nobody claims it, and its leases stay */
+    bool is_pooled = session_is_pooled(task->row.session); /* nobody claims it, and its leases stay */
     if (!session) session = session_new(core, task->row.session, is_pooled ? SESSION_LEFT : SESSION_UNCLAIMED);
     assert(session); /* the table has twice as many slots as sessions, so sessions from before a restart fit too */
     task->place = PLACE_LEASED;
@@ -159,11 +155,11 @@ void lease_is_due(struct core *core, struct task *task) {
     TAILQ_INSERT_TAIL(&session->due[task->row.priority], task, member); /* timers expire in order of (due, id) */
     session->due_mask |= 1u << task->row.priority;
     task->ahead = AHEAD_DUE;
-    if (!SEEDED_BUG(ahead_overtaken)) session_changed(core, session);
+    session_changed(core, session);
 }
 
 void lease_depart(struct core *core, struct session *session, struct task *task) {
-    assert(task->ahead == AHEAD_DUE && (task->row.due_ms <= steady_ms(core) || SEEDED_BUG(departs_early))); /* TIME-1 */
+    assert(task->ahead == AHEAD_DUE && task->row.due_ms <= steady_ms(core)); /* TIME-1 */
     leave_list(core, session, task);
     TAILQ_INSERT_TAIL(&session->leases, task, member);
     task->departing = true;
@@ -182,7 +178,7 @@ void lease_drop(struct core *core, struct task *task) {
     core->lease_bytes -= task_bytes(task);
     session_changed(core, session);
     if (task->resend) session_resent(core, session, task);
-    if (!SEEDED_BUG(lease_outlives_ack)) wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
+    wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
     task->before = (struct holder){0};
     task->place = PLACE_NONE;
     bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
@@ -192,7 +188,7 @@ void lease_drop(struct core *core, struct task *task) {
 /* ---- credit, and rows */
 
 uint32_t session_credit_left(const struct session *session) {
-    if (session_is_pooled(session->id)) return SEEDED_BUG(credit_ignored) ? BATCH_DEFAULT : session->credit;
+    if (session_is_pooled(session->id)) return session->credit;
     return !session->mute && session->lease_count < session->prefetch ? session->prefetch - session->lease_count : 0;
 }
 
@@ -233,20 +229,18 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
     out->lease_deadline_ms = 0;
     if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* a lost lease counts as an attempt, without backoff */
         uint32_t attempts_max = queue_at(core, row->queue)->policy.max_attempts;
-        out->attempt -= SEEDED_BUG(lost_lease_is_free);
         if (!attempts_max || out->attempt < attempts_max) return why;
         bury(core, out, reason_lease_lost, strlen(reason_lease_lost));
         return TARRY__CAUSE__CAUSE_BURIED;
     }
     assert(out->attempt > 0);
-    out->attempt -= !SEEDED_BUG(release_costs_attempt); /* returned unseen: no attempt is counted */
+    out->attempt--; /* returned unseen: no attempt is counted */
     return why;
 }
 
 void row_unsend(const struct task *task, struct row *row) {
     assert(task->place == PLACE_LEASED && row->deliveries > 0);
     row->deliveries--;
-    if (SEEDED_BUG(holder_forgotten)) return;
     row->session = task->before.session;
     row->delivered_ms = task->before.delivered_ms;
 }

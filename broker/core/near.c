@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "query.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t priority) {
@@ -37,7 +36,7 @@ static void push_serving(struct core *core, struct queue *queue) {
 }
 
 void near_update_serving(struct core *core, struct queue *queue) {
-    bool serve = queue->ready_mask && queue->willing_count && (!queue->paused || SEEDED_BUG(paused_served));
+    bool serve = queue->ready_mask && queue->willing_count && !queue->paused;
     if (serve == ready_has(&queue->serving)) return;
     if (serve) {
         push_serving(core, queue);
@@ -139,8 +138,7 @@ static void enter_far(struct line_state *line, struct task *task) {
 uint8_t near_halvings(const struct core *core, const struct queue *queue) {
     const struct pause *pause = &queue->ahead_pause;
     uint64_t now_ms = steady_ms(core);
-    if (!queue->ahead_halvings || now_ms < pause->until_ms || SEEDED_BUG(ahead_narrow_for_good))
-        return queue->ahead_halvings;
+    if (!queue->ahead_halvings || now_ms < pause->until_ms) return queue->ahead_halvings;
     uint64_t undone = 1 + (now_ms - pause->until_ms) / pause->length_ms;
     return undone < queue->ahead_halvings ? (uint8_t)(queue->ahead_halvings - undone) : 0;
 }
@@ -162,7 +160,7 @@ void near_place_waiting(struct core *core, struct task *task) {
     }
     TAILQ_INSERT_TAIL(&line->near, task, member);
     set_near_count(core, line, line->near_count + 1);
-    uint64_t now_ms = base_ms(core, task->row.base) + SEEDED_BUG(ready_early);
+    uint64_t now_ms = base_ms(core, task->row.base);
     if (task->row.due_ms <= now_ms) { /* TIME-1: ready means due <= now, rounded down */
         push_ready(core, line, task);
         return;
@@ -225,11 +223,8 @@ uint64_t near_ready_count(const struct queue *queue) {
  * promoted yet. */
 static bool may_come_before(const struct core *core, const struct line_state *line, struct due due) {
     bool is_far_sooner = line->far_soonest_ms <= due.due_ms;
-    if (due_before(line->horizon, due)) {
-        bool is_evicted = is_far_sooner && !SEEDED_BUG(evicted_overtaken);
-        if (is_evicted || line_index_only(core, line)) return true;
-    }
-    return line->settling && due_before(line->sure, due) && is_far_sooner && !SEEDED_BUG(promotion_overtaken);
+    if (due_before(line->horizon, due) && (is_far_sooner || line_index_only(core, line))) return true;
+    return line->settling && due_before(line->sure, due) && is_far_sooner;
 }
 
 /* Returns the earliest ready task of the line, if no other task may come before it. */
@@ -242,7 +237,7 @@ struct task *near_next_ready(struct core *core, struct queue *queue) {
     struct task *best = NULL;
     uint32_t either = queue->ready_mask | queue->ready_mask >> PRIORITY_COUNT; /* bit priority: ready in either base */
     static_assert(ROW_BASES == 2, "`either` has two places");
-    for (either &= (1u << PRIORITY_COUNT) - 1; either && (!best || SEEDED_BUG(priority_ignored));) {
+    for (either &= (1u << PRIORITY_COUNT) - 1; either && !best;) {
         uint32_t priority = 31u - (uint32_t)__builtin_clz(either);
         either &= ~(1u << priority);
         for (uint32_t base = 0; base < ROW_BASES; base++) {
@@ -310,12 +305,11 @@ static void prefetch_next_two(const struct core *core, const struct task *first)
 }
 
 void near_trim(struct core *core) {
-    for (uint32_t n = 0; n < per_step(core, TRIM_PER_STEP_MAX) && !SEEDED_BUG(never_trimmed); n++) {
+    for (uint32_t n = 0; n < per_step(core, TRIM_PER_STEP_MAX); n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
-        bool is_early = SEEDED_BUG(tombstone_dropped) && task && task->place == PLACE_ENDED;
         /* A task leased ahead of time stays until it is due (ahead.h): questions read waiting tasks from the index,
          * where it is leased. */
-        if (!task || task->ahead || task->changed >= (is_early ? core->indexed : core->trim_to)) break;
+        if (!task || task->ahead || task->changed >= core->trim_to) break;
         prefetch_next_two(core, TAILQ_NEXT(task, overlay));
         settle_clean(core, task);
     }

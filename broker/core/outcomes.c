@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "seeded_bug.h"
 #include "slots.h"
 #include "sparse.h"
 
@@ -106,8 +105,7 @@ static void chain_remove(struct outcomes *o, uint32_t *head, uint32_t index, boo
 
 void outcomes_forget(struct outcomes *o, uint64_t ended_ms) {
     /* known_since is the next millisecond: nothing that ended since then is missing (TRUE-1). */
-    bool grows = ended_ms >= o->known_since_ms && !SEEDED_BUG(known_since_stuck);
-    if (grows) o->known_since_ms = ended_ms + 1;
+    if (ended_ms >= o->known_since_ms) o->known_since_ms = ended_ms + 1;
 }
 
 void outcomes_lose_queue(struct outcomes *o, uint32_t number) {
@@ -186,9 +184,7 @@ void outcomes_expire(struct outcomes *o, uint64_t now_ms) {
 void outcomes_push_hashed(struct outcomes *o, const struct outcome *outcome, uint64_t key_hash) {
     while (o->next > o->first) {
         const struct outcome *oldest = &o->entries[o->first % o->count_max].outcome;
-        if (!is_old(o, oldest, outcome->ended_ms) &&
-            o->next - o->first < (SEEDED_BUG(outcome_forgotten) ? 4 : o->count_max))
-            break;
+        if (!is_old(o, oldest, outcome->ended_ms) && o->next - o->first < o->count_max) break;
         drop_oldest(o);
     }
     char *key = outcome->key_size ? take_bytes(o, outcome->key_size) : NULL;

@@ -16,7 +16,6 @@
 #include "effects.h"
 #include "query.h"
 #include "queues.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 #define CURSOR_SIZE 16u
@@ -143,7 +142,7 @@ static bool scan_piece(const struct core *core, struct list_scan *scan, uint64_t
 }
 
 void list_saw(struct core *core, const struct task *task) {
-    if (task->place == PLACE_ENDED || SEEDED_BUG(change_unseen_by_list)) return;
+    if (task->place == PLACE_ENDED) return;
     for (size_t i = 0; i < LIST_SCANS_MAX; i++)
         if (core->scans[i].is_used) offer(core, &core->scans[i], &task->row, NULL);
 }
@@ -160,8 +159,7 @@ void list_trims(struct core *core, const struct task *task) {
         struct list_scan *scan = &core->scans[i];
         if (!scan->is_used || scan->next != task) continue;
         scan->next = TAILQ_NEXT(task, overlay);
-        bool is_there = task->place != PLACE_ENDED && task->changed < scan->end && !SEEDED_BUG(trimmed_unseen_by_list);
-        if (is_there) offer(core, scan, &task->row, NULL);
+        if (task->place != PLACE_ENDED && task->changed < scan->end) offer(core, scan, &task->row, NULL);
     }
 }
 
@@ -220,7 +218,7 @@ static bool is_past_all(const struct core *core, const struct list_scan *scan, s
 bool core_list_goes_on(const struct core *core, const struct core_request *request, struct core_list_plan *out) {
     const struct list_scan *scan = &core->scans[request->look - 1];
     bool has_room = scan->count < scan->plan.count_max && scan->through.due_ms != UINT64_MAX;
-    if (!has_room || is_past_all(core, scan, scan->through) || SEEDED_BUG(list_page_not_filled)) return false;
+    if (!has_room || is_past_all(core, scan, scan->through)) return false;
     size_t count_max = request->list.row_count > 0 ? 4 * request->list.row_count : LIST_LIMIT_MAX;
     *out = scan->plan;
     out->after = scan->through;

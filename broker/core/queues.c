@@ -7,7 +7,6 @@
 #include "frame.h"
 #include "near.h"
 #include "pending.h"
-#include "seeded_bug.h"
 #include "slots.h"
 
 static size_t name_slot(const struct core *core, const char *name) {
@@ -36,7 +35,7 @@ static bool is_free(const struct core *core, uint32_t place) {
     if (!core->deletions[place]) return false;
     const uint32_t number = core->queues[place].number;
     if (queue_generation(number) == QUEUE_GENERATION_MAX) return false;
-    return !outcomes_of_queue(core->outcomes, number) || SEEDED_BUG(place_taken_early);
+    return !outcomes_of_queue(core->outcomes, number);
 }
 
 uint32_t queue_new_number(const struct core *core, bool is_own) {

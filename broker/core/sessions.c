@@ -9,7 +9,6 @@
 #include "effects.h"
 #include "leases.h"
 #include "near.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 #include "wishes.h"
 
@@ -317,7 +316,6 @@ static bool was_seen(const struct giving *giving, struct task *task) {
 
 static void record_end(struct draft *draft, const struct session *session, const struct giving *giving,
                        uint32_t returned, uint32_t held) {
-    if (SEEDED_BUG(session_end_unsaid)) return;
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_SESSION_END;
     record->session_end = must_alloc(draft->arena, sizeof *record->session_end);
@@ -378,7 +376,7 @@ static void leave(struct core *core, struct session *session, const struct core_
     session->state = SESSION_UP; /* keeps its slot while its leases are given back */
     mark_seen(core, session, unsubscribe->seen, unsubscribe->n_seen);
     struct giving giving = {
-        .all_seen = session_is_pooled(session->id) && !SEEDED_BUG(pool_left_returned),
+        .all_seen = session_is_pooled(session->id),
         .keep_seen = unsubscribe->keep_leases,
         .why = TARRY__CAUSE__CAUSE_RELEASED,
         .end = TARRY__SESSION_END__CAUSE__UNSUBSCRIBED,
@@ -406,7 +404,7 @@ void session_unsubscribe(struct core *core, const struct core_request *request, 
  * lane is in this process and always connects. */
 static bool is_astray(const struct core *core, const struct session *session) {
     bool is_waiting = session->state == SESSION_WAITING_LANE && !session_is_pooled(session->id);
-    return is_waiting && steady_ms(core) - session->lane_ms >= session->silence_ms && !SEEDED_BUG(astray_unsaid);
+    return is_waiting && steady_ms(core) - session->lane_ms >= session->silence_ms;
 }
 
 void session_heartbeat(struct core *core, const struct core_request *request, struct core_effects *effects) {
@@ -436,7 +434,7 @@ void session_lane_up(struct core *core, uint64_t id) {
     session->state = SESSION_UP;
     hear(core, session);
     session_changed(core, session);
-    if (session_is_pooled(session->id) && !SEEDED_BUG(pooled_sent_again)) return; /* other clients hold these tasks */
+    if (session_is_pooled(session->id)) return; /* other clients hold these tasks */
     if (!session_is_pooled(session->id)) ahead_stand_up(session);
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
@@ -479,7 +477,7 @@ void session_sent(struct core *core, const struct core_lane_news *news, struct c
     session_changed(core, session);
     if (session->sending_again) {
         session->sending_again = false; /* whether or not it left, its tasks stay leased */
-    } else if (news->ok && !SEEDED_BUG(sent_taken_for_unsent)) {
+    } else if (news->ok) {
         note_lateness(core, session, news->delivered_ns);
     } else {
         struct giving giving = {.under_way = true, .why = TARRY__CAUSE__CAUSE_UNSENT};
@@ -492,8 +490,7 @@ void session_sent(struct core *core, const struct core_lane_news *news, struct c
 uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects) {
     uint32_t done = 1;
     for (size_t i = 0; i < core->sessions_end; i++) {
-        bool is_gone = core->sessions[i].state == SESSION_UNCLAIMED && !SEEDED_BUG(claims_stay_open);
-        if (!is_gone) continue;
+        if (core->sessions[i].state != SESSION_UNCLAIMED) continue;
         if (done >= records_max) {
             wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core), 0);
             break;

@@ -24,7 +24,6 @@
 #include "histogram.h"
 #include "outcomes.h"
 #include "ready.h"
-#include "seeded_bug.h"
 #include "slab.h"
 #include "wheel.h"
 
@@ -486,7 +485,7 @@ static inline uint64_t base_ms(const struct core *core, uint8_t base) {
     return (base == ROW_WALL ? core->now.wall_ns : core->now.steady_ns) / 1000000;
 }
 static inline uint64_t round_up_ms(uint64_t ns) {
-    return ns / 1000000 + (ns % 1000000 != 0 && !SEEDED_BUG(deadline_rounded_down));
+    return ns / 1000000 + (ns % 1000000 != 0);
 } /* TIME-1 */
 /* Start of relative times in the event: the latest time at which it may have arrived (TIME-1). */
 static inline uint64_t from_ms(const struct core *core) {

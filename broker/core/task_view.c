@@ -6,7 +6,6 @@
 #include "check.h"
 #include "decide.h"
 #include "effects.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 static Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
@@ -79,7 +78,7 @@ static void describe_outcome(Tarry__OpResult *result, const struct outcome *outc
 
 /* Classifies a task that draft_find… found: ended in this draft, expired, dead or live. */
 static enum resolved classify(struct decision *d, struct known *known) {
-    if (!d->is_question || SEEDED_BUG(question_withdraws)) ahead_see(d->draft, known);
+    if (!d->is_question) ahead_see(d->draft, known);
     if (!known->ended && known->row.state == ROW_WAITING && is_expired(d->core, &known->row)) {
         draft_end(d->draft, TARRY__CAUSE__CAUSE_EXPIRED, known);
         known->ended = TARRY__CAUSE__CAUSE_EXPIRED;
@@ -96,7 +95,7 @@ static enum resolved not_found(struct decision *d, const struct outcome *outcome
         describe_outcome(d->result, outcome);
     } else {
         d->result->outcome = TARRY__OUTCOME__UNKNOWN;
-        d->result->known_since_ms = SEEDED_BUG(unknown_without_since) ? 0 : outcomes_known_since(d->core->outcomes);
+        d->result->known_since_ms = outcomes_known_since(d->core->outcomes);
     }
     return RESOLVED_ENDED;
 }
@@ -155,7 +154,7 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
         return false;
     }
     *out_due_ms = from_ms(d->core) + delay_ms; /* TIME-1: time of receipt, rounded up, plus the delay */
-    *out_base = SEEDED_BUG(delay_on_wall_clock) ? ROW_WALL : ROW_STEADY;
+    *out_base = ROW_STEADY;
     return true;
 }
 

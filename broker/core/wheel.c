@@ -19,8 +19,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "seeded_bug.h"
-
 /* ---- rings */
 
 static void ring_init(struct wheel_bucket *bucket) {
@@ -236,7 +234,6 @@ static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned 
     stage->occupied[0] &= ~1ull;
     for (unsigned word = 0; word < WHEEL_WORDS; word++) {
         uint64_t occupied = stage->occupied[word];
-        if (SEEDED_BUG(staged_timers_stay)) occupied &= occupied - 1;
         wheel->occupied[level - 1][word] |= occupied;
         stage->occupied[word] = 0;
         for (; occupied != 0; occupied &= occupied - 1) {
@@ -259,7 +256,7 @@ static void bucket_open(struct wheel *wheel, unsigned level, struct wheel_bucket
         assert(timer->due_ms >= wheel->now_ms); /* TIME-1: no timer was skipped */
         if (timer->due_ms == wheel->now_ms) {
             ring_insert(&wheel->late.head, timer);
-        } else if (!SEEDED_BUG(cascade_drops_timer) || level < 2) {
+        } else {
             wheel_place(wheel, timer);
         }
         timer = next;
@@ -341,8 +338,7 @@ struct wheel_timer *wheel_pop(struct wheel *wheel, uint64_t now_ms) {
     wheel_prepare(wheel);
     while (ring_is_empty(&wheel->expired)) {
         unsigned level, slot;
-        uint64_t until_ms = now_ms + SEEDED_BUG(wheel_early);
-        if (!wheel_first(wheel, &level, &slot) || slot_start(wheel->now_ms, level, slot) > until_ms) {
+        if (!wheel_first(wheel, &level, &slot) || slot_start(wheel->now_ms, level, slot) > now_ms) {
             wheel->now_ms = now_ms;
             return NULL;
         }

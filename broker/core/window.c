@@ -12,7 +12,6 @@
 #include "effects.h"
 #include "near.h"
 #include "need.h"
-#include "seeded_bug.h"
 #include "tasks.h"
 
 /* Returns true if the smallest load and the reserve fit. */
@@ -170,7 +169,7 @@ static struct due take_rows(struct core *core, struct line_state *line, const st
         uint64_t key_hash = hashes[i % AHEAD];
         hashes[i % AHEAD] = prefetch(core, loaded, i + AHEAD);
         bool is_known = task_find(core, row->id); /* a task in memory is at least as new */
-        if (is_known && !SEEDED_BUG(loaded_row_wins)) continue;
+        if (is_known) continue;
         struct task *task = need_task_fits(core, row->key_size) ? task_new(core, row, key_hash, false) : NULL;
         if (!task) { /* complete up to the previous row */
             return i ? row_due(&loaded->rows[i - 1]) : line->horizon;
@@ -184,7 +183,7 @@ static struct due take_rows(struct core *core, struct line_state *line, const st
 
 /* Starts near_promote for the far tasks within the new horizon, once the load is complete. */
 static void begin_promotion(struct core *core, struct line_state *line) {
-    bool has_any = line->far_soonest_ms <= line->horizon.due_ms && !SEEDED_BUG(far_left_behind);
+    bool has_any = line->far_soonest_ms <= line->horizon.due_ms;
     line->promote_cursor = has_any ? TAILQ_FIRST(&line->far) : NULL;
     line->promote_soonest_ms = has_any ? UINT64_MAX : line->far_soonest_ms;
     TAILQ_INSERT_TAIL(&core->promoting, line, promotion);
@@ -205,14 +204,13 @@ void near_loaded(struct core *core, const struct core_loaded *loaded) {
     struct line_state *line = &queue->lines[loaded->line.base][loaded->line.priority];
     assert(line->loading);
     bool is_stale = due_before(line->horizon, line->load_after); /* eviction moved it back: rows are missing */
-    if (SEEDED_BUG(stale_window_taken)) is_stale = false;
     if (!line->settling) {
         line->settling = true;
         line->sure = line->horizon;
     }
     if (!is_stale) {
         struct due through = take_rows(core, line, loaded);
-        if (due_before(line->horizon, through)) line->horizon = SEEDED_BUG(horizon_too_far) ? DUE_END : through;
+        if (due_before(line->horizon, through)) line->horizon = through;
         line->load_after = loaded->through; /* if the horizon is short of it, the rest of this load is stale */
     }
     if (loaded->more) return;

@@ -3,8 +3,6 @@
 
 #include <assert.h>
 
-#include "seeded_bug.h"
-
 #define NS_PER_MS 1000000ull
 
 void core_turn_init(struct core_turn *out, struct core *core, uint64_t durable, uint64_t indexed) {
@@ -21,7 +19,7 @@ void core_turn_flushed(struct core_turn *turn) {
 }
 
 bool core_turn_may_fill(unsigned batches, bool stops) {
-    return batches < TURN_BATCHES_MAX || (stops && !SEEDED_BUG(stop_waits_for_batch));
+    return batches < TURN_BATCHES_MAX || stops;
 }
 
 bool core_turn_has_effects(const struct core_turn *turn) {
@@ -37,7 +35,7 @@ static void judge_at(struct core_turn *turn, uint64_t at_ns, uint64_t late_ns) {
 /* TIME-2: steps the first event as of now. A core that replayed nothing does not know the log's last time, so it could
  * not correct an earlier one. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns) {
-    if (!SEEDED_BUG(start_judged_earlier)) judge_at(turn, boot_ns, 0);
+    judge_at(turn, boot_ns, 0);
 }
 
 void core_turn_applied(struct core_turn *turn, bool more) {
@@ -57,7 +55,6 @@ uint64_t core_turn_age_ns(const struct core_turn *turn, const struct turn_now *n
 
 /* TIME-2: by the time of receipt. */
 struct instant core_turn_time(const struct core_turn *turn, const struct turn_now *now) {
-    if (SEEDED_BUG(judged_when_handled)) return now->logical;
     return stall_judge(now->logical, core_turn_age_ns(turn, now));
 }
 
@@ -74,7 +71,7 @@ void core_turn_step(struct core_turn *turn, struct core_event *event, const stru
 }
 
 bool core_turn_is_due(const struct core_turn *turn, const struct turn_now *now) {
-    const bool is_free = turn->was_full && !now->full && !SEEDED_BUG(room_on_the_way_out_unseen);
+    const bool is_free = turn->was_full && !now->full;
     return is_free || core_deadline(turn->core) <= core_turn_time(turn, now).steady_ns / NS_PER_MS;
 }
 
@@ -130,8 +127,8 @@ static enum turn_effect follow(struct core_turn *turn) {
 static enum turn_effect route_item(struct core_turn *turn, struct item *item) {
     turn->item = item;
     judge_at(turn, item->received_ns, item->late_ns);
-    if (turn->closed && !SEEDED_BUG(taken_after_close)) return TURN_DROP;
-    if (!turn->paused || item->kind == ITEM_WINDOW || SEEDED_BUG(taken_while_paused)) return TURN_TAKE;
+    if (turn->closed) return TURN_DROP;
+    if (!turn->paused || item->kind == ITEM_WINDOW) return TURN_TAKE;
     if (item->kind == ITEM_CALL)
         return engine_request_looks((const struct engine_request *)item) ? TURN_TAKE : TURN_REFUSE;
     item->next = NULL;
@@ -178,7 +175,7 @@ static enum turn_effect pause(struct core_turn *turn) {
 static enum turn_effect resumed(struct core_turn *turn) {
     if (!turn->entered && !turn->paused) {
         turn->entered = true;
-        turn->next = SEEDED_BUG(put_off_forgotten) ? NULL : turn->put_off;
+        turn->next = turn->put_off;
         turn->put_off = NULL;
         turn->put_off_last = &turn->put_off;
     }
@@ -210,7 +207,7 @@ static enum turn_effect flush(struct core_turn *turn) {
 /* Reports the pause once everything is committed, including the seal. */
 static enum turn_effect tell_pause(struct core_turn *turn) {
     turn->position = core_position(turn->core);
-    const bool is_committed = turn->durable >= turn->position || SEEDED_BUG(paused_uncommitted);
+    const bool is_committed = turn->durable >= turn->position;
     if (!turn->paused || turn->pause_told || !is_committed) return TURN_DONE;
     turn->pause_told = true;
     return TURN_PAUSED;
@@ -292,7 +289,7 @@ enum turn_end core_turn_end(struct core_turn *turn, uint64_t now_ms, bool is_bus
     const uint64_t stopping_ms = now_ms - turn->stop_ms;
     const bool is_settled = turn->durable == core_position(turn->core);
     if (turn->closed) return is_settled || stopping_ms > 2 * TURN_DRAIN_MAX_MS ? TURN_IS_OVER : TURN_GOES_ON;
-    const bool is_quiet = (is_settled && !is_busy) || SEEDED_BUG(closed_undrained);
+    const bool is_quiet = is_settled && !is_busy;
     if (!is_quiet && stopping_ms <= TURN_DRAIN_MAX_MS) return TURN_GOES_ON;
     if (turn->inspects || turn->follows) return TURN_IS_OVER;
     turn->closed = true;

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 
-#include "seeded_bug.h"
-
 /* Maximum record size of an operation, without its contents and the request's own bytes. */
 #define OP_RECORD_SIZE_MAX 256
 
@@ -48,10 +46,10 @@ static void ask_log(struct disk_admission *admission, uint64_t left_behind) {
 void disk_admission_begin(struct disk_admission *out, const struct disk_reserve *reserve, uint64_t free,
                           uint64_t commit_size) {
     *out = (struct disk_admission){.commit_size = commit_size};
-    if (free < reserve->bytes / 2 && !SEEDED_BUG(reserve_given_away))
+    if (free < reserve->bytes / 2)
         decide(out, -ENOSPC);
     else
-        ask_log(out, SEEDED_BUG(reserve_given_away) ? 0 : reserve->segment_size / 2);
+        ask_log(out, reserve->segment_size / 2);
 }
 
 void disk_admission_of_log(struct disk_admission *admission, const struct disk_reserve *reserve, int fits) {

@@ -7,7 +7,6 @@
 
 #include "disk_reserve.h"
 #include "requests.h"
-#include "seeded_bug.h"
 
 void item_receive(struct item *item, struct stall *stall, uint64_t now_ns) {
     uint64_t received_ns = stall_received(stall, now_ns);
@@ -63,7 +62,7 @@ static enum engine_request_need ask_past(struct engine_request *engine_request, 
 }
 
 static enum engine_request_need ask_index(struct engine_request *engine_request, struct core *core) {
-    if (engine_request->hold < 0 && !SEEDED_BUG(read_without_hold)) {
+    if (engine_request->hold < 0) {
         engine_request->hold = core_hold(core);
         if (engine_request->hold < 0 && engine_request->item.kind == ITEM_PAGE) return ENGINE_REQUEST_HOLD;
         if (engine_request->hold < 0) engine_request_busy(engine_request);
@@ -120,7 +119,7 @@ enum engine_request_need engine_request_next(struct engine_request *engine_reque
     engine_request->want_count =
         is_list ? 0 : core_wants(core, &engine_request->event, engine_request->arena, filter, &engine_request->wants);
     if (engine_request->want_count == WANTS_NO_MEMORY) return refuse_too_large(engine_request);
-    if (engine_request->want_count > 0 && !SEEDED_BUG(stepped_without_facts)) return ask_index(engine_request, core);
+    if (engine_request->want_count > 0) return ask_index(engine_request, core);
     if (!core_look(core, &engine_request->event)) return ENGINE_REQUEST_TIME;
     return is_list && reads_on(engine_request, core) ? ask_index(engine_request, core) : ENGINE_REQUEST_NONE;
 }
@@ -176,7 +175,7 @@ size_t engine_request_room(const struct engine_request *engine_request, size_t s
 
 void engine_request_end(struct engine_request *engine_request, struct core *core) {
     core_look_end(core, &engine_request->event);
-    if (engine_request->hold >= 0 && !SEEDED_BUG(hold_kept)) core_unhold(core, engine_request->hold);
+    if (engine_request->hold >= 0) core_unhold(core, engine_request->hold);
     engine_request->hold = -1;
     engine_request->room_asked = false;
 }
@@ -200,7 +199,7 @@ bool window_next(struct window_rows *window, size_t max, struct core_event *out)
                    .more = more},
     };
     struct core_loaded *piece = &out->window;
-    if (more && !SEEDED_BUG(window_piece_reaches_all)) {
+    if (more) {
         const struct row *last = &piece->rows[piece->row_count - 1];
         piece->through = (struct due){last->due_ms, last->id};
     }

@@ -3,8 +3,6 @@
 
 #include <assert.h>
 
-#include "seeded_bug.h"
-
 /* Time between checks whether the copy or the archiving has ended; not each of them reports its end. */
 #define BUSY_NS 100000000ull
 /* Time until a failed write is retried. */
@@ -12,7 +10,7 @@
 
 uint64_t erasure_wait_ns(const struct erasure *erasure, const struct erasure_facts *facts) {
     bool is_nothing = !facts->in_index && !facts->missed_redactions;
-    if (is_nothing || (facts->is_retiring && !SEEDED_BUG(erased_while_retiring))) return UINT64_MAX;
+    if (is_nothing || facts->is_retiring) return UINT64_MAX;
     return erasure->again_ns > facts->now_ns ? erasure->again_ns - facts->now_ns : 0;
 }
 
@@ -27,16 +25,15 @@ enum erasure_effect erasure_look(struct erasure *erasure, const struct erasure_f
 static enum erasure_effect after(const struct erasure *erasure) {
     switch (erasure->effect) {
     case ERASURE_BEGIN:
-        return SEEDED_BUG(reported_unerased) ? ERASURE_REPORT : ERASURE_TAILS;
+        return ERASURE_TAILS;
     case ERASURE_TAILS:
         return erasure->missed_redactions ? ERASURE_ARCHIVE : ERASURE_LOG;
     case ERASURE_LOG:
-        if (SEEDED_BUG(reported_unerased)) return ERASURE_END;
-        return SEEDED_BUG(archive_unerased) ? ERASURE_REPORT : ERASURE_ARCHIVE;
+        return ERASURE_ARCHIVE;
     case ERASURE_ARCHIVE:
         return erasure->missed_redactions ? ERASURE_FORGET : ERASURE_REPORT;
     case ERASURE_REPORT:
-        return SEEDED_BUG(reported_unerased) ? ERASURE_LOG : ERASURE_END;
+        return ERASURE_END;
     case ERASURE_FORGET:
         return ERASURE_END;
     case ERASURE_END:
@@ -48,7 +45,7 @@ static enum erasure_effect after(const struct erasure *erasure) {
 
 enum erasure_effect erasure_step(struct erasure *erasure, enum erasure_result result, uint64_t now_ns) {
     assert(erasure->effect != ERASURE_REST);
-    if (erasure->effect == ERASURE_BEGIN && result == ERASURE_BUSY && !SEEDED_BUG(erased_while_copied)) {
+    if (erasure->effect == ERASURE_BEGIN && result == ERASURE_BUSY) {
         erasure->again_ns = now_ns + BUSY_NS;
         return erasure->effect = ERASURE_REST;
     }

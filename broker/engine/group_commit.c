@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "log.h"
-#include "seeded_bug.h"
 
 void group_commit_begin(struct group_commit *group, size_t frames, uint64_t end, bool is_replicated) {
     assert(group->step == GROUP_IDLE);
@@ -16,14 +15,11 @@ void group_commit_begin(struct group_commit *group, size_t frames, uint64_t end,
 
 /* Returns the step after READ. */
 static enum group_step sync_or_release(const struct group_commit *group) {
-    if (SEEDED_BUG(released_before_sync)) return GROUP_RELEASE;
-    if (SEEDED_BUG(single_frame_unsynced) && group->frames == 1) return GROUP_RELEASE;
     return group->frames > 0 ? GROUP_SYNC : GROUP_RELEASE; /* LOG-1 */
 }
 
 void group_commit_done(struct group_commit *group, int error) {
-    bool is_ignored = SEEDED_BUG(failed_sync_released) && group->step == GROUP_SYNC;
-    if (error != 0 && !is_ignored) { /* LOG-4 */
+    if (error != 0) { /* LOG-4 */
         group->failed = group->step;
         group->error = error;
         group->step = GROUP_FAILED;

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 
-#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 /* Time between tries to commit to a full disk. Meanwhile the index lags, and new tasks are refused (F-4). */
@@ -92,9 +91,8 @@ static enum index_effect rest(struct index_schedule *schedule, const struct inde
 }
 
 enum index_effect index_schedule_next(struct index_schedule *schedule, const struct index_orders *orders) {
-    uint64_t telling = SEEDED_BUG(indexed_told_of_absorbed) ? orders->durable : schedule->committed;
-    if (schedule->told < telling && schedule->committed > schedule->told) {
-        schedule->told = telling;
+    if (schedule->told < schedule->committed) {
+        schedule->told = schedule->committed;
         return INDEX_TELL;
     }
     if (schedule->full) return when_full(schedule, orders);
@@ -102,15 +100,14 @@ enum index_effect index_schedule_next(struct index_schedule *schedule, const str
     if (orders->has_window) return INDEX_LOAD_WINDOW;
     if (orders->inspects) return orders->stop ? INDEX_STOP : wait(schedule, INSPECT_WAIT_NS, UINT64_MAX);
     if (may_absorb(schedule, orders)) {
-        schedule->limit = SEEDED_BUG(absorbed_ahead) ? UINT64_MAX : orders->durable; /* LOG-3 */
+        schedule->limit = orders->durable; /* LOG-3 */
         return INDEX_ABSORB;
     }
     if (commit_wait_ns(schedule, orders) == 0) return INDEX_COMMIT;
     if (orders->stop) return INDEX_STOP;
     if (orders->erase_wait_ns == 0) return INDEX_ERASE;
     if (orders->retire_wait_ns == 0) return INDEX_RETIRE;
-    if (schedule->maintain || (orders->maintain_wait_ns == 0 && !SEEDED_BUG(maintained_after_commits_alone)))
-        return INDEX_MAINTAIN;
+    if (schedule->maintain || orders->maintain_wait_ns == 0) return INDEX_MAINTAIN;
     return rest(schedule, orders);
 }
 
@@ -129,7 +126,7 @@ static void note_room(struct index_schedule *schedule, bool has_room, uint64_t n
 
 void index_schedule_committed(struct index_schedule *schedule, bool has_room, uint64_t now_ns) {
     note_room(schedule, has_room, now_ns);
-    if (!has_room && !SEEDED_BUG(told_uncommitted)) return;
+    if (!has_room) return;
     schedule->committed = schedule->absorbed;
     schedule->records = 0;
     schedule->maintain = schedule->times.maintains;
@@ -143,7 +140,7 @@ void index_schedule_sliced(struct index_schedule *schedule, enum index_effect ef
 
 enum index_news_effect index_news_next(struct index_news *news, uint64_t indexed) {
     if (indexed <= news->told) return INDEX_NEWS_NONE;
-    if (!news->is_renewed && !SEEDED_BUG(filter_behind_core)) {
+    if (!news->is_renewed) {
         news->is_renewed = true;
         return INDEX_NEWS_RENEW_FILTER;
     }

@@ -3,13 +3,11 @@
 
 #include <assert.h>
 
-#include "seeded_bug.h"
-
 /* Changes the holder; waiting deliveries for the former holder are not sent. */
 static uint64_t change_hands(struct lane_state *state, uint64_t session) {
     const uint64_t connection = state->connection;
     state->session = session;
-    if (!SEEDED_BUG(turn_stays)) state->turn++;
+    state->turn++;
     state->connection = 0;
     state->sending = false;
     return connection;
@@ -24,25 +22,25 @@ uint64_t lane_state_close(struct lane_state *state, uint64_t session) {
 }
 
 enum lane_send lane_state_send(struct lane_state *state, uint64_t turn, bool is_made) {
-    if (state->turn != turn && !SEEDED_BUG(former_turn_sent)) return LANE_SILENT; /* TRUE-1 */
+    if (state->turn != turn) return LANE_SILENT; /* TRUE-1 */
     assert(!state->sending);
-    if (!is_made || state->connection == 0) return SEEDED_BUG(unsent_untold) ? LANE_SILENT : LANE_UNSENT;
+    if (!is_made || state->connection == 0) return LANE_UNSENT;
     state->sending = true;
     return LANE_DELIVERS;
 }
 
 bool lane_state_leaves(const struct lane_state *state, uint64_t turn) {
-    return state->turn == turn || SEEDED_BUG(former_turn_leaves);
+    return state->turn == turn;
 }
 
 bool lane_state_sent(struct lane_state *state, uint64_t turn) {
-    if (state->turn != turn && !SEEDED_BUG(former_turn_told)) return false;
+    if (state->turn != turn) return false;
     state->sending = false;
     return true;
 }
 
 bool lane_state_admits(const struct lane_state *state, uint64_t session) {
-    return session != 0 && (session == state->session || SEEDED_BUG(stranger_on_lane));
+    return session != 0 && session == state->session;
 }
 
 bool lane_state_up(struct lane_state *state, uint64_t session, uint64_t connection, uint64_t *out_former) {
@@ -54,12 +52,12 @@ bool lane_state_up(struct lane_state *state, uint64_t session, uint64_t connecti
 }
 
 bool lane_state_is_news(const struct lane_state *state, uint64_t turn) {
-    return state->turn == turn || SEEDED_BUG(former_turn_heard);
+    return state->turn == turn;
 }
 
 bool lane_state_gone(struct lane_state *state, uint64_t connection) {
     assert(connection != 0);
-    if (state->connection != connection && !SEEDED_BUG(former_connection_counts)) return false;
+    if (state->connection != connection) return false;
     state->connection = 0;
     return true;
 }

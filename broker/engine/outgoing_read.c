@@ -7,19 +7,16 @@
 
 #include "frame.h"
 #include "log.h"
-#include "seeded_bug.h"
 #include "wire.h"
 
 /* ---- one content */
 
 static bool is_whole(const struct row *row, const void *blob, size_t size) {
-    if (SEEDED_BUG(content_sum_unlooked)) return size == row->blob_size;
     return size == row->blob_size && frame_sum(blob, size) == row->blob_sum;
 }
 
 static int read_retired(const struct outgoing_source *source, struct arena *arena, const struct row *row, void **out,
                         size_t *out_size) {
-    if (SEEDED_BUG(retired_content_gone)) return 1;
     return source->read_blob(source->context, row, arena, out, out_size);
 }
 
@@ -158,14 +155,14 @@ int outgoing_read_delivery(const struct outgoing_source *source, struct arena *a
         int error = read_all(source, arena, delivery, is_again, out);
         if (error < 0) return error;
         if (!source->wait(source->context, delivery->after)) return -ECANCELED; /* LOG-1 */
-        if (source->erasures(source->context) == erasures || SEEDED_BUG(erased_content_leaves)) return 0;
+        if (source->erasures(source->context) == erasures) return 0;
     }
 }
 
 size_t outgoing_drop_overdue(struct outgoing_contents *contents, uint64_t now_ms) {
     size_t kept = 0, count = contents->count;
     for (size_t i = 0; i < count; i++) {
-        if (contents->tasks[i]->row.lease_deadline_ms <= now_ms && !SEEDED_BUG(overdue_lease_leaves)) continue;
+        if (contents->tasks[i]->row.lease_deadline_ms <= now_ms) continue;
         contents->contents[kept] = contents->contents[i];
         contents->tasks[kept++] = contents->tasks[i];
     }
@@ -182,7 +179,7 @@ int outgoing_read_content(const struct outgoing_source *source, struct arena *ar
         int error = read_one(source, arena, reply->content, is_again, out);
         if (error < 0) return error;
         if (!source->wait(source->context, reply->after)) return -ECANCELED; /* LOG-1 */
-        if (source->erasures(source->context) == erasures || SEEDED_BUG(erased_content_leaves)) return error;
+        if (source->erasures(source->context) == erasures) return error;
     }
 }
 
@@ -207,7 +204,7 @@ static int read_frame(const struct outgoing_source *source, struct arena *arena,
     uint64_t at = frame_body_position(reply->repeat_position, header.blob_size);
     error = source->read_log(source->context, at, body, header.body_size);
     if (error != 0) return error;
-    if (frame_sum(body, header.body_size) != header.body_sum && !SEEDED_BUG(answer_sum_unlooked)) return LOG_DAMAGED;
+    if (frame_sum(body, header.body_size) != header.body_sum) return LOG_DAMAGED;
     Tarry__FrameBody *unpacked = frame_body_unpack(arena, header.body_size, body);
     if (unpacked == NULL) return LOG_DAMAGED;
     assert(unpacked->producer == reply->repeat_producer && unpacked->sequence == reply->repeat_sequence); /* ONCE-1 */

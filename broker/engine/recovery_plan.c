@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "seeded_bug.h"
-
 static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
@@ -36,7 +34,7 @@ static bool fits_together(struct recovery_plan *plan) {
     bool is_signed_there = plan->options.signed_position != 0 && plan->options.signed_position == index->position;
     if (log->end < index->position)
         refuse(plan, RECOVERY_INDEX_AHEAD, 0);
-    else if (log->start > index->log_start && !SEEDED_BUG(missing_segments_accepted))
+    else if (log->start > index->log_start)
         refuse(plan, RECOVERY_CONTENTS_MISSING, 0);
     else if (log->start > index->position)
         refuse(plan, RECOVERY_FRAMES_MISSING, 0);
@@ -61,7 +59,6 @@ static void go_on_with_clock(struct recovery_plan *plan) {
     const struct log_recovery *log = &plan->log;
     /* If the log has no tail after the index, the index has the latest time. */
     plan->last = (struct instant){max_u64(log->steady_ns, index->steady_ns), max_u64(log->wall_ns, index->wall_ns)};
-    if (SEEDED_BUG(time_of_index_ignored)) plan->last = (struct instant){log->steady_ns, log->wall_ns};
     plan->effect = plan->options.inspects ? RECOVERY_STOP_CLOCK : RECOVERY_START_CLOCK;
 }
 
@@ -71,31 +68,26 @@ static void end(struct recovery_plan *plan) {
     plan->epoch = plan->log.epoch > plan->index.epoch ? plan->log.epoch : plan->index.epoch;
     plan->begins = plan->options.inspects ? CORE_INSPECT : plan->options.is_pair ? CORE_FOLLOW : CORE_START;
     if (plan->begins != CORE_START) return;
-    if (!SEEDED_BUG(epoch_kept)) plan->epoch++;
+    plan->epoch++;
     if (plan->epoch < plan->options.epoch_min) plan->epoch = plan->options.epoch_min;
-}
-
-static bool is_unreplayed(void) {
-    return SEEDED_BUG(tail_unreplayed) || SEEDED_BUG(replayed_before_restored);
 }
 
 static void go_on_with_replay(struct recovery_plan *plan) {
     if (plan->options.is_pair)
         go_on_with_clock(plan);
     else
-        plan->effect = is_unreplayed() ? RECOVERY_FIND_LAST_STOP : RECOVERY_REPLAY;
+        plan->effect = RECOVERY_REPLAY;
 }
 
 static void go_on_with_restore(struct recovery_plan *plan) {
     plan->part++;
-    if (plan->part == RECOVERY_RESULTS && SEEDED_BUG(results_unrestored)) plan->part++;
     if (plan->part == RECOVERY_PARTS) go_on_with_replay(plan);
 }
 
 void recovery_executed(struct recovery_plan *plan, int error) {
     switch (plan->effect) {
     case RECOVERY_MAKE_CORE:
-        plan->effect = SEEDED_BUG(replayed_before_restored) ? RECOVERY_REPLAY : RECOVERY_RESTORE;
+        plan->effect = RECOVERY_RESTORE;
         if (error != 0) refuse(plan, RECOVERY_CORE_TOO_LARGE, error);
         break;
     case RECOVERY_RESTORE:
@@ -127,7 +119,7 @@ void recovery_frame_read(struct recovery_plan *plan, struct core *core, int erro
                          const Tarry__FrameBody *body) {
     assert(plan->effect == RECOVERY_REPLAY);
     if (error == LOG_END && plan->replayed == plan->replay_to) {
-        plan->effect = SEEDED_BUG(replayed_before_restored) ? RECOVERY_RESTORE : RECOVERY_FIND_LAST_STOP;
+        plan->effect = RECOVERY_FIND_LAST_STOP;
         return;
     }
     bool is_senseless = error == 0 && body == NULL && header->body_size > 0;

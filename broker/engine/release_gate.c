@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "seeded_bug.h"
-
 /* Maximum size of a frame with one or two records. */
 #define FRAME_SMALL 512u
 
@@ -39,12 +37,11 @@ void release_gate_confirm(struct release_gate *gate, uint64_t question) {
 }
 
 bool release_gate_reaches(const struct release_gate *gate, uint64_t position) {
-    if (SEEDED_BUG(released_one_early)) return position <= gate->reached + FRAME_SMALL;
     return position <= gate->reached; /* LOG-1, R2 */
 }
 
 static bool is_confirmed(const struct release_gate *gate, const struct release *release) {
-    return release->question <= gate->confirmed || SEEDED_BUG(released_unconfirmed); /* R3 */
+    return release->question <= gate->confirmed; /* R3 */
 }
 
 struct release *release_gate_take(struct release_gate *gate) {
@@ -67,7 +64,7 @@ bool release_gate_wants_confirmation(const struct release_gate *gate) {
 }
 
 void release_gate_tell(struct release_gate *gate) {
-    const uint64_t reached = SEEDED_BUG(told_ahead_of_reached) ? gate->entered : gate->reached;
+    const uint64_t reached = gate->reached;
     if (reached == gate->told) return;
     gate->told = reached;
     for (const struct release_subscriber *subscriber = gate->subscribers; subscriber != NULL;

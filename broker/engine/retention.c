@@ -3,8 +3,6 @@
 
 #include <assert.h>
 
-#include "seeded_bug.h"
-
 #define NS_PER_MS 1000000ull
 /* Time between checks of a segment's age; need not be exact. */
 #define LOOK_AGAIN_NS (60ull * 1000000000ull)
@@ -14,14 +12,13 @@ void retention_init(struct retention *retention, const struct retention_policy *
 }
 
 uint64_t retention_bound(uint64_t indexed, uint64_t follower_from) {
-    if (SEEDED_BUG(follower_forgotten)) return indexed;
     return follower_from < indexed ? follower_from : indexed;
 }
 
 /* Returns true if the policy requires the removal of the segment. */
 static bool is_due(const struct retention *retention, const struct log_segment *oldest,
                    const struct retention_facts *facts) {
-    if (oldest == NULL || (facts->is_erasing && !SEEDED_BUG(retired_while_erasing))) return false;
+    if (oldest == NULL || facts->is_erasing) return false;
     if (facts->log_bytes > retention->policy.log_size) return true;
     return facts->wall_ns > oldest->wall_ns &&
            (facts->wall_ns - oldest->wall_ns) / NS_PER_MS > retention->policy.log_age_ms;
@@ -35,7 +32,7 @@ enum retention_effect retention_look(struct retention *retention, const struct l
                                      const struct retention_facts *facts) {
     assert(!retention_is_active(retention));
     if (!is_due(retention, oldest, facts)) return RETENTION_REST;
-    if (!facts->is_archived && !SEEDED_BUG(retired_unarchived)) {
+    if (!facts->is_archived) {
         if (retention->asked == oldest->base) return RETENTION_REST;
         retention->asked = oldest->base;
         retention->segment = *oldest;
@@ -55,16 +52,16 @@ uint64_t retention_wait_ns(const struct retention *retention, const struct log_s
 static enum retention_effect after(enum retention_effect effect) {
     switch (effect) {
     case RETENTION_OPEN:
-        return SEEDED_BUG(retired_unmoved) ? RETENTION_COMMIT : RETENTION_MOVE;
+        return RETENTION_MOVE;
     case RETENTION_MOVE:
-        return SEEDED_BUG(removed_before_commit) ? RETENTION_REMOVE : RETENTION_COMMIT;
+        return RETENTION_COMMIT;
     case RETENTION_COMMIT:
         /* The segment may be removed only after the transaction that replaces it is synced (LOG-3). */
-        return SEEDED_BUG(removed_before_commit) ? RETENTION_REST : RETENTION_SIGN;
+        return RETENTION_SIGN;
     case RETENTION_SIGN:
         return RETENTION_REMOVE;
     case RETENTION_REMOVE:
-        return SEEDED_BUG(removed_before_commit) ? RETENTION_COMMIT : RETENTION_REST;
+        return RETENTION_REST;
     case RETENTION_REST:
     case RETENTION_ARCHIVE:
         break;

@@ -3,8 +3,6 @@
 
 #include <stdbool.h>
 
-#include "seeded_bug.h"
-
 void stall_sleep(struct stall *stall, uint64_t now_ns, uint64_t wait_ns) {
     stall->asleep_since_ns = now_ns;
     stall->asleep_until_ns = now_ns + wait_ns;
@@ -25,10 +23,10 @@ void stall_is_awake(struct stall *stall, uint64_t now_ns) {
 
 uint64_t stall_received(struct stall *stall, uint64_t now_ns) {
     const bool is_asleep = stall->asleep_until_ns != 0;
-    uint64_t *awaited_ns = is_asleep || SEEDED_BUG(stall_awake_unseen) ? &stall->asleep_until_ns : &stall->looked_ns;
+    uint64_t *awaited_ns = is_asleep ? &stall->asleep_until_ns : &stall->looked_ns;
     bool is_late = *awaited_ns != 0 && now_ns > *awaited_ns + STOPPED_NS;
-    if (is_late && !SEEDED_BUG(stall_unseen)) {
-        uint64_t since_ns = is_asleep && !SEEDED_BUG(stall_slept_through) ? stall->asleep_since_ns : *awaited_ns;
+    if (is_late) {
+        uint64_t since_ns = is_asleep ? stall->asleep_since_ns : *awaited_ns;
         if (since_ns >= stall->settled_ns) stall->stopped_ns = since_ns; /* else earlier input is still unread */
         stall->settled_ns = now_ns + SETTLE_NS;
         *awaited_ns = now_ns;

@@ -10,15 +10,6 @@ static void fence(struct pair *pair, struct pair_effects *out) {
     uint32_t epoch = pair->version == 0 ? 1 : pair->record.epoch + 1;
     pair->role = PAIR_FENCING;
     pair->epoch = epoch > pair->hard_state.floor ? epoch : pair->hard_state.floor;
-    if (WEAK(any_run) && pair->version != 0 && pair->record.leader == pair->self) {
-        pair->epoch = pair->record.epoch;
-        leading_begin(pair, out);
-        return;
-    }
-    if (WEAK(unfenced)) {
-        candidacy_fenced(pair, out);
-        return;
-    }
     pair->hard_state.floor = pair->epoch;
     if (!pair->writing_state) pair_write_state(pair, out); /* else the write under way has it */
 }

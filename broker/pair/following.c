@@ -59,14 +59,11 @@ void following_remind(struct pair *pair, struct pair_effects *out) {
 }
 
 static bool is_news(const struct pair *pair, const struct pair_message *answer) {
-    return pair->role == PAIR_FOLLOWING &&
-           (answer->serial == pair->serial || WEAK(stale_greeting) || WEAK(any_epoch)) && !pair->writing_state &&
-           !pair->cutting;
+    return pair->role == PAIR_FOLLOWING && answer->serial == pair->serial && !pair->writing_state && !pair->cutting;
 }
 
 bool pair_takes(const struct pair *pair, const struct pair_message *answer) {
-    return is_news(pair, answer) && answer->kind == PAIR_FRAMES &&
-           (answer->epoch == pair->hard_state.floor || WEAK(any_epoch));
+    return is_news(pair, answer) && answer->kind == PAIR_FRAMES && answer->epoch == pair->hard_state.floor;
 }
 
 /* Text after "the other node leads epoch N: ". */
@@ -77,16 +74,15 @@ static const char both_served_alone[] =
     "and --follow";
 
 static void promise(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
-    if (pair->by_operator && pair->hard_state.alone && !WEAK(promise_alone)) {
+    if (pair->by_operator && pair->hard_state.alone) {
         pair_say_epoch(both_served_alone, answer->epoch, out);
         return;
     }
-    if (answer->epoch <= pair->hard_state.floor && !WEAK(fence_forgotten))
-        return; /* R7: never below an earlier promise or fence */
+    if (answer->epoch <= pair->hard_state.floor) return; /* R7: never below an earlier promise or fence */
     pair->hard_state.floor = answer->epoch;
-    bool is_recorded = !pair->by_operator && !WEAK(promise_unseen);
+    bool is_recorded = !pair->by_operator;
     if (is_recorded && answer->epoch > pair->hard_state.recorded) pair->hard_state.recorded = answer->epoch;
-    if (answer->another && !WEAK(any_disk)) pair->hard_state.in_sync = false; /* in_sync was about the former disk */
+    if (answer->another) pair->hard_state.in_sync = false; /* in_sync was about the former disk */
     pair->word = answer->word;
     pair->adopts = true;
     pair_write_state(pair, out);
@@ -191,7 +187,7 @@ void following_answered(struct pair *pair, const struct pair_message *answer, st
         promise(pair, answer, out);
         return;
     }
-    if (answer->epoch != pair->hard_state.floor && !WEAK(any_epoch)) return;
+    if (answer->epoch != pair->hard_state.floor) return;
     if (answer->kind == PAIR_FRAMES)
         take_frames(pair, answer, out);
     else if (answer->kind == PAIR_CUT_TO)
@@ -203,7 +199,7 @@ void following_answered(struct pair *pair, const struct pair_message *answer, st
 }
 
 static bool may_claim(const struct pair *pair) {
-    bool is_member = (pair->record.in_sync & 1u << pair->self) != 0 || WEAK(not_in_sync);
+    bool is_member = (pair->record.in_sync & 1u << pair->self) != 0;
     return is_member && pair->durable >= pair->record.high_water;
 }
 

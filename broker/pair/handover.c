@@ -33,7 +33,7 @@ void handover_stopped(struct pair *pair, uint64_t end, struct pair_effects *out)
 
 bool handover_is_ready(const struct pair *pair) {
     bool is_written = pair->handing == PAIR_HANDING && pair->durable >= pair->stop;
-    bool has_all = pair->acked >= pair->stop || WEAK(hand_early);
+    bool has_all = pair->acked >= pair->stop;
     bool is_member = leading_has_member(pair) && pair->change == PAIR_NO_CHANGE;
     return is_written && has_all && pair->counted && is_member;
 }
@@ -41,7 +41,7 @@ bool handover_is_ready(const struct pair *pair) {
 /* Promises the proposed epoch. From here on this node acknowledges nothing. When the promise is durable, this node
  * sends it in a question. */
 void handover_yield(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
-    if (!WEAK(leads_on)) pair->role = PAIR_YIELDING;
+    pair->role = PAIR_YIELDING;
     pair->hard_state.floor = proposal->epoch;
     pair_write_state(pair, out);
 }

@@ -32,7 +32,6 @@ void leading_begin(struct pair *pair, struct pair_effects *out) {
     pair->solo = pair->wants = false;
     pair->asserting = 0;
     pair->counted = pair->by_operator ? leading_has_member(pair) : must_count(pair);
-    if (WEAK(alone_unnoted) && pair->word != 0) pair->counted = false;
     pair->handing = PAIR_KEEPING;
     pair->begun = pair->durable;
     if (!pair->counted) pair->committed = pair->durable;
@@ -44,14 +43,12 @@ void leading_begin(struct pair *pair, struct pair_effects *out) {
 
 static void change_state(struct pair *pair, enum pair_change change, struct pair_effects *out) {
     pair->change = change;
-    if (!WEAK(alone_unnoted) || change == PAIR_ADD) pair->hard_state.alone = change == PAIR_REMOVE;
+    pair->hard_state.alone = change == PAIR_REMOVE;
     if (change == PAIR_ADD) pair->hard_state.in_sync = true; /* the leader is always in sync */
     pair_write_state(pair, out);
 }
 
 static void change(struct pair *pair, enum pair_change change, struct pair_effects *out) {
-    if (WEAK(grow_late) && change == PAIR_ADD) pair->counted = false;
-    if (WEAK(shrink_early) && change == PAIR_REMOVE) pair->counted = false;
     if (pair->by_operator) {
         change_state(pair, change, out);
         return;
@@ -64,8 +61,7 @@ static void change(struct pair *pair, enum pair_change change, struct pair_effec
 
 /* R5: returns whether the follower has all commits of this and of earlier epochs. This leader keeps waiting for it. */
 static bool has_all(const struct pair *pair) {
-    bool has_committed = pair->acked >= pair->committed || (WEAK(grow_early) && pair->acked > 0);
-    return has_committed && (pair->acked >= pair->begun || WEAK(grow_early) || WEAK(known_only));
+    return pair->acked >= pair->committed && pair->acked >= pair->begun;
 }
 
 static void forget_other(struct pair *pair, struct pair_effects *out) {
@@ -76,7 +72,7 @@ static void forget_other(struct pair *pair, struct pair_effects *out) {
 
 void leading_advance(struct pair *pair, struct pair_effects *out) {
     uint64_t position = pair->durable;
-    if (pair->counted && pair->acked < position && !WEAK(alone)) position = pair->acked;
+    if (pair->counted && pair->acked < position) position = pair->acked;
     if (position > pair->committed) pair->committed = position;
     if (!pair->counted || !is_idle(pair)) return;
     bool is_wanted = !pair->is_async || pair->handing == PAIR_HANDING;
@@ -111,8 +107,7 @@ static void proposed(struct pair *pair, const struct pair_message *question, str
 }
 
 static bool has_promised(const struct pair *pair, const struct pair_message *question) {
-    if (question->floor > pair->epoch) return WEAK(fence_unheard); /* else the other node fenced this epoch */
-    return question->floor == pair->epoch || WEAK(unpromised);
+    return question->floor == pair->epoch; /* later: the other node fenced this epoch */
 }
 
 static const char fenced[] =
@@ -138,10 +133,10 @@ void leading_answered(struct pair *pair, const struct pair_message *answer, stru
 void leading_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     const struct pair_message *question = &event->message;
     struct pair_message answer = {.kind = PAIR_FRAMES, .epoch = pair->epoch, .serial = question->serial};
-    bool is_fenced = question->floor > pair->epoch && !WEAK(fence_unheard) && !WEAK(fence_forgotten);
+    bool is_fenced = question->floor > pair->epoch;
     bool never_follows = pair->by_operator && question->alone; /* until an operator commands PAIR_YIELD */
     bool is_deposed = pair->by_operator ? operator_is_deposed(pair, question) : is_fenced;
-    if (question->another && !WEAK(any_disk)) pair->acked = 0; /* the former disk's position no longer counts */
+    if (question->another) pair->acked = 0; /* the former disk's position no longer counts */
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->writing_state) {
         proposed(pair, question, out);
         return;
@@ -153,7 +148,7 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
     if (question->kind == PAIR_PROPOSE || never_follows || !has_promised(pair, question)) {
         answer.kind = PAIR_PROMISE; /* R2: the other node's log does not count before the promise */
         answer.word = pair->word;
-    } else if (!event->fits && !WEAK(unfit)) {
+    } else if (!event->fits) {
         answer.kind = event->retired ? PAIR_RETIRED : PAIR_CUT_TO;
         answer.end = event->end;
     } else {
@@ -164,7 +159,6 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
 
 void leading_changed(struct pair *pair, struct pair_effects *out) {
     pair->change = PAIR_NO_CHANGE;
-    if (WEAK(grow_late) || WEAK(shrink_early)) pair->counted = leading_has_member(pair);
     /* A hand-over continues. In asynchronous mode leading_advance adds the other node again, because the record was not
      * the known one. */
     bool goes_on = pair->handing == PAIR_HANDING;
@@ -179,7 +173,7 @@ void leading_record(struct pair *pair, bool is_newer, struct pair_effects *out) 
         pair_end(pair, "another node leads", out);
     } else if (pair->change == PAIR_NO_CHANGE) {
         return;
-    } else if (is_newer || WEAK(unchanged_proves)) { /* the compare-and-set is done, or can no longer succeed */
+    } else if (is_newer) { /* the compare-and-set is done, or can no longer succeed */
         leading_changed(pair, out);
     } else {
         change(pair, pair->change, out); /* R5: an unchanged record proves nothing */
@@ -222,7 +216,7 @@ uint64_t pair_committed(const struct pair *pair) {
 }
 
 uint64_t pair_question(const struct pair *pair) {
-    return pair->counted && !WEAK(stale_answer) ? pair->stamp + 1 : 0;
+    return pair->counted ? pair->stamp + 1 : 0;
 }
 
 /* Returns the newest stamp that the follower has confirmed; UINT64_MAX if the follower does not count. A confirmed

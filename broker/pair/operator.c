@@ -24,7 +24,7 @@
 /* Returns this node's next own epoch, above each epoch that it has heard of. */
 static uint32_t next_epoch(const struct pair *pair) {
     uint32_t epoch = (pair->hard_state.floor > pair->heard ? pair->hard_state.floor : pair->heard) + 1;
-    if (epoch % 2 != pair->self && !WEAK(any_parity)) epoch++;
+    if (epoch % 2 != pair->self) epoch++;
     return epoch;
 }
 
@@ -35,7 +35,6 @@ static void fence(struct pair *pair, enum pair_word word, struct pair_effects *o
     pair->epoch = next_epoch(pair);
     pair->hard_state.led = pair->hard_state.floor = pair->epoch;
     pair_write_state(pair, out);
-    if (WEAK(unfenced)) candidacy_fenced(pair, out);
 }
 
 struct pair_message operator_proposal(const struct pair *pair) {
@@ -58,7 +57,7 @@ static void ask_promise(struct pair *pair, struct pair_effects *out) {
  * paused or cut off. Then neither would ask, because each would wait for its follower. The proposal tells the other
  * node this node's epoch; the answer tells the other node's epoch. */
 void operator_claim(struct pair *pair, struct pair_effects *out) {
-    if (!WEAK(claim_unasked)) following_remind(pair, out);
+    following_remind(pair, out);
 }
 
 /* If this node has not served alone, the other node has all acknowledged commits and may have more: this node follows.
@@ -66,7 +65,6 @@ void operator_claim(struct pair *pair, struct pair_effects *out) {
  * proposal. A quiet node that has served alone does not stop such a leader, because then no node would lead. */
 bool operator_is_deposed(const struct pair *pair, const struct pair_message *other) {
     bool both_alone = other->alone && pair->hard_state.alone;
-    if (WEAK(alone_unheard) && other->alone) return false;
     return !both_alone || other->kind == PAIR_PROPOSE;
 }
 
@@ -80,7 +78,7 @@ void operator_propose(struct pair *pair, struct pair_effects *out) {
 
 /* Makes this node lead by an assertion. It serves alone, so the hard state says `alone` first. */
 void operator_assert(struct pair *pair, enum pair_word word, struct pair_effects *out) {
-    if (!WEAK(alone_unnoted)) pair->hard_state.alone = true;
+    pair->hard_state.alone = true;
     fence(pair, word, out);
 }
 
@@ -109,7 +107,7 @@ static const char stranger_behind[] = "the other node does not know this node's 
 /* Returns whether the other node's unknown disk proves nothing to this node. A node that has served alone needs no
  * promise, because it has all commits. */
 static bool is_unproved(const struct pair *pair, const struct pair_message *other) {
-    return other->another && !pair->hard_state.alone && !WEAK(any_disk);
+    return other->another && !pair->hard_state.alone;
 }
 
 /* Decides which of two quiet nodes claims: the one that has served alone; else the one whose operator wants it; else
@@ -151,7 +149,7 @@ static void answer_hard_state(const struct pair *pair, const struct pair_message
  * durable. */
 static void consider_promise(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
     bool is_quiet = pair->role == PAIR_FOLLOWING || pair->role == PAIR_CANDIDATE;
-    if (!is_quiet || pair->writing_state || pair->cutting || (pair->hard_state.alone && !WEAK(promise_alone))) return;
+    if (!is_quiet || pair->writing_state || pair->cutting || pair->hard_state.alone) return;
     if (is_unproved(pair, proposal)) return;
     if (proposal->epoch < pair->hard_state.floor ||
         (proposal->epoch == pair->hard_state.floor && pair->role == PAIR_CANDIDATE))
@@ -180,7 +178,7 @@ static void become_leader(struct pair *pair, const struct pair_event *event, str
 
 void operator_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     const struct pair_message *question = &event->message;
-    bool is_promise = question->floor == pair->epoch || (WEAK(any_promise) && question->floor > 0);
+    bool is_promise = question->floor == pair->epoch;
     bool is_proved = is_promise && !is_unproved(pair, question);
     if (pair->role == PAIR_CANDIDATE && question->kind == PAIR_FOLLOW && is_proved) {
         become_leader(pair, event, out);
@@ -189,7 +187,6 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
     answer_hard_state(pair, question, out);
     /* A question may be old, so only the answer to this node's newest question decides which node claims. */
     if (question->floor > pair->heard) pair->heard = question->floor;
-    if (WEAK(any_promise) && pair->role == PAIR_FOLLOWING) operator_met(pair, question, out);
     if (question->kind == PAIR_PROPOSE)
         consider_promise(pair, question, out);
     else if (pair->role == PAIR_CANDIDATE && question->floor > pair->epoch)
@@ -279,7 +276,7 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
         pair->impatient = true; /* the record says which nodes are in sync */
         pair->heeds = false;
         pair_read(pair, out);
-    } else if (word == PAIR_ASSERT && !pair->hard_state.in_sync && !pair->hard_state.alone && !WEAK(unasserted)) {
+    } else if (word == PAIR_ASSERT && !pair->hard_state.in_sync && !pair->hard_state.alone) {
         pair_say("this node was not in sync when it last heard from the leader, so it may lack acknowledged changes: "
                  "nothing was changed. Start the other node; or accept the loss of the changes that only the other "
                  "node has with 'tarry promote --force'",

@@ -59,7 +59,7 @@ void pair_swap(struct pair *pair, enum pair_change change, const struct pair_rec
 
 bool pair_is_mine(const struct pair *pair) {
     return pair->version != 0 && pair->record.epoch == pair->epoch && pair->record.leader == pair->self &&
-           (pair->record.run == pair->run || WEAK(any_run));
+           pair->record.run == pair->run;
 }
 
 /* Chooses the role of a node that neither leads nor follows yet, by the record. */
@@ -77,16 +77,14 @@ void pair_start(struct pair *pair, const struct pair_hard_state *hard_state, uin
     pair->durable = end;
     if (!pair->by_operator)
         pair_read(pair, out);
-    else if (hard_state->alone && WEAK(not_quiet))
-        operator_assert(pair, PAIR_ASSERT, out);
     else
         following_begin(pair, out);
 }
 
 bool pair_is_lost(const struct pair *pair, const struct pair_event *event) {
     if (event->kind != PAIR_RECORD_READ || event->outcome != PAIR_DONE) return false;
-    if (event->version == 0) return pair->hard_state.recorded > 0 && !WEAK(record_forgotten);
-    return event->record.epoch < pair->hard_state.recorded && !WEAK(record_outdated);
+    if (event->version == 0) return pair->hard_state.recorded > 0;
+    return event->record.epoch < pair->hard_state.recorded;
 }
 
 static const char no_record[] = "the coordinator no longer has this pair's record: somebody deleted it, or the option "
@@ -122,7 +120,7 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
     pair->reading = false;
     if (pair->role == PAIR_ENDED) return;
     if (event->outcome == PAIR_UNKNOWN ||
-        (event->version < pair->version && !WEAK(older_record))) { /* R4: older than a record that this node has seen */
+        event->version < pair->version) { /* R4: older than a record that this node has seen */
         pair_read(pair, out);
         return;
     }
@@ -158,7 +156,7 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
  * run must know of it. */
 void pair_claimed(struct pair *pair, struct pair_effects *out) {
     if (pair->writing_state) return; /* noted() calls this function again */
-    if (remember(pair, pair->epoch) && !WEAK(claim_unnoted))
+    if (remember(pair, pair->epoch))
         pair_write_state(pair, out);
     else
         leading_begin(pair, out);
@@ -182,7 +180,6 @@ static void record_swapped(struct pair *pair, const struct pair_event *event, st
 static void noted(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     pair->writing_state = pair->adopts = false;
     pair->durable = event->end;
-    if (WEAK(leads_on) && pair->role == PAIR_LEADING && pair->hard_state.floor > pair->epoch) following_ask(pair, out);
     if (pair->role == PAIR_FOLLOWING || pair->role == PAIR_YIELDING)
         following_ask(pair, out);
     else if (pair->role == PAIR_FENCING)

@@ -3,7 +3,6 @@
 #define TARRY_PAIR_PARTS_H
 
 #include "pair.h"
-#include "weak.h"
 
 /* ---- pair.c */
 struct pair_effect *pair_push(struct pair_effects *out, enum pair_effect_kind kind);

@@ -1,8 +1,6 @@
 /* follower_half.c: see follower_half.h. */
 #include "follower_half.h"
 
-#include "seeded_bug.h"
-
 /* Longest time that a leader may hold a question, unless that is too much of the silence timeout. */
 #define WAIT_MAX_MS 200u
 /* An answer that comes later than this after the hold time is lost. */
@@ -18,7 +16,7 @@ void follower_half_init(struct follower_half *half, const struct pair_times *tim
 /* ---- asking */
 
 bool follower_half_ask(struct follower_half *half, const struct pair_message *question) {
-    bool is_open = half->asking && half->question.serial == question->serial && !SEEDED_BUG(asked_anew);
+    bool is_open = half->asking && half->question.serial == question->serial;
     half->question = *question;
     return !half->has_left && !is_open;
 }
@@ -81,7 +79,6 @@ void follower_half_put_off_cut(struct follower_half *half, uint64_t end, uint64_
 
 void follower_half_settle(struct follower_half *half, const struct pair *pair, uint64_t now_ns) {
     bool is_idle = !half->asking && !pair->writing_state && !pair->cutting;
-    if (SEEDED_BUG(follower_asks_once)) return;
     if (pair->role == PAIR_FOLLOWING && is_idle && half->again_ns == UINT64_MAX) follower_half_ask_again(half, now_ns);
 }
 
@@ -103,11 +100,11 @@ static bool is_wanted(const struct follower_take *take, enum follower_step step,
                       uint64_t applied) {
     switch (step) {
     case FOLLOWER_CLOCK:
-        return take->leads && (take->copies || take->is_newest) && !SEEDED_BUG(leader_clock_unheard);
+        return take->leads && (take->copies || take->is_newest);
     case FOLLOWER_COPY:
         return take->copies;
     case FOLLOWER_SYNC:
-        return take->copies && !take->is_unfit && !SEEDED_BUG(copied_unsynced);
+        return take->copies && !take->is_unfit;
     case FOLLOWER_DURABLE:
         return take->copies && !take->is_unfit;
     case FOLLOWER_LEADER:
@@ -136,11 +133,10 @@ enum follower_step follower_take_next(struct follower_take *take, const struct p
 /* Returns the position up to which the core may apply frames (LOG-3). */
 uint64_t follower_may_apply(const struct pair *pair) {
     if (pair->role != PAIR_FOLLOWING) return 0;
-    return SEEDED_BUG(applied_uncommitted) ? pair->durable : pair->committed;
+    return pair->committed;
 }
 
 /* Returns the newest position that is known to be committed; a cut or a snapshot must keep it (R8). */
 uint64_t follower_keeps(const struct pair *pair, uint64_t known) {
-    if (SEEDED_BUG(committed_not_kept)) return known;
     return pair->committed > known ? pair->committed : known;
 }

@@ -1,13 +1,12 @@
 /* freshness.c: see freshness.h. */
 #include "freshness.h"
 
-#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
 static void prove(struct freshness *freshness, uint64_t applied) {
-    while (freshness->next.asked_ns != 0 && (applied >= freshness->next.known || SEEDED_BUG(word_unapplied))) {
+    while (freshness->next.asked_ns != 0 && applied >= freshness->next.known) {
         freshness->proved = freshness->next;
         freshness->next = freshness->newest;
         freshness->newest = (struct freshness_word){0};
@@ -64,8 +63,7 @@ static enum freshness_verdict judge_age(const struct freshness *freshness, struc
 /* Decides whether a question may be answered, waits or is refused (TRUE-1). */
 enum freshness_verdict freshness_judge(const struct freshness *freshness, struct freshness_wish *wish, bool follows,
                                        uint64_t applied, uint64_t now_ns) {
-    if (applied < wish->at_least && !SEEDED_BUG(at_least_unapplied))
-        return now_ns >= wish->until_ns ? FRESH_BEHIND : FRESH_WAIT;
+    if (applied < wish->at_least) return now_ns >= wish->until_ns ? FRESH_BEHIND : FRESH_WAIT;
     return judge_age(freshness, wish, follows, now_ns);
 }
 

@@ -1,11 +1,8 @@
 /* hung_disk.c: see hung_disk.h. */
 #include "hung_disk.h"
 
-#include "seeded_bug.h"
-
 void hung_disk_look(struct hung_disk *disk, uint64_t since_ns, uint64_t now_ns) {
     uint64_t most_ns = HUNG_DISK_LOOK_COUNTS_MS * PAIR_NS_PER_MS;
-    if (SEEDED_BUG(pause_taken_for_hung_disk)) most_ns = UINT64_MAX;
     waited_look(&disk->write, since_ns, now_ns, most_ns);
 }
 

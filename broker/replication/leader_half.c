@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 /* Delay after which a new committed position is sent even without new frames. */
@@ -62,11 +61,11 @@ static uint64_t syncs_behind(const struct leader_half *half, uint64_t follower_e
 static uint64_t syncs_near(uint64_t chased_ns) {
     uint64_t doublings = chased_ns / (LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS), syncs = LEADER_NEAR_SYNCS;
     while (doublings-- > 0 && syncs <= LEADER_SYNCS_KNOWN) syncs *= 2;
-    return syncs > LEADER_SYNCS_KNOWN || SEEDED_BUG(near_by_bytes_alone) ? UINT64_MAX : syncs;
+    return syncs > LEADER_SYNCS_KNOWN ? UINT64_MAX : syncs;
 }
 
 bool leader_half_is_near(struct leader_half *half, uint64_t follower_end, uint64_t now_ns) {
-    bool has_grown = follower_end > half->stuck_end || SEEDED_BUG(stuck_follower_counts);
+    bool has_grown = follower_end > half->stuck_end;
     bool lacks_little = follower_end + FOLLOW_NEAR_BYTES >= half->written && has_grown;
     if (lacks_little && half->chased_ns == 0) half->chased_ns = now_ns;
     bool is_near = lacks_little && syncs_behind(half, follower_end) <= syncs_near(now_ns - half->chased_ns);
@@ -106,14 +105,13 @@ void *leader_half_release(struct leader_half *half) {
 
 /* Restart the stall timer at every release: under load the queue never empties. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns) {
-    if (!waits || (has_left && !SEEDED_BUG(stall_clock_goes_on))) half->waits_since_ns = UINT64_MAX;
+    if (!waits || has_left) half->waits_since_ns = UINT64_MAX;
     if (waits && half->waits_since_ns == UINT64_MAX) half->waits_since_ns = now_ns;
 }
 
 bool leader_half_look(struct leader_half *half, uint64_t now_ns) {
     bool waits = half->waits_since_ns != UINT64_MAX;
-    waited_look(&half->leaves, waits ? half->waits_since_ns : 0, now_ns,
-                SEEDED_BUG(pause_taken_for_stall) ? UINT64_MAX : 2 * STALL_LOOK_EVERY_NS);
+    waited_look(&half->leaves, waits ? half->waits_since_ns : 0, now_ns, 2 * STALL_LOOK_EVERY_NS);
     bool is_stalled = waits && half->leaves.ns > STALLED_NS;
     if (is_stalled == (half->stalled_ns != 0)) return false;
     half->stalled_ns = is_stalled ? now_ns : 0;
@@ -141,7 +139,7 @@ bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, 
     if (pair_hands_over(pair) || leader_half_is_hung(half, pair)) return true;
     if (half->written > half->held_end || now_ns >= half->until_ns) return true;
     if (half->held_stamp == 0) return true; /* it does not know yet that it follows */
-    if (pair->counted && wants_word && !SEEDED_BUG(confirmation_not_asked)) return true;
+    if (pair->counted && wants_word) return true;
     if (pair->committed <= half->told) return false;
     uint64_t tell_ns = half->held_ns + COMMITTED_DELAY_NS;
     if (tell_ns < half->wake_ns) half->wake_ns = tell_ns;
@@ -154,7 +152,7 @@ void leader_half_answer(struct leader_half *half, const struct pair *pair, struc
         answer->kind = PAIR_TAKE_OVER;
         return;
     }
-    if (!half->began && !SEEDED_BUG(committed_before_reign)) answer->committed = 0;
+    if (!half->began) answer->committed = 0;
     half->told = answer->committed;
 }
 
@@ -166,7 +164,7 @@ bool leader_half_declares(const struct leader_half *half, const struct pair *pai
 uint64_t leader_half_known(const struct pair *pair) {
     if (pair->role != PAIR_LEADING) return 0;
     bool is_below = pair->committed < pair->begun; /* below `begun`: acknowledged by earlier leaders */
-    return is_below && !SEEDED_BUG(begun_unsaid) ? pair->begun : pair->committed;
+    return is_below ? pair->begun : pair->committed;
 }
 
 /* Returns when leader_half_look is due. */

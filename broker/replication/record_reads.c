@@ -1,8 +1,6 @@
 /* record_reads.c: see record_reads.h. */
 #include "record_reads.h"
 
-#include "seeded_bug.h"
-
 /* Delay before a failed read of the record is repeated. */
 #define READ_AGAIN_NS UINT64_C(200000000)
 
@@ -12,7 +10,7 @@ void record_reads_init(struct record_reads *reads) {
 
 bool record_reads_ask(struct record_reads *reads, bool presence, uint64_t now_ns) {
     reads->presence = presence;
-    if (!reads->failed || SEEDED_BUG(read_again_at_once)) return true;
+    if (!reads->failed) return true;
     reads->again_ns = now_ns + READ_AGAIN_NS;
     return false;
 }
@@ -31,7 +29,6 @@ bool record_reads_took(struct record_reads *reads, const struct pair *pair, cons
 
 bool record_reads_is_copied(const struct pair *pair, const struct pair_event *event) {
     bool is_known = event->kind == PAIR_RECORD_READ && event->outcome == PAIR_DONE && event->version != 0;
-    if (SEEDED_BUG(copy_unseen)) return false;
     return is_known && pair->role == PAIR_LEADING && event->record.leader == pair->self &&
            event->record.epoch > pair->epoch;
 }

@@ -1,8 +1,6 @@
 /* silence.c: see silence.h. */
 #include "silence.h"
 
-#include "seeded_bug.h"
-
 /* Poll interval of a node that does not lead, without a coordinator. */
 #define QUIET_MS 200u
 
@@ -24,7 +22,7 @@ static bool silence_probes(struct silence *silence, uint64_t now_ns) {
     uint64_t answered_ns = now_ns + silence_probe_wait_ns(silence);
     silence->probes++;
     silence->probe_ns = silence->probes < SILENCE_PROBES ? answered_ns : UINT64_MAX;
-    if (silence->until_ns < answered_ns && !SEEDED_BUG(probe_not_awaited)) silence->until_ns = answered_ns;
+    if (silence->until_ns < answered_ns) silence->until_ns = answered_ns;
     return true;
 }
 
@@ -41,7 +39,7 @@ static bool silence_overslept(struct silence *silence, uint64_t now_ns) {
     uint64_t late_ns = silence->wait_ns / SILENCE_LATE;
     if (silence->look_ns == 0 || now_ns <= silence->look_ns + late_ns) return false;
     silence->look_ns = now_ns;
-    if (!SEEDED_BUG(pause_taken_for_silence)) silence_begin(silence, now_ns, silence->wait_ns);
+    silence_begin(silence, now_ns, silence->wait_ns);
     return true;
 }
 
@@ -94,8 +92,7 @@ static uint64_t silent_ns(const struct silence *silence, bool has_left, uint64_t
 struct silence_verdict silence_look(struct silence *silence, const struct pair *pair, bool has_left, uint64_t stuck_ns,
                                     uint64_t now_ns) {
     struct silence_verdict verdict = {.stood_still = silence_stood_still(silence, pair, now_ns)};
-    if (verdict.stood_still && !SEEDED_BUG(pause_taken_for_silence)) return verdict;
-    if (SEEDED_BUG(claim_unprobed)) silence->probe_ns = UINT64_MAX;
+    if (verdict.stood_still) return verdict;
     if (has_leader(pair, has_left)) verdict.probes = silence_probes(silence, now_ns);
     verdict.tells = now_ns >= silent_ns(silence, has_left, stuck_ns);
     verdict.gives_up = verdict.tells && pair->role == PAIR_LEADING && now_ns < silence->until_ns;

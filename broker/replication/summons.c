@@ -1,8 +1,6 @@
 /* summons.c: see summons.h. */
 #include "summons.h"
 
-#include "seeded_bug.h"
-
 void summons_init(struct summons *summons, uint64_t run) {
     *summons = (struct summons){.number = run << 32};
 }
@@ -56,6 +54,5 @@ bool summons_is_present(struct summons *summons, bool is_there, uint64_t heard) 
         if (summons->answered_ns == 0) summons->answered_ns = summons->read_ns;
         return true;
     }
-    if (SEEDED_BUG(summons_not_awaited)) return false;
     return summons->stands_ns == 0 || summons->read_ns < over_ns(summons);
 }

@@ -15,7 +15,6 @@
 #include <xxhash.h>
 
 #include "disk.h"
-#include "seeded_bug.h"
 #include "storage_codes.h"
 
 #define DB_PATH_SIZE 4096
@@ -367,7 +366,7 @@ int db_unseal(const MDB_val *key, const MDB_val *sealed, MDB_val *out) {
     out->mv_size = sealed->mv_size - DB_SEAL_SIZE;
     out->mv_data = (uint8_t *)sealed->mv_data + DB_SEAL_SIZE;
     bool is_whole = db_seal(key->mv_data, key->mv_size, out->mv_data, out->mv_size) == seal;
-    return is_whole || SEEDED_BUG(seal_uncompared) ? 0 : INDEX_DAMAGED;
+    return is_whole ? 0 : INDEX_DAMAGED;
 }
 
 int db_get(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size, MDB_val *out) {

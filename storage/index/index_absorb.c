@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 #define FRESH_SPAN_MAX (1u << 22) /* ids farther beyond first_id than this are stored in the hash index */
 
 struct change *batch_find(const struct batch *batch, uint64_t id) {
@@ -152,7 +150,6 @@ static int absorb_record(struct index *index, const struct frame_header *header,
     case TARRY__RECORD__FACT_JOB_END:
         return absorb_side(index, DB_JOBS, record->job_end->job, NULL);
     case TARRY__RECORD__FACT_REDACTION:
-        if (SEEDED_BUG(redaction_forgotten)) return 0;
         return absorb_redaction(index, record->redaction, steady_ms);
     default:
         return 0; /* information only, such as sessions or a stop; the tally keeps epoch and clock */

@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 static const char state_key[] = "state";
 
 int calendar_state_read(struct index *index, MDB_txn *txn, uint64_t position, struct calendar_state *out) {
@@ -58,7 +56,7 @@ static int add_change(struct calendar_writer *minutes, const struct change *chan
     uint64_t from = change->first_due_ms / CALENDAR_MINUTE_MS, to = change->due_ms / CALENDAR_MINUTE_MS;
     int error = 0;
     if (was && is && from == to) return 0;
-    if (was && !(is && SEEDED_BUG(calendar_keeps_moved))) error = calendar_add(minutes, change->queue, 0, from, -1);
+    if (was) error = calendar_add(minutes, change->queue, 0, from, -1);
     if (is && error == 0) error = calendar_add(minutes, change->queue, 0, to, 1);
     return error;
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "index_calendar.h"
-#include "seeded_bug.h"
 
 static bool same_key(const struct calendar_key *a, const struct calendar_key *b) {
     return a->chunk == b->chunk && a->line == b->line && a->level == b->level;

@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 static int prepare_rows(struct index *index) {
     struct batch *batch = &index->batch;
     int error = VECTOR_RESERVE(&batch->appends, batch->changes.count);
@@ -42,8 +40,8 @@ static int prepare_rows(struct index *index) {
 static bool wants_entry(const struct change *change) {
     if ((change->flags & CHANGE_ENDED) || change->state != ROW_WAITING) return false;
     return (change->flags & CHANGE_FRESH) || change->first_state != ROW_WAITING ||
-           (change->first_due_ms != change->due_ms && !SEEDED_BUG(moved_entry_missing)) ||
-           change->first_base != change->base || change->first_priority != change->priority;
+           change->first_due_ms != change->due_ms || change->first_base != change->base ||
+           change->first_priority != change->priority;
 }
 
 static int prepare_slots(struct index *index) {
@@ -85,7 +83,7 @@ static int write_update(const struct batch *batch, const struct row_tables *tabl
         error = db_put_at(is_leased ? tables->leased : tables->rows, &change->id, sizeof change->id,
                           batch->bytes.items + change->offset, change->size, 0);
     bool is_over = change->first_state == ROW_LEASED && !is_leased;
-    if (error != 0 || !is_over || SEEDED_BUG(settled_lease_stays)) return error;
+    if (error != 0 || !is_over) return error;
     error = db_del_at(tables->leased, &change->id, sizeof change->id);
     return error == 1
                ? 0
@@ -173,7 +171,7 @@ static int write_blobs(struct index *index, MDB_txn *txn) {
     const struct batch *batch = &index->batch;
     for (size_t i = 0; i < batch->changes.count; i++) {
         const struct change *change = &batch->changes.items[i];
-        bool may_be_copied = change->large_blob_at < index->meta.retired_to && !SEEDED_BUG(content_left_behind);
+        bool may_be_copied = change->large_blob_at < index->meta.retired_to;
         if (!(change->flags & CHANGE_ENDED) || !may_be_copied) continue;
         int error = db_del(&index->db, txn, DB_BLOBS, &change->id, sizeof change->id);
         if (error < 0) return error;
@@ -216,7 +214,7 @@ static int write_tallies(struct index *index, MDB_txn *txn) {
         const uint32_t number = index_number_at(index, place), former = index->tally_keys[place];
         uint8_t key[4];
         int error = 0;
-        if (former != 0 && former != number && !SEEDED_BUG(former_counts_left)) {
+        if (former != 0 && former != number) {
             put_be32(key, former);
             error = db_del(&index->db, txn, DB_TALLIES, key, sizeof key);
             if (error == 1) error = INDEX_DAMAGED;
@@ -297,7 +295,7 @@ static int commit_body(void *argument, MDB_txn *txn) {
     if (error == 0) error = write_sides(index, txn);
     if (error == 0) error = write_tallies(index, txn);
     if (error == 0) error = drop_former(index, txn);
-    if (error == 0 && !SEEDED_BUG(position_apart)) error = meta_put(index, txn, meta); /* LOG-3 */
+    if (error == 0) error = meta_put(index, txn, meta); /* LOG-3 */
     return error;
 }
 

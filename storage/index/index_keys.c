@@ -14,8 +14,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 #define BLOOM_BITS_PER_KEY 12 /* in large runs, which have nearly all keys */
 #define LARGE_LEVEL 3
 
@@ -205,10 +203,7 @@ bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_ha
     struct bloom_mask mask = bloom_mask(bloom_bits(key_hash));
     index_filter_prefetch(filter, key_hash);
     for (size_t i = 0; i < filter->count; i++) {
-        if (!run_is_read(filter->runs[i])) {
-            if (SEEDED_BUG(unread_filter_denies)) continue;
-            return true;
-        }
+        if (!run_is_read(filter->runs[i])) return true;
         if (bloom_block_covers(bloom_block(filter->runs[i]->bloom, filter->runs[i]->blocks, key_hash), &mask))
             return true;
     }

@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 #define DEAD_MATCHES_MAX 16 /* limit of dead rows per key, youngest first; the live row is always returned */
 
 int reading_begin(struct reading *reading, struct index *index, struct arena *arena, bool with_filter) {
@@ -90,7 +88,7 @@ static int by_key(struct reading *reading, const struct want *want) {
 /* Returns true if the rows read so far and their copies in the arena exceed `size_max`. */
 static bool is_too_much(const struct reading *reading, size_t used, size_t size_max) {
     size_t size = reading->arena->used - used + reading->rows.count * sizeof(struct row);
-    return size > size_max && !SEEDED_BUG(facts_unbounded);
+    return size > size_max;
 }
 
 int index_lookup(struct index *index, const struct want *wants, size_t want_count, size_t size_max, struct arena *arena,

@@ -10,8 +10,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 #define RADIX_BITS 11
 #define RADIX_PASSES 6 /* 66 bits */
 
@@ -95,7 +93,6 @@ static int prepare_full_tail(struct index *index) {
         return 0;
     }
     batch->keys_mode = KEYS_FLUSH_TAIL;
-    batch->tail.count -= SEEDED_BUG(tail_key_lost);
     return build_run(index, &batch->tail, &batch->run);
 }
 
@@ -201,7 +198,7 @@ void keys_clean(struct index *index) {
         runs->tail = batch->tail;
         batch->tail = old;
     }
-    if (!SEEDED_BUG(filter_late)) filters_arrive(index);
+    filters_arrive(index);
 }
 
 /* ---- merging */
@@ -349,7 +346,6 @@ static int merge_keys(struct merge_step *step, MDB_txn *txn) {
         }
         if (least == merge->inputs) {
             merge->keys_done = true;
-            if (SEEDED_BUG(merge_drops_key) && merge->pending > 0) merge->pending--;
             return merge_flush(step, txn);
         }
         if (!ranges_ended(ranges, step->now[least].id)) merge->buffer[merge->pending++] = step->now[least];

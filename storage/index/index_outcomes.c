@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 struct packed_outcome {
     uint64_t id;
     uint64_t ended_ms;
@@ -53,8 +51,7 @@ int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, u
 /* Sets known_since to the next millisecond, because a reply "unknown" promises that the task did not end *since* then
  * (TRUE-1). */
 static void forget(struct meta_record *meta, uint64_t ended_ms) {
-    bool grows = ended_ms >= meta->known_since_ms && !SEEDED_BUG(ending_forgotten_silently);
-    if (grows) meta->known_since_ms = ended_ms + 1;
+    if (ended_ms >= meta->known_since_ms) meta->known_since_ms = ended_ms + 1;
 }
 
 /* Writes the batch's outcomes in chunks, except those that would be deleted at once. */

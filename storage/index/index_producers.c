@@ -5,8 +5,6 @@
 
 #include <assert.h>
 
-#include "seeded_bug.h"
-
 /* Record of a producer. Without `owner` if it is 0, as in versions without principals. */
 struct producer_record {
     uint64_t used_ms;
@@ -70,7 +68,7 @@ static int forget(struct index *index, MDB_txn *txn, enum db_table table, const 
         if (key.mv_size != sizeof bytes) error = INDEX_DAMAGED;
         if (error != 0 || get_be64(key.mv_data) != change->producer) break;
         uint64_t sequence = get_be64((const uint8_t *)key.mv_data + 8);
-        if (!change->ended && sequence >= floor + SEEDED_BUG(result_forgotten_early)) break;
+        if (!change->ended && sequence >= floor) break;
         error = db_cursor_del(cursor);
         if (error != 0) break;
     }

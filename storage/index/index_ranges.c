@@ -10,8 +10,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 static size_t place_of(const struct ranges *ranges, uint64_t number) {
     return (size_t)((number * 0x9E3779B97F4A7C15ull) >> 20) & (ranges->capacity - 1);
 }
@@ -239,7 +237,7 @@ static int range_write(struct index *index, MDB_txn *txn, uint64_t number, const
     memcpy(record, &range->rows, 2);
     memcpy(record + 2, &range->ended, 2);
     if (range->bits != NULL) memcpy(record + 4, range->bits, RANGE_BYTES);
-    size_t size = range->bits != NULL && !SEEDED_BUG(ended_bits_unwritten) ? sizeof record : 4;
+    size_t size = range->bits != NULL ? sizeof record : 4;
     return db_put(&index->db, txn, DB_RANGES, &number, sizeof number, record, size, 0);
 }
 
@@ -341,7 +339,7 @@ struct sweep_range {
 
 static bool is_due(const struct index *index, size_t at) {
     const struct ranges *ranges = &index->ranges;
-    if (at >= ranges->sweeps.count || SEEDED_BUG(swept_never)) return false;
+    if (at >= ranges->sweeps.count) return false;
     return at < ranges->sweeps_asked || ranges->sweeps.items[at].due_ns <= now_ns(index);
 }
 
@@ -388,7 +386,7 @@ static int sweep_blobs(MDB_cursor *cursor, const struct range *range) {
     for (; error == 0; error = db_cursor_get(cursor, &key, &value, MDB_NEXT)) {
         memcpy(&id, key.mv_data, sizeof id);
         if (id >= end) break;
-        if (range_has_ended(range, id) && !SEEDED_BUG(swept_content_stays)) error = db_cursor_del(cursor);
+        if (range_has_ended(range, id)) error = db_cursor_del(cursor);
         if (error != 0) break;
     }
     return error == MDB_NOTFOUND ? 0 : error;

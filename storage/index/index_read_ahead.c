@@ -12,8 +12,6 @@
 
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 static bool is_same_line(const struct line *a, const struct line *b) {
     return a->queue == b->queue && a->base == b->base && a->priority == b->priority;
 }
@@ -125,7 +123,6 @@ size_t read_aheads_bytes(const struct index *index) {
 /* ---- changes that a commit will make */
 
 void read_ahead_entry(struct index *index, const struct slot_entry *entry) {
-    if (SEEDED_BUG(read_ahead_kept)) return;
     for (size_t i = 0; i < READ_AHEADS_MAX; i++) {
         struct read_ahead *read_ahead = &index->read_aheads[i];
         if (read_ahead->pairs.count == 0 || !is_same_line(&read_ahead->line, &entry->line)) continue;
@@ -151,7 +148,7 @@ static size_t place_of(const struct read_ahead *read_ahead, struct due due) {
 }
 
 void read_ahead_change(struct index *index, const struct change *change) {
-    if ((change->flags & CHANGE_FRESH) || change->first_state != ROW_WAITING || SEEDED_BUG(row_kept_ahead)) return;
+    if ((change->flags & CHANGE_FRESH) || change->first_state != ROW_WAITING) return;
     const struct line line = {change->queue, change->first_base, change->first_priority};
     const struct due due = {change->first_due_ms, change->id};
     for (size_t i = 0; i < READ_AHEADS_MAX; i++) {

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "index_parts.h"
-#include "seeded_bug.h"
 
 static int is_there(struct index *index, MDB_txn *txn, bool *out) {
     MDB_stat stat;
@@ -78,7 +77,7 @@ static int destroy_keys(struct index *index, Tarry__Redaction *const *redactions
         /* Drop it from the cache as well, because the cache needs no key. */
         if (index->contents != NULL) content_cache_forget(index->contents, &redactions[i]->id, 1);
         bool may_be_here = redactions[i]->frame == 0 || redactions[i]->blob_at < index->meta.retired_to;
-        if (may_be_here && !SEEDED_BUG(key_kept)) ids[found++] = redactions[i]->id;
+        if (may_be_here) ids[found++] = redactions[i]->id;
     }
     int error = keyring_destroy(index->keyring, ids, found);
     free(ids);

@@ -9,8 +9,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 static int keep_copy(struct index *index, const struct retire_copy *about, const void *data, size_t size) {
     struct retire_batch *batch = &index->retire;
     struct retire_copy copy = *about;
@@ -48,7 +46,6 @@ static int keep_content(struct index *index, const struct frame_header *header, 
     const Tarry__Task *task = put->task;
     if (task == NULL) return INDEX_DAMAGED;
     if (!put->fresh || task->blob_size == 0 || ranges_ended(&index->ranges, task->id)) return 0;
-    if (SEEDED_BUG(content_dropped)) return 0;
     uint64_t from = frame_blob_position(header->position);
     if (blob == NULL || task->blob_at < from || task->blob_at - from > header->blob_size ||
         task->blob_size > header->blob_size - (task->blob_at - from)) {
@@ -58,7 +55,7 @@ static int keep_content(struct index *index, const struct frame_header *header, 
     const uint8_t *content = blob + (task->blob_at - from);
     to_memory(index, puts, &(struct content_put){task->id, content, task->blob_size});
     int error = keep_copy(index, &copy, content, task->blob_size);
-    if (error != 0 || SEEDED_BUG(kept_content_in_clear)) return error;
+    if (error != 0) return error;
     uint8_t *kept = index->retire.bytes.items + index->retire.bytes.count - task->blob_size;
     error = keyring_apply(index->keyring, task->id, kept, task->blob_size);
     return error == 1 ? INDEX_DAMAGED : error; /* 1: the content was redacted, but the task is live */
@@ -94,7 +91,7 @@ static int write_answer(struct index *index, MDB_txn *txn, const struct retire_c
     put_be64(key, copy->producer);
     put_be64(key + 8, copy->sequence);
     int error = db_get(&index->db, txn, DB_RESULTS, key, sizeof key, &position);
-    if (error != 0 || SEEDED_BUG(answer_dropped)) return error == 1 ? 0 : error;
+    if (error != 0) return error == 1 ? 0 : error;
     return db_put(&index->db, txn, DB_REPLIES, key, sizeof key, data, copy->size, 0);
 }
 

@@ -11,8 +11,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 void slot_key_encode(const struct slot_key *key, uint8_t out[SLOT_KEY_SIZE]) {
     put_be32(out, key->line.queue);
     out[4] = key->line.base;
@@ -168,7 +166,7 @@ static int cascade_read(struct cascade *cascade, MDB_cursor *cursor, struct numb
         if (error == 0 && pairs_in(&data) == 0) error = INDEX_DAMAGED;
         if (error == 0) error = VECTOR_PUSH(chunks, at.chunk);
         if (error != 0) return error;
-        for (size_t i = SEEDED_BUG(cascade_deletes_only); i < pairs_in(&data); i++) {
+        for (size_t i = 0; i < pairs_in(&data); i++) {
             struct pair pair = pair_at(data.mv_data, i);
             if (ranges_ended(&index->ranges, pair.id)) {
                 cascade->meta.slot_entries--;

@@ -9,8 +9,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 #define LINES_MAX ((size_t)(QUEUE_PLACES + 1) * ROW_BASES * PRIORITY_COUNT)
 #define LOWS_PER_LOOK 64u /* lines examined per search for one that is due */
 
@@ -97,8 +95,7 @@ static int sweep_chunk(struct slot_sweep *sweep, MDB_txn *txn, const MDB_val *ke
         struct row row;
         error = row_get(index, txn, pair.id, &row);
         if (error != 0) return error == 1 ? INDEX_DAMAGED : error;
-        bool is_dropped = SEEDED_BUG(advice_trusted) && sweep->low != NULL;
-        if (row_waits_at(&row, &at.line, pair.first) && !is_dropped) left[count++] = pair;
+        if (row_waits_at(&row, &at.line, pair.first)) left[count++] = pair;
     }
     sweep->kept = sweep->kept || count > 0;
     sweep->meta.slot_entries -= before - count;

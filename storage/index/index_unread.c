@@ -5,7 +5,6 @@
  * Then `is_read` is set for good. A new run has its filter in memory; a run that was merged meanwhile is not read. */
 #include "bytes.h"
 #include "index_parts.h"
-#include "seeded_bug.h"
 
 /* Reads a chunk of the filter or fences, of `size` bytes. */
 static int part_get(struct index *index, MDB_txn *txn, const struct run *run, enum run_kind kind, uint32_t chunk,
@@ -39,7 +38,7 @@ int run_may_have(struct index *index, MDB_txn *txn, const struct run *run, uint6
     int error = part_get(index, txn, run, RUN_BLOOM, chunk, bloom_size(run, chunk), &data);
     if (error != 0) return error;
     memcpy(block, (const uint8_t *)data.mv_data + place % BLOOM_BLOCKS_PER_CHUNK * sizeof block, sizeof block);
-    *out = bloom_block_has(block, bloom_bits(hash)) && !SEEDED_BUG(unread_run_passed_over);
+    *out = bloom_block_has(block, bloom_bits(hash));
     return 0;
 }
 

@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "seeded_bug.h"
-
 static int ended_by_ranges(void *argument, uint64_t id, bool *out) {
     *out = ranges_ended(argument, id);
     return 0;
@@ -77,7 +75,7 @@ static int read_row(struct rows_reader *reader, struct read_ahead *read_ahead, s
     index_touched(reader->index, 1);
     int error = reader_get(reader, pair.id, &row, &packed);
     if (error != 0) return error == 1 ? INDEX_DAMAGED : error; /* I-1: a task that has not ended must have a row */
-    if (!row_waits_at(&row, &read_ahead->line, pair.first) && !SEEDED_BUG(stale_entry_taken)) return 0;
+    if (!row_waits_at(&row, &read_ahead->line, pair.first)) return 0;
     const uint16_t size = (uint16_t)packed.mv_size;
     error = VECTOR_RESERVE(&read_ahead->rows, sizeof size + size);
     if (error != 0) return error;

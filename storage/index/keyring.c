@@ -18,7 +18,6 @@
 #include "bytes.h"
 #include "disk.h"
 #include "frame.h"
-#include "seeded_bug.h"
 #include "storage_codes.h"
 
 #define KEYRING_VERSION 1u
@@ -269,7 +268,7 @@ static int file_destroy(const char *directory, const char *suffix, bool no_sync)
     if (stat(path, &status) != 0) return errno == ENOENT ? 0 : -errno;
     if (stat(current, &status_current) != 0) return -errno;
     bool is_current = status.st_ino == status_current.st_ino && status.st_dev == status_current.st_dev;
-    if (!is_current && !SEEDED_BUG(former_keyring_left)) {
+    if (!is_current) {
         int handle = disk_posix.open(NULL, path, O_WRONLY, 0);
         if (handle < 0) return handle;
         error = disk_write_zeros(&disk_posix, handle, 0, (uint64_t)status.st_size);

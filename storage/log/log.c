@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "log_internal.h"
-#include "seeded_bug.h"
 
 static struct log *log_new(const struct log_options *options) {
     struct log *log = calloc(1, sizeof(*log));
@@ -237,7 +236,6 @@ bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out) 
     struct log *shared = (struct log *)log;
     bool found = false;
     pthread_mutex_lock(&shared->mutex);
-    if (SEEDED_BUG(retired_before_index)) below = UINT64_MAX;
     bool is_free = log->pins == 0 && log->segment_count > 0 && log->segments[0] != log->current;
     if (is_free && log->segments[0]->end <= below) {
         const struct segment *segment = log->segments[0];
@@ -321,8 +319,7 @@ int log_retire(struct log *log, uint64_t base) {
     segment_path(log, base, path);
     result = log->disk->unlink(log->disk->context, path);
     /* Sync before the next retirement; otherwise a crash could leave a gap between segments. */
-    bool is_synced = result == 0 && !SEEDED_BUG(directory_unsynced_at_retirement);
-    if (is_synced) result = log->disk->sync_directory(log->disk->context, log->directory);
+    if (result == 0) result = log->disk->sync_directory(log->disk->context, log->directory);
     segment_drop(log, segment);
     if (result < 0) {
         pthread_mutex_lock(&log->mutex);

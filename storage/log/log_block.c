@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "log_internal.h"
-#include "seeded_bug.h"
 
 void block_init(struct block *block, const struct disk *disk) {
     *block = (struct block){.disk = disk, .handle = -1};
@@ -97,15 +96,14 @@ int block_frame_content(struct block *block, const struct frame_header *header, 
     if (result < 0) return result;
     const uint8_t *body = content + blob_size;
     *out_problem = "the frame's body does not match its checksum";
-    if (frame_sum(body, header->body_size) != header->body_sum && !SEEDED_BUG(body_unchecked_by_cursor))
-        return BLOCK_WRONG;
+    if (frame_sum(body, header->body_size) != header->body_sum) return BLOCK_WRONG;
     *out_problem = "the frame's contents do not match their checksum";
     /* The caller checks the contents of an erased frame one by one, by the records that name them. */
-    bool is_checked = with_blob && !(header->flags & FRAME_FLAG_ERASED) && !SEEDED_BUG(contents_unchecked);
+    bool is_checked = with_blob && !(header->flags & FRAME_FLAG_ERASED);
     if (is_checked && frame_sum(content, blob_size) != header->blob_sum) return BLOCK_WRONG;
     *out_problem = "the padding of the frame is not zero";
     for (size_t i = blob_size + header->body_size; i < content_size; i++)
-        if (content[i] != 0 && !SEEDED_BUG(padding_unchecked)) return BLOCK_WRONG;
+        if (content[i] != 0) return BLOCK_WRONG;
     *out_body = body;
     *out_blob = with_blob ? content : NULL;
     return 0;

@@ -6,7 +6,6 @@
 
 #include "log_internal.h"
 #include "log_serve.h"
-#include "seeded_bug.h"
 
 /* Checks that the frame continues the log at `point`, and moves the point to the frame's end. Returns NULL, or the
  * problem. */
@@ -21,7 +20,7 @@ static const char *judge(struct block *block, uint64_t end, uint32_t epoch_max, 
     if (header.epoch > epoch_max) return "this node has not promised the frame's epoch";
     uint8_t chain[FRAME_CHAIN_SIZE];
     frame_chain(point->chain, &header, body, chain);
-    if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0 && !SEEDED_BUG(copied_unchained))
+    if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0)
         return "the frame does not continue the frame before it (chain hash)";
     point->position += frame_size(header.body_size, header.blob_size);
     point->epoch = header.epoch;
@@ -32,9 +31,9 @@ static const char *judge(struct block *block, uint64_t end, uint32_t epoch_max, 
 /* Appends one checked frame of `size` bytes. */
 static int take(struct log *log, const uint8_t *bytes, const struct frame_header *header, uint64_t size) {
     int result = 0;
-    if (header->synced_to > log_durable(log) && !SEEDED_BUG(copied_ahead_of_sync)) result = log_sync(log);
+    if (header->synced_to > log_durable(log)) result = log_sync(log);
     if (result < 0) return result;
-    assert(header->synced_to <= log_durable(log) || SEEDED_BUG(copied_ahead_of_sync)); /* LOG-5 */
+    assert(header->synced_to <= log_durable(log)); /* LOG-5 */
     uint8_t *start;
     result = log_reserve(log, size, &start);
     if (result < 0) return result;

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "log_internal.h"
-#include "seeded_bug.h"
 
 static uint64_t offset_of(const struct erasure *erasure, uint64_t position) {
     return SEGMENT_HEADER_SIZE + (position - erasure->base);
@@ -70,7 +69,6 @@ int erase_in_file(struct erasure *erasure, const struct log_content *contents, s
     if (erasure->handle < 0) return erasure->handle;
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) result = check_content(erasure, &contents[i]);
-    if (result == 0 && SEEDED_BUG(erasure_before_flag)) result = write_zeros(erasure, contents, count);
     if (result == 0) result = set_flags(erasure, contents, count);
     if (result == 0) result = write_zeros(erasure, contents, count);
     int closed = disk->close(disk->context, erasure->handle);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "log_internal.h"
-#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 int recovery_fail(struct recovery *recovery, int code, const char *format, ...) {
@@ -66,7 +65,6 @@ static int compare_bases(const void *a, const void *b) {
 /* Makes the directory's own name durable (F-6). */
 static int sync_parent(struct recovery *recovery) {
     const struct log *log = recovery->log;
-    if (SEEDED_BUG(parent_unsynced)) return 0;
     char parent[LOG_PATH_SIZE];
     int result = disk_parent(log->directory, parent, sizeof(parent));
     if (result == 0) result = log->disk->sync_directory(log->disk->context, parent);
@@ -150,7 +148,7 @@ static int judge_neighbours(struct recovery *recovery, const struct segment_head
                             const struct segment_header *header) {
     char path[LOG_PATH_SIZE];
     segment_path(recovery->log, header->base, path);
-    if (header->previous_base != before->base && !SEEDED_BUG(gap_accepted))
+    if (header->previous_base != before->base)
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s: the segment before it is missing: it continues %016" PRIx64
                              ".seg, but the newest earlier segment is %016" PRIx64 ".seg",

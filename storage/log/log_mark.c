@@ -14,7 +14,6 @@
 
 #include "bytes.h"
 #include "log_internal.h"
-#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 #define MARK_TEMPORARY LOG_MARK_NAME ".tmp"
@@ -42,9 +41,7 @@ void log_mark_encode(const uint8_t cluster[16], uint64_t position, uint8_t out[L
 int mark_write(struct log *log, uint64_t position) {
     uint8_t bytes[LOG_MARK_SIZE];
     log_mark_encode(log->cluster, position, bytes);
-    int result = SEEDED_BUG(mark_missing)
-                     ? 0
-                     : disk_replace(log->disk, log->directory, MARK_TEMPORARY, LOG_MARK_NAME, bytes, sizeof(bytes));
+    int result = disk_replace(log->disk, log->directory, MARK_TEMPORARY, LOG_MARK_NAME, bytes, sizeof(bytes));
     if (result == 0) log->mark = position;
     return result;
 }

@@ -20,7 +20,6 @@
 
 #include "bytes.h"
 #include "log_internal.h"
-#include "seeded_bug.h"
 
 struct scan {
     struct recovery *recovery;
@@ -63,7 +62,7 @@ static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out)
     /* Only absorbed frames are erased, so this is a torn write that looks like an erasure. */
     scan->problem = "the frame says that a content was erased, but the index has not absorbed the frame";
     bool is_feigned = (header.flags & FRAME_FLAG_ERASED) != 0 && scan->position >= scan->erased_end;
-    if (is_feigned && !SEEDED_BUG(feigned_erasure_accepted)) return BLOCK_WRONG;
+    if (is_feigned) return BLOCK_WRONG;
     uint64_t size = frame_size(header.body_size, header.blob_size);
     if (size <= end - scan->position) scan->torn_end = scan->position + size;
     const uint8_t *body, *blob;
@@ -77,7 +76,7 @@ static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out)
     uint8_t chain[FRAME_CHAIN_SIZE];
     frame_chain(log->chain, &header, body, chain);
     scan->problem = "the frame does not continue the frame before it (chain hash)";
-    if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0 && !SEEDED_BUG(chain_unchecked)) return BLOCK_WRONG;
+    if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0) return BLOCK_WRONG;
     scan->torn_end = torn_end;
     *out = header;
     return 0;
@@ -175,7 +174,7 @@ static int judge_closed(struct scan *scan, const struct segment *segment, const 
     const struct log *log = recovery->log;
     char path[LOG_PATH_SIZE];
     segment_path(log, segment->base, path);
-    if (scan->position < next->base && !SEEDED_BUG(closed_segment_cut))
+    if (scan->position < next->base)
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s, offset %" PRIu64 " (position %" PRIu64
                              "): %s, but by the next segment the log was durable up to position %" PRIu64,
@@ -200,14 +199,14 @@ static int judge_tail(struct scan *scan, const struct segment *segment, const st
     char path[LOG_PATH_SIZE];
     segment_path(recovery->log, segment->base, path);
     const char *problem = scan->problem ? scan->problem : "the log ends";
-    if (tail->has_claim && !SEEDED_BUG(claim_ignored))
+    if (tail->has_claim)
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s, offset %" PRIu64 " (position %" PRIu64 "): %s, but by the frame at offset %" PRIu64
                              " the log was durable up to position %" PRIu64,
                              path, offset_of(segment, scan->position), scan->position, problem,
                              offset_of(segment, tail->claim_at), tail->claim_sync);
     uint64_t known = known_durable(scan);
-    if (scan->position < known && !SEEDED_BUG(lost_tail_accepted))
+    if (scan->position < known)
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s, offset %" PRIu64 ": the log ends at position %" PRIu64
                              " (%s), but it was durable up to position %" PRIu64 ": the end of the log is lost",
@@ -223,7 +222,7 @@ static int settle_tail(struct scan *scan, const struct segment *segment, const s
     int result = 0;
     uint64_t size_full = SEGMENT_HEADER_SIZE + segment->capacity;
     uint64_t cut_from = offset_of(segment, scan->position);
-    if (tail->end > scan->position && !SEEDED_BUG(cut_not_zeroed)) {
+    if (tail->end > scan->position) {
         uint64_t cut_to = offset_of(segment, tail->end);
         if (cut_to > (uint64_t)size) cut_to = (uint64_t)size;
         if ((result = disk_write_zeros(disk, segment->handle, cut_from, cut_to)) < 0) return result;
@@ -232,7 +231,6 @@ static int settle_tail(struct scan *scan, const struct segment *segment, const s
         result = disk_write_zeros(disk, segment->handle, (uint64_t)size, size_full);
         if (result < 0) return result;
     }
-    if (SEEDED_BUG(kept_not_synced)) return 0;
     for (uint64_t position = scan->synced_max; position < scan->position;) {
         uint64_t left = scan->position - position;
         size_t piece = left < LOG_BLOCK_SIZE ? (size_t)left : LOG_BLOCK_SIZE;
@@ -254,15 +252,14 @@ static int finish(struct scan *scan, struct segment *segment) {
     int result = look_behind(scan, segment, scan->position, &tail);
     if (result == 0) result = judge_tail(scan, segment, &tail);
     if (result < 0) return result;
-    if (!scan->scan_from_met && !SEEDED_BUG(middle_of_frame_accepted))
+    if (!scan->scan_from_met)
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s: position %" PRIu64
                              " is inside a frame, so the index or the other node belongs to another log",
                              log->directory, scan->scan_from);
     if (!log->read_only) {
         result = settle_tail(scan, segment, &tail);
-        bool is_synced = result == 0 && !SEEDED_BUG(directory_unsynced_at_start);
-        if (is_synced) result = log->disk->sync_directory(log->disk->context, log->directory);
+        if (result == 0) result = log->disk->sync_directory(log->disk->context, log->directory);
         if (result < 0) {
             char path[LOG_PATH_SIZE];
             segment_path(log, segment->base, path);
@@ -354,7 +351,7 @@ int log_recover(struct recovery *recovery) {
     out->end = log->end;
     memcpy(out->chain, log->chain, FRAME_CHAIN_SIZE);
     out->epoch = log->epoch;
-    out->steady_ns = SEEDED_BUG(time_lost_at_restart) ? 0 : log->steady_ns;
+    out->steady_ns = log->steady_ns;
     out->wall_ns = log->wall_ns;
     out->segments = log->segment_count;
     return 0;

@@ -17,7 +17,6 @@
 
 #include "bytes.h"
 #include "log_internal.h"
-#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 const char segment_next_name[] = "next.tmp";
@@ -148,12 +147,12 @@ static int segment_publish(const struct log *log, int handle, const char *name, 
     segment_header_encode(&header, bytes);
     int result = disk_write_all(disk, handle, bytes, sizeof(bytes), 0);
     if (result < 0) return result;
-    if (!SEEDED_BUG(segment_unsynced)) result = disk->datasync(disk->context, handle);
+    result = disk->datasync(disk->context, handle);
     if (result < 0) return result;
     char from[LOG_PATH_SIZE], to[LOG_PATH_SIZE];
     log_path(log, name, from);
     segment_path(log, log->end, to);
-    if ((result = disk->rename(disk->context, from, to)) < 0 || SEEDED_BUG(directory_unsynced_at_roll)) return result;
+    if ((result = disk->rename(disk->context, from, to)) < 0) return result;
     return disk->sync_directory(disk->context, log->directory);
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "log_internal.h"
-#include "seeded_bug.h"
 
 /* ---- cached points */
 
@@ -156,7 +155,7 @@ static int bytes_check(struct log_bytes *bytes, uint64_t position, uint64_t end,
             break;
         }
         result = block_frame_content(&block, &header, true, end, &body, &blob, &problem);
-        if (result == BLOCK_WRONG && !SEEDED_BUG(served_unchecked)) return LOG_DAMAGED;
+        if (result == BLOCK_WRONG) return LOG_DAMAGED;
         at += size;
         bytes->frames++;
         point_of(&header, &bytes->end);

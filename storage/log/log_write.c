@@ -9,13 +9,11 @@
 #include <string.h>
 
 #include "log_internal.h"
-#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 int log_poison(struct log *log, int error) {
     assert(error < 0);
     int none = 0;
-    if (SEEDED_BUG(error_not_latched)) return error;
     atomic_compare_exchange_strong(&log->error, &none, error);
     return atomic_load(&log->error);
 }
@@ -66,7 +64,6 @@ void log_advance(struct log *log, const struct frame_header *header) {
 static uint64_t claim_of(const struct log *log, const struct log_frame *frame) {
     uint64_t durable = atomic_load_explicit(&log->durable, memory_order_relaxed);
     uint64_t claim = atomic_load_explicit(&log->claim, memory_order_acquire);
-    if (SEEDED_BUG(claims_too_much)) return frame->position;
     return claim < durable ? claim : durable;
 }
 
@@ -146,8 +143,7 @@ int log_sync(struct log *log) {
     int result = log_write(log);
     if (result < 0) return result;
     if (atomic_load_explicit(&log->durable, memory_order_relaxed) == log->end) return 0;
-    if (!SEEDED_BUG(sync_skipped)) result = log->disk->datasync(log->disk->context, log->current->handle);
-    if (result < 0 && SEEDED_BUG(sync_retried)) result = log->disk->datasync(log->disk->context, log->current->handle);
+    result = log->disk->datasync(log->disk->context, log->current->handle);
     /* Recovery trusts an erased flag in the last segment only below the known durable position (FORMAT.md). */
     if (result == 0 && log->erased_end > log->mark) result = mark_write(log, log->end);
     if (result < 0) return log_poison(log, result);

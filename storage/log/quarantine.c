@@ -11,7 +11,6 @@
 
 #include "log_internal.h"
 #include "log_serve.h"
-#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 #define TAIL_TEMPORARY "tail.tmp"
@@ -131,8 +130,7 @@ int quarantine_put(const struct quarantine *quarantine, struct log *log, uint64_
         if (result == 0) result = write_tail(quarantine, log, &point, temporary);
         if (result == 0) result = disk->rename(disk->context, temporary, path);
     }
-    bool is_synced = result == 0 && !SEEDED_BUG(aside_unsynced);
-    if (is_synced) result = disk->sync_directory(disk->context, quarantine->directory);
+    if (result == 0) result = disk->sync_directory(disk->context, quarantine->directory);
     if (result == 0) *out = tail;
     return result;
 }

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "log_internal.h"
-#include "seeded_bug.h"
 #include "summary.h"
 
 struct cut {
@@ -101,7 +100,7 @@ static int switch_table(struct cut *cut) {
     memset(log->points, 0, sizeof(log->points));
     atomic_store_explicit(&log->written, cut->point.position, memory_order_release);
     atomic_store_explicit(&log->durable, cut->point.position, memory_order_release);
-    if (!SEEDED_BUG(cut_unseen_by_readers)) atomic_fetch_add_explicit(&log->cuts, 1, memory_order_release);
+    atomic_fetch_add_explicit(&log->cuts, 1, memory_order_release);
     pthread_mutex_unlock(&log->mutex);
     log->end = cut->point.position;
     log->previous_base = cut->previous_base;
@@ -126,7 +125,7 @@ static int change_files(struct cut *cut) {
         segment_path(log, cut->gone[i]->base, path);
         result = disk->unlink(disk->context, path);
         /* Sync before the previous segment is deleted; otherwise a crash could leave a gap. */
-        if (result == 0 && !SEEDED_BUG(cut_unsynced)) result = disk->sync_directory(disk->context, log->directory);
+        if (result == 0) result = disk->sync_directory(disk->context, log->directory);
     }
     if (result < 0) return result;
     log_path(log, segment_cut_name, temporary);
@@ -138,7 +137,7 @@ static int change_files(struct cut *cut) {
 static int change(struct cut *cut) {
     struct log *log = cut->log;
     int result = 0;
-    if (log->mark > cut->point.position && !SEEDED_BUG(cut_keeps_mark)) result = mark_write(log, cut->point.position);
+    if (log->mark > cut->point.position) result = mark_write(log, cut->point.position);
     if (result == 0) result = switch_table(cut);
     if (result < 0) {
         drop_file(cut);
@@ -156,7 +155,7 @@ static int cut_at(struct log *log, uint64_t position, const struct quarantine *q
     struct log_segment segment;
     int result = log_sync(log);
     if (result == 0) result = log_point(log, position, &cut.point);
-    if (result == 0 && !SEEDED_BUG(cut_forgets_tail)) result = quarantine_put(quarantine, log, position, why, out);
+    if (result == 0) result = quarantine_put(quarantine, log, position, why, out);
     if (result < 0) return result;
     bool is_there = log_segment_at(log, position, &segment);
     assert(is_there);
@@ -175,7 +174,7 @@ int log_cut(struct log *log, uint64_t position, uint64_t keep_min, const struct 
             struct quarantine_tail *out) {
     assert(!log->read_only && log->current);
     *out = (struct quarantine_tail){.base = position, .end = position};
-    if (position < keep_min && !SEEDED_BUG(cut_below_index)) return LOG_KEPT;
+    if (position < keep_min) return LOG_KEPT;
     if (position > log->end) return LOG_END;
     if (position < log_start(log)) return LOG_RETIRED;
     if (position == log->end) return log_sync(log);

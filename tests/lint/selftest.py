@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 
+import bugs
 import copies
 import cppcheck
 import faults
@@ -56,6 +57,8 @@ BAD = [
      "int f(void);\nint f(void) {\n    int x[2];\n    x[0] = 1;\n    return x[2];\n}\n", "rrayIndexOutOfBounds"),
     ("tidy: a null pointer is read", tidy.check, "proto/a.c",
      "int f(int *p);\nint f(int *p) {\n    if (!p) return *p;\n    return 0;\n}\n", "clang-analyzer"),
+    ("bugs: lines that have gone", bugs.check, "tests/sim/bugs/a.bug", "bug a LOG-1: it\n--- a.c\n-x\n+BUG(a)\n", "occur 0 times"),
+    ("bugs: an unknown bug", bugs.check, "tests/sim/bugs/a.bug", "bug a LOG-1: it\n--- a.c\n x\n+BUG(b)\n", "no bug called b"),
     ("faults: a test that does not exist", faults.check, CATALOGUE, row("F-1", KEEPER, "`unit/a_test.c:a`"), "no file unit/a_test.c"),
     ("faults: a test without its id", faults.check, CATALOGUE, row("F-1", KEEPER, KEEPER), "does not say that it proves"),
     ("faults: a fault without a test", faults.check, CATALOGUE, row("F-1", KEEPER, ""), "no test proves it"),

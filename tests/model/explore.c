@@ -15,15 +15,8 @@
 
 #include "must.h"
 #include "pair_world.h"
-#include "weak.h"
-
-#ifdef PAIR_WEAKENED
-enum pair_weakness pair_weakness;
-static const char *const weaknesses[] = {"none",
-#define WEAKNESS_NAME(name, rule, sentence) #name,
-                                         PAIR_WEAKNESSES(WEAKNESS_NAME)
-#undef WEAKNESS_NAME
-};
+#ifdef TARRY_SEEDED_BUGS
+#include "seeded_bug.h"
 #endif
 
 #define SETTLE_EVERY 64
@@ -211,15 +204,12 @@ static bool explore(struct explorer *explorer) {
 }
 
 static bool choose_weakness(const char *name) {
-#ifdef PAIR_WEAKENED
-    for (size_t i = 0; i < sizeof weaknesses / sizeof *weaknesses; i++) {
-        if (strcmp(weaknesses[i], name) != 0) continue;
-        pair_weakness = (enum pair_weakness)i;
-        return true;
-    }
-#endif
+#ifdef TARRY_SEEDED_BUGS
+    return seeded_bug_choose(name);
+#else
     (void)name;
     return false;
+#endif
 }
 
 static bool take_option(struct explorer *explorer, const char *name, const char *value) {

@@ -102,7 +102,7 @@ class Copy:
                 sys.exit(f"mutate: {self.build} cannot be configured:\n{done.stdout}")
         if said := self.ninja(["build.ninja"], "build.ninja"):  # what meson.build added since
             sys.exit(f"mutate: {self.build} cannot be configured:\n{said}")
-        # Files that meson.build reads are sources too (tests/sim/bugs): ninja would run meson again for each change.
+        # ninja would run meson again for a change of a file that meson.build reads.
         with open(os.path.join(self.build, "build.ninja"), encoding="utf-8") as file:
             rules = re.sub(r"^build build\.ninja:.*\n( .*\n)*", "", file.read(), flags=re.MULTILINE)
         with open(os.path.join(self.build, RULES), "w", encoding="utf-8") as file:

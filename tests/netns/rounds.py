@@ -309,7 +309,7 @@ def main():
     parser.add_argument("--loopback", action="store_true", help="no network namespaces: nothing can be cut")
     parser.add_argument("--small", action="store_true", help="small segments, which are soon retired")
     parser.add_argument("--also", default="", metavar="OPTIONS", help="more options for both brokers: --also='--solo-after never'")
-    parser.add_argument("--weak", metavar="NAME", help="both brokers break this rule (broker/pair/weak.h): the rounds must fail; needs "
+    parser.add_argument("--weak", metavar="NAME", help="both brokers break this rule (tests/sim/bugs/pair.bug): the rounds must fail; needs "
                         "ninja -C build tests/netns/tarryd_weak")
     parser.add_argument("--coordinator", default="zookeeper", choices=COORDINATORS)
     parser.add_argument("--pace", type=float, default=0.1, metavar="SECONDS", help="between two handfuls of a client's requests: more "

@@ -129,7 +129,7 @@ class Scene:
         broker.env |= self.disks[name].env()
         if self.weakness:
             broker.program = "tarryd_weak"
-            broker.env["TARRY_PAIR_WEAK"] = self.weakness
+            broker.env["TARRY_SEEDED_BUG"] = self.weakness
         return broker
 
     # ---- its brokers

@@ -1,4 +1,4 @@
-"""bugs_test.py: checks that every seeded bug (common/seeded_bug.h) is caught by the tests for its file.
+"""bugs_test.py: checks that every seeded bug (*.bug, seeding.py) is caught by the tests for its file.
 
     bugs_test.py CATCHERS BUILD [--only WORD] [--factor N] [--search | --refresh | --write]
 
@@ -27,16 +27,10 @@ import subprocess
 import sys
 import time
 
+import seeding
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
-BUG = re.compile(r'^\s*BUG\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILINE)
-SITE = re.compile(r"SEEDED_BUG\((\w+)\)")
-# The weakened rules of the pair (broker/pair/weak.h): tests/model finds each of them; histories also find these.
-WEAKNESS = re.compile(r'^\s*WEAKNESS\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILINE)
-WEAK_SITE = re.compile(r"\bWEAK\((\w+)\)")
-BY_HISTORIES = {"unpromised", "unfit", "any_epoch", "alone", "stale_answer", "shrink_early", "grow_late", "grow_early",
-                "not_in_sync", "any_run", "fence_unheard", "stale_greeting", "fence_forgotten", "any_promise", "unasserted",
-                "alone_unnoted", "any_disk", "record_forgotten", "record_outdated"}
 TABLE_ROW = re.compile(r"^\| `(\w+)` \|[^\n]*\| (\w+) \| (\d+|one run) \| `[^\n]*$", re.MULTILINE)
 FIRST_SEED = 1
 AROUND = 4  # number of histories before and after the one that caught the bug last time
@@ -126,22 +120,6 @@ def complaint_in(text, status):
     return said if len(said) <= 100 else said[:97] + "..."
 
 
-def sites():
-    """Returns name of bug → the files that contain it, relative to the root."""
-    found = {}
-    for folder in ("broker/core", "broker/engine", "broker/replication", "broker/shell", "storage", "proto", "common"):
-        for path in sorted((ROOT / folder).rglob("*.[ch]")):
-            if path.name == "seeded_bug.h":
-                continue
-            for name in SITE.findall(path.read_text(encoding="utf-8")):
-                found.setdefault(name, set()).add(str(path.relative_to(ROOT)))
-    for path in sorted((ROOT / "broker" / "pair").glob("*.c")):
-        for name in WEAK_SITE.findall(path.read_text(encoding="utf-8")):
-            if name in BY_HISTORIES:
-                found.setdefault(name, set()).add(f"broker/pair/{path.name}")
-    return found
-
-
 def rig_of(files):
     names = []
     for path in sorted(files):
@@ -172,15 +150,6 @@ def check_absence(tap, catchers, build):
     tap.say(knows_bugs(catchers / "libseeded_core.a"), "the libraries of the tests do")
 
 
-def check_presence(tap, catchers, used):
-    """Checks that every file with a bug was compiled for these libraries."""
-    listed = [subprocess.run(["nm", "-A", str(path)], capture_output=True, text=True, check=True).stdout for path in sorted(catchers.glob("libseeded_*.a"))]
-    members = re.findall(r"[/_:](\w+\.c)\.o:.* [Uu] (?:seeded_bug|pair_weakness)", "\n".join(listed))
-    files = {path.rsplit("/", 1)[1] for paths in used.values() for path in paths if path.endswith(".c")}
-    missing = sorted(name for name in files if not any(member.endswith(name) for member in members))
-    tap.say(not missing, "every file with a bug was compiled with it" + (f": not {', '.join(missing)}: run meson setup --reconfigure" if missing else ""))
-
-
 def last_catches():
     """Returns name of bug → (catcher, seed) from the table; seed 0: one whole run of a test."""
     text = (HERE / "README.md").read_text(encoding="utf-8")
@@ -192,18 +161,18 @@ def is_known(last, catcher, seed):
     return last is not None and last[0] == catcher.name and abs(last[1] - seed) <= AROUND
 
 
-def catch(directory, bug, files, factor, last):
+def catch(directory, bug, factor, last):
     """Returns (catcher, the seed that caught it, its message, what was played without success)."""
-    played, rig = [], rig_of(files)
+    played, rig = [], rig_of(bug.files)
     known, seed = last or ("", 0)
     for catcher in (catcher for catcher in rig if catcher.name == known):
         first = max(FIRST_SEED, seed - AROUND)
-        caught, at, said = play(directory, catcher, bug, first, seed + AROUND - first + 1 if catcher.histories else 1)
+        caught, at, said = play(directory, catcher, bug.name, first, seed + AROUND - first + 1 if catcher.histories else 1)
         if caught:
             return catcher, at, said, played
     for catcher in rig:
         count = catcher.histories * factor
-        caught, at, said = play(directory, catcher, bug, FIRST_SEED, count)
+        caught, at, said = play(directory, catcher, bug.name, FIRST_SEED, count)
         if caught:
             return catcher, at, said, played
         played.append(f"{count} {catcher.name}" if count else catcher.name)
@@ -242,28 +211,24 @@ def main():
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     is_search = options.search or options.write
-    tap, rows, seeds, used = Tap(), [], {}, sites()
+    tap, rows, seeds = Tap(), [], {}
     last = {} if is_search else last_catches()
-    bugs = BUG.findall((ROOT / "common" / "seeded_bug.h").read_text(encoding="utf-8"))
-    weak = WEAKNESS.findall((ROOT / "broker" / "pair" / "weak.h").read_text(encoding="utf-8"))
-    bugs += [bug for bug in weak if bug[0] in BY_HISTORIES]
+    bugs = [bug for bug in seeding.parse()[0].values() if not bug.is_of_model]
     if not options.only:
         check_absence(tap, options.catchers, options.build)
-        check_presence(tap, options.catchers, used)
-        tap.say({name for name, _, _ in bugs} == set(used), "every bug of the list stands in the code, and no other")
     started = time.monotonic()
-    asked = [bug for bug in bugs if bug[0] in used and any(word in bug[0] for word in options.only.split(","))]
+    asked = [bug for bug in bugs if any(word in bug.name for word in options.only.split(","))]
     pool = concurrent.futures.ThreadPoolExecutor(PLAYED_AT_ONCE)
-    catches = pool.map(lambda bug: catch(options.catchers, bug[0], used[bug[0]], options.factor, last.get(bug[0])), asked)
-    for (name, promise, sentence), (catcher, seed, said, played) in zip(asked, catches):
+    catches = pool.map(lambda bug: catch(options.catchers, bug, options.factor, last.get(bug.name)), asked)
+    for bug, (catcher, seed, said, played) in zip(asked, catches):
         if catcher is None:
-            tap.say(False, f"{name} ({promise}: {sentence}) survived {', '.join(played)}")
+            tap.say(False, f"{bug.name} ({bug.promise}: {bug.sentence}) survived {', '.join(played)}")
             continue
         seeds.setdefault(catcher.name, []).append(seed)
-        tap.say(True, f"{name}: caught by {catcher.name} " + (f"in history {seed}" if seed else "") + f" ({said})")
-        rows.append((name, promise, sentence, catcher.name, seed - FIRST_SEED + 1 if seed else 0, said))
-        if not is_search and not is_known(last.get(name), catcher, seed):
-            print(f"# {name} had to be searched for: the table wants --refresh", flush=True)
+        tap.say(True, f"{bug.name}: caught by {catcher.name} " + (f"in history {seed}" if seed else "") + f" ({said})")
+        rows.append((bug.name, bug.promise, bug.sentence, catcher.name, seed - FIRST_SEED + 1 if seed else 0, said))
+        if not is_search and not is_known(last.get(bug.name), catcher, seed):
+            print(f"# {bug.name} had to be searched for: the table wants --refresh", flush=True)
     for name, found in seeds.items():
         check_no_wolf(tap, options.catchers, CATCHERS[name], found, is_search)
     print(f"1..{tap.count}")

@@ -1,8 +1,6 @@
-/* seeded_bug.c: before main, switches on the defect that TARRY_SEEDED_BUG names. Linked only into tests that use the
- * libraries with defects (common/seeded_bug.h). */
+/* seeded_bug.c: before main, switches on the deliberate defect that TARRY_SEEDED_BUG names. Linked only into tests that
+ * use the libraries with defects (seeding.py). */
 #include "seeded_bug.h"
-
-#include "weak.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -10,36 +8,24 @@
 #include <string.h>
 
 enum seeded_bug seeded_bug = SEEDED_BUG_none;
-enum pair_weakness pair_weakness = WEAK_none; /* broker/pair/weak.h: the weakened rule of the pair */
 
-/* clang-format off */
-static const char *const names[] = {
-    "none",
-#define SEEDED_BUG_NAME(name, promise, sentence) #name,
-    SEEDED_BUGS(SEEDED_BUG_NAME)
+bool seeded_bug_choose(const char *name) {
+    static const char *const names[] = {
+#define SEEDED_BUG_NAME(name) [SEEDED_BUG_##name] = #name,
+        SEEDED_BUGS(SEEDED_BUG_NAME)
 #undef SEEDED_BUG_NAME
-};
-static const char *const weaknesses[] = {
-    "none",
-#define WEAKNESS_NAME(name, rule, sentence) #name,
-    PAIR_WEAKNESSES(WEAKNESS_NAME)
-#undef WEAKNESS_NAME
-};
-/* clang-format on */
+    };
+    for (size_t i = 1; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        seeded_bug = (enum seeded_bug)i;
+        return true;
+    }
+    return false;
+}
 
 __attribute__((constructor)) static void seeded_bug_from_environment(void) {
     const char *wanted = getenv("TARRY_SEEDED_BUG");
-    if (wanted == NULL) return;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], wanted) != 0) continue;
-        seeded_bug = (enum seeded_bug)i;
-        return;
-    }
-    for (size_t i = 0; i < sizeof weaknesses / sizeof *weaknesses; i++) {
-        if (strcmp(weaknesses[i], wanted) != 0) continue;
-        pair_weakness = (enum pair_weakness)i;
-        return;
-    }
+    if (wanted == NULL || seeded_bug_choose(wanted)) return;
     (void)fprintf(stderr, "TARRY_SEEDED_BUG: there is no bug called '%s'\n", wanted);
     _Exit(2);
 }
