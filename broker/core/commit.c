@@ -280,10 +280,8 @@ static void decide_commit(struct core *core, const struct core_request *request,
 }
 
 static uint64_t answered_at(const struct producer *producer, uint64_t sequence) {
-    for (uint32_t i = 0; i < producer->result_count; i++) {
+    for (uint32_t i = 0; i < producer->result_count; i++)
         if (producer->results[i].sequence == sequence) return producer->results[i].position;
-        bool is_later = producer->results[i].sequence > sequence;
-    }
     return 0;
 }
 
