@@ -16,7 +16,7 @@
 #include "must.h"
 #include "pair_world.h"
 #ifdef TARRY_SEEDED_BUGS
-#include "seeded_bug.h"
+#include <seeded_bug.h> /* made by tests/sim/bugs/seeding.py */
 #endif
 
 #define SETTLE_EVERY 64

@@ -1,6 +1,6 @@
 /* seeded_bug.c: before main, switches on the deliberate defect that TARRY_SEEDED_BUG names. Linked only into tests that
  * use the libraries with defects (seeding.py). */
-#include "seeded_bug.h"
+#include <seeded_bug.h> /* made by tests/sim/bugs/seeding.py */
 
 #include <stddef.h>
 #include <stdio.h>
