@@ -40,6 +40,7 @@
 #define REDACT_TASKS_MAX 1024 /* tasks that one redaction, or all redactions of one commit, may redact */
 #define REQUEST_SIZE_MAX (16u << 20)
 #define QUEUES_PER_SUBSCRIBE_MAX 256
+#define CONSUMER_QUEUES_SHOWN 16 /* names of queues per consumer in replies to Consumers and Subscribe */
 #define LIST_LIMIT_MAX 1000
 #define LIST_LIMIT_DEFAULT 1000
 #define LIST_READS_MAX 8u            /* reads of the index for one result page, each of at most LIST_LIMIT_MAX tasks */

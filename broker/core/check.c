@@ -94,17 +94,20 @@ static void check_ahead(const struct core *core) {
 
 /* Checks the lists that deliver() uses: willing sessions per queue, and queues to serve. */
 static void check_serving(struct core *core) {
-    uint32_t willing[QUEUE_PLACES + 1] = {0};
+    uint32_t willing[QUEUE_PLACES + 1] = {0}, consumers[QUEUE_PLACES + 1] = {0};
     for (uint32_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
-        if (session->state == SESSION_FREE || !session->willing) continue;
-        for (uint32_t k = 0; k < session->subscription_count; k++)
-            willing[queue_place(session->subscriptions[k].queue->number)]++;
+        if (session->state == SESSION_FREE) continue;
+        for (uint32_t k = 0; k < session->subscription_count; k++) {
+            const uint32_t place = queue_place(session->subscriptions[k].queue->number);
+            consumers[place]++;
+            willing[place] += session->willing;
+        }
     }
     uint64_t served = 0, own = 0;
     for (uint32_t place = 1; place < core->tally.next_queue; place++) {
         const struct queue *queue = &core->queues[place];
-        assert(queue->willing_count == willing[place]);
+        assert(queue->willing_count == willing[place] && queue->consumer_count == consumers[place]);
         assert(queue_place(queue->number) == place && queue->is_counted == !queue->deleted);
         assert(!core->deletions[place] == !queue->deleted);
         assert(queue->deleted || !wish_is_pending(core, queue->name));

@@ -358,6 +358,9 @@ static void dispatch_request(struct core *core, const struct core_request *reque
     case TARRY__REQUEST__BODY_CALENDAR:
         query_calendar(core, request, effects);
         return;
+    case TARRY__REQUEST__BODY_CONSUMERS:
+        query_consumers(core, request, effects);
+        return;
     case TARRY__REQUEST__BODY_ATTACH: /* answered by other parts of the broker (requests.def) */
     case TARRY__REQUEST__BODY_AUDIT:
     case TARRY__REQUEST__BODY_BACKUP:

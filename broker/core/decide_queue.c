@@ -108,22 +108,12 @@ void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge) {
                purge->states ? purge->states : STATE_PENDING | STATE_READY);
 }
 
-static uint32_t count_consumers(const struct core *core, const struct queue *queue) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < core->sessions_end; i++) {
-        const struct session *session = &core->sessions[i];
-        if (session->state != SESSION_WAITING_LANE && session->state != SESSION_UP) continue;
-        for (uint32_t k = 0; k < session->subscription_count; k++) count += session->subscriptions[k].queue == queue;
-    }
-    return count;
-}
-
 /* Returns the reason why the queue cannot be deleted; NULL: it can. */
 static char *not_deletable(struct decision *d, const struct queue *queue) {
     enum { SENTENCE_SIZE = 200 };
     const uint64_t waiting = queue_waiting(d->core, queue), in_flight = queue_in_flight(d->core, queue);
     const uint64_t dead = d->core->tally.queues[queue_place(queue->number)].dead;
-    const uint32_t consumers = count_consumers(d->core, queue);
+    const uint32_t consumers = queue->consumer_count;
     char *sentence = must_alloc(d->draft->arena, SENTENCE_SIZE);
     if (waiting || in_flight || dead) {
         snprintf(sentence, SENTENCE_SIZE,

@@ -41,6 +41,8 @@ static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *tok
 }
 
 static void settled(struct decision *d, Tarry__Outcome outcome, const struct row *row) {
+    struct session *holder = outcome != TARRY__OUTCOME__EXTENDED ? session_find(d->core, row->session) : NULL;
+    if (holder) holder->settled_ms = steady_ms(d->core);
     describe_tokenless(d->result, row);
     d->result->outcome = outcome;
 }

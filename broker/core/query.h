@@ -28,6 +28,7 @@ void query_get(struct core *core, const struct core_request *request, struct cor
 void query_list(struct core *core, const struct core_request *request, struct core_effects *effects);
 void query_queues(struct core *core, const struct core_request *request, struct core_effects *effects);
 void query_calendar(struct core *core, const struct core_request *request, struct core_effects *effects);
+void query_consumers(struct core *core, const struct core_request *request, struct core_effects *effects);
 void query_stats(struct core *core, const struct core_request *request, struct core_effects *effects);
 
 #endif

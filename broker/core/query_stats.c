@@ -155,6 +155,7 @@ static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue,
     stats->dropped = tally->dropped;
     stats->lateness_ms = lateness_of(look, arena);
     stats->jobs = queue->job_count;
+    stats->consumers = queue->consumer_count;
     stats->lateness = durations_of(&queue->lateness, arena);
     return stats;
 }

@@ -16,6 +16,7 @@ static void unsubscribe_all(struct core *core, struct session *session) {
     session_withdraw(core, session);
     ahead_stand_down(session);
     wishes_drop(core, session);
+    for (uint32_t i = 0; i < session->subscription_count; i++) session->subscriptions[i].queue->consumer_count--;
     session->subscription_count = 0;
 }
 
@@ -31,6 +32,7 @@ void session_subscribe_to(struct core *core, struct session *session, struct que
     assert(session->subscription_count < QUEUES_PER_SUBSCRIBE_MAX);
     struct subscription *subscription = &session->subscriptions[session->subscription_count++];
     *subscription = (struct subscription){.session = session, .queue = queue};
+    queue->consumer_count++;
     if (session->willing) { /* the queue was created while the session waited for it */
         TAILQ_INSERT_TAIL(&queue->willing, subscription, of_queue);
         queue->willing_count++;
@@ -158,6 +160,17 @@ static void record_session(struct core *core, const struct session *session, boo
     draft_commit(&draft, NULL, effects);
 }
 
+/* Names in the reply the queues that do not exist yet: one may be misspelt. */
+static void name_awaited(const struct session *session, Tarry__SubscribeReply *reply, struct arena *arena) {
+    const struct wish *wish = NULL;
+    reply->awaited = must_alloc(arena, CONSUMER_QUEUES_SHOWN * sizeof *reply->awaited);
+    TAILQ_FOREACH(wish, &session->wishes, of_session) {
+        const char *name = wish->awaited->name;
+        if (reply->n_awaited == CONSUMER_QUEUES_SHOWN) break;
+        reply->awaited[reply->n_awaited++] = must_copy(arena, name, strlen(name) + 1);
+    }
+}
+
 static void reply_subscribed(struct core *core, const struct core_request *request, const struct session *session,
                              bool resumed, struct core_effects *effects) {
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
@@ -168,6 +181,7 @@ static void reply_subscribed(struct core *core, const struct core_request *reque
     reply->subscribe->lane = session->lane;
     reply->subscribe->silence_ms = session->silence_ms;
     reply->subscribe->resumed = resumed;
+    if (session->wish_count > 0) name_awaited(session, reply->subscribe, effects->arena);
     reply_send(core, effects, request->ticket, reply);
 }
 

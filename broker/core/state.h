@@ -203,6 +203,7 @@ struct queue {
     uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
     struct subscription_list willing; /* sessions that may get new tasks; the next in turn is first */
     uint32_t willing_count;
+    uint32_t consumer_count; /* sessions that are subscribed to it */
     struct subscription_list takers; /* sessions whose lanes are up; the next in turn for an early lease is first */
     uint32_t taker_count;
     uint32_t ahead_count;      /* tasks leased ahead of time */
@@ -261,6 +262,7 @@ struct session {
     struct timer silence;
     uint64_t silence_ms; /* after this long without a sign of life the session is gone */
     uint64_t heard_ms;   /* time of the last sign of life */
+    uint64_t settled_ms; /* time of the last ack, nack or release; 0: none */
     bool mute;           /* a lease expired without a sign of life: no new tasks until the next sign */
     uint32_t credit;     /* for a pooled session (session_is_pooled): maximum number of tasks per delivery */
     uint32_t subscription_count;

@@ -224,6 +224,7 @@ void handle_queues(struct http_exchange *exchange);
 void handle_queue_get(struct http_exchange *exchange);
 void handle_queue_change(struct http_exchange *exchange);
 void handle_stats(struct http_exchange *exchange);
+void handle_consumers(struct http_exchange *exchange);
 void handle_calendar(struct http_exchange *exchange);
 void handle_status(struct http_exchange *exchange);
 void handle_audit(struct http_exchange *exchange);

@@ -186,6 +186,25 @@ void handle_stats(struct http_exchange *exchange) {
     http_ask(exchange, &request, on_stats);
 }
 
+static void on_consumers(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    struct text out = HTTP_TEXT;
+    if (http_refused(exchange, reply)) return;
+    if (http_answered_by_head(exchange)) return;
+    json_message(&out, &reply->consumers->base);
+    http_respond(exchange, 200, &out);
+}
+
+void handle_consumers(struct http_exchange *exchange) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Consumers consumers = TARRY__CONSUMERS__INIT;
+    const struct head_text *queue = head_parameter(&exchange->head, "queue");
+    if (!http_parameters_only(exchange, "queue")) return;
+    if (queue != NULL) consumers.queue = queue->text;
+    request.body_case = TARRY__REQUEST__BODY_CONSUMERS;
+    request.consumers = &consumers;
+    http_ask(exchange, &request, on_consumers);
+}
+
 static void on_status(struct http_exchange *exchange, const Tarry__Reply *reply) {
     struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;

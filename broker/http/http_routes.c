@@ -58,6 +58,7 @@ static const struct route routes[] = {
     {HEAD_POST, "v1/queues/*/purge", handle_queue_change, COMMITS(OP(QUEUE_PURGE)), true},
     {HEAD_POST, "v1/queues/*/dead/requeue", handle_settle, COMMITS(OP(DEAD)), true},
     {HEAD_POST, "v1/queues/*/dead/drop", handle_settle, COMMITS(OP(DEAD)), true},
+    {HEAD_GET, "v1/consumers", handle_consumers},
     {HEAD_GET, "v1/stats", handle_stats},
     {HEAD_GET, "v1/calendar", handle_calendar},
     {HEAD_GET, "v1/status", handle_status},

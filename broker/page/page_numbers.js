@@ -7,7 +7,7 @@ let queues = [], before = new Map(), beforeMs = 0;
 let sort = { column: 0, down: false };
 
 /* ---- the numbers of /v1/stats and /v1/status; a missing one is 0 */
-const QUEUE_NUMBERS = ["pending", "ready", "in_flight", "dead", "scheduled", "cancelled", "delivered", "acked", "retried"];
+const QUEUE_NUMBERS = ["pending", "ready", "in_flight", "dead", "scheduled", "cancelled", "delivered", "acked", "retried", "consumers"];
 const BROKER_NUMBERS = ["now_ms", "epoch", "uptime_ms", "durable", "indexed", "segments", "log_bytes", "index_bytes", "core_bytes", "core_bytes_max", "resident_bytes", "sessions",
   "archive_bytes", "disk_free", "disk_bytes", "signed_position", "signed_ms"];
 const numbersOf = (from, names) => Object.fromEntries(names.map((name) => [name, Number(from[name] || 0)]));
@@ -102,9 +102,13 @@ const charts = () => $("charts").replaceChildren(
   chart("Sync to disk", [["p50", percentile("syncs", 0.5)], ["p99", percentile("syncs", 0.99)]], seconds),
   chart("Tasks", [["ready", samples.map((s) => s.ready)], ["in flight", samples.map((s) => s.in_flight)], ["dead", samples.map((s) => s.dead)]], count));
 
+/* isUnserved: ready tasks wait, and no consumer is connected. isLate: a ready task has been due for five minutes. */
+const isUnserved = (q) => !q.paused && q.consumers === 0 && q.overdue_ms > 10000;
+const isLate = (q) => !q.paused && q.overdue_ms > 300000;
 const COLUMNS = [["Queue", (q) => q.name, (q) => (q.paused ? `${q.name} (paused)` : q.name)], ["Waiting", (q) => q.pending, (q) => count(q.pending)],
   ["Ready", (q) => q.ready, (q) => count(q.ready) + (q.ready_is_lower_bound ? "+" : "")], ["In flight", (q) => q.in_flight, (q) => count(q.in_flight)],
-  ["Dead", (q) => q.dead, (q) => count(q.dead)], ["Overdue", (q) => q.overdue_ms, (q) => seconds(q.overdue_ms / 1000)],
+  ["Dead", (q) => q.dead, (q) => count(q.dead)], ["Overdue", (q) => q.overdue_ms, (q) => seconds(q.overdue_ms / 1000), (q) => (isLate(q) ? "bad" : "")],
+  ["Consumers", (q) => q.consumers, (q) => (isUnserved(q) ? "none" : count(q.consumers)), (q) => (isUnserved(q) ? "bad" : "")],
   ["In / s", (q) => q.in, (q) => count(q.in)], ["Out / s", (q) => q.out, (q) => count(q.out)], ["Late p99", (q) => q.p99 || 0, (q) => (q.p99 === null ? "–" : seconds(q.p99))]];
 const rows = () => {
   const wanted = $("filter").value.toLowerCase(), of = COLUMNS[sort.column][1];
@@ -126,7 +130,11 @@ const rows = () => {
       row.append(head, ...COLUMNS.slice(1).map(() => element("td")));
     }
     row.cells[0].title = queue.name;
-    COLUMNS.forEach(([, , say], c) => { const text = say(queue), cell = c ? row.cells[c] : row.cells[0].firstChild; if (cell.textContent !== text) cell.textContent = text; });
+    COLUMNS.forEach(([, , say, mark], c) => {
+      const text = say(queue), cell = c ? row.cells[c] : row.cells[0].firstChild, className = mark ? mark(queue) : "";
+      if (cell.textContent !== text) cell.textContent = text;
+      if (c && cell.className !== className) cell.className = className;
+    });
   });
 };
 const heads = () => $("heads").replaceChildren(...COLUMNS.map(([name], c) => {
@@ -182,7 +190,8 @@ const show = (told) => {
     ["Resident", bytes(b.resident_bytes)], ["Log", `${bytes(b.log_bytes)}, ${count(b.segments)} segments`], ["Index", `${bytes(b.index_bytes)}, ${bytes(Math.max(0, b.durable - b.indexed))} behind`],
     ["Archive", b.archive_error || `${bytes(b.archive_bytes)}`, b.archive_error ? "bad" : ""], ["Disk", `${bytes(b.disk_free)} free of ${bytes(b.disk_bytes)}`],
     ["Consumers", count(b.sessions)], ["Clock", b.clock_held ? "it has jumped: absolute times wait" : "fine", b.clock_held ? "bad" : ""]]);
-  const problem = told.pair.problem;
+  const unserved = told.queues.filter(isUnserved).map((queue) => queue.name);
+  const problem = [told.pair.problem, unserved.length ? `Ready, but no consumer: ${unserved.slice(0, 5).join(", ")}${unserved.length > 5 ? ` and ${unserved.length - 5} more` : ""}` : ""].filter(Boolean).join(". ");
   $("problem").hidden = !problem;
   $("problem").textContent = problem || "";
   $("state").textContent = `${told.pair.role}, as of ${new Date(told.now_ms).toLocaleTimeString()}`;

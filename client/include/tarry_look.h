@@ -178,7 +178,8 @@ struct tarry_queue_stats {
     uint64_t oldest_overdue_ms; /* how long the oldest ready task has been due; 0: no task is ready */
     /* delay between due time and delivery */
     struct tarry_quantiles lateness_ms;
-    uint32_t jobs; /* number of jobs (purges and the like) that are still running */
+    uint32_t jobs;      /* number of jobs (purges and the like) that are still running */
+    uint32_t consumers; /* number of connected consumers */
 };
 /* Statistics of the broker. */
 struct tarry_broker_stats {

@@ -48,7 +48,8 @@ TARRY_API int tarry_dispatch(tarry_client *client, size_t max, size_t *out_count
 enum tarry_event_kind {
     TARRY_CONNECTED = 1,    /* the connection to the broker at `url` is up; its role is not known yet */
     TARRY_DISCONNECTED = 2, /* the connection to `url` was lost or given up; `message` says why, if known */
-    TARRY_LOG = 3           /* information that helps to find a fault; `url` may be "" */
+    TARRY_LOG = 3,          /* information that helps to find a fault; `url` may be "" */
+    TARRY_WARNING = 4       /* a probable mistake: a consumer waits for a queue that does not exist yet */
 };
 /* One event. The library owns it; it is valid until the callback returns. New versions may add fields at its end. */
 struct tarry_event {

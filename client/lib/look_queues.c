@@ -106,6 +106,7 @@ static void fill_queue(const Tarry__QueueStats *from, struct tarry_queue_stats *
         .oldest_overdue_ms = from->oldest_overdue_ms,
         .lateness_ms = quantiles(from->lateness_ms),
         .jobs = from->jobs,
+        .consumers = from->consumers,
     };
 }
 

@@ -13,6 +13,7 @@ struct answer_box {
 /* An Audit may wait for frames: tarry_audit reads it. */
 static bool is_question(const Tarry__Request *request) {
     if (request->body_case == TARRY__REQUEST__BODY_PAIR) return request->pair->what == TARRY__PAIR__WHAT__STATUS;
+    if (request->body_case == TARRY__REQUEST__BODY_CONSUMERS) return true;
     return request_is_question(request) && request->body_case != TARRY__REQUEST__BODY_AUDIT;
 }
 

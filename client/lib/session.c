@@ -56,6 +56,15 @@ static void opened(tarry_consumer *consumer, int code, const char *message) {
     pthread_cond_broadcast(&consumer->client->drained);
 }
 
+/* Reports queues that do not exist yet, once per session: a misspelt name would otherwise go unnoticed. */
+static void note_awaited(tarry_consumer *consumer, const Tarry__SubscribeReply *reply) {
+    const char *url = consumer->client->link.addresses.items[consumer->address].place.url;
+    for (size_t i = 0; i < reply->n_awaited && !reply->resumed; i++)
+        event_note(consumer->client, TARRY_WARNING, url,
+                   "the queue %s does not exist yet: the consumer gets its tasks once it is created",
+                   reply->awaited[i]);
+}
+
 static void accepted(tarry_consumer *consumer, const struct request *request, uint64_t now) {
     const Tarry__SubscribeReply *reply = request->reply->subscribe;
     consumer->session = reply->session;
@@ -78,6 +87,7 @@ static void accepted(tarry_consumer *consumer, const struct request *request, ui
     event_note(consumer->client, TARRY_LOG, consumer->client->link.addresses.items[consumer->address].place.url,
                "session %" PRIu64 " of %s %s", reply->session, consumer->queues[0],
                reply->resumed ? "continues with its leases" : "begins");
+    note_awaited(consumer, reply);
     consumer->lane_tried = false;
     if (consumer->lane_missing_ms == 0) consumer->lane_missing_ms = now;
     state_set(consumer, SESSION_ACCEPTED, now);

@@ -71,6 +71,8 @@ const struct command command_consume = {
             "{\"id\",\"queue\",\"key\",\"due_ms\",\"due\",\"attempt\",\"deliveries\",\"token\",\"priority\","
             "\"attributes\",\n"
             "   \"json\"|\"body\"|\"body_base64\",…}\n\n"
+            "A queue that does not exist is not created: the command says so on standard error, and waits until\n"
+            "a task is scheduled there.\n\n"
             "When the command ends (--count, --for, SIGINT or SIGTERM), it settles the tasks that it has\n"
             "printed and releases the others. A release costs no attempt. With --ack none, printed tasks stay\n"
             "leased.\n\n"

@@ -127,11 +127,14 @@ static const struct column narrow_columns[] = {
 };
 
 static const struct column wide_columns[] = {
-    {"QUEUE", NULL, say_name},         {">PENDING", "pending", NULL},     {">READY", NULL, say_ready_wide},
-    {">IN FLIGHT", "in_flight", NULL}, {">DEAD", "dead", NULL},           {">OVERDUE", NULL, say_overdue},
-    {">LATE P50", NULL, say_p50},      {">P99", NULL, say_p99},           {"", NULL, say_bar},
-    {">SCHEDULED", "scheduled", NULL}, {">CANCELLED", "cancelled", NULL}, {">DELIVERED", "delivered", NULL},
-    {">ACKED", "acked", NULL},         {">RETRIED", "retried", NULL},     {">MAX", NULL, say_max},
+    {"QUEUE", NULL, say_name},         {">PENDING", "pending", NULL},
+    {">READY", NULL, say_ready_wide},  {">IN FLIGHT", "in_flight", NULL},
+    {">DEAD", "dead", NULL},           {">OVERDUE", NULL, say_overdue},
+    {">CONSUMERS", "consumers", NULL}, {">LATE P50", NULL, say_p50},
+    {">P99", NULL, say_p99},           {"", NULL, say_bar},
+    {">SCHEDULED", "scheduled", NULL}, {">CANCELLED", "cancelled", NULL},
+    {">DELIVERED", "delivered", NULL}, {">ACKED", "acked", NULL},
+    {">RETRIED", "retried", NULL},     {">MAX", NULL, say_max},
 };
 
 static void words_size(struct text *out, uint64_t bytes) {

@@ -95,6 +95,7 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
     X(get) \
     X(list) \
     X(calendar) \
+    X(consumers) \
     X(queues) \
     X(queue_set) \
     X(queue_pause) \

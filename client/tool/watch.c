@@ -92,6 +92,7 @@ void watch_event(void *argument, const struct tarry_event *event) {
     (void)argument;
     if (event->kind == TARRY_CONNECTED) atomic_store(&watch.is_connected, true);
     if (event->kind == TARRY_DISCONNECTED) atomic_store(&watch.is_connected, false);
+    if (event->kind == TARRY_WARNING) tool_say("%s", event->message);
 }
 
 void watch_begin(tarry_client *client, uint64_t patience_ms) {

@@ -29,6 +29,8 @@ static inline uint8_t field_of(const Tarry__Request *request) {
         return 23;
     case TARRY__REQUEST__BODY_CALENDAR:
         return 24;
+    case TARRY__REQUEST__BODY_CONSUMERS:
+        return 26;
     default:
         return 19;
     }

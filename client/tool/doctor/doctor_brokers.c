@@ -5,6 +5,7 @@
 
 #include "findings.h"
 #include "nodes.h"
+#include "question.h"
 #include "units.h"
 
 #define PATIENCE_MS 3000u
@@ -14,6 +15,8 @@
 #define MEMORY_FULL_PER_CENT 95u
 #define DISK_FAIL_BYTES (128ull << 20)
 #define DISK_WARN_BYTES (512ull << 20)
+#define UNSERVED_MS 10000u /* tasks may wait this long for a consumer before a warning */
+#define OVERDUE_MS 300000u /* the same, while a consumer is connected */
 #define COMPARED_LATE_MS (3600ull * 1000)
 
 static void look_at_clock(struct findings *findings, const char *url, const struct tarry_broker_stats *stats,
@@ -73,19 +76,54 @@ static void look_at_memory(struct findings *findings, const char *url, const str
                 "%s: tasks take %" PRIu64 " MiB of %" PRIu64 " MiB", url, used >> 20, max >> 20);
 }
 
+/* Warns of one queue whose tasks wait for a consumer, or have waited for long. */
+static void look_at_queue(struct findings *findings, const char *url, const struct tarry_queue_stats *queue) {
+    char text[UNITS_TEXT_SIZE];
+    if (queue->paused || queue->oldest_overdue_ms < UNSERVED_MS) return;
+    duration_format(queue->oldest_overdue_ms / 1000 * 1000, text);
+    if (queue->consumers == 0)
+        finding_add(findings, FOUND_WARN, "queues",
+                    "start a consumer of it; `tarry consumers` shows the connected ones and their queues",
+                    "%s: queue %s has %" PRIu64 " ready tasks and no consumer; the oldest has been due for %s", url,
+                    queue->name, queue->ready, text);
+    else if (queue->oldest_overdue_ms > OVERDUE_MS)
+        finding_add(findings, FOUND_WARN, "queues",
+                    "start more consumers, or look why they are slow: `tarry consumers` shows what they have",
+                    "%s: the oldest ready task of queue %s has been due for %s, and %" PRIu32
+                    " consumers are connected",
+                    url, queue->name, text, queue->consumers);
+}
+
 static void look_at_queues(struct findings *findings, const char *url, const struct tarry_stats_view *view) {
-    uint64_t dead = 0, unserved = 0;
+    uint64_t dead = 0;
     for (size_t i = 0; i < view->count; i++) {
         dead += view->queues[i]->dead;
-        unserved += view->queues[i]->oldest_overdue_ms > 300000 && !view->queues[i]->paused;
+        look_at_queue(findings, url, view->queues[i]);
     }
     if (dead > 0)
         finding_add(findings, FOUND_WARN, "queues", "`tarry dead list QUEUE` shows the reasons",
                     "%s: there are %" PRIu64 " dead letters", url, dead);
-    if (unserved > 0)
-        finding_add(findings, FOUND_WARN, "queues",
-                    "`tarry stats` shows which queues: they have no consumer, or too slow ones",
-                    "%s: %" PRIu64 " queues have tasks that became due more than five minutes ago", url, unserved);
+}
+
+/* Warns of consumers that wait for queues that do not exist. Without permission to see the consumers: nothing. */
+static void look_at_consumers(struct findings *findings, const struct node *node) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Consumers consumers = TARRY__CONSUMERS__INIT;
+    struct answer_of answer;
+    char message[TARRY_MESSAGE_SIZE] = "";
+    request.body_case = TARRY__REQUEST__BODY_CONSUMERS;
+    request.consumers = &consumers;
+    if (question_ask(node->client, &request, NULL, &answer, message) != TARRY_OK) return;
+    for (size_t i = 0; i < answer.reply->consumers->n_consumers; i++) {
+        const Tarry__ConsumerView *view = answer.reply->consumers->consumers[i];
+        for (size_t k = 0; k < view->n_awaited; k++)
+            finding_add(findings, FOUND_WARN, "consumers",
+                        "if the name is misspelt, correct it in the consumer; otherwise the queue is created by its "
+                        "first task",
+                        "%s: the consumer %s at %s waits for queue %s, which does not exist", node->url, view->client,
+                        view->peer, view->awaited[k]);
+    }
+    answer_free(&answer);
 }
 
 static void look_at_stats(struct findings *findings, const struct node *node) {
@@ -104,6 +142,7 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     look_at_disk(findings, node->url, view->broker);
     look_at_memory(findings, node->url, view->broker);
     if (node_is_primary(node)) look_at_queues(findings, node->url, view);
+    if (node_is_primary(node)) look_at_consumers(findings, node);
     if (strcmp(view->broker->version, tarry_version()) != 0)
         finding_add(findings, FOUND_WARN, "version", "upgrade the older of the two",
                     "%s: the broker has version %s, this tool has version %s", node->url, view->broker->version,
