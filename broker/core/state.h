@@ -203,7 +203,7 @@ struct queue {
     uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
     struct subscription_list willing; /* sessions that may get new tasks; the next in turn is first */
     uint32_t willing_count;
-    uint32_t consumer_count; /* sessions that are subscribed to it */
+    uint32_t consumer_count;         /* sessions that are subscribed to it */
     struct subscription_list takers; /* sessions whose lanes are up; the next in turn for an early lease is first */
     uint32_t taker_count;
     uint32_t ahead_count;      /* tasks leased ahead of time */
