@@ -1,4 +1,5 @@
-/* coordinator.c: see coordinator.h. The thread, the calls and their deadlines, and the memory of what was seen. */
+/* coordinator.c: see coordinator.h. Contains the thread, the calls with their deadlines, and the last known versions.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -17,15 +18,15 @@
 
 static const struct backend *const backends[] = {&etcd_backend, &etcds_backend, &zookeeper_backend, &file_backend};
 #define WORDS_MS 10000
-#define COORDINATOR_FILE_MAX (1u << 20) /* bytes of a file of PEM; the sentence says so */
+#define COORDINATOR_FILE_MAX (1u << 20) /* maximum size of a PEM file in bytes; the error message names it */
 #define BACKENDS (sizeof backends / sizeof *backends)
 
-/* What was read or written last. */
+/* Last version of an entry that this process has read or written. */
 struct seen {
     char name[COORDINATOR_NAME_SIZE_MAX + 1];
     uint64_t version;
     struct coordinator_trait trait;
-    bool is_other; /* what came last was not what this was: nothing is changed on top of it */
+    bool is_other; /* the last answer belongs to another history of the entry, so no change may build on it */
 };
 
 struct coordinator {
@@ -34,20 +35,20 @@ struct coordinator {
     struct coordinator_options options;
     pthread_t thread;
     int wake; /* eventfd */
-    /* the thread's own */
+    /* used by the coordinator's thread only */
     struct coordinator_call *under_way;
     struct seen seen[COORDINATOR_NAMES_MAX];
-    uint64_t told_ms; /* other words for the same state of the session are no news before */
+    uint64_t told_ms; /* no further log message for the same session state before this time */
 
-    pthread_mutex_t mutex; /* the rest */
+    pthread_mutex_t mutex; /* protects all members below */
     struct coordinator_call *first;
     struct coordinator_call **last;
     struct coordinator_watch *watches;
     bool is_watch_new;
     struct presence presence;
-    uint64_t present_ms;                           /* … until then; 0: nothing was declared */
-    uint64_t stood_ms;                             /* since then the coordinator has, as far as is known, … */
-    char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* this; "": nothing */
+    uint64_t present_ms; /* the presence is declared until this time; 0: none declared */
+    uint64_t stood_ms;   /* since this time the coordinator has, as far as is known, the text `stood` */
+    char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* text that the coordinator has for this process; "": none */
     struct coordinator_session session;
     bool stop;
 };
@@ -68,7 +69,7 @@ void coordinator_poll(int wake, int descriptor, int wait_ms) {
     (void)poll(ready, 2, wait_ms);
 }
 
-/* ---- What was seen (R4) ------------------------------------------------------------------------------------------ */
+/* ---- last known versions (R4) */
 
 static struct seen *seen_of(struct coordinator *coordinator, const char *name) {
     for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) {
@@ -80,7 +81,8 @@ static struct seen *seen_of(struct coordinator *coordinator, const char *name) {
     return NULL;
 }
 
-/* NULL, or why it is not to be believed: a format for the entry's name, its version and the one that was seen. */
+/* Returns NULL, or why the version must not be believed: a format for the entry's name, this version and the known one.
+ */
 static const char *find_doubt(const struct seen *seen, uint64_t version, const struct coordinator_trait *trait) {
     bool is_other_birth = seen->trait.birth != 0 && trait->birth != seen->trait.birth;
     bool is_other_mark = seen->trait.mark != 0 && trait->mark != 0 && trait->mark != seen->trait.mark;
@@ -104,14 +106,14 @@ static const char *find_doubt(const struct seen *seen, uint64_t version, const s
     return NULL;
 }
 
-/* True: it may be believed, and is remembered. */
+/* Returns true, and remembers the version, if it may be believed. */
 static bool is_believed(struct coordinator *coordinator, const char *name, uint64_t version,
                         const struct coordinator_trait *trait, char reason[COORDINATOR_MESSAGE_SIZE]) {
     struct seen *seen = seen_of(coordinator, name);
     const char *doubt = find_doubt(seen, version, trait);
     bool is_late =
         version != 0 && version < seen->version && (trait->birth == seen->trait.birth || seen->trait.birth == 0);
-    seen->is_other = doubt != NULL && !is_late; /* a server that lags is no other past */
+    seen->is_other = doubt != NULL && !is_late; /* a lagging server has an older version of the same history */
     if (doubt != NULL) {
         coordinator_refuse(reason, doubt, name, version, seen->version); // NOLINT(clang-diagnostic-format-nonliteral)
         return false;
@@ -137,8 +139,8 @@ static bool are_believed(struct coordinator *coordinator, struct coordinator_cal
     return all;
 }
 
-/* The change that expects a version older than one already seen, which can only be refused, wherever it is asked; NULL:
- * none does. */
+/* Returns a change whose expected version is older than a known one, so that every server must refuse it; NULL: none.
+ */
 static const struct coordinator_change *find_stale(struct coordinator *coordinator,
                                                    const struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++)
@@ -146,7 +148,7 @@ static const struct coordinator_change *find_stale(struct coordinator *coordinat
     return NULL;
 }
 
-/* R4. The version of such an entry may be the expected one, and of another history. */
+/* R4. Returns a change of an entry whose version number may be right, but in another history; NULL: none. */
 static const struct coordinator_change *find_other(struct coordinator *coordinator,
                                                    const struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++)
@@ -169,7 +171,7 @@ void coordinator_finish(struct coordinator *coordinator, struct coordinator_call
     bool is_doubted = outcome == PAIR_DONE && !call->is_presence && !are_believed(coordinator, call);
     call->outcome = is_doubted ? PAIR_UNKNOWN : outcome;
     if (call->outcome == PAIR_DONE) call->reason[0] = '\0';
-    call->done(call); /* it is not ours any more */
+    call->done(call); /* from here on the call belongs to its caller again */
 }
 
 void coordinator_fail(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome,
@@ -289,7 +291,7 @@ static void declare(struct coordinator *coordinator) {
     coordinator->backend->declare(coordinator->state, is_there ? &presence : NULL);
 }
 
-/* ---- Watches and the session ------------------------------------------------------------------------------------- */
+/* ---- watches and the session */
 
 void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch *watch) {
     assert(is_name(watch->name));
@@ -301,7 +303,7 @@ void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch
     coordinator_wake(coordinator);
 }
 
-/* Watches are never taken away before the end, so the list may be walked without the lock once its head is known. */
+/* Returns the first watch. Watches are removed only at the end, so the list may be followed without the lock. */
 static struct coordinator_watch *watches_of(struct coordinator *coordinator) {
     pthread_mutex_lock(&coordinator->mutex);
     struct coordinator_watch *watches = coordinator->watches;
@@ -342,10 +344,10 @@ void coordinator_session(struct coordinator *coordinator, struct coordinator_ses
     pthread_mutex_unlock(&coordinator->mutex);
 }
 
-/* ---- The thread -------------------------------------------------------------------------------------------------- */
+/* ---- the thread */
 
 struct news {
-    struct coordinator_call *calls; /* in the order of posting */
+    struct coordinator_call *calls; /* in the order in which they were posted */
     bool is_watch_new;
     bool stop;
 };
@@ -364,7 +366,7 @@ static struct news take_news(struct coordinator *coordinator) {
     return news;
 }
 
-/* A backend that watches an entry already does nothing. */
+/* Watches all entries; a backend ignores an entry that it watches already. */
 static void watch_all(struct coordinator *coordinator) {
     for (struct coordinator_watch *watch = watches_of(coordinator); watch != NULL; watch = watch->next)
         coordinator->backend->watch(coordinator->state, watch->name);
@@ -396,7 +398,7 @@ static struct coordinator_call *find_late(const struct coordinator *coordinator,
     return call;
 }
 
-/* From the head each time: `done` may have finished others. */
+/* Starts from the head each time, because `done` may have finished other calls. */
 static void end_late(struct coordinator *coordinator, uint64_t now_ms, const char *why) {
     for (struct coordinator_call *call; (call = find_late(coordinator, now_ms)) != NULL;) {
         coordinator->backend->abandon(coordinator->state, call);
@@ -432,7 +434,7 @@ static void *coordinator_run(void *argument) {
     return NULL;
 }
 
-/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
+/* ---- opening and closing */
 
 static const struct backend *backend_of(const char *url, const char **out_place,
                                         char message[COORDINATOR_MESSAGE_SIZE]) {
@@ -458,8 +460,8 @@ int coordinator_check_url(const char *url, char message[COORDINATOR_MESSAGE_SIZE
     return backend_of(url, &place, message) == NULL;
 }
 
-/* libcurl reads these files whole for each connection: a file that never ends (/dev/zero) would hold it up for ever.
- * One that is not there yet may come. */
+/* Checks a file. libcurl reads such a file whole for each connection, so an endless file (/dev/zero) would block it. A
+ * missing file is accepted, because it may be created later. */
 static int check_file(const char *what, const char *path, char message[COORDINATOR_MESSAGE_SIZE]) {
     struct stat status;
     if (path == NULL || stat(path, &status) != 0) return 0;
@@ -511,7 +513,7 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     struct coordinator_options whole = *options;
     if (options->presence_ms == 0) whole.presence_ms = COORDINATOR_PRESENCE_MS;
     coordinator->options = whole;
-    coordinator->options.credentials = NULL; /* the backend has copies of what it wants */
+    coordinator->options.credentials = NULL; /* the backend has copied what it needs */
     coordinator->options.ca = coordinator->options.certificate = coordinator->options.key = NULL;
     coordinator->last = &coordinator->first;
     coordinator->session = (struct coordinator_session){.state = COORDINATOR_CONNECTING,

@@ -1,34 +1,34 @@
-/* coordinator.h: the third party that a pair asks which node leads: a few small values that are changed by
- * compare-and-set only. Five calls: read, compare-and-set, multi, watch, session state; and presence, which is an
- * opinion.
+/* coordinator.h: the third party that decides which node of a pair leads. It stores a few small values, which change
+ * by compare-and-set only. Operations: read, compare-and-set, multi, watch, session state, and presence (a hint).
  *
  *   any thread ── call ──► coordinator's own thread ──► etcd.c        etcd://host:port,host:port/path, etcds://…
  *                                │                 ├──► zookeeper.c   zk://host:port,host:port/path
  *                                │                 └──► file.c        file:///path
  *                                └──► call->done
  *
- * *An outcome says what is known, and nothing more* (R4–R6 of FAULTS.md):
- *   PAIR_DONE     it happened; `version` is the new one (of a read: the one that was read).
- *   PAIR_REFUSED  compare-and-set and multi: another version is there; this change did not happen and never will.
- *   PAIR_UNKNOWN  no answer, or one that must not be believed: it happened, or not, or not yet. `reason` says why.
+ * Outcomes (R4–R6 of FAULTS.md):
+ *   PAIR_DONE     The operation happened; `version` is the new version (after a read: the version read).
+ *   PAIR_REFUSED  Compare-and-set and multi only: the entry has another version. The change did not and will not
+ * happen. PAIR_UNKNOWN  No answer, or one that must not be believed. The change may have happened, or may still happen.
+ *                 `reason` says why.
  *
- * *A read is linearizable*, and never older than what this coordinator has read or written before: an answer that is (a
- * server that lags, an entry that was deleted or made again, a file that was copied back) comes as PAIR_UNKNOWN.
+ * Reads are linearizable, and never older than what this coordinator has read or written before. An older answer
+ * becomes PAIR_UNKNOWN. It may come from a lagging server, a deleted or recreated entry, or a file restored from a
+ * copy.
  *
- * *A call ends*, after the time that coordinator_open was given at the latest. Until then it waits for a connection if
- * there is none, so a caller that asks again at once when PAIR_UNKNOWN came does no harm. Nothing is repeated behind
- * the caller's back.
+ * A call ends at the latest after the time given to coordinator_open. Until then it waits for a connection, so a caller
+ * may repeat a call at once after PAIR_UNKNOWN. The coordinator itself never repeats a change that may have been sent.
  *
- * *Versions* are those of one entry; 0: there is none. The first is 1; each change of the entry adds 1.
+ * Each entry has its own version: 0 means no entry; the first version is 1; each change adds 1.
  *
- * *Presence is a second opinion, never a proof.* A process declares itself, again and again; a reader is told whether
- * that was done lately. It may be gone though it is there (the coordinator has not heard of it), and there though it is
- * gone (its time is not over yet): nothing may be acknowledged, and no node deposed, because of it alone.
+ * Presence is a hint, not a proof. A process declares its presence repeatedly, and a reader learns whether it did so
+ * recently. A running process may be reported absent (its declaration is late), and a dead one present (its time is not
+ * over yet). So no acknowledgement and no change of the leader may depend on presence alone.
  *
- * Not here: what the values mean (record.h). That a session is lost says nothing about which node leads.
+ * Not here: the meaning of the values (record.h). A lost session says nothing about which node leads.
  *
- * Thread-safety: any thread may call anything here save coordinator_close, callbacks included. Callbacks come on the
- * coordinator's own thread, one at a time, without a lock held; they must not wait. */
+ * Thread-safety: any thread may call these functions except coordinator_close; callbacks may, too. Callbacks run on the
+ * coordinator's own thread, one at a time, without a lock; they must not block. */
 #ifndef TARRY_COORDINATOR_COORDINATOR_H
 #define TARRY_COORDINATOR_COORDINATOR_H
 
@@ -38,130 +38,134 @@
 
 #include "pair.h"
 
-#define COORDINATOR_NAME_SIZE_MAX 31    /* of an entry: a-z, 0-9 and '-' */
+#define COORDINATOR_NAME_SIZE_MAX 31    /* bytes of an entry's name: a-z, 0-9 and '-' */
 #define COORDINATOR_NAMES_MAX 8         /* entries that one coordinator is asked about */
 #define COORDINATOR_VALUE_SIZE_MAX 4096 /* bytes */
-#define COORDINATOR_CHANGES_MAX 4       /* of a multi */
+#define COORDINATOR_CHANGES_MAX 4       /* maximum number of changes in one multi */
 #define COORDINATOR_URL_SIZE_MAX 1023
 #define COORDINATOR_MESSAGE_SIZE 1536
 
 struct coordinator;
 
 struct coordinator_change {
-    const char *name;  /* until `done` */
-    const void *value; /* until `done`; NULL: the version is only compared */
+    const char *name;  /* valid until `done` */
+    const void *value; /* valid until `done`; NULL: only compare the version */
     size_t size;       /* at most COORDINATOR_VALUE_SIZE_MAX */
-    uint64_t version;  /* that must be there; 0: there must be none (with a value only). After PAIR_DONE: the new one */
+    uint64_t version;  /* expected version; 0: the entry must not exist (only with a value). After PAIR_DONE: the new
+                          version */
 };
 
-/* What tells an entry from one of the same name, and a version from another of the same number; 0: not known. An entry
- * that was deleted and made again was born anew; a coordinator that was put back to an older state gives out the same
- * versions twice, and with other marks. */
+/* Distinguishes entries of the same name, and versions of the same number; 0: unknown. A deleted and recreated entry
+ * has another `birth`. A coordinator restored to an older state repeats version numbers, but with other values of
+ * `mark`. */
 struct coordinator_trait {
     uint64_t birth;
     uint64_t mark;
 };
 
-/* One call. It belongs to the caller, which sets `done` and leaves the rest alone from the call until `done` has it;
- * there it may be freed, or used for the next call. A member of something larger, as `struct item` is. */
+/* One call. The caller owns the memory and sets `done`; it must not touch the other members until `done` is called.
+ * `done` may free the call or use it again. Usually a member of a larger struct, like `struct item`. */
 struct coordinator_call {
     void (*done)(struct coordinator_call *call);
 
     enum pair_outcome outcome;
-    uint64_t version;                           /* PAIR_DONE. A read: 0 if there is no such entry */
-    size_t size;                                /* of `value` */
-    char value[COORDINATOR_VALUE_SIZE_MAX + 1]; /* a read; a zero follows, which is not counted */
-    char reason[COORDINATOR_MESSAGE_SIZE];      /* a sentence, unless PAIR_DONE */
+    uint64_t version;                           /* valid after PAIR_DONE; after a read, 0: no such entry */
+    size_t size;                                /* bytes of `value` */
+    char value[COORDINATOR_VALUE_SIZE_MAX + 1]; /* result of a read; followed by a NUL that `size` does not count */
+    char reason[COORDINATOR_MESSAGE_SIZE];      /* error message, unless PAIR_DONE */
 
-    /* the coordinator's own */
+    /* for the coordinator only */
     struct coordinator_call *next;
-    const char *name; /* a read; NULL: a change */
-    bool is_presence; /* … and of the node that has declared itself there */
+    const char *name; /* entry to read; NULL: the call is a change */
+    bool is_presence; /* the call reads the presence of the node `name` */
     struct coordinator_change changes[COORDINATOR_CHANGES_MAX];
     size_t count;
-    struct coordinator_trait traits[COORDINATOR_CHANGES_MAX]; /* of the entry that was read, or of those changed */
+    struct coordinator_trait
+        traits[COORDINATOR_CHANGES_MAX]; /* of the entry that was read, or of the changed entries */
     uint64_t deadline_ms;
-    void *flight; /* the backend's */
+    void *flight; /* for the backend only */
 };
 
 struct coordinator_watch {
     const char *name;
     void (*changed)(struct coordinator_watch *watch);
-    struct coordinator_watch *next; /* the coordinator's own */
+    struct coordinator_watch *next; /* for the coordinator only */
 };
 
 enum coordinator_state {
-    COORDINATOR_CONNECTING = 1, /* never connected yet, or not since `since_ms` */
+    COORDINATOR_CONNECTING = 1, /* not connected yet, or not since `since_ms` */
     COORDINATOR_CONNECTED,
-    COORDINATOR_FORBIDDEN, /* it answers, and does not let this node in: only an operator can help */
+    COORDINATOR_FORBIDDEN, /* the coordinator answers, but denies this node access; only an operator can help */
 };
 struct coordinator_session {
     enum coordinator_state state;
     uint64_t since_ms;                      /* CLOCK_BOOTTIME */
-    uint64_t sessions;                      /* that were opened in all: more than 1 if some expired */
-    char message[COORDINATOR_MESSAGE_SIZE]; /* a sentence; empty: all is well */
+    uint64_t sessions;                      /* number of sessions opened so far; more than 1: some have expired */
+    char message[COORDINATOR_MESSAGE_SIZE]; /* error message; empty: no problem */
 };
 
 struct coordinator_options {
-    uint32_t call_ms;    /* a call ends after this time; 100 … 600,000 */
-    uint32_t session_ms; /* of silence, after which the coordinator forgets a session; 1,000 … 600,000 */
-    /* A node that has not declared itself for so long is not present; 0: COORDINATOR_PRESENCE_MS, else 100 … 600,000.
-     * etcd makes it whole seconds, 2 at least; at ZooKeeper it is the session's time. */
+    uint32_t call_ms;    /* time limit of a call; 100 … 600,000 */
+    uint32_t session_ms; /* the coordinator ends a session after this much silence; 1,000 … 600,000 */
+    /* A node that has not declared itself for this long is not present; 0: COORDINATOR_PRESENCE_MS, otherwise 100 …
+     * 600,000. etcd rounds up to whole seconds, at least 2; with ZooKeeper it is the session's time. */
     uint32_t presence_ms;
-    /* "user:password": of an etcd user, or of ZooKeeper's digest scheme; NULL: none. All of these are copied. */
+    /* "user:password" of an etcd user, or for ZooKeeper's digest scheme; NULL: none. coordinator_open copies all
+     * strings. */
     const char *credentials;
     const char
         *ca; /* etcds:// only: PEM file of the CAs that have signed the servers' certificates; NULL: the host's own */
     const char *certificate; /* etcds:// only: PEM file, for servers that ask for one; NULL: none */
-    const char *key;         /* its private key, a PEM file */
-    /* The session's state is another. May be NULL. */
+    const char *key;         /* PEM file of the certificate's private key */
+    /* Called when the session's state has changed. May be NULL. */
     void (*session_changed)(void *argument, const struct coordinator_session *session);
     void *argument;
 };
 #define COORDINATOR_CALL_MS 5000u
 #define COORDINATOR_PRESENCE_MS 2000u
-#define COORDINATOR_PRESENCE_SIZE_MAX 63 /* of what is said with it */
-/* A server that dies without a word, as the one beside a primary does when their host loses its power, is noticed after
- * two thirds of a session's time, and the follower takes over no sooner. Sessions mean nothing here, so one may be as
- * short as ZooKeeper's own configuration allows: twice its tickTime, of 2 s. */
+#define COORDINATOR_PRESENCE_SIZE_MAX 63 /* bytes of the text of a presence */
+/* Default of session_ms: twice ZooKeeper's default tickTime of 2 s, the shortest that its configuration allows. A
+ * client notices after two thirds of this time that its server has died without closing the connection, for example
+ * because the primary's host lost power. The follower takes over no sooner. Nothing else depends on sessions, so they
+ * may be this short. */
 #define COORDINATOR_SESSION_MS 4000u
 
-/* Whether coordinator_open would understand `url`; sends nothing. 0, or 1 with a sentence. */
+/* Checks whether coordinator_open would accept `url`; sends nothing. Returns 0, or 1 with an error message. */
 int coordinator_check_url(const char *url, char message[COORDINATOR_MESSAGE_SIZE]);
 
-/* Starts the thread and returns at once; the connection is made, and made again, behind it. 0, or 1 with a sentence:
- * the URL or an option is wrong, or there is no memory or thread. */
+/* Starts the thread and returns at once; the thread connects, and reconnects, in the background. Returns 0, or 1 with
+ * an error message: the URL or an option is invalid, or memory or a thread is missing. */
 int coordinator_open(const char *url, const struct coordinator_options *options, struct coordinator **out,
                      char message[COORDINATOR_MESSAGE_SIZE]);
-/* Ends all calls under way as PAIR_UNKNOWN, calls their `done`, and joins the thread. What a `done` asks for meanwhile
- * is dropped, its own `done` not called. No other thread may use the coordinator any more; not from a callback. NULL:
- * nothing. */
+/* Ends all running calls as PAIR_UNKNOWN, calls their `done`, and joins the thread. Drops calls that a `done` makes
+ * meanwhile, without calling their `done`. No other thread may use the coordinator any more. Must not be called from a
+ * callback. NULL: does nothing. */
 void coordinator_close(struct coordinator *coordinator);
-/* What protects the pair, in words, for the log; "" for a coordinator that is one. */
+/* Returns a warning for the log if this coordinator is no independent third party; otherwise "". */
 const char *coordinator_warning(const struct coordinator *coordinator);
 
-/* The entry's value and version. */
+/* Reads the entry's value and version. */
 void coordinator_read(struct coordinator *coordinator, const char *name, struct coordinator_call *call);
-/* Replaces the value if the entry is at `version`; 0: makes the entry if there is none. */
+/* Replaces the value if the entry is at `version`. Version 0: creates the entry if it does not exist. */
 void coordinator_compare_and_set(struct coordinator *coordinator, const char *name, uint64_t version, const void *value,
                                  size_t size, struct coordinator_call *call);
-/* All of the changes, or none. `changes` is copied, what it points to is not; call->changes has the new versions. */
+/* Executes all changes or none. Copies `changes`, but not the names and values that they point to; call->changes gets
+ * the new versions. */
 void coordinator_multi(struct coordinator *coordinator, const struct coordinator_change *changes, size_t count,
                        struct coordinator_call *call);
-/* This process is there under `name`, and says `text` (a string, at most COORDINATOR_PRESENCE_SIZE_MAX): from soon on,
- * for about presence_ms after it last said so. One name and text for each coordinator at a time; both are copied.
- * Cheap: declare whenever there is life. */
+/* Declares that this process is present under `name`, with `text` (a string, at most COORDINATOR_PRESENCE_SIZE_MAX
+ * bytes). Others see it soon, until about presence_ms after the last declaration. A coordinator has one name and text
+ * at a time; both are copied. Cheap: declare again at every sign of life. */
 void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text);
-/* Does the coordinator have `text`, as declared last, as far as is known here? True: for `*out_ms` already (ms,
- * BOOTTIME). */
+/* Returns whether the coordinator has the last declared `text`, as far as this process knows. True: `*out_ms` is the
+ * time since then in ms (BOOTTIME). */
 bool coordinator_stands(struct coordinator *coordinator, const char *text, uint64_t *out_ms);
-/* What is declared under `name`. PAIR_DONE: version 1 and its text as the value, or version 0: nothing; else
- * PAIR_UNKNOWN.
- */
+/* Reads the presence under `name`. PAIR_DONE: version 1 and the declared text as the value, or version 0: none
+ * declared. Otherwise PAIR_UNKNOWN. */
 void coordinator_ask_presence(struct coordinator *coordinator, const char *name, struct coordinator_call *call);
-/* From now on `changed` is called soon after the entry may have changed, and after each new session; several changes
- * may be one call, and a call may mean nothing: read. `watch` stays until coordinator_close. It is a hint: a node that
- * must know asks from time to time. */
+/* From now on calls `changed` soon after the entry may have changed, and after each new session. Several changes may
+ * cause one call, and a call may come without a change, so `changed` must read the entry. `watch` must stay valid until
+ * coordinator_close. This is a hint only: a node that must know polls as well. */
 void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch *watch);
 void coordinator_session(struct coordinator *coordinator, struct coordinator_session *out);
 

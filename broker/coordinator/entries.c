@@ -13,7 +13,7 @@
 static bool take_line(const char **at, const char *end, char out[ENTRIES_LINE_MAX]) {
     const char *newline = memchr(*at, '\n', (size_t)(end - *at));
     if (newline == NULL || newline - *at >= ENTRIES_LINE_MAX) return false;
-    if (memchr(*at, '\0', (size_t)(newline - *at)) != NULL) return false; /* a string would end there */
+    if (memchr(*at, '\0', (size_t)(newline - *at)) != NULL) return false; /* a NUL byte would end the string there */
     memcpy(out, *at, (size_t)(newline - *at));
     out[newline - *at] = '\0';
     *at = newline + 1;
@@ -24,7 +24,7 @@ static int write_entry_line(const struct entry *entry, char *out, size_t room) {
     return snprintf(out, room, "entry %s %" PRIu64 " %zu", entry->name, entry->version, entry->size);
 }
 
-/* Strict: what it reads is what it would write. */
+/* Parses one entry. Strict: accepts only what entries_write would write. */
 static bool take_entry(const char **at, const char *end, const char *line, struct entries *out) {
     char again[ENTRIES_LINE_MAX];
     if (out->count == COORDINATOR_NAMES_MAX) return false;

@@ -1,11 +1,12 @@
-/* entries.h: the entries of a coordinator that is a file, as text.
+/* entries.h: the text format of a coordinator's file: its entries.
  *
  *   tarry-coordinator 1
- *   birth <16 hex digits, made at random with the file>
- *   entry <name> <version> <size>        … its bytes and a newline; as many times as there are entries
- *   sum <16 hex digits: XXH3-64 of all that stands before this line>
+ *   birth <16 hex digits, random, made with the file>
+ *   entry <name> <version> <size>        then the entry's bytes and a newline; one per entry
+ *   sum <16 hex digits: XXH3-64 of all bytes before this line>
  *
- * What is not to the byte what would be written for it is refused. Pure functions, but for entries_add's randomness. */
+ * entries_read refuses every text that entries_write would not write byte for byte. Pure functions; only entries_add
+ * uses random bytes. */
 #ifndef TARRY_COORDINATOR_ENTRIES_H
 #define TARRY_COORDINATOR_ENTRIES_H
 
@@ -27,19 +28,19 @@ struct entry {
 };
 
 struct entries {
-    uint64_t birth; /* 0: there is no file */
+    uint64_t birth; /* 0: the file does not exist */
     size_t count;
     struct entry items[COORDINATOR_NAMES_MAX];
 };
 
-/* False: it is damaged, or something else; then `out` is void. */
+/* Returns false if the text is damaged or of another format; `out` is then invalid. */
 bool entries_read(const char *text, size_t size, struct entries *out);
-/* At most ENTRIES_SIZE_MAX bytes and a zero; their count. */
+/* Writes at most ENTRIES_SIZE_MAX bytes and a NUL; returns the number of bytes without the NUL. */
 size_t entries_write(const struct entries *entries, char *out);
-/* NULL: there is none. */
+/* Returns the entry; NULL: none. */
 struct entry *entries_find(struct entries *entries, const char *name);
-/* A new entry at version 0, empty; the first one gives the whole its birth. NULL: there is no room for
- * another, or no randomness. */
+/* Adds an empty entry at version 0; the first one also sets `birth`. Returns NULL if the table is full or no random
+ * bytes are available. */
 struct entry *entries_add(struct entries *entries, const char *name);
 
 #endif

@@ -1,17 +1,17 @@
-/* etcd.c: etcd://host:port,host:port/path, etcds:// with TLS: which member is asked, and with which credentials. What
- * it is asked is etcd_flight.c.
+/* etcd.c: etcd://host:port,host:port/path, and etcds:// with TLS. Chooses the member, and has the credentials.
+ * etcd_flight.c sends the calls.
  *
- *   start ── all members are probed ──► current ── a probe a quarter of a session ──► … ── unanswered, or a call failed
- *              ▲         first answer      │                                                        │
- *              └──────────────────────────-┴──────────────────── all are probed again ◄─────────────┘
+ *   start ── probe all members ──► current ── a probe each quarter of a session ──► … ── no answer, or a call failed
+ *              ▲    first answer      │                                                    │
+ *              └──────────────────────┴────────────────── probe all again ◄────────────────┘
  *
- * *A probe is a linearizable read.* Because a member that is cut off from the others answers what it can alone. *So*
- * a member that answers a probe has a majority behind it, and calls go to that member alone.
+ * A probe is a linearizable read, because a member without a connection to the others answers all other requests.
+ * So a member that answers a probe has a majority, and all calls go to that member.
  *
- * *All hosts are members of one cluster.* Because a record in each of two clusters would be two leaders. *So* the
- * cluster's id is learned once, and while any host answers with another nothing is asked.
+ * All hosts must be members of one cluster, because a record in each of two clusters would allow two leaders. So the
+ * cluster's id is learned once. While any host answers with another id, no call is sent.
  *
- * *One watch* covers all keys of the pair; whatever it tells means: read. */
+ * One watch covers all keys of the pair. Any event of the watch means: read the entries again. */
 #include "etcd.h"
 
 #include <assert.h>
@@ -23,10 +23,10 @@
 
 #include "place.h"
 
-#define SEARCH_MS 250 /* between two rounds of probes while no member serves */
+#define SEARCH_MS 250 /* interval between two rounds of probes while no member answers */
 #define WATCH_AGAIN_MS 250
 #define PROBES_A_SESSION 4
-#define WORST_SIZE 200 /* of a host's problem among several */
+#define WORST_SIZE 200 /* bytes of one host's problem if several are reported */
 
 /* ---- Words ------------------------------------------------------------------------------------------------------- */
 
@@ -137,7 +137,7 @@ static void drop_token(struct etcd *etcd) {
 }
 
 void etcd_forget_token(struct etcd *etcd, uint64_t number) {
-    if (number != etcd->token_number) return; /* there is a newer one already */
+    if (number != etcd->token_number) return; /* a newer token exists already */
     drop_token(etcd);
     etcd_doubt(etcd);
 }
@@ -155,7 +155,7 @@ static void fail_at(struct endpoint *endpoint, bool is_forbidden, const char *wh
     fail(endpoint, is_forbidden, problem);
 }
 
-/* The question, or first the token that it needs. */
+/* Probes the member; first gets a token if it needs one. */
 static void ask(struct endpoint *endpoint) {
     struct etcd *etcd = endpoint->etcd;
     endpoint->asks_token = etcd->credentials != NULL && etcd->token == NULL;
@@ -203,7 +203,7 @@ static void take_token(struct endpoint *endpoint) {
 }
 
 static void probe_over(struct exchange *exchange, enum exchange_end end) {
-    struct endpoint *endpoint = (struct endpoint *)exchange; /* its first member */
+    struct endpoint *endpoint = (struct endpoint *)exchange; /* `exchange` is the first member */
     char why[COORDINATOR_MESSAGE_SIZE];
     if (end != EXCHANGE_ANSWERED) {
         fail_at(endpoint, false, exchange->error);
@@ -219,12 +219,12 @@ static void probe_over(struct exchange *exchange, enum exchange_end end) {
         endpoint->problem[0] = '\0';
         if (endpoint == endpoint->etcd->current) endpoint->etcd->heard_ms = endpoint->answered_ms;
     }
-    sodium_memzero(exchange->answer, exchange->size); /* a token, it may be */
+    sodium_memzero(exchange->answer, exchange->size); /* the answer may contain a token */
 }
 
 static void probe_round(struct etcd *etcd, uint64_t now_ms) {
     if (etcd->current != NULL && etcd->current->probe.easy != NULL && !etcd->is_searching) {
-        etcd->is_searching = true; /* the last one is not answered yet; calls may still be */
+        etcd->is_searching = true; /* the last probe is unanswered; calls may still be answered */
         etcd->search_ms = now_ms;
     }
     for (size_t i = 0; i < etcd->endpoint_count; i++) {
@@ -237,7 +237,7 @@ static void probe_round(struct etcd *etcd, uint64_t now_ms) {
     etcd->probe_ms = now_ms + (etcd->is_up ? etcd->session_ms / PROBES_A_SESSION : SEARCH_MS);
 }
 
-/* ---- Which member ------------------------------------------------------------------------------------------------ */
+/* ---- choosing a member */
 
 static bool is_any_asked(const struct etcd *etcd) {
     for (size_t i = 0; i < etcd->endpoint_count; i++)
@@ -245,7 +245,7 @@ static bool is_any_asked(const struct etcd *etcd) {
     return false;
 }
 
-/* One that has served since the search began; the current one, if it has. */
+/* Returns a member that has answered since the search began, preferably the current one; NULL: none. */
 static struct endpoint *find_serving(struct etcd *etcd) {
     struct endpoint *found = NULL;
     for (size_t i = 0; i < etcd->endpoint_count; i++) {
@@ -256,7 +256,8 @@ static struct endpoint *find_serving(struct etcd *etcd) {
     return found;
 }
 
-/* The first time all have a moment to answer, so that two clusters are told from one. */
+/* Returns whether all hosts belong to one cluster. At first, waits a moment for all to answer, so that two clusters are
+ * noticed. */
 static bool is_cluster_one(struct etcd *etcd, uint64_t now_ms) {
     uint64_t seen = etcd->cluster;
     bool is_one = true;
@@ -324,7 +325,7 @@ static struct etcd *etcd_of_watch(struct exchange *exchange) {
     return (struct etcd *)((char *)exchange - offsetof(struct etcd, watch));
 }
 
-/* "created" too: what happened before it was not told. */
+/* Handles a line of the watch. "created" also counts as a change, because earlier changes were not reported. */
 static void watch_line(struct exchange *exchange) {
     struct etcd *etcd = etcd_of_watch(exchange);
     if (exchange->size == 0) return;
@@ -334,7 +335,8 @@ static void watch_line(struct exchange *exchange) {
         etcd->is_watch_up = etcd->is_changed = true;
 }
 
-/* Too long a line also ends it: it is no answer of etcd's, and the next watch tells of the change. */
+/* Handles the end of the watch. A line that is too long also ends it: etcd never sends one, and the next watch reports
+ * the change. */
 static void watch_over(struct exchange *exchange, enum exchange_end end) {
     struct etcd *etcd = etcd_of_watch(exchange);
     (void)end;
@@ -351,10 +353,10 @@ static void watch_again(struct etcd *etcd, uint64_t now_ms) {
                               .body = etcd_ask_watch(etcd->prefix),
                               .token = etcd->token};
     etcd->watch_ms = now_ms + WATCH_AGAIN_MS;
-    (void)exchange_begin(&etcd->gateway, &etcd->watch, &request); /* again at a later turn */
+    (void)exchange_begin(&etcd->gateway, &etcd->watch, &request); /* if this fails, a later turn tries again */
 }
 
-/* ---- What there is to do ----------------------------------------------------------------------------------------- */
+/* ---- the turn */
 
 static void etcd_turn(void *state) {
     struct etcd *etcd = state;
@@ -383,7 +385,7 @@ static void etcd_wait(void *state, int wake, int wait_ms) {
 }
 
 static void etcd_start(void *state, struct coordinator_call *call) {
-    struct etcd *etcd = state; /* the turn that follows sends it */
+    struct etcd *etcd = state; /* the next turn sends the call */
     if (etcd_flight_make(etcd, call) != 0)
         coordinator_fail(etcd->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }
@@ -394,12 +396,13 @@ static void etcd_abandon(void *state, struct coordinator_call *call) {
 }
 
 static void etcd_watch(void *state, const char *name) {
-    struct etcd *etcd = state; /* all keys are watched anyway */
+    struct etcd *etcd = state; /* the watch covers all keys */
     (void)name;
-    if (etcd->is_watch_up) etcd->is_changed = true; /* a read after this tells what happens later */
+    if (etcd->is_watch_up)
+        etcd->is_changed = true; /* the caller reads after this, and the watch reports later changes */
 }
 
-/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
+/* ---- opening and closing */
 
 static const struct place_kind kinds[] = {
     {.scheme = "etcd://", .server = "etcd", .port = 2379, .hosts_max = ETCD_HOSTS_MAX},
@@ -469,7 +472,7 @@ static void take_hosts(struct etcd *etcd) {
         struct endpoint *endpoint = &etcd->endpoints[etcd->endpoint_count++];
         endpoint->etcd = etcd;
         endpoint->probe.over = probe_over;
-        memcpy(endpoint->host, at, size); /* a zero follows */
+        memcpy(endpoint->host, at, size); /* calloc has set the NUL behind it */
         at += size + (at[size] == ',');
     }
 }

@@ -1,13 +1,13 @@
-/* etcd_flight.c: what is asked of etcd for a call, and what its answers mean.
+/* etcd_flight.c: sends the calls to etcd and interprets the answers.
  *
  *   read     range, linearizable (etcd's default: a member asks the others before it answers)
- *   change   txn: compare the version, and the revision and value that this process saw at it; put; read all again
+ *   change   txn: compare the version, and the last known revision and value; put; read all keys again
  *
- * *Done* is a transaction that etcd says succeeded, and whose reads show it; *refused* one that it says did not, and
- * whose reads show another entry. Everything else is *unknown*: a connection lost once the request may have left, a
- * time-out, another leader, no room. *Because* etcd may yet carry out what it has not answered. *So* a change goes out
- * again only if no byte of it left this host, or etcd refused it unseen (a token that it does not know); a read as
- * often as there is time. */
+ * A change is *done* if etcd says that the transaction succeeded and its reads show the new value. It is *refused* if
+ * etcd says that it failed and its reads show another entry. Everything else is *unknown*: the connection was lost
+ * after a part may have been sent, a timeout, a change of leader, no space. An unanswered change may still be executed.
+ * So a change is sent again only if no byte of it left this host, or if etcd refused its token without looking at the
+ * change. A read is repeated until its deadline. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static void wait_again(struct etcd_flight *flight) {
     flight->again_ms = coordinator_now_ms() + AGAIN_MS;
 }
 
-/* ---- What was seen ----------------------------------------------------------------------------------------------- */
+/* ---- last known versions */
 
 static struct etcd_known *known_of(struct etcd *etcd, const char *name) {
     for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) {
@@ -68,19 +68,20 @@ static struct etcd_known *known_of(struct etcd *etcd, const char *name) {
     return NULL;
 }
 
-/* After etcd is put back to an older state it gives out the same revisions again, so the value is part of the mark. */
+/* Returns the trait. Its mark includes the value, because an etcd that was restored to an older state repeats
+ * revisions. */
 static struct coordinator_trait trait_of(const struct etcd_entry *entry) {
     uint64_t sums[2] = {entry->mark, frame_sum(entry->value, entry->size)};
     return (struct coordinator_trait){.birth = entry->birth, .mark = frame_sum(sums, sizeof sums)};
 }
 
-/* What is not believed is not compared with, either: no change is made on top of it. */
+/* Remembers an entry to compare with. Forgets an entry that is not believed, so that no change builds on it. */
 static void know(struct etcd *etcd, const char *name, const struct etcd_entry *entry) {
     const struct coordinator_trait trait = trait_of(entry);
     if (coordinator_believes(etcd->coordinator, name, entry->version, &trait)) known_of(etcd, name)->entry = *entry;
 }
 
-/* ---- The way there ----------------------------------------------------------------------------------------------- */
+/* ---- sending */
 
 static void set_key(const struct etcd *etcd, const char *name, char out[ETCD_KEY_SIZE]) {
     snprintf(out, ETCD_KEY_SIZE, "%s%s", etcd->prefix, name);
@@ -119,11 +120,12 @@ static void send_one(struct etcd_flight *flight) {
         finish_unknown(flight, request.host, "no memory for the request");
 }
 
-/* From the head each time: what fails at once has finished, and may have brought another. */
+/* Starts from the head each time, because a flight that fails at once is finished, and its `done` may have added
+ * another. */
 static struct etcd_flight *find_waiting(const struct etcd *etcd, uint64_t now_ms) {
     struct etcd_flight *flight = etcd->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
-        if (flight->endpoint == NULL && flight->again_ms <= now_ms) oldest = flight; /* the newest is the first */
+        if (flight->endpoint == NULL && flight->again_ms <= now_ms) oldest = flight; /* the list is newest first */
     return oldest;
 }
 
@@ -148,7 +150,7 @@ uint64_t etcd_flights_again_ms(const struct etcd *etcd) {
     return first_ms;
 }
 
-/* ---- What an answer means ---------------------------------------------------------------------------------------- */
+/* ---- responses */
 
 static void land_read(struct etcd_flight *flight) {
     struct etcd *etcd = flight->etcd;
@@ -217,7 +219,8 @@ static void land_refusal(struct etcd_flight *flight) {
     const struct exchange *exchange = &flight->exchange;
     char text[COORDINATOR_MESSAGE_SIZE], why[COORDINATOR_MESSAGE_SIZE];
     enum etcd_refusal refusal = etcd_take_refusal(exchange->status, exchange->answer, exchange->size, text);
-    if (refusal == ETCD_TOKEN_OLD && etcd->credentials != NULL) { /* it looked at nothing else */
+    if (refusal == ETCD_TOKEN_OLD &&
+        etcd->credentials != NULL) { /* etcd refused the token without executing anything */
         etcd_forget_token(etcd, flight->token_number);
         wait_again(flight);
         return;
@@ -230,7 +233,7 @@ static void land_refusal(struct etcd_flight *flight) {
 }
 
 static void flight_over(struct exchange *exchange, enum exchange_end end) {
-    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* its first member */
+    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* `exchange` is the first member */
     bool is_read = flight->call->name != NULL;
     if (end != EXCHANGE_ANSWERED) {
         etcd_doubt(flight->etcd);

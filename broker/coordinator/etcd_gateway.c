@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* A host that has gone without a word is given up after about so long, on connections that stand, too. */
+/* Keepalive interval: a silent host is given up after about this long, on open connections too. */
 #define KEEPALIVE_S 1
 #define KEEPALIVE_COUNT 3
 #define URL_SIZE (COORDINATOR_URL_SIZE_MAX + 64)
@@ -38,7 +38,7 @@ void gateway_wait(struct gateway *gateway, int wake, int wait_ms) {
     (void)curl.multi_poll(gateway->multi, &extra, 1, wait_ms, NULL);
 }
 
-/* ---- One exchange ------------------------------------------------------------------------------------------------ */
+/* ---- one exchange */
 
 static size_t add(struct exchange *exchange, const char *data, size_t size) {
     if (exchange->size + size > ETCD_ANSWER_SIZE_MAX) {
@@ -50,7 +50,7 @@ static size_t add(struct exchange *exchange, const char *data, size_t size) {
     return size;
 }
 
-/* libcurl's: what comes. Less than `count` ends the exchange. */
+/* Callback of libcurl for received bytes. A result below `count` ends the exchange. */
 static size_t take(char *data, size_t one, size_t count, void *argument) {
     struct exchange *exchange = argument;
     (void)one; /* 1 */
@@ -77,13 +77,13 @@ static int prepare_socket(void *argument, curl_socket_t socket, curlsocktype pur
     return CURL_SOCKOPT_OK;
 }
 
-/* Nothing of this comes from the environment: no proxy, no password file, no redirection to somewhere else. */
+/* Sets the options so that nothing depends on the environment: no proxy, no password file, no redirect. */
 static void set_connection(CURL *easy, const struct gateway *gateway, bool is_change) {
     curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, gateway->is_tls ? "https" : "http");
     curl.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl.easy_setopt(easy, CURLOPT_PROXY, "");
     curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a resolver that hangs is left behind */
+    curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a resolver thread that hangs */
     curl.easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
     curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)gateway->connect_ms);
     curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -145,8 +145,9 @@ void exchange_drop(struct gateway *gateway, struct exchange *exchange) {
         (void)curl.multi_remove_handle(gateway->multi, exchange->easy);
         curl.easy_cleanup(exchange->easy);
     }
-    if (exchange->headers != NULL) curl.slist_free_all(exchange->headers);              /* libcurl may not be there */
-    if (exchange->body != NULL) sodium_memzero(exchange->body, strlen(exchange->body)); /* a password, it may be */
+    if (exchange->headers != NULL) curl.slist_free_all(exchange->headers); /* libcurl may not be loaded */
+    if (exchange->body != NULL)
+        sodium_memzero(exchange->body, strlen(exchange->body)); /* the body may contain a password */
     free(exchange->body);
     exchange->easy = NULL;
     exchange->headers = NULL;
@@ -159,7 +160,7 @@ bool exchange_is_unsent(const struct gateway *gateway, const struct exchange *ex
     return curl.easy_getinfo(exchange->easy, what, &stood) == CURLE_OK && stood == 0;
 }
 
-/* ---- Its end ----------------------------------------------------------------------------------------------------- */
+/* ---- end of an exchange */
 
 static void explain(struct exchange *exchange, CURLcode code) {
     long error = 0;

@@ -1,9 +1,10 @@
-/* etcd_gateway.h: requests to etcd's JSON gateway, by libcurl: each at once, none waited for, answers bounded.
+/* etcd_gateway.h: requests to etcd's JSON gateway, by libcurl. Each request is sent at once, none blocks, and answers
+ * have a maximum size.
  *
- * *What is sent twice might happen twice*: libcurl by itself repeats a request whose connection, used before, ends
- * without an answer. So a request that changes something goes out on a connection of its own (`is_change`).
+ * A request that is sent twice might be executed twice. libcurl itself repeats a request if a reused connection ends
+ * without an answer. So each change (`is_change`) uses a connection of its own.
  *
- * Thread-safety: one thread. libcurl looks names up in threads of its own, which no caller waits for. */
+ * Thread-safety: one thread. libcurl looks up names in its own threads, for which no caller waits. */
 #ifndef TARRY_COORDINATOR_ETCD_GATEWAY_H
 #define TARRY_COORDINATOR_ETCD_GATEWAY_H
 
@@ -11,24 +12,24 @@
 #include "libcurl.h"
 
 enum exchange_end {
-    EXCHANGE_ANSWERED = 1, /* `status`, `answer` */
-    EXCHANGE_NOT_SENT,     /* no connection: etcd has not seen it; `error` says why */
-    EXCHANGE_LOST,         /* it left this host, or part of it, and no whole answer came */
+    EXCHANGE_ANSWERED = 1, /* `status` and `answer` are valid */
+    EXCHANGE_NOT_SENT,     /* not connected, so etcd has not seen the request; `error` describes the problem */
+    EXCHANGE_LOST,         /* at least a part was sent, but no complete answer came */
 };
 
 struct gateway {
     CURLM *multi;
     bool is_tls;
     char *ca, *certificate, *key; /* NULL: none */
-    uint32_t connect_ms;          /* for a connection to stand, names looked up */
+    uint32_t connect_ms;          /* time limit for connecting, name look-up included */
 };
 
-/* One request at a time, again and again. Zeros, then `over` and `line` set by its owner. */
+/* A place for one request at a time; used again and again. Starts as zeros; the owner sets `over` and `line`. */
 struct exchange {
-    void (*over)(struct exchange *exchange, enum exchange_end end); /* it may begin the next one */
-    void (*line)(
-        struct exchange *exchange); /* of an answer without an end (a watch): `answer` has one; NULL: collect */
-    CURL *easy;                     /* NULL: nothing is under way */
+    void (*over)(struct exchange *exchange, enum exchange_end end); /* called at the end; may begin the next request */
+    void (*line)(struct exchange *exchange); /* called for each line of an endless answer (a watch), with the line in
+                                                `answer`; NULL: collect the answer */
+    CURL *easy;                              /* NULL: no request is running */
     struct curl_slist *headers;
     char *body;
     size_t size;
@@ -42,24 +43,24 @@ struct exchange {
 struct request {
     const char *host;    /* host:port */
     const char *path;    /* "kv/range" */
-    char *body;          /* taken over, and wiped in the end; NULL: no memory */
+    char *body;          /* owned; wiped and freed at the end; NULL: out of memory */
     const char *token;   /* NULL: none */
     uint32_t timeout_ms; /* 0: none */
     bool is_change;
 };
 
-/* 0, or 1 with a sentence. */
+/* Returns 0, or 1 with an error message. */
 int gateway_open(struct gateway *gateway, char message[COORDINATOR_MESSAGE_SIZE]);
-/* Every exchange has been dropped. */
+/* Closes the gateway; every exchange must have been dropped. */
 void gateway_close(struct gateway *gateway);
 void gateway_wait(struct gateway *gateway, int wake, int wait_ms);
-/* Carries on whatever is under way; calls `over` and `line`. */
+/* Continues all running exchanges; calls `over` and `line`. */
 void gateway_turn(struct gateway *gateway);
-/* 0, or 1: no memory; then nothing is under way. */
+/* Returns 0, or 1: out of memory, and no request is running. */
 int exchange_begin(struct gateway *gateway, struct exchange *exchange, const struct request *request);
-/* Nothing is under way any more; `over` is not called. NULL easy: nothing. */
+/* Ends the running request without calling `over`; does nothing if none is running. */
 void exchange_drop(struct gateway *gateway, struct exchange *exchange);
-/* Whether surely nothing of it has left this host. */
+/* Returns whether it is certain that no byte of the request has left this host. */
 bool exchange_is_unsent(const struct gateway *gateway, const struct exchange *exchange);
 
 #endif

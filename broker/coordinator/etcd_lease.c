@@ -1,18 +1,18 @@
 /* etcd_lease.c: this process's presence: a key with a lease.
  *
- *   grant ──► put, with the lease ──► keepalive, PRESENCE_PARTS times in its time ──► … ──► revoke, if nothing is
- * declared ▲                                                                                any more; the key goes with
- * it └──── refused, or it has run out ◄──┘
+ *   grant ──► put, with the lease ──► keepalive, PRESENCE_PARTS times per lifetime ──► … ──► revoke, when no presence
+ * is ▲                                   │                                                  declared; deletes the key
+ *     └──── refused, or expired ◄─────────┘
  *
- * Whatever is not answered is asked again, or begun anew, at the next turn that is due: a lease that was granted
- * unheard runs out by itself. */
+ * An unanswered request is repeated, or the sequence starts again, at the next turn that is due. A lease whose grant
+ * got no answer expires by itself. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "etcd.h"
 
-#define LEASE_MIN_S 2 /* etcd grants none that is shorter */
+#define LEASE_MIN_S 2 /* minimum TTL of an etcd lease, in seconds */
 
 static struct etcd *etcd_of(struct exchange *exchange) {
     return (struct etcd *)((char *)exchange - offsetof(struct etcd, lease.exchange));
@@ -43,7 +43,7 @@ static void take_answer(struct etcd *etcd) {
     if (lease->step == LEASE_REVOKE)
         next_step(lease, LEASE_GRANT, 0);
     else if (!is_good || (lease->step == LEASE_KEEP && (seconds == 0 || id != lease->id)))
-        begin_anew(etcd); /* it has run out */
+        begin_anew(etcd); /* the lease has expired */
     else if (lease->step == LEASE_GRANT)
         next_step(lease, LEASE_PUT, 0);
     else if (lease->step == LEASE_PUT)
@@ -57,7 +57,8 @@ static void lease_over(struct exchange *exchange, enum exchange_end end) {
     struct etcd *etcd = etcd_of(exchange);
     struct etcd_lease *lease = &etcd->lease;
     char text[COORDINATOR_MESSAGE_SIZE];
-    if (end != EXCHANGE_ANSWERED) { /* it may have arrived: of the same lease it does no harm to ask again */
+    if (end !=
+        EXCHANGE_ANSWERED) { /* the request may have been executed; repeating it for the same lease is harmless */
         next_step(lease, lease->step, etcd->presence_ms / PRESENCE_PARTS);
         etcd_doubt(etcd);
         return;

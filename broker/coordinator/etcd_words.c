@@ -12,10 +12,10 @@
 #include "coordinator_backend.h"
 
 #define BASE64 sodium_base64_VARIANT_ORIGINAL
-#define BASE64_SIZE(size) sodium_base64_ENCODED_LEN(size, BASE64) /* with a zero */
+#define BASE64_SIZE(size) sodium_base64_ENCODED_LEN(size, BASE64) /* includes the NUL */
 #define QUOTED_MAX 200
 
-/* ---- What is asked ----------------------------------------------------------------------------------------------- */
+/* ---- requests */
 
 static json_t *json_bytes(const void *data, size_t size) {
     char text[BASE64_SIZE(COORDINATOR_VALUE_SIZE_MAX)];
@@ -33,14 +33,14 @@ static json_t *json_u64(uint64_t value) {
     return json_string(text);
 }
 
-/* Takes the object. */
+/* Returns the JSON text; frees the object. */
 static char *written(json_t *object) {
     char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
     json_decref(object);
     return text;
 }
 
-/* The first key behind all that begin with the prefix, which ends with '/'. */
+/* Returns the first key after all keys with the prefix, which ends with '/'. */
 static json_t *json_end_of(const char *prefix) {
     char end[ETCD_KEY_SIZE];
     snprintf(end, sizeof end, "%s", prefix);
@@ -103,9 +103,9 @@ char *etcd_ask_change(const struct etcd_change *changes, size_t count) {
     return written(json_pack("{s:o, s:o, s:o}", "compare", compares, "success", puts, "failure", reads));
 }
 
-/* ---- What is answered -------------------------------------------------------------------------------------------- */
+/* ---- responses */
 
-/* Decimal, as it would be written; a number that is not there is 0. */
+/* Parses a decimal number without leading zeros; a missing number is 0. */
 static bool take_u64(const json_t *object, const char *name, uint64_t *out) {
     const json_t *member = json_object_get(object, name);
     *out = 0;
@@ -120,7 +120,7 @@ static bool take_u64(const json_t *object, const char *name, uint64_t *out) {
     return true;
 }
 
-/* Bytes that are not there are none. False: no base64, or more than `max`. */
+/* Parses base64; missing bytes are an empty string. Returns false if invalid or longer than `max`. */
 static bool take_bytes(const json_t *object, const char *name, void *out, size_t max, size_t *out_size) {
     const json_t *member = json_object_get(object, name);
     *out_size = 0;
@@ -131,7 +131,7 @@ static bool take_bytes(const json_t *object, const char *name, void *out, size_t
            end == text + size;
 }
 
-/* NULL: no JSON object, or its head is none of etcd's. */
+/* Parses an answer; returns NULL if it is no JSON object or has no header of etcd. */
 static json_t *take_answer(const char *text, size_t size, uint64_t *out_cluster,
                            char message[COORDINATOR_MESSAGE_SIZE]) {
     json_error_t error;
@@ -145,7 +145,7 @@ static json_t *take_answer(const char *text, size_t size, uint64_t *out_cluster,
     return NULL;
 }
 
-/* Of an object with `kvs`: one, or none. */
+/* Parses an object with `kvs` of at most one entry. */
 static int take_entry(const json_t *range, const char *key, struct etcd_entry *out,
                       char message[COORDINATOR_MESSAGE_SIZE]) {
     const json_t *kvs = json_object_get(range, "kvs"), *kv = json_array_get(kvs, 0);
@@ -196,7 +196,7 @@ static bool is_as_wanted(const struct coordinator_change *change, const struct e
            memcmp(entry->value, change->value, change->size) == 0;
 }
 
-/* `reads`: the last `count` of the responses. */
+/* Parses the last `count` responses, which are the reads. */
 static int take_entries(const json_t *answer, const struct etcd_change *changes, size_t count, bool happened,
                         struct etcd_entry *out, char message[COORDINATOR_MESSAGE_SIZE]) {
     const json_t *responses = json_object_get(answer, "responses");
@@ -225,7 +225,7 @@ int etcd_take_change(const char *text, size_t size, const struct etcd_change *ch
     return result;
 }
 
-/* It becomes a line of a request's head: nothing in it may end one. */
+/* Parses a token. It is sent in a header line, so it must not contain a line end. */
 int etcd_take_token(const char *text, size_t size, char out[ETCD_TOKEN_SIZE_MAX + 1],
                     char message[COORDINATOR_MESSAGE_SIZE]) {
     uint64_t cluster;
@@ -260,7 +260,7 @@ bool etcd_is_watch_over(const char *line, size_t size) {
 
 /* ---- Refusals ---------------------------------------------------------------------------------------------------- */
 
-/* Texts of etcd's rpctypes/error.go; what stands in them decides, for its codes are shared. */
+/* Error texts of etcd's rpctypes/error.go. The text decides, because several errors share a code. */
 static const struct {
     const char *text;
     enum etcd_refusal refusal;
@@ -275,8 +275,8 @@ static const struct {
     {"database space exceeded", ETCD_NO_ROOM},
 };
 
-/* What is wrong, in etcd's words: `error` of its gateway up to Debian 12's, `message` beside a code of gRPC in later
- * ones. NULL: no etcd says so. */
+/* Returns etcd's error text: `error` in gateways up to Debian 12's, `message` beside a gRPC code in later ones; NULL:
+ * the answer is no error of etcd. */
 static const char *error_of(const json_t *answer) {
     const char *error = json_string_value(json_object_get(answer, "error"));
     if (error != NULL || !json_is_integer(json_object_get(answer, "code"))) return error;

@@ -1,22 +1,21 @@
-/* file.c: a coordinator that is a file of this host: file:///path, for tests and demonstrations.
+/* file.c: a coordinator in a file on this host: file:///path, for tests and demonstrations.
  *
  *   PATH       the entries (entries.h)
- *   PATH.new   the next one, while it is being written
+ *   PATH.new   the next version of PATH, while it is written
  *   PATH.lock  locked (flock) by the writer
- *   PATH.NAME  the presence as NAME (file_presence.h)
+ *   PATH.NAME  the presence of NAME (file_presence.h)
  *
- * *Each change writes the whole file anew*: PATH.new, synced, renamed, directory synced. A kill -9 before the rename
- * leaves the old file, one after it the new one; the caller was told nothing, which is PAIR_UNKNOWN. A multi is one
- * file, so it is whole or it is not.
+ * Each change writes the whole file again: write PATH.new, sync it, rename it, sync the directory. After a kill -9 the
+ * file is the old one (before the rename) or the new one (after it), and the caller gets PAIR_UNKNOWN. A multi is one
+ * file, so it is atomic.
  *
- * *A reader takes no lock*: a file that has its name is never changed again. A node that is stopped (SIGSTOP) while it
- * reads must not keep the other one from going on alone; a reader with a lock would.
+ * A reader takes no lock, because a file never changes after the rename. Otherwise a node that is stopped (SIGSTOP)
+ * while it reads would keep the other node from continuing alone.
  *
- * *It is no third party*: it lives and dies with its host, and protects only processes that run there.
+ * This is no independent third party: it fails with its host, and protects only processes on that host.
  *
- * Of the kinds of coordinator it is the shortest, and shows how another one is written: the nine functions of
- * coordinator_backend.h from top to bottom, each call carried out at once. README.md ("The next kind") says what else
- * there is to do. */
+ * This backend is the shortest, and an example for others: the nine functions of coordinator_backend.h from top to
+ * bottom, each call executed at once. README.md ("The next kind") lists what else a new backend needs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,15 +44,15 @@ struct file {
     char path[FILE_PATH_SIZE], path_new[FILE_PATH_SIZE], path_lock[FILE_PATH_SIZE], directory[FILE_PATH_SIZE];
     struct file_presence presence;
     int lock;
-    int notify; /* inotify of the directory */
+    int notify; /* inotify descriptor of the directory */
     struct entries entries;
     char text[ENTRIES_SIZE_MAX + 1];
     char problem[COORDINATOR_MESSAGE_SIZE];
 };
 
-/* ---- The file ---------------------------------------------------------------------------------------------------- */
+/* ---- the file */
 
-/* Into file->entries. 0, or 1 with file->problem. */
+/* Reads the file into file->entries. Returns 0, or 1 with file->problem. */
 static int load(struct file *file) {
     file->entries.birth = 0;
     file->entries.count = 0;
@@ -74,7 +73,7 @@ static int load(struct file *file) {
         file->path);
 }
 
-/* 0, or 1 with file->problem; the new file may be there, or not. */
+/* Writes the file. Returns 0, or 1 with file->problem; the new file may then exist or not. */
 static int store(struct file *file) {
     size_t size = entries_write(&file->entries, file->text);
     const char *what = "cannot be made";
@@ -94,7 +93,7 @@ static int store(struct file *file) {
     return 1;
 }
 
-/* What was read stays, though its writer may have died before it had synced the directory. */
+/* Reads the file, and syncs the directory: the writer may have died before it did. */
 static int load_durable(struct file *file) {
     if (load(file) != 0) return 1;
     int error = disk_posix.sync_directory(NULL, file->directory);
@@ -103,7 +102,7 @@ static int load_durable(struct file *file) {
                               strerror(-error));
 }
 
-/* Waits until the call's time is over: the process that holds the lock may have been stopped. */
+/* Takes the lock; waits at most until the call's deadline, because the process that holds the lock may be stopped. */
 static int lock(struct file *file, uint64_t deadline_ms) {
     while (flock(file->lock, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
@@ -135,7 +134,7 @@ static enum pair_outcome read_one(struct file *file, struct coordinator_call *ca
     return PAIR_DONE;
 }
 
-/* In memory; 0, or 1: there is no room for another entry. */
+/* Applies the call in memory. Returns 0, or 1: too many entries. */
 static int apply(struct entries *entries, struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++) {
         struct coordinator_change *change = &call->changes[i];
@@ -151,7 +150,7 @@ static int apply(struct entries *entries, struct coordinator_call *call) {
     return 0;
 }
 
-/* True: it is as the change supposes. False: it is not, and the reason says how. */
+/* Returns whether the entry has the version that the change expects; false: with a reason. */
 static bool fits(struct file *file, struct coordinator_call *call, const struct coordinator_change *change) {
     const struct entry *entry = entries_find(&file->entries, change->name);
     uint64_t version = entry == NULL ? 0 : entry->version;
@@ -210,7 +209,7 @@ static void file_wait(void *state, int wake, int wait_ms) {
     coordinator_poll(wake, ((struct file *)state)->notify, wait_ms);
 }
 
-/* What is renamed in the directory is seen anyway. */
+/* Does nothing: inotify reports every rename in the directory. */
 static void file_watch(void *state, const char *name) {
     struct file *file = state;
     if (strncmp(name, "present", 7) == 0) file_presence_watch(&file->presence, name);
@@ -235,7 +234,7 @@ static void file_turn(void *state) {
     if (file_presence_look(&file->presence)) coordinator_changed(file->coordinator, file->presence.watched);
 }
 
-/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
+/* ---- opening and closing */
 
 static int file_check(const char *place, char message[COORDINATOR_MESSAGE_SIZE]) {
     size_t size = strlen(place);
@@ -261,8 +260,8 @@ static const struct {
     {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"},
 };
 
-/* Is it on a network file system? A lock and a rename of another host's may be seen late there, or not at all. The
- * file system's name, static; NULL: it is a local one, or cannot be asked (opening it gives a better sentence). */
+/* Returns the name of the network file system that has the directory (static); NULL: a local one, or unknown (opening
+ * it gives a better error). Another host's lock or rename may be visible late there, or never. */
 static const char *network_disk(const char *directory) {
     struct statfs system;
     if (statfs(directory, &system) != 0) return NULL;

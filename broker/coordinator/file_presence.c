@@ -10,7 +10,7 @@
 
 #define UNTIL_DIGITS 20
 #define TEXT_SIZE (UNTIL_DIGITS + 1 + COORDINATOR_PRESENCE_SIZE_MAX + 1 + 1) /* "until text\n" */
-#define LASTS_MAX_MS 600000 /* what counts for longer was written before a reboot */
+#define LASTS_MAX_MS 600000 /* a longer lifetime was written before a reboot */
 #define NAMED_PATH_SIZE (FILE_PRESENCE_PATH_SIZE + 32)
 
 static void set_path(const struct file_presence *self, const char *name, char out[NAMED_PATH_SIZE]) {
@@ -22,7 +22,7 @@ void file_presence_init(struct file_presence *self, const char *path, uint32_t l
     snprintf(self->path, sizeof self->path, "%s", path);
 }
 
-/* True: it is there. */
+/* Writes the time until which this process is present. Returns whether it was written. */
 static bool write_until(const struct file_presence *self, uint64_t until_ms) {
     char path[NAMED_PATH_SIZE], text[TEXT_SIZE];
     set_path(self, self->declared.name, path);
@@ -50,7 +50,7 @@ enum file_presence_news file_presence_declare(struct file_presence *self, const 
     return write_until(self, now_ms + self->lasts_ms) ? FILE_PRESENCE_STANDS : FILE_PRESENCE_GONE;
 }
 
-/* What `name` says, in `text`; NULL: no presence. What makes no sense is none. */
+/* Reads the text of the presence `name` into `text`; NULL: not present, or the file is invalid. */
 static const char *find(const struct file_presence *self, const char *name, char text[TEXT_SIZE + 1]) {
     char path[NAMED_PATH_SIZE];
     set_path(self, name, path);

@@ -13,7 +13,7 @@ static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const struct place_kin
     return 1;
 }
 
-/* One of the hosts: name:port, or [IPv6 address]:port. False with what is wrong. */
+/* Parses one host: name:port, or [IPv6 address]:port. Returns false with an error message. */
 static bool take_host(const struct place_kind *kind, const char *text, size_t size, char **out, char why[WHY_SIZE]) {
     const char *colon = memrchr(text, ':', size);
     if (colon == NULL) {

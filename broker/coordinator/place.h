@@ -1,5 +1,5 @@
-/* place.h: what stands behind the scheme of a third party's address: host:port,host:port/path; an IPv6 address in
- * brackets. Pure functions. */
+/* place.h: parses a coordinator's address behind the scheme: host:port,host:port/path, with IPv6 addresses in brackets.
+ * Pure functions. */
 #ifndef TARRY_COORDINATOR_PLACE_H
 #define TARRY_COORDINATOR_PLACE_H
 
@@ -7,18 +7,18 @@
 
 #include "coordinator.h"
 
-/* What one kind of coordinator makes of it. */
+/* Rules of one kind of coordinator for its address. */
 struct place_kind {
     const char *scheme;   /* "zk://" */
     const char *server;   /* "ZooKeeper" */
-    const char *reserved; /* "/zookeeper": paths there are the server's own; NULL: none are */
-    unsigned port;        /* the usual one, for the sentence */
-    unsigned hosts_max;   /* 0: as many as the URL has room for */
-    bool drops_brackets;  /* of IPv6 addresses */
+    const char *reserved; /* "/zookeeper": paths that begin so belong to the server; NULL: none */
+    unsigned port;        /* default port, for the error message */
+    unsigned hosts_max;   /* 0: limited by the URL's length only */
+    bool drops_brackets;  /* removes the brackets of IPv6 addresses */
 };
 
-/* `hosts` gets the hosts, with commas between them, `out_path` the path within `place`, from its first '/' on.
- * 0, or 1 with a sentence. `place` is at most COORDINATOR_URL_SIZE_MAX bytes. */
+/* Splits `place`, which has at most COORDINATOR_URL_SIZE_MAX bytes. `hosts` gets the hosts, separated by commas;
+ * `out_path` the path from its first '/' on. Returns 0, or 1 with an error message. */
 int place_take(const struct place_kind *kind, const char *place, char hosts[COORDINATOR_URL_SIZE_MAX + 1],
                const char **out_path, char message[COORDINATOR_MESSAGE_SIZE]);
 

@@ -1,5 +1,5 @@
-/* record.c: see record.h. Read by the line, then written again and compared: nothing but what would be written passes.
- */
+/* record.c: see record.h. Parses the text line by line, then writes the record again and compares: only a text that
+ * record_write would write is accepted. */
 #include "record.h"
 
 #include <assert.h>
@@ -62,7 +62,7 @@ struct cursor {
     bool failed;
 };
 
-/* What stands between `word` and the end of its line, as a string. */
+/* Returns the text between `word` and the end of its line as a string. */
 static void take(struct cursor *cursor, const char *word, char *out, size_t room) {
     size_t left = (size_t)(cursor->end - cursor->at), size = strlen(word);
     const char *newline = left > 0 ? memchr(cursor->at, '\n', left) : NULL;
@@ -113,7 +113,7 @@ static void take_member(struct cursor *cursor, const char *word, struct record_m
     char text[2 * MEMBER_ID_SIZE + RECORD_URL_SIZE_MAX + 2];
     size_t size = strlen(word), left = (size_t)(cursor->end - cursor->at);
     out->is_known = false;
-    if (cursor->failed || left < size || memcmp(cursor->at, word, size) != 0) return; /* not joined yet */
+    if (cursor->failed || left < size || memcmp(cursor->at, word, size) != 0) return; /* the node has not joined yet */
     take(cursor, word, text, sizeof text);
     char *blank = strchr(text, ' ');
     if (blank == NULL) {

@@ -1,23 +1,23 @@
-/* record.h: the pair's record as text, as it lies at the coordinator: the leader, the nodes in sync, and their
+/* record.h: the text format of the pair's record at the coordinator: the leader, the nodes in sync, and their
  * identities.
  *
  *   tarry-pair 1                                        format version
  *   cluster 00112233445566778899aabbccddeeff
  *   epoch 7
  *   leader 0                                            node
- *   in-sync 0 1                                         nodes, the leader among them
- *   run 1311768467463790320                             the leader's run of the process
+ *   in-sync 0 1                                         nodes, including the leader
+ *   run 1311768467463790320                             the run of the leader's process
  *   start 1048576                                       log position at which the epoch began
  *   high-water 2097152                                  log position
  *   node 0 8899aabbccddeeff0011223344556677 ws://10.0.0.1:7272
  *   node 1 0123456789abcdef0123456789abcdef ws://10.0.0.2:7272
  *
- * A person reads it (`zkCli.sh get /tarry/pair/record`), and only Tarry writes it: what is not to the byte what would
- * be written for what it says is refused. Numbers are decimal, ids 32 hex digits. A node's line names its disk (a wiped
- * disk is another member) and where clients reach it; node 1's is missing until it has joined.
+ * People may read it (`zkCli.sh get /tarry/pair/record`), but only Tarry writes it: record_read refuses every text that
+ * record_write would not write byte for byte. Numbers are decimal, ids have 32 hex digits. A node's line names its disk
+ * (a wiped disk is another member) and its URL for clients. Node 1's line is missing until it has joined.
  *
- * *Another version is refused*, with a sentence. *Because* one that does not understand the record must not replace it.
- * *So* a later format may be written only once both nodes read it.
+ * Another format version is refused with an error message, because a node that does not understand the record must not
+ * replace it. So a later format may be written only when both nodes can read it.
  *
  * Thread-safety: pure functions. */
 #ifndef TARRY_COORDINATOR_RECORD_H
@@ -47,12 +47,12 @@ struct coordinator_record {
     struct record_member members[RECORD_NODES];
 };
 
-/* Whether it may be written: epoch above 0, the leader known and in sync, the nodes in sync known, URLs right.
- * NULL, or what is wrong. */
+/* Returns NULL, or why the record must not be written. Required: epoch above 0, leader known and in sync, nodes in sync
+ * known, valid URLs. */
 const char *record_check(const struct coordinator_record *record);
-/* The text's size; a zero follows. `record` must be right. */
+/* Writes the record, which must be valid, and a NUL. Returns the size without the NUL. */
 size_t record_write(const struct coordinator_record *record, char out[COORDINATOR_VALUE_SIZE_MAX + 1]);
-/* 0, or 1 with a sentence that says what is wrong and what to do; then `out` is void. */
+/* Parses a record. Returns 0, or 1 with an error message that says what to do; `out` is then invalid. */
 int record_read(const char *text, size_t size, struct coordinator_record *out, char message[COORDINATOR_MESSAGE_SIZE]);
 
 #endif

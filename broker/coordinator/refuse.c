@@ -1,4 +1,4 @@
-/* refuse.c: a sentence, and the result that goes with it. */
+/* refuse.c: writes an error message and returns 1. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,16 +1,15 @@
-/* zookeeper.c: zk://host:port,host:port/path: the session. What is asked over it is zookeeper_flight.c.
+/* zookeeper.c: zk://host:port,host:port/path: the session. zookeeper_flight.c sends the calls.
  *
- *   no session ── renewal: names looked up ──► connecting ◄──► connected      (ZooKeeper's client goes from server to
- * server) ▲                                          │               │ └──── expired, or credentials refused
- * ─────┴───────────────┘          closed, and opened again after a second
+ *   no session ── renewal: look up names ──► connecting ◄──► connected      (ZooKeeper's client tries all servers)
+ *       ▲                                        │               │
+ *       └─ expired, or credentials refused ──────┴───────────────┘          closed, and opened again after a second
  *
- * A session that expires is nothing but a reason to open another: nothing of Tarry's hangs on it; one without a
- * connection for LOST_MS too, for then the servers may have moved.
+ * When a session expires, another is opened; nothing else depends on it. A session without a connection for LOST_MS is
+ * replaced too, because the servers may have new addresses.
  *
- * *ZooKeeper's client never sees a name*: the renewal looks names up and gives it addresses. Because 3.8's looks them
- * up again at every turn of its I/O thread: a resolver that hangs would cut off a good connection, and one that fails
- * leaves that thread with a descriptor and a time that was never set. (Its sources were read for what is said about it
- * here.) */
+ * ZooKeeper's client gets addresses, never names: the renewal thread looks the names up. Client 3.8 would look them up
+ * again at every turn of its I/O thread. A resolver that hangs would then break a good connection, and a failed look-up
+ * would leave that thread with an uninitialised descriptor and timeout. (Both were found in its source.) */
 #include "zookeeper.h"
 
 #include <assert.h>
@@ -29,14 +28,16 @@ static const struct place_kind place_kind = {.scheme = "zk://",
                                              .server = "ZooKeeper",
                                              .reserved = "/zookeeper",
                                              .port = 2181,
-                                             .drops_brackets = true}; /* as its client wants them */
+                                             .drops_brackets =
+                                                 true}; /* ZooKeeper's client expects them without brackets */
 
 #define LAST_WORDS_SIZE 256
 #define ADDRESSES_SIZE 4096
 #define LOST_MS 10000
 #define ENTER_TRIES 2000
 
-/* The client says why it cannot connect to its log only, which knows neither handle nor context. */
+/* Last error that ZooKeeper's client has logged. The client reports why it cannot connect only in its log, without
+ * handle or context. */
 static struct {
     pthread_mutex_t mutex;
     char text[LAST_WORDS_SIZE];
@@ -44,7 +45,8 @@ static struct {
 
 /* ---- Words ------------------------------------------------------------------------------------------------------- */
 
-/* "2026-11-21 18:30:00,123:4711(0x7f…):ZOO_ERROR@function@2928: Socket […] …": what stands behind its head. */
+/* Keeps the part behind the head of a line such as "2026-11-21 18:30:00,123:4711(0x7f…):ZOO_ERROR@function@2928: Socket
+ * […] …". */
 static void keep_last_words(const char *line) {
     const char *at = strrchr(line, '@');
     at = at == NULL ? NULL : strstr(at, ": ");
@@ -81,10 +83,10 @@ void zookeeper_permitted(struct zookeeper *zookeeper) {
     coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTED, zookeeper->sessions, "%s", "");
 }
 
-/* ---- The session ------------------------------------------------------------------------------------------------- */
+/* ---- the session */
 
-/* A connection stands if zoo_state says so and the last event does: of a loss the events tell first, of what ended the
- * session only zoo_state. The next connection may be there before this thread has looked. */
+/* Handles an event of the session. A connection is up if both zoo_state and the last event say so: a loss appears first
+ * in the events, the end of a session only in zoo_state. The client may have reconnected before this thread checks. */
 static void state_changed(zhandle_t *handle, int type, int state, const char *path, void *context) {
     (void)handle;
     (void)path;
@@ -96,7 +98,7 @@ static void state_changed(zhandle_t *handle, int type, int state, const char *pa
     coordinator_wake(zookeeper->coordinator);
 }
 
-/* All addresses of one host, given as name:port, go behind `out`. If there are none, `why` says so. */
+/* Appends all addresses of one host, given as name:port, to `out`. If there are none, `why` describes the problem. */
 static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[ZOOKEEPER_WHY_SIZE]) {
     char name[COORDINATOR_URL_SIZE_MAX + 1], port[8];
     const char *colon = strrchr(host, ':');
@@ -120,7 +122,7 @@ static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[Z
     freeaddrinfo(found);
 }
 
-/* Those of the hosts that have any. False: none has, and `why` says so. */
+/* Appends the addresses of all hosts that have any. Returns false, with `why`, if no host has one. */
 static bool look_up(const char *hosts, char out[ADDRESSES_SIZE], char why[ZOOKEEPER_WHY_SIZE]) {
     char list[COORDINATOR_URL_SIZE_MAX + 1], *rest = list;
     out[0] = '\0';
@@ -130,8 +132,9 @@ static bool look_up(const char *hosts, char out[ADDRESSES_SIZE], char why[ZOOKEE
     return out[0] != '\0';
 }
 
-/* The client's thread tries to connect already, and between two servers, of which the first was dead, there is a moment
- * at which it takes no credentials. A session without them would find everything forbidden. ZOK, or another result. */
+/* Passes the credentials to the client. Its thread may be connecting already, and for a moment between a dead server
+ * and the next one it accepts no credentials. A session without credentials would get "forbidden" for everything.
+ * Returns ZOK or another result. */
 static int enter(zhandle_t *handle, const char *credentials) {
     const struct timespec pause = {.tv_nsec = 1000000};
     int rc = ZINVALIDSTATE;
@@ -142,7 +145,7 @@ static int enter(zhandle_t *handle, const char *credentials) {
     return rc;
 }
 
-/* NULL with a sentence, or a session that has entered. */
+/* Opens a session with credentials. Returns NULL with an error message on failure. */
 static zhandle_t *open_session(struct zookeeper *zookeeper, char why[ZOOKEEPER_WHY_SIZE]) {
     char addresses[ADDRESSES_SIZE];
     if (!look_up(zookeeper->hosts, addresses, why)) return NULL;
@@ -152,7 +155,7 @@ static zhandle_t *open_session(struct zookeeper *zookeeper, char why[ZOOKEEPER_W
         snprintf(why, ZOOKEEPER_WHY_SIZE, "this host has no memory, descriptor or thread for it (%s)", strerror(errno));
         return NULL;
     }
-    (void)zoo_set_servers_resolution_delay(handle, -1); /* while it is connected */
+    (void)zoo_set_servers_resolution_delay(handle, -1); /* no name look-up while connected */
     int rc = zookeeper->credentials == NULL ? ZOK : enter(handle, zookeeper->credentials);
     if (rc == ZOK) return handle;
     zookeeper_why_not_entered(rc, why);
@@ -160,7 +163,7 @@ static zhandle_t *open_session(struct zookeeper *zookeeper, char why[ZOOKEEPER_W
     return NULL;
 }
 
-/* A thread: closes the handle that there was (which ends its threads) and opens another, which looks up names. */
+/* Thread function: closes the previous handle, which ends its threads, and opens another, which looks up names. */
 static void *renewal_run(void *argument) {
     struct zookeeper *zookeeper = argument;
     char why[ZOOKEEPER_WHY_SIZE] = "";
@@ -177,9 +180,10 @@ static void *renewal_run(void *argument) {
 }
 
 static void renew(struct zookeeper *zookeeper) {
-    zookeeper->renewed = zookeeper->handle; /* to be closed; no other code looks while nothing is being renewed */
+    zookeeper->renewed = zookeeper->handle; /* the renewal thread closes it; no other code uses it meanwhile */
     zookeeper->renew_ms = coordinator_now_ms() + COORDINATOR_TURN_MS;
-    if (pthread_create(&zookeeper->renewal, NULL, renewal_run, zookeeper) != 0) return; /* again at a later turn */
+    if (pthread_create(&zookeeper->renewal, NULL, renewal_run, zookeeper) != 0)
+        return; /* if this fails, a later turn tries again */
     pthread_setname_np(zookeeper->renewal, "tarry-coord-new");
     zookeeper->handle = NULL;
     zookeeper->is_connected = false;
@@ -193,7 +197,7 @@ static struct flight *find_stranded(const struct zookeeper *zookeeper) {
     return flight;
 }
 
-/* What the old session's client never brought back. */
+/* Finishes the flights that the client of the old session never returned. */
 static void land_stranded(struct zookeeper *zookeeper) {
     for (struct flight *flight; (flight = find_stranded(zookeeper)) != NULL;) {
         flight->rc = ZCLOSING;
@@ -207,7 +211,7 @@ static void land_all(struct zookeeper *zookeeper) {
     struct flight *back = zookeeper->back, *first = NULL;
     zookeeper->back = NULL;
     pthread_mutex_unlock(&zookeeper->mutex);
-    while (back != NULL) { /* the oldest first */
+    while (back != NULL) { /* oldest first */
         struct flight *next = back->next_back;
         back->next_back = first;
         first = back;
@@ -228,7 +232,7 @@ static void take_renewed(struct zookeeper *zookeeper) {
     if (!is_renewed) return;
     pthread_join(zookeeper->renewal, NULL);
     zookeeper->is_renewing = false;
-    land_all(zookeeper); /* of the old session: nothing can come back any more */
+    land_all(zookeeper); /* flights of the old session: none can be returned any more */
     if (zookeeper->renewed == NULL) {
         coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
                        "no session with ZooKeeper at %s: %s", zookeeper->hosts, zookeeper->renewed_error);
@@ -245,14 +249,14 @@ static void take_renewed(struct zookeeper *zookeeper) {
     }
 }
 
-/* ---- What there is to do ----------------------------------------------------------------------------------------- */
+/* ---- the turn */
 
 static void look_at_state(struct zookeeper *zookeeper) {
     int state = zookeeper->handle == NULL ? 0 : zoo_state(zookeeper->handle);
     uint64_t now_ms = coordinator_now_ms();
     bool was_connected = zookeeper->is_connected;
     bool is_lost_between =
-        atomic_exchange(&zookeeper->was_lost, false) && was_connected; /* the next turn says what is */
+        atomic_exchange(&zookeeper->was_lost, false) && was_connected; /* the next turn reports the state */
     zookeeper->is_connected = state == ZOO_CONNECTED_STATE && atomic_load(&zookeeper->is_up) && !is_lost_between;
     if (was_connected && !zookeeper->is_connected) zookeeper->lost_ms = now_ms;
     bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||
@@ -271,7 +275,7 @@ static void look_at_state(struct zookeeper *zookeeper) {
 static struct flight *find_waiting(const struct zookeeper *zookeeper) {
     struct flight *flight = zookeeper->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
-        if (flight->step == FLIGHT_WAITS) oldest = flight; /* the newest is the first */
+        if (flight->step == FLIGHT_WAITS) oldest = flight; /* the list is newest first */
     return oldest;
 }
 
@@ -295,7 +299,7 @@ static void zookeeper_turn(void *state) {
 }
 
 static void zookeeper_start(void *state, struct coordinator_call *call) {
-    struct zookeeper *zookeeper = state; /* the turn that follows begins it */
+    struct zookeeper *zookeeper = state; /* the next turn starts the call */
     if (flight_make(zookeeper, call, NULL) == NULL)
         coordinator_fail(zookeeper->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }
@@ -309,7 +313,7 @@ static void zookeeper_abandon(void *state, struct coordinator_call *call) {
 
 static void zookeeper_declare(void *state, const struct presence *presence) {
     struct declared *declared = &((struct zookeeper *)state)->declared;
-    declared->is_wanted = presence != NULL; /* the turn that follows makes it so */
+    declared->is_wanted = presence != NULL; /* the next turn creates or deletes the znode */
     if (presence != NULL) declared->wanted = *presence;
 }
 
@@ -327,7 +331,7 @@ static void zookeeper_watch(void *state, const char *name) {
     assert(!"more entries than COORDINATOR_NAMES_MAX");
 }
 
-/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
+/* ---- opening and closing */
 
 static void zookeeper_close_all(void *state) {
     struct zookeeper *zookeeper = state;
@@ -377,7 +381,7 @@ static int zookeeper_open(struct coordinator *coordinator, const char *place, co
 }
 
 static void zookeeper_wait(void *state, int wake, int wait_ms) {
-    (void)state; /* its threads wake us */
+    (void)state; /* ZooKeeper's threads wake the coordinator's thread */
     coordinator_poll(wake, -1, wait_ms);
 }
 

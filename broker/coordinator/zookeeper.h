@@ -1,12 +1,12 @@
-/* zookeeper.h: inside of zk://: one session with ZooKeeper (zookeeper.c), and what is asked of it (zookeeper_flight.c).
+/* zookeeper.h: internals of zk://: one session with ZooKeeper (zookeeper.c), and the calls sent over it
+ * (zookeeper_flight.c).
  *
  *   coordinator's thread                                     ZooKeeper's threads (libzookeeper-mt)
  *     start ──► flight ── zoo_aset, … ─────────────────────►   I/O
- *     turn  ◄── list of flights that came back, eventfd ◄───   completions
+ *     turn  ◄── list of returned flights, eventfd ◄─────────   completions
  *
- * ZooKeeper's threads do nothing but put a flight on that list. Everything else here is the coordinator's thread's,
- * save `renewal`, a thread that lives as long as a session is being opened: that looks up names, which may take long.
- */
+ * ZooKeeper's threads only put flights on that list. The coordinator's thread owns everything else here, except
+ * `renewal`: a thread that opens a session and looks up names, which may take long. */
 #ifndef TARRY_COORDINATOR_ZOOKEEPER_H
 #define TARRY_COORDINATOR_ZOOKEEPER_H
 
@@ -23,51 +23,51 @@
 struct zookeeper;
 
 enum flight_step {
-    FLIGHT_WAITS = 1, /* for a connection */
+    FLIGHT_WAITS = 1, /* waits for a connection */
     FLIGHT_SYNCS,     /* a read: the server catches up with the leader first */
     FLIGHT_READS,
     FLIGHT_CHANGES,
-    FLIGHT_MAKES_PATH, /* of the entries' parents, one after the other; then the change once more */
+    FLIGHT_MAKES_PATH, /* creates the parents of the entries one by one, then repeats the change */
     FLIGHT_WATCHES,
-    FLIGHT_CLEARS, /* of this process's presence: the znode of a former session, or of its own, goes */
+    FLIGHT_CLEARS, /* deletes the znode of this process's presence, which may be of a former session */
     FLIGHT_DECLARES,
 };
 
-/* What ZooKeeper was asked, and what it said. */
+/* A request to ZooKeeper, and its result. */
 struct flight {
-    struct flight *next;      /* of all */
-    struct flight *next_back; /* of those that came back */
+    struct flight *next;      /* next in the list of all flights */
+    struct flight *next_back; /* next in the list of returned flights */
     struct zookeeper *zookeeper;
-    struct coordinator_call *call; /* NULL: no caller waits any more, or it is a watch's */
+    struct coordinator_call *call; /* NULL: its caller does not wait any more, or it belongs to a watch */
     struct watched *watched;
-    bool is_presence; /* a CLEARS, and a DECLARES after it */
+    bool is_presence; /* true for FLIGHT_CLEARS of a presence and for the FLIGHT_DECLARES after it */
     enum flight_step step;
     uint64_t session;
-    size_t path_made; /* MAKES_PATH: so many bytes of the base are there */
-    /* the answer */
+    size_t path_made; /* FLIGHT_MAKES_PATH: number of bytes of `base` that exist */
+    /* result */
     int rc;
     size_t size;
     char value[COORDINATOR_VALUE_SIZE_MAX + 1];
-    struct Stat stats[COORDINATOR_CHANGES_MAX]; /* zeros: not known */
+    struct Stat stats[COORDINATOR_CHANGES_MAX]; /* zeros: unknown */
     zoo_op_result_t results[COORDINATOR_CHANGES_MAX];
 };
 
 struct watched {
     struct zookeeper *zookeeper;
-    char name[COORDINATOR_NAME_SIZE_MAX + 1]; /* empty: there is none */
+    char name[COORDINATOR_NAME_SIZE_MAX + 1]; /* "": unused */
     enum { WATCH_IDLE, WATCH_ASKED, WATCH_STANDS } state;
-    uint64_t again_ms;    /* IDLE: not to be asked for before */
-    atomic_bool is_fired; /* ZooKeeper's threads set it */
+    uint64_t again_ms;    /* WATCH_IDLE: do not ask before this time */
+    atomic_bool is_fired; /* set by ZooKeeper's threads */
 };
 
-/* What this process has declared: an ephemeral znode. */
+/* Presence that this process has declared: an ephemeral znode. */
 struct declared {
     bool is_wanted;
     bool is_asked;
     struct presence wanted;
     struct presence made;
-    uint64_t session;  /* in which it was made; 0: it is not */
-    uint64_t again_ms; /* not to be asked for before */
+    uint64_t session;  /* session in which the znode was created; 0: not created */
+    uint64_t again_ms; /* do not try again before this time */
 };
 
 struct zookeeper {
@@ -76,15 +76,15 @@ struct zookeeper {
     char base[COORDINATOR_URL_SIZE_MAX + 1];
     char *credentials; /* NULL: none */
     int session_ms;
-    const struct ACL_vector *acl; /* of what is made */
+    const struct ACL_vector *acl; /* ACL of created znodes */
 
-    zhandle_t *handle; /* NULL: there is none, or it is being opened */
-    uint64_t sessions; /* opened so far; the current one's number */
-    uint64_t lost_ms;  /* since when it is not connected */
-    uint64_t renew_ms; /* not before */
+    zhandle_t *handle; /* NULL: none, or being opened */
+    uint64_t sessions; /* number of sessions opened so far, which is the number of the current one */
+    uint64_t lost_ms;  /* time since when it is not connected */
+    uint64_t renew_ms; /* do not renew before this time */
     bool is_connected;
-    atomic_bool is_up;    /* as the last event of ZooKeeper's threads has it */
-    atomic_bool was_lost; /* a connection, since the state was looked at last; theirs too */
+    atomic_bool is_up;    /* connected, according to the last event of ZooKeeper's threads */
+    atomic_bool was_lost; /* set by ZooKeeper's threads: the connection was lost since the state was last checked */
     bool is_forbidden;
     bool is_renewing;
     pthread_t renewal;
@@ -92,22 +92,22 @@ struct zookeeper {
     struct watched watched[COORDINATOR_NAMES_MAX];
     struct declared declared;
 
-    pthread_mutex_t mutex; /* the rest */
+    pthread_mutex_t mutex; /* protects all members below */
     struct flight *back;   /* newest first */
     bool is_renewed;
-    zhandle_t *renewed; /* NULL with `renewed_error`: it could not be opened */
+    zhandle_t *renewed; /* NULL with `renewed_error`: the session could not be opened */
     char renewed_error[ZOOKEEPER_WHY_SIZE];
 };
 
-/* A flight for `call`, or for a watch. NULL: no memory. */
+/* Makes a flight for `call` or for a watch; NULL: out of memory. */
 struct flight *flight_make(struct zookeeper *zookeeper, struct coordinator_call *call, struct watched *watched);
-/* Makes, or takes away, what was declared; there is a connection. */
+/* Creates or deletes the znode of the presence; requires a connection. */
 void flight_declare(struct zookeeper *zookeeper);
-/* It waits, and there is a connection. */
+/* Sends a waiting flight; requires a connection. */
 void flight_begin(struct flight *flight);
-/* It came back. */
+/* Handles a returned flight. */
 void flight_land(struct flight *flight);
-/* An operator must help: the ACLs do not let this node in; or it is let in. */
+/* Report whether the ACLs deny this node access, which only an operator can change. */
 void zookeeper_forbidden(struct zookeeper *zookeeper, const char *reason);
 void zookeeper_permitted(struct zookeeper *zookeeper);
 

@@ -1,12 +1,12 @@
-/* zookeeper_flight.c: what is asked of ZooKeeper, and what its answers mean.
+/* zookeeper_flight.c: sends the calls to ZooKeeper and interprets the answers.
  *
  *   read     sync ──► get                       entry NAME is the znode BASE/NAME, its version the znode's + 1
- *   change   create, set or multi ──► no parents? create BASE, piece by piece ──► the change once more
+ *   change   create, set or multi ──► no parents? create BASE, part by part ──► repeat the change
  *   watch    exists, with a watcher
- *   presence delete (what an earlier session left) ──► create, ephemeral; it goes with this session; set: other words
+ *   presence delete (an earlier session's znode) ──► create, ephemeral: deleted with this session; set: a new text
  *
- * *Done* is what ZooKeeper says is done; *refused* what it says is not, because of a version; everything else is
- * *unknown*: ZooKeeper's client fails all that is under way when a connection breaks, and repeats nothing by itself. */
+ * A change is *done* if ZooKeeper says so, and *refused* if ZooKeeper refuses it because of a version. Everything else
+ * is *unknown*: when a connection breaks, ZooKeeper's client fails all running requests, and never repeats one. */
 #include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -40,7 +40,7 @@ static void flight_free(struct flight *flight) {
     free(flight);
 }
 
-/* ---- ZooKeeper's threads: the way back --------------------------------------------------------------------------- */
+/* ---- ZooKeeper's threads: returned flights */
 
 static void came_back(struct flight *flight, int rc) {
     struct zookeeper *zookeeper = flight->zookeeper;
@@ -90,16 +90,16 @@ static void watch_fired(zhandle_t *handle, int type, int state, const char *path
     coordinator_wake(watched->zookeeper->coordinator);
 }
 
-/* ---- The way there ----------------------------------------------------------------------------------------------- */
+/* ---- sending */
 
-/* False: the session has expired meanwhile, and the flight comes back with that. */
+/* Returns false if the session has expired meanwhile; the flight then returns with that error. */
 static bool has_session(struct flight *flight) {
     flight->session = flight->zookeeper->sessions;
     if (flight->zookeeper->handle == NULL) came_back(flight, ZSESSIONEXPIRED);
     return flight->zookeeper->handle != NULL;
 }
 
-/* ZooKeeper's client took it, or it comes back at once. */
+/* Records that ZooKeeper's client has accepted the request, or returns the flight at once with its error. */
 static void depart(struct flight *flight, int rc) {
     if (rc == ZINVALIDSTATE || rc == ZBADARGUMENTS || rc == ZMARSHALLINGERROR) came_back(flight, rc);
 }
@@ -126,7 +126,7 @@ static void send_watch(struct flight *flight) {
     depart(flight, zoo_awexists(flight->zookeeper->handle, path, watch_fired, flight->watched, came_back_stat, flight));
 }
 
-/* ZooKeeper counts from 0, and knows no version for what is not there. */
+/* Converts a version: ZooKeeper counts from 0, and has no version for a missing znode. */
 static int znode_version(uint64_t version) {
     assert(version > 0);
     return version - 1 < INT_MAX ? (int)(version - 1) : INT_MAX;
@@ -172,7 +172,7 @@ static void send_change(struct flight *flight) {
     depart(flight, is_one ? send_one(flight) : send_many(flight));
 }
 
-/* The next piece of the base: /a, then /a/b. */
+/* Creates the next part of the base: /a, then /a/b. */
 static void send_path(struct flight *flight) {
     const struct zookeeper *zookeeper = flight->zookeeper;
     char path[ZOOKEEPER_PATH_SIZE];
@@ -207,8 +207,7 @@ static void send_declare(struct flight *flight) {
                                 zookeeper->acl, ZOO_EPHEMERAL, came_back_made, flight));
 }
 
-/* The znode of this session says something else from now on: a reader meanwhile finds one of the two, and never none.
- */
+/* Sets a new text in the znode of this session, so that a reader always finds the old or the new one. */
 static void send_words(struct flight *flight) {
     struct zookeeper *zookeeper = flight->zookeeper;
     struct declared *declared = &zookeeper->declared;
@@ -242,7 +241,9 @@ static void land_presence(struct flight *flight) {
     }
     coordinator_stood(zookeeper->coordinator, is_declared ? declared->made.text : NULL);
     declared->is_asked = false;
-    declared->again_ms = is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* no base yet, or no connection */
+    declared->again_ms = is_done ? 0
+                                 : coordinator_now_ms() +
+                                       COORDINATOR_TURN_MS; /* the base does not exist yet, or there is no connection */
     flight_free(flight);
 }
 
@@ -273,7 +274,7 @@ void flight_begin(struct flight *flight) {
         send_change(flight);
 }
 
-/* ---- What an answer means ---------------------------------------------------------------------------------------- */
+/* ---- responses */
 
 static void finish(struct flight *flight, enum pair_outcome outcome) {
     struct coordinator_call *call = flight->call;
@@ -282,7 +283,7 @@ static void finish(struct flight *flight, enum pair_outcome outcome) {
     coordinator_finish(coordinator, call, outcome);
 }
 
-/* The result that no version explains. `name`: of the entry; NULL: it was about the base. */
+/* Finishes the call after a result other than a version conflict. `name`: the entry; NULL: the base. */
 static void finish_failed(struct flight *flight, int rc, const char *name) {
     struct zookeeper *zookeeper = flight->zookeeper;
     char path[ZOOKEEPER_PATH_SIZE];
@@ -302,7 +303,7 @@ static void finish_refused(struct flight *flight, const char *name) {
     finish(flight, PAIR_REFUSED);
 }
 
-/* Transactions that made the znode, and that changed it last. */
+/* Returns the transactions that created the znode and changed it last. */
 static struct coordinator_trait trait_of(const struct Stat *stat) {
     return (struct coordinator_trait){.birth = (uint64_t)stat->czxid, .mark = (uint64_t)stat->mzxid};
 }
@@ -340,7 +341,7 @@ static void finish_changed(struct flight *flight) {
     finish(flight, PAIR_DONE);
 }
 
-/* The change that the others failed with, and why. */
+/* Returns the change that made the other changes fail, and its error. */
 static size_t find_culprit(const struct flight *flight, int *out_rc) {
     *out_rc = flight->rc;
     for (size_t i = 0; i < flight->call->count && flight->call->count > 1; i++)
@@ -372,7 +373,7 @@ static void land_path(struct flight *flight) {
         send_change(flight);
 }
 
-/* A read after this tells what happens later. */
+/* Handles the answer to a watch. The caller reads after this, and the watch reports later changes. */
 static void land_watch(struct flight *flight) {
     struct watched *watched = flight->watched;
     bool stands = flight->rc == ZOK || flight->rc == ZNONODE;
@@ -388,7 +389,7 @@ void flight_land(struct flight *flight) {
     } else if (flight->watched != NULL) {
         land_watch(flight);
     } else if (flight->call == NULL) {
-        flight_free(flight); /* its time was over */
+        flight_free(flight); /* the call's deadline has passed */
     } else if (flight->step == FLIGHT_SYNCS && flight->rc == ZOK) {
         send_read(flight);
     } else if (flight->step == FLIGHT_SYNCS) {

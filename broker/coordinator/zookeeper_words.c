@@ -1,4 +1,5 @@
-/* zookeeper_words.c: see zookeeper_words.h. (The sources of ZooKeeper's client 3.8 were read for what it says when.) */
+/* zookeeper_words.c: see zookeeper_words.h. Messages and error codes were checked in the sources of ZooKeeper's
+ * client 3.8. */
 #include "zookeeper_words.h"
 
 #include <errno.h>
@@ -10,12 +11,13 @@
 #include "coordinator_backend.h"
 
 #define SERVER_SIZE 128
-/* 3.9's, which the headers of 3.8 do not have. */
+/* Error code of 3.9, which the headers of 3.8 lack. */
 #define QUOTA_EXCEEDED (-125)
 
-/* ---- No connection ----------------------------------------------------------------------------------------------- */
+/* ---- no connection */
 
-/* "Socket 10.0.0.1:2181 zk retcode=-4, errno=111(Connection refused): server refused to accept the client" */
+/* Parsed parts of a line such as "Socket 10.0.0.1:2181 zk retcode=-4, errno=111(Connection refused): server refused to
+ * accept the client". */
 struct cause {
     char server[SERVER_SIZE];
     int rc;
@@ -36,7 +38,7 @@ static bool is_about(const struct cause *cause, const char *words) {
     return strstr(cause->what, words) != NULL;
 }
 
-/* A format for the server and errno's text. */
+/* Returns a format for the server and the text of errno. */
 static const char *format_of(const struct cause *cause) {
     bool is_connecting = is_about(cause, "refused to accept") || is_about(cause, "call failed");
     if (cause->rc == ZAUTHFAILED || is_about(cause, "Authentication scheme"))
@@ -50,7 +52,7 @@ static const char *format_of(const struct cause *cause) {
         return "nobody listens at %s (%s); is ZooKeeper running there, and is the port right?";
     if (is_connecting)
         return "%s is not reached (%s); is the address right, and does a network or firewall lie between?";
-    /* Its client has "Host is down" for a server that closes: that word would mislead. */
+    /* ZooKeeper's client reports "Host is down" when a server closes the connection, which would mislead. */
     return "%s ended the connection; has ZooKeeper a majority, is its maxClientCnxns above the connections of this "
            "host, and is it ZooKeeper that listens there?";
 }
@@ -66,7 +68,7 @@ void zookeeper_why(const char *line, char out[ZOOKEEPER_WHY_SIZE]) {
 
 /* ---- Results ----------------------------------------------------------------------------------------------------- */
 
-/* NULL: none that is to be expected. */
+/* Returns the meaning of a result code; NULL: an unexpected code. */
 static const char *meaning_of(int rc) {
     switch (rc) {
     case ZCONNECTIONLOSS:
