@@ -1,7 +1,6 @@
-"""make_page.py HTML CSS JS… DURATIONS OUT: the page as one text, in C. The scripts become one, in their order.
-
-Style and script stand in the page itself, and its Content-Security-Policy allows these two by their hashes and nothing
-else: no other script runs, whatever text a browser may be made to take for markup."""
+"""make_page.py HTML CSS JS… DURATIONS OUT: writes the web page as a C array. Joins the scripts in the given order. Style and
+script are part of the page. Its Content-Security-Policy allows only their two hashes, so a browser runs no other script, even
+if hostile text looks like markup."""
 import base64
 import hashlib
 import re

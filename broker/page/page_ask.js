@@ -1,16 +1,17 @@
-/* page_ask.js: what is asked of the broker, with the token that a person has given. No cookie, no other place than where the page came from. */
+/* page_ask.js: requests to the broker, with the token that the user has entered. No cookies; requests go only to the page's own
+ * origin. */
 const token = () => { try { return sessionStorage.getItem("tarry-token") || ""; } catch { return ""; } };
 const call = (path, options = {}) => fetch(path, { ...options, cache: "no-store", credentials: "omit", redirect: "error",
   headers: { ...(token() ? { Authorization: `Bearer ${token()}` } : {}), ...(options.body ? { "Content-Type": "application/json" } : {}) } });
-/* Why the broker refuses, in its own words. */
+/* The broker's reason for a refusal. */
 const refusal = async (answer) => {
   const text = (await answer.text()).trim();
   try { return JSON.parse(text).detail || text; } catch { return text || `status ${answer.status}`; }
 };
-/* JSON whose numbers keep all their digits, where the browser can. */
+/* Parses JSON without losing digits of large numbers, if the browser supports this. */
 const parse = (text) => JSON.parse(text, (_, value, context) =>
   (typeof value === "number" && context && JSON.rawJSON && String(value) !== context.source ? JSON.rawJSON(context.source) : value));
-/* A segment of a path. */
+/* Encodes one segment of a path. */
 const segment = (text) => encodeURIComponent(text);
 const want = (sentence) => {
   $("access").hidden = false;

@@ -1,11 +1,12 @@
-/* page_calendar.js: how much falls due when: minutes, hours, days or months, of one queue or of all together; and which tasks these are. Hours are asked
- * for, and added up to this browser's days and months, whatever its time zone does meanwhile. */
+/* page_calendar.js: how many tasks are due per minute, hour, day or month, in one queue or in all; and the tasks of one span.
+ * The page requests hours, and adds them up to days and months of the browser's time zone, also across clock changes. */
 const MINUTE_MS = 60000, HOUR_MS = 3600000, DAY_MS = 86400000, DUE_PAGE = 25;
 const midnight = (ms, days = 0) => { const at = new Date(ms); return new Date(at.getFullYear(), at.getMonth(), at.getDate() + days).getTime(); };
 const saidAs = (options) => new Intl.DateTimeFormat(undefined, options);
 const DAY = saidAs({ weekday: "short", day: "numeric", month: "short" }), HOUR = saidAs({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" }), MONTH = saidAs({ month: "short", year: "numeric" });
 const hours = (most) => Array.from({ length: most }, (_, i) => String(i).padStart(2, "0"));
-/* Each view: where it begins, how many spans of which length it asks for; into which row and column a span goes, and what these and the cell are called. */
+/* Each view: its start, the number and length of the requested spans, the row and column of a span, and the names of these and
+ * of the cell. */
 const VIEWS = {
   minutes: { step: MINUTE_MS, every: 6000, from: (now) => now - now % MINUTE_MS, spans: () => 60, columns: () => Array.from({ length: 15 }, (_, i) => `+${i}`),
     place: (ms, from) => [Math.floor((ms - from) / MINUTE_MS / 15), Math.floor((ms - from) / MINUTE_MS) % 15], row: (ms) => HOUR.format(ms), cell: (ms) => HOUR.format(ms), one: "minute" },
@@ -22,7 +23,7 @@ const VIEWS = {
     row: () => "Months", cell: (ms) => MONTH.format(ms), one: "month" } };
 let calendarTurn = 0, calendarAt = 0, calendarCells = [], dueTurn = 0;
 
-/* ---- the picture: a table whose cells are buttons; colour and height say the same */
+/* ---- the table: its cells are buttons; colour and height show the same number */
 const addUp = (view, told) => {
   const cells = new Map();
   told.counts.forEach((value, i) => {
@@ -95,7 +96,7 @@ const lookAtCalendar = async () => {
     $("calendar-said").textContent = `Not told: ${error.message}.`;
   }
 };
-/* As it changes, and as time goes by. */
+/* Refreshes after a change, and from time to time. */
 const refreshCalendar = () => { if (Date.now() - calendarAt >= VIEWS[$("calendar-view").value].every) lookAtCalendar(); };
 
 /* ---- the tasks of a span */
@@ -150,7 +151,7 @@ const openSpan = async (span, view) => {
   if (queue) await duePage(span, queue, "", turn); else await dueQueues(span, turn);
 };
 
-/* ---- by keyboard: one cell is in the order of tabs, arrows go to the others */
+/* ---- keyboard: Tab reaches one cell, arrow keys move to the others */
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 $("calendar-rows").addEventListener("keydown", (event) => {
   const move = MOVES[event.key], at = event.target.dataset.at;

@@ -1,5 +1,5 @@
-/* page_do.js: what a person may do here: each is asked once, and it is said what the broker did. The token goes in a head that no other page can
- * send, and the broker refuses what pages of other origins ask for: there is no cookie that could be used by them. */
+/* page_do.js: the actions of a user: each needs a confirmation, and the page then shows the broker's result. The token is sent
+ * in a header that no other page can send, there are no cookies, and the broker refuses requests from pages of other origins. */
 let roles = [];
 const may = (...any) => any.some((role) => roles.includes(role));
 const whoAmI = async () => {
@@ -8,7 +8,7 @@ const whoAmI = async () => {
     roles = answer.ok ? (await answer.json()).roles : [];
   } catch { roles = []; }
 };
-/* Resolves with what is in the field (or "") if a person says yes, with null if not. `field`: { label, value, help }. */
+/* Resolves with the field's text (or "") if the user confirms, otherwise with null. `field`: { label, value, help }. */
 const sure = ({ title, text, yes, field }) => new Promise((resolve) => {
   const dialog = $("sure");
   let said = null;
@@ -25,7 +25,7 @@ const sure = ({ title, text, yes, field }) => new Promise((resolve) => {
   dialog.showModal();
   $(field ? "sure-field" : "sure-no").focus();
 });
-/* Carries one operation out, and says what became of it. */
+/* Sends one operation, and shows its result. */
 const carryOut = async (op) => {
   try {
     const answer = await call("/v1/commit", { method: "POST", body: JSON.stringify({ ops: [op], atomic: false }) });
@@ -34,12 +34,12 @@ const carryOut = async (op) => {
     if (result.code) return { ok: false, text: `Nothing was done: ${result.message || result.code}${result.result !== "error" ? ` (it is ${result.result})` : ""}.` };
     const what = result.result === "done" ? result.op : result.result, left = result.job ? `: ${count(result.count || 0)} dead letters, one after the other (job ${result.job})` : "";
     return { ok: true, text: `Done: ${what}${left}${result.op === "move" || result.op === "requeue" && result.due_ms ? `, due ${exact(result.due_ms)}` : ""}${result.op === "pause" && result.ended_ms ? ` until ${exact(result.ended_ms)}` : ""}.` };
-  } catch (error) { /* it may have come through: the broker's answer is missing */
+  } catch (error) { /* the operation may have been executed; only the reply is missing */
     return { ok: false, text: `Whether it was done is not known: ${error.message}. Look again.` };
   }
 };
 const sayIn = (id) => (text, mark = "") => { $(id).textContent = text; $(id).className = mark; return $(id); };
-/* A button for each action that the roles allow; `after` is told what was said. */
+/* Makes a button for each action that the roles allow; `after` gets the result's text. */
 const buttons = (into, actions, say, after) => into.replaceChildren(...actions.filter(({ role }) => may(role)).map((action) => {
   const button = element("button", action.name);
   button.type = "button";
@@ -49,12 +49,12 @@ const buttons = (into, actions, say, after) => into.replaceChildren(...actions.f
     if (field === null) return;
     const done = await carryOut(action.op(field)), said = say(done.text, done.ok ? "good" : "bad");
     await after();
-    if (document.activeElement === document.body) said.focus(); /* the button is not there any more */
+    if (document.activeElement === document.body) said.focus(); /* the button no longer exists */
   });
   return button;
 }));
 
-/* ---- what may be done with a task */
+/* ---- actions for a task */
 const taskActions = (view, short) => {
   const of = `${named(view)} of ${view.queue}`, label = (word) => (short ? `${word} ${named(view)}` : undefined);
   const cancel = { role: "produce", name: "Cancel", title: `Cancel ${of}?`, text: view.state === "in_flight" ? "Somebody works at it now; what he says of it comes to nothing." : "It is not delivered any more.",

@@ -1,14 +1,15 @@
-/* page_live.js: the numbers as they change: the broker says them (server-sent events, over fetch, since an EventSource shows no token); when that
- * ends the page asks again and again, and tries from time to time whether it is told again. And the beginning. */
+/* page_live.js: keeps the numbers up to date, and starts the page. The broker sends changes as server-sent events, read with
+ * fetch because an EventSource cannot send a token. If the stream ends, the page polls, and tries a new stream from time to
+ * time. */
 const EVERY_MS = 2000, POLLS_BEFORE_STREAM = 5;
-const known = new Map(); /* queues by name, as they were told last */
-let paused = false, timer = 0, asked = 0, knows = false; /* who asks */
-let stream = null; /* what ends it */
+const known = new Map(); /* queues by name, as last received */
+let paused = false, timer = 0, asked = 0, knows = false; /* state of polling */
+let stream = null; /* aborts the stream */
 
 const denied = async (answer) => {
   if (answer.status !== 401 && answer.status !== 403 && answer.status !== 429) return false;
   want(`${answer.status === 401 ? "A token is wanted" : "This token may not see it"}: ${await refusal(answer)}`);
-  return true; /* nobody knocks again and again: the next try is a person's */
+  return true; /* no automatic retry: the user starts the next attempt */
 };
 const takeIn = async ({ status, broker, all, queues: listed }, turn) => {
   if (!knows) { await whoAmI(); knows = true; }
@@ -42,7 +43,7 @@ const follow = async () => {
       document.body.dataset.live = "told";
       await eventsOf(answer, (event) => takeIn(event, turn));
     }
-  } catch { /* it has ended: the page asks */ }
+  } catch { /* the stream has ended: poll */ }
   if (turn === asked && !paused && !document.hidden) ask(POLLS_BEFORE_STREAM);
 };
 
@@ -64,10 +65,11 @@ const ask = async (left) => {
   if (turn === asked && !paused && !document.hidden) timer = setTimeout(left > 1 ? () => ask(left - 1) : follow, EVERY_MS);
 };
 
-/* ---- the beginning */
+/* ---- start */
 $("access").addEventListener("submit", (event) => {
   event.preventDefault();
-  try { sessionStorage.setItem("tarry-token", $("token").value.trim()); } catch { /* then this page asks again */ }
+  try { sessionStorage.setItem("tarry-token", $("token").value.trim()); } catch { /* without session storage, the page asks for
+                                                                                   * the token again next time */ }
   $("token").value = "";
   $("access").hidden = true;
   knows = false;

@@ -1,8 +1,8 @@
-/* page_numbers.js: what all queues and the broker hold and do, now and over fifteen minutes. */
+/* page_numbers.js: the numbers of all queues and of the broker, now and over fifteen minutes. */
 const KEPT = 450, ROWS_MAX = 200, BOUNDS_S = [@BOUNDS@];
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 450, HEIGHT = 100;
-const samples = []; /* the oldest first: sums over all queues, and the broker's own */
+const samples = []; /* oldest first: sums over all queues, and the broker's own numbers */
 let queues = [], before = new Map(), beforeMs = 0;
 let sort = { column: 0, down: false };
 
@@ -25,7 +25,7 @@ const tell = (broker, listed, status) => {
 
 /* ---- sums */
 const add = (into, from) => from.forEach((value, i) => { into[i] = (into[i] || 0) + value; });
-/* The duration that a share of what came between two moments did not exceed: within a bucket, by its share. */
+/* Duration that `share` of the values between two samples did not exceed; interpolated within a bucket. */
 const quantile = (now, then, share) => {
   const between = now.map((value, i) => Math.max(0, value - (then[i] || 0)));
   const all = between.reduce((a, b) => a + b, 0);
@@ -48,7 +48,7 @@ const take = (told) => {
     add(sum.lateness, queue.lateness);
   }
   const last = samples[samples.length - 1];
-  if (last && last.broker.uptime_ms > told.broker.uptime_ms) { samples.length = 0; before.clear(); } /* it has started anew */
+  if (last && last.broker.uptime_ms > told.broker.uptime_ms) { samples.length = 0; before.clear(); } /* the broker has restarted */
   samples.push(sum);
   if (samples.length > KEPT) samples.shift();
   return sum;

@@ -1,6 +1,7 @@
-/* page_queue.js: one queue: its policy, whether it is paused, its dead letters with their reasons, page by page; and what may be done with it. */
+/* page_queue.js: one queue: its policy, pause state and dead letters with their reasons, in result pages; and the actions for
+ * it. */
 const DEAD_PAGE = 25;
-let opened = "", openedTurn = 0, pages = [""]; /* the queue that is shown; cursors of its pages, the last is the one that is shown */
+let opened = "", openedTurn = 0, pages = [""]; /* the shown queue; cursors of its result pages, the last one is shown */
 
 const duration = (ms) => seconds(ms / 1000);
 const policyFacts = (view) => {
@@ -65,7 +66,7 @@ const openQueue = async (name, anew = true) => {
   }
   await deadPage(turn);
 };
-/* As it changes, unless a person is about to do something in it. */
+/* Refreshes after a change, unless the user is editing. */
 let shownOf = "";
 const refreshQueue = () => {
   const queue = queues.find((one) => one.name === opened), now = queue ? `${opened} ${queue.dead} ${queue.paused}` : "";

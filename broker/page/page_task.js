@@ -1,8 +1,8 @@
-/* page_task.js: a task is searched by its key (or id), and its whole life is shown: what /v1 says of it, as far as the token may see. */
+/* page_task.js: finds a task by its key or id, and shows its history from /v1, as far as the token allows. */
 const SEARCHED_MAX = 200, SEARCHED_AT_ONCE = 6, EVENTS_MAX = 1000, PAYLOAD_SHOWN = 4096;
-let searched = 0; /* the search that is shown; what an earlier one hears is dropped */
+let searched = 0; /* number of the shown search; results of earlier searches are dropped */
 
-/* [sentence, mark, sign]: the sign stands for the colour where there is none. */
+/* [sentence, CSS class, sign]: the sign replaces the colour where colours are not visible. */
 const CAUSES = { scheduled: ["Scheduled", "", "+"], moved: ["Moved", "", "→"], leased: ["Delivered", "", "▸"], extended: ["Lease extended", "", "…"],
   released: ["Given back unseen", "", "↩"], lease_lost: ["Its lease ended without an answer", "warn", "!"], unsent: ["Given back: it never left the broker", "", "↩"],
   retried: ["Failed, to be tried again", "warn", "!"], buried: ["Dead", "bad", "✕"], requeued: ["Requeued", "", "↻"], acked: ["Acked", "good", "✓"],
@@ -15,7 +15,7 @@ const exact = (ms) => { /* 2026-11-26 11:19:48.857, here */
 const quote = (text) => `“${text}”`;
 const named = (view) => (view.key === null || view.key === undefined ? `task ${view.id}` : quote(view.key));
 
-/* ---- its life */
+/* ---- history of the task */
 const whose = (line) => {
   const who = [line.principal, line.client && quote(line.client)].filter((part) => part).join(" ");
   return who ? `by ${who}${line.peer ? ` at ${line.peer}` : ""}` : "";
@@ -33,7 +33,7 @@ const put = (record, line) => {
   if (reason) said.push(`reason: ${reason}`);
   return { cause, task, said };
 };
-/* What one line of the history tells of the task, the oldest first. */
+/* Events of the task in one line of the history, oldest first. */
 const events = (line) => (line.gap_to ? [{ at_ms: 0, words: ["Here the log has a gap", "warn", "?"], said: [line.problem || ""], id: "" }] :
   (line.records || []).flatMap((record) => {
     if (record.redaction) return [{ at_ms: line.at_ms, words: ["What it contained was redacted", "warn", "■"], said: [record.redaction.reason || "", whose(line)], id: record.redaction.id }];
@@ -42,7 +42,7 @@ const events = (line) => (line.gap_to ? [{ at_ms: 0, words: ["Here the log has a
     const { cause, task, said } = put(of, line);
     return [{ at_ms: line.at_ms, words: CAUSES[cause] || [cause || "?", "", "?"], said: [...said, whose(line)], id: task.id }];
   }));
-/* Of a task whose history this token may not see: what its view says. */
+/* Events from the task's view, if the token may not read the history. */
 const outline = (view) => [["Scheduled", view.scheduled_ms], ["Last delivered", view.delivered_ms], ["Dead", view.dead_ms], [`Ended: ${view.state}`, view.ended_ms]]
   .filter(([, ms]) => ms).map(([text, ms]) => ({ at_ms: ms, words: [text, "", "·"], said: [], id: view.id }));
 const lived = (told, view) => {
@@ -65,7 +65,7 @@ const lived = (told, view) => {
     $("life").append(item);
   }
 };
-/* Lines of JSON as they come, EVENTS_MAX at most. */
+/* Reads lines of JSON as they arrive, at most EVENTS_MAX. */
 const lines = async (answer, take) => {
   const reader = answer.body.getReader(), decoder = new TextDecoder();
   let rest = "", left = EVENTS_MAX;
@@ -100,7 +100,7 @@ const life = async (view, turn) => {
   $("life-state").textContent = sentence;
 };
 
-/* ---- what it is */
+/* ---- the task's data */
 const payload = (view) => {
   const text = "json" in view ? JSON.stringify(view.json, null, 2) : view.body !== undefined ? view.body : view.body_base64 !== undefined ? `base64: ${view.body_base64}` : null;
   $("task-payload").hidden = text === null;
@@ -123,7 +123,7 @@ const showTask = async (view, turn) => {
   await life(view, turn);
 };
 
-/* As it is now. */
+/* Shows the task's current state. */
 const again = async (view, turn) => {
   const path = view.key === null ? `/v1/tasks/${segment(view.id)}` : `/v1/queues/${segment(view.queue)}/tasks/${segment(view.key)}`;
   try {
@@ -139,7 +139,7 @@ const look = async (path) => {
   if (answer.status === 404) return null;
   throw new Error(await refusal(answer));
 };
-/* Asks each of the paths, a few at a time; what is found, and the first refusal. */
+/* Requests the paths, a few at a time. Returns what was found, and the first refusal. */
 const lookAll = async (paths) => {
   const found = [], left = [...paths];
   let problem = "";
@@ -183,7 +183,7 @@ $("find").addEventListener("submit", (event) => {
   event.preventDefault();
   if ($("find-key").value) search($("find-key").value, $("find-queue").value);
 });
-/* The head of a row in some list of tasks: the task's name, which opens it. */
+/* Row header with the task's name, which opens the task. */
 const openingHead = (view) => {
   const head = element("th"), open = element("button", named(view));
   head.scope = "row";
@@ -199,7 +199,7 @@ const openingHead = (view) => {
   head.append(open);
   return head;
 };
-/* The names of queues, to choose from. */
+/* Offers the names of the queues for completion. */
 const offered = () => {
   const list = $("find-queues"), names = queues.slice(0, ROWS_MAX).map((queue) => queue.name);
   if (names.length === list.children.length && names.every((name, i) => list.children[i].value === name)) return;

@@ -1,4 +1,4 @@
-/* page_words.js: how numbers, times and texts are said. Text of the broker's goes into the page by textContent alone. */
+/* page_words.js: formats numbers, times and texts. Text from the broker is inserted only by textContent, never as HTML. */
 const $ = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const count = (value) => number.format(value);
