@@ -87,8 +87,8 @@ static int compare_events(const void *a, const void *b) {
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Payments are played up to twice the limit after placing; those after the limit come too late. Later payments are
- * left out, because they would only make the day longer. */
+/* Payments are played up to twice the limit after placing; those after the limit come too late. Still later payments
+ * are left out, because they would only make the simulated day longer. */
 static int make_events(struct play *play) {
     play->events = calloc(2 * play->orders.count, sizeof(*play->events));
     if (play->events == NULL) return -1;

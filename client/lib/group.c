@@ -12,7 +12,7 @@ void group_came(struct group *group) {
     if (group->returning > 0) group->returning--;
 }
 
-/* How many are worth waiting for. */
+/* Returns the number of calls for which waiting is worthwhile. */
 static size_t wanted(const struct group *group, size_t gathered, size_t under_way) {
     const size_t half = (gathered + under_way + group->returning + 1) / 2;
     if (group->returning > 0) return half > GROUP_MIN ? half : GROUP_MIN;

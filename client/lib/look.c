@@ -135,7 +135,7 @@ struct tarry_list {
     struct tarry_list_options options; /* the list owns queue and prefix */
     uint64_t left;                     /* UINT64_MAX: no limit */
     struct call page;
-    bool has_page;   /* it was answered as asked */
+    bool has_page;   /* the broker has answered the last request for a result page */
     size_t at;       /* index in the page */
     uint8_t *cursor; /* cursor of the next page */
     size_t cursor_size;

@@ -15,7 +15,7 @@ struct stats_box {
     struct arena arena;
 };
 
-/* What is asked for, taken over and said in `wire`. */
+/* Copies the options, and writes them into `wire`. */
 static int take_wish(const tarry_client *client, struct tarry_call *out, const struct tarry_call *given,
                      Tarry__Request *wire, char out_message[TARRY_MESSAGE_SIZE]) {
     int rv = OPTIONS_TAKE(*out, given);

@@ -27,7 +27,7 @@ static int client_take(tarry_client *client, const struct tarry_options *options
     return addresses_parse(&client->link.addresses, options->urls);
 }
 
-/* What tarry_open has built, in any state of completion; the engine does not run. */
+/* Frees what tarry_open has allocated, in any state of completion; the engine does not run. */
 static void client_free(tarry_client *client) {
     pthread_mutex_lock(&client->lock);
     link_end(client);

@@ -63,7 +63,7 @@ static uint64_t begun_ms(uint64_t step_ms) {
     return (uint64_t)((int64_t)rounded(here_ms, step_ms) - offset_ms);
 }
 
-/* What /v1/calendar answers. */
+/* Prints the calendar in the form of /v1/calendar. */
 static void print_json(struct text *out, const Tarry__Calendar *asked, const struct answer_of *answer) {
     out_begin(out, '{');
     out_time(out, "from", asked->from_ms);

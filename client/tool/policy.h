@@ -9,7 +9,7 @@
  * `fields` collects the bits of enum tarry_policy_field. Only the broker checks ranges. `text` must outlive `policy`.
  * 0, or EXIT_USAGE after an error message. */
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields);
-/* Where a queue is pushed to, as it is given: `none` is nowhere. */
+/* Returns the push URL for an option's value: `none` means no URL. */
 const char *policy_push(const char *value);
 
 #endif

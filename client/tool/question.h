@@ -1,4 +1,4 @@
-/* question.h: a question to a broker, and its answer as a message of tarry.proto: what /v1 answers, too. */
+/* question.h: sends a question to a broker; the answer is a message of tarry.proto, as /v1 returns it. */
 #ifndef TARRY_TOOL_QUESTION_H
 #define TARRY_TOOL_QUESTION_H
 
@@ -14,7 +14,7 @@ struct answer_of {
 int question_ask(tarry_client *client, Tarry__Request *request, const struct tarry_call *call, struct answer_of *out,
                  char message[TARRY_MESSAGE_SIZE]);
 void answer_free(struct answer_of *answer);
-/* The same reference as a message; its texts are borrowed. */
+/* Converts the reference to a message; the texts are borrowed. */
 void ref_to_message(const struct tarry_ref *ref, Tarry__Ref *out);
 /* Appends the message as one JSON line, and marks the answer of a follower. */
 void json_line(struct text *out, const ProtobufCMessage *message, const struct tarry_source *source);

@@ -66,8 +66,8 @@ int signals_start(void) {
         return EXIT_REFUSED;
     }
     pthread_detach(thread);
-    /* verify forks. What a sanitizer does while a thread begins takes locks of its allocator, which a child that is
-     * forked at that moment would find taken for ever (seen once). */
+    /* `tarry verify` forks. While a thread starts, a sanitizer holds locks of its allocator; a child forked at that
+     * moment would wait for them for ever (seen once). */
     while (sem_wait(&signals.running) != 0) {
     }
     return 0;

@@ -237,7 +237,7 @@ static bool take_line(struct stream *stream, const char *line, size_t size) {
     return true;
 }
 
-/* Answers a line that is longer than LINE_SIZE_MAX. Returns as above. */
+/* Answers a line that is longer than LINE_SIZE_MAX. Returns as take_line. */
 static bool take_too_long(struct stream *stream) {
     struct slot *slot = take_slot(stream, 0);
     if (slot != NULL) refuse_slot(slot, TARRY_TOO_LARGE, "the line is longer than 16 MiB");

@@ -36,7 +36,7 @@ void table_cell_duration(struct table *table, uint64_t ms);
 void table_print(struct table *table, struct text *out);
 
 /* Cuts the cells of a column, with … at the end, so that lines have at most `width` characters. Does nothing if fewer
- * than CUT_MIN would remain. Must be called before table_print. */
+ * than CUT_MIN characters would remain. Must be called before table_print. */
 #define CUT_MIN 8u
 void table_fit(struct table *table, size_t column, size_t width);
 /* Returns the number of columns of the terminal at `fd`; 80 if it is no terminal or the number is unknown. */

@@ -34,8 +34,8 @@ int tool_name(const char *as, char out_name[TOOL_NAME_SIZE]);
 
 /* Opens the client. EXIT_FINE, or an exit status after an error message. */
 int tool_connect(struct tool *tool);
-/* The same, for commands that run until they are ended. The first answer must come within the timeout of a call.
- * Later outages are waited for without end, unless --timeout was given. */
+/* Like tool_connect, for commands that run until they are ended. The first answer must come within the timeout of a
+ * call. After that, waits for the end of each outage, unless --timeout was given. */
 int tool_connect_lasting(struct tool *tool);
 /* Closes the client if it is open. */
 void tool_disconnect(struct tool *tool);
@@ -49,7 +49,8 @@ void json_source(struct text *out, const struct tarry_source *source);
 /* Prints an error message on standard error ("tarry: …") and returns the exit status of `code`. `message` may be NULL
  * or empty: then the sentence of the code. */
 int tool_refused(const struct tool *tool, int code, const char *message);
-/* The same. With --json also prints an object with `result` "error", `code` and `message` on standard output. */
+/* Like tool_say, for a failed call. With --json also prints an object with `result` "error", `code` and `message` on
+ * standard output. */
 int tool_failed(const struct tool *tool, int code, const char *message);
 int exit_status_of(int code); /* of an enum tarry_code */
 uint64_t wall_ms(void);       /* CLOCK_REALTIME */
@@ -64,7 +65,7 @@ uint64_t steady_ms(void);     /* CLOCK_MONOTONIC */
 /* Options that several commands share: the value of an option in its own type. Returns 0, or EXIT_USAGE after an
  * error message. An absent option leaves *out untouched. */
 int option_duration(const struct args *args, const char *name, uint64_t *out_ms);
-/* The same, but refuses 0: on the wire 0 has another meaning (no limit, or the default). */
+/* Like option_duration, but refuses 0: on the wire 0 has another meaning (no limit, or the default). */
 int option_duration_positive(const struct args *args, const char *name, uint64_t *out_ms);
 int option_number(const struct args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out);
 /* An id as it is printed: a number from 1. */

@@ -150,8 +150,8 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     tarry_stats_free(view);
 }
 
-/* What a client says of a broker that it could not ask: what it did not do, the address, and why. Only that counts
- * here, for the address and that it does not answer stand before it. */
+/* Returns the reason in a client's error message: the text after the address. The caller has already printed the
+ * address and that it does not answer. */
 static const char *reason_of(const struct node *node) {
     size_t size = strlen(node->url);
     const char *at = strstr(node->message, node->url);

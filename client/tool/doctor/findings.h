@@ -11,7 +11,7 @@
 enum found { FOUND_FINE, FOUND_WARN, FOUND_FAIL };
 
 #define FINDING_TEXT_SIZE 600u
-/* Some room is always kept: the broker still takes acks then, and no new tasks. */
+/* Advice for a full disk. Some space is always reserved, so the broker still accepts acks, but no new tasks. */
 #define DISK_MEND                                                                                                      \
     "free some disk space, or keep less (--retain-log-size, --retain-archive-size): shortly before the disk is full, " \
     "the broker refuses new "                                                                                          \

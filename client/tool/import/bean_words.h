@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define BEAN_TUBE_SIZE 201u /* a tube's name and its terminator */
-#define BEAN_ID_SIZE 33u    /* of the server's process */
+#define BEAN_ID_SIZE 33u    /* size of the id of the server's process */
 
 enum bean_state { BEAN_READY, BEAN_DELAYED, BEAN_BURIED, BEAN_RESERVED };
 

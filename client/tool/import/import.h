@@ -13,9 +13,9 @@
 
 #define BATCH_ITEMS_MAX 1024u
 #define BATCH_BYTES_MAX (4u << 20) /* no further item is asked for beyond it; one alone may be larger */
-#define ITEM_KEY_SIZE 65u          /* of a key that we make */
+#define ITEM_KEY_SIZE 65u          /* size of a key that the import makes */
 #define ITEM_NOTE_SIZE 64u
-#define ITEM_PAYLOAD_SIZE_MAX (8u << 20) /* of any broker: a larger one is not even read */
+#define ITEM_PAYLOAD_SIZE_MAX (8u << 20) /* maximum payload of any broker; a larger item is not read */
 #define COUNTS_MAX 4u
 #define REFUSALS_SAID_MAX 10u /* in words; of the others, how many */
 

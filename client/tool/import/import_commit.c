@@ -102,8 +102,8 @@ static void refuse(struct import *import, struct import_item *item, int code, co
     text_deinit(&out);
 }
 
-/* What the broker says of one item. A key of ours that is taken is taken by this very item; a key of the member's own
- * may be any client's. */
+/* Handles the broker's result for one item. If a key that the import made is taken, the same item has taken it. A key
+ * from the item itself may belong to another client's task. */
 static void judge(struct import *import, struct import_item *item, const struct tarry_result *result) {
     item->task = result->id;
     if (result->code == TARRY_OK) {

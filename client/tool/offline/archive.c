@@ -145,8 +145,8 @@ static int give_file(struct store *store, const char *name) {
 
 enum place { PLACE_AS_IT_IS, PLACE_MADE };
 
-/* Whose archive it is: the data directory's, or, given alone, the owner's that it names. One that is yet to come has
- * nothing in it, unless it is to be made. */
+/* Opens the archive: that of the data directory, or, if it is given alone, that of the owner it names. A missing
+ * archive counts as empty, unless it is to be created. */
 static int open_place(struct store *store, const struct args *args, enum place place, bool *out_is_yet_to_come) {
     const char *data = args_get(args, "data"), *archive = args_get(args, "archive");
     if (data == NULL && archive == NULL) return tool_usage(args, "missing archive: give --data DIR or --archive DIR");

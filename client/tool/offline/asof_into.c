@@ -47,7 +47,7 @@ static int each_name(void *argument, const char *name) {
     return 1;
 }
 
-/* True: `directory`, or the nearest thing above it that is there, lies in `source`. */
+/* Whether `directory`, or its nearest existing parent, lies in `source`. */
 static bool lies_in(const char *directory, const char *source) {
     char at[STORE_PATH_SIZE], *whole = realpath(source, NULL), *real = NULL;
     snprintf(at, sizeof at, "%s", directory);
@@ -91,7 +91,7 @@ static int give_identity(struct target *target) {
     char message[IDENTITY_MESSAGE_SIZE];
     int error = identity_read(store->directory, &own, message);
     if (error == 0) error = member_read(store->directory, &parent, message);
-    if (error == -ENOENT) error = 0; /* of a former version */
+    if (error == -ENOENT) error = 0; /* left by an earlier version of tarry */
     if (error > 0) return store_damaged(store, "%s", message);
     if (error < 0) return failed(target, "given an identity", error);
     if (!identity_copy(&own, &parent, store->recovery.epoch, &identity, &member))
@@ -162,7 +162,7 @@ int asof_into(struct asof *asof, const char *directory, struct text *out) {
     if (status == 0) status = asof_find(asof, target.index, true);
     if (status == 0) status = complete(&target);
     if (status == 0) {
-        index_close(asof->moment.index); /* what it wrote last is synced before the mark goes */
+        index_close(asof->moment.index); /* syncs the last writes before the mark is removed */
         asof->moment.index = NULL;
         status = give_identity(&target);
     }

@@ -1,5 +1,5 @@
-/* asof_list.c: the tasks of a moment, queue after queue, in the order of due time: as 'tarry list' would have shown
- * them then. A task whose time was over (expires) is not shown, as it would not have been. */
+/* asof_list.c: lists the tasks as of a time, by queue and due time, as 'tarry list' would have done then. Tasks whose
+ * `expires` time had passed are left out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,8 @@ static char *copy(struct arena *arena, const char *text, size_t size) {
     return out;
 }
 
-/* Of one that was leased ahead of time, and had not left: its record does not say which consumer had it before. */
+/* Returns the row before a lease ahead of time whose delivery had not left. Its record does not tell which consumer had
+ * the task before. */
 static struct row not_yet_leased(const struct row *row) {
     struct row waiting = *row;
     waiting.attempt--;
@@ -108,7 +109,8 @@ static uint32_t row_states(uint32_t wanted) {
     uint32_t states = 0;
     if (wanted == 0) wanted = STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
     if (wanted & (STATE_PENDING | STATE_READY)) states |= 1u << ROW_WAITING;
-    if (wanted & (STATE_IN_FLIGHT | STATE_PENDING)) states |= 1u << ROW_LEASED; /* some ahead of time */
+    if (wanted & (STATE_IN_FLIGHT | STATE_PENDING))
+        states |= 1u << ROW_LEASED; /* some leased tasks count as pending: those leased ahead of time */
     if (wanted & STATE_DEAD) states |= 1u << ROW_BURIED;
     return states;
 }

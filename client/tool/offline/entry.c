@@ -1,4 +1,4 @@
-/* entry.c: see entry.h. What a record says; entry_json.c and entry_words.c say it. */
+/* entry.c: see entry.h. Reads the values of a record; entry_json.c and entry_words.c print them. */
 #include "entry.h"
 
 #include <assert.h>
@@ -163,7 +163,7 @@ bool entry_is_asked(const struct entry *entry) {
     case ENTRY_EXPIRED:
         return false;
     case ENTRY_DEAD:
-        return entry->body->producer != 0; /* otherwise a lost lease was one too many */
+        return entry->body->producer != 0; /* otherwise a lost lease exceeded the attempts */
     case ENTRY_PRODUCER_END:
         return !entry->record->producer_end->idle;
     case ENTRY_SESSION_END:
@@ -183,7 +183,7 @@ bool entry_late_ms(const struct entry *entry, uint64_t *out) {
     if (entry_kind(entry) != ENTRY_LEASED || entry_task(entry) == NULL) return false;
     const Tarry__TaskPut *put = entry->record->put;
     const Tarry__Task *task = put->task;
-    /* It could have been delivered from here on. */
+    /* The task could have been delivered from this time on. */
     uint64_t from_ms = task->due_ms > task->scheduled_ms ? task->due_ms : task->scheduled_ms;
     if (put->before_delivered_ms != 0 && put->before_delivered_ms >= task->due_ms) return false;
     *out = task->delivered_ms > from_ms ? task->delivered_ms - from_ms : 0;

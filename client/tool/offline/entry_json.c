@@ -1,4 +1,4 @@
-/* entry_json.c: a record as a JSON line (entry.h). Members that would say nothing are left out. */
+/* entry_json.c: prints a record as a JSON line (entry.h), without empty members. */
 #include <string.h>
 
 #include "entry.h"
@@ -32,14 +32,14 @@ static void json_lease(struct text *out, const struct entry *entry, const Tarry_
     json_number_if(out, "lease_deadline_ms", task->lease_deadline_ms);
 }
 
-/* What the record replaced, where it tells something. */
+/* Prints the values that the record replaced, where they are informative. */
 static void json_before(struct text *out, const struct entry *entry) {
     if (entry->record->fact_case != TARRY__RECORD__FACT_PUT || entry->record->put->fresh) return;
     const Tarry__TaskPut *put = entry->record->put;
     json_number_if(out, "before_due_ms", entry_due_before_ms(entry));
     if (put->before_attempt != put->task->attempt) out_number(out, "before_attempt", put->before_attempt);
     json_number_if(out, "before_lease_deadline_ms", put->before_lease_deadline_ms);
-    if (entry_kind(entry) != ENTRY_LEASED) return; /* what UNSENT replaced was the lease itself */
+    if (entry_kind(entry) != ENTRY_LEASED) return; /* for UNSENT the replaced row is the lease itself */
     if (put->before_session != 0) out_id(out, "before_session", put->before_session);
     json_number_if(out, "before_delivered_ms", put->before_delivered_ms);
 }
@@ -84,7 +84,7 @@ static void json_queue(struct text *out, const Tarry__QueuePut *queue) {
     if (queue->policy != NULL) json_policy(out, queue->policy);
     out_bool(out, "paused", queue->paused);
     json_number_if(out, "paused_until_ms", queue->paused_until_ms);
-    if (queue->before_policy == NULL || queue->before_deleted) return; /* it is new */
+    if (queue->before_policy == NULL || queue->before_deleted) return; /* the queue is new */
     json_object(out, "before");
     json_policy(out, queue->before_policy);
     out_bool(out, "paused", queue->before_paused);
@@ -227,7 +227,7 @@ static void json_by(struct text *out, const struct entry *entry) {
         if (body->peer[0] != '\0') out_text(out, "peer", body->peer);
         if (body->token[0] != '\0') out_text(out, "credential", body->token);
     } else if (entry->record->fact_case ==
-               TARRY__RECORD__FACT_PRODUCER) { /* of a broker that did not name clients yet */
+               TARRY__RECORD__FACT_PRODUCER) { /* an old broker's record, which does not name the client */
         out_text(out, "client", entry->record->producer->client);
     }
     bool is_said = entry_kind(entry) == ENTRY_PRODUCER || entry_kind(entry) == ENTRY_PRODUCER_END;

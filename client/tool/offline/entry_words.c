@@ -31,7 +31,7 @@ static void words_number(struct text *out, const char *what, uint64_t number) {
     text_add_u64(out, number);
 }
 
-/* A name that was checked when it came in: as it is, if the log is what the broker wrote. */
+/* Prints a name without escapes: the broker checked it when it arrived. */
 static void words_name(struct text *out, const char *name) {
     plain_add(out, name, strlen(name));
 }
@@ -54,8 +54,8 @@ static void words_who(struct text *out, const char *what, const char *client, co
     words_who_at(out, peer);
 }
 
-/* "  by shop ("orders 1.2") at 127.0.0.1:40312": the principal as the broker knows it, what the client calls itself in
- * brackets; the latter alone of a local client. */
+/* Prints " by shop ("orders 1.2") at 127.0.0.1:40312": the principal, then the client's own name in brackets. A local
+ * client has no principal, so only its own name is printed. */
 static void words_by(struct text *out, const Tarry__FrameBody *body) {
     if (body->token[0] == '\0') {
         words_who(out, "  by", body->client, body->peer);

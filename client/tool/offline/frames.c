@@ -19,14 +19,14 @@ static int archive_damaged(struct frames *frames, uint64_t base, uint64_t at, in
     return FRAMES_DAMAGED;
 }
 
-/* Does the segment whose header says that `start` lies before it follow what was read? */
+/* Returns whether the segment that begins at `start` directly follows the frames read so far. */
 static bool follows(const struct frames *frames, const struct frames_point *start) {
     const struct frames_point *at = &frames->at;
     return start->segment == frames->segment && start->epoch == at->epoch && start->steady_ns == at->steady_ns &&
            start->wall_ns == at->wall_ns && memcmp(start->chain, at->chain, FRAME_CHAIN_SIZE) == 0;
 }
 
-/* The next archived segment, which is checked whole before its frames are given out. */
+/* Opens the next archived segment, and checks all of it before its frames are returned. */
 static int enter_archived(struct frames *frames) {
     uint64_t base = frames->bases[frames->base_next++], at = 0;
     const char *problem = NULL;
@@ -99,7 +99,7 @@ int frames_open(struct frames *frames, struct store *store) {
     if (error == -ENOENT) error = 0;
     if (error != 0) return store_damaged(store, "%s: %s", store->archive.directory, store_sentence(error));
     while (frames->base_count > 0 && frames->bases[frames->base_count - 1] >= store->recovery.start)
-        frames->base_count--; /* retirement was under way: the log has it too */
+        frames->base_count--; /* retirement was in progress, so the log has this segment too */
     int entered = frames->base_count > 0 ? enter_archived(frames) : enter_log(frames);
     return entered == 0 ? 0 : EXIT_REFUSED;
 }
@@ -111,7 +111,7 @@ void frames_close(struct frames *frames) {
     *frames = (struct frames){0};
 }
 
-/* What the segment read so far is followed by. */
+/* Opens the segment after the one that was read. */
 static int enter_next(struct frames *frames) {
     archive_cursor_close(frames->archived);
     frames->archived = NULL;
@@ -139,7 +139,7 @@ static int read_log(struct frames *frames, struct log_view *out) {
     return FRAMES_DAMAGED;
 }
 
-/* The next frame of whatever segment comes next. */
+/* Reads the next frame of the next segment. */
 static int read_next(struct frames *frames, struct log_view *out) {
     while (frames->archived != NULL) {
         int result = read_archived(frames, out);

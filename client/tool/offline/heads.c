@@ -1,7 +1,6 @@
-/* heads.c: tarry heads DIR: the signed heads of a data directory, as a table, as JSON, or the last one as a line of
- * text that can be kept elsewhere. A broker may run there: heads are only ever added.
- *
- * It tells what is written; whether it is true says 'tarry verify --key'. */
+/* heads.c: tarry heads DIR: prints the signed heads of a data directory as a table, as JSON, or the last one as a line
+ * to be kept elsewhere. A broker may run on it, because heads are only appended. This command does not check the heads;
+ * 'tarry verify --key' does. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

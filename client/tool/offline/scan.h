@@ -23,7 +23,7 @@ struct scan_filter { /* a record must match all given conditions */
  * progress bar on a terminal. */
 int scan_source(struct source *source, const struct scan_filter *filter,
                 int (*each)(void *argument, const struct entry *entry), void *argument);
-/* The same for a data directory. The store's log must be open. */
+/* Like scan_source, for a data directory. The store's log must be open. */
 int scan(struct store *store, const struct scan_filter *filter, int (*each)(void *argument, const struct entry *entry),
          void *argument);
 

@@ -81,8 +81,8 @@ static void mark_follower(struct source *source) {
 
 /* ---- a directory */
 
-/* Asks about the task alone, or about the key in the queue's number. Of a queue that the index does not know yet there
- * is nothing before the place that it has come to, but everything behind: the number is only told there. */
+/* Requests the history of the task, or of the key in the queue with this number. If the index does not know the queue
+ * yet, nothing before the index's position concerns it, but everything after may: the log there defines the number. */
 static void ask_about(const struct source *source, const struct tarry_ref *task, struct history_question *out) {
     out->task.id = task->id;
     if (task->id != 0 || task->key == NULL) return;

@@ -119,7 +119,7 @@ int store_open_index(struct store *store) {
     return open_index(store, false);
 }
 
-/* Only what the log says of itself. */
+/* Opens the log, by its own files only. */
 static int open_log(struct store *store, uint64_t scan_from, char path[STORE_PATH_SIZE]) {
     char message[1024] = "";
     snprintf(path, STORE_PATH_SIZE, "%s/log", store->directory);

@@ -36,11 +36,11 @@ struct compare {
     bool has_common;
     uint64_t common_from;
     uint64_t common_to;
-    uint64_t frames;        /* that both have */
-    uint64_t erased;        /* of these, contents erased in one or both */
+    uint64_t frames;        /* frames that are in both */
+    uint64_t erased;        /* number of contents erased in one of them or both */
     bool differs;           /* at … */
     uint64_t differs_at;    /* the position of the first frame that does */
-    const char *difference; /* what of it does */
+    const char *difference; /* name of the part that differs */
     struct progress progress;
 };
 
@@ -95,7 +95,7 @@ static void compare_frames(struct compare *compare) {
     }
     bool is_erased = ((a->header.flags | b->header.flags) & FRAME_FLAG_ERASED) != 0;
     compare->erased += is_erased;
-    /* The same chain means the same sizes and the same body. */
+    /* Equal chain hashes mean equal sizes and equal bodies. */
     if (!is_erased && memcmp(a->blob, b->blob, a->header.blob_size) != 0) {
         differ(compare, position, "the contents");
         return;
@@ -213,7 +213,7 @@ static void close_side(struct side *side) {
     store_close(&side->store);
 }
 
-/* Says what stopped the reading of a side, if anything did. */
+/* Reports the error that ended the reading of a side. Returns whether there was one. */
 static bool is_damaged(const struct side *side) {
     if (side->store.message[0] == 0) return false;
     tool_say("%s: %s", side->store.directory, side->store.message);

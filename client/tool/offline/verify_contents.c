@@ -21,7 +21,7 @@ static int check_content(struct contents *contents, struct store *store, const s
     return erasures_note(&contents->erasures, put, state) == 0 ? 0 : store_damaged(store, "out of memory");
 }
 
-/* The file of the archive that has this position, or is the one before that which was pruned. */
+/* Finds the archived segment that contains this position, or the last one before it if it was pruned. */
 static bool find_archived(struct contents *contents, const struct archive *archive, uint64_t position,
                           uint64_t *out_base) {
     if (!contents->has_listed && archive_list(archive, &contents->bases, &contents->base_count) != 0)
@@ -35,8 +35,8 @@ static bool find_archived(struct contents *contents, const struct archive *archi
     return is_found;
 }
 
-/* The frame at `position` of the archive; neighbours cost no second look at their file. False: it is not there, or
- * cannot be read, of which others complain. */
+/* Reads the archived frame at `position`; keeps the file open for the next ones. Returns false if it is missing or
+ * unreadable, which other checks report. */
 static bool read_archived(struct contents *contents, const struct archive *archive, uint64_t position,
                           struct log_view *out) {
     const char *problem;
@@ -57,7 +57,7 @@ static bool read_archived(struct contents *contents, const struct archive *archi
     return false;
 }
 
-/* Whether the content that this redaction names is still in the archive. */
+/* Returns whether the redacted content is still in the archive. */
 static bool is_archived(struct contents *contents, const struct archive *archive, const Tarry__Redaction *redaction) {
     struct log_view view;
     uint64_t blob_at = frame_blob_position(redaction->frame);
@@ -87,7 +87,7 @@ static int check_archived(struct contents *contents, struct store *store, uint64
                          position, redaction->id, redaction->blob_at);
 }
 
-/* What is recorded below index_erased has been carried out; the bytes must say so too. */
+/* Checks that the contents of redactions below index_erased were really erased. */
 static int check_redaction(struct contents *contents, struct store *store, uint64_t position,
                            const Tarry__Redaction *redaction) {
     bool is_under_way = position >= index_erased(store->index);

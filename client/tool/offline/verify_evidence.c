@@ -17,7 +17,7 @@
 /* A broker that runs signs once a minute; twice that, and heads are missing. */
 #define UNSIGNED_MAX_NS (2 * HEAD_INTERVAL_S * 1000000000ull)
 #define NS_PER_MS 1000000u
-#define LOG_HEADER_SIZE 4096u /* of a segment: FORMAT.md */
+#define LOG_HEADER_SIZE 4096u /* size of a segment's header (FORMAT.md) */
 
 /* ---- options */
 
@@ -45,7 +45,7 @@ static int option_keys(struct evidence *evidence, const struct args *args) {
     return status;
 }
 
-/* The place of the head's signer among the keys; key_count: it is none of them. */
+/* Returns the index of the key that signed the head; key_count: none of them. */
 static size_t signer_of(const struct evidence *evidence, const struct head *head) {
     size_t i = 0;
     while (i < evidence->key_count && memcmp(evidence->keys[i].id, head->signer, SIGN_KEY_ID_SIZE) != 0) i++;
@@ -112,7 +112,7 @@ static int differs(struct evidence *evidence, uint64_t from, uint64_t to) {
     return EXIT_REFUSED;
 }
 
-/* What one entry of a file must be, alone and after those before it. */
+/* Checks one entry of a file, alone and against the entries before it. */
 static int judge_entry(struct evidence *evidence, struct evidence_file *file, const struct head *head) {
     struct store *store = evidence->store;
     char id[SIGN_KEY_ID_TEXT_SIZE];
@@ -170,7 +170,7 @@ static int open_file(struct evidence *evidence, struct evidence_file *file) {
     return read_entry(evidence, file);
 }
 
-/* The head kept elsewhere is in the file too, and is the same. */
+/* Checks that the head kept elsewhere is also in the file, and equal. */
 static int judge_elsewhere(struct evidence *evidence) {
     const struct head *head = &evidence->elsewhere;
     const struct evidence_file *own = &evidence->files[0];
@@ -195,7 +195,7 @@ static void hold(struct evidence *evidence, struct evidence_file *file, const st
     if (file->is_own) evidence->unsigned_frames = 0;
 }
 
-/* The frames at a head's position are not those that were signed. */
+/* Reports that the frames at a head's position are not the signed ones. */
 static int tell_difference(struct evidence *evidence, const struct evidence_file *file, const struct head *head) {
     const struct frames_point *at = &evidence->at;
     char from[96], to[96], id[SIGN_KEY_ID_TEXT_SIZE], who[STORE_PATH_SIZE + 64] = "was signed";
@@ -220,14 +220,14 @@ static int compare(struct evidence *evidence, struct evidence_file *file, const 
     const struct frames_point *at = &evidence->at;
     bool is_same = memcmp(head->chain, at->chain, FRAME_CHAIN_SIZE) == 0 && head->epoch == at->epoch &&
                    head->steady_ns == at->steady_ns && head->wall_ns == at->wall_ns;
-    /* Another node's segments may end elsewhere. */
+    /* The other node may have other segment boundaries. */
     if (file->is_own && head->segment != at->segment) is_same = false;
     if (head->position != at->position || !is_same) return tell_difference(evidence, file, head);
     hold(evidence, file, head);
     return 0;
 }
 
-/* Compares the heads that speak of where the walk is, and finds those that it has passed. */
+/* Compares the heads at the current position of the log, and skips those before it. */
 static int meet_file(struct evidence *evidence, struct evidence_file *file) {
     int status = 0;
     while (status == 0 && file->has_next && file->next.position <= evidence->at.position) {
@@ -249,7 +249,7 @@ static int meet(struct evidence *evidence) {
 
 /* ---- the walk */
 
-/* Heads of what is no longer there: their own order and signatures are all that can be checked. */
+/* Skips heads of frames that no longer exist; only their order and signatures can be checked. */
 static int skip_missing(struct evidence *evidence) {
     int status = 0;
     for (size_t i = 0; i < evidence->file_count; i++) {
@@ -272,9 +272,9 @@ static bool is_beginning(const struct frames_point *point) {
            sodium_is_zero(point->chain, sizeof point->chain);
 }
 
-/* A segment's file is as long as its header says from the day it was made, or ends exactly where its last frame does:
- * a backup copies every segment so, and a restore copies them as they are. What is missing then are zeros; the frames
- * themselves, and where the segment ends, are proven by the chain. Any other length means that it was changed. */
+/* Checks a segment file's size: it equals the capacity in its header, or ends with the last frame, as in a backup or a
+ * restored copy. The missing bytes would be zeros, and the chain proves the frames and the segment's end. Any other
+ * size means that the file was changed. */
 static int judge_size(struct store *store, const struct log_segment *segment) {
     char path[STORE_PATH_SIZE + 64];
     struct stat status;
@@ -358,7 +358,7 @@ static int judge_reach(struct evidence *evidence) {
                   evidence->at.position, head->position, describe(head, words),
                   file->is_own ? "" : " according to what ", file->is_own ? "" : file->path,
                   file->is_own ? "" : " says, or this node was not running then");
-    /* A log that was cut and chained anew before the cut ends there too. */
+    /* A log that was cut, with new frames chained before the cut, ends here too. */
     return differs(evidence, file->held.position > evidence->from ? file->held.position : evidence->from,
                    head->position);
 }
@@ -370,7 +370,7 @@ static int tell_torn(struct evidence *evidence, const struct evidence_file *file
                          file->path, file->heads.count * HEAD_SIZE);
 }
 
-/* What a broker does not leave behind, even if it is killed. */
+/* Reports what even a killed broker never leaves behind. */
 static int judge_end(struct evidence *evidence) {
     struct store *store = evidence->store;
     const struct evidence_file *own = &evidence->files[0];

@@ -98,7 +98,7 @@ struct evidence {
     struct evidence_signer signers[EVIDENCE_KEYS_MAX];
     size_t key_count;                               /* 0: no check */
     bool pruned;                                    /* --pruned: gaps in the archive are accepted */
-    bool has_elsewhere;                             /* --head was given, and its position is not reached yet */
+    bool has_elsewhere;                             /* --head was given, and its position has not been reached */
     struct head elsewhere;                          /* --head */
     struct evidence_file files[EVIDENCE_FILES_MAX]; /* the file of the directory itself comes first */
     size_t file_count;

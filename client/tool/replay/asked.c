@@ -71,12 +71,12 @@ static void take_end(struct asked *asked, const struct entry *entry, struct plan
     else if (kind == ENTRY_DROPPED)
         asked_add(asked, ASK_DROP, plan, life);
     else if (kind == ENTRY_REPLACED)
-        asked_add(asked, ASK_SCHEDULE, plan, NULL); /* the next record says of what */
+        asked_add(asked, ASK_SCHEDULE, plan, NULL); /* the next record tells of which task */
 }
 
 static void take_queue(struct asked *asked, const struct entry *entry, struct plan *plan) {
     const Tarry__QueuePut *put = entry->record->queue;
-    if (put->deleted) return; /* nothing was in it: it makes no difference to any task */
+    if (put->deleted) return; /* the queue was empty, so no task is affected */
     struct ask *ask = asked_add(asked, ASK_QUEUE, plan, NULL);
     ask->policy = plan_recorded(put->policy);
     ask->pauses = put->paused || plan->paused;

@@ -17,7 +17,7 @@ enum ask_kind {
     ASK_DROP,
     ASK_QUEUE, /* policy, and pause if it changed */
     ASK_JOB,
-    ASK_SETTLE, /* as the turn says */
+    ASK_SETTLE, /* repeats the settlement of the turn */
     ASK_TOUCH,  /* not in the log: makes the core check whether the task has expired */
 };
 

@@ -1,5 +1,5 @@
-/* content.c: see content.h. A content is checked by the sum that its record has: what does not match was erased, for
- * the frame's own sums are checked whenever it is read. */
+/* content.c: see content.h. A content is checked by the hash in its record. One that does not match was erased, because
+ * the frame's own checksums are verified at each read. */
 #include "content.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static int unpack(struct content *content, size_t size) {
 
 /* ---- from the archive */
 
-/* The archived segment that the position lies in; 0: there is none. */
+/* Returns the base of the archived segment with this position; 0: none. */
 static uint64_t base_of(const struct store *store, uint64_t position) {
     uint64_t *bases = NULL, found = 0;
     size_t count = 0;
@@ -83,7 +83,7 @@ static int find_archived(struct content *content, struct store *store, uint64_t 
 
 static int read_archived(struct content *content, struct store *store, uint64_t frame, const Tarry__Task *task) {
     int error = find_archived(content, store, frame);
-    if (error != 0) return LOG_RETIRED; /* that the file is damaged was said when its records were read */
+    if (error != 0) return LOG_RETIRED; /* the damage was reported when the file's records were read */
     uint64_t offset = task->blob_at - frame_blob_position(frame);
     uint32_t size = content->view.header.blob_size;
     if (offset > size || task->blob_size > size - offset) return LOG_DAMAGED;

@@ -46,7 +46,7 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Everything before the instant, and at it what the record has up to the position. */
+/* Runs all events before this time, and the events at this time up to the log position. */
 static void run_until(struct dry *dry, uint64_t until_ns, uint64_t position) {
     while (dry->stage.problem == NULL) {
         const struct agenda_entry *item = agenda_first(&dry->steady);
@@ -117,7 +117,7 @@ static int take(void *argument, const struct entry *entry) {
     if (entry->header->position != dry->position) begin_frame(dry, entry);
     if (dry->stage.problem != NULL || dry->message[0] != 0) return 1;
     enum entry_kind kind = entry_kind(entry);
-    dry->frame_jobs_end |= kind == ENTRY_JOB_END; /* it names no queue */
+    dry->frame_jobs_end |= kind == ENTRY_JOB_END; /* the record names no queue */
     dry->frame_pages |= (kind == ENTRY_JOB || kind == ENTRY_JOB_END) && entry->body->producer == 0;
     struct plan *plan = entry->queue != NULL ? plans_find(&dry->plans, entry->queue) : NULL;
     if (plan == NULL || !plan->taken) return 0;

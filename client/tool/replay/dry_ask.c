@@ -1,4 +1,4 @@
-/* dry_ask.c: what clients asked for, as operations for the core. */
+/* dry_ask.c: turns the clients' recorded requests into operations for the core. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +17,12 @@ struct asking { /* one commit being put together; everything in one arena */
 #define NEW(asking, type, init) (new_of((asking), sizeof(type), &(const type)init))
 static void *new_of(struct asking *asking, size_t size, const void *from) {
     void *memory = arena_alloc(&asking->arena, size);
-    if (memory == NULL) memory = tool_alloc(SIZE_MAX / 8); /* says so, and ends */
+    if (memory == NULL) memory = tool_alloc(SIZE_MAX / 8); /* reports the error and exits */
     memcpy(memory, from, size);
     return memory;
 }
 
-/* By key if the same commit has scheduled it: its client could not know the id either. */
+/* Names the task by its key if the same commit scheduled it: the client could not know the id either. */
 static Tarry__Ref *ref_to(struct asking *asking, const struct life *life) {
     Tarry__Ref *ref = NEW(asking, Tarry__Ref, TARRY__REF__INIT);
     if (life->twin != NULL) {
@@ -68,7 +68,8 @@ static void op_schedule(struct asking *asking, const struct ask *ask, Tarry__Op 
         ask->replaces ? TARRY__SCHEDULE__ON_CONFLICT__REPLACE : TARRY__SCHEDULE__ON_CONFLICT__REJECT;
 }
 
-/* The queue's backoff is drawn from the task's id: under another id it is given as it would have been under its own. */
+/* Repeats a nack. The queue's backoff depends on the task's id, so the delay is computed for the recorded id and sent
+ * explicitly. */
 static void op_nack(struct asking *asking, const struct ask *ask, const struct twin *twin, Tarry__Op *op) {
     op->op_case = TARRY__OP__OP_NACK;
     op->nack = NEW(asking, Tarry__Nack, TARRY__NACK__INIT);
@@ -102,7 +103,8 @@ static void op_settle(struct asking *asking, const struct ask *ask, const struct
     }
 }
 
-/* An ack that no consumer could make looks at the task, and changes nothing but what time has done to it. */
+/* Sends an ack that no consumer could send. The core checks the task's time-dependent state, and changes nothing else.
+ */
 static void op_touch(struct asking *asking, const struct twin *twin, Tarry__Op *op) {
     op->op_case = TARRY__OP__OP_ACK;
     op->ack = NEW(asking, Tarry__Ack, TARRY__ACK__INIT);
@@ -167,7 +169,7 @@ static bool add_ask(struct asking *asking, const struct ask *ask) {
     const struct twin *twin = ask->life != NULL ? ask->life->twin : NULL;
     bool is_new = ask->kind == ASK_SCHEDULE;
     bool about_queue = ask->kind == ASK_QUEUE || ask->kind == ASK_JOB;
-    if (is_new && ask->life == NULL) return true; /* it replaced a task by one that is not taken */
+    if (is_new && ask->life == NULL) return true; /* the task replaced one that this dry run does not follow */
     bool is_there = twin != NULL ? !twin->ended : !is_new && ask->life != NULL && is_scheduled_here(asking, ask->life);
     if (!is_new && !about_queue && !is_there) return false;
     if ((ask->kind == ASK_SETTLE || ask->kind == ASK_TOUCH) && twin == NULL) return false;
@@ -238,7 +240,7 @@ static void end(struct asking *asking) {
     free(asking->lives);
 }
 
-/* The core is told of the queue and its policy, if it has not been. */
+/* Tells the core the queue and its policy, unless it knows them. */
 static void dry_need_queue(struct dry *dry, struct plan *plan) {
     if (plan->known) return;
     plan->known = true;

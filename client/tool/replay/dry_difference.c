@@ -11,7 +11,7 @@
 
 #define NS_PER_MS 1000000u
 #define EXAMPLES_MAX 10u
-#define REFUSED OUTCOME_KINDS /* not scheduled in the dry run: its key was still taken */
+#define REFUSED OUTCOME_KINDS /* not scheduled in the dry run, because the key was still taken */
 
 struct side {
     uint64_t outcomes[OUTCOME_KINDS + 1];
@@ -19,7 +19,7 @@ struct side {
     struct lateness late; /* sorted */
 };
 
-struct comparison { /* of a queue */
+struct comparison { /* comparison of one queue */
     const struct plan *plan;
     struct side recorded, dry;
     uint64_t tasks, changed;

@@ -1,8 +1,7 @@
-/* dry_turn.c: consumers as the record knows them: how long each task waits for one, and what becomes of each delivery.
- *
- * A waiting that is the record's own (same due time, same beginning) is delivered when it was, or not at all if it was
- * not. Any other is delivered as long after it was ready as the record's delivery of that number was, and held as long,
- * and settled alike; beyond the last one, like the last one. */
+/* dry_turn.c: simulates consumers as recorded: when each waiting task is delivered, and how each delivery ends. If a
+ * period of waiting has the due time and the start of a recorded one, the delivery is at the recorded time, or never,
+ * as recorded. Otherwise the delay from ready to delivery, the duration and the result are those of the recorded
+ * delivery with the same number, or of the last recorded one. */
 #include <stdlib.h>
 
 #include "dry.h"
@@ -40,13 +39,13 @@ static void run_take(void *argument, const struct agenda_entry *item) {
     if (plan->line == NULL) plan->line = workers_new(&dry->stage, plan);
     dry->leased = NULL;
     workers_grant(plan->line);
-    if (plan->line->open) workers_withdraw(plan->line); /* nothing was ready, or it had expired */
+    if (plan->line->open) workers_withdraw(plan->line); /* no task was ready, or it had expired */
     if (twin->version != item->version) return;
     struct agenda_entry again = *item;
     uint64_t now_ns = dry->stage.now.steady_ns;
     if (dry->leased != NULL) /* the core preferred another one: this one gets its turn */
         again.at_ns = later(now_ns, dry->leased->take_ns);
-    else /* not ready to the millisecond, or paused */
+    else /* not ready at this millisecond, or paused */
         again.at_ns = now_ns + (NS_PER_MS << (again.tries < TRIES_DOUBLE ? again.tries++ : TRIES_DOUBLE));
     agenda_add(&dry->steady, &again);
 }
@@ -62,14 +61,14 @@ static bool is_same(const struct phase *phase, const struct twin *twin) {
     return begins_alike && phase->base == twin->row.base && apart(phase->due_ms, twin->row.due_ms) <= DRY_TOLERANCE_MS;
 }
 
-/* Of the record: the phase that this waiting is; NULL: it has none such. */
+/* Returns the recorded phase that matches this period of waiting; NULL: none. */
 static struct phase *find_phase(const struct twin *twin) {
     struct phase *phase = twin->next;
     while (phase != NULL && !is_same(phase, twin)) phase = phase->next;
     return phase;
 }
 
-/* The phase whose turn goes for a delivery that is not the record's own. */
+/* Returns the phase whose recorded turn is used for an unrecorded delivery. */
 static const struct phase *find_like(const struct twin *twin) {
     const struct phase *like = NULL;
     uint64_t number = 0;
@@ -134,7 +133,7 @@ static void wait(struct dry *dry, struct twin *twin) {
         wait_otherwise(dry, twin);
 }
 
-/* ---- what becomes of a delivery */
+/* ---- the end of a delivery */
 
 static void run_settle(void *argument, const struct agenda_entry *item) {
     struct twin *twin = item->subject;
@@ -168,7 +167,7 @@ static void run_extend(void *argument, const struct agenda_entry *item) {
     if (twin->version == item->version) extend(argument, twin, extension->lease_ms);
 }
 
-/* The consumer had asked for leases of its own, or is about to go away: then the lease ends with it. */
+/* The consumer chose its own lease time, or will leave soon: then the lease ends with the consumer. */
 static void run_lease(void *argument, const struct agenda_entry *item) {
     struct dry *dry = argument;
     const struct twin *twin = item->subject;

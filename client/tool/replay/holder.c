@@ -9,10 +9,10 @@
 #include "tool.h"
 
 #define TAKE_MAX 256u
-#define LOOK_MS 100u     /* how long to wait at once */
-#define DOUBT_MS 1000u   /* nothing came for so long: is it still to come? */
-#define SOON_MS 500u     /* what is due there comes within this, or another consumer has it */
-#define PATIENCE_TIMES 3 /* of --timeout */
+#define LOOK_MS 100u     /* timeout of one wait */
+#define DOUBT_MS 1000u   /* after this long without a delivery, ask the target whether the task is still to come */
+#define SOON_MS 500u     /* a due task is delivered within this time, or another consumer has it */
+#define PATIENCE_TIMES 3 /* multiple of --timeout */
 
 struct held_lease {
     uint64_t id;
@@ -45,7 +45,7 @@ static void keep(struct holder *holder, const struct tarry_task *task) {
     held->token = task->token;
 }
 
-/* Takes in what is there; waits up to wait_ms for the first. False: nothing came. */
+/* Receives the deliveries that have arrived; waits up to wait_ms for the first. Returns false if none came. */
 static bool holder_pump(struct holder *holder, struct route *route, uint64_t wait_ms) {
     const struct tarry_task *tasks[TAKE_MAX];
     size_t count = 0, all = 0;
@@ -73,7 +73,7 @@ static bool take(struct holder *holder, uint64_t id, const struct tarry_token *b
     return true;
 }
 
-/* What the target says about a task that does not come: NULL, it is still to come. */
+/* Returns why the target will not deliver the task; NULL: it is still to come. */
 static const char *wont_come(struct holder *holder, const struct image *image, uint64_t id) {
     struct tarry_ref ref = {.id = id};
     struct tarry_view *view = NULL;
@@ -93,7 +93,7 @@ static const char *wont_come(struct holder *holder, const struct image *image, u
 bool holder_wait(struct holder *holder, struct image *image, const struct tarry_token *but,
                  struct tarry_token *out_token) {
     uint64_t id = sender_id(holder->sender, image);
-    if (id == 0) image->left_out = true; /* its scheduling was refused, and that was said */
+    if (id == 0) image->left_out = true; /* its scheduling was refused, which was reported */
     if (image->left_out) return false;
     sender_flush(holder->sender);
     uint64_t begin_ms = steady_ms(), asked_ms = begin_ms;

@@ -12,7 +12,7 @@ static size_t home(const struct id_map *map, uint64_t id) {
     return (size_t)(id * 0x9E3779B97F4A7C15ull >> 20) & map->mask;
 }
 
-/* Where it is, or where it would go. */
+/* Returns the index where the id is or would be inserted. */
 static size_t find(const struct id_map *map, uint64_t id) {
     size_t at = home(map, id);
     while (map->slots[at].id != 0 && map->slots[at].id != id) at = (at + 1) & map->mask;
@@ -40,7 +40,7 @@ void id_map_put(struct id_map *map, uint64_t id, void *value) {
     *slot = (struct id_slot){id, value};
 }
 
-/* What follows the gap moves into it if its probe passes there. */
+/* Moves following entries into the gap if their probe sequence passes it. */
 static void close_gap(struct id_map *map, size_t gap) {
     for (size_t at = (gap + 1) & map->mask; map->slots[at].id != 0; at = (at + 1) & map->mask) {
         size_t from_home = (at - home(map, map->slots[at].id)) & map->mask;

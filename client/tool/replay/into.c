@@ -34,7 +34,7 @@
 
 #define NS_PER_MS 1000000u
 #define SLICE_MS 50u
-#define LONG_AGO_MS 60000u /* before an expiry: beyond what clocks may differ by */
+#define LONG_AGO_MS 60000u /* subtracted from an expiry; more than the clocks may differ */
 
 struct into {
     struct tool *tool;
@@ -44,13 +44,13 @@ struct into {
     struct sender sender;
     struct holder holder;
     struct content content;
-    uint64_t frame; /* position of the frame that is being replayed; 0: none yet */
+    uint64_t frame; /* log position of the frame being replayed; 0: none yet */
     uint64_t frames;
-    uint64_t resume; /* position to go on from; 0: all was replayed */
+    uint64_t resume; /* log position to continue from; 0: everything was replayed */
     bool stopped;
     uint64_t origin_steady_ms, origin_wall_ms;  /* in the record */
-    uint64_t origin_ns;                         /* likewise, steady */
-    uint64_t start_ms;                          /* this machine's steady clock then */
+    uint64_t origin_ns;                         /* steady time of the origin in ns */
+    uint64_t start_ms;                          /* steady clock of this machine at the start of the replay */
     uint64_t target_ms;                         /* the target's clock then */
     bool replaces;                              /* the next schedule does */
     uint64_t records, before, skipped, emptied; /* tasks from before; tasks whose content is gone */
@@ -77,7 +77,7 @@ static uint64_t ms_up(uint64_t ns) {
     return (ns + NS_PER_MS - 1) / NS_PER_MS;
 }
 
-/* How long from now the steady moment is, as the target shall see it. */
+/* Returns the delay until a recorded steady time, for the target. */
 static uint64_t delay_of(const struct into *in, const struct frame_header *header, uint64_t due_ms) {
     uint64_t at_ms = in->options->speed > 0 ? ms_up(header->steady_ns) : now_ms(in);
     uint64_t until_ms = in->options->speed > 0 ? due_ms : shifted(in, due_ms, in->origin_steady_ms);
@@ -191,7 +191,7 @@ static void revive_or_drop(struct into *in, struct image *image, enum tarry_dead
     sender_note(&in->sender, tarry_commit_dead(in->sender.commit, what, &ref, false), &op, 128);
 }
 
-/* ---- what consumers did */
+/* ---- deliveries */
 
 static void lease(struct into *in, struct image *image) {
     struct tarry_token token;
@@ -267,7 +267,7 @@ static void settle_again(struct into *in) {
 
 /* ---- records */
 
-/* A task from before: by key, when a replay goes on where another one stopped. */
+/* Finds a task of an earlier replay by its key, when the replay continues. */
 static struct image *adopt(struct into *in, const struct entry *entry, struct route *route) {
     const Tarry__Task *task = entry_task(entry);
     struct tarry_ref ref = {.queue = route->name, .key = (const char *)task->key.data, .key_size = task->key.len};
@@ -336,7 +336,7 @@ static void act(struct into *in, const struct entry *entry, struct image *image)
         move(in, entry, image);
         break;
     case ENTRY_CANCELLED:
-        cancel(in, image, OP_CANCEL, in->options->settle); /* which may hold what no consumer held then */
+        cancel(in, image, OP_CANCEL, in->options->settle); /* a consumer may hold it here, but none did in the log */
         break;
     case ENTRY_WITHDRAWN:
         cancel(in, image, OP_CANCEL, true);
@@ -354,7 +354,7 @@ static void act(struct into *in, const struct entry *entry, struct image *image)
     }
 }
 
-/* Not where it was pushed to: a replay must not POST what has happened to the target of then. */
+/* Copies the policy without the push URL: a replay must not POST old tasks to a real target. */
 static struct tarry_policy policy_of(const Tarry__Policy *from) {
     return (struct tarry_policy){.lease_ms = from->lease_ms,
                                  .max_attempts = from->max_attempts,
@@ -376,7 +376,7 @@ static void set_queue(struct into *in, const struct entry *entry, struct route *
     uint64_t for_ms = 0;
     if (put->paused && put->paused_until_ms != 0) {
         for_ms = delay_of(in, entry->header, put->paused_until_ms);
-        for_ms += for_ms == 0; /* 0 would be for ever */
+        for_ms += for_ms == 0; /* 0 would mean without end */
     }
     route->paused = put->paused;
     int code = tarry_commit_queue_pause(in->sender.commit, route->name, put->paused, for_ms);
@@ -410,8 +410,8 @@ static bool begin_frame(struct into *in, const struct entry *entry) {
     return false;
 }
 
-/* A wait was broken off: go on with this frame, for nothing of it does harm if it is asked for twice; but for tasks,
- * which could be doubled: then with the next one. */
+/* Handles an interrupted wait. Continues with the same frame, because repeating its operations is harmless. If the
+ * frame scheduled tasks, continues with the next one, to schedule none twice. */
 static int after_record(struct into *in) {
     if (!in->stopped || (in->sender.frame_schedules > 0 && in->sender.commit != in->sender.atomic)) return 0;
     if (in->resume == 0) in->resume = in->frame;
@@ -520,8 +520,8 @@ static int conclude(struct into *in, int status) {
     return store_finish(in->store, &out, status);
 }
 
-/* The same directory, or a plain copy of it: a copy that tarry restore made is another member, and may well be a
- * target. */
+/* Refuses the replayed directory itself, or a plain copy of it, as the target. A copy made by tarry restore is another
+ * member, and allowed. */
 static int check_member(struct into *in, const char *target) {
     char message[IDENTITY_MESSAGE_SIZE] = "", own[MEMBER_TEXT_SIZE];
     struct member member;

@@ -121,7 +121,7 @@ static void leave_later(struct plan *plan, uint64_t from_ns, const struct entry 
 static void lease(struct life *life, const struct entry *entry) {
     const Tarry__Task *task = entry->record->put->task;
     struct turn *turn = tool_alloc(sizeof *turn);
-    if (life->last->turn != NULL) wait_again(life, task, moment_of(entry->header)); /* no log of ours says so */
+    if (life->last->turn != NULL) wait_again(life, task, moment_of(entry->header)); /* the log has no record of this */
     *turn = (struct turn){.leased = leaves(entry),
                           .position = entry->header->position,
                           .deadline_ms = task->lease_deadline_ms};
@@ -176,7 +176,7 @@ static enum verdict nacked(const struct life *life, struct turn *turn, const Tar
     return by_backoff ? VERDICT_NACK : VERDICT_NACK_DELAYED;
 }
 
-/* A nack of the last attempt is told from one that asks for it only by the attempts. */
+/* Distinguishes a nack of the last attempt from a nack as dead, by the number of attempts. */
 static enum verdict buried(const struct life *life, struct turn *turn, const struct entry *entry, bool ran_out) {
     const Tarry__Task *task = entry->record->put->task;
     if (entry->body->producer == 0) return ran_out ? VERDICT_RUNS_OUT : VERDICT_LOST;
@@ -207,7 +207,7 @@ static enum verdict verdict_of(struct life *life, struct turn *turn, const struc
     }
 }
 
-/* The lease is over. Binds an atomic commit that says so to it. */
+/* Ends the lease. If an atomic commit settled it, links the settlement to that commit. */
 static void settle(struct lives *lives, struct life *life, const struct entry *entry) {
     struct turn *turn = life->last != NULL ? life->last->turn : NULL;
     if (turn == NULL || turn->verdict != VERDICT_NONE || turn->settled_ns != 0) return;
@@ -226,7 +226,7 @@ static void settle(struct lives *lives, struct life *life, const struct entry *e
     if (lives->bound == NULL) lives->bound = turn;
 }
 
-/* It never left: as if it had not been. */
+/* Undoes a lease whose delivery never left. */
 static void undo_lease(struct life *life, const struct entry *entry) {
     struct turn *turn = life->last->turn;
     if (turn == NULL) return;

@@ -25,7 +25,7 @@ struct extension {
 struct asked;
 struct turn {
     struct logical_time leased;
-    uint64_t position;    /* of the lease's frame: what came before what in one instant */
+    uint64_t position;    /* log position of the lease's frame; orders leases of the same time */
     uint64_t deadline_ms; /* deadline of the lease, when it was given */
     uint64_t lease_ms;    /* lease in the consumer's request; 0: the queue's own */
     enum verdict verdict;
@@ -34,7 +34,7 @@ struct turn {
     uint64_t delay_ms; /* NACK_DELAYED */
     char *reason;      /* owned; NULL: none */
     struct extension *extensions;
-    struct asked *commit; /* COMMIT: owned, with the first of its settlements; the others have none */
+    struct asked *commit; /* COMMIT: owned by the first of its settlements; NULL in the others */
     bool is_ahead;        /* leased ahead of time and not settled: in plan->ahead */
     LIST_ENTRY(turn) ahead;
 };

@@ -13,7 +13,7 @@ static bool is_option(const struct args *args, size_t at, const char *option) {
     return strcmp(args->many[at].option, option) == 0;
 }
 
-/* Where the field's name begins: behind the last dot before '='. NULL: there is none. */
+/* Returns the start of the field's name: after the last dot before '='. NULL: there is none. */
 static const char *field_of(const char *set) {
     const char *equals = strchr(set, '=');
     const char *dot = equals != NULL ? memrchr(set, '.', (size_t)(equals - set)) : NULL;
@@ -48,7 +48,7 @@ static const char *out_of_range(const Tarry__Policy *policy, uint32_t fields) {
     return NULL;
 }
 
-/* All of --set that is about the queue. */
+/* Reads all --set options that concern the queue. */
 static int take_sets(struct plans *plans, struct plan *plan) {
     struct tarry_policy policy = {0};
     uint32_t fields = 0;

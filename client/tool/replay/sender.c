@@ -81,7 +81,7 @@ struct image *sender_image_new(struct sender *sender, uint64_t recorded, struct 
     return image;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void drop_if_over(struct sender *sender, struct image *image) {
     if (!image->ended || image->unanswered > 0) return;
     id_map_take(&sender->images, image->recorded);
@@ -142,7 +142,7 @@ static bool is_fatal(int code) {
     return code >= TARRY_E_TIMEOUT || code == TARRY_FAILED || code == TARRY_FORGOTTEN;
 }
 
-/* With the lock. The lease was lost meanwhile, and the task comes again. */
+/* Repeats a settlement whose lease was lost, because the task will be delivered again. The caller holds the lock. */
 static bool settle_again(struct sender *sender, const struct op *op, const struct tarry_result *result) {
     bool settles = op->kind == OP_ACK || op->kind == OP_NACK || op->kind == OP_RELEASE;
     bool comes_again = result->outcome == TARRY_PENDING || result->outcome == TARRY_IN_FLIGHT;
@@ -156,7 +156,7 @@ static bool settle_again(struct sender *sender, const struct op *op, const struc
     return true;
 }
 
-/* With the lock. True: the operation is not over. */
+/* Handles an answer. Returns true if the operation continues. The caller holds the lock. */
 static bool take_answer(struct sender *sender, const struct op *op, struct image *image,
                         const struct tarry_result *result) {
     if (is_fatal(result->code)) {
@@ -236,7 +236,7 @@ static void submit(struct sender *sender) {
         tarry_commit_clear(sender->commit);
         batch_done(batch, code, NULL, 0);
     } else if (unanswered > UNANSWERED_MAX && tarry_drain(sender->client, UNANSWERED_MAX / 2, NULL) != TARRY_OK) {
-        return; /* what is not answered says so itself */
+        return; /* unanswered operations report themselves */
     }
 }
 

@@ -10,7 +10,8 @@
 
 #define NS_PER_MS 1000000u
 #define MEMORY_MIN_BYTES ((size_t)64 << 20)
-#define MEMORY_PER_TASK 1024u /* of the core: more than any task takes, so that nothing has to leave memory */
+#define MEMORY_PER_TASK                                                                                                \
+    1024u /* memory of the core per task, in bytes: more than any task needs, so that none is evicted */
 #define OUTCOMES_KEPT 1024u
 #define NEVER_LAGS (UINT64_MAX / 2)
 
@@ -48,7 +49,7 @@ static void remember_dead(struct stage *stage, struct twin *twin) {
 
 static enum outcome_kind outcome_of(const struct twin *twin, Tarry__Cause cause) {
     enum outcome_kind outcome = twin->outcome;
-    outcome_after((enum entry_kind)cause, &outcome); /* they are in step (entry.h) */
+    outcome_after((enum entry_kind)cause, &outcome); /* causes and outcomes correspond (entry.h) */
     return outcome;
 }
 
@@ -109,7 +110,7 @@ struct facts {
     size_t want_count;
 };
 
-/* All that the event lacks; the caller frees it. */
+/* Supplies all rows that the event lacks; the caller frees them. */
 static void bring_facts(struct stage *stage, struct core_event *event, struct facts *facts) {
     *facts = (struct facts){0};
     arena_reset(&stage->facts);

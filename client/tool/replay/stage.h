@@ -12,7 +12,7 @@
 
 struct workers;
 struct twin {
-    struct row row; /* its key is the life's; its reason is not kept */
+    struct row row; /* its key is that of the life; the reason is not stored */
     struct life *life;
     bool ended;
     enum outcome_kind outcome;
