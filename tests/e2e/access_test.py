@@ -1,5 +1,5 @@
-"""access_test.py: who may do what (docs/ACCESS.md): tokens at the door, roles, queues, and what becomes of somebody who
-may no more. Limits: limits_test.py; the Unix socket: owner_test.py."""
+"""access_test.py: permissions (docs/ACCESS.md): tokens at connection time, roles, queues, and the end of connections whose
+rights were revoked. Limits: limits_test.py; the Unix socket: owner_test.py."""
 import os
 import subprocess
 import time
@@ -29,7 +29,7 @@ class Door(Access):
         self.assertEqual(wrong, 401)
         self.assertIn(b"WWW-Authenticate: Bearer", answer)
         self.assertEqual(self.status(tokens.text_of("late"))[0], 401)
-        self.assertEqual(self.status("a " + tokens.text_of("shop"))[0], 401)  # what is no token is none
+        self.assertEqual(self.status("a " + tokens.text_of("shop"))[0], 401)  # a malformed token is refused like an unknown one
         self.assertEqual(self.status(None)[0], 101)  # loopback
         self.log_says("event=access_refused")
         log = "\n".join(self.broker.log)
@@ -144,7 +144,7 @@ class Queues(Access):
             sentences.update(str(sorted(result.items())) for result in results(reply))
             self.assertEqual(spy.ask(GET, [(1, [(1, there)])])[0], DENIED)
             sentences.add(spy.sentence)
-        self.assertEqual(len(sentences), 2, sentences)  # of operations, and of get
+        self.assertEqual(len(sentences), 2, sentences)  # one of operations, one of `get`
 
     def test_anothers_session_producer_and_answers_are_not_to_be_had(self):
         shop, spy = self.of("shop"), self.of("spy")
@@ -167,7 +167,7 @@ class Queues(Access):
         self.assertEqual(self.of("shop").ask(COMMIT, commit(local, 1, [schedule("mail")]))[0], FORGOTTEN)
         self.assertEqual(self.of("shop").ask(COMMIT, commit(producer, 1, [schedule("mail")]))[0], OK)
         self.assertEqual(self.rpc().ask(COMMIT, commit(local, 1, [schedule("mail")]))[0], OK)
-        self.broker.stop()  # … and from the index alone
+        self.broker.stop()  # then from the index alone
         self.broker.start()
         self.assertEqual(self.of("spy").ask(COMMIT, commit(producer, 2, [schedule("spies.x")]))[0], FORGOTTEN)
         self.assertEqual(self.of("shop").ask(COMMIT, commit(producer, 2, [schedule("mail")]))[0], OK)
@@ -204,7 +204,7 @@ class Records(Access):
 
 
 class Audit(Access):
-    """Who was refused stands in the log (tarry.proto, AccessRefused)."""
+    """Refusals are recorded in the log (tarry.proto, AccessRefused)."""
 
     rows = (row("shop", "produce"), row("late", "read", "expires=1000"), row("few", "admin", "queue=few."))
 
@@ -213,7 +213,7 @@ class Audit(Access):
             self.assertFalse(upgrade.accepted)
 
     def refused(self, count=1):
-        """The records, once so many are there."""
+        """Waits until there are `count` records, and returns them."""
         def look():
             found = self.broker.ok("audit", "--kind", "access_refused")
             return found if len(found) >= count else None
@@ -259,7 +259,7 @@ class Audit(Access):
         redact = [(12, [(1, [(2, "q"), (3, "k")]), (2, "asked for")])]
         self.assertEqual(shop.ask(BACKUP, [(1, 1)])[0], DENIED)
         self.assertEqual(shop.ask(COMMIT, commit(shop.hello(), 1, [redact, redact, schedule("q")]))[0], OK)
-        self.assertEqual(few.ask(BACKUP, [(1, 1)])[0], DENIED)  # it concerns all queues
+        self.assertEqual(few.ask(BACKUP, [(1, 1)])[0], DENIED)  # a backup concerns all queues
         self.assertEqual(self.rpc().ask(BACKUP, [(1, 1)])[0], DENIED)
         self.assertEqual(shop.ask(QUEUES, [])[0], DENIED)
         told = {(record.get("credential"), record["what"]): record["count"] for record in self.refused(4)}
@@ -272,7 +272,7 @@ class Changes(Access):
         return wire.tasks(lane.receive())[0]
 
     def leave_with_a_lease(self, name):
-        """A session of whose token this is, with a task on its lane."""
+        """Returns a session of this principal that has one leased task on its lane."""
         rpc = self.of(name)
         rpc.ask(COMMIT, commit(rpc.hello(), 1, [schedule("q", "k")]))
         session = wire.Session(rpc, ["q"], lease_ms=3600000)
@@ -294,7 +294,7 @@ class Changes(Access):
         self.assertTrue(rpc.is_closed_by_peer())
         self.assertTrue(lane.is_closed_by_peer())
         self.assert_comes_back_to("other")
-        self.assertNotEqual(bystander.ask(HEARTBEAT, [(1, 1)])[0], DENIED)  # who has not changed stays
+        self.assertNotEqual(bystander.ask(HEARTBEAT, [(1, 1)])[0], DENIED)  # an unchanged principal stays connected
         with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("shop"))) as upgrade:
             self.assertFalse(upgrade.accepted)
 
@@ -338,7 +338,7 @@ class Changes(Access):
         self.assertEqual(self.broker.process.wait(30), 1)
         self.log_says("it is not a file of tokens")
         os.unlink(self.tokens)
-        self.broker.launch()  # --tokens names one that is not there
+        self.broker.launch()  # --tokens names a missing file
         self.assertEqual(self.broker.process.wait(30), 1)
         self.log_says("'tarry token add' creates it")
         write(self.tokens)
@@ -359,7 +359,7 @@ class Local(Access):
 
 
 class Client(Access):
-    """What somebody hears whom nobody lets in."""
+    """Messages for a client that no broker accepts."""
 
     rows = (row("late", "read", "expires=1000"), NOBODY)
 
@@ -388,7 +388,7 @@ class Client(Access):
         missing = self.path("none")
         for arguments in (("schedule", "q", "--key", "k", "--in", "1h"), ("queues",), ("consume", "q", "--count", "1")):
             self.assert_denied(f"the token file {missing} cannot be read: No such file or directory", *arguments, TARRY_TOKEN_FILE=missing)
-        self.assertEqual(self.broker.log_text().count("access_refused"), 0)  # nobody was asked
+        self.assertEqual(self.broker.log_text().count("access_refused"), 0)  # the clients sent no request
 
     def test_too_many_wrong_ones_are_said_at_once_too(self):
         for _ in range(11):
@@ -404,7 +404,7 @@ class Client(Access):
         self.assertGreater(seconds, 2)
 
     def test_a_token_is_not_shown_in_the_clear_to_another_machine(self):
-        listen = f"ws://192.0.2.1:{harness.ports.free_port()}"  # TEST-NET-1: nobody is there, and nobody must be asked
+        listen = f"ws://192.0.2.1:{harness.ports.free_port()}"  # TEST-NET-1: no host has this address, and none must be contacted
         self.assert_denied("not sent over unencrypted ws:// to another machine", "queues", url=listen)
         self.assert_denied("not sent over unencrypted ws:// to another machine", "queues", url="ws://a-name-that-is-not-localhost.invalid")
         status, said, _ = self.tool("queues", "--timeout", "1s", url=listen, TARRY_UNSAFE_PLAIN_TOKEN="1")

@@ -1,5 +1,5 @@
-"""again_test.py: what tests/again.py tries again, and what never; and that tests/verdict.py fails where the second try does. And which
-tries of a test of the product's limits of time count (in_time.py)."""
+"""again_test.py: which failed programs tests/again.py repeats and which never; that tests/verdict.py fails if the repetition
+fails; and which attempts of a timing test count (in_time.py)."""
 import sys
 import time
 import unittest
@@ -27,7 +27,7 @@ def entry(suites="e2e", said=LATE, result="ERROR", returncode=1, command=("true"
 
 
 def count(first, script):
-    """What a tally makes of a program that failed and says so much the second time."""
+    """Returns the tally of a program that failed first and prints `script`'s result the second time."""
     tally = verdict.Tally()
     tally.count_program("e2e", first, lambda one: again.run({**one, "command": [sys.executable, "-c", script]}, "/"))
     return tally.passed, tally.failed, len(tally.unsteady), len(tally.failures)
@@ -65,7 +65,7 @@ class InTime(unittest.TestCase):
     LIMIT_S = 0.2
 
     def play(self, *tries, patience_s=60):
-        """Each try: (is it late, what it raises or None). The numbers of the tries that ran."""
+        """Runs attempts. Each of `tries`: (is it late, exception or None). Returns the numbers of the attempts that ran."""
         ran = []
 
         def attempt(number):

@@ -1,5 +1,5 @@
-"""archive_test.py: what the log retires is in the archive: history tells of it, prune deletes it, holds keep it; and when
-the archive is missing, full or somebody else's, nothing is lost and nobody stops."""
+"""archive_test.py: segments that the log retires are in the archive: history reads them, prune deletes them, holds keep them. If
+the archive is missing, full or another broker's, nothing is lost and the broker continues."""
 import json
 import os
 import random
@@ -37,11 +37,11 @@ class Archived(harness.Case):
         return sorted(name for name in os.listdir(os.path.join(self.broker.data, "log")) if name.endswith(".seg"))
 
     def body(self):
-        """Which does not shrink much."""
+        """Returns a payload that compresses badly."""
         return random.randbytes(FAT_SIZE // 2).hex()
 
     def fill(self):
-        """More than a segment of lives that end at once: what is left of them is history."""
+        """Fills more than one segment with tasks that end at once, so that only history remains of them."""
         self.steps += 1
         keys = [f"order-{self.steps}-{number}" for number in range(LIVES_PER_STEP)]
         lines = "".join(json.dumps({"queue": "q", "key": key, "delay_ms": 3_600_000, "body": self.body()}) + "\n"
@@ -61,7 +61,7 @@ class Archived(harness.Case):
         self.wait(lambda: any(f"event={event} " in line for line in self.broker.log), f"it does not say {event}")
 
     def fill_until(self, count):
-        """Lives until so many segments are archived."""
+        """Adds tasks until `count` segments are archived."""
         keys = []
         while len(self.files()) < count:
             keys += self.fill()
@@ -118,7 +118,7 @@ class Tells(Archived):
         self.wait(lambda: not self.broker.queue_stats(None).get("archive_error"), "it does not recover")
         self.stop()
         count = len(self.files())
-        self.broker.start()  # counts anew, holds too; and may archive one more, whose hold is seen a minute later
+        self.broker.start()  # counts holds again, too; may archive one more segment, whose hold is counted a minute later
         self.wait(lambda: self.broker.queue_stats(None)["archive_held"] == count, "they are not counted")
         self.assertGreaterEqual(self.broker.queue_stats(None)["archived_segments"], count)
 
@@ -189,7 +189,7 @@ class Survives(Archived):
         self.assertEqual([name for name in os.listdir(self.archive()) if name.endswith(".tmp")], [])
 
     def stuck(self, *more):
-        """Nothing can be archived: it says so, and goes on."""
+        """Checks that the archive cannot be written, that the log reports it, and that the broker continues."""
         self.broker.arguments += more
         self.broker.start()
         keys = self.fill()
@@ -274,14 +274,14 @@ class Survives(Archived):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a tmpfs")
     def test_a_full_disk(self):
-        """F-4, of the archive: what cannot be archived stays in the log."""
+        """F-4 for the archive: segments that cannot be archived stay in the log."""
         self.stop()
         full = self.path("full")
         self.mount(full, "size=64k")
         keys = self.stuck("--archive", full)
         self.broker.wait_logged("No space left")
         base = int(re.search(r"event=archive_failed .* base=(\d+)", self.broker.log_text())[1])
-        # If all tasks came in one batch, a short first segment was before them, and that has room.
+        # If all tasks came in one batch, a short first segment precedes them, which fits on the disk.
         self.assertEqual([name for name in os.listdir(full) if name.endswith(".seg.zst") and int(name[:16], 16) >= base], [])
         subprocess.run(["mount", "-o", "remount,size=64m", full], check=True)
         self.relieved(keys, full)

@@ -1,4 +1,4 @@
-"""asof_test.py: tarry audit --as-of: what was so at an earlier moment, as counts, as a list, and as a directory."""
+"""asof_test.py: tarry audit --as-of: the state at an earlier time, as counts, as a list, and as a directory."""
 import hashlib
 import json
 import os
@@ -19,7 +19,7 @@ def fingerprint(directory):
 
 
 class Cut(harness.Case):
-    """The order story, with a ledger outside: at some moments somebody asked the broker, and kept what it said."""
+    """The order story, with an independent ledger: at some times the test asked the broker, and stored its answers."""
 
     arguments = ("--segment-size", "1MiB")
 
@@ -34,7 +34,7 @@ class Cut(harness.Case):
         return harness.Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def as_of(self, moment, *arguments, data=None, **options):
-        """Of the index that is made on the way nothing is left behind: it has the keys of what tasks contain."""
+        """Runs the command, and checks that it leaves no temporary index, which would contain keys of tasks."""
         temporary = self.path("temporary")
         os.makedirs(temporary, exist_ok=True)
         answer = self.tool("audit", "--data", data or self.broker.data, "--as-of", moment, *arguments,
@@ -43,7 +43,7 @@ class Cut(harness.Case):
         return answer
 
     def note(self):
-        """What the broker says now, between two moments at which nothing happens."""
+        """Stores the broker's present answers, between two times at which nothing happens."""
         states = ("--state", "pending,ready,in_flight,dead")
         while True:
             before = self.broker.queue_stats(None)
@@ -51,7 +51,7 @@ class Cut(harness.Case):
             stats = {queue["name"]: queue for queue in self.broker.one("stats")["queues"]}
             after = self.broker.queue_stats(None)
             if before["appended"] == after["appended"]:
-                break  # nobody wrote meanwhile, and nothing became due that was not
+                break  # no client wrote meanwhile, and no further task became due
         note = {"at_ms": before["now_ms"], "position": before["appended"], "digest": before["digest"], "lists": lists,
                 "stats": stats}
         self.ledger.append(note)
@@ -149,7 +149,7 @@ class Cut(harness.Case):
         self.assertEqual(state(max(wall_ms, last_ms) + 50)["w"], "ready")  # the two clocks need not agree to the millisecond
         if last_ms < over_ms:
             self.assertEqual(state(over_ms - 1)["e"], "ready")
-        self.assertNotIn("e", state(over_ms))  # its time is over, though nobody has come across it
+        self.assertNotIn("e", state(over_ms))  # its `expires` time has passed, though no record says so yet
         self.assertEqual(self.as_of(over_ms).objects[0]["expired_unrecorded"], 1)
 
     def test_a_directory_as_of_then(self):
@@ -172,7 +172,7 @@ class Cut(harness.Case):
                 self.assertEqual({field: said[field] for field in ("pending", "in_flight", "dead", "paused", "acked")},
                                  {field: note["stats"][name][field] for field in
                                   ("pending", "in_flight", "dead", "paused", "acked")})
-            for task in note["lists"]["close-order"]:  # its body came along
+            for task in note["lists"]["close-order"]:  # the payload was copied too
                 number = task["key"].removeprefix("order-")
                 whole = inspector.one("get", "--id", task["id"])
                 self.assertEqual((whole["body"], whole["attributes"]), (f"body {number}", {"n": number}))
@@ -196,7 +196,7 @@ class Cut(harness.Case):
     def test_a_broker_may_go_on_from_it_as_another_one(self):
         self.story()
         self.assertEqual(self.broker.stop(), 0)
-        note = self.ledger[6]  # one is in flight
+        note = self.ledger[6]  # the note with a task in flight
         then = self.path("then")
         self.as_of(note["at_ms"], "--into", then)
         other = self.make_broker(data=then).start()
@@ -205,7 +205,7 @@ class Cut(harness.Case):
         self.assertNotEqual(other.ready["member"], self.broker.ready["member"])
         ready = {task["key"] for task in note["lists"]["close-order"] if task["state"] == "ready"}
         self.assertEqual({line["key"] for line in other.ok("consume", "close-order", "--count", "2")}, ready)
-        other.wait_stats("close-order", dead=1)  # nobody claims the lease there, and it was the last attempt
+        other.wait_stats("close-order", dead=1)  # no consumer claims the lease there, and it was the last attempt
         other.one("schedule", "close-order", "--key", "new", "--in", "1h")
         self.assertEqual(other.stop(), 0)
         self.tool("verify", then)

@@ -1,5 +1,5 @@
-"""audit_live_test.py: tarry history and tarry audit ask a running broker, and tell what the directory tells afterwards;
---follow tells what happens. The requests themselves are in audit_wire_test.py."""
+"""audit_live_test.py: tarry history and tarry audit at a running broker print what they print for its directory afterwards;
+--follow prints new events. The requests themselves are in audit_wire_test.py."""
 import contextlib
 import itertools
 import signal
@@ -12,7 +12,7 @@ import harness
 
 class Live(harness.Case):
     def text(self, *arguments, people=False, status=0):
-        """What the tool prints, byte for byte."""
+        """Returns the tool's output, byte for byte."""
         command = self.broker.command(*arguments)
         if people:
             command.remove("--json")
@@ -21,7 +21,7 @@ class Live(harness.Case):
         return done.stdout
 
     def live_a_life(self):
-        """Something of everything that the log tells of; the first task's id."""
+        """Causes at least one record of every kind. Returns the first task's id."""
         one = self.broker.one
         first = one("schedule", "close-order", "--key", "order-1001", "--in", "30m", "--body", "secret body")
         one("move", "close-order", "order-1001", "--in", "10ms")
@@ -76,7 +76,7 @@ class Equal(Live):
     def test_it_asks_the_broker_that_it_is_told_of(self):
         self.broker.one("schedule", "close-order", "--key", "order-1001", "--in", "30m")
         other = self.make_broker(data=self.path("other")).start()
-        other.one("schedule", "other", "--key", "k", "--in", "1h")  # what is told of is durable: the start is, once this is
+        other.one("schedule", "other", "--key", "k", "--in", "1h")  # a reply proves that the record of the start is durable, too
         self.assertEqual([fact["kind"] for fact in other.ok("audit", "--kind", "start,scheduled")], ["start", "scheduled"])
         told = subprocess.run([harness.find_program("tarry"), "history", "close-order", "order-1001"], stdout=subprocess.PIPE, check=True,
                               env={**harness.os.environ, "TARRY_BROKER": self.broker.url})
@@ -147,7 +147,7 @@ class Follow(Live):
         worker = threading.Thread(target=self.work, args=(stop,))
         worker.start()
         try:
-            for _ in range(harness.ANSWER_WAIT_S):  # until it looks
+            for _ in range(harness.ANSWER_WAIT_S):  # wait until the audit has read this
                 self.broker.one("schedule", "q", "--key", "wanted", "--in", "1h")
                 self.broker.one("cancel", "q", "wanted")
                 if not stream.quiet_for(1):
@@ -205,9 +205,9 @@ class Gone(Live):
 
     def test_what_is_retired_under_a_slow_audit_is_said_and_the_rest_is_told(self):
         command = self.broker.command("audit", "--kind", "scheduled")
-        self.fill(0, 60000)  # some 7 MB of log: several pages
+        self.fill(0, 60000)  # about 7 MB of log: several result pages
         slow = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        first = slow.stdout.readline()  # and no more until later: the pipe is full soon, and the audit waits
+        first = slow.stdout.readline()  # then stop reading: the pipe fills up, and the audit waits
         number = 60000
         # More than a page is retired (a page of 1 MiB of these frames, without their blob areas, is 2 to 2.5 MB of log), and
         # not all of the 60,000.

@@ -1,4 +1,4 @@
-"""audit_test.py: what the log tells afterwards: tarry history and tarry audit on the directory of a stopped broker."""
+"""audit_test.py: tarry history and tarry audit on the directory of a stopped broker."""
 import subprocess
 
 import harness
@@ -40,7 +40,7 @@ class Told(harness.Case):
         self.assertGreaterEqual(retried["due_ms"], retried["at_ms"])
         self.assertEqual((leased["token"], leased["attempt"], leased["deliveries"]), (self.last["token"], 2, 2))
         self.assertEqual(acked["session"], leased["session"])
-        for fact in told:  # who: everything but the broker's own leases is somebody's commit
+        for fact in told:  # every record except the broker's own leases names the client of its commit
             self.assertEqual("client" in fact, fact["kind"] != "leased")
         self.assertEqual([fact["at_ms"] for fact in told], sorted(fact["at_ms"] for fact in told))
         self.assertGreaterEqual(told[0]["at_ms"], self.before_ms)
@@ -73,7 +73,7 @@ class Told(harness.Case):
                          [fact for fact in everything if fact.get("queue") == "close-order" and fact.get("key")])
         middle_ms = self.last["received_ms"]
         early, late = self.audit("--to", str(middle_ms)), self.audit("--from", str(middle_ms))
-        for fact in early + late + everything:  # learnt from what is read, and the lease may lie before --from
+        for fact in early + late + everything:  # consumers are known from leases, which may lie before --from
             fact.pop("consumer", None)
             fact.pop("consumer_peer", None)
         self.assertEqual(early + late, everything)
@@ -90,7 +90,7 @@ class Told(harness.Case):
         self.stop()
         before = self.audit()
         self.broker.start()
-        self.broker.one("schedule", "other", "--key", "order-1003", "--in", "1h")  # what is answered is on disk, and so is the start
+        self.broker.one("schedule", "other", "--key", "order-1003", "--in", "1h")  # a reply proves that the record of the start is on disk, too
         self.broker.kill()
         after = self.audit()
         self.assertEqual(after[:len(before)], before)

@@ -1,5 +1,5 @@
-"""audit_wire_test.py: Audit requests by hand: pages that can be checked, long polls, nonsense, a log that goes away, and
-all of it beside clients at work. What the tool makes of them is in audit_live_test.py."""
+"""audit_wire_test.py: handwritten Audit requests: result pages that can be checked, long polls, invalid requests, a log that is
+retired meanwhile, and all of it beside working clients. The tool is tested in audit_live_test.py."""
 import hashlib
 import struct
 import threading
@@ -189,7 +189,7 @@ class Nonsense(Audits):
         self.wrong(rpc, "no frame begins at position", position=everything.next + (1 << 40))
         self.wrong(rpc, "no frame begins at position", position=(1 << 64) - 8)
         inside = [position for position in range(4096, everything.next, 8) if position not in everything.positions]
-        for position in inside:  # every place that is none
+        for position in inside:  # every invalid position
             self.wrong(rpc, "no frame begins at position", position=position)
         self.assertEqual(self.page(rpc, everything.next).positions, [])
         self.assertEqual(self.page(rpc, from_ms=(1 << 64) - 1).frames, [])
@@ -254,7 +254,7 @@ class Waits(Audits):
         busy = 0
         for _ in range(WAITS_MAX + 8):
             rpc.tell(wire.AUDIT, audit(position=end, wait_ms=10_000))
-            asked = rpc.tell(wire.AUDIT, audit(frames_max=1))  # so that few are to be read at once
+            asked = rpc.tell(wire.AUDIT, audit(frames_max=1))  # few frames, so that the reply comes at once
             while (answer := rpc.hear())[0] != asked:
                 self.assertEqual(answer[1], wire.BUSY)
                 busy += 1
@@ -266,7 +266,7 @@ class Waits(Audits):
             flood.tell(wire.AUDIT, audit(position=end, wait_ms=10_000))
         self.assertEqual({flood.hear()[1] for _ in range(400)}, {wire.BUSY})
         self.assertEqual(session.heartbeat(), wire.OK)
-        self.fill(1)  # everybody wakes up
+        self.fill(1)  # wakes all long polls
         waited = [rpc.hear() for _ in range(WAITS_MAX)]
         self.assertEqual({code for _, code, _ in waited}, {wire.OK})
         self.assertTrue(all(Page(reply).positions[0] == end for _, _, reply in waited))
@@ -277,7 +277,7 @@ class Waits(Audits):
         end = self.settle_log(rpc)
         for _ in range(5):
             rpc.tell(wire.AUDIT, audit(position=end, wait_ms=10_000))
-        self.page(rpc, frames_max=1)  # its turn comes after theirs: they wait
+        self.page(rpc, frames_max=1)  # this request is served after theirs, so they wait
         before = time.monotonic()
         stopper = threading.Thread(target=self.broker.stop)
         stopper.start()
@@ -302,9 +302,9 @@ class Retired(Audits):
         self.assertLessEqual(page.log_start, page.gap_to)  # more may have been retired while it was read
         self.assertGreater(page.gap_to, first.next)
         rest = self.page(rpc, page.next)
-        if not rest.gap_to:  # and not retired again meanwhile
+        if not rest.gap_to:  # not retired again meanwhile
             self.assertEqual(rest.positions[0], page.next)
-        self.assertEqual(self.page(rpc, 0).gap_to, 0)  # who asks for the oldest there is misses nothing that there is
+        self.assertEqual(self.page(rpc, 0).gap_to, 0)  # a request for the oldest existing frame has no gap
 
 
 class Harm(Audits):
@@ -320,7 +320,7 @@ class Harm(Audits):
                     if stop.is_set():
                         break
             rpc.close()
-        except Exception as error:  # whatever went wrong is told at the end
+        except Exception as error:  # every error is reported at the end
             failures.append(repr(error))
 
     def test_commits_deliveries_and_acks_go_on_while_eight_audits_crawl(self):

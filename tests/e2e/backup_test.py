@@ -1,5 +1,5 @@
-"""backup_test.py: a copy of a running broker is whole at one position of its log, is never half taken for whole, and what is
-restored from it is another member (LOG-1, LOG-3, FENCE-1, F-4, F-8)."""
+"""backup_test.py: a copy of a running broker is complete as of one log position; an incomplete copy is never accepted; and a
+restored copy is another member (LOG-1, LOG-3, FENCE-1, F-4, F-8)."""
 import json
 import os
 import random
@@ -37,7 +37,7 @@ class BackupCase(Case):
         return self.broker.one("restore", self.path(name), "--data", self.path(target))
 
     def assert_refused_by_all(self, name, word):
-        """Neither tarryd nor verify nor restore takes the directory."""
+        """Checks that tarryd, verify and restore all refuse the directory, with `word` in their messages."""
         path = self.path(name)
         broker = self.make_broker(data=path).launch()
         broker.is_ready.wait(harness.READY_WAIT_S)
@@ -51,7 +51,7 @@ class BackupCase(Case):
 
 class UnderLoad(BackupCase):
     def load(self):
-        """Tasks with keys load-0, load-1, …, until the stream is killed; what it prints is acknowledged."""
+        """Schedules tasks with keys load-0, load-1, … until the stream is killed; printed lines are acknowledged."""
         stream = Stream(self.broker.command("schedule", "--from", "-"), dict(os.environ), stdin=True)
         self.broker.streams.append(stream)
         return stream
@@ -121,7 +121,7 @@ class Kills(BackupCase):
         return "whole"
 
     def kill_while(self, name, act, seconds):
-        """How the copy looks when `act` came after so long."""
+        """Runs `act` after `seconds` of the copying. Returns the state of the copy."""
         tool = self.run_backup(name)
         time.sleep(seconds)
         act(tool)
@@ -139,7 +139,7 @@ class Kills(BackupCase):
             found.add(self.kill_while("copy", lambda tool: tool.kill(), generator.random() * length))
             if os.path.exists(os.path.join(self.path("copy"), "identity")) and "whole" in found:
                 break
-        # What was left alone is begun anew in the same directory (two of them may still be under way: then a new broker).
+        # An unfinished copy is started again in the same directory. Two backups may still be running: then restart the broker.
         if not os.path.exists(os.path.join(self.path("copy"), "identity")) or self.assert_marked_or_whole("copy") != "whole":
             self.broker.restart()
             self.assertTrue(self.backup("copy")["verified"])
@@ -172,7 +172,7 @@ class Kills(BackupCase):
     def test_restore_is_killed(self):
         self.fill()
         self.backup("copy")
-        os.mkdir(self.path("again.restoring"))  # by one that was killed before it could mark it
+        os.mkdir(self.path("again.restoring"))  # left by a restore that was killed before it wrote its mark
         generator = random.Random(3)
         command = self.broker.command("restore", self.path("copy"), "--data", self.path("again"))
         for _ in range(TURNS):
@@ -203,7 +203,7 @@ class Kills(BackupCase):
 
 
 class Pins(BackupCase):
-    """What a backup holds, by the wire alone."""
+    """How long a backup keeps segments, tested by requests alone."""
 
     def ask(self, rpc, *fields):
         """(code, fields of the BackupReply)."""
@@ -259,7 +259,7 @@ class Pins(BackupCase):
                                  ([(1, STATUS), (2, 12345)], NOT_DONE),
                                  ([(1, END), (2, 12345)], NOT_DONE)):
                 self.assertEqual(self.ask(rpc, *fields)[0], code, fields)
-            # Beyond its end a file has nothing, and names that are not there are no names.
+            # A read beyond the end of a file returns nothing, and unknown names are refused.
             self.assertNotIn(10, self.ask(rpc, (1, READ), (2, first), (4, 0), (5, 1 << 60), (6, 10))[1])
             self.assertNotIn(9, self.ask(rpc, (1, LIST), (2, first), (4, count + 5))[1])
             self.assertEqual(self.ask(rpc, (1, END), (2, first))[0], wire.OK)
@@ -284,14 +284,14 @@ class Restored(BackupCase):
         self.assertEqual(mine[16:32], its[16:32], "the cluster is the same")
         self.assertNotEqual(mine[32:64], its[32:64], "the secret is not")
         self.assertNotIn(mine[32:64], open(self.path("copy/identity"), "rb").read())
-        # What was in flight comes again there, under a token that is greater, and so does what was not due yet.
+        # Tasks in flight are delivered again by the copy, with a greater token; so are tasks that were not due yet.
         tasks = other.consume("q", "--count", 2).take(2, 60)
         for task in tasks:
             self.assert_not_early(task)
             self.assertGreater(int(task["token"].split("-")[0]), int(held["token"].split("-")[0]))
         self.assertEqual({task["key"] for task in tasks}, {"held", "later"})
         self.assertEqual({task["key"] for task in consumer.take(1, 60)}, {"later"})
-        # A second restart keeps the member, and goes on in the next epoch.
+        # A second restart keeps the member id, and begins the next epoch.
         other.restart()
         again = other.queue_stats(None)
         self.assertEqual((again["member"], again["epoch"]), (stats["member"], stats["epoch"] + 1))
@@ -360,7 +360,7 @@ class Damaged(BackupCase):
         self.backup("copy")
         log = self.path("copy/log")
         segments = sorted(name for name in os.listdir(log) if name.endswith(".seg"))
-        # Where one ends and the next begins depends on how the tasks came in. A frame begins at 4096, if there is one.
+        # Segment boundaries depend on how the tasks arrived. The first frame of a segment is at offset 4096.
         held = [name for name in segments if os.path.getsize(os.path.join(log, name)) > 4096]
         self.assertGreater(len(held), 2)
         for name, offset in ((f"log/{held[0]}", 4100), (f"log/{held[-2]}", 4100), ("identity", 40)):
@@ -377,7 +377,7 @@ class Damaged(BackupCase):
         self.assertEqual(self.restore("copy", "again")["torn_tail_bytes"], 0)
 
     def backup_whose_end_is_indexed(self, wanted):
-        """Of a log that has just grown, or no longer grows. The copy's name, with its last frame damaged."""
+        """Makes a backup with a damaged last frame; its log has just grown, or has stopped growing. Returns the copy's name."""
         for number in range(100):
             if number == 0 or not wanted:
                 self.broker.ok("schedule", "q", "--in", "1h")

@@ -9,7 +9,7 @@ import time
 import ports
 
 WITH_BODY = (b"RESERVED", b"FOUND", b"OK")
-# Of YAML: what differs between any two servers, or between two moments.
+# YAML keys whose values differ between two servers, or change with time.
 VARIES = ("age", "time-left", "pid", "uptime", "rusage-utime", "rusage-stime", "id", "hostname", "os", "platform", "file",
           "version", "pause-time-left", "binlog-max-size", "total-connections", "current-connections")
 
@@ -26,7 +26,7 @@ class Client:
         self.socket.sendall(data)
 
     def reply(self):
-        """One reply with its body, as bytes; b"": the connection has ended."""
+        """Returns one reply with its body, as bytes; b"": the connection has ended."""
         line = self.stream.readline()
         words = line.split()
         if words and words[0] in WITH_BODY:
@@ -99,7 +99,7 @@ class Player:
         return re.sub(rb"\$(\d+)", lambda found: str(self.ids[int(found[1]) - 1]).encode(), data)
 
     def named(self, reply):
-        """The reply with this server's ids and what varies taken out."""
+        """Returns the reply without this server's ids and variable values."""
         head, _, body = reply.partition(b"\r\n")
         words = head.split(b" ")
         if words[0] == b"INSERTED":

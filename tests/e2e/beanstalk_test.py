@@ -1,5 +1,5 @@
-"""beanstalk_test.py: tarryd as a beanstalkd. The same words are said to a real one and to tarryd, and the answers are
-compared word for word, save ids, ages and what no two servers share; and what only tarryd promises."""
+"""beanstalk_test.py: tarryd as a beanstalkd server. The same commands go to a real beanstalkd and to tarryd, and the replies are
+compared literally, except ids, ages and server-specific values. Also tests what only tarryd promises."""
 import glob
 import json
 import random
@@ -21,7 +21,7 @@ def put(body, pri=1024, delay=0, ttr=60):
     return f"put {pri} {delay} {ttr} {len(body)}\r\n{body}\r\n"
 
 
-# A story: (connection, what it says); None: the connection is closed. One answer is awaited for each.
+# A story: pairs of (connection, command); None closes the connection. Each command waits for its reply.
 LIFE = [
     ("a", "list-tubes"), ("a", "list-tube-used"), ("a", "list-tubes-watched"), ("a", "peek-ready"), ("a", "peek-delayed"),
     ("a", "peek-buried"), ("a", "reserve-with-timeout 0"), ("a", "kick 10"), ("a", "delete 1"), ("a", "touch 1"),
@@ -65,7 +65,7 @@ WATCHING = [
     ("a", "ignore t1"), ("a", "reserve-with-timeout 9"), ("a", "watch t1"), ("a", "reserve-with-timeout 9"), ("a", "reserve-with-timeout 0"),
     ("a", "reserve-with-timeout 0"), ("a", "bury $1 2"), ("a", "kick 1"), ("a", "use t1"), ("a", "kick 1"), ("a", "reserve"),
 ]
-# What is remembered of a tube's order ends with each of these, which make the least job that of the other tube.
+# Each of these commands makes another tube's job the first one, so cached orders of tubes become invalid.
 CHANGING = [
     ("a", "use u1"), *(("a", put(f"u1 {pri}", pri)) for pri in (10, 20, 30, 40)), ("a", "use u2"), *(("a", put(f"u2 {pri}", pri)) for pri in (15, 25, 35, 45)),
     ("a", "watch u1"), ("a", "watch u2"), ("a", "ignore default"), ("b", "use u1"), ("c", "watch u1"), ("c", "ignore default"),
@@ -121,11 +121,11 @@ class Beanstalk(Case):
             if line is None:
                 theirs.drop(name)
                 ours.drop(name)
-                time.sleep(0.2)  # nobody tells when beanstalkd has seen that
+                time.sleep(0.2)  # nothing shows when beanstalkd has noticed this
                 continue
             data = line.encode() + (b"" if line.startswith("put ") and "\r\n" in line else b"\r\n")
             want, got = theirs.play(name, data), ours.play(name, data)
-            if real.version > (1, 12):  # Debian 13's quotes the names of tubes, and looks at what is no number of seconds
+            if real.version > (1, 12):  # Debian 13's version quotes tube names, and checks that a delay is a number
                 want = re.sub(rb'(?m)^(name|tube): "(.*)"$', rb"\1: \2", want)
                 got = want if (line, got, want) == ("reserve-with-timeout x", b"TIMED_OUT\r\n", b"BAD_FORMAT\r\n") else got
             self.assertEqual(got[:2000], want[:2000], f"{at}: {name}: {line[:80]!r}")
@@ -143,7 +143,7 @@ class Beanstalk(Case):
         self.compare(CHANGING)
 
     def test_the_order_between_tubes_holds_while_many_are_reserved(self):
-        """What has just been reserved is still on the index's pages, before the first that is ready."""
+        """Jobs just reserved are still in the index's result pages, before the first ready job."""
         with self.client() as a:
             for tube in (0, 1, 2):
                 a.ask(f"use t{tube}")
@@ -153,7 +153,8 @@ class Beanstalk(Case):
             self.assertEqual([int(a.ask("reserve").split(b"\r\n")[1]) for _ in range(300)], list(range(300)))
 
     def test_workers_that_watch_the_same_tubes_look_at_them_together(self):
-        """CALM-1: each look wakes the reader thread. Of sixteen workers one looks, and what it finds serves the next 64 reserves."""
+        """CALM-1: each query of a tube wakes the reader thread. Of sixteen workers one queries, and its result serves the next
+        64 reserves."""
         tubes, workers, rounds = range(4), [self.client() for _ in range(16)], 32
         for tube in tubes:
             workers[0].ask(f"use t{tube}")
@@ -171,7 +172,7 @@ class Beanstalk(Case):
         self.assertLess(self.wakes_of("tarry-reader") - before, 100, "looks at four tubes of 128 jobs each")
 
     def wakes_of(self, thread):
-        """How often the broker's thread has slept."""
+        """Returns how often the broker's thread has slept."""
         for task in glob.glob(f"/proc/{self.broker.process.pid}/task/*"):
             with open(f"{task}/status", encoding="ascii") as file:
                 status = dict(re.findall(r"(?m)^(\w+):\t(.*)$", file.read()))
@@ -180,7 +181,7 @@ class Beanstalk(Case):
         raise AssertionError(f"no thread {thread}")
 
     def test_who_watches_many_tubes_takes_a_job_whose_delay_has_ended_in_its_turn(self):
-        """It waits behind nobody's backlog, however small their pri."""
+        """Such a job does not wait behind the backlog of another tube, whatever their priorities."""
         with self.client() as a:
             a.ask("use backlog")
             for number in range(50):
@@ -275,7 +276,7 @@ class Beanstalk(Case):
             wait_until("both are ready", lambda: b"current-jobs-ready: 4" in client.ask("stats-tube default"), 20)
             order = [int(client.ask("reserve-with-timeout 5").split()[1]) for _ in range(4)]
             self.assertEqual(order, [first, soon, late, last])
-            self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {late}"))  # what put it in its place was none
+            self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {late}"))  # ranking the job did not count as a reserve
 
     def real(self):
         real = beanstalk.Beanstalkd()
@@ -306,7 +307,8 @@ class Beanstalk(Case):
                 self.assertIn(b"\ncurrent-connections: 1\n", other.ask("stats"))
 
     def test_a_client_that_sends_nothing_more_is_answered(self):
-        """Half-closed, as `printf … | nc -N` leaves it: what it has said is answered, and a reserve does not wait for what may come."""
+        """Half-closed, as by `printf … | nc -N`: all commands sent so far are answered, and a reserve does not wait for new
+        jobs."""
         said = ("reserve\r\n", "reserve-with-timeout 9\r\n", "watch none\r\nignore default\r\nreserve\r\nuse aa\r\nlist-tube-used\r\n",
                 "use aa\r\n" + put("one"), put("two") + "reserve\r\n", "list-tubes\r\nlist-tubes-watched\r\n", "watch aa\r\nignore default\r\nreserve\r\n",
                 "put 1 0 9 5\r\na", "kick 5\r\npeek-ready\r\nquit\r\nuse bb\r\n", "")
@@ -356,7 +358,7 @@ class Beanstalk(Case):
         buried = client.put(b"buried", pri=0)
         self.assertTrue(client.ask("reserve").startswith(b"RESERVED %d" % buried))
         client.ask(f"bury {buried} 77")
-        held = int(client.ask("reserve").split()[1])  # in flight as it dies
+        held = int(client.ask("reserve").split()[1])  # this job is reserved when the connection breaks
         self.assertEqual(held, kept[-1])
         self.broker.kill()
         self.serve()

@@ -1,5 +1,5 @@
-"""./dev bench (bench/speed): what the speed table says of figures: met or not, flat or not; that rows of several runs stand in one table, in their
-order; that a row that fails costs no other; and what gnuplot is given. Nothing is measured here."""
+"""bench_table_test.py: ./dev bench (bench/speed): how the speed table judges figures (met, flat); that rows of several runs form
+one table in order; that a failed row affects no other; and the data for gnuplot. Measures nothing."""
 import contextlib
 import io
 import json
@@ -63,7 +63,7 @@ class Lines(unittest.TestCase):
         self.assertTrue(report.is_flat([100, 101, 99, 150, 100, 100, 105, 109, 104])[0])
         self.assertFalse(report.is_flat([100, 101, 99, 100, 100, 100, 112, 111, 113])[0])
         self.assertTrue(report.is_flat([1, 1, 1, 1, 1, 1, 2.5, 2.5, 2.5], 1.5, slack=2)[0])
-        self.assertFalse(report.is_flat([1, 1, 1])[0])  # too few to say so
+        self.assertFalse(report.is_flat([1, 1, 1])[0])  # too few values to decide
 
     def test_lateness_is_judged_by_what_the_disk_allows(self):
         middle = {f"{name} {quantile}": value for name, value in (("tarry", 0.9), ("redis", 2.0)) for quantile in loads.S4_LIMITS_MS}
@@ -187,7 +187,7 @@ class Plots(unittest.TestCase):
         self.assertIn("1000 80\n100000 80\n", made["memory"])
         self.assertIn("title 'redis'", made["memory"])
         self.assertNotIn("redis", made["latency"])
-        self.assertIn("1000 0.001\n", made["lateness"])  # 0 has no place on a logarithmic axis
+        self.assertIn("1000 0.001\n", made["lateness"])  # 0 does not exist on a logarithmic axis
         self.assertIn("2 cores, 24 GiB, ext4; abc, 2026-11-26 17:00 UTC", made["throughput"])
 
     def test_nothing_measured_draws_nothing(self):

@@ -15,12 +15,12 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--lang=en")
 START_WAIT_S, WAIT_S = 60, 60
-# Of a class of tests that looks at the page.
+# Skips test classes that need a browser if there is none.
 needs_one = unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
 
 
 class Browser:
-    """One window. `with Browser() as browser: …`"""
+    """One browser window. `with Browser() as browser: …`"""
 
     def __init__(self):
         self.profile = tempfile.mkdtemp(prefix="tarry-browser-")
@@ -69,7 +69,7 @@ class Browser:
         self._ask("POST", self.session + "/url", {"url": url})
 
     def run(self, script, *arguments):
-        """What the script returns."""
+        """Runs the script, and returns its result."""
         return self._ask("POST", self.session + "/execute/sync", {"script": script, "args": list(arguments)})
 
     def wait(self, script, *arguments, what=None):
@@ -94,11 +94,11 @@ class Browser:
         self._ask("POST", self.session + "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": params})
 
     def log(self):
-        """What the console has said since it was asked last: errors, refusals of the policy."""
+        """Returns new console messages: errors, and refusals by the content security policy."""
         return [entry["message"] for entry in self._ask("POST", self.session + "/se/log", {"type": "browser"})]
 
     def picture(self):
-        """A PNG of what is seen, in base64."""
+        """Returns a screenshot as PNG in base64."""
         return self._ask("GET", self.session + "/screenshot")
 
     def screenshot(self, path):

@@ -1,5 +1,6 @@
-"""calendar_test.py: how much falls due when: the tool, HTTP and the wire tell what is there, exactly and at once, after whatever happened, and nobody
-what he may not see. That the counts equal a count of all rows after random operations: tests/property/index_test.c."""
+"""calendar_test.py: the calendar: tool, HTTP and requests return exact counts at once, after all kinds of changes, and only
+counts that the client may see. tests/property/index_test.c compares the counts with a count of all rows after random
+operations."""
 import subprocess
 
 import harness
@@ -15,7 +16,7 @@ DAY_MS = 24 * HOUR_MS
 
 
 def calendar_of(objects):
-    """([(from, count)], {queue: count}, the object) of what `tarry calendar --json` says."""
+    """Parses the output of `tarry calendar --json`: ([(from, count)], {queue: count}, object)."""
     said, = objects
     spans = [(said["from_ms"] + i * said["step_ms"], count) for i, count in enumerate(said["counts"])]
     return spans, {queue["name"]: queue["count"] for queue in said.get("queues", ())}, said
@@ -83,7 +84,7 @@ class Counts(Case):
         inspector = self.make_broker("--inspect", data=self.broker.data).start()
         self.assertIn("without a calendar, and --inspect does not build one", inspector.refused("calendar").err)
         inspector.stop()
-        self.broker.start()  # it counts anew, and says so until it has
+        self.broker.start()  # the index counts again, and the broker says so until it has finished
         harness.wait_until("all is counted", lambda: self.broker.tarry("calendar").status == 0, 60)
         self.agree()
         self.broker.stop()

@@ -1,4 +1,4 @@
-"""cancel_test.py: cancel and move say exactly what became of the task (TRUE-1)."""
+"""cancel_test.py: cancel and move report exactly what happened to the task (TRUE-1)."""
 import json
 import time
 

@@ -41,12 +41,12 @@ class Authority:
         return certificate, key
 
     def serve(self, broker, name="node", **options):
-        """Of a broker that has not been started: it listens over TLS. The paths of its certificate and key."""
+        """Makes a broker that has not been started listen over TLS. Returns the paths of its certificate and key."""
         certificate, key = self.make(name, **options)
         broker.listen = "wss://127.0.0.1:0"
         broker.arguments += ["--tls-cert", certificate, "--tls-key", key]
         return certificate, key
 
     def context(self):
-        """Of a client that trusts this CA alone."""
+        """Returns the TLS context of a client that trusts only this CA."""
         return ssl.create_default_context(cafile=self.ca)

@@ -16,7 +16,7 @@
 
 #define THREADS_MAX 64
 #define TASKS_PER_COMMIT 50
-#define LEASE_MS 1000 /* what was left behind is back soon */
+#define LEASE_MS 1000 /* abandoned leases end soon */
 #define PATIENCE_MS 30000
 
 static tarry_client *shared;

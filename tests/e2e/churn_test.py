@@ -1,8 +1,6 @@
-"""churn_test.py: many consumers that subscribe and leave as fast as they can, while tasks flow.
-
-A lane changes hands under the deliveries that are on their way to it. The broker must neither die nor lose a task; the
-sanitizers look at the races (./dev tsan runs this file in a build with ThreadSanitizer).
-"""
+"""churn_test.py: many consumers that subscribe and leave as fast as they can while tasks are delivered. Lanes change their
+holders while deliveries are being sent. The broker must not crash or lose a task; ThreadSanitizer checks for races (./dev
+tsan runs this file)."""
 import json
 import os
 import subprocess
@@ -22,7 +20,7 @@ class Churn(harness.Case):
         self.assertEqual(said["opened"], THREADS * CYCLES)
         self.assertGreater(said["taken"], 0)
         self.assertTrue(self.broker.is_running())
-        # Nobody has anything any more, and a consumer that stays gets what is left.
+        # No consumer holds a task any more, and one that stays gets the remaining tasks.
         stats = self.broker.wait_stats("churn", in_flight=0, wait_s=60)
         left = self.broker.consume("churn", "--count", str(min(10, stats["ready"])))
         left.take(min(10, stats["ready"]))

@@ -1,5 +1,5 @@
-"""ci_test.py: `.ci/run` says where it runs: in a bare Debian, or plainly and why; and leaves nothing behind. With a ./dev of its own that
-tells how it was called, and a debootstrap that fails, or hangs. (That a bare Debian comes about is seen by whoever runs .ci/run.)"""
+"""ci_test.py: `.ci/run` reports where it runs: in a bare Debian, or directly and why; and it leaves nothing behind. Uses a stub
+of ./dev that prints its arguments, and a debootstrap that fails or hangs. (Only a real run of .ci/run tests the bare Debian.)"""
 import os
 import shutil
 import signal
@@ -78,7 +78,7 @@ class Ci(unittest.TestCase):
 
     @unittest.skipUnless(can_unshare() and has_apt(), "needs root, namespaces, and a Debian")
     def test_a_debian_that_cannot_be_made(self):
-        """It fails in the middle, with something mounted that holds what must not be deleted."""
+        """debootstrap fails half-way, with a mount whose content must not be deleted."""
         self.program("bin/debootstrap", f"""#!/bin/sh
             echo "E: no such mirror"
             mkdir -p "$3/mounted"
@@ -105,7 +105,7 @@ class Ci(unittest.TestCase):
 
 
 def is_named(word):
-    """Whether a process has it on its command line."""
+    """Returns whether a process has the word on its command line."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:

@@ -1,4 +1,4 @@
-"""clients_go_test.py: clients/go: the conformance stories, the first example of its README, and what only Go has."""
+"""clients_go_test.py: clients/go: the conformance stories, the first example of its README, and tests of Go features only."""
 import os
 import shutil
 import subprocess

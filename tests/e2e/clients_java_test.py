@@ -16,7 +16,7 @@ CLASSES = os.path.join(BUILT, "test-classes")
 JAR = os.path.join(BUILT, "tarry.jar")
 PROTO = os.path.join(conformance.FOLDER, "..", "..", "proto", "tarry.proto")
 SPRING = [f"/usr/share/java/spring3-{name}.jar" for name in ("context", "core", "beans", "aop", "expression")] + ["/usr/share/java/commons-logging.jar"]
-AFTER_TERM = 128 + signal.SIGTERM  # what the runtime says after its shutdown hooks
+AFTER_TERM = 128 + signal.SIGTERM  # exit status of the Java runtime after its shutdown hooks
 
 
 def run(*command, wait_s=300):
@@ -38,7 +38,7 @@ def build():
 
 
 build()
-# The quick compiler and one collector thread: the programs are short. A bare machine's locale is no UTF-8.
+# Uses the quick compiler and one collector thread, because the programs are short. The locale of a bare machine is not UTF-8.
 JAVA = ["java", "-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 One, Two = conformance.cases(lambda case: [*JAVA, "-cp", f"{JAR}:{CLASSES}", "Driver"], after_term=AFTER_TERM)
 

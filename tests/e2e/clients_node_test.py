@@ -1,4 +1,5 @@
-"""clients_node_test.py: clients/node: the conformance stories, the first example of its README, its types, its tarball, and what only Node has."""
+"""clients_node_test.py: clients/node: the conformance stories, the first example of its README, its types, its tarball, and
+tests of Node features only."""
 import atexit
 import glob
 import os

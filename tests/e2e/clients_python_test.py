@@ -1,4 +1,5 @@
-"""clients_python_test.py: clients/python: the conformance stories with asyncio and with threads, the first example of its README, and what only Python has."""
+"""clients_python_test.py: clients/python: the conformance stories with asyncio and with threads, the first example of its
+README, and tests of Python features only."""
 import os
 import re
 import subprocess

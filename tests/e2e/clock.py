@@ -1,9 +1,6 @@
-"""clock.py: the wall clock and the boot clock of one tarryd, moved by a test while it runs (clock_shim.c does it inside).
-
-The test's own clocks are the truth: `time.monotonic()` outside says whether anything was early. A jump moves REALTIME
-alone, a suspend REALTIME and BOOTTIME, a smear makes REALTIME run faster or slower. The clocks keep what was done to them
-across restarts of the broker.
-"""
+"""clock.py: lets a test change the wall clock and the boot clock of one tarryd while it runs, through clock_shim.c. The test's
+own clocks are correct: `time.monotonic()` shows whether a delivery was early. A jump changes REALTIME only, a suspend
+REALTIME and BOOTTIME; a smear makes REALTIME run faster or slower. Changes persist across restarts of the broker."""
 import mmap
 import os
 import struct
@@ -24,13 +21,13 @@ class Clock:
         self.version = self.real_ns = self.boot_ns = self.rate_ppm = self.anchor_ns = 0
 
     def env(self):
-        """What tarryd's environment needs. (ASan wants to be the first library; with this it is content to be second.)"""
+        """Returns the environment for tarryd. (ASan requires to be loaded first; an option allows it to be second.)"""
         asan = os.environ.get("ASAN_OPTIONS", "")
         return {"LD_PRELOAD": harness.find_program("libclock_shim.so"), "TARRY_CLOCK_SHIM": self.path,
                 "ASAN_OPTIONS": ":".join(filter(None, (asan, "verify_asan_link_order=0")))}
 
     def _write(self):
-        """All at once: the version is odd meanwhile."""
+        """Writes all values; `version` is odd meanwhile."""
         self.map[:8] = struct.pack("<Q", self.version + 1)
         self.map[8:] = struct.pack("<qqqq", self.real_ns, self.boot_ns, self.rate_ppm, self.anchor_ns)
         self.version += 2
@@ -40,18 +37,18 @@ class Clock:
         return (time.monotonic_ns() - self.anchor_ns) // 1000 * self.rate_ppm // 1000 if self.rate_ppm else 0
 
     def jump(self, seconds):
-        """Somebody sets the wall clock."""
+        """Sets the wall clock."""
         self.real_ns += round(seconds * 1e9)
         self._write()
 
     def suspend(self, seconds):
-        """The machine sleeps: both clocks go on, nothing runs."""
+        """Simulates a suspended machine: both clocks advance, no thread runs."""
         self.real_ns += round(seconds * 1e9)
         self.boot_ns += round(seconds * 1e9)
         self._write()
 
     def smear(self, rate_ppm):
-        """From now on the wall clock runs so much faster."""
+        """Makes the wall clock run faster by this rate."""
         self.real_ns += self._smeared_ns()
         self.rate_ppm, self.anchor_ns = rate_ppm, time.monotonic_ns()
         self._write()
@@ -61,5 +58,5 @@ class Clock:
         self.jump(unix_s - self.now_ms() / 1000)
 
     def now_ms(self):
-        """What tarryd takes for the wall clock."""
+        """Returns the wall clock as tarryd sees it."""
         return (time.time_ns() + self.real_ns + self._smeared_ns()) // 1_000_000

@@ -20,8 +20,8 @@ struct shim {
     _Atomic uint64_t version;
     _Atomic int64_t real_offset_ns;
     _Atomic int64_t boot_offset_ns;
-    _Atomic int64_t rate_ppm;       /* how much faster REALTIME runs … */
-    _Atomic int64_t rate_anchor_ns; /* … since this MONOTONIC */
+    _Atomic int64_t rate_ppm;       /* how much faster REALTIME runs, in ppm */
+    _Atomic int64_t rate_anchor_ns; /* MONOTONIC time since when it does */
 };
 
 static const struct shim *shim;

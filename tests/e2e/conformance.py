@@ -95,7 +95,7 @@ class Driver:
 
 
 class Story:
-    """One file of steps, carried out by a test case."""
+    """A file of steps, executed by a test case."""
 
     def __init__(self, case, command, env, after_term):
         self.after_term = after_term
@@ -160,7 +160,7 @@ class Story:
             assert holds(step.get("expect", {}), answer), f"{step}: {answer}"
 
     def _step_numbered(self, step):
-        """Many schedule calls. Their names are PREFIX-0, PREFIX-1, …"""
+        """Schedules many tasks, named PREFIX-0, PREFIX-1, …"""
         asked, driver = step["numbered"], self.driver(step)
         self.expected += asked["count"]
 
@@ -237,8 +237,9 @@ class Story:
         assert driver.end() == self.after_term, f"{step}: {driver.process.returncode}"
 
     def _step_once(self, step):
-        """Of each numbered task of this prefix: one record of its schedule and one of its ack in the broker's log, one answered ack, no delivery
-        before its due time. `alone`: the queue's log has nothing but the numbered tasks, so no schedule took effect twice."""
+        """Checks each numbered task of this prefix: the broker's log has one record of its schedule and one of its ack, one ack
+        was answered, and no delivery was early. `alone`: the queue's log has no other tasks, so no schedule took effect
+        twice."""
         asked = step["once"]
         names = {name for _, _, name in self.numbered if name.startswith(asked["prefix"] + "-")}
         acked = [item["name"] for item in self._matching({"event": "settled", "result": "acked", "prefix": asked["prefix"] + "-"})]
@@ -274,7 +275,8 @@ class Story:
 
 
 def run(case, name, command, env=None, after_term=0):
-    """Carries out clients/conformance/NAME.json. `after_term`: exit status of a driver that drained at SIGTERM (Java's runtime says 143). What the drivers wrote to standard error is printed if a step fails."""
+    """Runs clients/conformance/NAME.json. `after_term`: exit status of a driver that drained at SIGTERM (143 for Java). Prints
+    the drivers' standard error if a step fails."""
     with open(os.path.join(FOLDER, name + ".json"), encoding="utf-8") as file:
         told = json.load(file)
     story, done = Story(case, command, env, after_term), False
@@ -296,7 +298,7 @@ def run(case, name, command, env=None, after_term=0):
 
 
 def names(kind):
-    """The stories of one broker, or those of a pair."""
+    """Returns the names of the stories for one broker, or for a pair."""
     found = []
     for path in sorted(glob.glob(os.path.join(FOLDER, "*.json"))):
         with open(path, encoding="utf-8") as file:
@@ -306,7 +308,7 @@ def names(kind):
     return found
 
 
-EXAMPLE_LINES_MAX = 12  # of the first example in a README
+EXAMPLE_LINES_MAX = 12  # maximum number of lines of a README's first example
 
 
 def first_example(case, folder, language):
@@ -328,7 +330,7 @@ def run_example(case, command, env, line="order 1001 is closed\n", after_term=0)
             out, err = process.communicate(timeout=WAIT_S)
             case.assertEqual((process.returncode, out, err), (after_term, "", ""))
         finally:
-            process.kill()  # otherwise a failure waits for a worker that nobody ends
+            process.kill()  # otherwise a failed test would wait for a worker that never ends
 
 
 def cases(command, env=None, how="", after_term=0):

@@ -1,4 +1,4 @@
-"""consume_test.py: `tarry consume` in all its modes, and what becomes of a consumer's tasks when it ends."""
+"""consume_test.py: `tarry consume` in all its modes, and what happens to a consumer's tasks when it ends."""
 import json
 import signal
 import time
@@ -143,7 +143,7 @@ class ConsumerEnds(Case):
         self.ends_by(signal.SIGINT)
 
     def test_sigkill_gives_the_tasks_back_at_once_and_counts_an_attempt(self):  # F-17
-        consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 5, "--lease", "10m")  # nobody here waits so long
+        consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 5, "--lease", "10m")  # no test waits that long
         held = {d["id"] for d in consumer.take(5)}
         consumer.kill()
         got = self.broker.ok("consume", "q", "--count", 30)

@@ -19,7 +19,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* As way_test.py has them. */
+/* In the order of way_test.py. */
 enum counted {
     POLLS,
     EPOLL_WAITS,
@@ -99,7 +99,7 @@ PUBLIC ssize_t write(int fd, const void *bytes, size_t size) {
     return REAL(write)(fd, bytes, size);
 }
 
-/* pwrite64, by its other name: the whole house is built with offsets of 64 bits. */
+/* pwrite64 under its other name: all code is built with 64-bit file offsets. */
 PUBLIC ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset) {
     count(APPENDS);
     return REAL(pwrite)(fd, bytes, size, offset);

@@ -17,7 +17,8 @@ class Rot(harness.Case):
         return stats["indexed"] == stats["appended"]
 
     def rot(self):
-        """Flips one bit of the needle, wherever it lies in the log; once the index has read it, or that would find it first."""
+        """Flips one bit of the searched text in the log, after the index has read the frame: otherwise the index would detect it
+        first."""
         harness.wait_until("the index has read the log", self.is_indexed, 30)
         for path in glob.glob(os.path.join(self.broker.data, "log", "*")):
             with open(path, "r+b") as file:

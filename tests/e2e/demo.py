@@ -1,11 +1,8 @@
-"""demo.py: `./dev demo`: a day of orders, with the broker and one consumer killed in the middle.
-
-Starts tarryd on a temporary directory and the example `order_timeout` against it. At 40 % of the day the broker is killed
-with SIGKILL and started again half a second later on the same port and directory; at 65 % one consumer process is killed.
-Neither is told to anybody. The summary and the exit status are order_timeout's, which checks every order.
-
-With --pair there are two brokers, and more happens to them: demo_pair.py.
-"""
+"""demo.py: `./dev demo`: simulates a day of orders, and kills the broker and one consumer meanwhile. Starts tarryd on a
+temporary directory, and the example `order_timeout`. At 40 % of the day the broker gets SIGKILL, and starts again after half
+a second on the same port and directory; at 65 % one consumer process is killed. Clients get no notice. order_timeout checks
+every order, prints the summary and sets the exit status. With --pair there are two brokers and more disturbances:
+demo_pair.py."""
 import os
 import sys
 import time
@@ -38,7 +35,7 @@ class OneBroker(demo_play.Demo):
 
 
 def story(arguments):
-    """What the command line asks for."""
+    """Returns the story that the command line selects."""
     arguments = list(arguments)
     is_pair, coordinator = False, None
     rest = []

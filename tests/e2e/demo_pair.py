@@ -82,7 +82,7 @@ class TwoBrokers(demo_play.Demo):
         return harness.Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
 
     def wait_in_sync(self):
-        """One leads, one follows, what is acknowledged is on both, and nobody has a problem."""
+        """Waits until one node leads, the other follows, all acknowledged commits are on both, and no node reports a problem."""
         harness.wait_until("the pair is in sync", lambda: self.tarry("status").status == 0, WAIT_S)
 
     def lines(self, broker, event):
@@ -110,7 +110,7 @@ class TwoBrokers(demo_play.Demo):
         pid, led = self.a.process.pid, len(self.lines(self.b, "leading"))
         self.a.process.kill()
         killed_ms = harness.now_ms()
-        self.a.kill()  # and it has gone, which may take a while
+        self.a.kill()  # wait until the process has ended
         harness.wait_until("b leads", lambda: len(self.lines(self.b, "leading")) > led, WAIT_S)
         led_ms = harness.now_ms() - killed_ms
         first = harness.wait_until("b delivers", lambda: self.first_delivery(killed_ms + 1), WAIT_S)
@@ -120,7 +120,7 @@ class TwoBrokers(demo_play.Demo):
         return True
 
     def first_delivery(self, since_ms):
-        """The record of the first lease that b has given since then; None: none yet."""
+        """Returns the record of the first lease made by b since then; None: none yet."""
         answer = self.tarry("audit", "--kind", "leased", "--from", str(since_ms), "--limit", "1")
         return answer.objects[0] if answer.status == 0 and answer.objects else None
 
@@ -147,7 +147,7 @@ class TwoBrokers(demo_play.Demo):
         return True
 
     def upgrade(self):
-        """As an operator does it with a new version: each is stopped in order, and started."""
+        """Upgrades like an operator: stops and starts each node in turn."""
         self.wait_in_sync()
         caller = Caller(self.urls)
         for broker in (self.b, self.a):

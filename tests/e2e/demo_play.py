@@ -1,8 +1,6 @@
-"""demo_play.py: what every demonstration shares: the play (the example `order_timeout`), its consumers, and remarks.
-
-A story subclasses Demo: it starts its brokers, disturbs the day, and says in the end whether all that it wanted to show
-has been shown. The summary and the verdict on the orders are order_timeout's, which knows nothing of the disturbances.
-"""
+"""demo_play.py: code shared by the demonstrations: the example `order_timeout`, its consumers, and comments on the output. A
+story subclasses Demo: it starts its brokers, disturbs the day, and reports at the end whether everything was shown.
+order_timeout prints the summary and judges the orders; it does not know the disturbances."""
 import os
 import re
 import shutil
@@ -34,15 +32,15 @@ class Demo:
     # ---- a story's own
 
     def start(self):
-        """The brokers run; the urls that clients are given."""
+        """Starts the brokers. Returns the URLs for the clients."""
         raise NotImplementedError
 
     def disturb(self):
-        """While the day is played."""
+        """Runs while the day is simulated."""
         raise NotImplementedError
 
     def judge(self):
-        """After the play, with the brokers running: 0 if the story was told to its end and came true."""
+        """Called after the day, while the brokers run. Returns 0 if every step of the story succeeded."""
         return 0
 
     # ---- the play
@@ -74,7 +72,7 @@ class Demo:
         self.playing.set()
 
     def wait_day(self, part):
-        """Sleeps until so much of the day is over, 0 to 1; False when the play has ended before."""
+        """Sleeps until this part (0 to 1) of the day has passed; returns False if the day ended before."""
         self.playing.wait()
         if self.began is None:
             self.began = time.monotonic()

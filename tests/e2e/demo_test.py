@@ -1,4 +1,4 @@
-"""demo_test.py: the demonstration ends well, also on real orders, and would say so if it did not."""
+"""demo_test.py: the demonstration succeeds, also with real orders, and would report a failure."""
 import os
 import re
 import subprocess
@@ -21,7 +21,8 @@ PAIR = re.compile(r"^pair: failover_ms=(\d+) switch_over_ms=(\d+) upgrade_call_m
 
 class Demo(unittest.TestCase):
     def play(self, *arguments, told=("the broker (pid", "a consumer (pid"), speeds=("7200",)):
-        """(orders, paid, closed), and what it printed, of the first speed that leaves the story its time: machines may be slow."""
+        """Returns (orders, paid, closed) and the output at the first speed that gives the story enough time: machines may be
+        slow."""
         for speed in speeds:
             done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), *arguments, "--speed", speed],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PLAY_MAX_S, check=False)
@@ -51,7 +52,7 @@ class Demo(unittest.TestCase):
         self.assertGreater(failover_ms, 0)  # a dead process is known at once
 
     def test_a_day_that_is_too_short_for_its_story_is_no_success(self):
-        """It may be long enough on a slow machine: then everything was shown."""
+        """The day may be long enough on a slow machine: then the demonstration succeeds."""
         done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), "--pair", "--count", "100", "--speed", "86400"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PLAY_MAX_S, check=False)
         if done.returncode == 0:
@@ -66,7 +67,7 @@ class Demo(unittest.TestCase):
         with open(ORDERS, encoding="ascii") as file:
             rows = [line.rstrip("\n").split(",") for line in file][1:]
         in_time = sum(1 for row in rows if row[2] and int(row[2]) - int(row[1]) < 1700)
-        for speed in ("3600", "900"):  # 30 minutes are 500 ms, and what a slow machine needs makes payments late
+        for speed in ("3600", "900"):  # 30 minutes become 500 ms, and delays of a slow machine make payments late
             (orders, paid, closed), _ = self.play("--orders", ORDERS, "--limit", "30m", speeds=(speed,))
             if paid >= in_time * 0.95:
                 break

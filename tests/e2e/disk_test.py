@@ -53,11 +53,11 @@ class FullDisk(Case):
         self.broker.kill()
         self.broker.start()
         pending = self.broker.queue_stats("far")["pending"]
-        self.assertIn(pending, range(len(scheduled) - 1, len(scheduled) + unknown))  # one that was only slow took effect
+        self.assertIn(pending, range(len(scheduled) - 1, len(scheduled) + unknown))  # a request with an unknown outcome may have taken effect
         self.assertEqual(self.broker.ok("consume", "q", "--for", "2500ms"), [])
 
     def test_a_client_that_schedules_and_acks_loses_no_lease(self):  # CAP-1
-        """One client for both: its acks pass the schedules that wait for room."""
+        """One client schedules and acks: its acks overtake the schedules that wait for disk space."""
         self.broker.start()
         self.broker.ok("queue", "set", "work", "lease=8s")
         for number in range(40):
@@ -78,12 +78,12 @@ class FullDisk(Case):
 
 
 class Retirement(Case):
-    """Disk use follows what is alive plus the retention asked for."""
+    """Disk use is limited to live tasks plus the configured retention."""
 
     arguments = ("--segment-size", "1MiB", "--retain-log-size", "2MiB", "--retain-log-age", "1s")
 
     def log_size(self):
-        """Of what is there: a file that was listed may be retired before it is looked at."""
+        """Returns the size of the log's files; a listed file may be retired before its size is read."""
         total = 0
         for directory, _, files in os.walk(self.broker.data):
             for name in files:

@@ -1,5 +1,5 @@
-"""doctor_test.py: tarry doctor sees what is wrong, one thing after another, says what to do, and finds nothing where all is
-well; for machines an exit status and an object a finding."""
+"""doctor_test.py: tarry doctor finds each of many problems, says what to do, and reports none if everything works. For scripts:
+the exit status, and one JSON object per finding."""
 import json
 import os
 import re
@@ -55,13 +55,13 @@ class Directory(Doctor, harness.Case):
         self.assertEqual([found for found in findings if found["result"] == WRONG], [])
         self.assertEqual(self.broker.stop(), 0)
         self.find(self.look("--data", self.broker.data), "lock", FINE, "^no broker runs on it")
-        self.broker.start()  # it has kept nobody out
+        self.broker.start()  # doctor has not prevented the start
 
     def test_words_for_people(self):
         ran = subprocess.run([harness.find_program("tarry"), "doctor", "--data", self.path("none")], capture_output=True, check=False)
         self.assertEqual(ran.returncode, 1)
         self.assertRegex(ran.stdout.decode(), r"(?m)^wrong   directory    .*No such file or directory\n +→ give the data directory")
-        for line in ran.stdout.decode().splitlines():  # a line a finding, and another for what mends it, if anything is to be
+        for line in ran.stdout.decode().splitlines():  # one line per finding, and another line if there is something to do
             self.assertRegex(line, r"^((fine|warning|wrong) +[a-z]+ +| +→ )[^ ]")
         self.assertRegex(ran.stderr.decode(), r"checks, (1 warning|\d+ warnings), [1-9]\d* wrong")
 
@@ -85,7 +85,7 @@ class Directory(Doctor, harness.Case):
             self.find(findings, check, WRONG, pattern)
 
     def test_limits_of_the_broker_that_runs_there(self):
-        """Whatever the shell has in which the doctor is called, and whatever other broker runs there."""
+        """Checks the limits of the broker's process, not those of the shell that runs doctor or of another broker."""
         self.make_broker(data=self.path("other")).start()
         self.assertEqual(self.broker.stop(), 0)
         self.broker.prefix = ["sh", "-c", 'ulimit -n 512 && ulimit -l 8 && exec "$@"', "sh"]
@@ -130,7 +130,8 @@ class Clocks(Doctor, harness.Case):
     autostart = False
 
     def test_a_clock_that_is_off(self):
-        """Ahead and behind, within what a broker believes: its own time never goes back, and so would tell nothing."""
+        """The clock is ahead or behind, within the believed range: the broker's logical time never goes back, so it would not
+        show this."""
         moved = clock.Clock(self.path("clock"))
         self.broker.env.update(moved.env())
         self.broker.start()

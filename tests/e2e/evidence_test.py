@@ -1,5 +1,5 @@
-"""evidence_test.py: archive, signed heads and backup together: what was archived is still proven, a copy proves what its
-original did, and what is restored tells of the past from the archive that came along."""
+"""evidence_test.py: archive, signed heads and backup together: archived frames are still proven, a copy proves what its original
+proves, and a restored broker shows the history from the copied archive."""
 import ctypes
 import json
 import os
@@ -34,7 +34,7 @@ class Evidence(harness.Case):
         return sorted(name for name in names if name.endswith(".seg.zst"))
 
     def fill_until(self, count):
-        """Lives, each of which ends at once, until so many segments are archived and gone from the log."""
+        """Schedules tasks that end at once until `count` segments are archived and removed from the log."""
         log = os.path.join(self.broker.data, "log")
         end = time.monotonic() + WAIT_S
         while len(self.archived()) < count or sum(name.endswith(".seg") for name in os.listdir(log)) > 1:
@@ -56,11 +56,11 @@ class Evidence(harness.Case):
         return answer
 
     def archived_with(self, position):
-        """The file that holds what is at this position."""
+        """Returns the archive file that contains this position."""
         return max(name for name in self.archived() if int(name.split(".")[0], 16) <= position)
 
     def assert_tells(self, *arguments):
-        """The first life of all, which lies in the archive. What was told of it."""
+        """Checks that the archived first task is in the output, and returns the records about it."""
         told = self.broker.ok("history", *arguments, "q", self.keys[0])
         self.assertEqual([fact["kind"] for fact in told], ["scheduled", "cancelled"])
         return told
@@ -87,12 +87,12 @@ class Evidence(harness.Case):
         self.verify(self.broker.data)
 
     def bases(self, *endings):
-        """Of the segments that have such a file, in the log or in the archive."""
+        """Returns the bases of segments that have a file with such an ending, in the log or in the archive."""
         names = [name for folder in ("log", "archive") for name in os.listdir(os.path.join(self.broker.data, folder))]
         return {name.split(".")[0] for name in names if name.endswith(endings)}
 
     def test_a_summary_that_lies_is_found(self):
-        """It says with right sums that the segment names nobody: its records would be passed over."""
+        """A false summary with correct checksums says that the segment names no task, so readers would skip its records."""
         self.broker.start()
         self.fill_until(2)
         self.assertEqual(self.broker.stop(), 0)
@@ -110,7 +110,7 @@ class Evidence(harness.Case):
             data[at:at + SUMMARY_PAGE] = page + xxh3(page, len(page)).to_bytes(8, "little")
         with open(path, "wb") as file:
             file.write(data)
-        told = self.broker.tarry("history", "--data", self.broker.data, "q", self.keys[0]).objects  # it is believed
+        told = self.broker.tarry("history", "--data", self.broker.data, "q", self.keys[0]).objects  # readers believe the false summary
         self.assertNotIn("scheduled", [fact["kind"] for fact in told])
         self.assertIn(os.path.basename(path) + " does not match its segment", self.verify(self.broker.data, status=1).err)
         os.unlink(path)
@@ -122,7 +122,7 @@ class Evidence(harness.Case):
         self.fill_until(2)
         copy, again = self.path("copy"), self.path("again")
         self.broker.one("backup", copy, "--with-archive")
-        self.fill_until(4)  # the original goes on
+        self.fill_until(4)  # the original continues
         self.assertEqual(self.broker.stop(), 0)
         self.assertGreaterEqual(len(self.archived(copy)), 2)
         proof = self.verify(copy).one
@@ -134,7 +134,7 @@ class Evidence(harness.Case):
         self.assertEqual(self.archived(again), self.archived(copy))
         self.verify(again)
         self.assert_tells("--data", again)
-        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member, the same signer
+        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member, the same signing key
         told = other.ok("history", "q", self.keys[0])
         self.assertEqual([fact["kind"] for fact in told], ["scheduled", "cancelled"])
         other.one("schedule", "q", "--key", "later", "--in", "1h")
@@ -148,7 +148,7 @@ class Evidence(harness.Case):
         copy = self.path("copy")
         self.broker.one("backup", copy)
         self.assertEqual(self.archived(copy), [])
-        proof = self.verify(copy).one  # what is below its log is not there: the proof says from where on
+        proof = self.verify(copy).one  # frames below its log are missing: the proof names the position from which it holds
         self.assertEqual((proof["result"], proof["signed_from"] >= proof["log_start"]), ("fine", True))
         proof = self.verify(copy, "--archive", os.path.join(self.broker.data, "archive")).one
         self.assertEqual((proof["result"], proof["archived_segments"]), ("fine", len(self.archived())))

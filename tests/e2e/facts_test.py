@@ -1,4 +1,4 @@
-"""facts_test.py: what an auditor finds in the log, fact by fact: who did it and from where, with what reason, what was before."""
+"""facts_test.py: which facts an auditor finds in the log: client, address, reason and former value."""
 import hashlib
 import re
 import subprocess
@@ -10,7 +10,7 @@ ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 
 class Facts(harness.Case):
     def told(self, *arguments):
-        """What `tarry audit` says of the stopped broker."""
+        """Returns the output of `tarry audit` for the stopped broker."""
         return self.broker.ok("audit", "--data", self.broker.data, *arguments)
 
     def stop(self):
@@ -80,10 +80,10 @@ class Tasks(Facts):
         self.assertEqual(extended["before_lease_deadline_ms"], first["lease_deadline_ms"])
         self.assertGreater(extended["lease_deadline_ms"], first["lease_deadline_ms"] + 200_000)
         self.assertEqual(released["before_lease_deadline_ms"], extended["lease_deadline_ms"])
-        self.assertEqual((released["before_attempt"], released["attempt"]), (1, 0))  # given back unseen: costs none
+        self.assertEqual((released["before_attempt"], released["attempt"]), (1, 0))  # released unseen: no attempt counted
         self.assertEqual((requeued["before_attempt"], requeued["attempt"]), (1, 0))
         self.assertEqual((second["before_session"], second["before_delivered_ms"]), (first["session"], first["at_ms"]))
-        self.assertNotIn("late_ms", second)  # it came back: how late it was would mislead
+        self.assertNotIn("late_ms", second)  # the task was released before: its lateness would mislead
         self.assert_names(requeued)
 
 
@@ -114,7 +114,7 @@ class Sessions(Facts):
         self.assertEqual((end["cause"], end["returned"]), ("pipe_lost", 1))
         self.assertEqual((lost["consumer"], lost["consumer_peer"], lost["before_lease_deadline_ms"]),
                          (leased["consumer"], leased["consumer_peer"], leased["lease_deadline_ms"]))
-        self.assertNotIn("client", lost)  # nobody asked for it
+        self.assertNotIn("client", lost)  # no client requested it
         self.assertNotIn("client", end)
 
     def test_a_consumer_that_leaves_and_keeps_what_it_has(self):
@@ -200,7 +200,7 @@ class Runs(Facts):
         self.broker.start()
         self.stop()
         self.broker.start()
-        self.broker.one("schedule", "q", "--in", "1h")  # what is answered is on disk, and so is the start
+        self.broker.one("schedule", "q", "--in", "1h")  # a reply proves that the record of the start is on disk, too
         self.broker.kill()
         self.broker.start()
         self.stop()
@@ -211,7 +211,7 @@ class Runs(Facts):
         self.assertEqual({fact["version"] for fact in (first, stopped, second, third, last)}, {self.broker.ready["version"]})
         for fact in (first, stopped):
             self.assertRegex(fact["client"], r"^\S.*@")
-        self.assertEqual(self.told()[-1], last)  # nothing follows a stop
+        self.assertEqual(self.told()[-1], last)  # no record follows a stop
 
     def test_the_configuration_has_a_digest_that_can_be_made_by_hand(self):
         self.broker.start()

@@ -1,9 +1,6 @@
-"""failover_test.py: clients that were given two addresses, when the broker at the first one is gone for good and one at the
-second goes on from the same log.
-
-There is no pair here: the second broker is started on a copy of the first one's directory, identity included, which is
-what a follower has once it has everything. What a real pair does besides is in its own tests.
-"""
+"""failover_test.py: clients with two addresses: the broker at the first one is gone for good, and a broker at the second
+continues from the same log. This is no pair: the second broker runs on a copy of the first one's directory, with the same
+identity, like a follower that has everything. Real pairs have their own tests."""
 import copy
 import shutil
 import time
@@ -22,7 +19,7 @@ class Failover(Case):
         self.both.url = f"{self.broker.url},{self.second.listen}"
 
     def take_over(self):
-        """The second one goes on from what the first one had. To be called once the first one does nothing any more."""
+        """Starts the second broker on the first one's data. Call it when the first one has stopped working."""
         shutil.copytree(self.broker.data, self.second.data)
         self.second.start()
 
@@ -31,13 +28,13 @@ class Failover(Case):
         self.take_over()
 
     def test_every_line_takes_effect_once(self):
-        """ONCE-1: keys are unique, so a commit done twice would say "exists", and one not done would leave no task."""
+        """ONCE-1: keys are unique, so a commit executed twice would return "exists", and one not executed would leave no task."""
         count, batch = 3000, 50
         stream = self.both.stream("schedule", "--from", "-", stdin=True)
         for first in range(0, count, batch):
             stream.send(*({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000} for i in range(first, first + batch)))
             if first == count // 2:
-                self.crash()  # in the middle of what was sent just now
+                self.crash()  # while a request is in flight
         stream.end_input()
         results = stream.rest(60)
         self.assertEqual(stream.wait(), 0, stream.errors)
@@ -75,7 +72,7 @@ class Failover(Case):
         self.assertTrue(consumer.quiet_for(0.5))
 
     def test_consumers_and_producers_work_on(self):
-        """Nothing lost, nothing early; twice only what the crash left in doubt."""
+        """Nothing is lost or early; only tasks that the crash left undecided are delivered twice."""
         consumer = self.both.consume("q")
         producer = self.both.stream("schedule", "--from", "-", stdin=True)
         producer.send(*({"queue": "q", "key": f"k{i}", "delay_ms": i % 300} for i in range(1000)))
@@ -94,7 +91,8 @@ class Failover(Case):
         self.second.wait_stats("q", pending=0, ready=0, in_flight=0, dead=0)
 
     def test_a_primary_that_hangs_is_left_and_so_is_its_lane(self):
-        """F-13, F-17: stopped, it keeps its connections; clients go over all the same, and stay when it wakes."""
+        """F-13, F-17: a stopped broker keeps its connections; clients use the other one anyway, and stay there when it
+        continues."""
         self.broker.one("schedule", "q", "--key", "held", "--in", "0s")
         consumer = self.both.consume("q", "--ack", "none", "--lease", "60s")
         held = consumer.next()
@@ -136,7 +134,8 @@ class Addresses(Case):
         self.broker.kill()
         stream.send({"queue": "q", "key": "k2", "delay_ms": 3_600_000})
         answer = stream.next()
-        # A request may be under way as the time ends (on a busy machine); then nobody knows, and each address has said the same.
+        # A request may be in flight when the time ends (on a busy machine); then its outcome is unknown, and each address has
+        # reported the same.
         self.assertIn((answer["result"], answer["code"]), (("error", "not_primary"), ("error", "timeout")))
         self.assertIn("another cluster", answer["message"])
         self.assertIn("refused", answer["message"].lower())
@@ -155,7 +154,7 @@ class Addresses(Case):
     def test_the_order_of_addresses_does_not_matter(self):
         dead = f"ws://127.0.0.1:{free_port()}"
         for urls in ((dead, self.broker.url), (self.broker.url, dead), (dead, dead, self.broker.url, dead)):
-            self.both(*urls).ok("schedule", "q", "--in", "1h", "--timeout", "10m")  # not after that, but at once
+            self.both(*urls).ok("schedule", "q", "--in", "1h", "--timeout", "10m")  # fails at once, not after the timeout
 
 
 class Status(Case):
@@ -204,7 +203,7 @@ class Status(Case):
         self.assertEqual(self.broker.refused("promote", "--force", "--peer-is-stopped", status=2).objects, [])
         self.broker.refused("demote", "--wait", "soon", status=2)
         dead = f"ws://127.0.0.1:{free_port()}"
-        self.assertIn("no peer", self.urls(self.broker.url, dead).refused("demote").err)  # one of them is meant, and was asked
+        self.assertIn("no peer", self.urls(self.broker.url, dead).refused("demote").err)  # one of the addresses is meant, and was asked
         self.assertIn("none of the brokers that answered can be promoted", self.urls(self.broker.url, dead).refused("promote").err)
         self.urls(dead).refused("promote", "--timeout", "300ms", status=3)
 

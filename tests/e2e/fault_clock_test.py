@@ -1,7 +1,6 @@
-"""fault_clock_test.py: the machine's clocks misbehave under a real broker (F-32 … F-36). clock.py moves them.
-
-Early is judged from outside, by the test's own monotonic clock: a delay of so many seconds comes no sooner than that after
-it was asked for, whatever the wall clock says. An absolute time is judged by the wall clock that the broker was shown."""
+"""fault_clock_test.py: the machine's clocks misbehave under a real broker (F-32 … F-36). clock.py changes them. The test's own
+monotonic clock decides what is early: a delayed task may not come before its delay has passed, whatever the wall clock shows.
+An absolute time is judged by the wall clock that the broker sees."""
 import datetime
 import json
 import threading
@@ -21,7 +20,7 @@ def utc_s(text):
 
 class Clocked(Case):
     autostart = False
-    start_at = None  # what the wall clock says at the first start
+    start_at = None  # wall clock at the first start
 
     def setUp(self):
         super().setUp()
@@ -50,13 +49,13 @@ class Clocked(Case):
                 raise harness.Broken(f"TIME-1: arrived {arrived_s}, asked for {self.asked[delivery['id']]}: {delivery}")
 
     def take_all(self, consumer, count):
-        """So many delays, each judged as it arrives."""
+        """Takes `count` delayed tasks, and checks the time of each arrival."""
         for _ in range(count):
             delivery = consumer.next(WAIT_S)
             self.assert_none_early([delivery], time.monotonic())
 
     def wait_event(self, name, since=0):
-        """The broker says so in its log; how many lines it had by then."""
+        """Waits for the event in the broker's log. Returns the number of log lines so far."""
         end = time.monotonic() + WAIT_S
         while time.monotonic() < end:
             if any(f"event={name}" in line.split() for line in self.broker.log[since:]):
@@ -68,7 +67,7 @@ class Clocked(Case):
         return self.broker.queue_stats(None)["clock_held"]
 
     def assert_waits(self, queue_name, count):
-        """Nothing of it leaves, though somebody is there to take it."""
+        """Checks that no task of the queue leaves, although a consumer waits."""
         self.assertEqual(self.broker.ok("consume", queue_name, "--for", "700ms"), [])
         stats = self.broker.queue_stats(queue_name)
         self.assertEqual((stats["pending"], stats["delivered"]), (count, 0))
@@ -104,8 +103,8 @@ class Jumps(Clocked):
             jumper.join()
 
     def test_absolute_times_wait_while_a_jump_is_not_believed(self):
-        """F-32, TIME-2: ten years ahead within a run: held, loudly; delays go on; when the clock is put right absolute times
-        go on, in order, and not before."""
+        """F-32, TIME-2: the clock jumps ten years ahead within a run: absolute times wait, with a warning in the log; delays
+        continue. When the clock is corrected, absolute times continue, in order and not early."""
         now_ms = self.clock.now_ms()
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(
             json.dumps({"queue": "wall", "key": key, "due_ms": now_ms + delay_ms})
@@ -127,8 +126,8 @@ class Jumps(Clocked):
         self.assertFalse(self.is_held())
 
     def test_an_hour_is_believed_and_a_little_more_is_not(self):
-        """F-32: what is due within the hour fires when the clock is set forward by less than that; ten seconds more than an
-        hour is a jump. Backwards, the wall stands still until the clock is there again."""
+        """F-32: tasks due within the hour are delivered if the clock is set forward by less; ten seconds more than an hour is a
+        jump. If the clock is set back, wall time stands still until the clock reaches it again."""
         now_ms = self.clock.now_ms()
         self.at("within", now_ms + 1800_000)
         self.at("after", now_ms + 3 * HOUR * 1000)
@@ -154,8 +153,8 @@ class Jumps(Clocked):
 
 class Restarts(Clocked):
     def test_no_jump_across_restarts_fires_a_delay_early(self):
-        """F-32, TIME-1: the broker is killed or stopped, the wall clock is set while it is away, and it comes back: within
-        one boot of the machine a delay is what BOOTTIME says it is."""
+        """F-32, TIME-1: the broker is killed or stopped, the wall clock is set, and the broker starts again: within one boot of
+        the machine, BOOTTIME determines delays."""
         self.ask("q", [2.0, 4.0, 6.0, 8.0])
         consumer = self.broker.consume("q", "--count", 4, "--timeout", "60s")
         for number, seconds in enumerate((1, -1, HOUR, -HOUR, 10 * DAY, -10 * DAY, 10 * YEAR, -10 * YEAR)):
@@ -168,8 +167,8 @@ class Restarts(Clocked):
         self.take_all(consumer, 4)
 
     def test_a_month_ahead_is_believed_only_by_a_persons_word(self):
-        """F-32, TIME-2: 41 days ahead across a start: absolute times wait. --accept-clock-jump believes it at that start, the
-        log says so for ever, and later starts need no word."""
+        """F-32, TIME-2: the clock is 41 days ahead at a start: absolute times wait. --accept-clock-jump accepts it at one start,
+        which the log records; later starts need no option."""
         self.at("in 40 days", self.clock.now_ms() + 40 * DAY * 1000)
         self.ask("delays", [3600.0])
         self.assertEqual(self.broker.stop(), 0)
@@ -200,12 +199,12 @@ class Restarts(Clocked):
         self.broker.start()
 
     def accepted(self):
-        """What the log of the stopped broker says about its clock."""
+        """Returns the clock records in the log of the stopped broker."""
         return self.broker.ok("audit", "--data", self.broker.data, "--kind", "clock_accepted")
 
     def test_a_clock_that_is_behind_at_the_start(self):
-        """F-32: the machine comes up in 1970, or ten years ago: nothing is lost, delays go on, absolute times wait until the
-        clock is there again, and logical time never goes back."""
+        """F-32: the machine starts in 1970, or ten years ago: nothing is lost, delays continue, absolute times wait until the
+        clock has caught up, and logical time never goes back."""
         self.at("soon", self.clock.now_ms() + 600_000)
         self.ask("delays", [2.0])
         last_ms = 0
@@ -225,8 +224,8 @@ class Restarts(Clocked):
 
 class Slow(Clocked):
     def test_a_smear(self):
-        """F-33: the wall clock runs a tenth too fast, then a tenth too slow: delays do not notice, absolute times follow it,
-        and nobody takes it for a jump."""
+        """F-33: the wall clock runs 10 % too fast, then 10 % too slow: delays are not affected, absolute times follow it, and it
+        does not count as a jump."""
         for name, rate_ppm in (("fast", 100_000), ("slow", -100_000)):
             self.clock.smear(rate_ppm)
             self.ask(name, [0.5, 1.0, 1.5])
@@ -241,8 +240,8 @@ class Slow(Clocked):
         self.assertNotIn("event=clock_", self.broker.log_text())
 
     def test_a_suspend(self):
-        """F-34: the machine sleeps for an hour but a second, and for ten days: what falls due meanwhile comes when it wakes
-        up, what does not, does not; leases ran out; and it is no jump, however long."""
+        """F-34: the machine is suspended for an hour less one second, and for ten days: tasks due meanwhile are delivered at the
+        resume, others are not; leases expire; and it never counts as a jump."""
         self.ask("delays", [HOUR, 10 * DAY + HOUR])
         self.at("at", self.clock.now_ms() + HOUR * 1000)
         self.broker.one("schedule", "leased", "--in", "0s")
@@ -313,8 +312,8 @@ class Year2038(Clocked):
 
 class Levels(Clocked):
     def test_every_border_of_the_wheel_up_to_ten_years(self):
-        """F-36: delays of 64^k - 1, 64^k and 64^k + 1 ms, up to the longest that is allowed; the machine sleeps from one to
-        the next, and the broker is killed in between. Each comes after its time, in order, and alone."""
+        """F-36: delays of 64^k - 1, 64^k and 64^k + 1 ms, up to the maximum. The machine is suspended between them, and the
+        broker is killed in between. Each task comes after its time, in order, and alone."""
         delays_ms = [base + more for base in (64, 64**2, 64**3, 64**4, 64**5, 64**6, 10 * YEAR * 1000) for more in (-1, 0, 1)]
         begun_s = time.monotonic()
         self.ask("q", [delay_ms / 1000 for delay_ms in delays_ms])

@@ -1,7 +1,6 @@
-"""fault_load_test.py: more than can be served, all at once, for nobody, in vain, or from one side only (F-37 … F-41).
-
-Nothing here is timed: orders, counts and limits are judged, and that every call is answered within a generous deadline.
-TARRY_SLOW=1 makes it ten to twenty times as much."""
+"""fault_load_test.py: overload: more load than can be served, very many tasks at once, tasks without a consumer, tasks that
+always fail, one busy queue beside a quiet one (F-37 … F-41). Measures no times: checks order, counts, limits, and that every
+call is answered within a generous deadline. TARRY_SLOW=1: ten to twenty times as much load."""
 import json
 import os
 import threading
@@ -23,7 +22,7 @@ class Load(Case):
     arguments = ("--memory", f"{MEMORY_MIB}MiB")
 
     def schedule_many(self, queue, count, *, prefix="k", **fields):
-        """So many tasks, in a stream of lines."""
+        """Schedules `count` tasks as a stream of lines."""
         line = json.dumps({"queue": queue, "key": "KEY", **fields})
         before, after = line.split("KEY")
         answers = self.broker.tarry("schedule", "--from", "-", "--timeout", DEADLINE, wait_s=WAIT_S,
@@ -40,7 +39,7 @@ class Load(Case):
             self.assertLess(self.resident_mib(), 2 * MEMORY_MIB, "CALM-1: below twice --memory")
 
     def small_work_goes_on(self, count=5):
-        """Somebody else's tasks are scheduled, delivered and acked meanwhile."""
+        """Checks that another client's tasks are scheduled, delivered and acked meanwhile."""
         queue = f"small-{time.monotonic_ns()}"
         for number in range(count):
             self.broker.one("schedule", queue, "--key", f"s{number}", "--in", "0s", "--timeout", DEADLINE, wait_s=WAIT_S)
@@ -53,7 +52,7 @@ class Overload(Load):
     CLIENTS, COMMITS, OPS = 8, 400 if SLOW else 60, 100
 
     def flood(self, number, answers):
-        """Commits as fast as they go, sixteen under way; what is refused as busy is sent again under its sequence."""
+        """Sends commits as fast as possible, sixteen in flight; repeats busy ones under the same sequence."""
         with Rpc(self.broker.port) as rpc:
             producer = rpc.hello()
             waiting, bodies, next_sequence, under_way = [], {}, 1, {}
@@ -76,9 +75,9 @@ class Overload(Load):
                     bodies.pop(sequence)
 
     def test_ten_times_the_load_that_can_be_served(self):
-        """F-37, CAP-1, CALM-1: eight clients flood a broker whose index may lag by 2,000 records only. What is over its
-        capacity is refused as busy, at once and harmlessly; the same commit is accepted later, once; acks and small work are
-        served all the while; memory stays within its budget."""
+        """F-37, CAP-1, CALM-1: eight clients flood a broker whose index may lag by only 2,000 records. Excess commits are
+        refused as busy at once and have no effect; repeated later, each is accepted once. Acks and small commits are served
+        meanwhile, and memory stays within its limit."""
         self.refusals = 0
         answers = [{} for _ in range(self.CLIENTS)]
         self.schedule_many("acks", 2000, delay_ms=0)
@@ -121,8 +120,8 @@ class Overload(Load):
 
 class Crowd(Load):
     def test_a_crowd_due_in_one_millisecond(self):
-        """F-38: all of it at once: each comes once, none early, in the order of ids; others are served meanwhile; memory
-        stays within its budget. (A million with TARRY_SLOW=1.)"""
+        """F-38: all tasks are due in the same millisecond: each is delivered once, none early, in order of ids; others are
+        served meanwhile; memory stays within its limit. (A million with TARRY_SLOW=1.)"""
         due_ms = now_ms() + (120_000 if SLOW else 8_000)
         self.schedule_many("crowd", CROWD, due_ms=due_ms)
         self.assertEqual(self.broker.queue_stats("crowd")["scheduled"], CROWD)
@@ -139,8 +138,8 @@ class Crowd(Load):
         self.assert_memory_bounded()
 
     def test_very_many_overdue_without_a_consumer_beside_a_busy_queue(self):
-        """F-39, CALM-1: nobody takes them; a busy queue beside is served as if they were not there; a restart finds them all;
-        and when somebody comes at last, they come in order."""
+        """F-39, CALM-1: no consumer takes the overdue tasks; a busy queue beside them is served normally; a restart finds all of
+        them; a later consumer gets them in order."""
         self.schedule_many("deserted", 2 * CROWD, due_ms=now_ms() - 1000)
         busy = self.broker.consume("busy", "--timeout", DEADLINE)
         for number in range(5):
@@ -159,7 +158,8 @@ class Crowd(Load):
 
 
     def test_overdue_tasks_in_very_many_queues(self):
-        """F-39: nobody takes them, and no queue has many: room is made all the same, so that the next thousands find some."""
+        """F-39: no consumer, and each of very many queues has few tasks: memory is freed anyway, so that thousands of later
+        tasks find space."""
         queues, each = 200, 2 * CROWD // 200
         lines = "\n".join(json.dumps({"queue": f"d{i % queues}", "delay_ms": 0}) for i in range(queues * each))
         answers = self.broker.tarry("schedule", "--from", "-", "--timeout", DEADLINE, wait_s=WAIT_S, stdin=lines)
@@ -172,8 +172,8 @@ class Crowd(Load):
 
 class Poison(Load):
     def test_a_poison_task_harms_no_other(self):
-        """F-40: one that always fails, at the highest priority, in a queue that works: after max_attempts it is dead, with
-        every attempt counted; the others are done once each, and not held up behind it."""
+        """F-40: a task with the highest priority that always fails is dead after max_attempts, with every attempt counted; the
+        other tasks are done once each, without delay."""
         self.broker.ok("queue", "set", "q", "max_attempts=4", "backoff=fixed", "backoff_min=50ms", "backoff_jitter=0")
         self.broker.one("schedule", "q", "--key", "poison", "--in", "0s", "--priority", 9, "--body", "poison")
         for number in range(30):
@@ -220,7 +220,7 @@ class Fair(Load):
         self.broker.wait_stats("flood", wait_s=WAIT_S, acked=CROWD, in_flight=0)
 
     def test_one_consumer_of_a_flooded_queue_and_of_a_calm_one(self):
-        """F-41: what the calm queue has comes among the first, for queues take turns."""
+        """F-41: tasks of the quiet queue are delivered among the first, because queues are served round robin."""
         self.schedule_many("flood", 20_000, due_ms=now_ms() - 1000)
         self.schedule_many("calm", 20, due_ms=now_ms() - 1000)
         both = self.broker.consume("flood", "calm", "--prefetch", 50, "--timeout", DEADLINE)

@@ -1,7 +1,6 @@
-"""fault_network_test.py: real clients of a real broker, and between them a network that misbehaves (F-15, F-17, F-18).
-
-proxy.py is the network. What is proved: nothing acknowledged is lost, nothing takes effect twice, nothing comes early or
-after its end, others go on meanwhile, and everything settles once the network is whole again."""
+"""fault_network_test.py: real clients and a real broker with a faulty network between them (F-15, F-17, F-18), simulated by
+proxy.py. Proves that nothing acknowledged is lost, nothing takes effect twice, nothing is early or delivered after its end,
+other clients continue, and everything recovers with the network."""
 import json
 import os
 import random
@@ -35,7 +34,8 @@ class Network(Case):
         super().tearDown()
 
     def far_consumer(self, *arguments):
-        """A consumer of q across this network, whose lane stands: something has come by it, and its ack has come back."""
+        """Starts a consumer of q across this network, and waits until its lane works: a task has arrived, and its ack was
+        answered."""
         far = self.far.consume("q", "hello", *arguments, "--timeout", "60s")
         self.broker.one("schedule", "hello", "--in", "0s")
         self.assertEqual(far.next()["queue"], "hello")
@@ -68,15 +68,15 @@ class Partition(Network):
         self.assertEqual((stats["pending"], stats["scheduled"]), (self.COUNT, self.COUNT))
 
     def more_is_done(self):
-        """Something that was sent into the partition has taken effect, and nobody there has heard of it. (The rest waits in
-        the client for that answer: one commit at a time.)"""
+        """Returns whether an operation sent into the partition has taken effect without a reply. (Later ones wait in the client:
+        one commit at a time.)"""
         end = time.monotonic() + SETTLE_S
         while self.broker.queue_stats("q")["scheduled"] <= self.COUNT // 2:
             self.assertLess(time.monotonic(), end)
             time.sleep(0.02)
 
     def test_requests_that_are_held_and_come_late(self):
-        """F-15: one way, client to broker: what was sent into the partition arrives when it heals, and is done once."""
+        """F-15: only client to broker is cut: requests sent into the partition arrive when it heals, and are executed once."""
         def misfortune(send):
             self.proxy.hold(UP)
             send()
@@ -85,7 +85,7 @@ class Partition(Network):
         self.schedules_across(misfortune)
 
     def test_requests_that_are_lost(self):
-        """F-15, F-16: what was sent into the partition is lost with its connection, and sent again."""
+        """F-15, F-16: requests sent into the partition are lost with their connection, and sent again."""
         def misfortune(send):
             self.proxy.hold(UP)
             send()
@@ -95,8 +95,8 @@ class Partition(Network):
         self.schedules_across(misfortune)
 
     def test_answers_that_are_lost(self):
-        """F-15, F-16: one way, broker to client: everything was done, and nobody heard of it. The repeats, under the same
-        sequence on a new connection, get the answers that were lost (ONCE-1)."""
+        """F-15, F-16: only broker to client is cut: all requests were executed, and all replies lost. Repeated on a new
+        connection under the same sequence, they get the lost replies (ONCE-1)."""
         def misfortune(send):
             self.proxy.hold(DOWN)
             send()
@@ -118,8 +118,8 @@ class Partition(Network):
         self.schedules_across(misfortune)
 
     def test_a_consumer_that_hears_nothing_loses_its_tasks_to_another(self):
-        """F-15: one way, broker to client: deliveries leave and do not arrive. When the leases end they go elsewhere; what
-        arrives late is told the truth and settles nothing."""
+        """F-15: only broker to client is cut: deliveries leave and do not arrive. When the leases end, another consumer gets the
+        tasks; late acks are refused and settle nothing."""
         far = self.far_consumer("--prefetch", 10, "--lease", "10s")
         self.proxy.hold(DOWN)
         self.fill(10)
@@ -132,8 +132,8 @@ class Partition(Network):
         self.still_works(far, near)
 
     def test_a_consumer_that_is_not_heard_loses_its_tasks_to_another(self):
-        """F-15: one way, client to broker: tasks arrive, acks and heartbeats do not. The session is given up, its tasks are
-        done by another, and the acks that come late change nothing."""
+        """F-15: only client to broker is cut: tasks arrive, acks and heartbeats do not. The session ends, another consumer does
+        its tasks, and late acks change nothing."""
         far = self.far_consumer("--prefetch", 10, "--lease", "10s")
         self.proxy.hold(UP)
         self.fill(10)
@@ -153,13 +153,13 @@ class Partition(Network):
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
 
     def still_works(self, far, near):
-        """The one that was cut off finds back by itself and gets new work; nothing of the old is left."""
+        """Checks that the consumer that was cut off reconnects and gets new tasks, and that no old task is left."""
         stats = self.broker.wait_stats("q", pending=0, ready=0, in_flight=0)
         self.assertEqual((stats["acked"], stats["dead"]), (10, 0))
         near.kill()
         answer = self.broker.one("schedule", "q", "--in", "0s")
         while far.next(SETTLE_S)["id"] != answer["id"]:
-            pass  # what it was given in the partition arrives late
+            pass  # tasks delivered during the partition arrive late
         leases = [(delivery["id"], delivery["token"]) for delivery in far.seen]
         self.assertEqual(len(leases), len(set(leases)), "printed twice under one lease")
         self.broker.wait_stats("q", acked=11, in_flight=0, ready=0)
@@ -167,8 +167,8 @@ class Partition(Network):
 
 class HalfOpen(Network):
     def test_the_broker_is_left_alone_with_connections(self):
-        """F-17: the clients are gone and their connections stand. Their tasks come back, others go on, and the broker has
-        the kernel ask whether anybody is there, so that no descriptor is lost for good."""
+        """F-17: the clients are gone and their connections stay open. Their tasks are delivered to others, and the broker uses
+        TCP keepalive, so that no descriptor is lost for good."""
         before = self.broker.sockets()
         consumers = [self.far.consume("q", "--ack", "none", "--prefetch", 2, "--lease", "10s") for _ in range(5)]
         lines = [json.dumps({"queue": "q", "key": f"k{i}", "delay_ms": 0}) for i in range(10)]
@@ -192,7 +192,7 @@ class HalfOpen(Network):
         self.assertEqual(self.broker.sockets(), before)
 
     def timers(self):
-        """What timers run on the broker's side of the connections that stand idle; "02" is keepalive."""
+        """Returns the timers of the broker's idle connections; "02" is keepalive."""
         ports = {f"{peer.getsockname()[1]:04X}" for peer in self.standing}
         with open("/proc/net/tcp", encoding="ascii") as file:
             rows = [line.split() for line in file.read().splitlines()[1:]]
@@ -200,8 +200,8 @@ class HalfOpen(Network):
                 if row[3] == "01" and row[1].endswith(f":{self.broker.port:04X}") and row[2].split(":")[1] in ports}
 
     def test_clients_are_left_alone_with_connections(self):
-        """F-17: the broker's side of every connection is gone and the clients are not told. They notice by themselves, ask
-        again, and go on; nothing is done twice."""
+        """F-17: the broker's side of every connection is gone, and the clients get no notice. They detect it, repeat their
+        requests, and continue; nothing is executed twice."""
         consumer = self.far.consume("q", "--lease", "10s", "--timeout", "60s")
         stream = self.far.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         stream.send({"queue": "q", "key": "before", "delay_ms": 0})
@@ -217,7 +217,7 @@ class HalfOpen(Network):
 
 class Trickle(Network):
     def test_everything_works_a_byte_at_a_time(self):
-        """F-18: requests, answers, deliveries and acks, each byte in a packet of its own."""
+        """F-18: requests, replies, deliveries and acks, each byte in a packet of its own."""
         self.proxy.slow(1)
         consumer = self.far.consume("q", "--timeout", "60s")
         body = "x" * 2000
@@ -246,8 +246,8 @@ class Weather(Network):
     SEED = int(os.environ.get("TARRY_WEATHER_SEED", str(random.SystemRandom().randrange(1 << 32))))
 
     def test_a_storm_of_every_kind(self):
-        """F-15, F-16, F-17, F-18: schedules, cancels, moves, consumers and acks by hand cross a network that holds one
-        way or both, cuts, delays, trickles and abandons at random; the ledger kept outside agrees."""
+        """F-15, F-16, F-17, F-18: schedules, cancels, moves, consumers and manual acks cross a network that at random holds one
+        direction or both, resets, delays, slows down or abandons connections; an independent ledger agrees."""
         rng = random.Random(self.SEED)
         print(f"# seed {self.SEED}", flush=True)
         load = Load(self.far, self.SEED)
@@ -267,7 +267,7 @@ class Weather(Network):
         self.assertGreater(len(ledger.deliveries), 100)
 
     def blow(self, rng):
-        """One gust, and a calm after it."""
+        """One random fault, then a pause without faults."""
         gust = rng.choice(("up", "down", "both", "cut", "delay", "pieces", "client", "broker"))
         if gust in ("up", "down", "both"):
             self.proxy.hold(*(BOTH if gust == "both" else (gust,)))

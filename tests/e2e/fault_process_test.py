@@ -1,4 +1,4 @@
-"""fault_process_test.py: somebody stops a process (SIGSTOP) for longer than a lease lasts, and lets it go on (F-13)."""
+"""fault_process_test.py: a process is stopped (SIGSTOP) for longer than a lease lasts, and continued (F-13)."""
 import json
 import time
 
@@ -9,8 +9,8 @@ from frozen import freeze, thaw
 from harness import Case
 
 LEASE, LEASE_S = "1s", 1.0
-SHORT_MS = 2000  # for which a lease lasts, and as long as who holds it may be silent
-SETTLE_S = 0.25  # in which a broker that goes on reads what lies in its sockets (broker/engine/stall.h)
+SHORT_MS = 2000  # duration of a lease, and maximum silence of its session, in ms
+SETTLE_S = 0.25  # time for a continued broker to read its sockets (broker/engine/stall.h)
 
 
 class Stopped(Case):
@@ -24,8 +24,8 @@ class Stopped(Case):
         thaw(self.broker.process)
 
     def test_a_broker_stopped_for_twice_the_lease(self):
-        """F-13: leases run out while it stands still, delays fall due, a producer and a consumer wait. When it goes on every
-        line is answered once, nothing is early, what was held comes again, and a late ack is told the truth."""
+        """F-13: while the broker is stopped, leases expire, delays become due, and a producer and a consumer wait. After that
+        every line is answered once, nothing is early, leased tasks are delivered again, and a late ack is refused."""
         producer = self.broker.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         self.schedule(0, 0)
         held = self.broker.ok("consume", "q", "--ack", "none", "--count", 2, "--lease", LEASE)
@@ -55,12 +55,12 @@ class Stopped(Case):
 
     # TIME-2
     def test_f13_what_lay_in_the_sockets_came_before_the_timers(self):
-        """F-13: an ack, an extension and a heartbeat arrive while the broker stands still for longer than lease and silence
-        last. They count: when it goes on, it reads its sockets before it looks at its timers."""
+        """F-13: an ack, an extension and a heartbeat arrive while the broker is stopped for longer than lease and silence last.
+        They count: after that the broker reads its sockets before its timers expire."""
         self.judged(self.ack_extend_and_beat)
 
     def judged(self, attempt):
-        """As in_time.judged. The broker goes on after a try, however it ended."""
+        """Like in_time.judged. The broker is continued after each attempt, whatever its result."""
         def thawed(number):
             try:
                 attempt(number)
@@ -69,13 +69,13 @@ class Stopped(Case):
         in_time.judged(thawed)
 
     def go_on(self, *others):
-        """The broker goes on. What it answers to each of these, in the time that the sockets have."""
+        """Continues the broker. Returns its replies to each of `others` within the settle time."""
         with in_time.in_time(SETTLE_S, "from when the broker goes on until it has read its sockets"):
             thaw(self.broker.process)
             return [other.hear()[1:] for other in others]
 
     def ack_extend_and_beat(self, number):
-        queue = f"stopped-{number}"  # of this try alone
+        queue = f"stopped-{number}"  # belongs to this attempt only
         rpc, others = wire.Rpc(self.broker.port), [wire.Rpc(self.broker.port) for _ in range(3)]
         for peer in (rpc, *others):
             self.addCleanup(peer.close)
@@ -104,7 +104,7 @@ class Stopped(Case):
             self.assertEqual(session.heartbeat(), wire.OK)
 
     def stand_still(self, seconds, *asked):
-        """The broker does for so long; meanwhile each of these is said, after so many seconds: (seconds, say)."""
+        """Stops the broker for `seconds`; meanwhile sends each of `asked`: pairs of (seconds, function)."""
         freeze(self.broker.process)
         began = time.monotonic()
         for at, say in asked:
@@ -114,8 +114,8 @@ class Stopped(Case):
 
     # TIME-1
     def test_f13_what_was_asked_of_a_stopped_broker_is_not_early(self):
-        """F-13: when a request came while the broker stood still it does not know; a delay counts from when it was read, or
-        the task would be there before its time."""
+        """F-13: the broker does not know when a request arrived while it was stopped. So a delay counts from when the request
+        was read; otherwise the task would be early."""
         rpc, other = wire.Rpc(self.broker.port), wire.Rpc(self.broker.port)
         producer = rpc.hello()
         session = wire.Session(rpc, ["q", "back"], lease_ms=30_000)
@@ -140,9 +140,10 @@ class Stopped(Case):
 
     # TIME-2
     def test_f13_a_sign_of_life_that_lay_in_the_socket_counts_from_when_it_was_read(self):
-        """F-13: a heartbeat comes half a second before the session's time is over, and the broker stands still from before that
-        until long after: the very deadline that it slept towards does not end the session, nor does what came then count from
-        when the stop began. (Who is heard within the quarter of a second that the sockets have says nothing.)"""
+        """F-13: a heartbeat arrives half a second before the session's deadline, and the broker is stopped from before that
+        until long after. The deadline that it slept towards does not end the session, and the heartbeat does not count from
+        the start of the stop. (An attempt whose heartbeat is read within the settle time of a quarter of a second proves
+        nothing.)"""
         self.judged(self.beat_while_it_stands)
 
     def beat_while_it_stands(self, number):
@@ -179,8 +180,8 @@ class Stopped(Case):
         self.assertEqual(len(leases), len(set(leases)))
 
     def test_a_consumer_stopped_in_the_middle_of_its_work(self):
-        """F-13: it falls silent; its tasks go to another; when it goes on, its acks are told the truth and end nothing; and
-        it is given new work, for it is heard again."""
+        """F-13: a stopped consumer loses its tasks to another one. When it continues, its late acks are refused, and it gets new
+        tasks, because its heartbeats arrive again."""
         consumer = self.broker.consume("q", "--prefetch", 5, "--lease", "1s", "--exec", "sleep 0.3", "--timeout", "60s")
         self.schedule(0, 0, 0, 0, 0)
         consumer.next()
@@ -203,7 +204,7 @@ class Stopped(Case):
         self.broker.wait_stats("q", acked=6, in_flight=0)
 
     def test_a_producer_stopped_in_the_middle_of_a_line(self):
-        """F-13: others are served meanwhile; when it goes on, every line is answered, once."""
+        """F-13: others are served meanwhile; when the producer continues, every line is answered once."""
         producer = self.broker.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         producer.send({"queue": "q", "key": "first", "delay_ms": 3_600_000})
         producer.next()

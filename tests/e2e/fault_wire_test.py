@@ -1,5 +1,5 @@
-"""fault_wire_test.py: what a client may do wrong on purpose or by accident, request by request (F-16, F-19, F-20, F-22,
-F-23). wire.py sends what libtarry never would; floods and noise below the level of requests are in wire_test.py."""
+"""fault_wire_test.py: invalid and hostile requests, one by one (F-16, F-19, F-20, F-22, F-23). wire.py sends what libtarry never
+would; floods and garbage below the level of requests are in wire_test.py."""
 import os
 import threading
 import time
@@ -17,7 +17,7 @@ class Wire(Connects, Case):
         return self.sockets[-1]
 
     def fill(self, queue, count, payload=b"", rpc=None):
-        """So many tasks, due at once, in commits of a bounded size."""
+        """Schedules `count` tasks, due at once, in commits of limited size."""
         rpc = rpc or self.rpc()
         producer = rpc.hello()
         per_commit = max(1, min(500, (4 << 20) // (len(payload) + 64)))
@@ -45,7 +45,7 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 100)
 
     def test_a_commit_repeated_after_an_orderly_restart_takes_effect_once(self):
-        """F-22: the log has nothing to replay then: what was answered comes from the index (ONCE-1)."""
+        """F-22: after a clean restart the log has nothing to replay, so the reply comes from the index (ONCE-1)."""
         rpc = self.rpc()
         body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "", 3_600_000)])
         first = rpc.ask(wire.COMMIT, body)
@@ -75,7 +75,7 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 60)
 
     def test_a_late_copy_of_what_was_forgotten_is_never_executed_again(self):
-        """F-16: a copy that the network kept for long arrives after its answer was given up: FORGOTTEN, no second task."""
+        """F-16: a copy of a commit that the network delayed arrives after its reply was forgotten: FORGOTTEN, no second task."""
         rpc = self.rpc()
         producer = rpc.hello()
         body = wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)])
@@ -104,7 +104,7 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["pending"], 1)
 
     def test_the_answer_to_a_connection_that_is_gone_reaches_nobody_else(self):
-        """F-22: the one who asked hangs up at once; the next on the port gets its own answers only."""
+        """F-22: the requester disconnects at once; the next client on that port gets only its own replies."""
         for number in range(50):
             with Rpc(self.broker.port) as gone:
                 gone.tell(wire.LIST, [(1, "q"), (6, 1000)], request_id=9)
@@ -119,8 +119,8 @@ class SlowConsumer(Wire):
     arguments = ("--memory", "64MiB", "--max-attempts", "0")
 
     def test_one_that_does_not_read_stops_nobody_and_its_tasks_come_back(self):
-        """F-19: a consumer that is subscribed, heartbeats, and never reads its lane. Others go on, memory stays bounded,
-        what it was given goes to another when the lease ends."""
+        """F-19: a consumer subscribes, sends heartbeats, and never reads its lane. Others continue, memory stays limited, and
+        another consumer gets its tasks when the leases end."""
         slow = Session(self.rpc(), ["big"], prefetch=64, lease_ms=3000)
         self.dial(slow, receive_buffer=4096)
         done = threading.Event()
@@ -147,7 +147,7 @@ class SlowConsumer(Wire):
         self.assertEqual((stats["dead"], stats["pending"], stats["ready"]), (0, 0, 0))
 
     def test_consumers_that_stop_working_stop_nobody_else(self):
-        """F-19: eight consumers are stopped with tasks in hand; everything is acked by the one that lives."""
+        """F-19: eight consumers with leased tasks are stopped; the remaining one acks every task."""
         dead = [self.broker.consume("q", "--ack", "none", "--prefetch", 2, "--lease", "1s") for _ in range(8)]
         self.fill("q", 16)
         self.broker.wait_stats("q", in_flight=16)
@@ -184,7 +184,7 @@ class Malformed(Wire):
             self.survives(wire.UNSUBSCRIBE, wire.varint(3 << 3 | 2) + wire.varint(size - 16) + b"\1" * (size - 16), rpc)
 
     def test_a_crowd_of_endless_requests_stays_within_the_memory(self):
-        """F-20, CALM-1: half a MiB from each of 64 connections at once, which unpacked would be gigabytes."""
+        """F-20, CALM-1: 64 connections each send half a MiB at once, which would be gigabytes when unpacked."""
         size = (512 << 10) - 64
         for body, piece in ((wire.SUBSCRIBE, b"\x0a\0"), (wire.COMMIT, b"\x2a\0"), (wire.UNSUBSCRIBE, b"\x18\1"),
                             (wire.HEARTBEAT, b"\x98\6\1")):
@@ -213,7 +213,7 @@ class Malformed(Wire):
         self.broker.one("schedule", "q", "--in", "1h")
 
     def test_names_and_numbers_out_of_range_are_refused_one_by_one(self):
-        """F-20: what is well formed but wrong is INVALID or TOO_LARGE, alone, and its neighbours take effect."""
+        """F-20: well-formed but invalid operations get INVALID or TOO_LARGE, and the other operations take effect."""
         rpc = self.rpc()
         producer = rpc.hello()
         bad = [wire.schedule("q" * 129), wire.schedule("q", "k" * 256), wire.schedule("q\n"), wire.schedule(""),
@@ -229,7 +229,8 @@ class Malformed(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
 
     def test_a_refused_request_gives_back_nothing_of_an_earlier_one(self):
-        """What was reserved for the long answer of one that had the same place: the next long one found no room."""
+        """A refused request once freed memory that an earlier request in the same place had reserved for its reply; the next
+        long reply then found none."""
         rpc = self.rpc()
         rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, [wire.schedule("q", "k", 3_600_000)]))
         for _ in range(4):
@@ -240,8 +241,8 @@ class Malformed(Wire):
 
 class Secrets(Wire):
     def test_only_the_sessions_own_secret_opens_its_lane(self):
-        """F-23: no secret, a wrong one, half of one, another session's on this lane, this session's on another lane: none
-        gets a byte, and the rightful holder loses nothing."""
+        """F-23: without secret, with a wrong one, half of one, another session's on this lane, or this session's on another
+        lane, a client gets nothing, and the holder loses nothing."""
         rpc = self.rpc()
         one, two = Session(rpc, ["a"]), Session(rpc, ["b"])
         lanes = self.dial(one), self.dial(two)
@@ -279,12 +280,12 @@ class Secrets(Wire):
 
 
 class TwoBodies(Wire):
-    """F-20: protobuf lets a message repeat a field, and of a oneof the last one stays. What is counted before unpacking
-    and what is unpacked must not be taken for the same thing."""
+    """F-20: protobuf allows repeated fields, and of a oneof the last one counts. Counting before unpacking must not differ from
+    the unpacked message."""
 
     samples = {
         wire.COMMIT: wire.commit(1, 1, [[(12, [(1, [(1, 1)]), (2, "because")])]]),  # redact task 1
-        wire.STATS: [(1, "aaaaaaaabbbbbbbbccccccccdddddddd")],  # as large as a commit's fields, and no addresses
+        wire.STATS: [(1, "aaaaaaaabbbbbbbbccccccccdddddddd")],  # as large as a commit's fields, but contains no pointers
         wire.AUDIT: [(8, 100)],
         wire.FOLLOW: [(15, 100)],
     }
@@ -319,7 +320,7 @@ class TwoBodies(Wire):
 
 
 class Pair(Wire):
-    """What a client must know of the pair; a broker that has no peer."""
+    """What a client may ask of a pair, at a broker without a peer."""
 
     def setUp(self):
         super().setUp()
@@ -332,7 +333,7 @@ class Pair(Wire):
         self.assertEqual(wire.number(hello, 3), 1 << 20)  # payload_max
 
     def test_a_producer_of_another_cluster_is_refused(self):
-        """F-29 seen from a client: the same number and sequence mean somebody else there."""
+        """F-29 for clients: the same producer and sequence belong to another client there."""
         hello = wire.decode(self.rpc.ask(wire.HELLO, [])[1])
         producer, own = wire.number(hello, 1), hello[5][0]
         commit = wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)])
@@ -344,7 +345,7 @@ class Pair(Wire):
         self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # nothing was decided before
 
     def test_nobody_follows_a_broker_that_has_no_peer(self):
-        """A stranger's question, empty or like a follower's, is refused."""
+        """A follower's question is refused, whether empty or complete."""
         own = wire.decode(self.rpc.ask(wire.HELLO, [])[1])[5][0]
         url = self.broker.url
         for question in ([], [(15, 100)], [(1, own), (2, b"m" * 16), (3, 1), (4, 1), (7, 4096), (14, url)]):
@@ -359,7 +360,7 @@ class Pair(Wire):
         self.assertEqual((code, wire.number(status, 1), wire.number(status, 2)), (wire.OK, 1, 1))
         self.assertEqual(status[6][0].decode(), self.broker.url)
         self.assertNotIn(20, status)  # no peer
-        self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 1)])[0], wire.OK)  # it is so already
+        self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 1)])[0], wire.OK)  # the requested state already holds
         self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 2)])[0], wire.NOT_DONE)
         self.assertIn("no peer", self.rpc.sentence)
         self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 3)])[0], wire.NOT_DONE)  # there is no record

@@ -1,5 +1,5 @@
-"""filtered.py UNIT COMMAND...: runs a command under the SystemCallFilter of a systemd unit, as systemd would: what is not allowed is EPERM.
-The sets (@system-service) are systemd's own, which prints them. x86-64 and aarch64, by the kernel's headers."""
+"""filtered.py UNIT COMMAND...: runs a command under the SystemCallFilter of a systemd unit, as systemd would: forbidden calls
+return EPERM. The contents of sets (@system-service) come from systemd itself. x86-64 and aarch64, with the kernel's headers."""
 import ctypes
 import errno
 import os
@@ -17,14 +17,14 @@ AT_NUMBER, AT_ARCHITECTURE = 0, 4
 
 
 def of_set(name):
-    """The names in a set of systemd's, with those of the sets in it."""
+    """Returns the names in a set of systemd, including nested sets."""
     said = subprocess.run(["systemd-analyze", "syscall-filter", name], stdout=subprocess.PIPE, text=True, check=True).stdout
     words = [line.strip() for line in said.splitlines()[1:] if line.strip() and not line.strip().startswith("#")]
     return {call for word in words for call in (of_set(word) if word.startswith("@") else {word})}
 
 
 def allowed(unit):
-    """What the lines SystemCallFilter of a unit leave: each adds, or with ~ takes away."""
+    """Returns the calls that a unit's SystemCallFilter lines allow: each line adds calls, or removes them with ~."""
     calls = set()
     with open(unit, encoding="utf-8") as file:
         for value in re.findall(r"^SystemCallFilter=(.*)$", file.read(), re.M):

@@ -81,7 +81,7 @@ class Socket:
         self.last = 0
 
     def ask(self, request):
-        """SP's REQ puts a number before the message, and hears it again."""
+        """Sends a request in SP's REQ protocol: a number precedes the message and is repeated in the reply."""
         self.last += 1
         number = struct.pack(">I", 0x80000000 | self.last)
         self.send(number + request)
@@ -91,7 +91,7 @@ class Socket:
         return answer[4:]
 
     def send(self, message, piece_size=30_000):
-        """In several frames, each with a mask of its own, and a ping among them."""
+        """Sends a message in several frames, each with its own mask, and a ping between them."""
         pieces = [message[at:at + piece_size] for at in range(0, len(message), piece_size)]
         for at, piece in enumerate(pieces):
             self.frame(0x80 * (at == len(pieces) - 1) | (2 if at == 0 else 0), piece)
@@ -118,7 +118,7 @@ class Socket:
 
 
 class Asker:
-    """Over whatever socket has `ask`, from the request's bytes to the answer's (foreign_pynng.py, too)."""
+    """Sends requests over any socket that has `ask`; also used by foreign_pynng.py."""
 
     def __init__(self, rpc):
         self.rpc, self.producer, self.sequence = rpc, 0, 0

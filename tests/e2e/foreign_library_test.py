@@ -1,6 +1,6 @@
-"""foreign_library_test.py: what somebody else's libraries in other languages believe tarryd to be, over TLS too: Perl's NanoMsg::Raw (nanomsg 1.1), Go's
-mangos, Python's pynng. Each where it is there: the first, with socat as its TLS, from Debian by `./dev test --languages`; mangos's source in
-$TARRY_MANGOS (and gorilla's websocket where Go finds it); pynng where this Python finds it ($PYTHONPATH)."""
+"""foreign_library_test.py: clients with other libraries and languages, also over TLS: Perl's NanoMsg::Raw (nanomsg 1.1), Go's
+mangos, Python's pynng. Each runs if installed: `./dev test --languages` installs the first from Debian, with socat for TLS;
+mangos's source in $TARRY_MANGOS (and gorilla's websocket where Go finds it); pynng where this Python finds it ($PYTHONPATH)."""
 import functools
 import importlib.util
 import os
@@ -16,7 +16,7 @@ from certificates import Authority
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD_WAIT_S = 120
-DENIED = "refused: 15 hello"  # whoever is nobody is `loopback`, which has no role here
+DENIED = "refused: 15 hello"  # a client without credentials is `loopback`, which has no role here
 
 
 @functools.cache
@@ -25,7 +25,7 @@ def perl_has_nanomsg():
 
 
 class Stories:
-    """A task's life in an unknown client's hands; for Python's way of inheriting tests, not one of its own."""
+    """The life of a task, for each library. A mixin, not a test class of its own."""
 
     def test_a_task_goes_through_its_life(self):
         self.lives("small", 10)
@@ -39,7 +39,7 @@ class Stories:
 
 
 class Tls(Stories):
-    """Nobody may do anything on this broker with nothing shown."""
+    """A broker on which clients without credentials may do nothing."""
     autostart = False
 
     def setUp(self):
@@ -49,7 +49,7 @@ class Tls(Stories):
         harness.make_private(known, tokens.FIRST_LINE + "loopback loopback roles=none\n" + tokens.row("worker", "produce,consume") +
                              "certificate machine roles=produce,consume\n")
         harness.make_private(self.path("token"), tokens.text_of("worker") + "\n")
-        self.authority.serve(self.broker, hosts="IP:127.0.0.1,DNS:localhost")  # of an IPv6 address socat 1.7 makes no sense
+        self.authority.serve(self.broker, hosts="IP:127.0.0.1,DNS:localhost")  # socat 1.7 does not accept an IPv6 address
         self.broker.arguments += ["--tokens", known, *self.more_options()]
         self.broker.start()
 
@@ -75,7 +75,7 @@ class Perl(Stories, harness.Case):
 
 
 class PerlOverTls(Tls, Perl):
-    """nanomsg has no TLS: a tunnel has, and shows a certificate that stands for a token."""
+    """nanomsg has no TLS, so socat provides it, with a client certificate instead of a token."""
 
     def setUp(self):
         if not shutil.which("socat"):

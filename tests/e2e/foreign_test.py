@@ -1,5 +1,5 @@
-"""foreign_test.py: tarryd is what nng 1.5.2's own REQ and PULL sockets believe it to be. libtarry has sockets of its own, so clients that
-know nothing of it judge the wire: nng's (foreign.c), and one in another language (foreign.py)."""
+"""foreign_test.py: nng 1.5.2's own REQ and PULL sockets work with tarryd. libtarry has its own sockets, so independent clients
+check the protocol: nng's (foreign.c), and one in another language (foreign.py)."""
 import os
 import subprocess
 import sys
@@ -19,7 +19,7 @@ class Foreign(harness.Case):
         self.judge([*self.command(), url], key, size, *secrets)
 
     def judge(self, command, key, size, *secrets):
-        """What a client says of a task's life, line by line (foreign_library_test.py's, too)."""
+        """Checks a client's output about the life of a task, line by line; also used by foreign_library_test.py."""
         done = subprocess.run([*command, "q", key, str(size), *secrets], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         lines = done.stdout.splitlines()
@@ -102,7 +102,7 @@ class ForeignBySpOverTls(ForeignBySp):
 
 class Linked(unittest.TestCase):
     def libraries(self, name):
-        """All that the program loads, its libraries' own ones too."""
+        """Returns all libraries that the program loads, directly or indirectly."""
         return subprocess.run(["ldd", harness.find_program(name)], capture_output=True, text=True, check=True).stdout
 
     def test_nothing_of_ours_links_nng(self):

@@ -13,7 +13,7 @@
 
 #define FAT_SIZE 20000u
 #define FATS_MAX 20000u
-#define ACK_MS 20000u /* far above what it takes, on a busy machine too */
+#define ACK_MS 20000u /* far above the duration of an ack, even on a busy machine */
 
 static atomic_ullong answered;
 
@@ -34,7 +34,7 @@ static _Noreturn void die(const char *what, int code) {
     exit(1);
 }
 
-/* Another large task, which waits without an end. */
+/* Submits another large task, which waits without a time limit. */
 static void schedule(tarry_client *client, const char *fat, unsigned long long number) {
     char key[32];
     snprintf(key, sizeof key, "fat%llu", number);
@@ -45,7 +45,7 @@ static void schedule(tarry_client *client, const char *fat, unsigned long long n
     if (code != TARRY_OK) die("schedule", code);
 }
 
-/* Large tasks, one after another, until the broker has no room: how many. */
+/* Schedules large tasks until the broker has no space. Returns their number. */
 static unsigned long long fill(tarry_client *client, const char *fat) {
     unsigned long long count = 0;
     for (; count < FATS_MAX && tarry_busy_ms(client, NULL) < 500; count++) {
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
         if (code != TARRY_OK) die("next", code);
         unsigned long long before = now_ms(), busy_now_ms = tarry_busy_ms(client, NULL);
         struct tarry_result result;
-        schedule(client, fat, fats++); /* it gathers with this, if with anything */
+        schedule(client, fat, fats++); /* may share a commit with this operation */
         code = tarry_ack(client, task->id, task->token, &(struct tarry_call){.timeout_ms = ACK_MS}, &result);
         if (code != TARRY_OK) die("ack", code);
         if (now_ms() - before > slowest_ms) slowest_ms = now_ms() - before;

@@ -1,6 +1,6 @@
-"""guide_test.py: the command blocks of README.md and docs (PAGES), pasted as they are, and the installed unit, run as they are
-(units.py). Paths of the real world lie below a temporary directory; the ports and addresses are the real ones, in a network namespace
-of this process."""
+"""guide_test.py: runs the command blocks of README.md and docs (PAGES) unchanged, and the installed systemd unit (units.py).
+Absolute paths are mapped below a temporary directory; ports and addresses are the real ones, in a network namespace of this
+process."""
 import ctypes
 import glob
 import os
@@ -26,7 +26,7 @@ CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 PAGES = ("README.md", "docs/OPERATING.md", "docs/GETTING_STARTED.md", "docs/CAPACITY.md", "docs/MOVING_IN.md",
          "docs/ACCESS.md", "docs/WEBHOOKS.md")
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
-# By the line that a block begins with: what the tests call it. None: nobody plays it here.
+# Name of each block, by its first line. None: not tested here.
 NAMES = {
     "./dev demo": None,
     'eval "$(./dev env)"': "try",
@@ -75,12 +75,12 @@ NAMES = {
     "tarry token add shop --role produce": "who may do what",
     "tarry queue set close-order --push": "a webhook",
     "umask 077\necho \"close-order whsec_": "a webhook's secret",
-    "# on a host that reaches both\npsql": None,  # by tests/package/package_test.py, from a real PostgreSQL
+    "# on a host that reaches both\npsql": None,  # tested in tests/package/package_test.py with a real PostgreSQL
 }
 
 
 def network():
-    """Gives this process, and all that it starts, a network of its own. Why not; None: it has one."""
+    """Moves this process and its children into a new network namespace. Returns None, or why that is impossible."""
     libc = ctypes.CDLL(None, use_errno=True)
     kinds = CLONE_NEWNET if os.geteuid() == 0 else CLONE_NEWNET | CLONE_NEWUSER
     if not shutil.which("ip"):
@@ -147,7 +147,7 @@ class Readme(Case):
     def test_one_broker(self):
         host = self.host()
         first, _, rest = BLOCKS["try"].partition("\n")
-        self.assertTrue(first.startswith('eval "$(./dev env)"'))  # it builds; here the programs are on PATH
+        self.assertTrue(first.startswith('eval "$(./dev env)"'))  # builds the programs; here they are on PATH already
         follow = "tarry audit --follow"
         self.assertIn(follow, rest)
         until_ctrl_c = (f"{follow} > followed & follow=$!\nuntil [ -s followed ]; do tarry schedule other --in 1h; done\n"
@@ -172,7 +172,7 @@ class Readme(Case):
 
 
 class GettingStarted(Case):
-    """Here the packages' files are those that meson installs; on a bare Debian, from the packages: tests/package."""
+    """Uses the files that meson installs instead of packages; tests/package tests the packages on a bare Debian."""
 
     def test_an_order_is_closed(self):
         host = self.host()
@@ -194,7 +194,7 @@ class GettingStarted(Case):
         self.assertRegex(said, r"order-1 paid, 0 seen\norder-2 closed \d+ ms after it was due")
 
     def with_examples(self, host, block, documented, folder):
-        """The block, with the tree's examples in place of the package's: by a name in the host's own directory, wherever the tree lies."""
+        """Returns the block with the tree's examples in place of the package's, copied into the host's own directory."""
         self.assertIn(documented, BLOCKS[block])
         if not os.path.lexists(host.at("tmp/examples")):
             os.symlink(os.path.join(ROOT, folder), host.at("tmp/examples"))
@@ -269,16 +269,16 @@ class MovingIn(Case):
 
 class Unit(Case):
     def tarry(self, host, *arguments):
-        """By somebody on the broker's host, whatever token an operator's shell has."""
+        """Runs the tool on the broker's host, without the token of an operator's shell."""
         return host.run("env -u TARRY_TOKEN_FILE tarry " + " ".join(arguments))
 
     def host(self):
         host = super().host()
-        os.mkdir(host.there("/mnt/backup"))  # it is mounted
+        os.mkdir(host.there("/mnt/backup"))  # stands for a mount
         return host
 
     def configured(self, host):
-        """As "alone" does, without the start."""
+        """Configures the host as "alone" does, but starts nothing."""
         host.run(BLOCKS["alone"].partition("systemctl")[0])
 
     def test_without_a_configuration_nothing_starts(self):
@@ -310,7 +310,7 @@ class Unit(Case):
         host.stop("tarry.service")
         shutil.copytree(host.at("mnt"), other.at("mnt"), dirs_exist_ok=True)
         self.configured(other)
-        self.play(other, "restore", status={"mv": 1})  # nothing is there yet, not even /var/lib/tarry
+        self.play(other, "restore", status={"mv": 1})  # nothing exists yet, not even /var/lib/tarry
         self.assertIn("order-1001", self.tarry(other, "list", "close-order"))
 
     def test_a_restore_to_the_wrong_place_is_noticed(self):
@@ -347,7 +347,7 @@ class Unit(Case):
         for place, folders, files in os.walk(host.there("/var/lib/tarry")):
             for path in [os.path.join(place, name) for name in folders + files]:
                 self.assertEqual(os.lstat(path).st_uid, uid, path)
-        # And whatever else does not: the sentence says what to do, and that helps.
+        # Also for other mistakes: the message says what to do, and doing so helps.
         host.run("cp -r /var/lib/tarry/main /var/lib/tarry/copy; rm -r /var/lib/tarry/main; mv /var/lib/tarry/copy /var/lib/tarry/main")
         unit = host.load("tarry.service")
         process = host.spawn(unit, host.prepare(unit))
@@ -380,7 +380,7 @@ class Unit(Case):
 
 
 class PairStories:
-    """Beside a Case, before it: nodes a and b, each on a host of its own."""
+    """A mixin for Case: nodes a and b, each on its own host."""
 
     coordinated = False
 
@@ -407,7 +407,7 @@ class PairStories:
             self.play(host, "clients")
 
     def schedule(self, key, options=""):
-        """As a service does."""
+        """Schedules a task, as a service would."""
         self.a.run(f"TARRY_TOKEN_FILE=/etc/tarry/shop.token tarry schedule close-order --key {key} --in 1h {options}")
 
     def keys(self, host=None):
@@ -453,7 +453,7 @@ class PairStories:
         for name in ("token of backups", "tokens to b"):
             self.play(self.a, name)
         known = "TARRY_TOKEN_FILE=/etc/tarry/backups.token tarry stats --from-follower --broker wss://10.0.0.2:7272 >/dev/null 2>&1"
-        self.a.run(f"until {known}; do sleep 0.2; done")  # it takes the file up by itself
+        self.a.run(f"until {known}; do sleep 0.2; done")  # the broker reloads the file by itself
         os.makedirs(self.a.there("/mnt/backup"))
         said = self.play(self.a, "backup of a pair")
         self.assertIn(", from wss://10.0.0.2:7272", said)
@@ -509,7 +509,7 @@ class Uncoordinated(PairStories, Case):
         self.set_up()
         self.wait_in_sync()
         kind = subprocess.run(["stat", "-f", "-c", "%T", self.a.there("/var/lib/tarry")], stdout=subprocess.PIPE, text=True, check=True).stdout
-        in_memory = {"tarry doctor --data": 1} if kind == "tmpfs\n" else 0  # as it says, that is no disk
+        in_memory = {"tarry doctor --data": 1} if kind == "tmpfs\n" else 0  # doctor rejects a tmpfs
         said = self.play(self.a, "watching", status=in_memory)
         self.assertRegex(said, r"(?m)^fine +pair +wss://10.0.0.1:7272 leads, and the other node is in sync$")
         self.assertRegex(said, r"(?m)^fine +certificate +.*/CN=tarry-a is valid for \d+d$")
@@ -518,7 +518,7 @@ class Uncoordinated(PairStories, Case):
         self.assertRegex(said, r"(?m)^tarry_pair_in_sync 1$")
 
     def test_force_and_quarantine(self):
-        """What a alone has acknowledged is put aside, and can be read."""
+        """Commits that only a has acknowledged are quarantined, and can be read."""
         self.set_up()
         self.schedule("order-1")
         self.wait_in_sync()
@@ -532,7 +532,7 @@ class Uncoordinated(PairStories, Case):
         self.assertEqual(self.keys(self.b), {"order-1"})
 
     def test_what_was_cut_can_be_read(self):
-        """Appended at a alone, and told to nobody: put aside when a comes back as the follower."""
+        """Frames that a appended without acknowledging them are quarantined when a returns as the follower."""
         self.set_up()
         self.schedule("order-1")
         self.wait_in_sync()
@@ -542,13 +542,13 @@ class Uncoordinated(PairStories, Case):
         self.b.run("systemctl start tarry")
         self.b.run("tarry promote --peer-is-stopped")
         self.assertEqual(self.keys(self.b), {"order-1"})
-        self.a.run("systemctl start tarry")  # it returns: nothing to do
+        self.a.run("systemctl start tarry")  # it returns by itself
         self.b.run("tarry status --wait 60s")
         said = self.quarantined(self.a)
         self.assertRegex(said, r"producer +\d+  by ")
 
     def quarantined(self, host):
-        """What the block's `tarry audit --quarantined` says of the name that its `tarry verify` lists."""
+        """Returns the output of `tarry audit --quarantined` for the name that `tarry verify` lists."""
         names = sorted({name.partition(".")[0] for name in os.listdir(host.there("/var/lib/tarry/main/quarantine"))})
         self.assertEqual(len(names), 1, names)
         block = BLOCKS["quarantine"]
@@ -560,7 +560,7 @@ class Uncoordinated(PairStories, Case):
 
 @unittest.skipIf(etcd.missing(), etcd.missing())
 class Coordinated(PairStories, Case):
-    """By etcd on a, b and a third host, with a user of the pair's."""
+    """A pair with etcd on a, b and a third host, and an etcd user of its own."""
     coordinated = True
 
     def setUp(self):
@@ -581,14 +581,14 @@ class Coordinated(PairStories, Case):
         self.assertRegex(self.play(self.a, "record"), r"tarry-pair 1\n(?s:.*)\nleader 0\n")
 
     def lose_the_follower(self):
-        self.a.run("ssh b 'systemctl stop tarry'")  # nothing to do: a goes on alone
+        self.a.run("ssh b 'systemctl stop tarry'")  # nothing to do: a continues alone
 
     def lose_the_primary(self):
         self.a.services["tarry.service"].kill()  # nothing to do
         until("b leads", lambda: "event=leading" in self.b.logs())
 
     def let_in(self, leader):
-        pass  # by itself
+        pass  # happens by itself
 
     def test_both_nodes_are_lost(self):
         self.set_up()
@@ -614,7 +614,7 @@ class Coordinated(PairStories, Case):
         self.play(self.a, "clients")
         self.schedule("order-1")
         with open(self.a.there("/etc/tarry/coordinator.credentials"), "w", encoding="ascii") as file:
-            file.write("pair:another\n")  # that they are used: with others nobody enters
+            file.write("pair:another\n")  # proves that the credentials are used: with others no node is accepted
         self.a.run("systemctl restart tarry")
         until("it is forbidden", lambda: "state=forbidden" in self.a.logs())
 

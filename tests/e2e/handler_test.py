@@ -1,4 +1,5 @@
-"""handler_test.py: what a consumer's handler says of a task takes effect, with its delay and its reason, and it hears whether it did."""
+"""handler_test.py: the verdict of a consumer's handler takes effect, with its delay and reason, and the handler learns whether
+it did."""
 import re
 import subprocess
 
@@ -25,7 +26,7 @@ class Handler(harness.Case):
         return int(re.search(r"at_ms=(\d+)", line)[1])
 
     def test_a_nack_has_the_handlers_delay_and_reason(self):
-        self.broker.one("queue", "set", "q", "backoff_min=1h", "backoff_max=1h")  # which is not the handler's
+        self.broker.one("queue", "set", "q", "backoff_min=1h", "backoff_max=1h")  # differs from the handler's delay
         self.schedule("slow", "nack 700 the bank is closed")
         lines = self.handle(2)
         first, second = self.said(lines, "handled", "slow")
@@ -83,7 +84,7 @@ class Handler(harness.Case):
 
 
 class HandlerInALoop(Handler):
-    """The same, with the handler, and what it is told, called by the program's own loop."""
+    """The same tests with the handler and its callbacks called by the program's own event loop."""
     HOW = ("loop",)
 
 

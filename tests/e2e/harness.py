@@ -1,9 +1,6 @@
-"""harness.py: a broker, the tool, and streams of the tool, for tests that read like stories.
-
-Everything here goes through the contract of issue 2: the ready line, exit statuses, JSON lines. A broker lives in its own
-temporary directory on a port of its own and is only ever killed by its process id. A test file ends in `harness.main()`,
-which prints one TAP line a test.
-"""
+"""harness.py: a broker, the tool, and streams of the tool, for tests that read like stories. Uses the contract of issue 2: the
+ready line, exit statuses, JSON lines. Each broker has its own temporary directory and port, and is killed only by its process
+id. A test file ends with `harness.main()`, which prints one TAP line per test."""
 import copy
 import functools
 import json
@@ -27,8 +24,8 @@ import tokens  # pylint: disable=wrong-import-position
 SEGMENT_SIZE = os.environ.get("TARRY_TEST_SEGMENT_SIZE", "8MiB")
 READY_WAIT_S = 60
 ANSWER_WAIT_S = 30
-TOOL_TIMEOUT = "25s"  # a busy machine is no absent broker
-ASKS_BOTH = ("status", "promote", "demote")  # and one of the two may be silent
+TOOL_TIMEOUT = "25s"  # long, because a busy machine must not look like an absent broker
+ASKS_BOTH = ("status", "promote", "demote")  # these commands ask both nodes, of which one may be silent
 ADMIN = ("backup", "redact")  # commands that want a token with the role admin (docs/ACCESS.md)
 PEER_KEY = "what both nodes of a pair know, and nobody else"
 CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE)
@@ -40,7 +37,7 @@ class Broken(AssertionError):
 
 
 def make_private(path, text):
-    """A file for nobody but its owner."""
+    """Makes a file that only its owner may read."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -50,7 +47,7 @@ def now_ms():
 
 
 def wait_until(what, check, wait_s):
-    """Until `check` returns something: that. `what` is for the complaint that it did not in time."""
+    """Calls `check` until it returns a true value, and returns that. `what` is for the message of a timeout."""
     end = time.monotonic() + wait_s
     while not (found := check()):
         if time.monotonic() > end:
@@ -90,7 +87,7 @@ def parse_logfmt(line):
 
 
 class Answer:
-    """What one run of the tool said."""
+    """Result of one run of the tool."""
 
     def __init__(self, status, out, err):
         self.status, self.out, self.err = status, out, err
@@ -106,7 +103,7 @@ class Answer:
 
 
 class Stream:
-    """A long-lived run of the tool whose output lines are read as they come, each with the time of its arrival."""
+    """A long-lived run of the tool; its output lines are read as they arrive, each with its time of arrival."""
 
     def __init__(self, command, env, stdin=False):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
@@ -140,7 +137,7 @@ class Stream:
         self.process.stdin.close()
 
     def next(self, wait_s=ANSWER_WAIT_S):
-        """The next line; None when the output has ended. Raises queue.Empty when nothing comes in time."""
+        """Returns the next line; None at the end of the output. Raises queue.Empty on a timeout."""
         item = self.lines.get(timeout=wait_s)
         if item is not None:
             self.seen.append(item)
@@ -161,7 +158,7 @@ class Stream:
         return items
 
     def quiet_for(self, seconds):
-        """True when no line comes for so long."""
+        """Returns True if no line arrives for this long."""
         try:
             self.next(seconds)
         except queue.Empty:
@@ -169,7 +166,7 @@ class Stream:
         return False
 
     def rest(self, wait_s=ANSWER_WAIT_S):
-        """All lines up to the end of the output."""
+        """Returns all lines up to the end of the output."""
         items = []
         end = time.monotonic() + wait_s
         while (item := self.next(max(0.01, end - time.monotonic()))) is not None:
@@ -200,8 +197,8 @@ class Stream:
 
 
 class Broker:
-    """One tarryd, on a free port unless `listen` says where. `start` waits for the ready line; `restart` comes back on the
-    same port and directory. `prefix` goes before the program: something that runs it."""
+    """One tarryd, on a free port unless `listen` is given. `start` waits for the ready line; `restart` uses the same port and
+    directory. `prefix`: a command that runs the program."""
 
     program = "tarryd"
     has_admin = True
@@ -234,11 +231,11 @@ class Broker:
         return self
 
     def _segments(self):
-        """Small ones, unless the test says how large: what a broker founds is zero-filled, and by default it is 64 MiB."""
+        """Uses small segments unless the test sets a size: tarryd fills new segments with zeros, 64 MiB by default."""
         return [] if "--segment-size" in self.arguments else ["--segment-size", SEGMENT_SIZE]
 
     def _peer_key(self):
-        """One of a pair has the key that every test's pairs have, unless the test says which."""
+        """Gives a node of a pair the common test key, unless the test sets one."""
         is_pair = any(argument in ("--peer", "--follow") for argument in self.arguments)
         if not is_pair or "--peer-key" in self.arguments:
             return []
@@ -251,7 +248,7 @@ class Broker:
         return os.path.join(os.path.dirname(os.path.abspath(self.data)), name)
 
     def _tokens(self):
-        """Every broker knows a token with the role admin, unless the test brings tokens of its own."""
+        """Adds a token with the role admin, unless the test has its own tokens."""
         if "--tokens" in self.arguments or not self.has_admin:
             return []
         for name, text in (("admin.tokens", tokens.FIRST_LINE + tokens.row("admin", "produce,consume,read,operate,admin")),
@@ -286,11 +283,11 @@ class Broker:
         return "\n".join(self.log[-lines:])
 
     def wait_logged(self, text, count=1, wait_s=30):
-        """Until it stands in so many lines of the log: it is read by a thread, which may be later than an answer."""
+        """Waits until the text is in `count` log lines. A thread reads the log, so it may lag behind replies."""
         wait_until(f"a line in the log with {text!r}", lambda: sum(text in line for line in self.log) >= count, wait_s)
 
     def sockets(self):
-        """How many it has open. (Its files come and go with its work; lanes are opened once and kept.)"""
+        """Returns the number of open sockets. (Files come and go; lanes stay open.)"""
         directory, count = f"/proc/{self.process.pid}/fd", 0
         for name in os.listdir(directory):
             try:
@@ -322,7 +319,7 @@ class Broker:
         return self.process is not None and self.process.poll() is None
 
     def by_way_of(self, proxy):
-        """The same broker, for clients that reach it through a proxy. Only for the tool: it starts and stops nothing."""
+        """Returns the same broker for clients that connect through a proxy. Only for the tool: it starts and stops nothing."""
         far = copy.copy(self)
         far.url = proxy.url
         return far
@@ -342,7 +339,7 @@ class Broker:
         return [find_program("tarry"), *[str(a) for a in (*arguments, *patience, *token)], "--broker", self.url, "--json"]
 
     def tarry(self, *arguments, stdin=None, wait_s=ANSWER_WAIT_S, env=None):
-        """One run of the tool, with --json."""
+        """Runs the tool once, with --json."""
         data = stdin if isinstance(stdin, (bytes, type(None))) else stdin.encode()
         done = subprocess.run(self.command(*arguments), input=data, stdin=subprocess.DEVNULL if data is None else None,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=wait_s, check=False,
@@ -356,7 +353,7 @@ class Broker:
         return answer.objects
 
     def schedule_all(self, tasks):
-        """One run of the tool for all: each a line of `tarry schedule --from`. Their objects."""
+        """Schedules all tasks by one run of the tool, one line each. Returns the result objects."""
         objects = self.ok("schedule", "--from", "-", stdin="".join(json.dumps(task) + "\n" for task in tasks))
         assert len(objects) == len(tasks), objects
         return objects
@@ -367,7 +364,7 @@ class Broker:
         return objects[0]
 
     def words(self, *arguments):
-        """What a run that must end with 0 tells a person."""
+        """Returns the output for people of a run that must exit with 0."""
         done = subprocess.run(self.command(*arguments)[:-1], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=ANSWER_WAIT_S, check=False)
         assert done.returncode == 0, f"tarry {' '.join(map(str, arguments))}: {done}"
@@ -388,7 +385,7 @@ class Broker:
         return self.stream("consume", *arguments)
 
     def queue_stats(self, name):
-        """The stats object of one queue; None: the broker's own."""
+        """Returns the stats object of one queue; None: of the broker."""
         stats = self.one("stats")
         return stats["broker"] if name is None else next((queue for queue in stats["queues"] if queue["name"] == name), None)
 
@@ -493,7 +490,7 @@ class TapResult(unittest.TestResult):
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
-        if err is not None:  # of those that do well their test tells
+        if err is not None:  # successful tests report themselves
             self._bad(subtest, err)
 
 
@@ -506,7 +503,7 @@ def watch_locks():
 
 
 def main(watches_locks=False):
-    """Runs the tests of the calling file, or those whose names are on the command line."""
+    """Runs the tests of the calling file, or those named on the command line."""
     if watches_locks:
         watch_locks()
     loader = unittest.TestLoader()

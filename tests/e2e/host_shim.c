@@ -17,7 +17,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define BLOCK_SIZE 4096u
 
-/* What the next library, the C library, has under that name. */
+/* Returns the next library's function of that name. */
 static void *real(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
     if (found == NULL) abort();

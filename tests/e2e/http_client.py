@@ -1,4 +1,4 @@
-"""http_client.py: HTTP as tests speak it: one connection that stays, and raw bytes where a test wants them."""
+"""http_client.py: HTTP for tests: one persistent connection, and raw bytes where needed."""
 import http.client
 import json
 import socket
@@ -13,7 +13,7 @@ class Http:
         self.headers = {}
 
     def ask(self, method, path, body=None, headers=(), kind="application/json"):
-        """(status, what the body says)."""
+        """Returns (status, parsed body)."""
         sent = {**({"Authorization": f"Bearer {self.token}"} if self.token else {}), **dict(headers)}
         if body is not None:
             sent["Content-Type"] = kind
@@ -33,7 +33,7 @@ class Http:
 
 
 def raw(port, data, answers=1, wait_s=10):
-    """Sends these bytes; what comes back, until there were so many answers, or the other side ends."""
+    """Sends these bytes. Returns what arrives until there were `answers` replies, or the connection ends."""
     with socket.create_connection(("127.0.0.1", port), timeout=wait_s) as peer:
         peer.sendall(data)
         got = b""

@@ -1,7 +1,7 @@
-"""http_codes_test.py: each status that the OpenAPI document names for an operation is brought about, at each operation, and nothing else comes: as
-somebody without a token, of a wrong role, too fast, too large, twice under one key, too late, for what is not there or not so any more. 421, of a
-follower: pair_web_test.py. 500 and 408 are the document's `default`: a disk that fails ends the broker (crash/sync_test.py), and who sends half a
-request waits for it (hostile/)."""
+"""http_codes_test.py: causes each status that the OpenAPI document names for an operation, at each operation, and allows no
+other: without a token, with a wrong role, too fast, too large, twice under one key, too late, for something missing or
+changed. 421, of a follower: pair_web_test.py. 500 and 408 are the document's `default`: a disk error ends the broker
+(crash/sync_test.py), and a client that sends half a request waits for 408 (hostile/)."""
 import collections
 import gzip
 import re
@@ -58,7 +58,7 @@ class Codes(Document):
         return status, answer
 
     def stage(self, name):
-        """A queue of the operation's own, with a task that waits, one that is held, and what settles that."""
+        """Makes a queue for the operation, with one pending task, one leased task, and the arguments that settle it."""
         queue = f"of-{name}"
         made = {key: self.http.ask("POST", f"/v1/queues/{queue}/tasks", {"key": key, "in": when})[1]["id"] for key, when in (("k", "1h"), ("held", "0"))}
         (held,) = self.http.ask("POST", f"/v1/queues/{queue}/lease", {"wait": "30s"})[1]["tasks"]
@@ -78,7 +78,7 @@ class Codes(Document):
         print(f"# {sum(map(len, self.seen.values()))} statuses of {len(self.seen)} operations")
 
     def in_order(self, method, path, operation):
-        """200, 201; 404 of what is not there, 409 of what is not so."""
+        """Checks 200 or 201; 404 for something missing, 409 for a wrong state."""
         name, (schema, example) = operation["operationId"], self.body(operation)
         queue, made, held = self.stage(name)
         path_of = lambda key, queue=queue: path.format(queue=queue, key=key, id=made.get(key, "999999"))  # noqa: E731
@@ -103,7 +103,7 @@ class Codes(Document):
             self.ask("admin", operation, method, path_of("k"), example)
 
     def who_may_not(self, number, method, path, operation):
-        """401, then 429; 403; 503 of who is too fast."""
+        """Checks 401, then 429; 403; 503 for a client that is too fast."""
         example, path = self.body(operation)[1], self.filled(path)
         web = Http(self.broker.port, "tarry_nobodys")
         web.connection.source_address = (f"127.0.1.{number + 1}", 0)  # failures are counted by address
@@ -123,7 +123,7 @@ class Codes(Document):
         self.ask("admin", operation, method, f"{filled}?nobody=1", example)
         self.ask("admin", operation, method, filled, "{}", headers={"Content-Encoding": "br"})
         self.webs["admin"].close()
-        large = b" " * (2 << 20) if method in ("GET", "HEAD") else gzip.compress(b" " * (17 << 20), 1)  # what GET has is passed over, 1 MiB of it
+        large = b" " * (2 << 20) if method in ("GET", "HEAD") else gzip.compress(b" " * (17 << 20), 1)  # the body of a GET is skipped, up to 1 MiB
         self.ask("admin", operation, method, filled, large, headers={} if method in ("GET", "HEAD") else {"Content-Encoding": "gzip"})
         self.webs["admin"].close()
         if self.has_key(operation):
@@ -132,12 +132,12 @@ class Codes(Document):
             self.ask("admin", operation, method, path.format(queue="another", key="other", id="7"), self.other(example), headers=key)
 
     def other(self, example):
-        """Another request, where the path has no name."""
+        """Returns another request, for a path that names nothing."""
         return {**example, "token": "1-1"} if example and "token" in example else {**example, "atomic": False} if example and "ops" in example else \
             {**example, "in": "7h"} if example and "in" in example else example
 
     def forgotten(self):
-        """410: principals remember the answers of so many producers."""
+        """Checks 410: the broker remembers the replies of a limited number of producers per principal."""
         keyed = [(method, self.filled(path), operation) for method, path, operation in self.operations() if self.has_key(operation)]
         for again in range(2):
             for method, path, operation in keyed:

@@ -1,12 +1,11 @@
-"""http_document.py: the OpenAPI document as tests use it: its operations, whether a value is what a schema says, values that are, and values that
-are not."""
+"""http_document.py: the OpenAPI document for tests: its operations, the validation of values, and valid and invalid values."""
 import harness
 from harness import Case
 from http_client import Http
 
 DURATION = "one or more numbers with a unit"
 TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict, "null": type(None)}
-# One of each of these says a thing: a body has one of them.
+# Groups of members of which a body may have only one.
 TOGETHER = [{"in", "in_ms", "delay_ms", "at", "due_ms"}, {"body", "body_base64", "json"}, {"id", "key", "all", "tasks"}, {"delay", "delay_ms", "dead"},
             *({name, f"{name}_ms"} for name in ("expires", "wait", "lease", "for", "delay", "backoff_min", "backoff_max"))]
 WITH = {"backoff_min": {"backoff_max_ms": 30 * 24 * 3600 * 1000}, "backoff_max": {"backoff_min_ms": 0}}
@@ -32,7 +31,7 @@ class Document(Case):
                     yield method.upper(), path, operation
 
     def schema(self, schema):
-        """With references followed."""
+        """Returns the schema with references resolved."""
         while "$ref" in schema:
             schema = self.document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
         return schema
@@ -41,12 +40,12 @@ class Document(Case):
         return path.replace("{queue}", "q").replace("{key}", "k").replace("{id}", self.good[0]["id"])
 
     def body(self, operation):
-        """(schema, example) of its JSON, or (None, None)."""
+        """Returns (schema, example) of the operation's JSON body, or (None, None)."""
         content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
         return content.get("schema"), content.get("example")
 
     def response(self, operation, status):
-        """What is said of this status; None: nothing."""
+        """Returns the description of this status; None: none."""
         said = operation["responses"].get(str(status))
         return self.document["components"]["responses"][said["$ref"].rsplit("/", 1)[1]] if said and "$ref" in said else said
 
@@ -54,7 +53,7 @@ class Document(Case):
         return any(parameter.get("$ref", "").endswith("/IdempotencyKey") for parameter in operation.get("parameters", []))
 
     def wrong_with(self, value, schema, where="$"):
-        """None, or what of the value is not as the schema says."""
+        """Returns what violates the schema; None: nothing does."""
         schema = self.schema(schema)
         if "oneOf" in schema:
             found = [self.wrong_with(value, one, where) for one in schema["oneOf"]]
@@ -90,7 +89,7 @@ class Document(Case):
         if kind == "object" and "properties" not in schema:
             return [{}, {"a": "b"}], [7, "x", [], {"a": 7}]
         if kind == "boolean":
-            return [True, False][:1 + (name != "all")], ["x", 1, []]  # not all: then which?
+            return [True, False][:1 + (name != "all")], ["x", 1, []]  # without "all", the members that select tasks are required
         if kind == "integer":
             least, most = schema.get("minimum", 0), schema.get("maximum", 1 << 40)
             most = most if "maximum" in schema else min(most, schema.get("minimum", 0) + 60_000)
@@ -110,7 +109,7 @@ class Document(Case):
         return [], ["x", 7] if kind == "object" else []
 
     def with_one(self, example, name, value):
-        """The example with this member, without those that say the same, and with what it must go with."""
+        """Returns the example with this member, without members of the same group, and with members that it requires."""
         example = {**example, **next((more for begin, more in WITH.items() if name.startswith(begin)), {})}
         others = set().union(*(group for group in TOGETHER if name in group)) - {name}
         return {**{key: one for key, one in example.items() if key not in others}, name: value}

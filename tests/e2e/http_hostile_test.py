@@ -1,5 +1,5 @@
-"""http_hostile_test.py: who means no good over HTTP and JSON: what few bytes could make the broker hold or do (CALM-1), answers that a proxy
-would take for others, web pages that pass for the broker's own, lines that would be in the log, keys of whoever may do nothing."""
+"""http_hostile_test.py: hostile HTTP and JSON: few bytes that could cost the broker much memory or time (CALM-1), replies that a
+proxy could confuse, web pages of other origins, line breaks for the log, keys of clients without rights."""
 import contextlib
 import gzip
 import json
@@ -28,7 +28,7 @@ def peak_mib(broker):
 
 
 class Bombs(Case):
-    """F-20: what is small on the wire, and large or long where it is read."""
+    """F-20: input that is small on the wire and large, or slow, to parse."""
 
     arguments = ("--segment-size", "64MiB")
 
@@ -73,7 +73,7 @@ class Bombs(Case):
         self.assertLess(worst, 6 if harness.SANITIZED else 1.5)
 
     def waits(self, data):
-        """It is not answered at once."""
+        """Checks that the request is not answered at once."""
         try:
             peer = self.speak(data)
             peer.settimeout(0.2)
@@ -81,11 +81,11 @@ class Bombs(Case):
         except TimeoutError:
             return True
         except OSError:
-            pass  # it was refused before all of it was sent
+            pass  # the request was refused before all of it was sent
         return False
 
     def test_who_waits_for_tasks_does_not_hold_what_he_asked_with(self):
-        """Of 32 MiB that requests may hold (an eighth of --memory), each of these had 12."""
+        """Requests may hold 32 MiB (an eighth of --memory); each of these once held 12 MiB while it waited."""
         body = b" " * (12 * MIB) + b'{"wait":"30s"}'
         for fields, said in (((), body), (("Content-Encoding: gzip",), gzip.compress(body, 1))):
             for _ in range(3):
@@ -100,7 +100,7 @@ class Bombs(Case):
         self.assertIn(b" 201 ", said[:20])
 
     def test_what_is_sent_too_early_gives_way(self):
-        """Behind a request that waits lie 60 KiB of each of these, which nobody takes."""
+        """Behind each waiting request lie 60 KiB of early input, which must be dropped when memory is needed."""
         crowd = [self.speak(post("/v1/queues/q/lease", b'{"wait":"60s"}') + b"x" * 60_000) for _ in range(400)]
         time.sleep(2.5)  # for as long they may keep it, whoever needs the room (DOOR_SILENT_S)
         large = json.dumps({"queue": "other", "in": "1h", "body": "x" * 900_000}).encode()
@@ -112,7 +112,7 @@ class Answers(Case):
     """F-20: one answer for each request, and nothing that could be taken for another."""
 
     def test_a_head_has_no_body(self):
-        """What were one would be taken for the next answer."""
+        """A body after the reply to HEAD would be taken for the next reply."""
         self.broker.ok("schedule", "q", "--in", "1h")
         for path in ("/v1/audit", "/v1/audit?follow=true", "/v1/queues", "/v1/openapi.json"):
             asked = f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/nobody HTTP/1.1\r\nHost: x\r\n\r\n".encode()
@@ -129,7 +129,7 @@ class Answers(Case):
 
 
 class Names(Case):
-    """F-23: a web page whose name leads here (DNS rebinding) reads without an Origin."""
+    """F-23: a web page whose host name resolves to this machine (DNS rebinding) sends GET requests without an Origin."""
 
     arguments = ("--allow-origin", "https://board.example:8443")
 
@@ -148,7 +148,7 @@ class Names(Case):
 
 
     def test_a_page_s_origin_is_the_broker_s_own_or_allowed(self):
-        """What a page asks for by POST, and what a page of another origin asks for, has an Origin (CSRF)."""
+        """A POST by a web page, and any request by a page of another origin, has an Origin (CSRF)."""
         own, token = f"127.0.0.1:{self.broker.port}", f"Authorization: Bearer {tokens.ADMIN}"
         for host, origin, status in ((own, f"http://{own}", 200), (own, "https://board.example:8443", 200), (own, f"https://{own}", 403), (own, "http://127.0.0.1", 403),
                                      (own, f"http://{own}.evil.example", 403), (own, "https://evil.example", 403), (own, "null", 403)):
@@ -159,7 +159,7 @@ class Names(Case):
 
 
 class Full(harness.Case):
-    """CAP-1: whatever half requests hold, an ack finds room; a packed one too."""
+    """CAP-1: an ack is always accepted, even compressed, whatever half-received requests hold."""
 
     arguments = ("--memory", "64MiB")
 
@@ -185,7 +185,7 @@ class Full(harness.Case):
         large = json.dumps({"token": "1-1", "x": "y" * 70000}).encode()
 
         def comes_through():
-            """Full: what is not small is refused. (Halves that are silent for 2 s give way.)"""
+            """Returns whether a large request is accepted. (Half-received requests that are silent for 2 s are dropped.)"""
             for size in (2 << 20, 512 << 10, 64 << 10, 32 << 10):
                 while self.half(size):
                     pass
@@ -201,7 +201,7 @@ class Full(harness.Case):
 
 
 class Strangers(principals.Access):
-    """F-23: who may do nothing leaves nothing behind."""
+    """F-23: a client without rights leaves nothing behind."""
 
     rows = (tokens.row("worker", "consume"), tokens.row("slow", "produce", "rate=3"), tokens.row("all", "produce,consume,read"))
 

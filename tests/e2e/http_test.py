@@ -1,5 +1,5 @@
-"""http_test.py: HTTP and JSON (docs/HTTP.md): tasks from beginning to end, keys that hold over a crash, long polls, hang-ups, and what
-is refused. Every operation of the OpenAPI document: http_api_test.py."""
+"""http_test.py: HTTP and JSON (docs/HTTP.md): the life of tasks, idempotency keys across a crash, long polls, broken
+connections, and refusals. Every operation of the OpenAPI document: http_api_test.py."""
 import base64
 import gzip
 import json
@@ -15,7 +15,7 @@ from http_client import Http, raw
 
 
 def zstd(blocks):
-    """A frame of (what, how often): raw, or one byte many times; RFC 8878, by hand."""
+    """Makes a Zstandard frame by hand (RFC 8878) of blocks: raw, or one byte repeated."""
     frame = bytes.fromhex("28b52ffd0038")  # a window of 128 KiB
     for i, (what, count) in enumerate(blocks):
         size = len(what) if count == 1 else count
@@ -79,7 +79,7 @@ class Tasks(Web):
         self.assertEqual((counted["count"], counted["complete"]), (2, True))
         cancelled = self.good("DELETE", "/v1/queues/t/tasks/k2")
         self.assertEqual(cancelled["result"], "cancelled")
-        self.assertEqual({"count", "job", "left", "session", "lease_deadline"} & set(cancelled), set())  # what says nothing is left out
+        self.assertEqual({"count", "job", "left", "session", "lease_deadline"} & set(cancelled), set())  # empty members are left out
         self.assertEqual(self.refusal(404, "not_done", "DELETE", "/v1/queues/t/tasks/nobody")["result"]["result"], "unknown")
 
     def test_an_atomic_commit_acks_and_schedules(self):
@@ -252,7 +252,7 @@ class Waiting(Web):
 
 
 class Heads(Web):
-    """What any proxy might read otherwise than we do."""
+    """Heads that a proxy might parse differently."""
     GOOD = b"GET /v1/queues HTTP/1.1\r\nHost: x\r\n"
     BAD = {
         "a blank before the colon": b"Content-Length : 5\r\n", "two lengths": b"Content-Length: 5\r\nContent-Length: 5\r\n",
@@ -289,7 +289,7 @@ class Heads(Web):
             self.assertIn(b" 400 ", raw(self.broker.port, head + wrong + b"hello\r\n0\r\n\r\n"))
 
     def test_chunk_extensions_and_trailers_are_passed_over(self):
-        """RFC 9112, 7.1.1: a recipient must ignore what it does not know. A trailer is no header: it shows no token and no length."""
+        """RFC 9112, 7.1.1: a recipient must ignore unknown extensions. A trailer is no header: it sets no token and no length."""
         request = b"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" \
                   b"18;a=b;c=\"d;e\"\r\n{\"queue\":\"q\",\"in\":\"1h\"} \r\n0;last\r\nX-Sum: 1\r\nContent-Length: 5\r\nAuthorization: Bearer no\r\n\r\n"
         got = raw(self.broker.port, request + self.GOOD + b"\r\n", answers=2)
@@ -307,7 +307,7 @@ class Heads(Web):
         self.good("POST", "/v1/tasks", {"queue": "...", "key": ".a", "in": "1h"}, 201)
 
     def test_no_name_ends_a_line(self):
-        """Also for a reader of lines that takes U+0085, U+2028 or U+2029 for a line's end."""
+        """Also for readers that treat U+0085, U+2028 or U+2029 as a line end."""
         body = "a\x85b\u2028c\u2029d"
         self.good("POST", "/v1/queues/l/tasks", {"key": "k\u2028", "in": "1h", "body": body}, 201)
         text = raw(self.broker.port, b"GET /v1/queues/l/tasks/k%E2%80%A8 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").partition(b"\r\n\r\n")[2].decode()
@@ -327,7 +327,7 @@ class Heads(Web):
         self.refusal(405, "invalid", "PUT", "/v1/tasks", {})
         self.refusal(400, "invalid", "GET", "/v1/queues/%zz")
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?color=red")
-        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?due=1")  # the beginning of one that is known, twice
+        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?due=1")  # an ambiguous prefix of two parameters
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?ate=ready")  # the end of one
 
 

@@ -1,4 +1,5 @@
-"""import_test.py: `tarry import`: what another server holds comes over, once, whatever is killed; and whatever that server says."""
+"""import_test.py: `tarry import`: takes over each item of another server exactly once, whichever process is killed, and whatever
+that server answers."""
 import base64
 import itertools
 import json
@@ -18,7 +19,7 @@ from harness import Case, wait_until
 
 
 class Import(Case):
-    """With a beanstalkd beside the broker."""
+    """A beanstalkd and a broker."""
 
     def serve(self, origin):
         self.addCleanup(origin.stop)
@@ -173,7 +174,7 @@ class Beanstalkd(Import):
         self.assert_nothing_stands()
 
     def test_a_new_server_at_the_same_address_loses_nothing_by_an_old_receipt(self):
-        """Its ids begin anew: what the receipt names is not what has the same number now."""
+        """The new server's ids start again: an id in the receipt now names another job."""
         address, client = self.beanstalkd()
         client.put(b"old")
         middle = self.serve(origins.Middle(client.socket.getpeername()[1], seen=lambda data: None if b"delete 1\r\n" in data else data))
@@ -201,7 +202,7 @@ class Beanstalkd(Import):
         self.assertEqual([self.broker.one("get", "--id", task["id"])["body"] for task in self.tasks("default")], ["ours"])
 
     def test_nothing_is_lost_or_taken_twice_whenever_it_is_killed(self):
-        """Killed at random while a consumer acks here what has come."""
+        """The import is killed at random times while a consumer acks the imported tasks."""
         address, client = self.beanstalkd()
         count = 8000
         client.send(b"".join(b"put %d %d 60 5\r\n%05d\r\n" % (number % 7, number % 3 // 2 * 2, number) for number in range(count)))
@@ -224,7 +225,7 @@ class Beanstalkd(Import):
         seen = sorted(int(task["body"]) for task in consumer.take(count))
         self.assertEqual(seen, list(range(count)), f"seed {seed}")
         consumer.quiet_for(0.5)
-        self.assertGreater(kills, 1)  # how many fit in before it is done depends on the machine
+        self.assertGreater(kills, 1)  # how many kills fit in depends on the machine
         self.assert_nothing_stands()
 
     def test_two_at_once_take_nothing_twice(self):
@@ -384,7 +385,7 @@ class Sets(Import):
         answer = self.broker.refused("import", "q", "--redis-zset", "set", "--redis", redis.address, "--redis-db", "3", "--redis-user", "reader",
                                      env={"TARRY_REDIS_PASSWORD": "pw"})
         self.assertIn("NOPERM", answer.err)
-        self.assertEqual(len(self.tasks("q")), 1)  # nothing was scheduled that cannot be removed there
+        self.assertEqual(len(self.tasks("q")), 1)  # no task was scheduled whose item cannot be removed there
         self.assertIn("no such file", self.broker.refused("import", "q", "--redis-zset", "set", "--redis-password-file", "/nowhere", status=2).err.lower())
 
     def test_a_replica_and_another_kind_of_key_are_refused_before_anything_is_scheduled(self):
@@ -460,7 +461,7 @@ def jobs(*numbers):
     return b"".join(b"OK %d\r\n%s\r\n" % (len(JOB % number), JOB % number) for number in numbers)
 
 
-# What a server says, piece by piece, that is no beanstalkd, or one that was taken over.
+# Replies, piece by piece, of a server that is no beanstalkd, or of a hijacked one.
 LIES = [
     [b"x" * 100_000], [b"HTTP/1.1 400 Bad Request\r\n\r\n"], [b"\r\n"], [b"\n" * 1000], [b"\0" * 600 + b"\r\n"], [b"OK\r\n"], [b"OK -1\r\n"],
     [b"OK 99999999999999999999\r\n"], [b"OK 4294967295\r\n---\n"], [b"OK 5\r\nabcdefgh"], [b"OK 3\r\nabc\r\n"], [b"OK 8388609\r\n" + b"x" * 8388609 + b"\r\n"],
@@ -484,7 +485,7 @@ LIES_OF_REDIS = [
 
 
 class Hostile(Import):
-    """Whatever is at the other end: a sentence, soon, in little memory, and nothing at the broker."""
+    """Whatever the server sends, the import ends soon with a message, in little memory, and schedules nothing."""
 
     def bounded(self):
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))

@@ -1,16 +1,9 @@
-"""in_time.py: what is promised to who comes in time is judged only when the test came in time.
-
-A lease that lasts two seconds, a session that may be claimed for two seconds after a start, a time that a client may be silent: each is a
-limit for the test as well, and a machine that stops for longer breaks it while the product is right. A test that depends on such a limit is
-written as a try, with the spans in it that must not last longer, and `judged` repeats the try until one came in time:
-
-    def attempt(number):
-        with in_time(2, "from the start until the claim is answered"):
-            ...
-    in_time.judged(attempt)
-
-What fails in time fails the test. What fails late says nothing, but for a crash (harness.Broken). If no try came in time the test fails.
-"""
+"""in_time.py: for promises with a time limit. A lease of two seconds, a session that may be resumed for two seconds after a
+start, a client that may be silent for a time: such a limit also applies to the test, and a machine that stops for longer
+breaks it although the product is right. Such a test is written as an attempt with limited spans, and `judged` repeats the
+attempt until all spans were short enough: def attempt(number): with in_time(2, "from the start until the claim is answered"):
+... in_time.judged(attempt) A failure within the limits fails the test. A failure after a late span proves nothing, except a
+crash (harness.Broken). If no attempt was in time, the test fails."""
 import contextlib
 import itertools
 import time
@@ -21,13 +14,14 @@ PATIENCE_S = 120
 
 
 class Late(Exception):
-    """A span lasted longer than the limit: whatever came of the try, it says nothing."""
+    """A span exceeded its limit, so the attempt's result proves nothing."""
 
 
 @contextlib.contextmanager
 def in_time(limit_s, what):
-    """A span that is shorter than `limit_s` seconds. Raises Late if it was not, whether it ended well or by an assertion. Let it begin
-    before the product's time begins, and end after what the product judges has been answered: so it is never shorter than the product's."""
+    """Limits a span to `limit_s` seconds. Raises Late if it took longer, whatever its result. Begin the span before the
+    product's time begins, and end it after the judged request was answered, so that it is never shorter than the product's
+    time."""
     began = time.monotonic()
 
     def check():
@@ -45,7 +39,8 @@ def in_time(limit_s, what):
 
 
 def judged(attempt, patience_s=PATIENCE_S):
-    """What the first `attempt(number)` returns that came in time; number: 1, 2, … AssertionError when after `patience_s` seconds none did."""
+    """Returns the result of the first `attempt(number)` that was in time; number: 1, 2, … Raises AssertionError if there is none
+    within `patience_s` seconds."""
     end = time.monotonic() + patience_s
     for number in itertools.count(1):
         try:

@@ -18,7 +18,7 @@ class BadInput(Case):
         super().tearDown()
 
     def refuse(self, line, code=None):
-        """One NDJSON line that must be refused with a code and a sentence, between two that must not."""
+        """Sends an invalid NDJSON line between two valid ones; only that one must be refused, with a code and a message."""
         text = line if isinstance(line, bytes) else json.dumps(line).encode()
         good = b'{"queue":"other","delay_ms":3600000}'
         answer = self.broker.tarry("schedule", "--from", "-", stdin=good + b"\n" + text + b"\n" + good + b"\n")
@@ -130,7 +130,7 @@ class ToolContract(Case):
             answer = self.broker.refused(*arguments, "--timeout", "700ms", status=3)
             took_ms = harness.now_ms() - before
             self.assertTrue(answer.err.strip())
-            self.assertGreaterEqual(took_ms, 650, arguments)  # and no later than anybody here waits for an answer
+            self.assertGreaterEqual(took_ms, 650, arguments)  # and not later than the longest wait of a test
         self.broker.start()
 
     def test_help_is_complete_for_every_command(self):

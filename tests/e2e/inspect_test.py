@@ -10,7 +10,7 @@ import harness
 
 
 def fingerprint(directory):
-    """What every file holds, and when it was written last."""
+    """Returns the content and the modification time of every file."""
     files = {}
     for root, _, names in os.walk(directory):
         for name in names:
@@ -95,7 +95,7 @@ class Inspected(harness.Case):
         self.assertEqual(fingerprint(self.broker.data), files)
 
     def test_a_tail_that_the_index_does_not_have_is_seen_too(self):
-        """After SIGKILL the end of the log is in no index, its due times among it, and there is no seal."""
+        """After SIGKILL the index lacks the end of the log with its due times, and the log has no seal."""
         self.broker.one("schedule", "orders", "--key", "soon", "--in", "20ms")
         self.broker.wait_stats("orders", ready=31)
         self.broker.one("schedule", "orders", "--key", "news", "--in", "1h")  # the last record: by then soon is ready
@@ -108,7 +108,7 @@ class Inspected(harness.Case):
         self.assertEqual(fingerprint(self.broker.data), files)
 
     def test_time_stands_still(self):
-        """What is overdue since long ago in a copy is as pending as it was."""
+        """A task of a copy that is long overdue stays pending."""
         due_ms = self.broker.one("schedule", "soon", "--key", "soon", "--in", "3s")["due_ms"]
         self.broker.kill()
         inspector = self.inspect()
@@ -171,7 +171,7 @@ class Inspected(harness.Case):
         self.assertEqual(inspector.stop(), 0)
         self.broker.start()
         self.broker.one("queue", "resume", "orders")
-        # What a consumer held that does not come back is ready again, two seconds later.
+        # If a consumer does not return, its tasks are ready again after two seconds.
         keys = {line["key"] for line in self.broker.ok("consume", "orders", "--count", "31")}
         self.assertEqual(keys, {"held", *(f"ready-{number:02}" for number in range(30))})
 

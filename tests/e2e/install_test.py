@@ -23,7 +23,7 @@ DECLARED = re.compile(r"\bTARRY_API\b[^;]*?\b(tarry_\w+)\(", re.DOTALL)
 
 
 def examples():
-    """(where, source) of each example in a public header or in a README (those of tests/ show the tests' own code)."""
+    """Returns (place, source) of each example in a public header or README (those of tests/ show the tests' code)."""
     for path in sorted(glob.glob(os.path.join(ROOT, "client", "include", "*.h"))):
         with open(path, encoding="utf-8") as file:
             for number, found in enumerate(HEADER_EXAMPLE.findall(file.read())):
@@ -169,7 +169,7 @@ class Install(unittest.TestCase):
         subprocess.run([program], check=True, timeout=60, env=env)
 
     def test_what_is_exported_is_what_the_headers_declare(self):
-        """Each under the version that brought it: a program that needs a newer library is told so when it is started."""
+        """Each symbol has the version that introduced it, so a program that needs a newer library gets an error at its start."""
         declared = set()
         for path in glob.glob(os.path.join(ROOT, "client", "include", "*.h")):
             with open(path, encoding="utf-8") as file:
@@ -206,7 +206,7 @@ class Install(unittest.TestCase):
             broker.stop()
 
     def test_who_installs_builds_no_tests(self):
-        """README's two words, meson setup and meson install, build what is installed."""
+        """README's two commands, meson setup and meson install, build only what is installed."""
         directory = os.path.join(self.directory, "build")
         done = subprocess.run(["meson", "setup", directory, ROOT], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)

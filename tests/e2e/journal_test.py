@@ -1,5 +1,5 @@
-"""journal_test.py: where standard error is systemd's journal, lines become entries with fields, and go there alone; where it
-only says so, they stay on standard error."""
+"""journal_test.py: if standard error is systemd's journal, log lines become entries with fields, and go only there; if it only
+claims to be, they stay on standard error."""
 import os
 import shutil
 import signal
@@ -16,7 +16,7 @@ STREAM = "JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2)"
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root")
 class Journal(harness.Case):
     def run_with(self, stream):
-        """(entries up to the ready one, standard error) of a broker whose $JOURNAL_STREAM is that."""
+        """Returns (entries up to the ready entry, standard error) of a broker with this $JOURNAL_STREAM."""
         folder = self.path("journal")
         os.mkdir(folder)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:

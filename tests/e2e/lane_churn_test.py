@@ -1,7 +1,5 @@
-"""lane_churn_test.py: consumers that leave right after they were served, by the hundred (F-19).
-
-nng 1.5.2 may count a closed pipe among those that are ready (broker/shell/threads/lanes.c says how); the next delivery on that
-lane was lost, or ended the broker. lane_jitter.c makes the moment likely."""
+"""lane_churn_test.py: hundreds of consumers that leave right after a delivery (F-19). nng 1.5.2 could count a closed pipe as
+ready; the next delivery on that lane was lost, or ended the broker. lane_jitter.c makes the race likely."""
 import os
 
 import harness
@@ -22,7 +20,7 @@ class LaneChurn(Wire):
         self.broker.start()
 
     def test_newcomers_on_a_lane_leave_nothing_behind(self):
-        """One after another with a session's secret, while it is served: the first one's pipe was forgotten."""
+        """Clients connect one after another with a session's secret during deliveries: once the first one's pipe was forgotten."""
         self.start_late()
         rpc = self.rpc()
         producer, sequence = rpc.hello(), 0
@@ -48,7 +46,7 @@ class LaneChurn(Wire):
                 session = Session(rpc, ["q"], prefetch=1)
                 with session.dial() as lane:
                     while not wire.tasks(delivery := lane.receive()):
-                        pass  # what names no session is nobody's
+                        pass  # a pipe that names no session belongs to none
                     self.assertEqual(wire.number(wire.decode(delivery), 1), session.id)
         self.assertTrue(self.broker.is_running())
 

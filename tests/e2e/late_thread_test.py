@@ -1,5 +1,5 @@
-"""late_thread_test.py: a client asks from the first moment on. Whichever thread starts its work late, tarryd answers, and does not
-die: what other threads may touch is there before the first thread starts."""
+"""late_thread_test.py: a client sends requests immediately after the start. Whichever thread starts late, tarryd replies and
+does not crash: shared data is initialised before the first thread starts."""
 import concurrent.futures
 import time
 
@@ -23,19 +23,19 @@ def late(broker, thread):
 
 
 def ask(broker, packed):
-    """As soon as the broker listens."""
+    """Sends a request as soon as the broker listens."""
     end = time.monotonic() + WAIT_S
     while True:
         try:
             with wire.Rpc(broker.port) as rpc:
                 return rpc.ask_packed(packed, WAIT_S)
-        except (ConnectionRefusedError, AssertionError):  # not yet, or the process is only just there
+        except (ConnectionRefusedError, AssertionError):  # not listening yet, or the process has just started
             if time.monotonic() > end or not broker.is_running():
                 raise
 
 
 def ask_everything(broker):
-    """All questions at once: (code, reply) of each."""
+    """Sends all kinds of requests at once. Returns (code, reply) of each."""
     packed = [wire.wish(body, fields, **wish) for wish in WISHES for body, fields in QUESTIONS]
     with concurrent.futures.ThreadPoolExecutor(len(packed)) as pool:
         return list(pool.map(lambda one: ask(broker, one), packed))
@@ -62,7 +62,7 @@ class Pair(pair.Case):
     def test_a_client_may_ask_a_node_before_the_pairs_thread_works(self):
         self.start_pair()
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
-        for broker in (self.b, self.a):  # the one that is started has the other node to follow, or to hand over to
+        for broker in (self.b, self.a):  # the started node has the other node to follow, or to hand over to
             for thread in ("tarry-pair", "tarry-core", "tarry-index"):
                 with self.subTest(node=broker.data, thread=thread):
                     broker.stop()

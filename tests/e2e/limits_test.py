@@ -1,5 +1,5 @@
-"""limits_test.py: how much one principal may have of what all share (`tarry token add --limit`): over it, and nobody else, it is
-refused with a sentence."""
+"""limits_test.py: a principal's share of shared resources (`tarry token add --limit`): beyond it, only that principal's requests
+are refused, with a message."""
 import struct
 
 import harness
@@ -29,9 +29,9 @@ class Limits(Access):
         harness.wait_until("the place is free again", again, 10)
 
     def test_a_connection_does_not_count_beside_itself(self):
-        """A page is judged anew over a connection that stands, and takes the place of the former verdict."""
+        """Each request on a connection is checked again, and replaces the previous result instead of adding to it."""
         paths = ("/v1/caller", "/metrics", "/v1/caller", "/metrics", "/v1/queues")
-        for _ in range(2):  # and nothing of it stays counted
+        for _ in range(2):  # repeated, because nothing may stay counted
             first, second = (Http(self.broker.port, tokens.text_of("one")) for _ in range(2))
             try:
                 self.assertEqual([harness.wait_until("the place is free", lambda: (said := first.ask("GET", paths[0])[0]) != 429 and said, 10)], [200])
@@ -47,7 +47,7 @@ class Limits(Access):
         session = wire.Session(rpc, ["q"])
         self.assertEqual(rpc.ask(SUBSCRIBE, [(1, "q")])[0], BUSY)
         self.assertIn("sessions=", rpc.sentence)
-        wire.Session(self.rpc(), ["q"])  # nobody else's
+        wire.Session(self.rpc(), ["q"])  # another principal's session
         self.assertEqual(rpc.ask(wire.UNSUBSCRIBE, [(1, session.id)])[0], OK)
         wire.Session(rpc, ["q"])
 
@@ -61,7 +61,7 @@ class Limits(Access):
         self.assertEqual(local.ask(COMMIT, commit(local.hello(), 1, [schedule("q", "", 60000)]))[0], OK)
 
     def test_producers(self):
-        """A newcomer beyond them costs the principal its own that has been idle longest, and nobody else's."""
+        """A new producer beyond the limit replaces the principal's own longest idle one, never another principal's."""
         rpc, local = self.of("young"), self.rpc()
         other = local.hello()
         first, second, third = rpc.hello(), rpc.hello(), rpc.hello()
@@ -79,7 +79,7 @@ class Limits(Access):
         self.assertEqual(self.rpc().ask(QUEUES, [])[0], OK)  # nobody else's
 
     def test_bytes_under_way(self):
-        """What waits for its answer counts: here for news of a task, which the test makes when it has seen enough."""
+        """Pending requests count: here they wait for news of a task, which the test creates later."""
         asks, waits, local = self.of("large"), self.of("large"), self.rpc()
         producers = {rpc: rpc.hello() for rpc in (asks, local)}
         sequences = dict.fromkeys(producers, 0)
@@ -91,14 +91,14 @@ class Limits(Access):
                 sequences[rpc] -= 1  # a refusal leaves it unused
             return code
 
-        self.assertEqual(schedules(asks, 2 * BYTES), OK)  # one alone is always let through
+        self.assertEqual(schedules(asks, 2 * BYTES), OK)  # a single request is always admitted
         question = [(2, 1), (5, [(2, "q"), (3, "news")]), (8, 10000)]
         waits.tell(AUDIT, question)
 
         def is_under_way():
             if schedules(asks, BYTES) == BUSY:
                 return True
-            try:  # what is beside it may have come before it, and it is too much then
+            try:  # the other one may have arrived first, and then this one exceeds the limit
                 self.assertEqual(waits.hear(0.05)[1], BUSY)
                 waits.tell(AUDIT, question)
             except TimeoutError:
@@ -107,18 +107,19 @@ class Limits(Access):
         harness.wait_until("the question is under way", is_under_way, 20)
         self.assertIn("reached its limit of bytes in progress", asks.sentence)
         self.assertIn("bytes=", asks.sentence)
-        self.assertEqual(schedules(asks, BYTES // 2), OK)  # what there is room for
+        self.assertEqual(schedules(asks, BYTES // 2), OK)  # fits into the limit
         self.assertEqual(schedules(local, 2 * BYTES), OK)  # nobody else's
         with self.assertRaises(TimeoutError):
-            waits.hear(0.1)  # it has been under way all the time
+            waits.hear(0.1)  # it has been pending all the time
         self.assertEqual(schedules(local, 1, "news"), OK)
         self.assertEqual(waits.hear()[1], OK)
         harness.wait_until("its bytes are given back", lambda: schedules(asks, BYTES) == OK, 10)
         self.assertRegex(page(self.broker.port, "/metrics")[1], r"\ntarry_limited_total [1-9]")
 
     def test_bytes_half_received(self):
-        """Half of a request counts as soon as it is no small one; what it makes too much is read to its end and refused, it or what comes beside it."""
-        half, beside, other = self.of("large"), self.of("large"), self.rpc()  # of one principal, and nobody's
+        """A half-received large request counts. One that exceeds the limit is read to its end and refused: this one, or one
+        beside it."""
+        half, beside, other = self.of("large"), self.of("large"), self.rpc()  # two of the limited principal, one of another
         producers = {rpc: rpc.hello() for rpc in (half, beside, other)}
         request = struct.pack(">I", 0x80000009) + wire.request(COMMIT, commit(producers[half], 1, [schedule("q", "", 60000, b"x" * 4 * BYTES)]))
 
@@ -126,7 +127,7 @@ class Limits(Access):
             code, _ = rpc.ask(COMMIT, commit(producers[rpc], 1, [schedule("q", "", 60000, b"x" * size)]))
             return code
 
-        half.peer.sendall(wire.frame(request, claimed=len(request) + 1, more=True))  # all but a byte: one alone is always let through
+        half.peer.sendall(wire.frame(request, claimed=len(request) + 1, more=True))  # all but one byte: a single request is always admitted
         harness.wait_until("it counts", lambda: schedules(beside, BYTES // 2) == BUSY, 20)
         self.assertIn("bytes=", beside.sentence)
         self.assertEqual(schedules(other, 2 * BYTES), OK)  # nobody else's

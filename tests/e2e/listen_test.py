@@ -11,7 +11,7 @@ from wire import Rpc
 
 
 def page(where, path="/healthz"):
-    """What a plain GET is answered."""
+    """Returns the response to a plain GET."""
     with wire.connected(where) as peer:
         peer.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         answer = b""
@@ -52,7 +52,7 @@ class Listen(Case):
             self.assertIn(b"200 OK", page(where))
             with Rpc(where) as rpc:
                 producers.add(rpc.hello())
-        self.assertEqual(len(producers), 3)  # of one broker
+        self.assertEqual(len(producers), 3)  # all belong to one broker
         self.assert_says(urls[1:])
 
     def assert_says(self, urls):

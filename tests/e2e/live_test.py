@@ -1,5 +1,5 @@
-"""live_test.py: GET /v1/stats?follow=true: numbers as they change, as server-sent events: what changed and no more, of what the token
-may see, for as long as it may; so many streams and no more; and who does not read costs nobody."""
+"""live_test.py: GET /v1/stats?follow=true: changing numbers as server-sent events: only changes, only what the token may see,
+while it may see them; a limited number of streams; and a slow reader costs others nothing."""
 import json
 import socket
 import time
@@ -47,7 +47,7 @@ class Stream:
         return data
 
     def next(self):
-        """The next event's data; None: it has ended."""
+        """Returns the next event's data; None: the stream has ended."""
         data = self.chunk()
         if not data:
             return None
@@ -125,7 +125,8 @@ class Follow(Case):
                 stream.__exit__()
 
     def test_who_does_not_read_is_ended_and_holds_little(self):
-        """Each event has all of 2,000 queues, since what is overdue grows; little of it is made for who does not read."""
+        """Each event contains all of 2,000 queues, because overdue times grow; few events are made for a client that does not
+        read."""
         self.broker.ok("schedule", "--from", "-", stdin="".join(json.dumps({"queue": f"queue-{number:04}", "delay_ms": 0}) + "\n" for number in range(2000)))
         http = Http(self.broker.port)
         self.addCleanup(http.close)
@@ -142,11 +143,11 @@ class Follow(Case):
                 self.assertEqual(len(reader.next()["queues"]), 2000)
             held = http.ask("GET", "/v1/stats")[1]["broker"]["resident_bytes"] - before
             print(f"# 8 who do not read hold {held >> 20} MiB")
-            if not harness.SANITIZED:  # its allocator keeps what is freed
+            if not harness.SANITIZED:  # a sanitizer's allocator keeps freed memory
                 self.assertLess(held, 16 << 20, "an event each, and some")
 
             def is_ended(peer):
-                """What was sent lies in the kernel still: an end comes behind it, or a reset in its place."""
+                """Returns whether the stream has ended: unread data comes first, then the end or a reset."""
                 peer.settimeout(10)
                 try:
                     while peer.recv(1 << 20):
@@ -156,7 +157,7 @@ class Follow(Case):
                 except ConnectionResetError:
                     pass
                 return True
-            # The kernel takes some events, and DOOR_UNREAD_S passes; the log tells of the first.
+            # The kernel takes some events, and DOOR_UNREAD_S passes; the log reports the first ended client.
             end, seen = time.monotonic() + 2 * WAIT_S, False
             while time.monotonic() < end:
                 self.assertIsNotNone(reader.next())

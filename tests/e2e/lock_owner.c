@@ -41,7 +41,7 @@ static void check(const pthread_mutex_t *mutex, const char *call) {
 }
 
 SHOWN int pthread_mutex_unlock(pthread_mutex_t *mutex) {
-    if (real_unlock == NULL) find(); /* another library's constructor was earlier */
+    if (real_unlock == NULL) find(); /* another library's constructor ran earlier */
     check(mutex, "pthread_mutex_unlock");
     return real_unlock(mutex);
 }

@@ -99,7 +99,7 @@ class List(Case):
 
 
 def shape(value):
-    """The names and types in it: what is counted and timed differs between two answers."""
+    """Returns the names and types in a value, because counts and times differ between two replies."""
     if isinstance(value, dict):
         return {name: shape(one) for name, one in value.items()}
     return [shape(one) for one in value] if isinstance(value, list) else type(value).__name__

@@ -1,5 +1,5 @@
-"""messages_test.py: each sentence about something that is wrong says what it is, with the value, and what to do. A table of wrong
-inputs and what must be said; and all options of tarry and tarryd, each with a value that makes no sense."""
+"""messages_test.py: each error message names the problem, with the value, and what to do. A table of wrong inputs and expected
+messages; and all options of tarry and tarryd, each with an invalid value."""
 import contextlib
 import os
 import re
@@ -50,7 +50,7 @@ def run(*arguments, stdin=b"", env=None, prefix=()):
 
 
 def names_it(status, said):
-    """Whether the tool has refused NONSENSE for what it is."""
+    """Returns whether the tool refused NONSENSE with a message that names it."""
     return status == 2 and NONSENSE in said
 
 
@@ -65,7 +65,7 @@ def can_be_without_a_network():
 
 
 class Addresses(Case):
-    """What is said of an address where no broker is."""
+    """Messages for an address without a broker."""
 
     autostart = False
 
@@ -83,7 +83,7 @@ class Addresses(Case):
 
     def test_a_name_that_nobody_knows(self):
         self.assertRegex(self.said_of("ws://no-such-host.invalid:7272"), "the host does not exist|no name server answers")
-        self.assertIn("the host does not exist: check the name or address", self.said_of(f"ws://{'x' * 64}.invalid:7272"))  # too long to be one
+        self.assertIn("the host does not exist: check the name or address", self.said_of(f"ws://{'x' * 64}.invalid:7272"))  # too long for a host name
 
     @unittest.skipUnless(can_be_without_a_network(), "needs a network namespace")
     def test_a_name_when_no_name_server_answers(self):
@@ -166,10 +166,10 @@ class Inputs(Case):
 
 
 class EveryOption(Case):
-    """The brothers: an option that swallows nonsense, or does not say its name and the value."""
+    """Every option must refuse an invalid value, with a message that names the option and the value."""
 
     autostart = False
-    # What else a command may want before it looks at the option: one of these will do.
+    # Other arguments that a command may require before it parses the option: one of these works.
     around = ([], ["a"], ["a", "b"], ["1", "1-1"], ["--reason", "x", "a", "b"], ["--reason", "x"], ["--data", "/"], ["--data", "/", "--into"],
               ["--data", "/", "--dry-run"], ["a", "--in", "1s"], ["--reason", "x", "--queue", "a"], ["--beanstalkd", "h"], ["--redis-zset", "z"])
 
@@ -190,7 +190,7 @@ class EveryOption(Case):
                     for around in self.around:
                         answers.append(run(*command.split(), *around, f"--{option}", NONSENSE, "--broker", "ws://127.0.0.1:9", "--timeout", "1ms"))
                         if harness.SANITIZED and names_it(*answers[-1]):
-                            break  # every option is read; what else may come of it the plain build says, for a tenth of the price
+                            break  # every option is parsed; the plain build tests the rest much faster
                     self.assertEqual([said for status, said in answers if status == 0], [])
                     self.assertTrue([said for status, said in answers if names_it(status, said)], answers)
                 judged += 1

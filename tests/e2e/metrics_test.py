@@ -1,6 +1,6 @@
-"""metrics_test.py: /metrics keeps to Prometheus' conventions (by the rules of `promtool check metrics`, which judges too
-where it is installed), says what happened, and stays bounded however many queues there are; /healthz and /readyz; the
-alert rules and the dashboard name only what there is."""
+"""metrics_test.py: /metrics follows Prometheus' conventions (also checked by `promtool check metrics` if installed), counts
+correctly, and has a limited size for any number of queues; /healthz and /readyz; alert rules and dashboard use existing
+metrics only."""
 import json
 import os
 import re
@@ -60,7 +60,7 @@ def family(name, types):
 
 
 def lint(text):
-    """What promtool's linter says, and that each sample belongs to the family that was told of last."""
+    """Applies the rules of promtool's linter; also checks that each sample belongs to the family announced last."""
     types, problems, last = {}, [], None
     for line in text.splitlines():
         if line.startswith("# TYPE "):
@@ -83,7 +83,7 @@ def lint(text):
 
 
 def promtool_says(text):
-    """What `promtool check metrics` has against it; nothing where there is none (a test that is skipped says so)."""
+    """Returns the complaints of `promtool check metrics`; empty if it is not installed (a skipped test reports that)."""
     if not PROMTOOL:
         return ""
     checked = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False)

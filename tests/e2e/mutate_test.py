@@ -1,5 +1,5 @@
-"""mutate_test.py: ./dev mutate (tests/mutate): which changes it makes of a file, that its table fits the tree, and what it makes of a small
-project whose test sees one thing and not the other."""
+"""mutate_test.py: ./dev mutate (tests/mutate): which changes it makes in a file, that its table matches the tree, and its result
+for a small project whose test detects one change and misses another."""
 import argparse
 import io
 import json
@@ -59,7 +59,7 @@ class Changes(unittest.TestCase):
             self.assertNotIn("comment", SOURCE.split("\n")[change.line])
 
     def test_most_of_them_are_c(self):
-        """Of the product's own files: each function of a folder can be changed."""
+        """Each function in a folder of the product can be changed."""
         with open(os.path.join(ROOT, "broker", "core", "need.c"), encoding="utf-8") as file:
             lines = file.read().split("\n")
         made = changes.changes_of(lines)
@@ -86,7 +86,7 @@ class Table(unittest.TestCase):
 
 class Helpers(unittest.TestCase):
     def test_all_that_is_installed_is_compared_with_what_it_was(self):
-        """The tool of a changed library is the same file, byte by byte: no program of Python would be run."""
+        """The tool of a changed library is the same file, byte by byte, so no Python test would run."""
         said = subprocess.run(["meson", "introspect", os.environ["TARRY_BUILD_ROOT"], "--targets"], stdout=subprocess.PIPE, check=True).stdout
         build = os.path.realpath(os.environ["TARRY_BUILD_ROOT"])
         names = [os.path.relpath(os.path.realpath(name), build) for target in json.loads(said) if target["installed"]
@@ -114,7 +114,7 @@ class Play(unittest.TestCase):
         self.judge.prepare()
 
     def play(self, text):
-        """What becomes of the change that makes this line."""
+        """Returns the result of the change that produces this line."""
         for path, lines, change in mutate.candidates(self.copy, self.compiler, ["broker/core"]):
             if change.text.strip() == text:
                 return mutate.play(self.judge, self.compiler, path, lines, change)
@@ -208,7 +208,7 @@ class Play(unittest.TestCase):
         self.assertEqual(other.programs["core"].found, {"broker/core": 1})
 
     def run_of(self, **options):
-        """What a run says and counts of the journal in the test's directory."""
+        """Returns the output and the counts of a run, with the journal in the test's directory."""
         given = {"journal": os.path.join(self.directory, "journal"), "again": False, "quick": False, "sanitized": False, **options}
         run, out = mutate.Run(argparse.Namespace(**given), self.judge, self.compiler), io.StringIO()
         with redirect_stdout(out):

@@ -1,5 +1,5 @@
-"""named_test.py: a commit that was named before it was sent takes effect once, across crashes of the program and of the broker; and what
-became of it can be asked (ONCE-1)."""
+"""named_test.py: a commit that got a name before it was sent takes effect once, across crashes of the program and of the broker;
+and its outcome can be asked (ONCE-1)."""
 import subprocess
 
 import harness

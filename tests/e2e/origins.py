@@ -1,4 +1,5 @@
-"""origins.py: servers that `tarry import` takes from: a real Redis, one in the middle that may interfere, one that lies."""
+"""origins.py: servers from which `tarry import` takes items: a real Redis, a proxy that can interfere, and a server that sends
+false replies."""
 import os
 import shutil
 import socket
@@ -19,7 +20,7 @@ class Redis:
             raise FileNotFoundError("redis-server is not installed: apt-get install redis-server")
         self.port = port or ports.free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self.directory = tempfile.mkdtemp(prefix="tarry-redis-")  # a replica writes there what it gets
+        self.directory = tempfile.mkdtemp(prefix="tarry-redis-")  # a replica writes its copy there
         self.process = subprocess.Popen([program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
                                          "--dir", self.directory, *arguments],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -36,7 +37,7 @@ class Redis:
         self.stream = self.socket.makefile("rb")
 
     def ask(self, *words):
-        """One command; its answer as Python has it. An error is an Exception that is returned."""
+        """Sends one command. Returns its reply as a Python value; an error is returned as an Exception."""
         parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         self.socket.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts))
         return self._answer()
@@ -62,8 +63,8 @@ class Redis:
 
 
 class Middle:
-    """In the middle between the import and the server. `seen(data)` is called with what the import sends before it is passed on; it may return
-    what is sent in its place, or None: the connection ends there, unsent. `told(data)`: the same for what comes back."""
+    """A proxy between the import and the server. Calls `seen(data)` before it passes data of the import on; `seen` may return
+    other data, or None: the connection ends and the data is not sent. `told(data)`: the same for the server's replies."""
 
     def __init__(self, port, seen=None, told=None):
         self.port_of_server, self.seen, self.told = port, seen, told
@@ -103,8 +104,8 @@ class Middle:
 
 
 class Liar:
-    """A server that says `answers`, one for each piece that it gets, whatever it is asked; the last one for ever. It keeps silent or hangs up
-    when it has said all: `then`."""
+    """A server that sends `answers`, one for each piece that it receives; repeats the last one for ever. `then`: after the last
+    answer it is silent or closes the connection."""
 
     def __init__(self, answers, then="hang up"):
         self.answers, self.then = answers, then

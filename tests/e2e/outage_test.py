@@ -1,5 +1,5 @@
-"""outage_test.py: what goes on until it is ended (consume, --from, --watch, --follow) waits for a broker that goes away, says so,
-and goes on; what has an end says after a second that nobody answers, and why."""
+"""outage_test.py: commands that run until they are ended (consume, --from, --watch, --follow) wait during an outage of the
+broker, report it, and continue; other commands report after one second that no broker answers, and why."""
 import os
 import pty
 import signal
@@ -15,7 +15,7 @@ OUTAGE_S = 11.5  # longer than any call may take by default, 10 s
 
 
 class Waiting(Case):
-    """Without --timeout, which the harness would give."""
+    """Runs without --timeout, which the harness would add."""
 
     def lasting(self, *arguments, stdin=False):
         command = [harness.find_program("tarry"), *arguments, "--broker", self.broker.url, "--json"]
@@ -27,7 +27,7 @@ class Waiting(Case):
         harness.wait_until(f"'{words}' on standard error", lambda: words in "".join(stream.errors), wait_s)
 
     def wait_followed(self, audit, schedule):
-        """The audit begins with what comes after it was asked for: something comes until it has."""
+        """Schedules tasks until the audit prints one: it begins with records after its request."""
         def is_heard():
             schedule.send({"queue": "q", "delay_ms": 3_600_000})
             return schedule.next()["result"] == "scheduled" and not audit.lines.empty()
@@ -53,7 +53,7 @@ class Waiting(Case):
                 self.assertIn("refused", "".join(stream.errors))
         while not streams["stats"].lines.empty():
             streams["stats"].next()
-        # Numbers that nobody has confirmed are not told once more.
+        # Old numbers are not printed again without a new reply.
         self.assertTrue(streams["stats"].quiet_for(max(3, OUTAGE_S - (time.monotonic() - gone))))
         for name, stream in streams.items():
             self.assertIsNone(stream.process.poll(), f"{name} gave up: {''.join(stream.errors)}")
@@ -94,7 +94,7 @@ class Waiting(Case):
                 self.assertEqual(stream.wait(), 3)
 
     def test_a_wait_without_an_end_is_ended_by_a_signal(self):
-        """Both have something under way that nobody answers: they end after 10 s, and say that it is unknown."""
+        """Both have unanswered requests: they end after 10 s, and report an unknown outcome."""
         self.broker.one("schedule", "q", "--key", "first", "--in", "0s")
         consumer = self.lasting("consume", "q", "--exec", "cat; sleep 1")
         producer = self.lasting("schedule", "--from", "-", stdin=True)
@@ -105,7 +105,7 @@ class Waiting(Case):
         try:
             producer.send({"queue": "q", "key": "third", "delay_ms": 3_600_000})
             for stream in (consumer, producer):
-                self.hear(stream, "no broker answers; retrying")  # what is under way is: a connection stands
+                self.hear(stream, "no broker answers; retrying")  # the request is in flight, and the connection is open
             for stream in (consumer, producer):
                 stream.signal(signal.SIGTERM)
             self.assertEqual((consumer.wait(), producer.wait()), (3, 1))
@@ -116,7 +116,7 @@ class Waiting(Case):
         self.assertIn("interrupted after line 2", "".join(producer.errors))
 
     def test_an_idle_audit_is_no_silence(self):
-        """The broker keeps its question for seconds, until something happens: that is no reason to say anything."""
+        """The broker holds the question for seconds until there is a record: the tool must not report an outage."""
         stream = self.lasting("audit", "--follow")
         time.sleep(7)
         self.broker.one("schedule", "q", "--in", "1h")

@@ -1,5 +1,5 @@
-"""owner_test.py: who comes by the broker's Unix socket (docs/ACCESS.md): its own user and root may everything without a token, other
-users what anybody on this host may."""
+"""owner_test.py: clients of the broker's Unix socket (docs/ACCESS.md): the broker's user and root may do everything without a
+token, other users as much as any local client."""
 import os
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ from principals import NOBODY, Access
 from tokens import row
 from wire import BACKUP, COMMIT, DENIED, FOLLOW, OK, QUEUES, Rpc, commit, number, results, schedule
 
-BROKERS, OTHER = 61999, 61998  # users that nobody else is
+BROKERS, OTHER = 61999, 61998  # uids that no other user has
 REDACT = [(12, [(1, [(2, "q"), (3, "k")]), (2, "asked for")])]
 IS_ROOT = os.geteuid() == 0
 
@@ -31,10 +31,10 @@ class Unix(Access):
 
     def begin(self, *rows):
         super().begin(*rows)
-        os.chmod(self.socket, 0o666)  # as an operator would who lets all users in
+        os.chmod(self.socket, 0o666)  # like an operator who admits all users
 
     def program(self, name, uid):
-        """Where it is; for another user a copy, for the tree may lie where only root looks."""
+        """Returns the program's path; for another user a copy, because the tree may be readable by root only."""
         built, copied = harness.find_program(name), os.path.join(self.directory, name)
         if not uid:
             return built
@@ -74,7 +74,7 @@ class Unix(Access):
         self.assert_done("cancel", "q", key, **options)
 
     def assert_may_everything(self, whose, name, **options):
-        """Redact and back up, by the tool without a token; and the log says who it was."""
+        """Checks that the user may redact and back up with the tool and no token, and that the log names the user."""
         self.end_a_task(name, **options)
         self.assert_done("redact", "q", name, "--reason", "asked for", **options)
         self.assert_done("backup", os.path.join(self.directory, f"backup-{name}"), "--no-verify", **options)
@@ -95,7 +95,7 @@ class Unix(Access):
         with Rpc(self.socket) as rpc:
             self.assertEqual(rpc.ask(QUEUES, [])[0], OK)
             self.assertNotEqual(rpc.ask(BACKUP, [(2, 77)])[0], DENIED)
-        self.assertEqual(self.rpc().ask(QUEUES, [])[0], DENIED)  # the same user by loopback: what its row says
+        self.assertEqual(self.rpc().ask(QUEUES, [])[0], DENIED)  # over loopback the same user has the rights of the loopback row
 
     def test_a_token_that_is_shown_counts_instead(self):
         self.begin(row("shop", "produce"), row("late", "admin", "expires=1000"))
@@ -148,7 +148,7 @@ class Unix(Access):
         return found if len(found) >= count else None
 
     def test_the_other_node_proves_itself_by_the_key_here_too(self):
-        """The role peer is among the owner's, and is not enough: nobody follows without the pair's key."""
+        """The owner has the role peer, but that is not enough: a follower needs the pair's key."""
         self.broker.arguments += ["--peer", f"ws://127.0.0.1:{harness.ports.free_port()}"]
         self.begin(row("node", "peer"))
         for token in (None, tokens.text_of("node")):

@@ -1,5 +1,5 @@
-"""packages_test.py: what can be seen of the Debian packages without building them: that they hold all that meson installs, and that what is
-said in several places is the same in each. (Built, installed, upgraded, purged: `./dev package --test`, tests/package.)"""
+"""packages_test.py: checks of the Debian packages without building them: they contain everything that meson installs, and facts
+stated in several files agree. (`./dev package --test`, tests/package, builds, installs, upgrades and purges them.)"""
 import fnmatch
 import glob
 import json
@@ -47,7 +47,7 @@ def installed():
 
 
 def takes(pattern, path):
-    """As dh_install: a pattern matches a file, or a folder above it."""
+    """Matches like dh_install: a pattern matches a file, or a folder that contains it."""
     parts = path.split("/")
     depth = pattern.count("/") + 1
     return len(parts) >= depth and all(fnmatch.fnmatchcase(part, wanted) for part, wanted in zip(parts, pattern.split("/")))
@@ -100,7 +100,7 @@ class Said(unittest.TestCase):
         self.assertEqual({node: node.partition("_")[2] + ".0" for node in nodes}, said)
 
     def test_what_dev_installs_to_build_is_what_the_packages_build_with(self):
-        """But for what tests alone want, and what each Debian builds with anyway."""
+        """Except packages needed by tests only, and packages that every Debian build has."""
         wanted = re.search(r"^packages_build=\((.*?)\)", read("dev"), re.M | re.S).group(1).split()
         depends = re.search(r"^Build-Depends: (.*?)\n\n", read("packaging/debian/control"), re.M | re.S).group(1)
         listed = {word.split()[0] for word in depends.replace("\n", " ").split(",") if word.strip()} - {"debhelper-compat", "dh-sequence-python3"}
@@ -124,7 +124,7 @@ class Said(unittest.TestCase):
         packages = set(re.findall(r"/packages/(\S+?)_\*\.deb", read("packaging", "Containerfile")))
         self.assertEqual(packages, {"libtarry0", "tarry", "tarryd"})
         self.assertIn(f":{said['EXPOSE']}", subprocess.run([harness.find_program("tarryd"), "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout)
-        self.assertIn(said["VOLUME"] + "/", said["ENTRYPOINT"])  # what it stores outlives it
+        self.assertIn(said["VOLUME"] + "/", said["ENTRYPOINT"])  # the data directory is on the volume, so its content outlives the container
 
     def test_the_next_version_of_the_library_changes_its_package(self):
         """libtarry0 holds libtarry.so.0: a new soversion is a new package."""

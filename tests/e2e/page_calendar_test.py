@@ -1,5 +1,6 @@
-"""page_calendar_test.py: the page's calendar in a real browser: minutes, hours, days, months, of one queue and of all; the herd of midnight in plain sight;
-a cell that is pressed shows its tasks; by keyboard, in light and dark, on a telephone; nothing but what the token may see, and text stays text."""
+"""page_calendar_test.py: the page's calendar in a real browser: minutes, hours, days, months, of one queue and of all; many
+tasks due at midnight; a click on a cell shows its tasks; keyboard, light and dark, small screens; only what the token may
+see; hostile text stays text."""
 import time
 
 import harness
@@ -11,7 +12,7 @@ HERD = 40
 
 
 def midnight_ms(days):
-    """Of this time zone, which is the browser's."""
+    """Returns a midnight of the time zone, which is also the browser's."""
     now = time.localtime()
     return int(time.mktime((now.tm_year, now.tm_mon, now.tm_mday + days, 0, 0, 0, 0, 0, -1))) * 1000
 
@@ -103,7 +104,7 @@ class Calendar(Looks):
         self.browser.wait("return document.getElementById('calendar-said').textContent.includes('most in one hour: 43,')")
 
     def fill_the_picture(self):
-        """Orders by day, and what everybody puts off until midnight."""
+        """Schedules orders per day, and many tasks due at midnight."""
         hours = [(day, hour, 90 + 7 * day if hour == 0 else 3 + (5 * hour + 7 * day) % 19) for day in range(1, 8) for hour in (0, *range(7, 22))]
         self.broker.schedule_all([{"queue": "orders.close" if n % 3 else "mail", "key": f"{day}-{hour}-{n}", "due_ms": midnight_ms(day) + hour * 3_600_000 + n}
                                   for day, hour, tasks in hours for n in range(tasks)])

@@ -34,7 +34,7 @@ return { blocks: seen.sort((a, b) => box(a)[1] - box(b)[1] || box(a)[0] - box(b)
     [e.parentElement.localName, e.localName, e.getAttribute('class') || '', style(e)].join(' ')),
   height: document.documentElement.scrollHeight };
 """
-# Of each box of the picture: what is painted two pixels within its edge, and the share of pixels that are not as its background.
+# For each box of the picture: the colour two pixels within its edge, and the share of pixels that differ from its background.
 INK = """
 const [png, blocks] = arguments;
 return new Promise((resolve) => { const image = new Image(); image.onload = () => {
@@ -65,7 +65,7 @@ class Pictures(webhooks_test.Pushed):
         self.write_secrets("".join(f"{queue} {self.secret}\n" for queue in ("q", "invoices")))
 
     def stage(self):
-        """Orders that wait, some that are dead, one with a long life, a target that answers and one that refuses."""
+        """Makes pending orders, dead ones, one with a long history, a webhook target that accepts and one that refuses."""
         self.broker.schedule_all([{"queue": f"orders.{('close', 'remind', 'refund')[n % 3]}", "key": f"order-{1000 + n}", "delay_ms": 3_600_000} for n in range(30)])
         for number in range(3):
             self.bury("mail", f"mail-{number}", ("no such address", "HTTP 500 from shop.example.org, the third time", "the payload has no `order`")[number], '{"order":1}')
@@ -81,7 +81,7 @@ class Pictures(webhooks_test.Pushed):
         self.wait_state("k", "dead", queue="invoices")
 
     def picture(self, view, medium):
-        """What is seen, after the page has been given all the room that it wants."""
+        """Takes a picture of the whole page, with the window as large as the page."""
         scheme, width = MEDIA[medium]
         self.browser.media(prefers_color_scheme=scheme)
         self.browser.size(width, 900, mobile=width < 1000)
@@ -105,7 +105,7 @@ class Pictures(webhooks_test.Pushed):
             self.browser.screenshot(os.path.join(page_test.SHOTS, "page-webhooks.png"))
 
     def look_with_axe(self, view, medium):
-        """If TARRY_AXE names an axe.min.js (npm's axe-core): by hand, for Debian has none."""
+        """Checks the view with axe if TARRY_AXE names an axe.min.js (npm's axe-core); run by hand, because Debian has none."""
         if not os.environ.get("TARRY_AXE"):
             return
         with open(os.environ["TARRY_AXE"], encoding="utf-8") as file:
@@ -115,7 +115,7 @@ class Pictures(webhooks_test.Pushed):
 
     def compare(self, name, now, then):
         with self.subTest(name):
-            order = [path for path in then["blocks"] if " svg:" not in path]  # which stands below what its legend is as high as
+            order = [path for path in then["blocks"] if " svg:" not in path]  # its position depends on the height of the legend's text
             self.assertEqual([path for path in now["blocks"] if path in order], order, "blocks, from top to bottom")
             for path, (left, width, style, ink) in then["blocks"].items():
                 got = now["blocks"][path]

@@ -1,5 +1,5 @@
-"""page_test.py: the page at `/`: what it is made of, who may see its numbers, and (where chromium and chromedriver are
-installed) what a browser makes of it: real data, hostile names, tokens, keyboard, contrast, a telephone, a thousand queues."""
+"""page_test.py: the page at `/`: its content, who may see its numbers, and (if chromium and chromedriver are installed) its
+behaviour in a browser: real data, hostile names, tokens, keyboard, contrast, small screens, a thousand queues."""
 import base64
 import hashlib
 import json
@@ -40,7 +40,7 @@ def schedule(broker, names, delay_ms=3_600_000):
 
 
 def guard(broker, *rows):
-    """Starts it anew with these tokens; who shows none may do nothing."""
+    """Restarts the broker with these tokens; clients without one may do nothing."""
     path = os.path.join(os.path.dirname(broker.data), "some.tokens")
     harness.make_private(path, tokens.FIRST_LINE + "loopback loopback roles=none\n" + "".join(rows))
     broker.arguments = (*broker.arguments, "--tokens", path)
@@ -131,7 +131,7 @@ class Looks(harness.Case):
             self.browser.screenshot(os.path.join(SHOTS, f"page-{name}.png"))
 
     def become(self, name):
-        """The page anew, with this token."""
+        """Loads the page again with this token."""
         self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
         self.browser.run("sessionStorage.setItem('tarry-token', arguments[0]); location.reload()", tokens.text_of(name))
         self.browser.wait(READY)
@@ -223,7 +223,7 @@ class Seen(Looks):
         self.browser.size(1280, 1000)
 
     def find(self, key, queue=""):
-        """By keyboard alone."""
+        """Finds a task with the keyboard only."""
         self.browser.run("document.getElementById('find-key').value = ''; document.getElementById('find-queue').value = ''; document.getElementById('find-key').focus()")
         self.browser.keys(key + "\ue004" + queue + "\ue007")
         self.browser.wait("return document.getElementById('found').textContent !== 'Looking …' && document.getElementById('life-state').textContent !== 'Reading its history …'")
@@ -530,7 +530,7 @@ class Seen(Looks):
 
 @needs_one
 class Webhooks(webhooks_test.Pushed):
-    """How targets answer, on the page."""
+    """The view of webhook targets on the page."""
 
     def test_targets_are_seen_and_what_is_hostile_is_text(self):
         name = HOSTILE[0]

@@ -1,5 +1,5 @@
-"""pages_test.py: what the pages say of commands and paths, in their blocks and in between, is true: each command, each of its options, the
-units' directory. (What the blocks do when they are pasted: guide_test.py.)"""
+"""pages_test.py: commands, options and paths in the documentation exist, in command blocks and in text. (guide_test.py runs the
+blocks.)"""
 import functools
 import glob
 import json
@@ -15,7 +15,7 @@ ROOT = os.path.join(HERE, "..", "..")
 
 
 def said_commands():
-    """(page, program, words after it) of every tarry, tarryd and ./dev that the pages name, in their blocks and in what they say."""
+    """Returns (page, program, arguments) of every tarry, tarryd and ./dev command in the documentation."""
     pages = [os.path.join(ROOT, name) for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "broker/README.md", "packaging/README.md",
                                                    "packaging/prometheus/README.md", "examples/README.md")]
     for path in pages + sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
@@ -52,7 +52,7 @@ class Words(unittest.TestCase):
         self.assertGreater(seen, 150)
 
     def test_every_path_of_the_docs_is_the_units_directory(self):
-        """In pages, man pages and helps: whatever is below /var/lib/tarry is what the units run on."""
+        """In documentation, man pages and help texts, every path below /var/lib/tarry is the units' data directory."""
         host_of_units = os.path.join(ROOT, "packaging")
         directories = set()
         for unit in ("tarry.service",):
@@ -78,7 +78,7 @@ class Words(unittest.TestCase):
 
 
 class Capacity(harness.Case):
-    """What docs/CAPACITY.md reckons with is what a broker takes: bytes, which no machine changes."""
+    """The sizes in docs/CAPACITY.md match a real broker's; they do not depend on the machine."""
     tasks = 5000
 
     def appended(self):
@@ -97,10 +97,10 @@ class Capacity(harness.Case):
                             "body": "x" * body}) + "\n" for number in range(self.tasks)))
 
         schedule("later", 86400000, 77777)
-        self.assertEqual(self.broker.stop(), 0)  # which catches the index up
+        self.assertEqual(self.broker.stop(), 0)  # a stop makes the index complete
         blocks = os.stat(os.path.join(self.broker.data, "index", "data.mdb")).st_blocks * 512
-        self.assertGreater(blocks / self.tasks, index / 2)  # with the pages that its last commits left, whose number hangs on
-        self.assertLess(blocks / self.tasks, index * 2)     # how few of them there were: 160 to 230 bytes have been seen
+        self.assertGreater(blocks / self.tasks, index / 2)  # includes the LMDB pages that the last commits freed; their number varies
+        self.assertLess(blocks / self.tasks, index * 2)     # with few tasks: 160 to 230 bytes per task were measured
         self.broker.start()
         before = self.appended()
         schedule("soon", 0, 0)
@@ -108,7 +108,7 @@ class Capacity(harness.Case):
         self.assertEqual(len(self.broker.ok("consume", "soon", "--count", self.tasks)), self.tasks)
         settled = self.appended()
         self.assertAlmostEqual((scheduled - before) / self.tasks, scheduling + key + body, delta=scheduling / 5)
-        took = (settled - scheduled) / self.tasks  # how many leases and acks share a record, hangs on who is quicker
+        took = (settled - scheduled) / self.tasks  # the number of leases and acks per record depends on timing
         self.assertGreater(took, (lease + ack) / 2)
         self.assertLess(took, (lease + ack) * 2)
 

@@ -1,7 +1,5 @@
-"""pair.py: two brokers that are a pair, on ports of their own, with a file as the coordinator.
-
-Node `a` founds the cluster, node `b` joins it. Both keep their ports and directories whatever happens to their processes.
-"""
+"""pair.py: two brokers that are a pair, on their own ports, with a file as the coordinator. Node `a` founds the cluster, node
+`b` joins it. Both keep their ports and directories across restarts."""
 import re
 import time
 
@@ -31,7 +29,7 @@ class Case(harness.Case):
         self.b = self.make_broker("--follow", urls[0], *keeper, data=self.path("b"), listen=urls[1])
 
     def start_pair(self):
-        """Both run, `a` leads, and what it acknowledges is on `b` too."""
+        """Starts both nodes; waits until `a` leads and its commits are also on `b`."""
         self.a.start()
         self.b.start()
         self.wait_role(self.a, "leading")
@@ -43,7 +41,7 @@ class Case(harness.Case):
             return dict(re.findall(r"^([a-z-]+) (.*)$", file.read(), re.M))
 
     def wait_for(self, what, check, wait_s=WAIT_S):
-        """Until `check` returns something; that."""
+        """Calls `check` until it returns a true value, and returns that."""
         try:
             return harness.wait_until(what, check, wait_s)
         except AssertionError as late:
@@ -51,7 +49,7 @@ class Case(harness.Case):
             raise AssertionError(f"{late}\n{logs}") from None
 
     def pending(self, broker, queue="orders"):
-        """How many tasks are pending there, whoever leads."""
+        """Returns the number of pending tasks at this node, whether it leads or not."""
         queues = broker.one("stats", "--from-follower")["queues"]
         return next((item["pending"] for item in queues if item["name"] == queue), 0)
 
@@ -59,7 +57,7 @@ class Case(harness.Case):
         self.wait_for(f"{count} tasks at {broker.data}", lambda: self.pending(broker) == count)
 
     def slow_note(self, broker, wait_ms):
-        """From its next start on what it promises takes so long to be durable."""
+        """From its next start on, the node's hard state takes `wait_ms` to become durable."""
         broker.env = {**broker.env, "LD_PRELOAD": harness.find_program("libslow_note.so"), "SLOW_NOTE_MS": str(wait_ms)}
 
     def freeze(self, broker):
@@ -71,14 +69,14 @@ class Case(harness.Case):
     def tearDown(self):
         for broker in self.brokers:
             if broker.is_running():
-                self.thaw(broker)  # a frozen one would not end
+                self.thaw(broker)  # a frozen process would not end
         super().tearDown()
 
     def wait_in_sync(self):
         self.wait_for("both in sync", lambda: self.record().get("in-sync") == "0 1")
 
     def wait_quiet(self):
-        """The follower's status, once the leader has nothing more to write: what it was told of last is sealed by and by."""
+        """Returns the follower's status once the leader has no more to write: a seal follows the last frame after a short time."""
         end, end_of_log = time.monotonic() + WAIT_S, None
         while True:
             leads, told = self.a.tarry("status").one, self.b.tarry("status", "--broker", self.b.url).one
@@ -86,7 +84,7 @@ class Case(harness.Case):
                 return told
             self.assertLess(time.monotonic(), end, f"the log of an idle pair grows: {leads}, {told}")
             end_of_log = leads["appended"]
-            time.sleep(0.2)  # more than ten times what a seal waits for
+            time.sleep(0.2)  # more than ten times the delay of a seal
 
     def wait_log(self, broker, text, count=1, wait_s=WAIT_S):
         self.wait_for(f"{text} in the log of {broker.data}", lambda: sum(text in line for line in broker.log) >= count, wait_s)

@@ -1,4 +1,4 @@
-"""pair_alone_test.py: a primary that goes on without its follower says so, loudly, wherever somebody may look."""
+"""pair_alone_test.py: a primary that continues without its follower reports this in every place that an operator may check."""
 import harness
 import pair
 from pair_stats_test import metrics
@@ -22,7 +22,7 @@ class Alone(pair.Case):
         line = self.said("serves_alone")[-1]
         self.assertIn("level=warning", line)
         self.assertIn("are only on its disk", line)
-        self.assertEqual(self.said("follower_confirms"), [])  # it said so of a follower that was given up
+        self.assertEqual(self.said("follower_confirms"), [])  # it reports that a follower was given up
         status = self.wait_for("a problem", lambda: (item := self.a.tarry("status").one)["problem"] and item)
         self.assertIn("serves alone", status["problem"])
         self.assertLessEqual(status["since_ms"], status["alone_since_ms"])

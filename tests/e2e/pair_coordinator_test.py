@@ -1,7 +1,5 @@
-"""A pair whose record lies in a real ZooKeeper, or a real etcd: with credentials nobody else touches it, and what becomes of the
-session is told.
-
-Without Java, or without etcd, this says so and is skipped; tests/netns has the same ZooKeeper in trouble."""
+"""pair_coordinator_test.py: a pair whose record is in a real ZooKeeper or etcd: with credentials no other client changes the
+record, and session events are reported. Skipped with a message without Java or etcd; tests/netns disturbs the same ZooKeeper."""
 import contextlib
 import os
 import re
@@ -26,7 +24,7 @@ for name, lack in LACKS.items():
 
 class AtServer:
     """The stories; `make_server()` starts one where the pair's credentials are good."""
-    coordinated = False  # by a file
+    coordinated = False  # with a file as the coordinator
 
     @classmethod
     def setUpClass(cls):
@@ -52,11 +50,11 @@ class AtServer:
             item["in_sync"] for broker in (self.a, self.b) for item in broker.tarry("status").objects))
 
     def is_promising(self, broker):
-        """Its note is on its way to the disk."""
+        """Returns whether the node's hard state is being written."""
         return os.path.exists(os.path.join(broker.data, "pair.new"))
 
     def refused(self, *arguments):
-        """What a broker says that does not start with these."""
+        """Returns the error message of a broker that does not start with these arguments."""
         broker = self.make_broker("--peer", self.b.listen, *arguments, data=self.path("other"))
         self.brokers.remove(broker)
         broker.arguments = [*pair.Case.arguments, "--peer", self.b.listen, *arguments]
@@ -85,7 +83,7 @@ class AtServer:
         self.wait_log(self.a, "event=coordinator state=connected")
         self.server.kill()
         self.wait_log(self.a, "event=coordinator state=connecting", 2)
-        self.a.ok("schedule", "orders", "--in", "1h")  # who leads with everybody in sync needs nobody
+        self.a.ok("schedule", "orders", "--in", "1h")  # a leader with everybody in sync needs no coordinator
         self.server.start().wait_ready()
         self.wait_log(self.a, "event=coordinator state=connected", 2)
 
@@ -99,7 +97,7 @@ class AtServer:
             self.server.pause()
             self.b.kill()
             answers = []
-            for sequence, wait_s in ((1, 2.6), (2, 0.4)):  # before the other is given up, and after
+            for sequence, wait_s in ((1, 2.6), (2, 0.4)):  # before the other node is given up, and after
                 rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
                 with contextlib.suppress(TimeoutError):
                     answers.append(rpc.hear(wait_s)[1])  # the second may be refused
@@ -110,7 +108,7 @@ class AtServer:
             self.assertIn(wire.OK, answers)
 
     def test_a_fence_that_leads_to_nothing_is_no_end(self):
-        """R7: the follower has fenced an epoch that goes on, and may not follow it any more: both would wait for ever."""
+        """R7: the follower has fenced an epoch that continues, and may not follow it any more: both nodes would wait for ever."""
         self.slow_note(self.b, 1500)
         self.start_pair()
         self.wait_for("nothing is being promised", lambda: not self.is_promising(self.b))
@@ -147,7 +145,8 @@ class AtZooKeeper(AtServer, pair.Case):
         return zookeeper.ZooKeeper().start().wait_ready()
 
     def test_a_dead_server_is_noticed_soon(self):
-        """The server that the follower is connected to may die with the primary's host: two thirds of this later it asks another."""
+        """The server to which the follower is connected may fail together with the primary's host: after two thirds of the
+        session time the follower asks another server."""
         self.start_pair()
         sessions = [int(ms) for ms in re.findall(r"\bto=(\d+)", self.server.ask(b"cons"))]
         self.assertEqual(sessions, [4000, 4000])
@@ -170,7 +169,7 @@ class AtEtcd(AtServer, pair.Case):
         for _ in range(20):
             if "exceeded" in self.server.control("put", "/fill", "x" * 50000, check=False):
                 break
-        self.b.kill()  # a goes without it, once the record says so
+        self.b.kill()  # a continues without it, once the record says so
         self.wait_log(self.a, "used up its quota and takes no change")
         status = self.a.tarry("status")
         self.assertIn("used up its quota", str(status))

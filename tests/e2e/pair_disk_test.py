@@ -1,4 +1,5 @@
-"""Without a coordinator: a node comes back without its disk, and nobody knows what that disk had acknowledged (F-29)."""
+"""pair_disk_test.py: without a coordinator, a node returns without its disk, and it is unknown what that disk had acknowledged
+(F-29)."""
 import shutil
 
 import harness
@@ -14,7 +15,7 @@ class Case(pair.Case):
     arguments = ("--failover-after", "1s")
 
     def setUp(self):
-        """Both have the one task, and know that they are in sync."""
+        """Both nodes have the one task, and know that they are in sync."""
         super().setUp()
         self.a.start()
         self.b.start()
@@ -24,7 +25,7 @@ class Case(pair.Case):
         self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
 
     def says(self, broker, words):
-        """Its status names the problem, and the tool exits with 1."""
+        """Checks that the node's status names the problem, and that the tool exits with 1."""
         self.wait_for(words, lambda: words in (broker.tarry("status").one["problem"] or ""))
         self.assertEqual(broker.tarry("status").status, 1)
 
@@ -44,7 +45,7 @@ class Disks(Case):
         self.b.kill()
 
     def check_word(self, good, new):
-        """Nobody leads before the word, and nothing is lost with it."""
+        """Checks that no node leads before the operator's command, and that nothing is lost afterwards."""
         good.start()
         new.start()
         self.says(good, NEW_DISK)
@@ -71,7 +72,7 @@ class Disks(Case):
         self.check_word(self.a, self.b)
 
     def test_the_disk_that_was_lost_comes_back(self):
-        """The new one was never more than a guest: without a word nothing has changed."""
+        """The new disk never counted, so without a command nothing changes."""
         shutil.move(self.b.data, self.path("b-before"))
         self.a.start()
         self.b.start()
@@ -108,7 +109,7 @@ class Survivors(Case):
         self.both_in_sync()
 
     def test_a_claimer_that_meets_a_new_disk_says_so(self):  # F-29
-        """It had asked the former one for its promise, and never heard it."""
+        """It had asked the former disk for its promise, and got no answer."""
         self.a.kill()
         self.b.kill()
         arguments = list(self.b.arguments)
@@ -125,7 +126,7 @@ class Survivors(Case):
         self.wait_pending(self.b, 1)
 
     def test_a_restored_leader_is_followed_and_known_from_then_on(self):  # F-29
-        """Also if the pair is asynchronous, and nobody is ever told that it is in sync."""
+        """Also if the pair is asynchronous, in which case neither node learns that it is in sync."""
         for broker in (self.a, self.b):
             broker.kill()
             broker.arguments += ["--replication", "async"]
@@ -153,7 +154,7 @@ class SlowDisk(Case):
 
 class Runs(Case):
     def test_every_run_has_a_number_on_disk_before_it_takes_part(self):
-        """R6: an unknown outcome is this run's only. Here nobody leads: nothing else is noted."""
+        """R6: an unknown outcome belongs to one run only. No node leads here, so nothing else is stored."""
         self.a.kill()
         self.b.restart()
         before = self.runs()
@@ -162,7 +163,7 @@ class Runs(Case):
             self.assertEqual(self.runs(), before + number)
 
     def runs(self):
-        """As storage/FORMAT.md says."""
+        """Returns the number of the run, in the format of storage/FORMAT.md."""
         with open(self.b.data + "/pair", "rb") as file:
             return int.from_bytes(file.read()[32:40], "little")
 

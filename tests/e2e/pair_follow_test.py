@@ -1,4 +1,5 @@
-"""A follower copies its leader's log and answers questions; it takes over when the leader dies, and the old one returns."""
+"""pair_follow_test.py: a follower copies its leader's log and answers questions; it takes over when the leader dies, and the old
+leader returns as the follower."""
 import os
 
 import harness
@@ -41,12 +42,12 @@ class Follow(pair.Case):
         self.assertEqual(self.pending(self.a), 11)
 
     def test_a_leader_whose_clock_fell_behind_is_noted(self):  # TIME-1
-        """Its follower may have to start and to lead without hearing it again, and goes by the note of its boot then."""
+        """The follower may have to restart and lead without hearing from the leader again; then it uses its note of this boot."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
         steady_ns = self.boot_note(self.a)
         self.assertLessEqual(self.boot_note(self.b), steady_ns)
-        self.freeze(self.b)  # it does not take over
+        self.freeze(self.b)  # so that it does not take over
         self.a.kill()
         with open(os.path.join(self.a.data, "boot"), "r+", encoding="ascii") as file:
             fallen = file.read().replace(str(steady_ns), str(steady_ns - 3600 * 1_000_000_000))
@@ -79,14 +80,15 @@ class Follow(pair.Case):
 
 
 class Returner(pair.Case):
-    """What is asked of a leader by one that may lack everything it has, message by message."""
+    """Sends the requests of a node that may lack everything that the leader has, message by message."""
 
     TASKS = 20_000
     LOG_VERSION = 1  # FORMAT_VERSION
     CUT_TO = 2       # FollowReply.Verdict
 
     def ask(self, rpc, status, end):
-        """As node 1, which has promised and is at `end`, where no frame of the leader's ends: (verdict, cut)."""
+        """Asks as node 1, which has promised and whose log ends at `end`, where no frame of the leader's ends. Returns (verdict,
+        cut)."""
         follow = [(1, bytes.fromhex(status["cluster"])), (2, b"m" * 16), (3, 1), (4, self.LOG_VERSION), (5, status["epoch"]), (6, 1),
                   (7, end), (8, b"c" * 32), (9, 1), (14, "ws://127.0.0.1:1"), (15, 0), (16, 1), (17, 4096), (23, 1)]
         code, body = rpc.ask_as_peer(PeerKey(harness.PEER_KEY), wire.FOLLOW, follow)
@@ -99,8 +101,8 @@ class Returner(pair.Case):
             return int(file.readline().split()[1])
 
     def test_the_common_point_is_sought_once(self):  # F-26
-        """To find it the log is read; were it so for each question, a log that takes longer than a question waits would keep the
-        other out for ever."""
+        """The search reads the log. If each question repeated the search, a log that takes longer to read than a question waits
+        would lock the other node out for ever."""
         self.a.start()
         lines = "\n".join(f'{{"queue": "q", "delay_ms": 3600000, "key": "k{i}"}}' for i in range(self.TASKS))
         self.a.ok("schedule", "--from", self.path("tasks.ndjson", lines + "\n"), wait_s=120)

@@ -1,5 +1,5 @@
-"""pair_fresh_test.py: what a follower is good for: it answers no less than a log position (at_least), and nothing older than so long
-(staleness), or it says why not. What is acknowledged at the primary is seen at the follower by whoever passes its position on."""
+"""pair_fresh_test.py: freshness of a follower's answers: it answers as of a log position (at_least) or of a maximum age
+(staleness), or says why it cannot. A client that passes on a position sees the commits acknowledged up to it."""
 import time
 
 import harness
@@ -64,7 +64,7 @@ class Fresh(pair.Case):
             self.assertEqual(code, wire.OK)
             self.assertGreater(wire.number(rpc.reply, 4), before)
             first = wire.number(rpc.reply, 4)
-            rpc.ask(wire.COMMIT, wire.commit(producer, 1, op))  # the same answer, and a position that shows it, too
+            rpc.ask(wire.COMMIT, wire.commit(producer, 1, op))  # returns the same reply, with a position that includes the commit
             self.assertGreaterEqual(wire.number(rpc.reply, 4), first)
 
     def test_a_position_that_a_follower_does_not_have_is_waited_for_and_then_refused(self):
@@ -72,7 +72,7 @@ class Fresh(pair.Case):
         self.wait_quiet()
         have = int(self.get(self.b, "first").one["position"])
         self.freeze_leader_word()
-        # Not acknowledged, for the follower counts; a position that will be there is asked for all the same.
+        # The commit is not acknowledged, because the follower counts; a question may still demand its future position.
         began = time.monotonic()
         refused = self.get(self.b, "first", "--at-least", str(have + 8), "--timeout", "1500ms")
         took_s = time.monotonic() - began
@@ -89,7 +89,7 @@ class Fresh(pair.Case):
         self.assertEqual(self.get(self.b, "late", "--at-least", str(position)).one["state"], "pending")
 
     def freeze_leader_word(self):
-        """Nothing of the primary's comes through from now on."""
+        """From now on nothing that the primary sends arrives."""
         self.net.hold(proxy.DOWN)
 
     def test_a_primary_honours_a_position_and_refuses_what_lies_beyond_its_log(self):
@@ -145,7 +145,7 @@ class Fresh(pair.Case):
         self.wait_for("it refuses", lambda: self.get(self.b, "first", "--staleness", "200ms").status != 0)
         with wire.Rpc(self.b.port) as rpc:
             self.freeze(self.b)
-            self.net.heal()  # what it said long ago comes through now, and nothing new: nobody asks
+            self.net.heal()  # now its old messages arrive, and no new one, because no node asks
             time.sleep(1.5)
             self.net.hold()
             self.thaw(self.b)

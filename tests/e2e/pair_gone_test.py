@@ -1,4 +1,4 @@
-"""pair_gone_test.py: a node whose process has died is known to be gone, whatever time a silent one is given; a probe is
+"""pair_gone_test.py: the death of a node's process is detected at once, however long a silent node may be silent; a probe is
 answered at once, and acknowledges nothing."""
 import time
 
@@ -14,7 +14,7 @@ FORMAT_VERSION = 1
 
 
 class Gone(pair.Case):
-    """Silence would take a minute."""
+    """A silent node would be given up after a minute only."""
 
     arguments = ("--failover-after", "60s", "--solo-after", "60s")
 
@@ -45,7 +45,7 @@ class Gone(pair.Case):
         self.assertFalse(any("event=leader_gone" in line for line in self.b.log), self.b.log_text())
 
     def test_f31a_a_probe_is_answered_at_once_and_acknowledges_nothing(self):
-        """A question would wait for something to say, here for ten seconds."""
+        """A question would wait ten seconds for something to report."""
         told = self.wait_quiet()
         self.freeze(self.b)
         leads = self.a.one("status")
@@ -65,7 +65,7 @@ class Gone(pair.Case):
 
 
 class Cut(pair.Case):
-    """F-31c. Only what lies between the two is cut: both reach the coordinator, at which the leader is present."""
+    """F-31c. Only the connection between the two nodes is cut: both reach the coordinator, where the leader is present."""
 
     arguments = ("--failover-after", "500ms", "--solo-after", "1s")
 
@@ -91,7 +91,7 @@ class Cut(pair.Case):
 
 
 class StrictCut(Cut):
-    """Nothing is answered without the follower, which does not take over either: an operator must know."""
+    """Strict mode: nothing is acknowledged without the follower, which does not take over either; an operator must be told."""
 
     arguments = ("--failover-after", "500ms", "--solo-after", "never")
 

@@ -1,4 +1,5 @@
-"""Producers and consumers go on while leaders die: what was acknowledged is delivered, never early, and settled once."""
+"""pair_ledger_test.py: producers and consumers continue while leaders are killed: acknowledged tasks are delivered, never early,
+and settled once."""
 import subprocess
 import threading
 import time
@@ -8,7 +9,7 @@ import pair
 
 
 class Ledger(pair.Case):
-    arguments = ("--failover-after", "3s", "--solo-after", "60s")  # on a busy machine, too, nobody is silent but who was killed
+    arguments = ("--failover-after", "3s", "--solo-after", "60s")  # long enough that even on a busy machine only a killed node counts as silent
     TASKS = 60
 
     def both(self, command):
@@ -19,7 +20,7 @@ class Ledger(pair.Case):
         for i in range(self.TASKS):
             while self.is_open:
                 answer = self.tool("schedule", "work", "--key", f"w{i}", "--in", "1s")
-                # An earlier try, whose answer went with its leader, may have been the one.
+                # An earlier attempt, whose reply was lost with its leader, may have succeeded.
                 if answer.objects and answer.one["result"] in ("scheduled", "exists"):
                     self.acknowledged.add(f"w{i}")
                     break

@@ -1,5 +1,5 @@
-"""pair_look_test.py: the past is the same wherever one looks: at the primary, at its follower (running, followed, as of a moment, archive
-included), in either directory and in a backup; and where two directories are not the same, it is said where they part."""
+"""pair_look_test.py: the history is the same everywhere: at the primary, at its follower (running, with --follow, as of a time,
+including the archive), in both directories and in a backup; if two directories differ, the tool reports where."""
 import shutil
 import signal
 
@@ -22,7 +22,7 @@ class Look(Pair):
         self.assertEqual(stream.next()["key"], "order-1")  # out of the archive
         for i in range(2, 5):
             self.ended(self.a, f"order-{i}")
-            self.assertEqual(stream.next()["key"], f"order-{i}")  # as it happens at the primary
+            self.assertEqual(stream.next()["key"], f"order-{i}")  # arrives as it happens at the primary
         stream.signal(signal.SIGINT)
         self.assertEqual(stream.wait(), 0)
         self.schedule(self.a, "order-5")
@@ -43,7 +43,7 @@ class Look(Pair):
             self.assertEqual(self.facts(broker, "--data", broker.data), told)
             self.assertEqual(broker.ok("history", "--data", broker.data, "orders", "order-1"), self.a.ok(
                 "history", "--data", self.a.data, "orders", "order-1"))
-        # As of then: the same state out of either directory, the archive's frames first.
+        # The state as of that position is the same from both directories; frames from the archive come first.
         then = [self.a.ok("audit", "--data", broker.data, "--as-of-position", moment["durable"]) for broker in (self.a, self.b)]
         self.assertEqual(then[0], then[1])
         self.assertEqual(then[0][-1]["digest"], moment["digest"])
@@ -55,7 +55,7 @@ class Look(Pair):
         return answer.one
 
     def test_directories_are_compared_after_failovers(self):
-        """With a tail that was put aside, with a backup, and with a directory that went another way."""
+        """Compares directories with a quarantined tail, a backup, and a directory with another history."""
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         self.a.one("schedule", "orders", "--key", "one", "--in", "1h")
@@ -71,7 +71,7 @@ class Look(Pair):
                 self.wait_for("it is written", lambda known=before: self.durable(self.a) > known)
             self.a.kill()
         went = self.path("went")
-        shutil.copytree(self.a.data, went)  # the primary that never comes back, with a tail that nobody acknowledged
+        shutil.copytree(self.a.data, went)  # copy of a primary that never returns, with an unacknowledged tail
         self.thaw(self.b)
         self.wait_log(self.b, "event=leading")
         self.b.one("schedule", "orders", "--key", "two", "--in", "1h")

@@ -1,4 +1,5 @@
-"""Asynchronous, strict, without a coordinator; an operator's words; who may not join."""
+"""pair_modes_test.py: asynchronous and strict pairs, pairs without a coordinator, an operator's commands, and nodes that may not
+join."""
 import contextlib
 import json
 import socket
@@ -12,9 +13,9 @@ from ports import free_port
 
 # Numbers of Pair and PairReply in tarry.proto.
 PROMOTE, DEMOTE = 1, 2
-# … and of Request and Backup.
+# Field numbers of Request and of Backup.
 BACKUP, BACKUP_BEGIN, BACKUP_END = 21, 1, 4
-# As long as a broker that stops waits for answers to leave, in core_thread.c.
+# Field numbers of PairReply.
 IN_SYNC, DURABLE, COMMITTED = 14, 17, 18
 
 
@@ -70,7 +71,7 @@ class Modes(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")
 
     def test_a_follower_that_counts_must_confirm_answers_to_questions_too(self):
-        """R3: a leader cannot know that nobody else leads, and what it believes may be old."""
+        """R3: a leader cannot know that no other node leads, so its state may be outdated."""
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         task = int(self.a.one("schedule", "q", "--key", "k", "--in", "1h", "--body", "x")["id"])
@@ -86,8 +87,9 @@ class Modes(pair.Case):
                 self.assertEqual(rpc.hear()[1], wire.OK)
 
     def test_an_answer_beside_a_commit_is_confirmed_too(self):
-        """R3: what is asked in one breath with a commit that comes after it goes to the delivery sender as soon as that is written, with
-        a content to be read; it rests on nothing new, and waits for the commit all the same, or nobody would have confirmed it."""
+        """R3: a question sent together with a later commit goes to the delivery sender as soon as the commit is written, because
+        a content must be read. The answer does not depend on the commit, but waits for it all the same: otherwise no follower
+        would have confirmed the answer."""
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         task = int(self.a.one("schedule", "q", "--key", "k", "--in", "1h", "--body", "x")["id"])
@@ -95,7 +97,7 @@ class Modes(pair.Case):
             *askers, writer = [stack.enter_context(wire.Rpc(self.a.port)) for _ in range(21)]  # read in this order
             producer = writer.hello()
             self.freeze(self.b)
-            self.freeze(self.a)  # whatever is said meanwhile is taken together, the last of the questions with the commit at least
+            self.freeze(self.a)  # all requests that arrive meanwhile are read together, and the last question with the commit
             for asker in askers:
                 asker.tell(wire.GET, [(1, [(1, task)]), (2, 1)])
             writer.tell(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)]))
@@ -108,13 +110,13 @@ class Modes(pair.Case):
                 self.assertEqual(asker.hear()[1], wire.OK)
 
     def write_alone(self):
-        """`a` wrote what it never acknowledged, and was killed; `b` leads."""
+        """Lets `a` write frames that it never acknowledges, and kills it; then `b` leads."""
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         with wire.Rpc(self.a.port) as rpc:
             producer = rpc.hello()
             self.freeze(self.b)
-            # The first one is the answer to the follower's question, which it may still read; for the second nobody asks.
+            # The first reply answers the follower's pending question, which it may still read; no node asks for the second.
             for sequence in (1, 2):
                 before = status(self.a)[DURABLE][0]
                 rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
@@ -135,7 +137,7 @@ class Modes(pair.Case):
         self.wait_pending(self.a, self.pending(self.b))
 
     def test_a_tail_is_cut_once_a_backup_of_it_is_done(self):  # R8
-        """Who looks before anything is given up makes a copy first."""
+        """An operator makes a copy before anything is discarded."""
         self.write_alone()
         self.freeze(self.b)
         self.a.start()
@@ -161,12 +163,12 @@ class Modes(pair.Case):
 
 
 class Snapshot(pair.Case):
-    """A leader that has retired what a follower needs."""
+    """A leader that has retired segments that a follower needs."""
 
     arguments = (*pair.Case.arguments, "--segment-size", "1MiB", "--retain-log-size", "1MiB")
 
     def fill(self, count=6):
-        """So many MiB of log, of which most is retired soon."""
+        """Fills `count` MiB of log, most of which is retired soon."""
         payload = "x" * 500_000
         lines = "\n".join(json.dumps({"queue": "bulk", "delay_ms": 3600000, "body": payload}) for _ in range(2 * count))
         self.a.ok("schedule", "--from", self.path("bulk.ndjson", lines + "\n"))
@@ -189,7 +191,7 @@ class Snapshot(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
         self.b.kill()
-        self.a.restart()  # who has not been heard of in this run is not waited for
+        self.a.restart()  # the primary does not wait for a follower that it has not heard in this run
         self.fill()
         self.b.start()
         self.wait_log(self.b, "event=snapshot_taken")
@@ -224,7 +226,7 @@ class Operator(pair.Case):
         self.wait_pending(self.a, 2)
 
     def test_a_word_is_not_undone_by_what_the_other_had_asked_before(self):
-        """Its last question may still be held, and it would count again as that is answered."""
+        """The other node's last question may still be held; answering it would make that node count again."""
         self.start_pair()
         for _ in range(5):
             self.b.kill()
@@ -234,7 +236,8 @@ class Operator(pair.Case):
             self.wait_for("in sync", lambda: status(self.a).get(IN_SYNC))
 
     def test_a_word_with_both_addresses_is_for_the_one_that_answers(self):
-        """As the guide has them exported: for a primary that waits for its follower, and for a follower without a primary."""
+        """The operator has exported both addresses, as the guide says: a command to a primary that waits for its follower, and
+        one to a follower without a primary."""
         self.start_pair()
         both = f"{self.a.url},{self.b.url}"
 
@@ -262,7 +265,7 @@ class Operator(pair.Case):
         self.wait_pending(self.a, 2)
 
     def test_an_idle_pair_comes_to_know_that_it_is_in_sync(self):
-        """Nothing is written once the old one is back: it must hear all the same that it has everything."""
+        """After the former primary is back nothing is written, but it must still learn that it has everything."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
@@ -287,12 +290,12 @@ class Operator(pair.Case):
         self.wait_for("it is missed", lambda: "makes this node serve alone" in (self.a.tarry("status").one["problem"] or ""))
         self.assertIn("does not confirm", self.a.refused("demote", "--wait", "200ms").err)
         alone = self.wait_for("alone", lambda: [answer for answer in self.a.tarry("promote", "--peer-is-stopped").objects
-                                                if answer["result"] != "error"])  # the hand-over must be given up first
+                                                if answer["result"] != "error"])  # the hand-over must be cancelled first
         self.assertEqual(alone[0]["result"], "serves alone")
         self.a.ok("schedule", "orders", "--in", "1h")
         self.assertIn("so this node cannot hand over", self.a.refused("demote").err)
         self.thaw(self.b)
-        # What was said to an operator is no problem once it is over.
+        # A message for an operator is no problem any more once its cause is gone.
         self.wait_for("in sync", lambda: self.a.tarry("status").status == 0 and self.b.tarry("status").status == 0)
         self.freeze(self.a)
         word = "if it is certainly stopped and has not served alone, 'tarry promote --peer-is-stopped'"
@@ -306,7 +309,7 @@ class Mistakes(pair.Case):
     arguments = ()
 
     def refusal(self, *arguments, status=2):
-        """What a tarryd says that ends at once."""
+        """Returns the error message of a tarryd that exits at once."""
         broker = self.make_broker(*arguments, data=self.path("x"), listen=self.a.listen)
         self.brokers.remove(broker)
         broker.launch()

@@ -1,11 +1,11 @@
-"""pair_pause_test.py: a node of a pair stands still for longer than the other one is given, and goes on (F-13)."""
+"""pair_pause_test.py: a node of a pair is stopped for longer than the other node's timeout, and continued (F-13)."""
 import time
 
 import harness
 import pair
 import wire
 
-PAUSE_S = 5  # twice what the other node is given
+PAUSE_S = 5  # twice the other node's timeout
 STALLED_S = 3  # a confirmation that is awaited for a second: broker/replication/leader_half.c
 
 
@@ -27,7 +27,7 @@ class Pause(pair.Case):
             self.thaw(broker)
 
     def assert_goes_on(self):
-        """As it was: nobody took over, and what is acknowledged is durable on both."""
+        """Checks that no node took over, and that acknowledged commits are durable on both nodes."""
         self.wait_for("the follower says that it stood still", lambda: any("event=overslept" in line for line in self.b.log))
         self.assertEqual(self.a.one("schedule", "orders", "--in", "1h")["result"], "scheduled")
         self.wait_in_sync()
@@ -45,7 +45,7 @@ class Pause(pair.Case):
 
 
 class Awaited(pair.Case):
-    """F-27: nothing is acknowledged without a follower that counts and stands still; who comes meanwhile is told so."""
+    """F-27: nothing is acknowledged while the counting follower is stopped; new clients get a message about it."""
 
     arguments = ("--failover-after", "60s", "--solo-after", "60s")
 
@@ -55,7 +55,7 @@ class Awaited(pair.Case):
             producers = [peer.hello() for peer in (first, second)]
             commits = [wire.commit(producer, 1, [wire.schedule("orders", "", 3_600_000)]) for producer in producers]
             self.freeze(self.b)
-            first.tell(wire.COMMIT, commits[0])  # it is taken, and waits
+            first.tell(wire.COMMIT, commits[0])  # it is accepted, and waits
             time.sleep(STALLED_S)
             self.assertEqual(second.ask(wire.COMMIT, commits[1], wait_s=harness.ANSWER_WAIT_S)[0], wire.BUSY)
             self.assertIn("the follower does not confirm", second.sentence)

@@ -1,5 +1,5 @@
-"""pair_paused_test.py: without a coordinator: an operator makes the follower lead while the primary is paused or cut off, and the
-primary comes back in the middle of what it did. It comes back as the follower, by itself (R7, R8, F-24, F-26)."""
+"""pair_paused_test.py: without a coordinator, an operator makes the follower lead while the primary is paused or cut off, and
+the primary continues in the middle of its work. It returns as the follower by itself (R7, R8, F-24, F-26)."""
 import http.client
 import json
 import os
@@ -13,13 +13,13 @@ import proxy
 from pair_modes_test import IN_SYNC, status
 from ports import free_port
 
-NEW_EPOCH = 3  # node 0 led epoch 2; odd ones are node 1's
+NEW_EPOCH = 3  # node 0 led epoch 2; odd epochs are node 1's
 SERVES_ALONE = "served alone"
 STOP_MAX_S = 10
 
 
 class Case(pair.Case):
-    """Each node reaches the other through a proxy of its own, which may be cut."""
+    """Each node reaches the other one through a proxy of its own, which can be cut."""
 
     coordinated = False
     arguments = ("--failover-after", "1s")
@@ -48,7 +48,7 @@ class Case(pair.Case):
             net.hold()
 
     def heal(self, *nets):
-        """What was under way is lost."""
+        """Restores the connections; requests in flight are lost."""
         for net in nets or (self.a_to_b, self.b_to_a):
             net.cut()
             net.heal()
@@ -63,7 +63,7 @@ class Case(pair.Case):
         self.wait_for(f"{a} and {b}", lambda: self.roles() == [a, b], wait_s)
 
     def promote(self):
-        """By an assertion that is true, as far as anybody can see."""
+        """Promotes by an assertion that is true, as far as the operator can know."""
         self.b.ok("promote", "--peer-is-stopped")
         self.wait_log(self.b, "event=leading")
         self.b.ok("schedule", "orders", "--key", "second", "--in", "1h")
@@ -110,7 +110,7 @@ class Returns(Case):
         self.check_both_follow_one()
 
     def test_the_way_from_the_old_primary_is_enough(self):  # F-15
-        """The other way stays cut: it asks, and hears that another node leads."""
+        """The other direction stays cut: the old primary asks, and learns that another node leads."""
         self.start_pair()
         self.cut()
         self.promote()
@@ -118,7 +118,7 @@ class Returns(Case):
         self.check_both_follow_one()
 
     def test_the_way_from_the_new_primary_is_enough(self):  # F-15
-        """It is told, and starts again. Then it waits for the way to its primary."""
+        """The old primary is told, and restarts. Then it waits for a connection to its primary."""
         self.start_pair()
         self.cut()
         self.promote()
@@ -129,7 +129,7 @@ class Returns(Case):
         self.check_both_follow_one()
 
     def test_a_new_primary_that_starts_again_leads_all_the_same(self):
-        """The old one still believes that it leads when it meets it: quiet, and with what it acknowledged alone."""
+        """The old primary still believes that it leads when the nodes meet: idle, and with commits that it acknowledged alone."""
         self.start_pair()
         self.freeze(self.a)
         self.promote()
@@ -158,7 +158,7 @@ class Words(Case):
         self.check_both_follow_one()
 
     def test_a_wrong_word_leaves_one_primary_and_says_what_to_do(self):
-        """Both were told so while they did not reach each other: two primaries, for that long."""
+        """Both nodes were told to lead while they could not reach each other, so there are two primaries for that time."""
         self.start_pair()
         self.cut()
         self.wait_for("it is missed", lambda: self.state(self.a)["problem"])
@@ -177,7 +177,7 @@ class Words(Case):
 
 
 class Stops(Case):
-    """SIGTERM ends a node in bounded time, whatever state it is in."""
+    """SIGTERM ends a node within a limited time in any state."""
 
     def check_stop(self, broker):
         began = time.monotonic()
@@ -187,7 +187,7 @@ class Stops(Case):
         self.assertEqual(status_of_process, 0, broker.log_text())
 
     def unconfirmed(self):
-        """`a` leads, waits for `b`, and has a write under way."""
+        """Lets `a` lead, wait for `b`, and have a pending write."""
         self.start_pair()
         self.freeze(self.b)
         write = self.a.stream("schedule", "orders", "--key", "unconfirmed", "--in", "1h", "--timeout", "60s")
@@ -264,7 +264,8 @@ class Stops(Case):
         self.check_stop(self.a)
 
     def test_a_primary_whose_deliveries_wait_for_its_follower(self):  # LOG-1
-        """They were leased ahead, or fall due: their leases are never confirmed, and so they never leave."""
+        """The deliveries were leased ahead of time, or become due: their leases are never confirmed, so the deliveries never
+        leave."""
         self.start_pair()
         consumer = self.a.stream("consume", "work")
         self.addCleanup(consumer.kill)

@@ -90,7 +90,7 @@ class CatchingUp(Slow, pair.Case):
 
 class Backup(pair.Case):
     def backup(self, name):
-        """As an operator does, who names both."""
+        """Makes a backup like an operator, who names both nodes."""
         both = copy.copy(self.a)
         both.url = f"{self.a.url},{self.b.url}"
         return both.one("backup", self.path(name))

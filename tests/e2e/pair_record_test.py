@@ -1,4 +1,4 @@
-"""pair_record_test.py: what the coordinator keeps, and what the nodes' directories are, no longer go together."""
+"""pair_record_test.py: the coordinator's record and the nodes' directories contradict each other."""
 import os
 import shutil
 
@@ -14,7 +14,7 @@ class Twice(pair.Case):
     arguments = ("--failover-after", "2s", "--solo-after", "1s")
 
     def lead_epoch_twice(self, frames):
-        """Node a and the record are put back to where they were before epoch 2, which both nodes then know in another way."""
+        """Restores node a and the record to their state before epoch 2, and lets another epoch 2 begin."""
         self.start_pair()
         self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
         shutil.copytree(self.a.data, self.path("a-before"))
@@ -40,12 +40,12 @@ class Twice(pair.Case):
         self.assertFalse(any("event=tail_quarantined" in line for line in self.b.log), self.b.log_text())
 
     def test_a_follower_whose_epoch_was_led_again_refuses_once(self):
-        """It asked thousands of times a second where to cut, and cut nothing."""
+        """Once the follower asked thousands of times a second where to cut, and cut nothing."""
         self.lead_epoch_twice(frames=6)
         self.assert_b_refuses()
 
     def test_nothing_is_cut_off_where_the_other_is_longer(self):
-        """What node b has of epoch 2, both had acknowledged."""
+        """Both nodes had acknowledged node b's frames of epoch 2."""
         self.lead_epoch_twice(frames=0)
         self.assert_b_refuses()
 

@@ -1,5 +1,5 @@
-"""pair_redact_test.py: what is redacted at the primary is gone from both nodes of a pair: from log, archive, index and what was put
-aside, whether the follower was there, came later, or leads meanwhile; and each directory still proves itself."""
+"""pair_redact_test.py: contents redacted at the primary disappear from both nodes: log, archive, index and quarantined tails,
+whether the follower was connected, came later, or leads meanwhile; and each directory still passes tarry verify."""
 import json
 import os
 import random
@@ -16,7 +16,7 @@ FAT_SIZE = 200_000
 
 
 class Pair(pair.Case):
-    """A pair whose log goes into the archive soon, and tasks with contents that occur nowhere else."""
+    """A pair whose log is archived soon, and tasks with unique contents."""
 
     arguments = (*pair.Case.arguments, "--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64MiB")
 
@@ -46,7 +46,8 @@ class Pair(pair.Case):
             self.assertTrue(files_with(broker.data, token), token)
 
     def wait_gone(self, broker, tokens):
-        """The follower erases what it knows to be committed, a moment after the primary said that it has."""
+        """Waits until the contents are gone: the follower erases after it knows the redaction to be committed, a moment after
+        the primary."""
         left = lambda: [name for name, data in unpacked(broker.data) if any(token.encode() in data for token in tokens)]
         end = time.monotonic() + pair.WAIT_S
         while left():
@@ -55,7 +56,8 @@ class Pair(pair.Case):
         self.wait_for("it has noted that it has erased", lambda: self.has_noted_all(broker))
 
     def has_noted_all(self, broker):
-        """No erasure is under way. Seen in a copy, for a directory in use is locked; one that is torn is looked at again."""
+        """Returns whether no erasure is in progress. Uses a copy, because a directory in use is locked; repeats if the copy is
+        torn."""
         copy = self.path("copy-to-look-at")
         shutil.rmtree(copy, ignore_errors=True)
         try:
@@ -70,7 +72,7 @@ class Pair(pair.Case):
         return sorted(name for name in os.listdir(path) if name.endswith(".zst")) if os.path.isdir(path) else []
 
     def fill(self, broker, mebibytes=2):
-        """So much more of the log, of tasks that end at once."""
+        """Fills `mebibytes` of log with tasks that end at once."""
         for _ in range(mebibytes * 5):
             key = f"filler-{self.filled}"
             self.filled += 1
@@ -79,7 +81,7 @@ class Pair(pair.Case):
             broker.one("cancel", "q", key)
 
     def fill_until_archived(self, leader, *brokers):
-        """Until each of them has archived and retired what was there before."""
+        """Fills the log until each broker has archived and retired what was there before."""
         before = leader.queue_stats(None)["appended"]
         def is_done():
             if all(self.log_start(broker) > before for broker in brokers):
@@ -100,7 +102,7 @@ class Pair(pair.Case):
         return self.a.one(*arguments)
 
     def durable(self, broker):
-        """Its own log, whatever the other has."""
+        """Returns the durable position of the node's own log, whatever the other node has."""
         with wire.Rpc(broker.port) as rpc:
             return wire.decode(rpc.ask(wire.PAIR, [])[1])[17][0]
 
@@ -113,7 +115,7 @@ class Redact(Pair):
         living = self.schedule(self.a, "living", 3000)
         self.fill_until_archived(self.a, self.a, self.b)
         late, witness = self.ended(self.a, "late"), self.ended(self.a, "witness")
-        self.a.one("cancel", "orders", "living")  # its content is in the index, enciphered, and in the archive
+        self.a.one("cancel", "orders", "living")  # its content is encrypted in the index, and in the archive
         for broker in (self.a, self.b):
             self.wait_for("all of it is there", lambda: all(files_with(broker.data, token) for token in witness))
             self.assert_there(broker, (*fresh, *old, *late, *living, *kept))
@@ -144,7 +146,7 @@ class Redact(Pair):
         self.verify(self.b)
 
     def test_it_leads_before_it_has_erased(self):
-        """The primary is killed as soon as the redaction is recorded; what the follower leads with, it erases."""
+        """The primary is killed as soon as the redaction is recorded; the follower then leads, and erases."""
         self.start_pair()
         tokens = self.ended(self.a, "order-1", 3000)
         self.a.one("redact", "orders", "order-1", "--reason", REASON, "--no-wait")
@@ -161,7 +163,7 @@ class Redact(Pair):
         self.verify(self.a, self.b)
 
     def test_what_was_put_aside_is_erased_too(self):
-        """A request was never answered, and sent again to the other node: its content lies in a tail, too."""
+        """A request was never answered and was sent again to the other node, so its content is also in a quarantined tail."""
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         payloads = {name: f"secret-{name}-" + self.random.randbytes(16).hex() for name in ("keyed", "plain", "other", "new")}
@@ -176,7 +178,7 @@ class Redact(Pair):
         with wire.Rpc(self.a.port, ADMIN) as rpc:
             producer = rpc.hello()
             self.freeze(self.b)
-            before = self.durable(self.a)  # what comes first the follower may still read
+            before = self.durable(self.a)  # the follower may still read the frames before it
             rpc.tell(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("filler", delay_ms=3_600_000)]))
             self.wait_for("it is written", lambda: self.durable(self.a) > before)
             send(rpc, producer, False)  # at once: soon it takes nothing more
@@ -186,7 +188,7 @@ class Redact(Pair):
         self.thaw(self.b)
         self.wait_log(self.b, "event=leading")
         with wire.Rpc(self.b.port, ADMIN) as rpc:
-            self.b.one("schedule", "made-here", "--key", "order-1", "--in", "1h")  # so that numbers of queues differ
+            self.b.one("schedule", "made-here", "--key", "order-1", "--in", "1h")  # so that the two nodes' queue numbers differ
             send(rpc, rpc.hello(), True)
         self.a.start()
         self.wait_log(self.a, "event=tail_quarantined")
@@ -202,7 +204,7 @@ class Redact(Pair):
         self.assertEqual(self.b.one("redact", "--id", plain, "--reason", REASON)["erased"], True)
         for broker in (self.a, self.b):
             self.wait_gone(broker, (payloads["keyed"], payloads["plain"]))
-            self.assert_there(broker, (payloads["other"], payloads["new"]))  # another key, and the same in another queue
+            self.assert_there(broker, (payloads["other"], payloads["new"]))  # another key, and the same key in another queue
         self.assertTrue(aside("other") and aside("new"))
         self.assertEqual(self.b.one("redact", "made-there", "order-1", "--reason", REASON)["erased"], True)
         self.wait_gone(self.a, (payloads["new"],))
@@ -211,7 +213,7 @@ class Redact(Pair):
         self.verify(self.a, self.b)
         [tail] = self.tool("verify", self.a.data)["quarantined"]
         told = self.a.ok("audit", "--data", self.a.data, "--quarantined", tail["name"], "--queue", "orders", "--key", "order-1")
-        self.assertEqual([fact["kind"] for fact in told], ["scheduled"])  # what is left of it
+        self.assertEqual([fact["kind"] for fact in told], ["scheduled"])  # all that is left of the task
 
     def test_a_follower_that_took_a_snapshot_erases_what_it_had_archived(self):
         self.start_pair()
@@ -219,13 +221,13 @@ class Redact(Pair):
         self.fill_until_archived(self.a, self.a, self.b)
         self.assert_there(self.b, tokens)
         self.b.kill()
-        self.a.restart()  # who has not been heard of in this run is not waited for
+        self.a.restart()  # the primary does not wait for a follower that it has not heard in this run
         self.redact(self.a, "order-1")
         self.fill_until_archived(self.a, self.a)
         self.assert_there(self.b, tokens)
         self.b.start()
         self.wait_log(self.b, "event=snapshot_taken")
-        self.b.restart()  # at whatever it was
+        self.b.restart()  # in whatever state it is
         self.wait_in_sync()
         self.wait_gone(self.b, tokens)
         self.assert_there(self.b, witness)

@@ -1,4 +1,5 @@
-"""Who may not be one of a pair, and what it is told: another disk, another past, a copy, another format."""
+"""pair_refusals_test.py: nodes that may not join a pair, and the messages they get: another disk, another history, a copy,
+another format."""
 import os
 import shutil
 
@@ -15,18 +16,18 @@ STATUS_CLUSTER, STATUS_DURABLE = 4, 17
 
 class Case(pair.Case):
     def refused(self, broker, sentence):
-        """It is started, and ends with status 1."""
+        """Starts the broker, and checks that it exits with status 1 and this message."""
         broker.launch()
         self.ended(broker, sentence)
 
     def ended(self, broker, sentence):
-        """It ends with status 1, and says why."""
+        """Checks that the broker exits with status 1 and this message."""
         self.assertEqual(broker.process.wait(pair.WAIT_S), 1, broker.log_text())
         broker.reader.join(5)
         self.assertIn(sentence, " ".join(line for line in broker.log if "event=refused" in line), broker.log_text())
 
     def stop_pair(self):
-        """The follower first, or it would take over."""
+        """Stops the follower first; otherwise it would take over."""
         self.b.stop()
         self.a.stop()
 
@@ -41,7 +42,7 @@ class Case(pair.Case):
 
 class Refusals(Case):
     def test_a_follower_with_a_new_disk_is_a_new_member(self):
-        """F-29, R5: it is not taken for the one that counted, and gets everything again."""
+        """F-29, R5: the new disk does not count as the old one, and gets everything again."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         before = self.record()
@@ -70,13 +71,13 @@ class Refusals(Case):
         self.wait_pending(self.a, 1)
 
     def test_a_restored_leader_is_another_disk(self):
-        """F-29: what the pair acknowledged since is not on it."""
+        """F-29: commits that the pair acknowledged since the copy are not on it."""
         self.start_pair()
         self.a.ok("backup", self.path("copy"))
         self.a.ok("schedule", "orders", "--in", "1h")
         self.stop_pair()
         shutil.rmtree(self.a.data)
-        self.a.url = "ws://127.0.0.1:1"  # nobody is asked
+        self.a.url = "ws://127.0.0.1:1"  # no broker listens there
         self.a.ok("restore", self.path("copy"), "--data", self.a.data)
         self.refused(self.a, "names a different disk as the leader's")
 
@@ -144,7 +145,7 @@ class Refusals(Case):
             self.assertIn(b"write different versions of the log", wire.decode(reply)[SENTENCE][0])
 
     def test_a_pair_whose_coordinator_is_taken_away_waits_for_a_word(self):
-        """Only the record knew who had served alone."""
+        """Only the record knew which node had served alone."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
@@ -172,7 +173,7 @@ class Refusals(Case):
 
 
 class AnotherThere(Case):
-    """Somebody listens at the leader's address all the while: a process that is not there any more would be followed at once."""
+    """Another process listens at the leader's address: otherwise the follower would take over at once."""
 
     arguments = ("--failover-after", "15s", "--solo-after", "60s")
 
@@ -198,7 +199,7 @@ class AnotherThere(Case):
 
 
 class ByHand(Case):
-    """Without a coordinator."""
+    """A pair without a coordinator."""
 
     coordinated = False
 
@@ -212,7 +213,7 @@ class ByHand(Case):
         self.wait_for("one has ended", lambda: not (self.a.is_running() and self.b.is_running()))
         first, second = (self.b, self.a) if self.a.is_running() else (self.a, self.b)
         self.ended(first, "both brokers have the same node id: one of the data directories is a copy")
-        second.kill()  # it may be about to say the same
+        second.kill()  # it may be about to report the same
         self.brokers.remove(second)
 
 

@@ -1,5 +1,6 @@
-"""pair_sign_test.py: both nodes of a pair sign the log that they have, each by its own key: a head of the one countersigns what the
-other signed before. So a primary that writes its log anew and signs that is found out, and failovers are no doubt."""
+"""pair_sign_test.py: both nodes of a pair sign their logs, each with its own key. A head of one node countersigns everything
+that the other one signed before. So a primary that rewrites its log and signs it again is detected, and failovers raise no
+doubt."""
 import ctypes
 import hashlib
 import os
@@ -56,7 +57,7 @@ def forge_log(path, old, new):
 
 
 def forge_heads(path, chains, key):
-    """Signs other chain hashes, by the key whose file this is."""
+    """Signs other chain hashes with the key of this file."""
     with open(key, encoding="ascii") as file:
         seed = bytes.fromhex(file.read().split("secret ")[1].strip())
     public, secret, signature = (ctypes.create_string_buffer(size) for size in (32, 64, 64))
@@ -93,7 +94,7 @@ class Signed(pair.Case):
         self.wait_for("a head", lambda: os.path.exists(path) and os.path.getsize(path) >= HEAD_SIZE)
 
     def verify(self, broker, *others, status=0):
-        """By the keys of both, and the heads of the others."""
+        """Runs tarry verify with both keys, and with the heads of the other nodes."""
         keys = [argument for node in (self.a, self.b) for argument in ("--key", node.key + ".pub")]
         heads = [argument for node in others for argument in ("--heads", node.data)]
         answer = self.a.tarry("verify", broker.data, *keys, *heads)
@@ -110,7 +111,7 @@ class Signed(pair.Case):
         self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
 
     def refuse_nonsense(self):
-        """Both are stopped."""
+        """Checks that invalid options are refused; both nodes are stopped."""
         keys = ("--key", self.a.key + ".pub", "--key", self.b.key + ".pub")
         path = self.path("heads")
         shutil.copy(os.path.join(self.b.data, "heads"), path)
@@ -136,7 +137,7 @@ class Signed(pair.Case):
         for i in range(20):
             self.a.one("schedule", "orders", "--key", f"order-{i}", "--in", "1h")
         self.a.one("cancel", "orders", "order-1")
-        self.wait_signed(self.b)  # soon after its start; what came later it signs as it stops
+        self.wait_signed(self.b)  # soon after its start; it signs later frames when it stops
         self.stop_both()
         proof = self.verify(self.a, self.b).one
         self.assertEqual((proof["result"], proof["signed_to"]), ("fine", proof["log_end"]))
@@ -151,17 +152,17 @@ class Signed(pair.Case):
         self.assertIn("not countersigned", said)
         self.refuse_nonsense()
 
-        # The one who has the primary's directory and its key: it was somebody else who asked for it.
+        # An attacker who has the primary's directory and key changes the recorded client.
         chains = forge_log(os.path.join(self.a.data, "log", "0000000000001000.seg"), b"127.0.0.1", b"10.66.6.6")
         forge_heads(os.path.join(self.a.data, "heads"), chains, self.a.key)
         shutil.rmtree(os.path.join(self.a.data, "index"))
-        os.remove(os.path.join(self.a.data, "pair"))  # one of a pair does not start alone
-        forged = harness.Broker(self.a.data, "--sign-key", self.a.key).start()  # makes the index anew
+        os.remove(os.path.join(self.a.data, "pair"))  # a node of a pair does not start alone
+        forged = harness.Broker(self.a.data, "--sign-key", self.a.key).start()  # builds the index again
         self.brokers.append(forged)
         facts = forged.ok("history", "orders", "order-1")
         self.assertTrue(all(fact["peer"].startswith("10.66.6.6") for fact in facts), facts)
         self.assertEqual(forged.stop(), 0)
-        self.assertEqual(self.verify(self.a).one["result"], "fine")  # by itself, it is in order
+        self.assertEqual(self.verify(self.a).one["result"], "fine")  # without the other node's heads it looks correct
         answer = self.verify(self.a, self.b, status=1)
         self.assertIn("the log differs from the one that another node signed", answer.err)
         self.assertIn(os.path.join(self.b.data, "heads"), answer.err)
@@ -190,14 +191,14 @@ class Signed(pair.Case):
         self.stop_both()
         for broker, other in ((self.a, self.b), (self.b, None)):
             proof = self.verify(broker, *([other] if other else [])).one
-            # A follower signs what it knows to be committed, and the leader's last seal may be on its way as it stops.
+            # A follower signs only what it knows to be committed; the leader's last seal may arrive while the follower stops.
             unsigned = proof["log_end"] - self.signed_to(proof, broker)
             self.assertEqual(proof["result"], "fine")
             self.assertIn(unsigned, (0,) if broker is self.a else (0, FRAME_HEADER_SIZE))  # a seal is a header
             self.assertEqual(proof["epoch"], 3)
         proof = self.verify(self.a, self.b).one
         self.assertEqual(proof["countersigned_to"], self.signed_to(proof, self.b))
-        # The follower stopped first, and says that it lacks what the leader signed after.
+        # The follower stopped first, so it lacks what the leader signed later, and verify says so.
         answer = self.verify(self.b, self.a, status=1)
         self.assertIn("or this node was not running then", answer.err)
 

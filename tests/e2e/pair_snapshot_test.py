@@ -1,4 +1,5 @@
-"""A follower that needs more than the leader's log has: what must not be given up for a snapshot, and what it waits for."""
+"""pair_snapshot_test.py: a follower that needs frames that the leader's log no longer has: which data a snapshot must not
+replace, and what the follower waits for."""
 import json
 import os
 
@@ -10,12 +11,12 @@ from proxy import Proxy
 
 
 class Case(pair.Case):
-    """What a leader has in its index it retires soon."""
+    """A leader that retires segments soon after they are in its index."""
 
     arguments = (*pair.Case.arguments, "--segment-size", "1MiB", "--retain-log-size", "1MiB", "--archiving", "no")
 
     def fill(self, leader, mebibytes=6, retired=2):
-        """So much more of its log, and the beginning of that has gone."""
+        """Fills `mebibytes` of the leader's log; waits until the beginning is retired."""
         before = self.count(leader, "event=segment_retired")
         lines = "\n".join(json.dumps({"queue": "bulk", "delay_ms": 3600000, "body": "x" * 500_000}) for _ in range(2 * mebibytes))
         leader.ok("schedule", "--from", self.path("bulk.ndjson", lines + "\n"))
@@ -25,7 +26,7 @@ class Case(pair.Case):
         return sum(text in line for line in broker.log)
 
     def word_of(self, broker, text):
-        """Its status names the problem."""
+        """Checks that the node's status names the problem."""
         self.wait_for(text, lambda: text in (broker.tarry("status").one["problem"] or ""))
 
 
@@ -40,20 +41,21 @@ class ByHand(Case):
         self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
 
     def leave_behind(self):
-        """`b` is down, `a` serves alone, and has retired what b lacks."""
+        """Stops `b`; `a` serves alone, and retires what b lacks."""
         self.start_pair()
         self.b.kill()
-        self.a.restart()  # who has not been heard of in this run is not waited for
+        self.a.restart()  # the primary does not wait for a follower that it has not heard in this run
         self.a.ok("promote", "--peer-is-stopped")
         self.fill(self.a)
 
     def want(self, broker):
-        """As if it had heard of it, and been killed before it began."""
+        """Marks the node as if it had requested a snapshot and been killed before it began."""
         with open(os.path.join(broker.data, "snapshot.wanted"), "w", encoding="ascii"):
             pass
 
     def test_who_has_served_alone_keeps_what_it_has(self):  # R8
-        """After a promotion by force both have; what one of them acknowledged alone is not replaced by the other's, either."""
+        """After a forced promotion both nodes have served alone; commits that one of them acknowledged alone are not replaced by
+        the other's."""
         self.start_pair()
         self.b.kill()
         self.a.ok("promote", "--peer-is-stopped")
@@ -63,14 +65,14 @@ class ByHand(Case):
         self.b.ok("promote", "--force")
         self.a.start()
         self.word_of(self.a, "this node has served alone, and so has the other one")
-        self.fill(self.b)  # nothing is kept for who never follows
+        self.fill(self.b)  # the leader keeps nothing for a node that never follows
         self.a.restart()
         self.word_of(self.a, "this node has served alone, and so has the other one")
         self.assertEqual(self.pending(self.a), 2)
         self.assertEqual(self.count(self.a, "snapshot"), 0)
 
     def test_nothing_is_given_up_for_another_clusters_data(self):  # F-29
-        """What is here may be all that is left: the leader's disk was lost, and who set it up again forgot --follow."""
+        """The local data may be all that is left: the leader's disk was lost, and it was set up again without --follow."""
         self.leave_behind()
         self.a.kill()
         self.want(self.b)
@@ -88,7 +90,7 @@ class ByHand(Case):
         self.wait_for("all of it", lambda: (self.pending(self.b), self.pending(self.b, "bulk")) == (1, 12))
 
     def test_what_an_earlier_one_left_is_not_taken_for_a_snapshot(self):
-        """It was killed when all was in place, and only its empty folder was still there."""
+        """An earlier snapshot was killed when it was complete, and only its empty folder was left."""
         self.leave_behind()
         os.mkdir(os.path.join(self.b.data, "snapshot"))
         self.b.start()
@@ -123,7 +125,7 @@ class ByHand(Case):
         self.assertEqual(self.pending(self.b), 1)
 
     def test_a_follower_that_cannot_store_it_costs_its_leader_nothing(self):  # F-28
-        """It is started again and again, and each time the leader would keep its log, and a copy of its index, for a minute."""
+        """The follower restarts again and again; each time the leader would keep its log and a copy of its index for a minute."""
         self.leave_behind()
         self.want(self.b)
         self.b.prefix = ["bash", "-c", "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\""]
@@ -157,10 +159,10 @@ class ByHand(Case):
         self.b.wait_ready()
         self.wait_for("all of it", lambda: self.pending(self.b, "bulk") == 36)
         self.assertEqual(self.count(self.b, "event=snapshot_begun"), 1)
-        self.fill(self.a)  # and it is not kept for ever
+        self.fill(self.a)  # the leader does not keep it for ever
 
     def test_a_promotion_goes_on_after_the_epochs_of_a_snapshot(self):
-        """It was killed before it had promised any of these."""
+        """The node was killed before it had promised any of these epochs."""
         self.a.start()
         self.a.ok("promote", "--force")
         self.fill(self.a)
@@ -179,7 +181,7 @@ class ByHand(Case):
 
 class Tail(Case):
     def test_a_tail_that_nobody_can_compare_any_more_is_put_aside(self):  # R8, F-25
-        """Nobody was told of it, and who led then needs a snapshot when it returns."""
+        """No client was told of the tail, and the node that led then needs a snapshot when it returns."""
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         with wire.Rpc(self.a.port) as rpc:

@@ -1,5 +1,5 @@
-"""How far a follower is behind, as both nodes tell it in `tarry status`, `tarry stats` and /metrics; states that are compared
-all the while (F-31), and what becomes of a follower whose state is not the leader's."""
+"""pair_stats_test.py: how far a follower is behind, in `tarry status`, `tarry stats` and /metrics of both nodes; the comparison
+of states (F-31); and a follower whose state differs from the leader's."""
 import subprocess
 import urllib.request
 
@@ -10,7 +10,7 @@ FRAME_HEADER_SIZE = 112
 
 
 def metrics(broker):
-    """name → value of what /metrics says of the pair."""
+    """Returns name → value of the pair's metrics."""
     with urllib.request.urlopen(broker.url.replace("ws://", "http://") + "/metrics", timeout=10) as page:
         lines = page.read().decode().splitlines()
     pairs = (line.split(" ") for line in lines if line.startswith("tarry_pair_"))
@@ -42,7 +42,7 @@ class Lag(pair.Case):
             return status["lag_bytes"] == 0 and status["appended"]
         before = self.wait_for("nothing is missing", has_all)
         self.freeze(self.b)
-        # The first one is the answer to the question that it had asked, which it may read once it goes on.
+        # The first reply answers the follower's pending question, which it may read when it continues.
         for _ in range(self.COUNT):
             self.a.ok("schedule", "orders", "--in", "1h")
         return before
@@ -58,7 +58,7 @@ class Lag(pair.Case):
     def check_behind(self, had):
         before_ms = 0
         for frames, lag_bytes, lag_ms in self.lags(self.a):
-            # All but the first may be what it lacks, and a run of the tool is more than one frame.
+            # The follower may have the first frame; and one run of the tool makes more than one frame.
             self.assertGreaterEqual(frames, self.COUNT - 1)
             self.assertLessEqual(lag_bytes, self.status(self.a)["appended"] - had)
             self.assertGreaterEqual(lag_bytes, frames * FRAME_HEADER_SIZE)
@@ -75,7 +75,7 @@ class Lag(pair.Case):
             self.wait_for("it has caught up", lambda of=broker: self.lags(of) == [(0, 0, 0)] * 3)
 
     def test_who_is_gone_for_good_falls_behind_all_the_same(self):
-        """F-27: what it said last is not what is so."""
+        """F-27: the lag grows, because the follower's last report is outdated."""
         self.a.start()
         self.b.start()
         self.a.ok("schedule", "orders", "--in", "1h")
@@ -113,7 +113,7 @@ class Roles(pair.Case):
 
 class Digests(pair.Case):
     def compared(self, broker):
-        told = broker.tarry("status").one  # which fails if the leader does not know yet that both are in sync
+        told = broker.tarry("status").one  # fails if the leader does not know yet that both are in sync
         self.assertTrue(told.get("digest_equal", True))
         return told.get("digests_compared", 0), told.get("digest_position", 0)
 
@@ -134,7 +134,7 @@ class Digests(pair.Case):
         self.wait_for("both say so", lambda: metrics(self.a)["digest_position_bytes"] == stats(self.b)["digest_position"])
 
     def test_a_follower_whose_state_is_another_is_refused(self):
-        """F-31: its log is the leader's, its checksums are right, and only its state is not what it should be."""
+        """F-31: the follower's log equals the leader's and its checksums are correct; only its state differs."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
         self.wait_pending(self.b, 1)
@@ -150,7 +150,7 @@ class Digests(pair.Case):
         self.assertTrue(self.a.is_running())
         self.wait_for("the leader goes on alone", lambda: self.record().get("in-sync") == "0")
         self.a.ok("schedule", "orders", "--key", "three", "--in", "1h")
-        # As the sentence says.
+        # Follows the instruction in the message.
         harness.shutil.rmtree(self.b.data)
         self.b.start()
         self.wait_in_sync()

@@ -1,4 +1,4 @@
-"""pair_stop_test.py: a node of a pair is stopped in order; nobody waits for the other one to notice."""
+"""pair_stop_test.py: a node of a pair is stopped cleanly, and the other one learns it at once."""
 import signal
 import time
 
@@ -7,7 +7,7 @@ import pair
 
 
 class Stop(pair.Case):
-    # Longer than the tests wait: what happens sooner did not happen because somebody was silent.
+    # Longer than the tests wait, so no event here can come from a silence timeout.
     arguments = ("--failover-after", "5m", "--solo-after", "5m")
 
     def test_a_leader_that_is_stopped_hands_over_first(self):
@@ -33,7 +33,7 @@ class Stop(pair.Case):
         self.wait_role(self.b, "leading")
 
     def test_an_idle_leader_does_not_wait_for_its_followers_next_question(self):
-        """There is always one under way: it would wait as long as it ever waits."""
+        """A question of the follower is always pending, so the leader would wait for its full timeout."""
         self.start_pair()
         self.a.one("schedule", "orders", "--in", "1h")
         self.wait_in_sync()
@@ -42,7 +42,7 @@ class Stop(pair.Case):
         self.wait_role(self.b, "leading")
 
     def test_a_follower_that_is_stopped_says_goodbye_and_nobody_waits_for_it(self):
-        """F-27: the time after which a silent one is given up is five minutes here."""
+        """F-27: a silent node is given up after five minutes here."""
         self.start_pair()
         self.assertEqual(self.b.stop(), 0)
         self.wait_log(self.a, "event=follower_left")

@@ -1,5 +1,5 @@
-"""pair_web_test.py: HTTP and JSON at a pair: a follower says where the primary is, and a key (Idempotency-Key) means one thing at whichever
-of the two leads, whatever has died in between (ONCE-1)."""
+"""pair_web_test.py: HTTP and JSON at a pair: a follower names the primary, and an Idempotency-Key has one meaning at whichever
+node leads, across failures (ONCE-1)."""
 import http.client
 import subprocess
 import threading
@@ -17,7 +17,7 @@ TROUBLES = (OSError, http.client.HTTPException, ValueError)
 
 
 def place(brokers, number):
-    """Once under its key, at whichever of them serves, however often that takes: its id."""
+    """Places an order under its key at whichever node serves, and retries until it is answered. Returns the task's id."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         for broker in brokers:
@@ -28,7 +28,7 @@ def place(brokers, number):
                     return answer["id"]
                 assert status in (421, 503, 500), (status, answer)
             except TROUBLES:
-                pass  # it is gone, or goes: nobody knows whether it was done
+                pass  # the node is dying: the outcome is unknown
             finally:
                 web.close()
         time.sleep(0.05)
@@ -36,7 +36,7 @@ def place(brokers, number):
 
 
 class Keys:
-    """Clients that place orders under keys of their own, while a broker dies."""
+    """Clients that place orders under their own keys while a broker is killed."""
 
     def __init__(self, brokers):
         self.brokers, self.ids, self.errors = brokers, {}, []
@@ -102,7 +102,7 @@ class Pair(pair.Case):
         self.each_operation(web)
 
     def each_operation(self, web):
-        """Those that the OpenAPI document says 421 of are answered so by a follower, and the others are not (http_codes_test.py)."""
+        """A follower answers 421 to exactly those operations for which the OpenAPI document lists it (http_codes_test.py)."""
         for path, item in web.ask("GET", "/v1/openapi.json")[1]["paths"].items():
             for method, operation in item.items():
                 if method == "parameters":
@@ -127,7 +127,7 @@ class HandsOver(pair.Case):
     arguments = ("--failover-after", "60s", "--solo-after", "60s")
 
     def test_a_primary_that_hands_over_sends_a_client_to_the_other_node(self):
-        """503 would have it wait for a second (Retry-After), and the other node serves after some 40 ms."""
+        """503 would make the client wait for a second (Retry-After), and the other node serves after some 40 ms."""
         self.start_pair()
         web = Http(self.a.port)
         self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # the gateway has its producer
@@ -137,7 +137,7 @@ class HandsOver(pair.Case):
         self.addCleanup(demote.wait)
 
         def ask():
-            """What comes before the word does waits for the frozen follower."""
+            """Requests before the operator's command wait for the frozen follower."""
             web = Http(self.a.port)
             web.connection.timeout = 1
             try:

@@ -1,4 +1,5 @@
-"""What no follower would say to its leader is refused, and breaks nothing; and who has not the peer key is told nothing."""
+"""pair_wire_test.py: requests that no follower would send are refused and break nothing; and a client without the peer key gets
+no information."""
 import json
 import os
 import subprocess
@@ -27,21 +28,21 @@ class Strangers(pair.Case):
         self.b.kill()
 
     def follow(self, *others):
-        """The question that the follower would ask, but for `others`."""
+        """Sends the follower's question, changed by `others`."""
         fields = {1: bytes.fromhex(self.told["cluster"]), 2: bytes.fromhex(self.told["member"]), 3: self.told["node"],
                   4: FORMAT_VERSION, 5: self.told["epoch"], 6: 1 << 40, 7: self.told["durable"], 14: self.told["url"], 23: 1,
                   **dict(others)}
         return list(fields.items())
 
     def test_a_digest_that_is_not_the_leaders(self):
-        """F-31. The leader looks, too; what is not in the message is 0."""
+        """F-31. The leader compares, too; a missing field is 0."""
         with wire.Rpc(self.a.port) as rpc:
             code, reply = rpc.ask_as_peer(self.key, FOLLOW, self.follow((12, self.told["digest_position"])))
         self.assertEqual(code, wire.INVALID)
         self.assertIn("state differs from the leader's although their logs are equal", wire.decode(reply)[SENTENCE][0].decode())
 
     def test_a_url_that_is_none(self):
-        """It would go into the pair's record."""
+        """An invalid URL would become part of the pair's record."""
         with wire.Rpc(self.a.port) as rpc:
             for url in ("", "ws://", "ws://a b:7272", "ws://a\n:7272", "ws://\u00e4:7272", "http://a", "ws://a/path"):
                 code, _ = rpc.ask_as_peer(self.key, FOLLOW, self.follow((14, url)))
@@ -69,17 +70,17 @@ class Useless(Strangers):
 
 
 class PeerKeys(pair.Case):
-    """Whoever does not prove by the peer key that he is the other node is nobody (F-23, F-29)."""
+    """A client that does not prove with the peer key that it is the other node is refused (F-23, F-29)."""
 
     key = PeerKey(harness.PEER_KEY)
 
     def secret(self, broker):
-        """What session secrets are made from: storage/files/identity.h."""
+        """Returns the key from which session secrets are made (storage/files/identity.h)."""
         with open(f"{broker.data}/identity", "rb") as file:
             return file.read()[32:64]
 
     def question(self, status):
-        """What the follower would ask, every field right."""
+        """Returns a follower's complete and correct question."""
         return [(1, bytes.fromhex(status["cluster"])), (2, bytes.fromhex(status["member"])), (3, 1), (4, FORMAT_VERSION),
                 (5, status["epoch"]), (6, 1 << 40), (7, status["durable"]), (14, status["url"]), (23, 1)]
 
@@ -141,7 +142,7 @@ class PeerKeys(pair.Case):
         return ["--peer-key", path]
 
     def test_two_keys_make_no_pair_and_both_say_so(self):
-        """A node that is to join, and one that has joined; until both have the same."""
+        """A node that is to join and one that has joined; refused until both have the same key."""
         self.a.start()
         arguments = self.b.arguments
         self.b.arguments = [*arguments, *self.other_key()]
@@ -165,7 +166,7 @@ class PeerKeys(pair.Case):
         self.wait_in_sync()
 
     def test_who_listens_at_the_leaders_address_orders_nobody_about(self):
-        """It would refuse the follower, which would end; or send it frames."""
+        """A process at the leader's address could refuse the follower, which would end, or send it frames."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.a.kill()
@@ -177,7 +178,7 @@ class PeerKeys(pair.Case):
         self.assertEqual(self.pending(self.b), 1)
 
     def test_a_snapshot_is_taken_from_the_other_node_only(self):
-        """Its cluster's number is no secret: a broker that has it and not the key gives nobody its data."""
+        """The cluster's id is not secret: a broker that has the id but not the key gives and gets no data."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
@@ -199,7 +200,7 @@ class PeerKeys(pair.Case):
 
 
 class KeyFiles(pair.Case):
-    """What is wrong with a key is said at the start."""
+    """Problems of a key file are reported at the start."""
 
     def refusal(self, broker, *arguments, status=1):
         broker.arguments = [*broker.arguments, *arguments]

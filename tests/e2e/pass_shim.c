@@ -73,14 +73,14 @@ EXPORT int gettimeofday(struct timeval *restrict out, void *restrict zone) {
     return 0;
 }
 
-/* What is left until `deadline_ns`, and how much of it may be waited for at once. */
+/* Returns the time left until `deadline_ns`, and how much of it to wait in one step. */
 static int64_t slice_ns(int64_t deadline_ns, int64_t *out_left) {
     *out_left = deadline_ns - (kernel_ns(CLOCK_MONOTONIC) + passed_ns());
     if (*out_left < 0) *out_left = 0;
     return *out_left < SLICE_NS ? *out_left : SLICE_NS;
 }
 
-/* All of tarryd's conditions wait on CLOCK_MONOTONIC. */
+/* All condition variables of tarryd use CLOCK_MONOTONIC. */
 EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
                                   const struct timespec *restrict until) {
     int64_t left, deadline_ns = until->tv_sec * NS_PER_S + until->tv_nsec;

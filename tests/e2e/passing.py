@@ -1,5 +1,5 @@
-"""passing.py: hours that pass at once for one tarryd, while it runs (pass_shim.c does it inside): all its clocks go on together, and each thread
-that waits for a deadline sees it. For deadlines that no test can wait for; clock.py moves clocks apart."""
+"""passing.py: lets hours pass at once for one running tarryd (with pass_shim.c): all its clocks advance together, and every
+thread that waits for a deadline notices. For deadlines too long to wait for; clock.py moves clocks apart."""
 import mmap
 import os
 import struct
@@ -20,7 +20,7 @@ class Passing:
 
     @property
     def ns(self):
-        """How far tarryd's clocks are ahead of ours; another process may move them, too."""
+        """Returns how far tarryd's clocks are ahead of the real ones; another process may move them, too."""
         return struct.unpack("<q", self.map[:8])[0]
 
     @ns.setter
@@ -28,20 +28,20 @@ class Passing:
         self.map[:8] = struct.pack("<q", ns)
 
     def env(self):
-        """What tarryd's environment needs. (ASan wants to be the first library; with this it is content to be second.)"""
+        """Returns the environment for tarryd. (ASan requires to be loaded first; an option allows it to be second.)"""
         return {"LD_PRELOAD": harness.find_program("libpass_shim.so"), "TARRY_PASS_SHIM": self.path,
                 "ASAN_OPTIONS": ":".join(filter(None, (self.asan_options, "verify_asan_link_order=0")))}
 
     def now_ms(self):
-        """What tarryd takes for the wall clock."""
+        """Returns the wall clock as tarryd sees it."""
         return (time.time_ns() + self.ns) // 1_000_000
 
     def ahead_ms(self):
-        """How far tarryd's clocks are ahead of those of processes without the shim."""
+        """Returns how far tarryd's clocks are ahead of those of processes without the shim."""
         return self.ns // 1_000_000
 
     def monotonic(self):
-        """What tarryd takes for time.monotonic()."""
+        """Returns time.monotonic() as tarryd sees it."""
         return time.monotonic() + self.ns / 1e9
 
     def go_on(self, seconds):

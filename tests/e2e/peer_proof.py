@@ -1,5 +1,5 @@
-"""peer_proof.py: what the two nodes of a pair prove each other, as proto/WIRE.md says it, with libsodium by ctypes: for tests that speak
-as one of them."""
+"""peer_proof.py: the proofs between the two nodes of a pair (proto/WIRE.md), with libsodium by ctypes: for tests that act as one
+of the nodes."""
 import ctypes
 import ctypes.util
 import os
@@ -45,7 +45,7 @@ class PeerKey:
         return _mac(self.replies, proof[NONCE_SIZE:2 * NONCE_SIZE], reply[:-MAC_SIZE]) == proof[-MAC_SIZE:]
 
     def unseal(self, sealed):
-        """The cluster's secret; None: it is not sealed with this key."""
+        """Returns the cluster's secret; None: not sealed with this key."""
         out = ctypes.create_string_buffer(len(sealed))
         nonce, box = sealed[:NONCE_SIZE], sealed[NONCE_SIZE:]
         failed = _sodium.crypto_aead_xchacha20poly1305_ietf_decrypt(out, None, None, box, ctypes.c_ulonglong(len(box)), None,

@@ -1,4 +1,4 @@
-"""principals.py: a broker and a file of tokens, for tests of who may do what."""
+"""principals.py: a broker and a file of tokens, for tests of permissions."""
 import os
 
 import harness
@@ -6,11 +6,11 @@ import tokens
 import wire
 from harness import Case
 
-NOBODY = "loopback loopback roles=none\n"  # who shows nothing may do nothing
+NOBODY = "loopback loopback roles=none\n"  # clients without credentials may do nothing
 
 
 def write(path, *rows):
-    """The file of tokens anew, as `tarry token` does it."""
+    """Writes the file of tokens again, like `tarry token`."""
     harness.make_private(path + ".new", tokens.FIRST_LINE + "".join(rows))
     os.rename(path + ".new", path)
 
@@ -43,7 +43,7 @@ class Access(wire.Connects, Case):
         self.broker.start()
 
     def of(self, name):
-        """A connection of whose token this is."""
+        """Returns a connection that uses this principal's token."""
         return self.rpc(tokens.text_of(name))
 
     def log_says(self, text, count=1):

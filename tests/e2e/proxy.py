@@ -1,12 +1,7 @@
-"""proxy.py: a network that misbehaves on demand: a TCP proxy on loopback between clients and the broker.
-
-    client ──► proxy.url ──► [ up: held? late? a byte at a time? ] ──► broker
-           ◄──               [ down: likewise                    ] ◄──
-
-What TCP promises it keeps: within a connection bytes are neither lost nor reordered. So a partition *holds* them; then
-either `heal` lets them through late, or `cut` throws them away and resets the connection, as real machines do. Requests are
-lost, repeated and reordered from one connection to the next, which is where a client meets it.
-"""
+"""proxy.py: a network that can misbehave: a TCP proxy on loopback between clients and the broker. client ──► proxy.url ──► [ up:
+held? late? a byte at a time? ] ──► broker ◄── [ down: likewise ] ◄── It keeps the promises of TCP: within a connection bytes
+are neither lost nor reordered. So a partition *holds* bytes; then `heal` delivers them late, or `cut` drops them and resets
+the connection, as real networks do. Requests are lost, repeated and reordered between connections only."""
 import socket
 import struct
 import threading
@@ -35,7 +30,7 @@ def close(peer):
 
 
 class Link:
-    """One connection through the proxy: two threads, one a direction."""
+    """One connection through the proxy, with one thread per direction."""
 
     def __init__(self, proxy, client):
         self.proxy = proxy
@@ -62,7 +57,7 @@ class Link:
             self.end(close)
 
     def end(self, how):
-        """Both sides."""
+        """Ends both sides."""
         self.alive = False
         how(self.client)
         how(self.broker)
@@ -76,7 +71,7 @@ class Proxy:
         self.changed = threading.Condition()
         self.held = set()       # directions
         self.delay_s = 0.0      # before each piece
-        self.piece_max = None   # bytes at once; None: as they come
+        self.piece_max = None   # maximum number of bytes per write; None: unlimited
         self.lingers = False    # the end of one side is not told to the other: its last packet was lost
         self.carried = {UP: 0, DOWN: 0}
         self.links = []
@@ -101,7 +96,7 @@ class Proxy:
             link.start()
 
     def pass_through(self, link, direction, data, sink):
-        """Carries one piece as the network's state has it. False: the connection is no more."""
+        """Passes on one piece according to the network's state. Returns False if the connection has ended."""
         piece_max = self.piece_max or len(data)
         for at in range(0, len(data), piece_max):
             if self.delay_s:
@@ -114,21 +109,21 @@ class Proxy:
             sink.sendall(data[at:at + piece_max])
         return True
 
-    # ---- what the network may do
+    # ---- faults
 
     def hold(self, *directions):
-        """A partition, in these directions: connections stand, nothing comes through. New ones find the same."""
+        """Partitions the network in these directions: connections stay open and transfer nothing; so do new ones."""
         with self.changed:
             self.held |= set(directions or BOTH)
 
     def heal(self):
-        """What was held comes through, late."""
+        """Delivers held bytes, late."""
         with self.changed:
             self.held.clear()
             self.changed.notify_all()
 
     def cut(self):
-        """Resets every connection; what was held on it is lost. How many there were."""
+        """Resets every connection; held bytes are lost. Returns the number of connections."""
         with self.changed:
             links, self.links = self.links, []
             for link in links:
@@ -137,8 +132,8 @@ class Proxy:
         return len(links)
 
     def abandon(self, side):
-        """Leaves every connection half open: the end at `side` ("client" or "broker") stands and hears nothing more; the
-        other end was reset. Returns the sockets that stand; the caller ends them with `close`."""
+        """Leaves every connection half-open: the end at `side` ("client" or "broker") stays open and receives nothing more; the
+        other end was reset. Returns the open sockets; the caller closes them."""
         with self.changed:
             links, self.links = self.links, []
             for link in links:
@@ -147,16 +142,16 @@ class Proxy:
         standing = []
         for link in links:
             stands, goes = (link.client, link.broker) if side == "client" else (link.broker, link.client)
-            # Another name for the socket that stands, so that the pump which gives up cannot close it.
+            # A duplicate of the open socket, so that the ending thread cannot close it.
             try:
                 standing.append(stands.dup())
             except OSError:
-                pass  # it ended by itself a moment ago
+                pass  # it has just ended by itself
             close_hard(goes)
         return standing
 
     def slow(self, piece_max, delay_s=0.0):
-        """So many bytes at once, so long before each."""
+        """Limits writes to `piece_max` bytes, each after a delay."""
         self.piece_max, self.delay_s = piece_max, delay_s
 
     def fast(self):

@@ -1,5 +1,5 @@
-"""quarantine_test.py: a tail that was cut off a log (R8, F-25) can be seen by everybody who looks, and read; the directory without
-it is whole, and the beginning of the one that it was."""
+"""quarantine_test.py: a tail that was cut off a log (R8, F-25) is listed by all commands and can be read; the directory without
+it is valid, and its log is the beginning of the former log."""
 import os
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ class CutOff(harness.Case):
         for i in range(20):
             self.broker.one("schedule", "orders", "--key", f"cut-{i}", "--in", "1h", "--body", f"body {i}")
         self.broker.kill()
-        # An index that has not got so far: what it has absorbed is never cut.
+        # An index that ends before the cut, because absorbed frames are never cut.
         shutil.rmtree(index)
         shutil.move(older, index)
         whole = self.verify()
@@ -69,9 +69,9 @@ class CutOff(harness.Case):
         [told] = self.broker.ok("audit", "--data", self.broker.data, "--quarantined", name, "--queue", "orders", "--key", "cut-7")
         self.assertEqual((told["kind"], told["key"]), ("scheduled", "cut-7"))
         self.assertEqual(self.count(self.broker.data, self.position), [])
-        # What is left is the beginning of what it was.
+        # The remaining log is the beginning of the former one.
         self.assertEqual(self.verify("--against", self.whole)["longer"], "against")
-        # And a broker goes on from it.
+        # A broker continues from it.
         self.broker.start()
         self.broker.one("schedule", "orders", "--key", "cut-19", "--in", "1h")
         self.assertEqual(self.broker.stop(), 0)

@@ -1,5 +1,5 @@
-"""queue_delete_test.py: a queue that was mistyped can be deleted: refused while anything is in it, a fact in the log, the same after
-a crash, a restart, a failover and a restore; what has ended in it is still told truly, and who uses its name again has a new queue."""
+"""queue_delete_test.py: a mistyped queue can be deleted: refused while it has tasks; recorded in the log; the same after a
+crash, restart, failover and restore; ended tasks stay known, and a later use of the name creates a new queue."""
 import harness
 import pair
 import wire

@@ -1,6 +1,6 @@
-"""queue_places_test.py: the table of queues cannot be used up (issue 28, A3): a subscription takes no place in it, a principal creates so
-many queues and no more, the broker's own queues have places of their own, and the place of a deleted queue is taken by another one under
-another number, so that the past of both stays true: history, audit, a directory, a redaction by name, `tarry verify`."""
+"""queue_places_test.py: clients cannot fill the table of queues (issue 28, A3): a subscription takes no place, a principal may
+create a limited number, the broker's own queues have reserved places, and a deleted queue's place is used again under another
+number. The history of both queues stays correct: history, audit, directories, redaction by name, `tarry verify`."""
 import harness
 import http_client
 import tokens

@@ -1,4 +1,4 @@
-"""redact_test.py: what a task contained is erased for good: searched for in every file, the record and the proof stay."""
+"""redact_test.py: redacted contents are erased for good: the test searches every file; the record and the proof remain."""
 import os
 import random
 import shutil
@@ -9,7 +9,7 @@ import harness
 import wire
 from tokens import ADMIN
 
-# A log that retires its segments at once: what lives on moves into the index.
+# A log that retires its segments at once, so that live tasks move into the index.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "2MiB")
 REASON = "erasure request 4711"
 
@@ -57,7 +57,7 @@ class Redact(harness.Case):
             self.assertEqual([token for token in tokens if token.encode() in data], [], name)
 
     def fill(self, broker, mebibytes, queue="filler"):
-        """So much more of the log."""
+        """Fills `mebibytes` of log."""
         lines = "".join(f'{{"queue":"{queue}","delay_ms":3600000,"body":"{self.random.randbytes(32768).hex()}"}}\n'
                         for _ in range(mebibytes * 16))
         answers = broker.ok("schedule", "--from", "-", stdin=lines)
@@ -70,7 +70,7 @@ class Redact(harness.Case):
             time.sleep(0.05)
 
     def archived(self):
-        """A broker whose archive has what the task order-1 contained; and its tokens."""
+        """Makes a broker whose archive has the content of task order-1. Returns the broker and the contents."""
         broker = self.make_broker(*SMALL, data=self.path("small")).start()
         _, tokens = self.schedule(broker, "order-1", size=3000)
         broker.one("cancel", "orders", "order-1")
@@ -131,7 +131,7 @@ class Redact(harness.Case):
     def test_what_moved_into_the_index(self):
         broker = self.make_broker(*SMALL, data=self.path("small")).start()
         kept = {}
-        for size in (0, 3000, 20000):  # within a page of LMDB, on a page of its own, on several
+        for size in (0, 3000, 20000):  # sizes that fit into an LMDB page, use a page of their own, or several
             task, tokens = self.schedule(broker, f"order-{size}", size=size)
             kept[task] = tokens
         witness, witnessed = self.schedule(broker, "witness", size=3000)
@@ -142,7 +142,7 @@ class Redact(harness.Case):
         for task, tokens in kept.items():
             self.assertEqual(broker.one("get", "--id", task)["body"][:len(tokens[0])], tokens[0])
             broker.one("cancel", "--id", task)
-            for token in tokens:  # in the archive alone: what the index has is enciphered
+            for token in tokens:  # readable in the archive only: the index stores encrypted contents
                 self.assertEqual([name[-8:] for name in files_with(broker.data, token)], [".seg.zst"])
         for number in filler[:40]:
             broker.one("cancel", "--id", number)
@@ -152,7 +152,7 @@ class Redact(harness.Case):
             self.assertEqual(broker.one("redact", "--id", task, "--reason", REASON)["erased"], True)
             self.assert_gone(broker, kept[task])
         self.assert_there(broker, witnessed)
-        self.assertGreater(os.path.getsize(keyring), before)  # it has lost the root, and has what stands beside the paths
+        self.assertGreater(os.path.getsize(keyring), before)  # the root key was removed, and the keys beside the paths were added
         self.assertEqual(sorted(os.listdir(os.path.dirname(keyring))), ["data.mdb", "keyring", "lock.mdb"])
         self.assertEqual(broker.one("get", "--id", witness)["body"][:len(witnessed[0])], witnessed[0])
         broker.restart()
@@ -186,7 +186,7 @@ class Redact(harness.Case):
         for task, _ in before + inside[:-1] + after:
             broker.one("cancel", "--id", task)
         answer = broker.refused("redact", "--queue", "orders", "--from", from_ms, "--to", to_ms, "--reason", REASON)
-        self.assertEqual((answer.one["count"], answer.one["left"]), (4, 1))  # the live one is left alone, and said so
+        self.assertEqual((answer.one["count"], answer.one["left"]), (4, 1))  # the live task is not redacted, and is reported
         self.assertIn("1 live task was skipped", answer.err)
         for _, tokens in inside[:-1]:
             self.assert_gone(broker, tokens)
@@ -265,7 +265,7 @@ class Redact(harness.Case):
         self.assertEqual(kinds, ["scheduled", "cancelled", "redacted"])
 
     def test_an_edit_is_no_redaction(self):
-        """Zeros and a flag without a record, and a record whose bytes came back, are found by tarry verify."""
+        """tarry verify finds zeros and a flag without a record, and a record whose content has come back."""
         broker = self.broker
         _, tokens = self.schedule(broker, "order-1")
         _, others = self.schedule(broker, "order-2")
@@ -279,7 +279,7 @@ class Redact(harness.Case):
         self.assertEqual(self.verify(broker)["result"], "fine")
         with open(segment, "rb") as file:
             redacted = file.read()
-        # What came back: the bytes of before the redaction.
+        # Puts back the bytes from before the redaction.
         at = original.index(tokens[0].encode())
         self.write(segment, redacted[:at] + original[at:at + 10] + redacted[at + 10:])
         self.assertIn("not erased", broker.refused("verify", broker.data).err)
@@ -323,7 +323,7 @@ class Redact(harness.Case):
     def test_an_archive_whose_disk_is_not_mounted_is_waited_for(self):
         broker, tokens = self.archived()
         in_the_way, archive = os.path.join(broker.data, "quarantine"), os.path.join(broker.data, "archive")
-        self.write(in_the_way, b"no directory", "xb")  # it is recorded, and cannot be carried out yet
+        self.write(in_the_way, b"no directory", "xb")  # the redaction is recorded, but cannot be executed yet
         broker.one("redact", "orders", "order-1", "--reason", REASON, "--no-wait")
         self.assertEqual(broker.stop(), 0)
         os.unlink(in_the_way)
@@ -389,7 +389,7 @@ class Redact(harness.Case):
             broker.start()
             tool.terminate()
             tool.wait()
-        for key in keys:  # whatever was recorded is done by itself; what was not is asked for once more
+        for key in keys:  # a recorded redaction is executed automatically; one that was not recorded is requested again
             if key.startswith("kept"):
                 broker.one("redact", "orders", key, "--reason", REASON)
         answer = broker.one("redact", "--queue", "orders", "--from", "1", "--reason", REASON)
@@ -405,7 +405,7 @@ class Redact(harness.Case):
             _, tokens = self.schedule(broker, "order-1")
             broker.one("cancel", "orders", "order-1")
             answer = broker.one("redact", "orders", "order-1", "--reason", REASON, "--no-wait")
-            broker.kill()  # before the index has got so far, as a rule
+            broker.kill()  # usually before the index has absorbed it
             self.assertEqual(answer["count"], 1)
             broker.start()
             end = time.monotonic() + 20

@@ -1,4 +1,4 @@
-"""replay_test.py: what was recorded is asked for again: of another broker, which ends up alike, and of the core alone."""
+"""replay_test.py: repeats recorded requests at another broker, which ends in the same state, and in the core alone."""
 import atexit
 import collections
 import functools
@@ -28,7 +28,7 @@ def records(data):
 
 
 def outcomes(data, queues=None):
-    """How the tasks of each (queue, key) ended, in the order of scheduling."""
+    """Returns how the tasks of each (queue, key) ended, in the order of scheduling."""
     tasks = {}
     for fact in records(data):
         if "id" not in fact or "scheduled_ms" not in fact or (queues and fact["queue"] not in queues):
@@ -61,7 +61,7 @@ def day_of_orders():
 
 
 class Worker:
-    """Consumes a queue and does with each delivery what `verdict` says: arguments of the tool, or nothing."""
+    """Consumes a queue, and settles each delivery by what `verdict` returns: arguments for the tool, or nothing."""
 
     def __init__(self, broker, queue, verdict, *options):
         self.broker, self.verdict = broker, verdict
@@ -80,7 +80,7 @@ class Worker:
 
 
 def call_verdict(task):
-    """By the last digit of the key: dies of its attempts; third time lucky; given back once; given up at once; fine."""
+    """Chooses by the key's last digit: fails until dead; succeeds at the third attempt; released once; dead at once; acked."""
     if not task["key"].startswith("call-"):
         return ["ack"]
     kind = int(task["key"].split("-")[1]) % 5
@@ -111,13 +111,13 @@ def tell_everything(broker):
     broker.one("cancel", "purged", "purged-0")
     broker.one("queue", "purge", "purged")
     broker.one("queue", "pause", "calls", "--for", "200ms")
-    time.sleep(0.1)  # what is stale goes stale, of itself; then it is looked at
+    time.sleep(0.1)  # lets tasks expire; then they are queried
     broker.tarry("cancel", "stale", "stale-0")
     workers.append(Worker(broker, "stale", lambda task: None))
     broker.one("schedule", "lost", "--key", "lost-0", "--in", "5ms")
     lost = broker.stream("consume", "lost", "--ack", "none")
     lost.take(1)
-    lost.kill()  # and its session with it
+    lost.kill()  # its session ends with it
     workers.append(Worker(broker, "lost", lambda task: ["ack"]))
     broker.wait_stats("hung", dead=4, wait_s=60)
     broker.wait_stats("calls", dead=8, acked=15, wait_s=60)
@@ -130,7 +130,7 @@ def tell_everything(broker):
 
 @functools.cache
 def everything():
-    """The directory of a broker that has seen everything, a kill -9 with leases in hand too."""
+    """Makes the directory of a broker with every kind of record, including a kill -9 with leased tasks."""
     broker = harness.Broker(os.path.join(new_directory(), "data")).start()
     workers = tell_everything(broker)
     broker.one("schedule", "held", "--key", "held-0", "--in", "1ms")
@@ -173,7 +173,7 @@ class Replayed(Target):
         return wire.number(wire.decode(rpc.ask(wire.PAIR, [])[1]), 17)
 
     def test_a_target_that_is_killed_meanwhile_ends_alike(self):
-        """ONCE-1: what was under way is asked for again, and nothing is doubled."""
+        """ONCE-1: requests in flight are repeated, and nothing is executed twice."""
         data = day_of_orders()
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         for part in (1, 2):
@@ -221,7 +221,7 @@ class Replayed(Target):
 
 
 class Filtered(Target):
-    """What is replayed without settling: which queues, when, called what, due when."""
+    """Replays without settling: selected queues, periods, names and due times."""
 
     def record(self, tell):
         source = self.make_broker(data=self.path("source"))
@@ -314,7 +314,7 @@ class Filtered(Target):
 
         data, _ = self.record(tell)
         self.broker.one("schedule", "a", "--key", "other", "--in", "1h")
-        self.broker.one("queue", "pause", "a")  # so that what was settled is not delivered here
+        self.broker.one("queue", "pause", "a")  # so that settled tasks are not delivered here
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         self.broker.wait_stats("a", ready=1)
         replay.signal(2)
@@ -336,11 +336,11 @@ class Filtered(Target):
         data, _ = self.record(tell)
         for queue in ("a", "b"):
             self.broker.one("schedule", queue, "--key", "other", "--in", "1h")
-        self.broker.one("queue", "pause", "b")  # so that the replay waits with a's lease in hand
+        self.broker.one("queue", "pause", "b")  # so that the replay waits with a's lease
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         self.broker.wait_stats("a", in_flight=1)
         task = self.broker.one("get", "a", "k")
-        self.broker.one("queue", "pause", "a")  # so that it does not come again before its ack was told that it must
+        self.broker.one("queue", "pause", "a")  # so that the task is not delivered again before its ack was refused
         self.broker.one("release", task["id"], task["token"])
         self.broker.one("queue", "resume", "b")
         self.broker.wait_stats("b", acked=1)
@@ -358,7 +358,7 @@ class Filtered(Target):
 
 
 def in_ms(words):
-    """As the tool writes a duration: 1s463ms."""
+    """Parses a duration as the tool prints it: 1s463ms."""
     units = {"ms": 1, "s": 1000, "m": 60_000}
     return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)(ms|s|m)", words))
 
@@ -450,7 +450,7 @@ class DryRun(harness.Case):
         self.assertEqual((told[None]["result"], told[None]["impossible"], told["q"]["dry_run"]["cancelled"]), ("same", 0, 2))
 
     def test_fewer_attempts(self):
-        """By hand: with two attempts at most, those that die after four die after two, and the third time is never lucky."""
+        """With at most two attempts, tasks that died after four attempts die after two, and no task succeeds at the third."""
         told, _ = self.dry(everything(), "--set", "calls.max_attempts=2")
         calls = told["calls"]
         each = CALLS // 5
@@ -465,7 +465,7 @@ class DryRun(harness.Case):
             self.assertEqual((example["dry_run"], example["dry_run_deliveries"]), ("dead", 2))
 
     def test_what_could_not_be_asked_for_is_counted(self):
-        """A dead letter that was requeued: with an attempt more the task has been done by then, and is no dead letter."""
+        """A dead letter was requeued; with one more attempt the task is done by then, and is no dead letter."""
         self.broker.start()
         for gap_s in (0.5, 2, 10):  # longer than the task's work takes, on a busy machine too
             self.broker.one("queue", "set", f"gap-{gap_s}", "max_attempts=1", "backoff=fixed", "backoff_min=20ms", "backoff_jitter=0")
@@ -492,7 +492,7 @@ class DryRun(harness.Case):
         self.assertGreater(told[None]["deliveries_assumed"], 0)
 
     def test_a_shorter_lease_is_lost(self):
-        """Nobody ever settles what is hung: each lease is over as soon as the policy says, and the next one comes sooner."""
+        """Tasks of the kind "hung" are never settled: each lease ends as the new policy says, and the next one begins sooner."""
         told, _ = self.dry(everything(), "--set", "hung.lease_ms=100")
         self.assertEqual(told["hung"]["dry_run"]["dead"], told["hung"]["recorded"]["dead"])
         self.assertGreater(told["hung"]["deliveries_moved"], 0)

@@ -1,5 +1,5 @@
-"""reserved_test.py: the broker's own queues, `tarry.…`, are closed to every client at every door (docs/ACCESS.md); the broker's own
-requests are its own whatever principals are called; and what it keeps there is swept when its time is over."""
+"""reserved_test.py: no client may use the broker's own queues, `tarry.…`, by any protocol (docs/ACCESS.md); the broker's own
+requests stay its own, however principals are named; and old receipts in these queues are swept."""
 import json
 import os
 import time
@@ -37,7 +37,7 @@ class Web(Access):
         return http.ask("POST", f"/v1/queues/{queue}/tasks", {"key": name, "in": "1h"}, {"Idempotency-Key": key})
 
     def receipts(self):
-        """How many there are, as the statistics show."""
+        """Returns the number of receipts, from the statistics."""
         _, stats = self.web("all").ask("GET", "/v1/stats")
         queue = next((queue for queue in stats["queues"] if queue["name"] == ONCE), None)
         return sum(queue.get(name, 0) for name in ("pending", "ready", "in_flight")) if queue else 0
@@ -137,7 +137,7 @@ class Receipts(Web):
     rows = (row("all", ALL), row("shop", "produce,read,operate", "queue=pay."), row("evil", "produce,read"))
 
     def test_a_receipt_that_somebody_else_writes_is_refused(self):
-        """It would make the owner's request get 201 of a commit that never was."""
+        """A forged receipt would give the owner's request a 201 for a commit that never happened."""
         shop, evil = self.web("shop"), self.web("evil")
         self.assertEqual(self.post_once(shop, "earlier", name="old")[0], 201)
         status, answer = evil.ask("POST", f"/v1/queues/{ONCE}/tasks", {"key": "0" * 64, "in": "24h", "attributes": {"producer": "1", "sequence": "1", "request": "0"}})
@@ -217,7 +217,7 @@ class Names(Web):
         with Client(self.beanstalk_port()) as client:
             self.assertGreater(client.put(b"x"), 0)
         wait_until("it is acknowledged", lambda: shop.ask("GET", "/v1/queues/hook/tasks/now")[1].get("state") == "acked", 20)
-        # What a client says of itself is judged as before.
+        # Claims of a client about itself have no effect.
         rpc = self.of("shop")
         for claimed in ("http", "gateway", "push", "(tarryd)"):
             self.assertEqual(rpc.ask_packed(wire.encode([(1, 1), (2, claimed), (wire.HELLO, [])]))[0], DENIED, claimed)

@@ -1,4 +1,4 @@
-"""restart_test.py: kill -9 and what a client may rely on afterwards."""
+"""restart_test.py: what a client may rely on after a kill -9."""
 import json
 import os
 import time
@@ -16,18 +16,18 @@ class Leases(Case):
         super().setUp()
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
 
-    CLAIM_S = 2  # within which a session must claim what it holds
+    CLAIM_S = 2  # time within which a session must claim its leases
     SILENCE_S = 10  # for which it may be silent then
 
     def test_a_claimed_lease_keeps_its_token_and_its_ack_is_good(self):
         judged(self.claim_and_ack)
 
     def claim_and_ack(self, number):
-        queue = f"claimed-{number}"  # of this try alone
+        queue = f"claimed-{number}"  # belongs to this attempt only
         self.broker.one("schedule", queue, "--key", "k", "--in", "0s")
         with wire.Rpc(self.broker.port) as rpc:
             session = wire.Session(rpc, [queue])
-            with session.dial() as lane:  # open until the kill: a session whose lane is closed is over
+            with session.dial() as lane:  # open until the kill: a session whose lane is closed has ended
                 held, = wire.tasks(lane.receive())
                 self.broker.kill()
         with in_time(self.SILENCE_S, "from the start until the heartbeat"):
@@ -49,7 +49,7 @@ class Leases(Case):
         self.assertEqual((code, wire.number(wire.results(reply)[0], 1)), (wire.OK, wire.OK))
 
     def test_a_consumer_goes_on_with_what_it_holds(self):
-        """It keeps the lease; or, if this machine lets it come too late to claim it, it is given the task again."""
+        """The consumer keeps the lease; or, if the machine was too slow for the claim, it gets the task again."""
         holder = self.broker.consume("q", "--ack", "none")
         held = holder.next()
         self.broker.restart()
@@ -61,7 +61,7 @@ class Leases(Case):
         self.assertEqual(self.broker.one("ack", held["id"], held["token"])["result"], "acked")
 
     def test_an_unclaimed_lease_is_ready_again_after_two_seconds(self):
-        holder = self.broker.consume("q", "--ack", "none", "--lease", "10m")  # nobody here waits so long
+        holder = self.broker.consume("q", "--ack", "none", "--lease", "10m")  # no test waits that long
         held = holder.next()
         freeze(holder.process)
         self.broker.kill()
@@ -85,7 +85,7 @@ class Leases(Case):
 
 class Strangers(Case):
     def test_a_producer_that_used_the_last_sequence_and_went_leaves_nothing(self):  # F-20, ONCE-1
-        """What was left of it made the next start, and each after that, refuse the index."""
+        """A remaining row of the producer once made every later start refuse the index."""
         with wire.Rpc(self.broker.port) as rpc:
             producer = rpc.hello()
             code, _ = rpc.ask(wire.COMMIT, wire.commit(producer, 2 ** 64 - 1, [wire.schedule("q", "k", 3_600_000)]))
@@ -196,7 +196,7 @@ class Once(Case):
             if first == 0:
                 self.assertEqual((cancels.next()["result"], moves.next()["result"]), ("cancelled", "moved"))
                 proxy.hold(DOWN)
-        # Some of it is done, and nobody has heard of it.
+        # Some operations took effect without a reply.
         moved_ms = harness.wait_until("k501 is moved", lambda: (now := self.broker.one("get", "q", "k501")["due_ms"]) != due_ms and now, 30)
         self.broker.kill()
         proxy.cut()

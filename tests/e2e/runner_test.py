@@ -1,5 +1,5 @@
-"""runner_test.py: what runs the tests tells the truth: what is counted (tests/verdict.py), what `./dev test` says and how it ends
-(tests/run.py, played with a tiny project of meson's), and what it tells meanwhile (tests/progress.py)."""
+"""runner_test.py: the test runner reports correctly: the counts (tests/verdict.py), the output and exit status of `./dev test`
+(tests/run.py, with a tiny meson project), and the progress line (tests/progress.py)."""
 import io
 import os
 import signal
@@ -24,7 +24,7 @@ def judged(output, returncode=0, result="OK"):
 
 
 class Verdicts(unittest.TestCase):
-    """(passed, failed, skipped) of what a program said."""
+    """(passed, failed, skipped) of a program's output."""
 
     def test_what_is_counted(self):
         self.assertEqual(judged("ok 1 - a\nok 2 - b\n1..2\n"), (2, 0, 0))
@@ -53,7 +53,7 @@ TRACEBACK = "# Traceback (most recent call last):\n#   File \"x.py\", line 1, in
 
 
 class Briefly(unittest.TestCase):
-    """What the end of the output says of each test that failed, for who sees no more than the end."""
+    """The summary at the end names each failed test, for readers who see only the end."""
 
     def brief(self, stdout, returncode=1, result="ERROR", stderr=""):
         tally = verdict.Tally()
@@ -103,7 +103,7 @@ class Runs(unittest.TestCase):
     def build(self, name, tests):
         source, build = os.path.join(self.directory, name), os.path.join(self.directory, f"build-{name}")
         os.mkdir(source)
-        lines = ["project('tarry')", "test('other', find_program('true'), suite: 'other')"]  # or meson would not name suites in its log
+        lines = ["project('tarry')", "test('other', find_program('true'), suite: 'other')"]  # otherwise meson would not name suites in its log
         for test, (suite, script, *options) in tests.items():
             self.write(f"{name}/{test}.py", textwrap.dedent(script))
             lines.append(f"test('{test}', import('python').find_installation(), args: files('{test}.py'), suite: '{suite}', protocol: 'tap', "
@@ -164,7 +164,7 @@ class Runs(unittest.TestCase):
         self.assertIn("a.c:7: error: no such thing", output)
 
     def test_what_meson_never_ran_is_a_failure(self):
-        """Its process ends in the middle."""
+        """The runner's process ends half-way."""
         killer = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
         status, output = self.said({"killer": ("unit", killer), "never": ("unit", "print('ok 1 - a\\n1..1')")}, {}, "unit")
         self.assertEqual((status, output.splitlines()[-1]), (1, "0 passed, 1 failed"), output)
@@ -193,7 +193,7 @@ class Runs(unittest.TestCase):
 
 
 def is_running(pid):
-    """Whether the process still has a program: one that is dead and not yet waited for has none."""
+    """Returns whether the process runs; a dead process that was not waited for does not."""
     try:
         return bool(os.readlink(f"/proc/{pid}/exe"))
     except OSError:

@@ -192,7 +192,7 @@ class ScheduleStream(Case):
 
 
 class ManyKeys(Case):
-    """More live keys than memory holds, in one life: what left memory for the index is found there again."""
+    """More live keys than memory holds, in one run: keys that were evicted to the index are found again."""
 
     COUNT = 200_000
     arguments = ("--memory", "64MiB")

@@ -1,4 +1,4 @@
-"""secure_test.py: the tool and the library over TLS and over a Unix socket, and what is wrong with a certificate, a key or a token's file."""
+"""secure_test.py: the tool and the library over TLS and over a Unix socket, and problems of certificates, keys and token files."""
 import os
 import signal
 import subprocess
@@ -20,11 +20,11 @@ class Rig(Case):
         self.certificate, self.key = self.authority.serve(self.broker)
 
     def fails(self, *options, expected=3):
-        """What the tool says of a broker that it does not reach."""
+        """Returns the tool's message about a broker that it cannot reach."""
         for timeout in ("300ms", "10s"):
             done = self.broker.tarry("stats", *options, "--timeout", timeout)
             if "does not answer" not in done.err:
-                break  # otherwise this machine was too slow for it
+                break  # otherwise this machine was too slow
         self.assertEqual(done.status, expected, done)
         return done.err
 
@@ -35,7 +35,7 @@ class Rig(Case):
         self.assertEqual(self.broker.one("get", "q", "k", *options)["state"], "acked")
 
     def with_tokens(self, *rows):
-        """A broker that lets nobody do anything without a token; and the file that holds the one of `worker`."""
+        """Makes a broker on which clients without a token may do nothing, and a file with the token of `worker`."""
         path, shown = os.path.join(self.directory, "tokens"), os.path.join(self.directory, "token")
         make_private(path, tokens.FIRST_LINE + "".join(rows))
         self.broker.arguments += ["--tokens", path]
@@ -93,7 +93,7 @@ class Secure(Rig):
         self.lives(*ca, "--token-file", shown)
         self.show(shown, "tarry_nobodys")
         self.assertIn("refuses this client (HTTP 401)", self.fails(*ca, "--token-file", shown, expected=1))
-        self.show(shown, tokens.text_of("worker"))  # the file is read anew
+        self.show(shown, tokens.text_of("worker"))  # the broker reloads the file
         self.assertEqual(self.broker.one("get", "q", "k", *ca, "--token-file", shown)["state"], "acked")
 
     def test_files_that_cannot_be_used_are_named(self):
@@ -123,7 +123,7 @@ class Secure(Rig):
 
 
 class Examples(Rig):
-    """Programs of libtarry's users, as they are: the environment says where the broker is, whom to trust and who asks."""
+    """Programs of libtarry's users, unchanged: the environment names the broker, the CA and the token."""
 
     def run_example(self, name, *arguments, token="worker", stop_after=None):
         shown = self.with_tokens("loopback loopback roles=none\n", row("worker", "produce,consume,read,operate"))
@@ -161,7 +161,7 @@ class Examples(Rig):
 
 
 class Certificates(Case):
-    """A client certificate's name stands for a token (docs/ACCESS.md)."""
+    """A client certificate's name can replace a token (docs/ACCESS.md)."""
 
     autostart = False
 

@@ -1,4 +1,4 @@
-"""settle_test.py: ack, nack, extend and release by hand; fencing; attempts and backoff; dead letters."""
+"""settle_test.py: manual ack, nack, extend and release; fencing; attempts and backoff; dead letters."""
 import time
 
 import harness

@@ -1,4 +1,4 @@
-"""signing_test.py: keys, signed heads, and what tarry verify --key proves; with the key files, from outside alone."""
+"""signing_test.py: keys, signed heads, and what tarry verify --key proves; uses only the tools and the key files."""
 import os
 import shutil
 import stat
@@ -43,7 +43,7 @@ class Signed(harness.Case):
         return self.run_tool("verify", self.broker.data, "--key", self.key + ".pub", *arguments, status=status)
 
     def wait_heads(self, count, wait_s=30):
-        """Waits until so many heads are there."""
+        """Waits until there are `count` heads."""
         end = time.monotonic() + wait_s
         path = os.path.join(self.broker.data, "heads")
         while not os.path.exists(path) or os.path.getsize(path) < count * HEAD_SIZE:
@@ -108,7 +108,7 @@ class Signed(harness.Case):
                       self.run_tool("verify", self.broker.data, "--key", self.key, status=2).err)
 
     def live_twice(self):
-        """Two lives with a task each; the path of a copy of what there was between them."""
+        """Runs the broker twice, with one task each. Returns the path of a copy made in between."""
         self.broker.start()
         self.broker.one("schedule", "q", "--key", "a", "--in", "1h")
         self.assertEqual(self.broker.stop(), 0)
@@ -120,7 +120,7 @@ class Signed(harness.Case):
         return copy
 
     def test_as_many_keys_as_may_be_given(self):
-        """Of which one has signed: nothing is countersigned."""
+        """The maximum number of keys, of which one has signed: nothing is countersigned."""
         self.broker.start()
         self.assertEqual(self.broker.stop(), 0)
         others = []
@@ -139,13 +139,13 @@ class Signed(harness.Case):
         self.verify("--head", kept)
         shutil.rmtree(self.broker.data)
         shutil.copytree(copy, self.broker.data)
-        self.verify()  # by itself the older directory is right: this is what only --head finds
+        self.verify()  # alone, the older directory is correct: only --head reveals it
         answer = self.verify("--head", kept, status=1)
         self.assertIn("somebody cut it", answer.err)
         self.assertEqual(answer.one["differs_from"], answer.one["log_end"])
 
     def test_a_log_and_an_index_that_end_before_the_last_head_are_refused(self):  # F-9
-        """Log and index agree, and only the heads know that there was more: what was signed was durable."""
+        """Log and index agree, and only the heads show that there was more: signed frames were durable."""
         copy = self.live_twice()
         for part in ("log", "index"):
             shutil.rmtree(os.path.join(self.broker.data, part))
@@ -232,7 +232,7 @@ class Signed(harness.Case):
         self.broker.start()
         schedule_many(self.broker, 8000)
         end = time.monotonic() + 30
-        while self.broker.queue_stats(None)["segments"] > 2:  # nothing follows by which it would be signed later
+        while self.broker.queue_stats(None)["segments"] > 2:  # nothing would be signed later
             self.assertLess(time.monotonic(), end)
             time.sleep(0.02)
         self.broker.kill()
@@ -260,10 +260,10 @@ class Signed(harness.Case):
         self.prove(copy)
         self.broker.one("restore", copy, "--data", again)
         self.prove(again)
-        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member, the same signer
+        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member, the same signing key
         schedule_many(other, 5000, "later")
         second = self.path("second")
-        other.one("backup", second)  # a copy of what was restored from a copy
+        other.one("backup", second)  # a copy of a restored copy
         self.prove(second)
         self.assertEqual(other.stop(), 0)
         self.assertGreater(len(self.segments(again)), len(self.segments(copy)))
@@ -339,7 +339,7 @@ class Signed(harness.Case):
         self.assertIn("not a data directory", self.run_tool("verify", self.broker.data, "--against", self.directory, status=1).err)
 
     def test_another_implementation_agrees(self):
-        """By FORMAT.md alone: the signature of each head, with openssl."""
+        """Checks the signature of each head with openssl, from FORMAT.md alone."""
         if shutil.which("openssl") is None:
             self.skipTest("no openssl here")
         self.broker.start()

@@ -1,5 +1,5 @@
-"""snapshot_test.py: log and index restored from different copies. What fits together starts and is whole; what does not is
-refused with a sentence, never served (F-7, F-9, LOG-3)."""
+"""snapshot_test.py: log and index from different copies. Matching ones start and are complete; others are refused with a message
+and never served (F-7, F-9, LOG-3)."""
 import json
 import os
 import shutil
@@ -11,7 +11,7 @@ POINTS = 5
 
 
 class Snapshots(Case):
-    """The same broker is stopped at several points of its life; each time its directory is copied."""
+    """The same broker is stopped several times; its directory is copied each time."""
 
     arguments = ("--segment-size", "1MiB")
 
@@ -41,7 +41,7 @@ class Snapshots(Case):
         self.assertEqual(broker.ready["recovered_tasks"], str(live), f"log {log}, index {index}")
         self.assertEqual(broker.queue_stats("q")["pending"], live)
         self.assertEqual(broker.stop(), 0)
-        # What the index has absorbed by now it recomputes from every row: the same digest as the log's.
+        # verify recomputes the index's digest from every row, and compares it with the log's.
         self.assertEqual(self.broker.tarry("verify", broker.data).status, 0, f"log {log}, index {index}")
 
     def assert_refused(self, log, index, sentence):
@@ -92,7 +92,7 @@ class Snapshots(Case):
         other = self.branch_off()
         for broker, name in ((self.broker, "one"), (other, "other")):
             self.broker = broker.start()
-            self.copy(name)  # what a start and a stop write has the same length, and the times differ
+            self.copy(name)  # the records of a start and a stop have the same size, but other times
         self.assert_whole("one", "one", 9)
         self.assert_refused("one", "other", "do not belong together")
 

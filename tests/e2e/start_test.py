@@ -16,7 +16,8 @@ class Start(Case):
     autostart = False
 
     def make_broker(self, *arguments, **options):
-        """Without the harness's tokens: the directory has beside it only what the test puts there, and any user can start there."""
+        """Makes a broker without the harness's tokens: only the test's files lie beside the directory, and any user can start
+        it."""
         broker = super().make_broker(*arguments, **options)
         broker.has_admin = False
         return broker
@@ -31,7 +32,7 @@ class Start(Case):
         return done.stderr
 
     def test_the_ready_line(self):
-        self.broker.listen = "ws://127.0.0.1:0"  # any port: the line says which
+        self.broker.listen = "ws://127.0.0.1:0"  # port 0: the ready line names the chosen port
         self.broker.start()
         lines = [line for line in self.broker.log if "event=ready" in line.split()]
         self.assertEqual(len(lines), 1)
@@ -130,7 +131,7 @@ class Start(Case):
         other.stop()
         other.start()  # once
         self.assertEqual(len([line for line in other.log if "event=founded_beside" in line]), 1)
-        os.chmod(self.directory, 0o1777)  # as /tmp: what is beside it is other people's
+        os.chmod(self.directory, 0o1777)  # like /tmp: files beside the directory belong to other users
         third = self.make_broker(data=self.path("third")).start()
         self.assertFalse([line for line in third.log if "founded_beside" in line])
 
@@ -165,7 +166,7 @@ class Start(Case):
             self.assertIn(f"(mode {mode:04o}): {command}, or ", self.fails(data=self.broker.data))
         subprocess.run(command.split(), check=True)
         self.broker.start()
-        shared = self.path("shared")  # as the root of a tmpfs is
+        shared = self.path("shared")  # like the root of a tmpfs
         os.mkdir(shared)
         os.chmod(shared, 0o1777)
         said = self.fails(data=shared)
@@ -175,7 +176,7 @@ class Start(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_a_directory_that_its_owner_can_change_is_refused_with_what_to_do(self):  # F-14
-        """By root, too, who could write it: the owner replaces what is in it."""
+        """Refused for root too, who could write to it: the owner could replace its content."""
         self.broker.start()
         self.broker.stop()
         os.chown(self.broker.data, 61999, 61999)

@@ -11,19 +11,19 @@ def lateness_of(facts):
 
 
 def quantile(values, share):
-    """The smallest value that at least so large a share of all does not exceed."""
+    """Returns the smallest value that at least this share of all values does not exceed."""
     values = sorted(values)
     return values[max(0, -(-int(share * 1000) * len(values) // 1000) - 1)]
 
 
 class Summary(harness.Case):
     def take_one(self, queue, settle, *options):
-        """Exactly one: what is settled at once frees the credit for a second one, which then goes back."""
+        """Takes exactly one task: settling at once frees credit for a second one, which would be released."""
         taken = self.broker.one("consume", queue, "--count", "1", "--ack", "none")
         self.broker.one(settle, taken["id"], taken["token"], *options)
 
     def live(self):
-        """A life that can be counted by hand."""
+        """Runs a history small enough to count by hand."""
         q = self.broker
         for number in range(6):
             q.one("schedule", "q", "--key", f"k{number}", "--in", "1h")
@@ -46,7 +46,7 @@ class Summary(harness.Case):
         return {item["queue"]: item for item in self.told("--summary", *arguments)}
 
     def check_against(self, item, facts):
-        """The summary's line says what its records say, one by one."""
+        """Compares the summary's line with its records, one by one."""
         kinds = collections.Counter(fact["kind"] for fact in facts)
         self.assertEqual({kind: count for kind, count in item["counts"].items() if count}, dict(kinds))
         self.assertEqual(item["records"], len(facts))
@@ -80,7 +80,7 @@ class Summary(harness.Case):
                           "requeued": 2, "purged": 3, "lease_lost": 0})
         self.assertEqual({kind: r[kind] for kind in ("scheduled", "leased", "retried", "acked", "expired")},
                          {"scheduled": 2, "leased": 2, "retried": 1, "acked": 1, "expired": 1})
-        self.assertEqual(summary["q"]["late_ms"]["count"], 4)  # of five leases one was of a task that had been given back
+        self.assertEqual(summary["q"]["late_ms"]["count"], 4)  # one of five leases was of a released task
         self.assertEqual((everything["start"], everything["stop"], everything["job"]), (1, 1, 2))
 
     def test_it_counts_as_the_records_do_one_by_one(self):

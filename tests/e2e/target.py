@@ -1,4 +1,4 @@
-"""target.py: who is pushed to: an HTTP server of a test, which verifies by itself that what comes is signed."""
+"""target.py: an HTTP server of a test that receives webhooks and checks their signatures independently."""
 import base64
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ def make_secret():
 
 
 def signature(secret, headers, body):
-    """As https://github.com/standard-webhooks/standard-webhooks says, written anew from its text."""
+    """Returns the signature, implemented from the text of https://github.com/standard-webhooks/standard-webhooks."""
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(base64.b64decode(secret.removeprefix("whsec_")), signed, hashlib.sha256).digest()).decode()
 

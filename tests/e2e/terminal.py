@@ -1,4 +1,4 @@
-"""terminal.py: a program on a terminal of its own, until it ends."""
+"""terminal.py: runs a program on its own terminal until it ends."""
 import fcntl
 import os
 import pty
@@ -8,7 +8,7 @@ import termios
 
 
 def run(command, columns=None, stdin=None, wait_s=30):
-    """Its exit status, and all that it writes to a terminal that is so wide (None: that does not say how wide it is)."""
+    """Returns the program's exit status and its output on a terminal of this width (None: width unknown)."""
     master, slave = pty.openpty()
     if columns is not None:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -18,7 +18,7 @@ def run(command, columns=None, stdin=None, wait_s=30):
     try:
         while data := os.read(master, 65536):
             seen += data
-    except OSError:  # EIO: nobody has the other end any more
+    except OSError:  # EIO: no process has the other end open
         pass
     os.close(master)
     return process.wait(wait_s), seen.decode()

@@ -1,4 +1,5 @@
-"""terminal_test.py: what is shown to people fits their terminals, 80 columns if they say nothing; and who asked is told by name."""
+"""terminal_test.py: output for people fits their terminals, 80 columns if the width is unknown; and requesters are shown by
+name."""
 import json
 import os
 import pwd
@@ -19,7 +20,7 @@ class Width(Case):
         return self.on_a_terminal(command, columns).replace("\r\n", "\n").splitlines()
 
     def on_a_terminal(self, command, columns, stdin=None):
-        """All that it writes to a terminal that is so wide."""
+        """Returns the program's output on a terminal of this width."""
         status, seen = terminal.run(command, columns, stdin, harness.ANSWER_WAIT_S)
         self.assertEqual(status, 0, seen)
         return seen
@@ -62,7 +63,7 @@ class Sizes(Case):
 
 
 class Words(Case):
-    """Without --json: what people read."""
+    """Output without --json."""
 
     def words(self, *arguments, status=0, stdin=None):
         done = subprocess.run([harness.find_program("tarry"), *arguments, "--broker", self.broker.url], input=stdin, stdout=subprocess.PIPE,

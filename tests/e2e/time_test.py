@@ -21,7 +21,7 @@ class OnTime(Case):
         self.assert_none_overtaken(got)
 
     def assert_none_overtaken(self, deliveries):
-        """Late without need is what comes after something that was due later; lateness proper is measured in bench/."""
+        """A delivery is unnecessarily late if it comes after one that was due later; bench/ measures lateness."""
         due = [delivery["due_ms"] for delivery in deliveries]
         self.assertEqual(due, sorted(due))
 

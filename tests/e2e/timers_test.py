@@ -40,8 +40,8 @@ class Passes(Case):
         self.broker.env.update(self.passing.env())
 
     def go_on(self, seconds, step_s=None, until=None):
-        """At once, until the core has noticed it: a process that stood still reads first what came meanwhile (F-13). Or in steps, each of which
-        the threads have time to notice, until something has come about."""
+        """Lets time pass at once, until the core has noticed: a process that was stopped first reads its input (F-13). Or in
+        steps, each long enough for the threads to notice, until `until` is true."""
         if step_s is None:
             self.passing.go_on(seconds)
             now_ms = self.passing.now_ms() - 1000
@@ -55,7 +55,7 @@ class Passes(Case):
 
 
 class Webhooks(Pushed, Passes):
-    """The broker of Pushed is made in its setUp, so time is given to it here."""
+    """The broker is made in the setUp of Pushed, so time is controlled from here."""
 
     def setUp(self):
         self.brokers = []
@@ -99,7 +99,7 @@ class Web(Passes):
 
     @property
     def http(self):
-        """A connection that is new: one that has rested for a minute has ended."""
+        """Returns a new connection: the broker ends one that was idle for a minute."""
         http = Http(self.broker.port, tokens.ADMIN)
         self.addCleanup(http.close)
         return http
@@ -116,7 +116,7 @@ class Web(Passes):
         self.assertEqual(answer, [(200, {"tasks": []})])
 
     def ends(self, sent, after_s):
-        """What the broker says before it ends a connection over which this came."""
+        """Returns what the broker sends before it ends a connection on which `sent` arrived."""
         with socket.create_connection(("127.0.0.1", self.broker.port), 20) as peer:
             peer.sendall(sent)
             time.sleep(0.2)
@@ -177,13 +177,13 @@ class Web(Passes):
         self.assertEqual(self.http.ask("GET", "/v1/queues/q/tasks/k")[1]["state"], "cancelled")
         self.go_on(HOUR_S + MINUTE_S)
         self.broker.ok("schedule", "q", "--key", "next", "--in", "2h")
-        self.broker.ok("cancel", "q", "next")  # an ending takes the place of those that are too old
+        self.broker.ok("cancel", "q", "next")  # a new outcome replaces outcomes that are too old
         status, answer = self.http.ask("GET", "/v1/queues/q/tasks/k")
         self.assertEqual(status, 404, answer)
 
     def test_an_idle_producer_is_forgotten_after_a_day(self):
-        """PRODUCER_IDLE_MS, in the core and in the gateway, whose own producers it means, too. A principal has at most 8 producers there
-        (PRODUCERS_EACH)."""
+        """PRODUCER_IDLE_MS, in the core and in the gateway, for the gateway's own producers too. A principal has at most 8
+        producers there (PRODUCERS_EACH)."""
         for n in range(10):
             rpc = self.rpc_of_admin()
             producer = rpc.hello()
@@ -201,7 +201,7 @@ class Web(Passes):
         return rpc
 
     def test_an_idle_backup_ends_after_a_minute(self):
-        """BACKUP_IDLE_MS; what the process stood still for does not count (F-13), so a minute passes in steps."""
+        """BACKUP_IDLE_MS; time in which the process was stopped does not count (F-13), so a minute passes in steps."""
         rpc = self.rpc_of_admin()
         code, reply = rpc.ask(BACKUP, [(1, 1)])
         self.assertEqual(code, OK)
@@ -231,7 +231,7 @@ class Tokens(Access, Passes):
         self.assertEqual(other.ask(wire.QUEUES, [])[0], OK)
 
     def test_a_file_that_changes_where_no_notice_comes_from_is_read_within_ten_seconds(self):
-        """LOOK_MS: the directory of the path is watched, and the file lies in another one."""
+        """LOOK_MS: the path's directory is watched, but the file lies in another directory."""
         elsewhere = self.path("elsewhere")
         os.mkdir(elsewhere)
         harness.make_private(os.path.join(elsewhere, "tokens"), tokens.FIRST_LINE + row("shop", "read"))
@@ -279,7 +279,7 @@ class Tubes(Passes):
         self.assertEqual(self.client.reply(), b"TIMED_OUT\r\n")
         self.go_on(DAY_S)
         self.assertEqual(self.client.ask("reserve-with-timeout 5").split()[:2], [b"RESERVED", str(job).encode()])
-        self.go_on(HOUR_S, 4)  # its lease of 10 s is extended each 5 s
+        self.go_on(HOUR_S, 4)  # its lease of 10 s is extended every 5 s
         with Client(self.port) as other:
             self.assertEqual(other.ask("reserve-with-timeout 0"), b"TIMED_OUT\r\n", "it is reserved for two hours")
             self.assertEqual(self.client.ask("pause-tube default 3600"), b"PAUSED\r\n")
@@ -305,7 +305,7 @@ class Tool(Case):
 
 
 class History(Passes):
-    """Weeks: what retires, is pruned and signed."""
+    """Deadlines of weeks: retiring, pruning, signing."""
 
     def setUp(self):
         super().setUp()
@@ -319,7 +319,7 @@ class History(Passes):
         return sorted(name for name in os.listdir(where) if ".seg" in name)
 
     def fill(self):
-        """Some segments of lives that end at once."""
+        """Fills some segments with tasks that end at once."""
         body = os.urandom(100_000).hex()
         lines = "".join(json.dumps({"queue": "q", "key": f"k{number}", "delay_ms": HOUR_S * 1000, "body": body}) + "\n" for number in range(14))
         self.broker.ok("schedule", "--from", "-", stdin=lines)
@@ -399,7 +399,7 @@ class History(Passes):
 
 
 class Pairs(pair.Case):
-    """Time passes for both nodes at once, as for one that was suspended with its peer."""
+    """Time passes for both nodes at once, as if both were suspended."""
 
     arguments = ("--failover-after", "3s", "--solo-after", "3s", "--segment-size", "1MiB", "--retain-log-size", "0")
 

@@ -1,4 +1,4 @@
-"""tls_test.py: tarryd over TLS: whom it serves and how, certificates that change, and a pair whose nodes check each other."""
+"""tls_test.py: tarryd over TLS: which clients it serves, changed certificates, and a pair whose nodes check each other."""
 import os
 import shutil
 import socket
@@ -47,7 +47,7 @@ class Tls(Case):
             return rpc.accepted and rpc.hello() > 0
 
     def problem(self):
-        """What the broker says of itself in words."""
+        """Returns the problem in the broker's status."""
         with Rpc(self.plain) as rpc:
             _, reply = rpc.ask(wire.PAIR, [(1, 1)])
             return wire.decode(reply).get(11, [b""])[-1].decode()
@@ -77,7 +77,7 @@ class Served(Tls):
         self.assertEqual(self.broker_by(self.plain).queue_stats("q")["scheduled"], 5)
 
     def broker_by(self, port):
-        """The same broker, for the tool, which speaks no TLS here."""
+        """Returns the same broker for the tool, which uses no TLS here."""
         self.broker.url = f"ws://127.0.0.1:{port}"
         return self.broker
 
@@ -108,7 +108,7 @@ class Served(Tls):
         self.assertTrue(self.greets())
 
     def test_who_says_that_he_fell_back_is_refused(self):
-        """RFC 7507: somebody between the two has cut off the attempts with TLS 1.3."""
+        """RFC 7507: an attacker between the two has blocked the attempts with TLS 1.3."""
         self.broker.start()
         for words, alert in ((("-tls1_2", "-fallback_scsv"), b"inappropriate fallback"), (("-tls1_3",), b"")):
             done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{self.broker.port}", "-CAfile", self.authority.ca, *words],
@@ -163,7 +163,7 @@ class Served(Tls):
 
 
 class Clients(Tls):
-    """Who must show a certificate."""
+    """Clients that must show a certificate."""
 
     def setUp(self):
         super().setUp()
@@ -300,7 +300,7 @@ class Pair(Tls):
         self.kill(leader, follower)
 
     def test_strangers_are_refused_and_half_a_handshake_has_its_time(self):
-        """All at once, for each of them takes its time."""
+        """All at once, because each of them takes its full time."""
         directory = self.path("strangers")
         os.mkdir(directory)
         leader, _ = self.pair(leader_hosts="IP:127.0.0.1")
@@ -325,12 +325,13 @@ class Pair(Tls):
         self.kill(leader, elsewhere, of_another_ca, misled)
 
     def kill(self, *brokers):
-        """A pair's orderly stop takes its time, and is told elsewhere."""
+        """Kills the brokers: a clean stop of a pair takes long, and other tests cover it."""
         for broker in brokers:
             broker.kill()
 
     def heard_as(self, authority):
-        """Who passes for the other node with a certificate of this authority, and takes any: the node's certificate, and the head of its request."""
+        """Acts as the other node with a certificate of this CA, and accepts any certificate. Returns the node's certificate and
+        the head of its request."""
         certificate, key = authority.make("other", hosts="IP:::1")
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.authority.ca)
         context.load_cert_chain(certificate, key)

@@ -1,4 +1,4 @@
-"""tokens.py: files of tokens made by hand, for tests in which somebody shows one."""
+"""tokens.py: handwritten files of tokens, for tests with credentials."""
 import hashlib
 
 FIRST_LINE = "tarry-tokens 1\n"
@@ -9,10 +9,10 @@ def text_of(name):
     return f"tarry_the-token-of-{name}-in-a-test"
 
 
-ADMIN = text_of("admin")  # of every broker's (harness.py)
+ADMIN = text_of("admin")  # known to every broker of the harness (harness.py)
 
 
 def row(name, roles, *fields):
-    """A row of a token; `fields` are those of the file: "queue=orders.", "rate=5"."""
+    """Returns a row of the file for a token; `fields` as in the file: "queue=orders.", "rate=5"."""
     digest = hashlib.blake2b(text_of(name).encode(), digest_size=32).hexdigest()
     return " ".join(("token", name, f"roles={roles}", f"hash={digest}", *fields)) + "\n"

@@ -19,7 +19,7 @@ PIPE_SIZE = 65536
 
 
 def unread(pipe):
-    """So many bytes wait for the reader."""
+    """Returns the number of bytes that wait for the reader."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
@@ -74,7 +74,7 @@ class Manners(Case):
         self.broker.one("schedule", "q", "--in", "0s", "--body", "echo said by the body")
         answer = self.broker.tarry("consume", "q", "--count", 1, "--exec", "sh")
         self.assertEqual(answer.status, 0, answer)
-        self.assertEqual(answer.one["queue"], "q")  # with --json objects alone are on standard output
+        self.assertEqual(answer.one["queue"], "q")  # with --json standard output contains only objects
         self.assertIn("said by the body\n", answer.err)
 
     def test_a_large_body_that_nobody_reads_blocks_nobody(self):

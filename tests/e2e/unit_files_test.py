@@ -24,7 +24,7 @@ PTRACE_ATTACH, PTRACE_DETACH, WALL = 16, 17, 0x40000000
 
 @contextlib.contextmanager
 def stopped(thread):
-    """Of a process, this thread alone stands still."""
+    """Stops only this thread of a process."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long] * 4
     if libc.ptrace(PTRACE_ATTACH, thread, 0, 0) != 0:
@@ -78,7 +78,7 @@ class Confined(Case):
     autostart = False
 
     def test_the_broker_works_with_the_calls_that_a_unit_leaves_it(self):
-        """Each kind of work that it does, and not a word about anything that was denied. Nothing is writable and executable."""
+        """Does all kinds of the broker's work, and checks that no call was denied. No memory is both writable and executable."""
         for unit in UNITS:
             with self.subTest(unit):
                 broker = self.make_broker("--archive", self.path("archive-" + unit), data=self.path("data-" + unit))
@@ -129,7 +129,7 @@ class Watched(Case):
         return True
 
     def test_the_core_feeds_the_watchdog_and_nobody_else_does(self):
-        """Idle, too. Once its thread stands, nothing comes, though all the others go on."""
+        """Also when idle. When the core thread is stopped, no message reaches the watchdog, though all other threads run."""
         self.broker.start()
         self.assertTrue(self.beats(5), self.heard)
         core = self.thread("tarry-core")

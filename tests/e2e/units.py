@@ -1,10 +1,9 @@
-"""units.py: hosts on which the shipped systemd unit runs (and Debian's of etcd), for tests that play the documentation: of systemd exactly what these units
-use, and as strict as it is. A unit is read from the installed files and their drop-ins; it runs as a user of its own (if the test is
-root's), who owns the state directory and can read nothing of root's but the credentials that are handed over.
-
-Paths of the real world (/usr/local, /etc, /var/lib, /mnt) lie below the host's directory; `there` maps them. Commands run by `Host.run`
-find systemctl, journalctl, ssh and meson on their PATH: stubs, which ask the host that they run on.
-"""
+"""units.py: simulated hosts that run the shipped systemd unit (and Debian's of etcd), for tests of the documentation. Implements
+exactly the features of systemd that these units use, as strictly as systemd. A unit is read from the installed files and
+their drop-ins. It runs as its own user (if the test is root), which owns the state directory and can read none of root's
+files except the credentials passed on. Absolute paths (/usr/local, /etc, /var/lib, /mnt) are mapped below the host's
+directory by `there`. Commands of `Host.run` find stubs of systemctl, journalctl, ssh and meson on their PATH, which call this
+host."""
 import contextlib
 import os
 import pwd
@@ -23,9 +22,9 @@ import harness
 
 READY_WAIT_S = 60
 STOP_WAIT_S = 60
-UID_FIRST = 61184  # of systemd's dynamic users
+UID_FIRST = 61184  # first uid of systemd's dynamic users
 REAL = re.compile(r"(?<![\w.])(/usr/local|/etc/tarry|/etc/default|/etc/systemd|/var/lib|/mnt|/root|/tmp)(?=[/\s'\";)]|$)")
-# What an operator's shell goes on to have, once it is exported.
+# Variables that an operator's shell keeps once they are exported.
 KEPT = ("TARRY_BROKER", "TARRY_TLS_CA", "TARRY_TOKEN_FILE")
 STUB = """#!{python}
 import os, socket, sys
@@ -40,7 +39,7 @@ sys.exit(int(status))
 
 
 class Unit:
-    """What stands in a unit's file and its drop-ins: (section, name) → values, where an empty one forgets those before it."""
+    """Contents of a unit's file and its drop-ins: (section, name) → values; an empty value clears the earlier ones."""
 
     def __init__(self, name, paths):
         self.name, self.said = name, {}
@@ -115,7 +114,7 @@ class Service:
         self.thread = None
 
     def kill(self):
-        """As a host that loses power."""
+        """Kills all processes, like a power loss."""
         self.wanted = False
         if self.process and self.process.poll() is None:
             self.process.kill()
@@ -128,8 +127,8 @@ class Service:
 
 
 class Host:
-    """`installed` is a DESTDIR of meson install. `others`: by name, the hosts that ssh reaches. `inside()` is a context in which the calling
-    thread, and what it starts, is in the host's network (tests/netns); by default hosts have the test's own."""
+    """One host. `installed`: a DESTDIR of meson install. `others`: hosts by name that ssh reaches. `inside()`: a context in
+    which the calling thread and its children use the host's network (tests/netns); by default the test's own."""
 
     def __init__(self, directory, installed, others=None, inside=contextlib.nullcontext):
         self.directory, self.installed, self.others, self.inside = directory, installed, others or {}, inside
@@ -164,8 +163,8 @@ class Host:
     # ---- commands
 
     def run(self, commands, wait_s=120, status=0):
-        """Pasted into a shell on this host: (what was printed, what failed there). Every command must end with 0, unless its line is in
-        `status` (a text that it begins with → its exit status)."""
+        """Runs commands as if pasted into a shell on this host. Returns (output, failed lines). Every command must exit with 0,
+        unless its line begins with a key of `status`, whose value is then the expected exit status."""
         expected = status or {}
         trap = "trap 'echo \"FAILED($?) $BASH_COMMAND\" >&2' ERR"
         programs = {os.path.dirname(harness.find_program(name)) for name in ("tarry", "tarryd")}
@@ -257,7 +256,7 @@ class Host:
             self.services[name].stop()
 
     def uid(self, unit):
-        """Of the unit's dynamic user; None: we are not root, and cannot be anybody else, or the unit is not ours."""
+        """Returns the uid of the unit's dynamic user; None: the test is not root, or the unit is not ours."""
         if unit.name == "etcd.service":
             return None
         assert unit.one("Service", "DynamicUser") == "yes"
@@ -273,7 +272,7 @@ class Host:
         state = self.there("/var/lib/" + unit.one("Service", "StateDirectory"))
         os.makedirs(state, exist_ok=True)
         os.chmod(state, int(unit.one("Service", "StateDirectoryMode"), 8))
-        if uid is not None and os.stat(state).st_uid != uid:  # only then all that is below is given to it, too
+        if uid is not None and os.stat(state).st_uid != uid:  # only then change the owner of everything below
             for place, folders, files in os.walk(state):
                 for path in [place, *[os.path.join(place, name) for name in folders + files]]:
                     os.lchown(path, uid, uid)
@@ -285,7 +284,7 @@ class Host:
             name, _, source = word.partition(":")
             assert source.startswith("/"), word
             target = os.path.join(credentials, name)
-            shutil.copyfile(self.there(source), target)  # that it is not there is an error
+            shutil.copyfile(self.there(source), target)  # a missing file is an error
             os.chmod(target, 0o400)
             if uid is not None:
                 os.chown(target, uid, uid)
@@ -305,7 +304,7 @@ class Host:
         return environment
 
     def mapped(self, path):
-        """A copy of a configuration, whose paths are this host's."""
+        """Copies a configuration, with this host's paths."""
         copy = self.at("run/" + os.path.basename(path))
         with open(path, encoding="utf-8") as source, open(copy, "w", encoding="utf-8") as target:
             target.write(self.there(source.read()))

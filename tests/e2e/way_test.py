@@ -1,6 +1,6 @@
-"""way_test.py: the system calls of the door's thread for one blocking call that comes alone, from what it waits with to the answer, and of the
-client's engine for an answer: a limit for each kind, so that the way cannot grow unnoticed. Counted by count_calls.c, not timed; the
-disk syncs at once there, so that each call is carried through by the door's thread (broker/shell/threads/lone.h)."""
+"""way_test.py: limits for the number of system calls, by kind: of the door's thread for a single blocking call, from wake-up to
+reply, and of the client's engine for a reply. Counted by count_calls.c, not timed; syncs return at once there, so that the
+door's thread handles each call completely (broker/shell/threads/lone.h)."""
 import os
 import socket
 import ssl
@@ -17,7 +17,7 @@ NAMES = ("ppoll", "epoll_wait", "epoll_ctl", "recv", "send", "read", "write", "p
 # A call. The timer is the substitute's, armed and disarmed.
 LONE = {"epoll_wait": 1, "recv": 1, "send": 1, "pwrite": 1, "fdatasync": 1, "timerfd_settime": 2, "ioctl": 1}
 OVER_TLS = {**LONE, "recv": 0, "send": 0, "read": 1, "write": 1}
-ANSWER = {"epoll_wait": 3, "recv": 1, "send": 1, "read": 1}  # of the engine, with a kick for each submission
+ANSWER = {"epoll_wait": 3, "recv": 1, "send": 1, "read": 1}  # limits for the engine, with one wake-up per submission
 SPARE = 0.25  # timers of the broker, a next segment
 
 
@@ -35,7 +35,7 @@ class Way(Wire):
 
     @staticmethod
     def counting(threads, counts):
-        """The environment of a process whose calls are counted in the file `counts`."""
+        """Returns the environment of a process whose calls are counted in the file `counts`."""
         with open(counts, "wb") as file:
             file.write(bytes(8 * len(NAMES)))
         return {"LD_PRELOAD": harness.find_program("libcount_calls.so"), "COUNT_CALLS_FILE": counts, "COUNT_CALLS_THREADS": threads}
@@ -50,7 +50,7 @@ class Way(Wire):
             return struct.unpack(f"{len(NAMES)}Q", file.read())
 
     def cost(self, rpc):
-        """Of one call, by name."""
+        """Returns the calls per request, by name."""
         def call(sequence):
             def is_taken():  # a new log's next segment may still be being made
                 commit = wire.commit(producer, sequence, [wire.schedule("q", f"k{sequence}", 3_600_000)], sequence)
@@ -58,7 +58,7 @@ class Way(Wire):
             harness.wait_until("there is room", is_taken, 30)
 
         producer = rpc.hello()
-        for sequence in range(1, CALLS + 1):  # the first calls may have had company: they go the usual way
+        for sequence in range(1, CALLS + 1):  # the first calls may share a round with others, and then take the usual path
             call(sequence)
         before = self.count(self.counts)
         for sequence in range(CALLS + 1, 2 * CALLS + 1):
@@ -71,7 +71,7 @@ class Way(Wire):
 
     def assertDoorWithin(self, cost, limits):
         self.assertWithin(cost, limits)
-        self.assertGreaterEqual(cost["fdatasync"], 1 - SPARE, cost)  # it was the door's thread that did it all
+        self.assertGreaterEqual(cost["fdatasync"], 1 - SPARE, cost)  # the door's thread executed the whole call
 
     def test_a_lone_call(self):
         self.assertDoorWithin(self.cost(self.rpc()), LONE)
@@ -114,7 +114,7 @@ class Way(Wire):
         self.assertDoorWithin({name: (b - a) / CALLS for name, a, b in zip(NAMES, before, after)}, LONE)
 
     def engine_cost(self, url):
-        """Of the client, an answer, by name."""
+        """Returns the client's calls per reply, by name."""
         counts = self.path("counts-of-client")
         command = [harness.find_program("tarry"), "schedule", "--json", "--from", "-", "--broker", url, "--tls-ca", self.authority.ca]
         stream = harness.Stream(command, {**os.environ, **self.counting("tarry-engine", counts)}, stdin=True)
@@ -133,7 +133,7 @@ class Way(Wire):
         self.assertWithin(self.engine_cost(self.broker.url), ANSWER)
 
     def test_an_answer_over_tls(self):
-        """A record's head and the rest of it come with one system call, and nobody asks for more than there is."""
+        """A TLS record's header and body come with one system call, and there is no extra read."""
         self.assertWithin(self.engine_cost(self.secure), ANSWER)
 
 

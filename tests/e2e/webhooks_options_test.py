@@ -1,5 +1,5 @@
-"""webhooks_options_test.py: what is a number of the operator's in webhooks (`tarryd --push-…`): how many requests at once, how long one takes, how
-long a target that fails is left alone."""
+"""webhooks_options_test.py: numbers that the operator sets for webhooks (`tarryd --push-…`): concurrent requests, timeout of a
+request, pause after failures of a target."""
 import subprocess
 import threading
 import time
@@ -24,7 +24,7 @@ class Options(webhooks_test.Pushed):
         self.addCleanup(self.forever.set)
 
     def under_way(self, *more):
-        """How many requests a target that never answers has once no more come, and of which queues."""
+        """Returns how many requests an unresponsive target has at the end, and of which queues."""
         self.broker.arguments += more
         self.broker.restart()
         other = self.make_target()
@@ -43,7 +43,7 @@ class Options(webhooks_test.Pushed):
         self.assertEqual({queues()["q"], queues()["other"]}, {2, 3})
 
     def test_requests_in_all(self):
-        """… but a queue with none under way is not kept waiting; and each that is answered makes room for another one."""
+        """A queue without running requests is still served; and each response makes room for another request."""
         def answer(handler, _request):
             self.forever.wait(60)
             handler.reply(204)
@@ -65,13 +65,13 @@ class Options(webhooks_test.Pushed):
         self.broker.restart()
         self.push("q", None, "max_attempts=0", "backoff=fixed", "backoff_min=10ms", "lease=1h")
         self.schedule("k")
-        self.target.wait(9)  # five failures, then rests of 100 ms and no longer; by the lease it would be one in an hour
+        self.target.wait(9)  # five failures, then pauses of at most 100 ms; with the lease's time it would be one request per hour
         self.assertIn("did not reply in time", self.reasons("k")[0])
         health = wait_until("a rest", lambda: (said := self.health()) and said.get("resting_until_ms") and said, 30)
         self.assertLess(health["resting_until_ms"] - health["failed_ms"], 1000)
 
     def test_f13_what_a_target_answered_while_the_broker_stood_still_is_taken(self):
-        """The answer lies in the socket when the broker goes on, and the request's time is over: nothing is sent again."""
+        """The response is in the socket when the broker continues, and the request's timeout has passed: nothing is sent again."""
         self.broker.arguments += ["--push-timeout", f"{TIMEOUT_S}s"]
         self.broker.restart()
         self.push()

@@ -1,5 +1,5 @@
-"""webhooks_test.py: what is due in a queue with a `push` is POSTed there, signed, and settled by the answer; and whatever a target
-does costs only itself. docs/WEBHOOKS.md."""
+"""webhooks_test.py: tasks of a queue with a `push` URL are POSTed to it, signed, and settled by the response; and a bad target
+harms only itself. docs/WEBHOOKS.md."""
 import json
 import os
 import re
@@ -48,7 +48,7 @@ class Pushed(Case):
         return self.targets[-1]
 
     def write_secrets(self, text):
-        """As an editor does: at once."""
+        """Writes the file like an editor: by a rename."""
         make_private(self.path("push.secrets.new"), text)
         os.replace(self.path("push.secrets.new"), self.path("push.secrets"))
 
@@ -151,7 +151,7 @@ class Story(Pushed):
         self.broker.ok("queue", "set", "q", "push=none")
         self.assertNotIn("push", self.broker.ok("queues")[0]["policy"])
         self.schedule("k")
-        taken = self.broker.ok("consume", "q", "--count", "1")  # nobody else's now
+        taken = self.broker.ok("consume", "q", "--count", "1")  # no webhook holds it now
         self.assertEqual(taken[0]["key"], "k")
         self.assertEqual(self.target.requests, [])
         http = Http(self.broker.port, harness.tokens.ADMIN)
@@ -187,7 +187,7 @@ class Answers(Pushed):
         self.push("q", None, "backoff=fixed", "backoff_min=50ms", "backoff_jitter=0", "max_attempts=3")
 
     def answers(self, *answers):
-        """One after the other, the last for ever."""
+        """Responds with each of `answers` in turn; repeats the last one."""
         left = list(answers)
 
         def answer(handler, request):
@@ -273,7 +273,7 @@ class Answers(Pushed):
             handler.end_headers()
             handler.close_connection = True
             for _ in range(100000):
-                handler.wfile.write(b"x" * 65536)  # until the other side hangs up
+                handler.wfile.write(b"x" * 65536)  # until the client closes the connection
 
         def flood(handler, _):
             handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
@@ -394,7 +394,7 @@ class Secrets(Pushed):
 
 
 class Elsewhere(Pushed):
-    """Nothing is allowed beyond what everybody reaches."""
+    """Only public addresses are allowed."""
 
     allow = ()
 

@@ -1,9 +1,7 @@
-"""wire.py: a client of our own, a handful of lines of WebSocket, SP and protobuf, for what libtarry would never send.
-
-proto/WIRE.md is the contract. A message is a list of (field number, value): an int is a varint, bytes and str are
-length-delimited, a list is a message of its own. Decoded, it is a dictionary of field number → list of values; what is
-length-delimited stays bytes until it is decoded in its turn.
-"""
+"""wire.py: a small client (WebSocket, SP, protobuf) for requests that libtarry would never send. proto/WIRE.md is the
+specification. A message is a list of (field number, value): an int is a varint, bytes and str are length-delimited, a list is
+a message. A decoded message is a dictionary of field number → list of values; length-delimited values stay bytes until they
+are decoded."""
 import base64
 import os
 import socket
@@ -80,7 +78,7 @@ def number(fields, field):
 
 
 def frame(payload, opcode=2, claimed=None, more=False):
-    """A masked client frame; `claimed` lies about its length; `more` of the message follows."""
+    """Makes a masked client frame; `claimed`: a false length; `more`: further frames of the message follow."""
     size = len(payload) if claimed is None else claimed
     head = bytes([(0 if more else 0x80) | opcode])
     if size < 126:
@@ -93,7 +91,7 @@ def frame(payload, opcode=2, claimed=None, more=False):
 
 
 def connected(where, receive_buffer=None):
-    """A socket to a port of loopback, or to the path of a Unix socket; one that is connected already is it."""
+    """Connects a socket to a loopback port or to the path of a Unix socket; returns a connected socket unchanged."""
     if isinstance(where, socket.socket):
         return where
     peer = socket.socket(socket.AF_UNIX if isinstance(where, str) else socket.AF_INET)
@@ -107,7 +105,7 @@ def connected(where, receive_buffer=None):
 
 
 class WebSocket:
-    """A connection on which an upgrade was asked for; `answer` is the head of what came back, `accepted` the verdict."""
+    """A connection that requested an upgrade; `answer`: head of the response, `accepted`: whether it succeeded."""
 
     def __init__(self, where, path="/rpc", protocol=RPC, headers=(), receive_buffer=None):
         self.peer = connected(where, receive_buffer)
@@ -150,7 +148,7 @@ class WebSocket:
         return data
 
     def receive(self, wait_s=10):
-        """The next message. TimeoutError: none came; ConnectionError: the other side has closed."""
+        """Returns the next message. TimeoutError: none came; ConnectionError: the server closed the connection."""
         self.peer.settimeout(wait_s)
         message = b""
         while True:
@@ -216,7 +214,7 @@ class SpSocket(WebSocket):
 
 
 def bearer(token):
-    """The header that shows a token; None: none."""
+    """Returns the header with the token; None: no header."""
     return [] if token is None else [f"Authorization: Bearer {token}"]
 
 
@@ -227,7 +225,7 @@ class Requests:
         super().__init__(*arguments, **options)
         assert self.accepted, self.answer
         self.last_id = 0
-        self.sentence = ""  # of the last reply
+        self.sentence = ""  # message of the last reply
         self.primary = ""
         self.reply = {}
         self.packed = b""
@@ -265,8 +263,8 @@ class Requests:
                 return code, reply
 
     def ask_as_peer(self, key, body, fields, wait_s=10):
-        """What the other node of a pair asks (a PeerKey): (code, body of the reply)."""
-        self.ask(FOLLOW, [])  # of nobody: it is refused, with a challenge
+        """Sends a request as the other node of a pair, with a PeerKey. Returns (code, body of the reply)."""
+        self.ask(FOLLOW, [])  # a request without proof is refused, with a challenge
         packed, nonce = key.prove(request(body, fields), self.reply[peer_proof.CHALLENGE][-1])
         answer = self.ask_packed(packed, wait_s)
         assert key.proves(self.packed, nonce), f"not proved: {answer} {self.sentence}"
@@ -292,7 +290,7 @@ def request(body, fields, cluster=b""):
 
 
 def wish(body, fields, at_least=0, staleness_ms=0, wait_ms=0):
-    """A packed question whose answer must be so new."""
+    """Returns a packed question with required freshness."""
     return encode([(1, 1), (2, "wire.py"), (5, at_least), (6, staleness_ms), (7, wait_ms), (body, fields)])
 
 
@@ -311,7 +309,7 @@ def results(reply):
 
 
 class Connects:
-    """Beside a Case, before it: what it connects is closed before its broker is."""
+    """A mixin for Case: closes its connections before its broker."""
 
     def setUp(self):
         super().setUp()
@@ -328,7 +326,7 @@ class Connects:
 
 
 class Session:
-    """A subscription by hand: what is needed to dial its lane, to be heard, to settle."""
+    """A subscription made by hand: enough to connect its lane, send heartbeats and settle."""
 
     def __init__(self, rpc, queues, prefetch=0, lease_ms=0, resume=b""):
         self.rpc = rpc
@@ -338,7 +336,7 @@ class Session:
         self.id, self.lane, self.secret = number(fields, 1), number(fields, 2), fields[3][-1]
 
     def dial(self, secret=None, lane=None, **options):
-        """The lane; with somebody else's secret, if so wished ("" for none at all)."""
+        """Connects the lane; `secret`: another session's ("": none)."""
         secret = self.secret.hex() if secret is None else secret
         headers = [f"Authorization: Bearer {secret}"] if secret else []
         path = f"/lane/{self.lane if lane is None else lane}"

@@ -1,4 +1,4 @@
-"""wire_test.py: what else may arrive on the port. Nothing that a stranger sends may harm a client at work."""
+"""wire_test.py: other input that may arrive on the port. No input of a stranger may harm a working client."""
 import contextlib
 import os
 import random
@@ -16,7 +16,7 @@ from wire import WebSocket, frame
 
 
 class Beside(Case):
-    """Something arrives on the port beside a client at work, who must not notice."""
+    """Input arrives on the port beside a working client, which must not be affected."""
 
     def setUp(self):
         super().setUp()
@@ -46,7 +46,7 @@ class Beside(Case):
             try:
                 if stream.next()["result"] != "scheduled":
                     self.failures.append(stream.seen[-1])
-            except Exception as error:  # whatever went wrong is reported by tearDown
+            except Exception as error:  # tearDown reports every error
                 self.failures.append(repr(error))
                 return
             self.worst_ms = max(self.worst_ms, (time.monotonic() - before) * 1000)
@@ -56,7 +56,7 @@ class Beside(Case):
         return socket.create_connection(("127.0.0.1", self.broker.port), 5)
 
     def ask(self, data, wait_s=2):
-        """Sends bytes; whatever comes back until the other side closes or is silent."""
+        """Sends bytes. Returns what arrives until the server closes the connection or is silent."""
         got = b""
         with self.connect() as peer:
             peer.settimeout(wait_s)
@@ -71,7 +71,7 @@ class Beside(Case):
         return got
 
     def ends(self, data):
-        """Sends what is no request: nothing but a refusal comes back, if anything does, and the other side ends the connection."""
+        """Sends invalid input: the server sends at most a refusal, and ends the connection."""
         got = b""
         with self.connect() as peer:
             peer.settimeout(harness.ANSWER_WAIT_S)
@@ -89,7 +89,7 @@ class Beside(Case):
 
 class Port(Beside):
     def test_http_garbage(self):
-        """F-20: what is not HTTP, or hardly."""
+        """F-20: input that is not HTTP, or almost HTTP."""
         for data in (b"GARBAGE\r\n\r\n", b"GET\r\n\r\n", b"\r\n" * 100, b"GET " + b"a" * 20000,
                      b"POST /rpc HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 5000,
                      b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00SP\x00\x00\x30\x00\x00"):
@@ -105,10 +105,10 @@ class Port(Beside):
             peer.close()
 
     def test_a_lane_without_its_token_is_refused(self):
-        """F-23: nobody reads a lane without its session's secret."""
+        """F-23: without its session's secret, a lane cannot be read."""
         self.broker.one("schedule", "q", "--key", "first", "--in", "0s")
         holder = self.broker.consume("q", "--ack", "none")
-        self.assertEqual(holder.next()["key"], "first")  # its lane is there
+        self.assertEqual(holder.next()["key"], "first")  # its lane is open
         self.broker.one("schedule", "q", "--key", "secret", "--in", "200ms", "--body", "for the holder only")
         for lane in range(0, 4):
             with WebSocket(self.broker.port, f"/lane/{lane}", wire.LANE) as thief:
@@ -117,7 +117,7 @@ class Port(Beside):
         self.broker.wait_logged('event=lane_refused lane=0 reason="the secret is not that of the session that owns the lane"')
 
     def test_a_lanes_secret_in_its_path_is_its_own_and_is_never_told(self):
-        """F-23: nobody reads a lane by another session's, and who reads the log learns none."""
+        """F-23: another session's secret does not open a lane, and the log contains no secret."""
         with wire.Rpc(self.broker.port) as rpc:
             first, second = wire.Session(rpc, ["q"]), wire.Session(rpc, ["q"])
             for lane, secret, expected in ((first.lane, second.secret.hex(), b" 401 "), (second.lane, first.secret.hex(), b" 401 "),
@@ -137,12 +137,12 @@ class Port(Beside):
             self.ends(random.randbytes(random.randrange(1, 3000)))
 
     def test_malformed_and_truncated_protobuf(self):
-        """F-20: messages that are none."""
+        """F-20: invalid messages."""
         random.seed(2)
         messages = [b"", b"\0" * 8, b"\x80\0\0\1", b"\x80\0\0\1" + b"\xff" * 50, b"\x80\0\0\1" + b"\x0a\xff\xff\xff\xff\x0f",
                     b"\x80\0\0\1" + b"\x0a\x05abc", b"\x80\0\0\1" + b"\x08\x63\x5a\x00"]
         messages += [b"\x80\0\0\1" + random.randbytes(random.randrange(1, 400)) for _ in range(200)]
-        for message in messages[:2]:  # not even a request's number
+        for message in messages[:2]:  # too short for a request's number
             with WebSocket(self.broker.port) as web:
                 web.send(message)
                 self.assertTrue(web.is_closed_by_peer(harness.ANSWER_WAIT_S), message)
@@ -153,7 +153,7 @@ class Port(Beside):
                 self.assertEqual(answer[:4], message[:4])
                 reply = wire.decode(answer[4:])
                 self.assertNotEqual(wire.number(reply, 1), wire.OK, message)
-                self.assertIn(2, reply, message)  # it says what is wrong
+                self.assertIn(2, reply, message)  # the reply names the error
 
     def test_a_frame_that_lies_about_its_length(self):
         """F-20: up to 2^64 - 1 bytes are claimed, three are sent."""
@@ -185,9 +185,9 @@ class Port(Beside):
             return int(next(line for line in file if line.startswith("VmHWM")).split()[1])
 
     def test_floods_of_resets_and_broken_upgrades(self):
-        """F-21: 1,500 connections that come to nothing, and no descriptor is left of them."""
+        """F-21: 1,500 connections that fail, and no descriptor stays open."""
         while not self.worst_ms:
-            time.sleep(0.01)  # until the client at work is connected
+            time.sleep(0.01)  # until the working client is connected
         before = len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
         for number in range(1500):
             peer = self.connect()
@@ -200,7 +200,7 @@ class Port(Beside):
         harness.wait_until("no descriptor has leaked", lambda: len(os.listdir(f"/proc/{self.broker.process.pid}/fd")) <= before, 30)
 
     def test_half_open_connections_do_not_stop_others(self):
-        """F-17: 200 connections that have said half a word."""
+        """F-17: 200 connections that have sent half a request."""
         peers = []
         for _ in range(200):
             peers.append(self.connect())
@@ -220,13 +220,14 @@ class Port(Beside):
 
 
 class Door(Beside):
-    """What the door makes of HTTP: broker/net."""
+    """How the door handles HTTP (broker/net)."""
 
     escape = b"GET /aaaaaaaaaaaaaaaaaaa%41 HTTP/1.1\r\nHost: x\r\n\r\n"
     page = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
     def answers(self, *pieces, ends=False):
-        """Statuses of what comes back when the pieces are sent one after another, until the other side closes; `ends`: no more is sent then."""
+        """Returns the statuses of the responses to the pieces, sent one after another, until the server closes the connection;
+        `ends`: half-closes after the pieces."""
         got = b""
         with self.connect() as peer:
             peer.settimeout(harness.ANSWER_WAIT_S)
@@ -242,7 +243,7 @@ class Door(Beside):
         return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", got)]
 
     def last(self, request):
-        """The same request, and the end of the connection."""
+        """Sends the same request, and ends the connection."""
         return request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
     def test_an_escape_at_the_end_of_a_target(self):
@@ -255,7 +256,7 @@ class Door(Beside):
             self.assertFalse(WebSocket(self.broker.port, target.decode(), wire.LANE).accepted, target)
 
     def test_an_escape_behind_something_else(self):
-        """F-20: in the same packet as what is fine, or in many; behind a page, and behind an upgrade that failed."""
+        """F-20: hostile bytes after valid ones: in the same packet or in many; after a page, and after a failed upgrade."""
         escape = self.last(self.escape)
         self.assertEqual(self.answers(self.page + escape), [200, 404])
         self.assertEqual(self.answers(self.page * 3 + escape + self.page), [200, 200, 200, 404])
@@ -270,7 +271,7 @@ class Door(Beside):
         self.assertEqual(self.answers(b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + self.escape), [413])
 
     def test_an_upgrade_must_be_one_of_ours(self):
-        """F-20: each of these differs from what is accepted in one thing."""
+        """F-20: each upgrade request differs from a valid one in one respect."""
         lines = {"": "GET /rpc HTTP/1.1", "Host": "127.0.0.1", "Upgrade": "websocket", "Connection": "Upgrade",
                  "Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw==", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Protocol": wire.RPC}
 
@@ -292,13 +293,13 @@ class Door(Beside):
             self.assertEqual(status(Sec_WebSocket_Protocol=protocol), 400, protocol)
         self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # a list of which one is ours (RFC 6455, 4.2.2)
         for upgrade in ("h2c", "tls", "websocketx"):
-            self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # ignored, and there is no such page
+            self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # ignored, so it is a request for a page that does not exist
         self.assertEqual(status(Host=None), 400)
         self.assertEqual(status(**{"": "POST /rpc HTTP/1.1"}), 405)
         self.assertEqual(status(**{"": "GET /rpcs HTTP/1.1"}), 404)
 
     def test_a_connection_serves_one_request_after_the_other(self):
-        """Pages, too; a client that ends its side gets what it has asked for."""
+        """Pages, too; after a half-close the client gets the replies to what it has sent."""
         pages = [self.page, self.page.replace(b"healthz", b"metrics")]
         for first in pages:
             self.assertEqual(self.answers(self.last(first)), [200])
@@ -354,7 +355,7 @@ class Door(Beside):
 
 
 class Origins(Case):
-    """A web page in a browser on this machine reaches loopback, too: its Origin says so (F-23)."""
+    """A web page in a browser on this machine also reaches loopback: its Origin reveals it (F-23)."""
 
     allowed = ("http://localhost:3000", "https://one.example")
     strange = ("http://localhost:3001", "https://one.example.evil.example", "null", "https://two.example", "")
