@@ -11,7 +11,7 @@ struct queue_map_item {
     uint32_t number;
     void *value;
 };
-struct queue_map {                /* all zero: empty */
+struct queue_map {                /* queue_map: all zero means empty */
     struct queue_map_item *items; /* sorted by number */
     size_t count;
     size_t room;

@@ -23,11 +23,11 @@
 /* ---- requests */
 
 enum request_class {
-    CLASS_QUESTION, /* it only reads: a follower and an inspected broker answer it too; Request.at_least applies */
-    CLASS_CHANGE,   /* it changes producers, tasks or queues */
-    CLASS_SESSION,  /* of a consumer's session */
-    CLASS_LOG,      /* it copies the log and the index */
-    CLASS_PAIR,     /* of a pair's nodes */
+    CLASS_QUESTION, /* only reads; a follower and an inspected broker answer it too; Request.at_least applies */
+    CLASS_CHANGE,   /* changes producers, tasks or queues */
+    CLASS_SESSION,  /* concerns a consumer's session */
+    CLASS_LOG,      /* copies the log and the index */
+    CLASS_PAIR,     /* concerns the nodes of a pair */
 };
 
 enum request_answerer {
@@ -64,7 +64,7 @@ static inline bool request_is_question(const Tarry__Request *request) {
 
 /* ---- operations */
 
-/* How an operation names what it concerns. */
+/* How an operation names its task or queue. */
 enum op_target {
     NAMES_NOTHING,    /* an unknown operation */
     NAMES_NEW_TASK,   /* `queue` and `key` of a task that it may create */

@@ -51,7 +51,7 @@ static const struct listed all_listed[] = {
     {MESSAGE(task_end)},
     {MESSAGE(record), "put end", "fact"},
     {MESSAGE(frame_body), .public = PACKED | UNPACKED},
-    /* What a client gets. */
+    /* Messages that a client receives. */
     {MESSAGE(op_result)},
     {MESSAGE(commit_reply), .public = PACKED},
     {MESSAGE(reply), "position commit", "body", UNPACKED},
@@ -176,7 +176,7 @@ static void print_room(const struct listed *message, const ProtobufCFieldDescrip
     case PROTOBUF_C_TYPE_STRING:
         printf("    room += BYTES_ROOM + text_size(m->%s);\n", name);
         break;
-    default: /* a message: print_before dies of the others */
+    default: /* a message: print_before has refused all other types */
         printf("    room += m->%s != NULL ? BYTES_ROOM + %s_room(m->%s) : 0;\n", name, snake(field->descriptor), name);
     }
 }
@@ -274,7 +274,7 @@ static void print_packer(const struct listed *message) {
 
 /* ---- unpackers */
 
-/* A message and those that its fields contain, allocated in one piece. */
+/* Prints a message together with the messages of its fields, allocated in one piece. */
 static void print_part(const struct listed *message, const ProtobufCFieldDescriptor *field) {
     (void)message;
     if (is_message(field) && !is_repeated(field))

@@ -8,8 +8,8 @@
 
 /* Roles that may commit some operation. */
 #define ROLES_COMMIT (ROLE_produce | ROLE_consume | ROLE_operate | ROLE_admin)
-/* Roles that may look. An operator needs it to follow an operation, such as a purge or an erasure, in the statistics.
- */
+/* Roles that may read data. An operator needs this right to follow an operation, such as a purge or an erasure, in the
+ * statistics. */
 #define ROLES_LOOK (ROLE_read | ROLE_operate | ROLE_admin)
 
 enum rule {

@@ -43,7 +43,7 @@ struct beanstalk_tube {
     bool seen_is_all; /* the tube had no further ranked ready jobs */
     struct beanstalk_seen seen[BEANSTALK_SEEN_MAX];
     uint64_t changes;                    /* number of order changes in the tube; a new value invalidates the cache */
-    struct beanstalk_connection *looker; /* it asks the broker for the tube's jobs just now; NULL: none does */
+    struct beanstalk_connection *looker; /* connection that is asking the broker for the tube's jobs; NULL: none */
     struct beanstalk_lookers lookers;    /* the connections that wait for its result */
     char name[BEANSTALK_TUBE_MAX + 1];
 };

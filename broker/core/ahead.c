@@ -153,7 +153,7 @@ static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, u
 }
 
 /* Halves the queue's time ahead, because not all tasks of the span found room. Otherwise later tasks would hold the
- * credit that earlier tasks need. Only time undoes it (near_halvings). */
+ * credit that earlier tasks need. Only the passing of time undoes the halving (near_halvings). */
 static void narrow(struct core *core, struct queue *queue, uint32_t at, uint32_t end) {
     uint64_t now_ms = steady_ms(core);
     uint8_t halvings = near_halvings(core, queue);

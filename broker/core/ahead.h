@@ -23,7 +23,7 @@
 
 #include "draft.h"
 
-#define AHEAD_TASKS_MAX 8192u /* leased ahead of time at once */
+#define AHEAD_TASKS_MAX 8192u /* maximum number of tasks leased ahead of time */
 #define AHEAD_LATE_MS 20u     /* how long a lease ahead may wait for its consumer after the due time */
 #define AHEAD_SPAN_MIN_MS 4u  /* a queue's time ahead is not halved below this */
 #define AHEAD_REST_MS 250u    /* after harm, pause 250 ms, doubling, at most 60 s: leases ahead to a session, or the */
@@ -38,7 +38,7 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
 
 /* Returns true if this reign leased the task ahead of time and the delivery has not left. */
 bool ahead_is(const struct core *core, const struct row *row);
-/* Returns in `out` the row as it was before that lease. */
+/* Returns in `out` the row as it was before the task was leased ahead of time. */
 void ahead_return(const struct core *core, const struct task *task, struct row *out);
 /* Withdraws a lease ahead of time by a record in the draft. Call it before a decision about the task. */
 void ahead_see(struct draft *draft, struct known *known);

@@ -115,7 +115,7 @@ static int apply_record(struct core *core, const Tarry__Record *record, const st
     case TARRY__RECORD__FACT_EPOCH:
         core->epoch = record->epoch->epoch;
         return 0;
-    case TARRY__RECORD__FACT_REDACTION: /* erasure happens where contents lie */
+    case TARRY__RECORD__FACT_REDACTION: /* the storage code erases the content */
         outcomes_redacted(core->outcomes, record->redaction->id);
         return 0;
     case TARRY__RECORD__FACT_CLOCK: /* the shell's clock acts on it */

@@ -205,7 +205,7 @@ static void decide_one(struct decision *d, const struct core_request *request, s
     if (content && content->problem) { /* proto/check.h found it malformed at receipt */
         refuse_op(d, content->code, TARRY__OUTCOME__NONE, content->problem);
     } else if (op->op_case == TARRY__OP__OP_QUEUE_DELETE &&
-               request->message->commit->n_ops != 1) { /* it checks what the queue held before the commit */
+               request->message->commit->n_ops != 1) { /* the queue's tasks were read before the commit was decided */
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
                   "a commit that deletes a queue must not have other operations");
     } else if (may_touch(d, op_id(op))) {

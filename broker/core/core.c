@@ -584,7 +584,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     assert(effects->arena->used - used <= STEP_EFFECTS_MAX); /* CALM-1 */
 }
 
-/* Returns the earliest wall timer in steady ms: as far ahead as it is on the wall clock now. */
+/* Returns the earliest wall timer in steady ms, supposing that both clocks advance equally from now on. */
 static uint64_t wall_deadline(const struct core *core) {
     uint64_t next_ms = wheel_next(&core->wheels[ROW_WALL]);
     if (next_ms == WHEEL_NEVER) return UINT64_MAX;

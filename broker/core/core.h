@@ -281,7 +281,7 @@ struct core_event {
     uint64_t age_ns;    /* ns since `now` */
     uint64_t late_ns;   /* the event may have arrived up to this much after `now`; its relative times count from then
                            (TIME-1) */
-    union {             /* by kind; those that no member names have nothing */
+    union {             /* by kind; a kind without a member here has no data */
         struct core_request request; /* the largest is first: an initialiser that names no member clears all */
         struct core_start start;
         struct core_lane_news lane;

@@ -51,7 +51,7 @@ enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out);
 /* Writes a task into the result: id, due time, deliveries, last session and time. In flight: also the token and since
  * when. Dead: also since when. */
 void describe(Tarry__OpResult *result, const struct row *row, struct arena *arena);
-/* Does the same without the token, for a caller that has settled the lease. */
+/* Writes what `describe` writes, but never the token: the caller has settled the lease. */
 void describe_tokenless(Tarry__OpResult *result, const struct row *row);
 /* Computes due time and base of a When. Returns false after refusing a time more than ten years ahead. */
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base);

@@ -57,7 +57,7 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
             if (!settle_conflict(d, schedule, row.due_ms, &holder)) return;
             replaces = true;
         }
-        tarry__op_result__init(d->result); /* remove what it says about the other task */
+        tarry__op_result__init(d->result); /* clear the result: it describes the other task */
     }
     draft_put_new(d->draft, &row, key.hash, d->content);
     d->result->outcome = replaces ? TARRY__OUTCOME__REPLACED : TARRY__OUTCOME__SCHEDULED;

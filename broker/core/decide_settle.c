@@ -7,7 +7,7 @@
 #include "leases.h"
 #include "tasks.h"
 
-/* Finds the task if this token belongs to its lease; otherwise the result says what is true. */
+/* Finds the task if this token belongs to its lease. Otherwise writes the task's real state into the result. */
 static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *token, struct known *out) {
     enum resolved resolved = resolve_id(d, id, out);
     if (resolved == RESOLVED_LIVE && out->row.state == ROW_LEASED && token && token->epoch == out->row.lease_epoch &&

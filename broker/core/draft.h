@@ -19,9 +19,9 @@ struct draft {
     struct known **knowns; /* [record]: the task after the record; NULL: the record is not about a task */
     size_t record_count;
     size_t record_capacity;
-    struct draft_entry **by_id; /* hash tables, each built at its first look-up … */
+    struct draft_entry **by_id; /* hash table; built at the first look-up by id */
     struct draft_entry **by_key;
-    size_t entered_ids; /* … from this many first records */
+    size_t entered_ids; /* number of first records that are in `by_id` */
     size_t entered_keys;
     size_t table_mask;
     struct draft_queue **queues;          /* changes of queues, by number; NULL: no change yet */

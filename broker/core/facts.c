@@ -15,7 +15,7 @@
 
 struct facts_node {
     const struct row *row;   /* the row, or … */
-    const struct want *want; /* … the want that was asked */
+    const struct want *want; /* the wanted row or key for which `row` was read */
     struct facts_node *next;
 };
 
@@ -161,7 +161,8 @@ static bool grow_wants(struct wanting *w) {
 }
 
 static void want(struct wanting *w, const struct want *item, uint64_t key_hash) {
-    /* Remember it, so that the same key twice in a commit is one want. The copy stays valid when the list grows. */
+    /* Copy the wanted key, so that the same key twice in a commit is one want. The copy stays valid when the list
+     * grows. */
     struct want *copy = arena_alloc(w->arena, sizeof *copy);
     if (copy) *copy = *item;
     if (!copy || !grow_wants(w) || !insert_want(w->asked, w->arena, copy, key_hash)) {

@@ -58,7 +58,7 @@ uint64_t near_trim_limit(const struct core *core);
 
 /* Queues the line for near_check_lines at the end of a step, because its window or low mark may have to move. */
 void near_check_later(struct core *core, struct line_state *line);
-/* Does the same for all lines of which the index holds tasks. */
+/* Queues all lines of which the index holds tasks for near_check_lines. */
 void near_check_all(struct core *core);
 /* Requests the loads that are due, arms timers for later loads, and sends low marks to the index. Bounded per call. */
 void near_check_lines(struct core *core, struct core_effects *effects);

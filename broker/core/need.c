@@ -104,7 +104,7 @@ uint32_t need_pages_free(const struct core *core) {
 
 uint32_t need_pages_of(size_t count) {
     size_t each = SLAB_PAGE_SIZE / (task_size(KEY_SIZE_MAX) + SLAB_ALIGN);
-    size_t sizes = KEY_SIZE_MAX / SLAB_ALIGN + 2; /* sizes of tasks and sentences: each may start a page */
+    size_t sizes = KEY_SIZE_MAX / SLAB_ALIGN + 2; /* number of slab sizes; the objects of each may start a slab page */
     return (uint32_t)((count + each - 1) / each + (count < sizes ? count : sizes));
 }
 

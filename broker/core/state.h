@@ -222,7 +222,7 @@ enum session_state {
     SESSION_WAITING_LANE, /* subscribed; its pipe is not connected yet */
     SESSION_UP,
     SESSION_UNCLAIMED, /* from before a restart; holds leases until the session returns or the claim time ends */
-    SESSION_LEFT,      /* ended in order and kept its leases */
+    SESSION_LEFT,      /* session closed normally; its leases stay */
 };
 
 struct session {

@@ -46,13 +46,13 @@
 struct turn_load {
     struct item *first; /* in order of arrival */
     uint64_t taken_ns;  /* everything received before this time is in this load or an earlier one */
-    uint64_t late_ns;   /* … and may have arrived up to this much later */
+    uint64_t late_ns;   /* events of this load may have arrived up to this much after `taken_ns` */
     uint64_t settle_ns; /* after the process was stopped: time until taken_ns advances, unless something arrives; 0: not
                            stopped */
     uint64_t durable;   /* durable on every node that must have it */
     uint64_t indexed;
-    uint64_t follow_to; /* apply another node's frames up to here … */
-    bool lead;          /* … and then lead */
+    uint64_t follow_to; /* apply another node's frames up to this position */
+    bool lead;          /* true: lead after the frames up to `follow_to` are applied */
     bool pause;         /* decide nothing until the order is withdrawn */
     bool stop;          /* an orderly stop was ordered */
 };
@@ -91,11 +91,11 @@ struct core_turn {
 
     uint64_t at_ns;   /* CLOCK_BOOTTIME of the step; everything received earlier was handled */
     uint64_t late_ns; /* the stepped event may have arrived up to this much later (stall.h) */
-    bool was_full;    /* the last step was told that too much data is being sent */
+    bool was_full;    /* the last step ran while too much data was being sent */
     bool was_behind;  /* the last tick delivered nothing, because the core was behind */
     uint64_t durable; /* last durable position given to the core */
     struct index_news index_news;
-    struct item *starved; /* pages that found no free hold */
+    struct item *starved; /* requests for result pages that wait for a free hold */
     struct item *put_off; /* while paused: items that need a decision */
     struct item **put_off_last;
     bool paused, pause_told;
@@ -149,13 +149,13 @@ void core_turn_look(struct core_turn *turn, const struct turn_now *now);
 /* Returns the time at which an event is stepped: the time of its receipt. The core takes the later of this and its own
  * time (TIME-2). */
 struct instant core_turn_time(const struct core_turn *turn, const struct turn_now *now);
-/* Returns how long before `now` that time is. */
+/* Returns the age in ns, at `now`, of the time that core_turn_time returns. */
 uint64_t core_turn_age_ns(const struct core_turn *turn, const struct turn_now *now);
 
 /* Returns how long the core can sleep unless something arrives: until its deadline, or `settle_ns` after the process
  * was stopped. UINT64_MAX: for ever; 0: work is due. */
 uint64_t core_turn_wait_ns(const struct core_turn *turn, const struct turn_now *now, uint64_t settle_ns);
-/* Returns the same, limited to the time at which a driver must look at its clocks again. */
+/* Returns what core_turn_wait_ns returns, limited to the time at which a driver must look at its clocks again. */
 uint64_t core_turn_idle_ns(const struct core_turn *turn, const struct turn_now *now);
 /* Returns true if another thread may step a call in place of the sleeping core thread (inbox_borrow). */
 bool core_turn_may_lend(const struct core_turn *turn);

@@ -62,7 +62,7 @@ struct engine_request {
     int hold;                /* handle of core_hold; -1: no hold */
     bool filled;             /* List: the requested page was read */
     unsigned reads;          /* List: number of index reads so far */
-    bool room_asked;         /* since it was last taken */
+    bool room_asked;         /* the request has asked for disk space since it was last taken */
     size_t size;             /* packed size in bytes */
     uint64_t room;           /* maximum bytes of log that it may use */
     bool schedules;          /* Commit: it schedules new tasks */

@@ -23,7 +23,7 @@ enum erasure_effect {
     ERASURE_LOG,     /* erase in the log */
     ERASURE_ARCHIVE, /* erase in the archive */
     ERASURE_REPORT,  /* remove the redactions from the index, and destroy the keys of its copies of the contents */
-    ERASURE_FORGET,  /* remove the list of redactions that a snapshot skipped, if this was its last slice */
+    ERASURE_FORGET,  /* remove the list of redactions that a snapshot skipped: this was its last slice */
     ERASURE_END,     /* let archive and copiers continue */
 };
 

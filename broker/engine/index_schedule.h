@@ -45,10 +45,10 @@ struct index_times {
 
 struct index_orders {       /* as of `now_ns` */
     uint64_t durable;       /* frames that end at or below may be absorbed: they are durable, and in a pair committed */
-    uint64_t sign_wait_ns;  /* how long signing may wait; 0: due */
-    uint64_t erase_wait_ns; /* the same for erasure */
+    uint64_t sign_wait_ns;  /* how long signing may wait, in ns; 0: due now */
+    uint64_t erase_wait_ns; /* how long erasure may wait, in ns; 0: due now */
     uint64_t retire_wait_ns;
-    uint64_t maintain_wait_ns; /* the same for maintenance that no commit left; UINT64_MAX: none */
+    uint64_t maintain_wait_ns; /* how long maintenance may wait if no commit left any; UINT64_MAX: there is none */
     uint64_t now_ns;
     uint64_t hurry_to; /* a caller waits until the index has absorbed the log below this position; 0: none */
     bool has_window;

@@ -15,9 +15,10 @@
 
 #include "core.h"
 
-/* Maximum bytes of adjacent contents per read … */
+/* Maximum size of one read of adjacent contents, in bytes. */
 #define OUTGOING_SPAN_MAX (64u << 10)
-/* … with at most this gap between two of them, or a gap as large as the second content. */
+/* Contents are read together if the gap between them is at most this many bytes, or at most the size of the second
+ * content. */
 #define OUTGOING_GAP_MAX (2u << 10)
 
 /* Maximum number of contents per prefetch. */
@@ -48,7 +49,7 @@ struct outgoing_contents {
     const struct core_delivered **tasks;
     ProtobufCBinaryData *contents; /* packed, without their salt */
     size_t count;
-    size_t gone;      /* number of tasks left out, because their contents are gone … */
+    size_t gone;      /* number of tasks left out, because their contents are gone */
     uint64_t gone_id; /* … and the last of them */
 };
 

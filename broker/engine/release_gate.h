@@ -21,7 +21,7 @@
 struct release {
     struct release *next; /* used by the gate */
     uint64_t position;    /* depends on the log up to here */
-    uint64_t question;    /* … and on a confirmation of this question or a later one; 0: on none */
+    uint64_t question;    /* the release needs a confirmation of this question or a later one; 0: of none */
 };
 
 /* A subscriber, which must outlive the gate. `reached` may call enter, reach and tell, but not subscribe. */

@@ -62,7 +62,7 @@ bool retention_is_active(const struct retention *retention);
  * retired. */
 enum retention_effect retention_look(struct retention *retention, const struct log_segment *oldest,
                                      const struct retention_facts *facts);
-/* Returns how long retention may rest unless something changes; 0: work is due. Arguments as above. */
+/* Returns how long retention may rest unless something changes; 0: work is due. Arguments as for retention_look. */
 uint64_t retention_wait_ns(const struct retention *retention, const struct log_segment *oldest,
                            const struct retention_facts *facts);
 /* Takes the result of the current effect and returns the next effect. REST: this retirement is over. */

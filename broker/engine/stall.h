@@ -29,8 +29,8 @@
 
 struct stall { /* CLOCK_BOOTTIME, nanoseconds */
     uint64_t asleep_since_ns;
-    uint64_t asleep_until_ns; /* wake-up time that the core thread asked for; 0: it is awake … */
-    uint64_t looked_ns;       /* … and looked last at this time; 0: not known */
+    uint64_t asleep_until_ns; /* wake-up time that the core thread asked for; 0: the core thread is awake */
+    uint64_t looked_ns;       /* time of the awake core thread's last look at the clock; 0: unknown */
     uint64_t stopped_ns;      /* earliest time at which the process was stopped … */
     uint64_t settled_ns;      /* … and end of the time to read the input that arrived meanwhile; 0: not stopped */
 };
@@ -44,7 +44,7 @@ void stall_look(struct stall *stall, uint64_t now_ns);
 void stall_is_awake(struct stall *stall, uint64_t now_ns);
 /* Returns the time at which input arriving now counts as received: `now_ns`, unless the process was stopped. */
 uint64_t stall_received(struct stall *stall, uint64_t now_ns);
-/* Returns how long stall_received will return the earlier time; 0: it does not. */
+/* Returns for how many ns stall_received will return the time before the stop; 0: there was no stop. */
 uint64_t stall_settle_ns(const struct stall *stall, uint64_t now_ns);
 /* Returns the logical time `age_ns` before `now`. */
 struct instant stall_judge(struct instant now, uint64_t age_ns);

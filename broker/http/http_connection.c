@@ -14,7 +14,9 @@
 #define HEAD_MS 10000u
 #define BODY_MS 30000u
 #define REST_MS 60000u
-#define IN_MAX (64u << 10) /* of later requests buffered during a request; of a body to receive within BODY_MS */
+#define IN_MAX                                                                                                         \
+    (64u << 10) /* bytes of later requests buffered during a request; bytes of a body that must arrive within BODY_MS  \
+                 */
 #define IN_FIRST 1024u
 #define CLIENT "http" /* the client name in the log */
 

@@ -93,7 +93,7 @@ struct http_exchange {
     uint64_t retried_ms;    /* time that the commit has spent in retries while the broker was briefly busy */
     struct http_live *live; /* a statistics stream; NULL: not a stream */
     struct text out;        /* used by the handler */
-    uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* of the whole request; valid if there is an Idempotency-Key */
+    uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* hash of the whole request; valid if there is an Idempotency-Key */
     /* The following members belong to the handler. */
     const char *const *names; /* names of the operations, one each */
     Tarry__Commit *commit;

@@ -19,7 +19,7 @@ def read(path):
 
 
 def comments(proto):
-    """{(message, field): its comment} of tarry.proto, and {(message, None): the message's}."""
+    """Returns the comments of tarry.proto: {(message, field): comment, (message, None): comment of the message}."""
     found, message, pending = {}, None, []
     for line in proto.splitlines():
         text = line.strip()
@@ -54,7 +54,7 @@ class Maker:
         self.comments = comments(proto)
         self.overlay = overlay
 
-    # ---- arguments: what is read
+    # ---- arguments
 
     def duration(self, name, limits=()):
         bare = name.removesuffix(MS)
@@ -101,7 +101,7 @@ class Maker:
         text = words.get("text", "") if not in_path else words.get("in_path", "")
         return {**schema, **({"description": text} if text else {})}
 
-    # ---- answers: what is written
+    # ---- replies
 
     def member(self, message, field):
         name, form, text = field["name"], field["form"], self.comments.get((message, field["name"]), "")

@@ -210,7 +210,7 @@ static void stop_reading(struct door *door) {
         if (door->slots[i].connection != NULL) io_regulate(door->slots[i].connection);
 }
 
-/* Does what other threads asked for. */
+/* Handles what other threads have queued for this thread. */
 static void look_around(struct door *door) {
     (void)door_carry_out(door);
     end_some(door);

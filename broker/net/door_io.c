@@ -433,7 +433,7 @@ static void pass(struct connection *connection, size_t size) {
     }
 }
 
-/* Of the messages that were collected, which the queue begins with, those behind the first have not begun to leave. */
+/* Withdraws the collected messages at the head of the queue, except one that was sent in part. */
 static void withdraw(struct connection *connection) {
     struct message *message = connection->out_first;
     if (message != NULL && connection->out_at == 0) message->is_leaving = false;
@@ -515,7 +515,7 @@ static void write_some(struct connection *connection) {
         return;
     }
     if (connection->out_first != NULL) {
-        connection->is_blocked = true; /* or others get their turn */
+        connection->is_blocked = true; /* the kernel takes no more bytes, or other connections get their turn */
         begin_to_wait(connection);
     } else {
         deadline_cancel(&connection->unread);
@@ -579,7 +579,7 @@ void io_regulate(struct connection *connection) {
                   (connection->kind == KIND_STREAM ? stream_is_paused(connection) : ws_is_paused(connection));
     if (pauses == connection->is_paused) return;
     connection->is_paused = pauses;
-    /* What epoll does not know of is handled in the next round. */
+    /* The next round handles input that epoll does not report. */
     bool has_more = (connection->kind != KIND_STREAM && connection->ws.rest != NULL) ||
                     (connection->ssl != NULL && SSL_has_pending(connection->ssl));
     if (!pauses && has_more && connection->state == STATE_OPEN && !LISTED(connection, in_again))

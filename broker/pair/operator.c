@@ -69,7 +69,7 @@ bool operator_is_deposed(const struct pair *pair, const struct pair_message *oth
 }
 
 void operator_propose(struct pair *pair, struct pair_effects *out) {
-    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0) return; /* its question may still be answered */
+    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0) return; /* the other node may still answer */
     if (pair->role == PAIR_CANDIDATE)
         ask_promise(pair, out);
     else if (!pair->writing_state && !pair->cutting)

@@ -46,7 +46,8 @@ struct freshness_wish {
     uint64_t at_least;     /* position that must be applied; 0: any */
     uint64_t staleness_ns; /* greatest age; 0: any */
     uint64_t until_ns;     /* deadline, BOOTTIME */
-    uint64_t word_ns;      /* since when no reply is young enough, so that a new one is awaited; 0: one is */
+    uint64_t
+        word_ns; /* since when no reply is recent enough and a new one is awaited; 0: the last reply is recent enough */
 };
 
 enum freshness_verdict {

@@ -22,7 +22,7 @@ struct hung_disk {
     struct waited write; /* the oldest write that is not synced yet */
 };
 
-/* The thread looks. `since_ns`: when the oldest write that is not synced yet began; 0: none waits. */
+/* Call at each look of the thread. `since_ns`: when the oldest unsynced write began; 0: there is none. */
 void hung_disk_look(struct hung_disk *disk, uint64_t since_ns, uint64_t now_ns);
 /* Time that the oldest write has waited, in ms, as the looks counted it; 0: no write waits. */
 uint64_t hung_disk_ms(const struct hung_disk *disk);

@@ -35,7 +35,8 @@ void leader_half_written(struct leader_half *half, uint64_t end) {
 /* ---- questions */
 
 void leader_half_hear(struct leader_half *half, const struct pair *pair, const Tarry__Follow *follow, uint64_t now_ns) {
-    if (now_ns - half->asked_ns > LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS) half->chased_ns = 0; /* it was away */
+    if (now_ns - half->asked_ns > LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS)
+        half->chased_ns = 0; /* the follower has asked nothing for that long */
     half->asked_ns = now_ns;
     if (follow->end > half->follower_end) half->grown_ns = now_ns;
     half->follower_end = follow->end;

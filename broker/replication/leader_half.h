@@ -61,7 +61,7 @@ struct leader_half {
 
     /* replies that are durable here and not sent yet */
     uint64_t waits_since_ns; /* since when replies wait and none was sent; UINT64_MAX: none waits */
-    struct waited leaves;    /* that wait, without the pauses of this node */
+    struct waited leaves;    /* time that replies have waited, without this node's pauses */
     uint64_t stalled_ns;     /* when that wait became too long; 0: it is not */
 };
 

@@ -51,7 +51,7 @@ uint64_t summons_asks(const struct summons *summons, const struct pair *pair);
 void summons_stands(struct summons *summons, uint64_t since_ns);
 /* A read of the record is sent now. */
 void summons_reads(struct summons *summons, uint64_t now_ns);
-/* The read came back: returns whether the leader counts as present. `is_there`: it has declared itself in the record's
+/* Call after the read. Returns whether the leader counts as present. `is_there`: it has declared itself in the record's
  * epoch; `heard`: number of the question that it answered. */
 bool summons_is_present(struct summons *summons, bool is_there, uint64_t heard);
 /* Returns when the leader's time to answer ends; a read after that finds it absent. UINT64_MAX: it has answered, or no

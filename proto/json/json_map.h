@@ -88,7 +88,7 @@ Tarry__Op *json_op_named(struct json_in *in, const char *name, json_t *members);
 void json_write_op(struct text *out, const Tarry__Op *op);
 /* The names of all operations, one by one; NULL: no more. */
 const char *json_op_name_at(size_t index);
-/* The message of an operation's arguments; and the argument that this name does not take; NULL: none. */
+/* Return the message of an operation's arguments, and the argument that this name does not take; NULL: none. */
 const ProtobufCMessageDescriptor *json_op_message(const char *name);
 const char *json_op_hides(const char *name);
 

@@ -12,7 +12,7 @@
 #define KNOWN_MAX 64u
 #define MS_SIZE 3u /* of "_ms" */
 
-/* One object that is being read, with the messages whose fields are its members. */
+/* State while one object is read: the messages whose fields are its members. */
 struct reading {
     struct json_in *in;
     const struct json_field *seen[SEEN_MAX];
@@ -403,7 +403,7 @@ static size_t add_known(const struct json_map *map, const char **known, size_t c
     return count;
 }
 
-/* ---- the end of an object: what must be there */
+/* ---- end of an object: required members */
 
 static bool finish_ref(struct reading *reading, const ProtobufCMessage *message, Tarry__Ref **at, bool is_required) {
     struct json_in *in = reading->in;

@@ -84,7 +84,7 @@ static struct content **find(struct content_cache *cache, uint64_t id) {
 static void drop(struct content_cache *cache, struct content **at) {
     struct content *content = *at;
     *at = content->next;
-    memset(content->bytes, 0, content->size); /* so a core dump has no redacted content */
+    memset(content->bytes, 0, content->size); /* no core dump may contain redacted content */
     slab_release(cache->slab, content, object_size(content->size));
 }
 

@@ -167,7 +167,7 @@ static int count_body(void *argument, MDB_txn *txn) {
 }
 
 int calendar_count(struct index *index, bool *out_did) {
-    assert(!index->batch.is_prepared); /* what is on disk is what the next commit changes */
+    assert(!index->batch.is_prepared); /* the next commit changes what is on disk */
     *out_did = calendar_count_wanted(index);
     if (!*out_did) return 0;
     struct count count = {.index = index};

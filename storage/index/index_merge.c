@@ -420,8 +420,7 @@ static int merge_body(void *argument, MDB_txn *txn) {
 static void merge_arrive(struct index *index) {
     struct runs *runs = &index->runs;
     struct merge *merge = &runs->merge;
-    size_t count =
-        merged_list(runs, merge, runs->list.items); /* in place, because it never writes beyond what it has read */
+    size_t count = merged_list(runs, merge, runs->list.items); /* safe in place: writes never overtake the reads */
     runs->list.count = count;
     for (size_t i = 0; i < merge->inputs; i++) {
         runs->keys -= merge->input[i]->count;

@@ -25,8 +25,8 @@ struct verify {
     uint64_t **marks; /* beside the table of ranges: ids that a slot entry leads to */
     uint64_t marked;
     uint64_t known_run; /* run of the last chunk */
-    uint64_t producer;  /* of the last result … */
-    uint64_t results;   /* … and how many of its there were */
+    uint64_t producer;  /* producer of the last result */
+    uint64_t results;   /* number of results of that producer so far */
     char *message;
     size_t message_size;
     void (*progress)(void *argument, uint64_t done, uint64_t total);
@@ -116,7 +116,7 @@ static void count_waiting(struct verify *verify, const struct row *row) {
 static int verify_calendar(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     struct calendar_key at;
     uint64_t cells[CALENDAR_CELLS], total;
-    if (key->mv_size != CALENDAR_KEY_SIZE) return 0; /* its state, which was read first */
+    if (key->mv_size != CALENDAR_KEY_SIZE) return 0; /* the calendar's state, which was read first */
     if (!calendar_key_decode(key, &at) || calendar_unpack(data, cells, &total) != 0)
         return complain(verify, "index: a chunk of the calendar is malformed");
     uint64_t *sum = at.line == CALENDAR_ALL ? verify->calendar_all_sums : verify->calendar_sums;
@@ -125,7 +125,8 @@ static int verify_calendar(struct verify *verify, const MDB_val *key, const MDB_
     return 0;
 }
 
-/* What is not there, or of another position, is made anew by whoever writes the index next. */
+/* Compares the calendar. A missing calendar, or one of another position, is no error: the next writer of the index
+ * rebuilds it. */
 static int compare_calendar(struct verify *verify) {
     if (verify->calendar.version == 0) return 0;
     int error = each_entry(verify, DB_CALENDAR, "the calendar", verify_calendar);
@@ -212,7 +213,7 @@ static int verify_slot(struct verify *verify, const MDB_val *key, const MDB_val 
     return 0;
 }
 
-/* Only damage is damage: without memory, or when LMDB fails, nothing is known. */
+/* Reports damage only: without memory, or if LMDB fails, nothing is known. */
 static int judge_reading(struct verify *verify, int error, const char *what) {
     return error == INDEX_DAMAGED ? complain(verify, "index: %s is malformed", what) : error;
 }
@@ -295,7 +296,8 @@ static int verify_producer(struct verify *verify, const MDB_val *key, const MDB_
     return 0;
 }
 
-/* A start refuses a result of nobody's, and more of them than a producer may have (ONCE-1). They come by producer. */
+/* Checks a result. A start refuses results without a producer, and more results than a producer may have (ONCE-1). They
+ * are sorted by producer. */
 static int verify_result(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     if (key->mv_size != 16) return complain(verify, "index: a result is malformed");
     uint64_t producer = get_be64(key->mv_data);

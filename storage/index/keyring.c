@@ -367,7 +367,7 @@ static int replace(struct keyring *keyring, const struct node *nodes, size_t cou
     int error = path_of(keyring->directory, "", path);
     if (error == 0) error = path_of(keyring->directory, ".new", path_new);
     if (error == 0) error = path_of(keyring->directory, ".old", path_old);
-    if (error == 0) error = file_destroy(keyring->directory, ".old", keyring->no_sync); /* of a failed attempt */
+    if (error == 0) error = file_destroy(keyring->directory, ".old", keyring->no_sync); /* left by a failed attempt */
     if (error == 0) error = file_write(path_new, nodes, count, keyring->no_sync);
     if (error == 0 && link(path, path_old) != 0) error = -errno;
     if (error == 0) error = sync_directory(keyring->directory, keyring->no_sync);

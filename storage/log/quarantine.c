@@ -86,7 +86,7 @@ static int write_tail(const struct quarantine *quarantine, struct log *log, cons
     memcpy(header.chain, point->chain, FRAME_CHAIN_SIZE);
     uint8_t bytes[SEGMENT_HEADER_SIZE];
     segment_header_encode(&header, bytes);
-    (void)disk->unlink(disk->context, path); /* of an interrupted attempt */
+    (void)disk->unlink(disk->context, path); /* left by an interrupted attempt */
     int handle = disk->open(disk->context, path, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (handle < 0) return handle;
     int result = disk_write_all(disk, handle, bytes, sizeof(bytes), 0);

@@ -26,7 +26,7 @@
 #define PAGE_SUMMED (PAGE_SIZE - 8u)
 /* A record takes about 150 bytes of the log and names an id and a key: 16 bits for each of them. */
 #define BYTES_PER_FILTER_BYTE 32u
-/* Of segments up to 32 and 64 GiB; what a file claims beyond is not believed. */
+/* Maximum number of filter pages: enough for segments of 32 to 64 GiB. A file that claims more is damaged. */
 #define PAGES_MAX (1u << 20)
 #define PARTS_MAX (1u << 16)
 
@@ -149,7 +149,7 @@ void summary_add(struct summary *summary, const struct frame_header *header, con
 
 /* ---- the file */
 
-/* Whose directory is too long for that can have none. */
+/* Writes the path of the summary. Returns false if the directory's path is too long. */
 static bool path_of(const char *directory, uint64_t base, const char *suffix, char out[LOG_PATH_SIZE]) {
     int size = snprintf(out, LOG_PATH_SIZE, "%s/%016" PRIx64 "%s", directory, base, suffix);
     return size > 0 && (size_t)size < LOG_PATH_SIZE;
@@ -175,7 +175,7 @@ static void header_encode(const struct summary *summary, uint64_t table_sum, uin
     put_u64(out + HEADER_SUMMED, frame_sum(out, HEADER_SUMMED));
 }
 
-/* False: it is not what it should be. Fills all that a header says. */
+/* Decodes and checks the header. Returns false if it is invalid. */
 static bool header_decode(const uint8_t in[HEADER_SIZE], uint64_t base, struct summary *out) {
     uint8_t again[HEADER_SIZE];
     *out = (struct summary){.base = get_u64(in + 16),
@@ -231,7 +231,7 @@ int summary_write_to(struct summary *summary, const struct disk *disk, const cha
     char temporary[LOG_PATH_SIZE], path[LOG_PATH_SIZE];
     bool fits = path_of(directory, summary->base, ".sum.tmp", temporary);
     if (!fits || !path_of(directory, summary->base, ".sum", path)) return -ENAMETOOLONG;
-    (void)disk->unlink(disk->context, temporary); /* of a process that was killed; there is rarely one */
+    (void)disk->unlink(disk->context, temporary); /* left by a killed process; usually there is no such file */
     int error = write_file(summary, disk, temporary);
     return error ? error : disk->rename(disk->context, temporary, path);
 }
@@ -250,7 +250,7 @@ void summary_delete(const struct log *log, uint64_t base) {
 struct asking {
     const struct disk *disk;
     int handle;
-    struct summary said; /* `starts` is ours, there is no filter */
+    struct summary said; /* only `starts` belongs to this function; there is no filter */
     uint64_t hash;
 };
 
@@ -266,7 +266,7 @@ static int read_exactly(const struct asking *asking, void *out, size_t size, uin
     return (size_t)count == size ? 0 : 1;
 }
 
-/* The table's positions, which lead readers: they must be able to be what they should. */
+/* Checks the table of positions, because readers jump to them. */
 static int take_table(struct asking *asking, const uint8_t *head, size_t size) {
     struct summary *said = &asking->said;
     if (frame_sum(head + HEADER_SIZE, size - HEADER_SIZE) != get_u64(head + 72)) return 1;
@@ -332,7 +332,7 @@ static int ask(struct asking *asking, uint64_t base, struct summary_answer *out)
     return out->ranges ? find_ranges(asking, out) : -ENOMEM;
 }
 
-/* 0: asking->handle is open; 1: there is no file. */
+/* Opens the file. Returns 0: asking->handle is open; 1: no such file. */
 static int open_file(struct asking *asking, const char *directory, uint64_t base) {
     char path[LOG_PATH_SIZE];
     if (!path_of(directory, base, ".sum", path)) return -ENAMETOOLONG;
@@ -374,7 +374,9 @@ int summary_like(struct summary **out, const struct disk *disk, const char *dire
     int result = open_file(&asking, directory, base);
     if (result) return result;
     result = read_head(&asking, base);
-    if (!result) result = read_page(&asking, asking.said.pages - 1, page); /* as long as it claims to be */
+    if (!result)
+        result =
+            read_page(&asking, asking.said.pages - 1, page); /* checks that the file is as long as its header says */
     if (!result) *out = summary_sized(base, PARTS_MAX, asking.said.pages);
     if (!result && !*out) result = -ENOMEM;
     close_file(&asking);
@@ -396,7 +398,8 @@ static int check_page(const struct summary *summary, const struct asking *asking
 static int check_file(const struct summary *summary, struct asking *asking) {
     const struct summary *said = &asking->said;
     int result = read_head(asking, summary->base);
-    if (result || said->end != summary->end) return result ? result : 1; /* of another end: nobody uses it */
+    if (result || said->end != summary->end)
+        return result ? result : 1; /* the summary is of another end, so no reader uses it */
     if (said->pages != summary->pages || said->parts != summary->parts) return SUMMARY_LIES;
     if (said->first_ns > summary->first_ns || said->last_ns < summary->last_ns) return SUMMARY_LIES;
     if (memcmp(said->starts, summary->starts, said->parts * sizeof *said->starts) != 0) return SUMMARY_LIES;

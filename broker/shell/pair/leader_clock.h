@@ -23,7 +23,7 @@
 
 struct leader_clock {
     struct instant now;       /* the leader's logical time ... */
-    uint64_t boot_ns;         /* ... at this BOOTTIME of this node, or a little earlier; 0: no answer in this run */
+    uint64_t boot_ns;         /* BOOTTIME of this node at that answer, or a little earlier; 0: no answer in this run */
     uint64_t noted_steady_ns; /* value in DIR/boot, as written in this run; 0: not written */
 };
 

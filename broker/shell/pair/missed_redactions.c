@@ -18,7 +18,7 @@
 struct missed_redactions {
     struct blocking_rpc *blocking_rpc;
     Tarry__FrameBody *kept;  /* from an earlier snapshot, not yet carried out; NULL: none */
-    Tarry__Record **records; /* first those of `kept`, borrowed; then the own ones */
+    Tarry__Record **records; /* redactions of an earlier snapshot, borrowed from `kept`, then those of this snapshot */
     size_t own;              /* index of the first own one */
     size_t count;
     size_t room;

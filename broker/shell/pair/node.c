@@ -160,7 +160,7 @@ void node_step(struct node *node, const struct pair_event *event, struct pair_me
     struct pair_effects effects = {0};
     enum pair_role before = node->pair.role;
     bool was_told = node->is_told;
-    if (node->word != NULL) node_alone_told(node, node->word); /* this step may carry the command out */
+    if (node->word != NULL) node_alone_told(node, node->word); /* pair_step may carry the command out */
     node->is_told |= node->word != NULL;
     pair_step(&node->pair, event, &effects);
     for (size_t i = 0; i < effects.count; i++) perform(node, before, &effects.items[i], out_answer);

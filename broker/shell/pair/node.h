@@ -114,7 +114,7 @@ struct node_news {
     bool moved;       /* `written` has grown */
     uint64_t durable;
     struct message *answer; /* answer to this node's newest question */
-    bool answered;          /* that question is over; `answer` NULL: no answer came */
+    bool answered;          /* the question is over; `answer` is NULL if no answer came */
     struct message *probed; /* answer to the newest probe; NULL: no answer */
     bool refused;           /* a connection to the other node was refused */
     bool hung_up;           /* the connection that brings the other node's questions broke */
@@ -122,7 +122,7 @@ struct node_news {
     bool began;             /* the core has begun to lead */
     bool changed;           /* the coordinator's record may have changed */
     bool paused;            /* the core decides nothing more ... */
-    uint64_t paused_at;     /* ... and the log ends at this position */
+    uint64_t paused_at;     /* end of the log while `paused` */
     struct item *audits;    /* calls: questions about the log */
     struct item **audits_last;
     struct item *words; /* calls: an operator's commands */
@@ -200,7 +200,7 @@ struct node_leading {
 /* State of the pair thread while its node follows. */
 struct node_following {
     struct peer_requester requester; /* proofs of this node and of the other node */
-    struct peer_requester prober;    /* the same, for probes */
+    struct peer_requester prober;    /* sends probes, like `requester` sends questions */
     uint64_t asked_ns;               /* BOOTTIME; when the newest question was sent */
     uint64_t answered_ns;    /* BOOTTIME; when the question was sent whose answer is being handled (the rules may have
                                 asked again since) */
@@ -255,7 +255,7 @@ struct node {
     uint64_t role_since_ms;                 /* logical time */
     uint64_t took_over_ms;                  /* logical; when a follower became the leader; 0: did not */
     char primary[CONFIG_TEXT_SIZE];         /* URL; empty: unknown */
-    struct alone alone;                     /* whether this leader serves alone; only the pair thread writes it */
+    struct alone alone;                     /* whether this leader serves alone; written by the pair thread only */
     struct node_teller teller;              /* the client of the last command */
     struct pair shown;                      /* copy of the rules' state for other threads */
     bool settled;                           /* this node leads, or follows a leader that has answered */

@@ -479,7 +479,8 @@ void follower_fetch(struct node *node, uint64_t end) {
 void follower_end(struct node *node) {
     const struct node_following *following = &node->following;
     const struct node_needs *needs = &node->needs;
-    if (following->clock.boot_ns == 0) return; /* as after any start: DIR/boot (leader_clock.h) */
+    if (following->clock.boot_ns == 0)
+        return; /* no answer in this run: the clock continues from DIR/boot (leader_clock.h) */
     struct log_point end;
     int error = log_point(node->log, log_durable(node->log), &end);
     if (error != 0) fatal("log_unreadable", error);

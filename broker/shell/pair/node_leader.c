@@ -96,7 +96,8 @@ void leader_take_audits(struct node *node, struct item *audits) {
     last->next = leading->audits;
     leading->audits = audits;
     leading->audits_question = pair_question(&node->pair);
-    if (!node_is_leading(node)) pass_audits_on(node); /* as a follower's answers, and marked as such */
+    if (!node_is_leading(node))
+        pass_audits_on(node); /* a node that does not lead answers as a follower, and marks the answers so */
 }
 
 static void publish(struct node *node) {
@@ -324,7 +325,7 @@ static void ask_rules(struct node *node, struct call *call) {
     note_peer(node, follow);
     bool is_leading = node_is_leading(node);
     struct pair_event event = event_of(node, follow);
-    if (is_leading && event.message.another) leader_forget_question(node); /* it came from the former disk */
+    if (is_leading && event.message.another) leader_forget_question(node); /* the question came from the former disk */
     if (is_leading) admit_disk(node, follow);
     struct pair_message answer = {0};
     node->leading.requester = follow->member.data; /* for the hard state if this makes this node lead (F-29) */

@@ -51,7 +51,7 @@ void node_check_silence(struct node *node, uint64_t now_ns) {
     if (verdict.probes) follower_probe(node);
     if (!verdict.tells) return;
     if (verdict.gives_up) give_up(node);
-    if (node_is_leading(node)) leader_forget_question(node); /* its question is outdated */
+    if (node_is_leading(node)) leader_forget_question(node); /* the follower's question is outdated */
     say_silent(node, false);
 }
 

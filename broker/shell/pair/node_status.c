@@ -38,7 +38,8 @@ static bool is_so(const struct node *node, const Tarry__Pair *request) {
 
 void node_tell(struct node *node, enum pair_word word) {
     struct pair_event event = {.kind = PAIR_TOLD, .word = word};
-    if (word == PAIR_SOLO) leader_forget_question(node); /* its answer would make the follower count again */
+    if (word == PAIR_SOLO)
+        leader_forget_question(node); /* answering the question would make the follower count again */
     node->is_told = true;
     node_step(node, &event, NULL);
     node->is_told = false;

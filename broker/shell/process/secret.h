@@ -17,7 +17,7 @@ void secret_make(const uint8_t key[IDENTITY_SECRET_SIZE], uint64_t session, cons
                  uint8_t out[SESSION_SECRET_SIZE]);
 /* Returns the session of `secret`; 0: not made by this broker, or not for this principal. */
 uint64_t secret_check(const uint8_t key[IDENTITY_SECRET_SIZE], const char *principal, const void *secret, size_t size);
-/* The same for the value of an Authorization header: `Bearer <hex>`. */
+/* Returns the session of the value of an Authorization header: `Bearer <hex>`; 0 as for secret_check. */
 uint64_t secret_check_authorization(const uint8_t key[IDENTITY_SECRET_SIZE], const char *principal,
                                     const char *authorization);
 
