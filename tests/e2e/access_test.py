@@ -81,8 +81,8 @@ class Roles(Access):
         ([(5, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # nack
         ([(6, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # extend
         ([(7, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # release
-        ([(8, [(2, [(2, "q"), (3, "x")])])], {"operate"}),  # dead letters
-        ([(9, [(1, "q"), (2, [(1, 60000)]), (3, "lease_ms")])], {"operate"}),  # queue set
+        ([(8, [(2, [(2, "q"), (3, "x")])])], {"operate"}),  # requeues dead letters
+        ([(9, [(1, "q"), (2, [(1, 60000)]), (3, "lease_ms")])], {"operate"}),  # sets a queue's policy
         ([(10, [(1, "q")])], {"operate"}),  # resume
         ([(11, [(1, "q")])], {"operate"}),  # purge
         ([(12, [(1, [(2, "q"), (3, "x")]), (2, "asked for")])], {"admin"}),  # redact
@@ -242,11 +242,11 @@ class Audit(Access):
         self.refused()
         self.broker.stop()
         records = self.broker.ok("audit", "--data", self.broker.data, "--kind", "access_refused")
-        self.assertLessEqual(len(records), 3)  # at once, a minute later on a slow machine, and before the stop
+        self.assertLessEqual(len(records), 3)  # three reports at most: the first, one a minute later on a slow machine, one before the stop
         self.assertEqual(sum(record["count"] for record in records), 200)
         self.assertEqual(self.broker.ok("audit", "--data", self.broker.data)[-1]["kind"], "stop")
         harness.subprocess.run([harness.find_program("tarry"), "verify", self.broker.data], check=True, capture_output=True, timeout=60)
-        self.broker.start()  # a log with such records is read again
+        self.broker.start()  # the broker reads a log with such records
         self.assertEqual(len(self.broker.ok("audit", "--kind", "access_refused")), len(records))
 
     def test_an_expired_token_is_recorded_by_whose_it_was(self):
@@ -284,7 +284,7 @@ class Changes(Access):
     def assert_comes_back_to(self, name):
         session = wire.Session(self.of(name), ["q"])
         with session.dial() as lane:
-            self.assertEqual(number(self.task_of(lane), 5), 2)  # the attempt counts
+            self.assertEqual(number(self.task_of(lane), 5), 2)  # the first delivery counts as an attempt
 
     def test_who_is_revoked_loses_connections_and_session(self):
         self.begin(row("shop", "produce,consume"), row("other", "consume"))
@@ -364,7 +364,7 @@ class Client(Access):
     rows = (row("late", "read", "expires=1000"), NOBODY)
 
     def tool(self, *arguments, url=None, token="tarry_nobodys", **environment):
-        """(status, standard error, seconds) of the tool with a token."""
+        """Runs the tool with a token. Returns (status, standard error, seconds)."""
         path = os.path.join(self.directory, "shown.token")
         harness.make_private(path, token + "\n")
         began = time.monotonic()

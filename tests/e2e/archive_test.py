@@ -177,7 +177,7 @@ class Survives(Archived):
         for step in range(5):
             keys += self.fill()
             if step % 2:
-                time.sleep(0.05 * step)  # somewhere in the work of the archive
+                time.sleep(0.05 * step)  # at some point of the archive's work
             self.broker.restart()
         self.wait(lambda: len(self.segments()) == 1, "the log keeps its segments")
         self.stop()
@@ -221,7 +221,7 @@ class Survives(Archived):
         missing = self.path("not-mounted")
         keys = self.stuck("--archive", missing)
         self.broker.wait_logged("the directory does not exist")
-        self.broker.wait_logged("event=archive_absent")  # told at the start
+        self.broker.wait_logged("event=archive_absent")  # logged at the start
         os.mkdir(missing)
         self.relieved(keys, missing)
 
@@ -298,7 +298,7 @@ class Survives(Archived):
 
 
 class Keeps(Archived):
-    """The commands, beside a running broker."""
+    """The commands `hold` and `prune` beside a running broker."""
 
     def test_list(self):
         self.fill_until(3)
@@ -342,7 +342,7 @@ class Keeps(Archived):
         self.assertEqual(listed[-1]["reason"], "case 17")
         self.broker.ok("archive", "prune", "--data", self.broker.data, "--keep-size", "0")
         self.assertEqual(self.files(), [files[1]["file"]])
-        self.stop()  # the broker's own retention is bound too
+        self.stop()  # the broker's own retention must respect holds, too
         self.broker.arguments += ["--retain-archive-age", "1ms"]
         self.broker.start()
         self.fill()
@@ -353,7 +353,7 @@ class Keeps(Archived):
         self.assertNotIn(files[1]["file"], self.files())
 
     def test_before_anything_is_archived(self):
-        """The archive is made with the first segment: until then it is empty, and may be held already."""
+        """The archive's directory is made with the first segment: until then it counts as empty, and may be held."""
         place = ("--data", self.broker.data)
         self.assertEqual(self.broker.ok("archive", "list", *place), [])
         command = [*self.broker.command("archive", "list", *place)[:-1]]
@@ -378,7 +378,7 @@ class Keeps(Archived):
             for name in ["", *folders, *files]:
                 os.chown(os.path.join(place, name), 61999, 61999)
         self.broker.prefix = ["setpriv", "--reuid=61999", "--regid=61999", "--clear-groups"]
-        self.broker.has_admin = False  # the harness's file of tokens is root's
+        self.broker.has_admin = False  # the harness's file of tokens belongs to root
         self.broker.start()
         self.broker.one("archive", "hold", "--data", self.broker.data, "--reason", "case", "--from-position", "0")
         self.fill_until(2)
@@ -417,7 +417,7 @@ class Keeps(Archived):
         self.wait_said("archive_pruned")
         self.wait(lambda: sum(file["bytes"] for file in self.listed()) <= 4096, "the archive is too large")
         self.stop()
-        self.assertEqual(self.broker.tarry("audit", "--data", self.broker.data).err, "")  # pruned below: no gap
+        self.assertEqual(self.broker.tarry("audit", "--data", self.broker.data).err, "")  # pruning is no gap
 
     def test_wrong_uses(self):
         data = ("--data", self.broker.data)

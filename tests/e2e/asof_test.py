@@ -55,7 +55,7 @@ class Cut(harness.Case):
         note = {"at_ms": before["now_ms"], "position": before["appended"], "digest": before["digest"], "lists": lists,
                 "stats": stats}
         self.ledger.append(note)
-        time.sleep(0.005)  # the next record is of another millisecond
+        time.sleep(0.005)  # so that the next record has another millisecond
         return note
 
     def story(self):
@@ -125,8 +125,8 @@ class Cut(harness.Case):
         self.assertIn(f"ends at position {end['position']}", self.tool(*positions, end["position"] + 1, status=1).err)
         self.assertEqual(self.tool(*positions, end["position"]).objects[-1]["digest"], end["digest"])
         put = next(fact for fact in self.tool("audit", "--data", self.broker.data).objects if fact["kind"] == "scheduled")
-        self.assertEqual(self.tool(*positions, put["position"]).objects[-1]["live"], 0)  # before it
-        self.assertEqual(self.tool(*positions, int(put["position"]) + 1).objects[-1]["live"], 0)  # in the midst of it
+        self.assertEqual(self.tool(*positions, put["position"]).objects[-1]["live"], 0)  # as of the frame before it
+        self.assertEqual(self.tool(*positions, int(put["position"]) + 1).objects[-1]["live"], 0)  # as of a position within the frame
         for wrong in (("--from", "1"), ("--kind", "acked"), ("--prefix", "p"), ("--limit", "1"), ("--state", "ready"),
                       ("--as-of-position", "1"), ("--list", "--into", "x")):
             self.as_of(first["at_ms"], *wrong, status=2)
@@ -142,11 +142,11 @@ class Cut(harness.Case):
             time.sleep(0.01)
         self.broker.kill()
         state = lambda ms: {task["key"]: task["state"] for task in self.as_of(ms, "--list").objects}
-        if last_ms < min(due_ms, wall_ms):  # on a slow machine they were due before all of them were recorded
+        if last_ms < min(due_ms, wall_ms):  # on a slow machine, tasks were due before all of them were recorded
             self.assertEqual(state(last_ms), {"a": "pending", "w": "pending", "e": "pending"})
         self.assertEqual(state(due_ms - 1)["a"], "pending")
         self.assertEqual(state(due_ms)["a"], "ready")
-        self.assertEqual(state(max(wall_ms, last_ms) + 50)["w"], "ready")  # the two clocks need not agree to the millisecond
+        self.assertEqual(state(max(wall_ms, last_ms) + 50)["w"], "ready")  # the two clocks may differ by a millisecond
         if last_ms < over_ms:
             self.assertEqual(state(over_ms - 1)["e"], "ready")
         self.assertNotIn("e", state(over_ms))  # its `expires` time has passed, though no record says so yet
@@ -258,7 +258,7 @@ class Cut(harness.Case):
         self.as_of(harness.now_ms(), "--into", then)
         self.tool("verify", then)
         inspector = self.make_broker("--inspect", data=then).start()
-        for number in (0, 150, 299):  # from the index, and from the log
+        for number in (0, 150, 299):  # the content comes from the index, or from the log
             self.assertEqual(inspector.one("get", "q", f"k{number}")["body"], "x" * 20_000)
 
 

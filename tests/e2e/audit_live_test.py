@@ -59,7 +59,7 @@ class Equal(Live):
         self.assertEqual(self.broker.stop(), 0)
         for question, people, told in live:
             offline = self.text(*question, "--data", self.broker.data, people=people)
-            self.assertEqual(offline[:len(told)], told, question)  # the stop may have added to the end
+            self.assertEqual(offline[:len(told)], told, question)  # the stop may have added records
             self.assertEqual(bool(told), "nobody's" not in question, question)
             if "--limit" in question or question[0] == "history" or "--to" in question:
                 self.assertEqual(offline, told, question)
@@ -93,12 +93,12 @@ class Equal(Live):
 
 class Follow(Live):
     def follow(self, *arguments):
-        """A follower that is known to look."""
+        """Starts a command with --follow, and waits until it follows."""
         stream = self.broker.stream("audit", "--follow", *arguments)
         return stream
 
     def ready(self, stream, queue="start"):
-        """Something has been told that happened after it began; everything from there on will be."""
+        """Waits until the stream has printed a record made after its start: from then on it prints all records."""
         end = time.monotonic() + harness.ANSWER_WAIT_S
         for number in itertools.count(1):
             self.assertLess(time.monotonic(), end, "nothing of what happens is told")
@@ -209,14 +209,14 @@ class Gone(Live):
         slow = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         first = slow.stdout.readline()  # then stop reading: the pipe fills up, and the audit waits
         number = 60000
-        # More than a page is retired (a page of 1 MiB of these frames, without their blob areas, is 2 to 2.5 MB of log), and
-        # not all of the 60,000.
+        # More than a result page is retired (a page of 1 MiB of these frames is 2 to 2.5 MB of log, because blob areas are left
+        # out), but not all of the 60,000 tasks.
         while self.stats()["log_start"] <= 4 << 20:
             self.assertLess(number, 400_000, "nothing is retired")
             self.fill(number, number + 5000)
             number += 5000
             harness.wait_until("all that is due is retired", lambda: self.stats()["log_bytes"] <= 16 << 20, harness.ANSWER_WAIT_S)
-        lines, err = [first, *slow.stdout], slow.stderr.read()  # few words are on standard error
+        lines, err = [first, *slow.stdout], slow.stderr.read()  # standard error is short
         self.assertEqual(slow.wait(60), 0, err)
         slow.stdout.close()
         slow.stderr.close()

@@ -5,7 +5,7 @@ import harness
 
 
 class Told(harness.Case):
-    """A life with everything in it: scheduled, moved, delivered, failed, delivered, done; then the key again."""
+    """A history with all kinds of changes: scheduled, moved, delivered, failed, delivered, done; then the key again."""
 
     def setUp(self):
         super().setUp()

@@ -16,7 +16,7 @@ SEAL = b"\2\0"  # a frame's type
 
 
 class Page:
-    """An AuditReply, decoded."""
+    """A decoded AuditReply."""
 
     def __init__(self, reply):
         fields = wire.decode(reply)
@@ -56,7 +56,7 @@ class Audits(Connects, harness.Case):
             position = page.next
 
     def settle_log(self, rpc):
-        """Waits until the seal that follows idleness is there; the end of the log."""
+        """Waits for the seal that follows when the log is idle. Returns the end of the log."""
         position, is_sealed = 0, False
         while True:
             page = self.page(rpc, position, wait_ms=1000)
@@ -73,7 +73,7 @@ class Audits(Connects, harness.Case):
             ops = [wire.schedule(queue, f"k{first + sequence}", 3_600_000, payload)]
             commit = wire.commit(producer, sequence, ops, oldest=sequence)
             while (code := rpc.ask(wire.COMMIT, commit, 30)[0]) == wire.BUSY:
-                time.sleep(0.01)  # segments are small here: the next one is still being made
+                time.sleep(0.01)  # segments are small here, and the next one may not be ready
             self.assertEqual(code, wire.OK)
 
 
@@ -88,14 +88,14 @@ def frame_end(header, body):
 
 
 def keys(frame):
-    """The keys of the tasks that a frame changes."""
+    """Returns the keys of the tasks that a frame changes."""
     for record in map(wire.decode, wire.decode(frame[1]).get(1, [])):
         for change in map(wire.decode, record.get(1, []) + record.get(2, [])):  # TaskPut, TaskEnd
             yield wire.decode(change[2][-1])[3][-1]
 
 
 def chain_of(previous, header, body):
-    """storage/FORMAT.md: flags and blob_sum count as 0."""
+    """Returns the chain hash by storage/FORMAT.md: flags and blob_sum count as 0."""
     return hashlib.blake2b(previous + header[:6] + bytes(2) + header[8:64] + bytes(8) + body, digest_size=32).digest()
 
 
@@ -241,7 +241,7 @@ class Waits(Audits):
         cancel = [(2, [(1, [(2, "waited-for"), (3, "k")])])]
         self.assertEqual(worker.ask(wire.COMMIT, wire.commit(producer, 12, [cancel], oldest=12))[0], wire.OK)
         page = Page(rpc.hear(12)[2])
-        while not page.frames:  # on a slow disk its time was over before
+        while not page.frames:  # on a slow disk the long poll may have ended before
             self.assertEqual(page.end, 1)
             page = self.page(rpc, page.next, wait_ms=10_000, wait_s=12, task=[(2, "waited-for"), (3, "k")])
         self.assertEqual([list(keys(frame)) for frame in page.frames], [[b"k"]])
@@ -258,11 +258,11 @@ class Waits(Audits):
             while (answer := rpc.hear())[0] != asked:
                 self.assertEqual(answer[1], wire.BUSY)
                 busy += 1
-        while busy < 8:  # an answer may overtake another
+        while busy < 8:  # replies may overtake each other
             self.assertEqual(rpc.hear()[1], wire.BUSY)
             busy += 1
         flood = self.rpc()
-        for _ in range(400):  # more than there are contexts for requests
+        for _ in range(400):  # more than the broker's contexts for requests
             flood.tell(wire.AUDIT, audit(position=end, wait_ms=10_000))
         self.assertEqual({flood.hear()[1] for _ in range(400)}, {wire.BUSY})
         self.assertEqual(session.heartbeat(), wire.OK)
@@ -299,7 +299,7 @@ class Retired(Audits):
             self.assertLess(time.monotonic(), end, "nothing was retired")
             time.sleep(0.05)
         self.assertEqual((page.frames, page.next), ([], page.gap_to))
-        self.assertLessEqual(page.log_start, page.gap_to)  # more may have been retired while it was read
+        self.assertLessEqual(page.log_start, page.gap_to)  # more segments may have been retired while it was read
         self.assertGreater(page.gap_to, first.next)
         rest = self.page(rpc, page.next)
         if not rest.gap_to:  # not retired again meanwhile
@@ -311,7 +311,7 @@ class Harm(Audits):
     arguments = ("--segment-size", "4MiB", "--retain-log-size", "2GiB")
 
     def crawl(self, failures, counts, stop, **fields):
-        """Reads the log from end to end, again and again."""
+        """Reads the log from its beginning to its end, repeatedly."""
         try:
             rpc = Rpc(self.broker.port)
             while not stop.is_set():

@@ -15,7 +15,7 @@ from harness import Case, Stream
 BACKUP = 21
 STATUS, BEGIN, LIST, READ, END = range(5)
 NOT_DONE = 6
-TURNS = 40 if os.environ.get("TARRY_SLOW") else 4  # kills of each kind
+TURNS = 40 if os.environ.get("TARRY_SLOW") else 4  # number of kills of each kind
 SMALL_LOG = ("--segment-size", "1MiB", "--retain-log-size", "2MiB", "--retain-log-age", "1s")
 
 
@@ -99,7 +99,7 @@ class UnderLoad(BackupCase):
 
 
 class Kills(BackupCase):
-    """kill -9 of the tool and of the broker, whenever it comes: the copy is marked, or whole."""
+    """kill -9 of the tool or of the broker at any time leaves a copy that is complete or marked as incomplete."""
 
     def fill(self):
         self.broker.ok("schedule", "--from", "-", stdin=lines("q", "t", 8000, 3_600_000, "x" * 500), wait_s=60)
@@ -185,7 +185,7 @@ class Kills(BackupCase):
         if not os.path.exists(self.path("again")):
             self.restore("copy", "again")
             self.assertNotIn("again.restoring", os.listdir(self.path("")))
-        if os.path.exists(self.path("again/backup.partial")):  # at its very end
+        if os.path.exists(self.path("again/backup.partial")):  # killed just before the end
             self.restore("copy", "again")
         self.assertEqual(self.offline("verify", self.path("again")).status, 0)
         self.assertFalse(os.path.exists(self.path("again/backup.partial")))
@@ -206,7 +206,7 @@ class Pins(BackupCase):
     """How long a backup keeps segments, tested by requests alone."""
 
     def ask(self, rpc, *fields):
-        """(code, fields of the BackupReply)."""
+        """Sends a backup request. Returns (code, fields of the BackupReply)."""
         code, reply = rpc.ask(BACKUP, list(fields))
         return code, wire.decode(reply)
 
@@ -234,7 +234,7 @@ class Pins(BackupCase):
             for _ in range(3):
                 self.churn()
                 self.ask(rpc, (1, STATUS), (2, number))
-            time.sleep(1.5)  # older than the retention asks for
+            time.sleep(1.5)  # longer than the retention time
             self.assertEqual(self.log_start(), start)
             self.assertEqual(self.ask(rpc, (1, END), (2, number))[0], wire.OK)
         end = time.monotonic() + 30

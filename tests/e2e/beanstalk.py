@@ -55,7 +55,7 @@ class Client:
 
 
 class Beanstalkd:
-    """A real one, of Debian's package."""
+    """A real beanstalkd from Debian's package."""
 
     def __init__(self, *arguments, port=None):
         program = shutil.which("beanstalkd") or "/usr/bin/beanstalkd"
@@ -83,7 +83,7 @@ class Beanstalkd:
 
 
 class Player:
-    """Plays lines on a server; ids are named by the order of their jobs: $1 is the first that was put."""
+    """Sends lines to a server; $1, $2, … stand for the ids of jobs in the order of their puts."""
 
     def __init__(self, port):
         self.port = port

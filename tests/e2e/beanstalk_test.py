@@ -210,7 +210,7 @@ class Beanstalk(Case):
             self.assertGreater(time.monotonic() - started, 0.9)
             self.assertLess(time.monotonic() - started, 2)
             self.assertEqual(a.ask(f"touch {job}"), b"TOUCHED\r\n")
-            self.assertEqual(b.ask("reserve-with-timeout 9"), b"RESERVED %d 5\r\nshort\r\n" % job)  # two seconds later
+            self.assertEqual(b.ask("reserve-with-timeout 9"), b"RESERVED %d 5\r\nshort\r\n" % job)  # two seconds later, when the short delay has ended
             self.assertGreater(time.monotonic() - started, 2.8)
             self.assertEqual(a.ask(f"delete {job}"), b"NOT_FOUND\r\n")
             stats = b.ask(f"stats-job {job}")
@@ -223,14 +223,14 @@ class Beanstalk(Case):
             self.assertEqual(b.ask("reserve-with-timeout 1"), b"TIMED_OUT\r\n")
 
     def test_what_is_left_is_told_in_whole_seconds_rounded_down(self):
-        """In the first millisecond, too: of ten seconds nine are left, as pheanstalk's own suite has it."""
+        """Also in the first millisecond: of ten seconds nine are left, as pheanstalk's tests expect."""
         def told(port):
             with Client(port) as client:
                 job, late = client.put(ttr=10), client.put(delay=100)
                 client.ask("reserve")
                 client.ask("pause-tube default 60")
                 replies = [client.ask(f"stats-job {late}"), client.ask("stats-tube default")]
-                for _ in range(20):  # in one packet: within a millisecond
+                for _ in range(20):  # all in one packet, so within a millisecond
                     client.send(b"touch %d\r\nstats-job %d\r\n" % (job, job))
                     self.assertEqual(client.reply(), b"TOUCHED\r\n")
                     replies.append(client.reply())
@@ -248,7 +248,7 @@ class Beanstalk(Case):
         in_time.judged(lambda _: self.assertEqual(told(real.port), [b"99", b"59"] + 20 * [b"9"]))
 
     def test_who_is_kicked_is_ready_at_once_and_once(self):
-        """Within the same millisecond, too."""
+        """Also within the same millisecond."""
         with self.client() as a:
             for _ in range(60):
                 first, second = a.put(b"1", delay=1000), a.put(b"2", delay=2000)
@@ -297,7 +297,7 @@ class Beanstalk(Case):
                 self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {jobs[2]}"))  # what put it in its place was none
 
     def test_who_quits_gives_back_at_once(self):
-        """Though the socket stays open: the client does not close it."""
+        """The client quits without closing its socket."""
         for port in (self.real(), self.port):
             with self.subTest(port=port), Client(port) as quits, Client(port) as other:
                 job = quits.put(b"x")
@@ -382,7 +382,8 @@ class Beanstalk(Case):
             self.assertEqual(task["body"], "by beanstalkd")
 
     def test_a_queues_name_adds_nothing_to_the_yaml(self):
-        """Tarry's own clients may give a queue a name that YAML reads otherwise: each is one item of the list, and reads back (JSON's escapes are YAML's)."""
+        """Tarry's own clients may use queue names that YAML would read differently: each is one item of the list, and is read
+        back unchanged (JSON's escapes are valid in YAML)."""
         names = ["x: - y", "null", "a: b", "x\u2028- more", "\"q\"\\", "# no", "1.10", "\u00e4"]
         for name in names:
             self.broker.one("schedule", name, "--key", "k", "--in", "1h")
@@ -414,7 +415,7 @@ class Beanstalk(Case):
                 if choice.random() < 0.5:
                     client.socket.shutdown(socket.SHUT_WR)
         with self.client() as client:
-            client.send(b"list-tube-used\r\n" * 20000 + b"put 0 0 1 2\r\nok\r\n")  # many at once, in order
+            client.send(b"list-tube-used\r\n" * 20000 + b"put 0 0 1 2\r\nok\r\n")  # many commands at once, answered in order
             for _ in range(20000):
                 self.assertEqual(client.reply(), b"USING default\r\n")
             self.assertTrue(client.reply().startswith(b"INSERTED "))

@@ -81,7 +81,7 @@ class Browser:
         return found
 
     def keys(self, text):
-        """Types, wherever the focus is; \\ue004 is Tab, \\ue007 Enter."""
+        """Types the text at the focus; \ue004 is Tab, \ue007 Enter."""
         actions = [{"type": kind, "value": key} for key in text for kind in ("keyDown", "keyUp")]
         self._ask("POST", self.session + "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 

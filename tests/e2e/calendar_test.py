@@ -31,7 +31,7 @@ class Counts(Case):
         return calendar_of(self.broker.ok("calendar", *arguments, **options))
 
     def due(self):
-        """When each waiting task is due, by queue: one by one."""
+        """Returns the due times of all pending tasks, by queue, from `tarry list`."""
         return {queue: sorted(task["due_ms"] for task in self.broker.ok("list", queue, "--state", "pending,ready")) for queue in ("q", "r")}
 
     def agree(self):
@@ -65,13 +65,13 @@ class Counts(Case):
         self.broker.one("cancel", "r", "k1")
         self.broker.one("queue", "purge", "r", "--state", "ready")
         held = self.broker.ok("consume", "q", "--ack", "none", "--count", 3)
-        self.agree()  # leased: not due
+        self.agree()  # a leased task is not due
         self.broker.one("ack", held[0]["id"], held[0]["token"])
         self.broker.one("nack", held[1]["id"], held[1]["token"], "--delay", "2h")
         self.broker.one("nack", held[2]["id"], held[2]["token"], "--dead", "no")
         self.agree()
         counts, _, last = self.ask("q", "--from", self.base, "--step", "1m", "--spans", "2000")
-        self.assertEqual(max(counts, key=lambda span: span[1]), (self.base + DAY_MS, 40))  # the herd
+        self.assertEqual(max(counts, key=lambda span: span[1]), (self.base + DAY_MS, 40))  # the many tasks with the same due time
         self.assertGreater(int(last["position"]), 0)
 
     def test_a_killed_broker_and_one_of_before_know_them(self):
@@ -120,7 +120,7 @@ class Counts(Case):
         self.assertEqual((answer["from_ms"], answer["counts"], "queues" in answer), (self.base, [30, 1], False))
         for wrong, code in (("spans=0", 400), ("spans=10081", 400), ("step=1s", 400), ("step=x", 400), ("queue=nope", 404), ("colour=red", 400)):
             self.assertEqual(http.ask("GET", f"/v1/calendar?{wrong}")[0], code, wrong)
-        status, answer = http.ask("GET", "/v1/calendar")  # from the hour that has begun
+        status, answer = http.ask("GET", "/v1/calendar")  # starts at the current hour
         self.assertEqual((len(answer["counts"]), answer["from_ms"] % HOUR_MS), (24, 0))
         self.assertGreaterEqual(answer["counts"][0] + answer["before"], 5)
         http.close()
@@ -138,7 +138,7 @@ class Seen(Access):
         rpc.ask(COMMIT, commit(rpc.hello(), 1, [schedule(name, delay_ms=HOUR_MS) for name in ("orders.new", "spies.x", "spies.y", "orders.old", "mail")]))
         named = lambda reply: sorted(decode(queue)[1][-1].decode() for queue in decode(reply).get(4, []))  # noqa: E731
         code, reply = self.ask("all", (5, 1))
-        self.assertEqual((code, number(decode(reply), 3)), (OK, 5))  # due behind the span
+        self.assertEqual((code, number(decode(reply), 3)), (OK, 5))  # a task due after the requested spans is not counted
         code, reply = self.ask("shop", (5, 1))
         self.assertEqual((code, number(decode(reply), 3)), (OK, 3))
         wide = [(2, 0), (3, 366 * DAY_MS), (4, 100), (5, 1)]

@@ -1,4 +1,4 @@
-"""certificates.py: a CA of one test, and certificates of it, made by openssl while the test runs."""
+"""certificates.py: makes a CA and certificates for one test with openssl."""
 import os
 import ssl
 import subprocess
@@ -9,7 +9,7 @@ from validity import valid_for  # noqa: E402  (the path above)
 
 
 class Authority:
-    """`ca` is its certificate; `make` gives the paths of a certificate and its key."""
+    """A CA; `ca` is the path of its certificate, `make` returns the paths of a certificate and its key."""
 
     def __init__(self, directory, name="ca"):
         self.directory = directory
@@ -29,7 +29,7 @@ class Authority:
         return certificate, key
 
     def make(self, name, days=30, hosts="IP:127.0.0.1,IP:::1,DNS:localhost", usage="serverAuth,clientAuth"):
-        """A certificate for a server or a client; with days < 1 it is valid no more."""
+        """Makes a certificate for a server or a client; with days < 1 it has expired."""
         request, certificate, key, fields = (self.path(f"{name}.{end}") for end in ("csr", "crt", "key", "ext"))
         with open(fields, "w", encoding="ascii") as file:
             file.write(f"subjectAltName={hosts}\nextendedKeyUsage={usage}\n")

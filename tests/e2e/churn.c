@@ -48,7 +48,7 @@ static void take_some(tarry_client *client, tarry_consumer *consumer, unsigned c
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        if (i % 3 != 0) /* A third comes again when its lease is over. */
+        if (i % 3 != 0) /* A third of the tasks is delivered again after the lease. */
             rv = i % 3 == 0 ? TARRY_OK : tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL, NULL);
         if (rv != TARRY_OK) complain("ack", rv);
         tarry_task_free(tasks[i]);
@@ -79,7 +79,7 @@ static void *come_and_go(void *argument) {
     return NULL;
 }
 
-/* Work for all of them, until they have gone. */
+/* Schedules tasks until all consumers have ended. */
 static void *feed(void *argument) {
     tarry_client *client = client_new();
     struct tarry_schedule_options task = {.queue = "churn", .when_ms = 0};

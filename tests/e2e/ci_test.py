@@ -26,7 +26,7 @@ def has_apt():
 
 
 def hears_signals():
-    """A shell cannot undo that its parent ignores them, as `nohup ./dev test` does."""
+    """Returns whether signals are delivered: if the parent ignores them, as with `nohup ./dev test`, a shell cannot change that."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -100,7 +100,7 @@ class Ci(unittest.TestCase):
             process.send_signal(number)
             status, output = self.ends(process)
             self.assertEqual((status, "dev: test" in output), (expected, False), output)
-            harness.wait_until("the killed are gone", lambda: not is_named(self.directory), WAIT_S)  # the kernel reaps a namespace by and by
+            harness.wait_until("the killed are gone", lambda: not is_named(self.directory), WAIT_S)  # the kernel removes a namespace with a delay
             os.unlink(f"{self.directory}/hangs")
 
 

@@ -15,7 +15,7 @@ BUILD_WAIT_S = 300
 
 
 def build(folder, name):
-    """Builds the program in `folder`; its path."""
+    """Builds the program in `folder`. Returns its path."""
     program = os.path.join(BUILT, name)
     done = subprocess.run(["go", "build", "-o", program, "."], cwd=folder, env={**os.environ, **ENV}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=BUILD_WAIT_S, check=False)

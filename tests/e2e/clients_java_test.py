@@ -26,12 +26,12 @@ def run(*command, wait_s=300):
 
 
 def compile_java(classpath, *sources):
-    """Warnings are errors."""
+    """Compiles the sources; warnings count as errors."""
     run("javac", "-encoding", "UTF-8", "-Xlint:all,-processing,-classfile,-path", "-Werror", "-d", CLASSES, "-cp", ":".join((CLASSES, *classpath)), *sources)
 
 
 def build():
-    """The jars, and the driver."""
+    """Builds the jars and the driver."""
     os.makedirs(CLASSES, exist_ok=True)
     run("python3", os.path.join(FOLDER, "make_jar.py"), BUILT)
     compile_java([JAR], os.path.join(conformance.FOLDER, "Driver.java"))
@@ -51,7 +51,7 @@ class Readme(Case):
 
 class Spring(Case):
     def test_listeners_work_and_end_with_the_context(self):
-        """Against Debian's Spring: a bean's annotated methods are workers, and stop when the context closes."""
+        """Runs with Debian's Spring: annotated methods of a bean become workers, which stop when the context closes."""
         compile_java([JAR, os.path.join(BUILT, "tarry-spring.jar"), *SPRING], os.path.join(FOLDER, "test", "Shop.java"))
         classpath = ":".join((JAR, os.path.join(BUILT, "tarry-spring.jar"), CLASSES, *SPRING))
         done = subprocess.run([*JAVA, "-cp", classpath, "Shop"], env={**os.environ, "TARRY_BROKER": self.broker.url}, stdin=subprocess.DEVNULL,

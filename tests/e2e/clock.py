@@ -8,7 +8,7 @@ import time
 
 import harness
 
-SIZE = 40  # struct shim
+SIZE = 40  # size of struct shim
 
 
 class Clock:
@@ -54,7 +54,7 @@ class Clock:
         self._write()
 
     def set(self, unix_s):
-        """The wall clock says this now."""
+        """Sets the wall clock to this time."""
         self.jump(unix_s - self.now_ms() / 1000)
 
     def now_ms(self):

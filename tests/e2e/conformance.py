@@ -22,7 +22,8 @@ WAIT_S = 30
 
 
 def holds(expected, found):
-    """Every expected member is there; more may be. {"ends": TEXT}: a text that ends so."""
+    """Returns whether `found` contains every expected member; other members are ignored. {"ends": TEXT}: a text with this
+    ending."""
     if isinstance(expected, dict) and "ends" in expected:
         return isinstance(found, str) and found.endswith(expected["ends"])
     if isinstance(expected, dict):
@@ -49,7 +50,7 @@ class Driver:
             except ValueError:
                 if line.endswith(b"\n"):
                     self.errors.append(f"no JSON: {line!r}")
-                return  # killed within a line
+                return  # the driver was killed while it wrote a line
             if "event" in item:
                 self.ledger.append({**item, "arrived_ms": harness.now_ms()})
             else:
@@ -75,7 +76,7 @@ class Driver:
         return self.answers[number]
 
     def end(self):
-        """Closes its input, which ends it."""
+        """Closes the driver's input, which ends the driver."""
         if self.process.poll() is None:
             self.process.stdin.close()
             try:
@@ -101,7 +102,7 @@ class Story:
         self.after_term = after_term
         self.case, self.command, self.env = case, command, {**os.environ, **(env or {})}
         self.drivers, self.ledger, self.numbered, self.expected = {}, [], [], 0
-        self.due = {}  # name → due_ms, from the answers
+        self.due = {}  # name → due_ms, from replies
 
     # ---- brokers
 
@@ -173,7 +174,7 @@ class Story:
                 self.numbered.append((driver, call, name))
                 if asked.get("every_ms"):
                     driver.flush()
-                    time.sleep(asked["every_ms"] / 1000)  # the rate of the load
+                    time.sleep(asked["every_ms"] / 1000)  # sets the rate of the load
             driver.flush()
         sender = threading.Thread(target=send_all)
         sender.start()
@@ -232,7 +233,7 @@ class Story:
     def _step_ended(self, step):
         driver = self.drivers.pop(step["ended"])
         if self.after_term == 0:
-            driver.answer(1)  # to the call `worker`, the first of its process
+            driver.answer(1)  # the reply to the call `worker`, which is the first of its process
         self.drivers[f"{step['ended']} (ended)"] = driver
         assert driver.end() == self.after_term, f"{step}: {driver.process.returncode}"
 
@@ -261,7 +262,7 @@ class Story:
             ids = [record["id"] for record in records if record["kind"] == kind]
             if [id for id in ids if id in wanted and ids.count(id) > 1] or wanted - set(ids):
                 raise Broken(f"{kind}: the log has {len(ids)} records for {len(wanted)} tasks")
-        if asked.get("alone") and len(records) != 2 * len(self.numbered):  # keys did not stop a repeated schedule: its sequence must
+        if asked.get("alone") and len(records) != 2 * len(self.numbered):  # without keys, only the sequence prevents a repeated schedule
             raise Broken(f"the log has {len(records)} records, not {2 * len(self.numbered)}")
 
     def end(self):
@@ -312,7 +313,7 @@ EXAMPLE_LINES_MAX = 12  # maximum number of lines of a README's first example
 
 
 def first_example(case, folder, language):
-    """The first block of that language in the README of `folder`, which must be short."""
+    """Returns the first block of that language in the README of `folder`; the block must be short."""
     with open(os.path.join(folder, "README.md"), encoding="utf-8") as file:
         example = re.findall(rf"^```{language}\n(.*?)^```$", file.read(), re.M | re.S)[0]
     case.assertLessEqual(len(example.splitlines()), EXAMPLE_LINES_MAX)
@@ -320,7 +321,8 @@ def first_example(case, folder, language):
 
 
 def run_example(case, command, env, line="order 1001 is closed\n", after_term=0):
-    """Runs an example beside the case's broker until it has printed `line` and acked; then SIGTERM ends it, without another word."""
+    """Runs an example with the case's broker until the example has printed `line` and acked; then SIGTERM must end it without
+    further output."""
     with subprocess.Popen(command, env={**os.environ, **env, "TARRY_BROKER": case.broker.url}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
         try:
@@ -334,7 +336,8 @@ def run_example(case, command, env, line="order 1001 is closed\n", after_term=0)
 
 
 def cases(command, env=None, how="", after_term=0):
-    """Test classes with a test for each story: `command(case)` starts the library's driver. `how` is added to their names."""
+    """Returns test classes with a test for each story: `command(case)` starts the library's driver. `how` is appended to their
+    names."""
     def test_of(name):
         return lambda self: run(self, name, command(self), env, after_term)
 

@@ -1,16 +1,16 @@
-"""damage_test.py: a byte of the log changes on the disk under a running broker (F-2): it is never handed out, to anybody."""
+"""damage_test.py: a byte of the log changes on the disk under a running broker (F-2): no client ever gets the damaged data."""
 import glob
 import os
 
 import harness
 import wire
 
-STORAGE = 4  # tarryd's exit status when its disk failed
+STORAGE = 4  # exit status of tarryd after a disk error
 NEEDLE = b"a-needle-in-the-log"
 
 
 class Rot(harness.Case):
-    """F-2: a content or an answer is compared with its checksum each time it is read."""
+    """F-2: a content or a stored reply is compared with its checksum at each read."""
 
     def is_indexed(self):
         stats = self.broker.queue_stats(None)
@@ -65,7 +65,7 @@ class Rot(harness.Case):
 
 
 class Cut(harness.Case):
-    """F-8: the file of the index is cut short under a running broker: a page that cannot be read is a signal."""
+    """F-8: the index file is truncated under a running broker: reading a missing page of it raises a signal."""
 
     def test_the_last_line_says_what_to_do(self):
         self.broker.one("schedule", "q", "--key", "k", "--in", "1h")

@@ -26,7 +26,7 @@ WAIT_S = 60
 
 
 class Caller(threading.Thread):
-    """A producer that makes one call after the other: how long does the longest take?"""
+    """A producer that makes one call after the other, and measures the longest one."""
 
     def __init__(self, urls):
         super().__init__(daemon=True)
@@ -75,7 +75,7 @@ class TwoBrokers(demo_play.Demo):
         return self.urls
 
     def tarry(self, *arguments):
-        """The tool with both addresses: its answer."""
+        """Runs the tool with both addresses; returns its result."""
         command = [harness.find_program("tarry"), *arguments, "--broker", self.urls, "--json"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               timeout=WAIT_S, check=False)
@@ -95,7 +95,7 @@ class TwoBrokers(demo_play.Demo):
             if self.keeper:
                 self.keeper.close()
 
-    # ---- the day: each step says whether it could be shown
+    # ---- the day: each step reports whether it could be shown
 
     def disturb(self):
         steps = ((KILL_PRIMARY_AT, self.kill_primary), (RETURN_AT, self.bring_back),
@@ -160,7 +160,7 @@ class TwoBrokers(demo_play.Demo):
                  f"{caller.longest_ms} ms, and {caller.failed or 'none'} failed; b leads")
         return caller.failed is None
 
-    # ---- the end
+    # ---- end of the demonstration
 
     def judge(self):
         if "missed" in self.figures:

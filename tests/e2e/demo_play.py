@@ -29,7 +29,7 @@ class Demo:
         self.play = None
         self.began = None
 
-    # ---- a story's own
+    # ---- functions of a story
 
     def start(self):
         """Starts the brokers. Returns the URLs for the clients."""
@@ -43,10 +43,10 @@ class Demo:
         """Called after the day, while the brokers run. Returns 0 if every step of the story succeeded."""
         return 0
 
-    # ---- the play
+    # ---- running the day
 
     def say(self, remark):
-        """At once in a pipe; after the picture on a terminal."""
+        """Prints the remark: at once to a pipe, after the drawing on a terminal."""
         self.remarks.append(remark)
         if not self.on_terminal:
             print(f"demo: {remark}", file=sys.stderr, flush=True)
@@ -84,7 +84,7 @@ class Demo:
         return self.play.poll() is None
 
     def kill_consumer(self):
-        """False: the day is over, and the consumers have ended before the play does."""
+        """Returns False if the day and the consumers have already ended."""
         try:
             os.kill(self.consumers[0], signal.SIGKILL)
         except ProcessLookupError:

@@ -49,7 +49,7 @@ class Demo(unittest.TestCase):
         self.assertEqual(orders, 1500)
         self.assertGreater(closed, 0)
         failover_ms = int(PAIR.search(said).group(1))
-        self.assertGreater(failover_ms, 0)  # a dead process is known at once
+        self.assertGreater(failover_ms, 0)  # the death of a process is detected at once
 
     def test_a_day_that_is_too_short_for_its_story_is_no_success(self):
         """The day may be long enough on a slow machine: then the demonstration succeeds."""

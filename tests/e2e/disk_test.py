@@ -1,4 +1,5 @@
-"""disk_test.py: a full disk refuses new tasks clearly, loses nothing, and is over when there is room again (F-4)."""
+"""disk_test.py: with a full disk new tasks are refused with a clear message, nothing is lost, and schedules work again when
+there is space (F-4)."""
 import contextlib
 import json
 import os
@@ -36,7 +37,7 @@ class FullDisk(Case):
             try:
                 status = self.broker.tarry("schedule", "far", "--key", f"k{number}", "--in", "1h", "--body", body, wait_s=4).status
             except subprocess.TimeoutExpired:
-                status = None  # refused as busy: the tool waits until there is room again
+                status = None  # refused as busy: the tool waits until there is space
             if status == 0:
                 scheduled.append(f"k{number}")
             else:

@@ -18,10 +18,10 @@ FINE, WARNING, WRONG = "fine", "warning", "wrong"
 
 
 class Doctor:
-    """For cases: looks, and finds."""
+    """A mixin for Case: runs doctor and searches its findings."""
 
     def look(self, *arguments, prefix=(), environment=(), status=None):
-        """The findings of a run without a broker, if no --broker is among the arguments."""
+        """Returns the findings of a run; without --broker in the arguments, no broker is checked."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("TARRY_B")} | dict(environment)
         ran = subprocess.run([*prefix, harness.find_program("tarry"), "doctor", "--json", *arguments], env=env, capture_output=True,
                              timeout=harness.ANSWER_WAIT_S, check=False)
@@ -145,7 +145,7 @@ class Clocks(Doctor, harness.Case):
 
 
 class Host(Doctor, harness.Case):
-    """A host of the test's own making (host_shim.c). Whether a limit is reached is judged on both sides of it."""
+    """A simulated host (host_shim.c). Each limit is tested on both sides."""
     autostart = False
 
     def on_host(self, data=None, **host):
@@ -161,7 +161,7 @@ class Host(Doctor, harness.Case):
             self.assertIn("chronyc" if result == WARNING else "None", str(found["mend"]))
 
     def test_a_disk_that_gets_full(self):
-        """Short of 128 MiB it is wrong; short of 512 MiB or of a twentieth of the whole it is to be looked at."""
+        """Less than 128 MiB free is an error; less than 512 MiB or 5 % is a warning."""
         mib = 256  # blocks
         for free, everything, result in ((128 * mib - 1, 100_000 * mib, WRONG), (128 * mib, 1000 * mib, WARNING), (512 * mib - 1, 1000 * mib, WARNING),
                                          (512 * mib, 1000 * mib, FINE), (5000 * mib - 1, 100_000 * mib, WARNING), (5000 * mib, 100_000 * mib, FINE)):
@@ -174,7 +174,7 @@ class Host(Doctor, harness.Case):
         self.find(findings, "limits", WARNING, "the broker's process is not visible")
 
     def test_a_cgroup_that_gives_little_memory(self):
-        """A broker takes up to twice its --memory, which is 256 MiB."""
+        """A broker may use up to twice its --memory, which is 256 MiB."""
         for memory, result, said in (("max", FINE, "no cgroup limits"), (str((512 << 20) - 1), WARNING, "may use 511 MiB"), (str(512 << 20), FINE, "may use 512 MiB")):
             self.find(self.on_host(memory=memory), "memory", result, said)
 
@@ -252,7 +252,7 @@ class Pair(Doctor, pair.Case):
         self.find(findings, "pair", FINE, "the other node is in sync")
         self.find(findings, "broker", FINE, "is follower")
         for check in ("clock", "disk", "memory"):
-            self.find(findings, check, FINE, f"^{self.b.url}: ")  # the follower's, too
+            self.find(findings, check, FINE, f"^{self.b.url}: ")  # the follower's address, too
         self.b.kill()
         def alone():
             found = self.look("--broker", both, "--timeout", "500ms")

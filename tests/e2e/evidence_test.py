@@ -75,13 +75,13 @@ class Evidence(harness.Case):
         self.assertGreater(proof["frames"], 2 * len(self.keys), "the archive's frames were not read")
         archive = os.path.join(self.broker.data, "archive")
         first, second, third = (os.path.join(archive, name) for name in self.archived()[:3])
-        for victim, other in ((second, None), (second, third)):  # gone; another in its place
+        for victim, other in ((second, None), (second, third)):  # one file missing; then replaced by another
             shutil.move(victim, self.path("kept"))
             if other:
                 shutil.copy(other, victim)
             self.assertIn(os.path.basename(victim)[:16] if other else "the archive and the log do not have the positions", self.verify(self.broker.data, status=1).err)
             shutil.move(self.path("kept"), victim)
-        os.rename(first, self.path("kept"))  # the beginning may be pruned: the proof says from where on
+        os.rename(first, self.path("kept"))  # the beginning of the archive may be pruned: the proof says from which position it holds
         self.assertGreater(self.verify(self.broker.data).one["signed_from"], proof["signed_from"])
         os.rename(self.path("kept"), first)
         self.verify(self.broker.data)

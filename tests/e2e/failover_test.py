@@ -15,7 +15,7 @@ class Failover(Case):
     def setUp(self):
         super().setUp()
         self.second = self.make_broker(data=self.path("second"), listen=f"ws://127.0.0.1:{free_port()}")
-        self.both = copy.copy(self.broker)  # the tool with both addresses; it starts and stops nothing
+        self.both = copy.copy(self.broker)  # runs the tool with both addresses; it starts and stops nothing
         self.both.url = f"{self.broker.url},{self.second.listen}"
 
     def take_over(self):
@@ -53,7 +53,7 @@ class Failover(Case):
         self.assertEqual(self.second.queue_stats("q")["pending"], 2500)
 
     def test_a_session_goes_along_with_its_leases(self):
-        """FENCE-1: the same tokens are good at the second broker, and nothing that is held comes twice."""
+        """FENCE-1: the second broker accepts the same tokens, and delivers no leased task again."""
         for i in range(20):
             self.broker.one("schedule", "q", "--key", f"k{i}", "--in", "0s")
         consumer = self.both.consume("q", "--ack", "none", "--lease", "60s")
@@ -62,7 +62,7 @@ class Failover(Case):
         self.crash()
         self.both.one("schedule", "q", "--key", "later", "--in", "0s")
         self.assertEqual(consumer.next()["key"], "later")
-        time.sleep(2.5)  # longer than the 2 s within which a session must come back
+        time.sleep(2.5)  # longer than the 2 s within which a session must reconnect
         task = self.both.one("get", "q", "k7")
         self.assertEqual((task["state"], task["token"], task["session"]),
                          ("in_flight", next(t["token"] for t in held if t["key"] == "k7"), session))
@@ -104,8 +104,8 @@ class Failover(Case):
             self.take_over()
             producer.send({"queue": "q", "key": "after", "delay_ms": 0})
             self.assertEqual(producer.next(40)["result"], "scheduled")
-            while (task := consumer.next(40))["key"] != "after":  # over the second broker's lane
-                # The 2 s in which a session may come back were over before anybody could know that it has to.
+            while (task := consumer.next(40))["key"] != "after":  # arrives over the second broker's lane
+                # The 2 s for reconnecting passed before the consumer could know of the failure.
                 self.assertEqual((task["id"], task["attempt"]), (held["id"], 2))
                 held = task
         finally:

@@ -32,7 +32,7 @@ class Clocked(Case):
         self.asked = {}
 
     def ask(self, queue_name, delays_s):
-        """Schedules delays, and remembers when each was asked for."""
+        """Schedules delayed tasks, and notes the time of each request."""
         lines = [json.dumps({"queue": queue_name, "key": f"{queue_name}-{i}", "delay_ms": round(delay * 1000)})
                  for i, delay in enumerate(delays_s)]
         asked_s = time.monotonic()
@@ -75,7 +75,7 @@ class Clocked(Case):
 
 class Jumps(Clocked):
     def test_no_jump_within_a_run_fires_a_delay_early(self):
-        """F-32, TIME-1: forty delays and a lease, and the wall clock jumps ±1 s, ±1 h, ±10 years all the while."""
+        """F-32, TIME-1: forty delays and a lease, while the wall clock jumps by ±1 s, ±1 h, ±10 years."""
         delays = [0.2 + 0.07 * i for i in range(40)]
         self.ask("q", delays)
         consumer = self.broker.consume("q", "--count", len(delays))
@@ -218,7 +218,7 @@ class Restarts(Clocked):
         self.assert_waits("wall", 1)
         self.take_all(self.broker.consume("delays"), 1)
         self.clock.jump(40 * YEAR)
-        self.clock.jump(1800)  # less than an hour is believed
+        self.clock.jump(1800)  # a jump of less than an hour is believed
         self.assertEqual(self.broker.one("consume", "wall", "--count", 1)["key"], "soon")
 
 
@@ -264,7 +264,7 @@ class LeapSecond(Clocked):
     start_at = "2028-12-31T23:59:57"
 
     def test_a_leap_second(self):
-        """F-35: the last second of the year happens twice: everything comes once, in order, and not before its time."""
+        """F-35: the last second of the year happens twice: every task is delivered once, in order, and not early."""
         midnight_ms = utc_s("2029-01-01T00:00:00") * 1000
         offsets = (-1500, -1000, -500, -1, 0, 1, 500, 1000)
         for offset in offsets:
@@ -286,8 +286,8 @@ class Year2038(Clocked):
     start_at = "2038-01-19T03:14:04"
 
     def test_the_year_2038(self):
-        """F-35: 2^31 seconds pass while tasks wait, some relative, some absolute, one of them for ten years more; the broker
-        is killed right there; the log and the index are whole."""
+        """F-35: the wall clock passes 2^31 seconds while relative and absolute tasks wait, one of them for ten more years; the
+        broker is killed at that moment; log and index stay valid."""
         border_ms = (1 << 31) * 1000
         for offset in (-1000, -1, 0, 1, 1000):
             self.at(f"{offset}", border_ms + offset)
@@ -320,7 +320,7 @@ class Levels(Clocked):
         slept_s = 0.0
         for number, delay_ms in enumerate(delays_ms):
             ahead_s = delay_ms / 1000 - slept_s - (time.monotonic() - begun_s)
-            if ahead_s > 1:  # to a moment before
+            if ahead_s > 1:  # sets the clock to just before that time
                 self.clock.suspend(ahead_s - 0.3)
                 slept_s += ahead_s - 0.3
             if delay_ms == 64**4:

@@ -103,7 +103,8 @@ class Overload(Load):
         self.assertEqual(self.broker.ready["recovered_tasks"], str(total))
 
     def test_the_library_waits_out_a_busy_broker(self):
-        """F-37: four clients of libtarry send lines as fast as they can read them; not one sees the refusals."""
+        """F-37: four clients of libtarry send lines as fast as possible; the library repeats refused ones, so that none sees a
+        refusal."""
         lines = "\n".join(json.dumps({"queue": "q", "delay_ms": 3_600_000}) for _ in range(CROWD // 10))
         streams = [self.broker.stream("schedule", "--from", "-", "--timeout", DEADLINE, stdin=True) for _ in range(4)]
         feeders = [threading.Thread(target=lambda s=stream: (s.send(lines), s.end_input())) for stream in streams]
@@ -189,7 +190,7 @@ class Poison(Load):
         self.assertTrue(worker.quiet_for(0.5), "a dead task came again")
 
     def test_a_queue_full_of_poison(self):
-        """F-40: a thousand that always fail, retried without a pause, beside a queue that works."""
+        """F-40: a thousand tasks that always fail, retried without a pause, beside a working queue."""
         self.broker.ok("queue", "set", "bad", "max_attempts=5", "backoff=fixed", "backoff_min=0ms", "backoff_jitter=0")
         self.schedule_many("bad", 1000, delay_ms=0)
         failing = self.broker.consume("bad", "--ack", "nack")
@@ -205,8 +206,8 @@ class Poison(Load):
 
 class Fair(Load):
     def test_one_queue_floods_another_with_a_consumer_of_its_own(self):
-        """F-41: one queue has very many overdue and a consumer that takes all it can; another's few come meanwhile, long
-        before the flood has passed."""
+        """F-41: one queue has very many overdue tasks and a fast consumer; the few tasks of another queue are delivered long
+        before the first queue is empty."""
         self.schedule_many("flood", CROWD, due_ms=now_ms() - 1000)
         flood = self.broker.consume("flood", "--prefetch", 1000, "--timeout", DEADLINE)
         flood.next(WAIT_S)
@@ -224,7 +225,7 @@ class Fair(Load):
         self.schedule_many("flood", 20_000, due_ms=now_ms() - 1000)
         self.schedule_many("calm", 20, due_ms=now_ms() - 1000)
         both = self.broker.consume("flood", "calm", "--prefetch", 50, "--timeout", DEADLINE)
-        got = both.take(20_020, 4 * WAIT_S)  # fifty at a time, each with its sync
+        got = both.take(20_020, 4 * WAIT_S)  # in batches of fifty, each with its own sync
         last = max(place for place, delivery in enumerate(got) if delivery["queue"] == "calm")
         print(f"# the last calm task was number {last}", flush=True)
         self.assertLess(last, 2_000, "the calm queue waited for the flood to end")

@@ -44,7 +44,7 @@ class Network(Case):
         return far
 
     def others_go_on(self):
-        """Whoever does not cross this network notices nothing."""
+        """Checks that clients that do not use this network are not affected."""
         self.broker.one("schedule", "near", "--in", "0s", "--timeout", "20s")
         self.broker.one("consume", "near", "--count", 1, "--timeout", "20s")
 
@@ -53,7 +53,7 @@ class Partition(Network):
     COUNT = 300
 
     def schedules_across(self, misfortune):
-        """A producer's stream meets a misfortune in the middle; every line is answered once, and took effect once."""
+        """A fault hits a producer's stream half-way; every line is answered once, and takes effect once."""
         stream = self.far.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         half = self.COUNT // 2
         stream.send(*({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000} for i in range(half)))
@@ -106,7 +106,7 @@ class Partition(Network):
         self.schedules_across(misfortune)
 
     def test_answers_that_are_lost_and_asked_for_after_a_crash(self):
-        """F-15, F-16: the same, and the broker is killed before the repeats reach it."""
+        """F-15, F-16: replies are lost, and the broker is killed before the repeated requests reach it."""
         def misfortune(send):
             self.proxy.hold(DOWN)
             send()
@@ -231,7 +231,7 @@ class Trickle(Network):
         self.assertGreater(self.proxy.carried[UP] + self.proxy.carried[DOWN], 20_000)
 
     def test_a_slow_upgrade_stops_nobody(self):
-        """F-18: fifty connections that spell their upgrade, a byte each time anybody looks."""
+        """F-18: fifty connections send their upgrade requests one byte at a time."""
         peers = [socket.create_connection(("127.0.0.1", self.broker.port)) for _ in range(50)]
         for byte in b"GET /rpc HTTP/1.1\r\nUpgrade: websocket\r\n":
             for peer in peers:

@@ -95,7 +95,7 @@ class Stopped(Case):
         others[0].tell(wire.COMMIT, wire.commit(producer, 2, [[(4, ref[0])]]))
         others[1].tell(wire.COMMIT, wire.commit(producer, 3, [[(6, [*ref[1], (3, 20_000)])]]))
         others[2].tell(wire.HEARTBEAT, [(1, session.id)])
-        time.sleep(3)  # SESSION_SILENCE_MIN_MS is below that
+        time.sleep(3)  # longer than SESSION_SILENCE_MIN_MS
         with in_time.in_time(SHORT_MS / 1000, "from when the broker goes on until the heartbeat"):
             for at, (code, reply) in enumerate(self.go_on(*others)):
                 self.assertEqual(code, wire.OK, at)
@@ -165,7 +165,7 @@ class Stopped(Case):
             self.assertEqual(session.heartbeat(), wire.OK)
 
     def test_a_broker_stopped_again_and_again(self):
-        """F-13: ten short stops under load; everything once, nothing early, nothing left."""
+        """F-13: ten short stops under load; every task is delivered once, none early, none is left."""
         consumer = self.broker.consume("q", "--timeout", "60s")
         producer = self.broker.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         for number in range(10):

@@ -34,7 +34,7 @@ class Wire(Connects, Case):
 
 class Once(Wire):
     def test_a_commit_sent_twice_over_two_connections_takes_effect_once(self):
-        """F-16: duplicates. The second copy gets the first one's answer, byte for byte (ONCE-1)."""
+        """F-16: duplicates. The second copy gets the first one's reply, byte for byte (ONCE-1)."""
         one, two = self.rpc(), self.rpc()
         producer = one.hello()
         for sequence in range(1, 51):
@@ -55,10 +55,10 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
 
     def test_commits_that_overtake_each_other_take_effect_once_each(self):
-        """F-16: reordering. Sequences arrive shuffled, some twice, over two connections; every answer is right."""
+        """F-16: reordering. Sequences arrive shuffled, some twice, over two connections; every reply is right."""
         peers = [self.rpc(), self.rpc()]
         producer = peers[0].hello()
-        order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # 37 generates: every number from 1 to 60 once
+        order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # 37 is a generator: every number from 1 to 60 occurs once
         asked = {}
         for place, sequence in enumerate(order + order[::-1]):
             peer = peers[place % 2]
@@ -85,8 +85,8 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 2)
 
     def test_a_repeated_req_is_answered_twice_and_done_once(self):
-        """F-22: SP's own resend knows nothing of sequences: the same request id on one connection and on a new one,
-        before and after a crash of the broker."""
+        """F-22: SP's own resend does not use sequences: the same request id on one connection and on a new one, before and after
+        a crash of the broker."""
         rpc = self.rpc()
         producer = rpc.hello()
         body = wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)])
@@ -164,7 +164,7 @@ class Malformed(Wire):
     arguments = ("--memory", "64MiB")
 
     def survives(self, body, fields, rpc):
-        """Refused, ignored or cut off; and the broker answers others at once."""
+        """Sends the request: it must be refused, ignored, or end the connection, and the broker must answer others at once."""
         try:
             code, _ = rpc.ask(body, fields, wait_s=60)
             self.assertTrue(code != wire.OK or body == wire.UNSUBSCRIBE)
@@ -174,13 +174,13 @@ class Malformed(Wire):
             self.assertGreater(other.hello(), 0)
 
     def test_endless_repeated_fields(self):
-        """F-20: a request's 16 MiB filled with the smallest things that repeat: refused, or the connection ends."""
+        """F-20: a request of 16 MiB, filled with minimal repeated fields: refused, or the connection ends."""
         size = (16 << 20) - 64
         for body, piece in ((wire.COMMIT, b"\x2a\0"), (wire.COMMIT, b"\x2a\2\x0a\0"), (wire.SUBSCRIBE, b"\x0a\0"),
                             (wire.UNSUBSCRIBE, b"\x18\1"), (wire.HEARTBEAT, b"\x98\6\1")):
             with self.subTest(body=body, piece=piece), Rpc(self.broker.port) as rpc:
                 self.survives(body, piece * (size // len(piece)), rpc)
-        with Rpc(self.broker.port) as rpc:  # 16 million ids, packed
+        with Rpc(self.broker.port) as rpc:  # 16 million ids in a packed field
             self.survives(wire.UNSUBSCRIBE, wire.varint(3 << 3 | 2) + wire.varint(size - 16) + b"\1" * (size - 16), rpc)
 
     def test_a_crowd_of_endless_requests_stays_within_the_memory(self):
@@ -201,7 +201,7 @@ class Malformed(Wire):
             self.assertLess(self.peak_mib(), 128, "twice --memory")
 
     def test_lengths_that_lie(self):
-        """F-20: inner lengths up to 2^64 - 1, varints without an end, nested groups: INVALID, or the connection ends."""
+        """F-20: inner lengths up to 2^64 - 1, endless varints, nested groups: INVALID, or the connection ends."""
         for data in (b"\x5a" + b"\xff" * 9 + b"\x01", b"\x5a\xff\xff\xff\xff\x0f", b"\x5a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
                      b"\x5b" * 5000, b"\x08\x01" * 5000, b"\x5a\x04\x2a\xff\xff\x7f", b"\xff" * 5000, b"\x12\xff\xff\x03" + b"\xff" * 50):
             with self.subTest(data=data[:12]), WebSocket(self.broker.port) as peer:
@@ -261,8 +261,7 @@ class Secrets(Wire):
         self.assertIn(b"for two", lanes[1].receive())
 
     def test_a_guessed_session_cannot_be_resumed_or_settled(self):
-        """F-23: another's session number does not make its tasks one's own: a token decides, and a forged secret resumes
-        nothing."""
+        """F-23: another session's number gives no access to its tasks: the token decides, and a forged secret resumes nothing."""
         rpc = self.rpc()
         holder = Session(rpc, ["q"], prefetch=5)
         lane = self.dial(holder)
@@ -311,7 +310,7 @@ class TwoBodies(Wire):
         self.assertEqual(self.broker.ok("queues"), [])
 
     def test_a_commit_with_a_follow_before_it_is_refused(self):
-        """Such a commit was counted as the other node's question: a stop did not wait for its answer."""
+        """Such a commit was once counted as the other node's question, so that a stop did not wait for its reply."""
         rpc = self.rpc()
         producer = rpc.hello()
         packed = wire.encode([(wire.FOLLOW, [])]) + wire.request(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)]))
@@ -359,7 +358,7 @@ class Pair(Wire):
         status = wire.decode(reply)
         self.assertEqual((code, wire.number(status, 1), wire.number(status, 2)), (wire.OK, 1, 1))
         self.assertEqual(status[6][0].decode(), self.broker.url)
-        self.assertNotIn(20, status)  # no peer
+        self.assertNotIn(20, status)  # the broker has no peer
         self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 1)])[0], wire.OK)  # the requested state already holds
         self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 2)])[0], wire.NOT_DONE)
         self.assertIn("no peer", self.rpc.sentence)

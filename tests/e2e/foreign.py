@@ -17,7 +17,7 @@ PATIENCE_S = 20
 
 
 def packed(*fields):
-    """Protobuf: (number, int), (number, bytes or str)."""
+    """Packs protobuf fields: (number, int), (number, bytes or str)."""
     out = bytearray()
 
     def number(value):
@@ -37,7 +37,7 @@ def packed(*fields):
 
 
 def unpacked(data):
-    """The last value of each field."""
+    """Unpacks a message: returns the last value of each field."""
     fields, at = {}, 0
 
     def number():
@@ -60,7 +60,7 @@ def unpacked(data):
 
 
 class Socket:
-    """A WebSocket, client's side."""
+    """The client's side of a WebSocket."""
 
     def __init__(self, url, path, protocol, bearer, authority):
         place = urlsplit(url)
@@ -124,7 +124,7 @@ class Asker:
         self.rpc, self.producer, self.sequence = rpc, 0, 0
 
     def ask(self, body, *fields):
-        """The reply's body."""
+        """Sends a request; returns the reply's body."""
         reply = unpacked(self.rpc.ask(packed((1, 1), (2, "foreign.py"), (body, packed(*fields)))))
         if reply.get(1, 0) != 0:
             raise SystemExit(f"refused: {reply}")

@@ -137,7 +137,7 @@ class Python(Stories, harness.Case):
 
 
 class PythonOverTls(Tls, Python):
-    """A token in the upgrade's head."""
+    """Sends the token in the head of the upgrade request."""
 
     def more_options(self):
         return []

@@ -33,7 +33,7 @@ func must(err error, what string) {
 	}
 }
 
-// Protobuf: a field's number and an int or bytes, and so on.
+// packed packs protobuf fields: pairs of a field's number and an int or bytes.
 func packed(fields ...interface{}) []byte {
 	var out []byte
 	number := func(value int) { out = binary.AppendUvarint(out, uint64(value)) }
@@ -61,7 +61,7 @@ type fields struct {
 	data map[int][]byte
 }
 
-// The last value of each field.
+// unpacked returns the last value of each field.
 func unpacked(data []byte) fields {
 	out := fields{map[int]int{}, map[int][]byte{}}
 	take := func() int {

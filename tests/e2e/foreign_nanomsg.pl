@@ -14,7 +14,7 @@ $| = 1;
 my $patience_ms = 20_000;
 my ($url, $queue, $key, $size) = @ARGV;
 
-# Protobuf: pairs of a field's number and an int, or a reference to bytes.
+# Packs protobuf fields: pairs of a field's number and an int, or a reference to bytes.
 sub number { my ($value, $out) = (shift, ''); while ($value > 127) { $out .= chr($value & 127 | 128); $value >>= 7 } return $out . chr $value }
 
 sub packed {
@@ -25,7 +25,7 @@ sub packed {
     return $out;
 }
 
-# The last value of each field.
+# Returns the last value of each field.
 sub unpacked {
     my ($data, $at, %fields) = (shift, 0);
     my $take = sub { my ($value, $shift) = (0, 0); while (1) { my $byte = ord substr $data, $at++, 1; $value |= ($byte & 127) << $shift; return $value if $byte < 128; $shift += 7 } };
@@ -58,7 +58,7 @@ sub receive {
 
 my $rpc = dial(NN_REQ, '/rpc');
 
-# The reply's body.
+# Sends a request; returns the reply's body.
 sub ask {
     my ($body, @fields) = @_;
     defined nn_send($rpc, packed(1, 1, 2, \'foreign.pl', $body, \packed(@fields)), 0) or die 'send: ' . nn_strerror(nn_errno) . "\n";

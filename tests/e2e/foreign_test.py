@@ -15,7 +15,7 @@ class Foreign(harness.Case):
         return [harness.find_program("foreign")]
 
     def lives(self, key, size, *secrets):
-        url = self.broker.url.replace("wss://127.0.0.1", "wss://localhost")  # nng's TLS knows names alone
+        url = self.broker.url.replace("wss://127.0.0.1", "wss://localhost")  # nng's TLS accepts host names only
         self.judge([*self.command(), url], key, size, *secrets)
 
     def judge(self, command, key, size, *secrets):

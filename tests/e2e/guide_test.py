@@ -95,7 +95,7 @@ def network():
 
 
 def blocks():
-    """Every shell block of the pages: name → commands. A block without a name is an error."""
+    """Returns every shell block of the documentation: name → commands. A block without a name is an error."""
     found = {}
     for page in PAGES:
         with open(os.path.join(ROOT, page), encoding="utf-8") as file:
@@ -157,7 +157,7 @@ class Readme(Case):
         self.assertIn("order-1002", said)
 
     def slow(self, host, name, seconds):
-        """A tarryd on PATH that begins its work so late when it is to run on that directory."""
+        """Puts a tarryd on the host's PATH that starts with a delay of `seconds` on that directory."""
         with open(host.at("stubs/tarryd"), "w", encoding="ascii") as file:
             file.write(f'#!/bin/sh\ncase "$2" in */{name}) sleep {seconds};; esac\nexec {harness.find_program("tarryd")} "$@"\n')
         os.chmod(host.at("stubs/tarryd"), 0o755)
@@ -187,7 +187,7 @@ class GettingStarted(Case):
     def test_from_c(self):
         host = self.host()
         self.play(host, "install")
-        # lib/MACHINE or, where dpkg-architecture is not, lib64
+        # lib/MACHINE, or lib64 without dpkg-architecture
         (pkg_config,) = glob.glob(os.path.join(installed(), "usr/local/lib*/**/pkgconfig"), recursive=True)
         host.environment.update({"PKG_CONFIG_PATH": pkg_config, "PKG_CONFIG_SYSROOT_DIR": installed(), "LD_LIBRARY_PATH": os.path.dirname(pkg_config)})
         said = host.run(self.with_examples(host, "from C", "/usr/share/doc/libtarry-dev/examples/", "client/examples"))
@@ -205,7 +205,7 @@ class GettingStarted(Case):
         self.play(host, "install")
         for program in ("curl", "python3", "php", "java"):
             if not shutil.which("javac" if program == "java" else program):
-                continue  # languages_test.py says that it is not here
+                continue  # languages_test.py reports the missing interpreter
             with self.subTest(program):
                 said = host.run(self.with_examples(host, "from " + program, "/usr/share/doc/tarry/examples/", "examples"))
                 self.assertTrue(said.startswith("order-1 paid, 0 seen\norder-2 closed, attempt 1\n"), said)
@@ -282,7 +282,7 @@ class Unit(Case):
         host.run(BLOCKS["alone"].partition("systemctl")[0])
 
     def test_without_a_configuration_nothing_starts(self):
-        """A broker that starts with an empty directory founds a cluster, and node b must not."""
+        """A broker that starts with an empty directory founds a cluster, which node b must not do."""
         host = self.host()
         said = host.run("systemctl enable --now tarry", status={"systemctl": 1})
         self.assertIn("/etc/tarry/tarryd.conf does not exist", said)
@@ -296,7 +296,7 @@ class Unit(Case):
         self.play(host, "alone")
         self.tarry(host, "schedule", "close-order", "--key", "order-1001", "--in", "1h")
         self.assertIn("scheduled", self.play(host, "backup"))
-        self.tarry(host, "schedule", "close-order", "--key", "order-1002", "--in", "1h")  # after the backup
+        self.tarry(host, "schedule", "close-order", "--key", "order-1002", "--in", "1h")  # scheduled after the backup
         self.play(host, "restore")
         self.assertIn("order-1001", self.tarry(host, "list", "close-order"))
         self.assertNotIn("order-1002", self.tarry(host, "list", "close-order"))
@@ -495,7 +495,7 @@ class PairStories:
         self.assertEqual(self.keys(), {"order-1"})
 
     def let_in(self, leader):
-        """The operator's word, once the node with the data has noticed."""
+        """Gives the operator's command once the node with the data has noticed the other."""
         until("it has noticed", lambda: "problem" in self.b.run(f"tarry status --broker {leader} || true"))
         word = "--broker wss://10.0.0.1:7272"
         self.assertIn(word, BLOCKS["word"])
@@ -503,7 +503,7 @@ class PairStories:
 
 
 class Uncoordinated(PairStories, Case):
-    """An operator decides, as the guide says how."""
+    """A pair without a coordinator: the operator decides, following the guide."""
 
     def test_it_is_watched(self):
         self.set_up()
@@ -524,7 +524,7 @@ class Uncoordinated(PairStories, Case):
         self.wait_in_sync()
         self.b.services["tarry.service"].kill()
         self.a.run("tarry promote --peer-is-stopped")
-        self.schedule("order-2")  # on a alone
+        self.schedule("order-2")  # only a has this task
         self.a.services["tarry.service"].kill()
         self.b.run("systemctl start tarry")
         until("b misses a", lambda: "silent" in self.b.run("tarry status || true") or True)
@@ -537,7 +537,7 @@ class Uncoordinated(PairStories, Case):
         self.schedule("order-1")
         self.wait_in_sync()
         self.b.services["tarry.service"].kill()
-        self.schedule("order-2", "--timeout 3s || true")  # comes no further than its producer
+        self.schedule("order-2", "--timeout 3s || true")  # no node accepts it
         self.a.services["tarry.service"].kill()
         self.b.run("systemctl start tarry")
         self.b.run("tarry promote --peer-is-stopped")

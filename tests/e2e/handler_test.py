@@ -13,7 +13,7 @@ class Handler(harness.Case):
         self.broker.one("schedule", "q", "--key", key, "--in", "0s", "--body", payload)
 
     def handle(self, count, queue="q"):
-        """The lines of the program, once `count` verdicts are settled."""
+        """Runs the program; returns its lines once `count` verdicts are settled."""
         done = subprocess.run([harness.find_program("handler"), self.broker.url, queue, str(count), *self.HOW], stdout=subprocess.PIPE,
                               text=True, timeout=120, check=False)
         self.assertNotIn("wrong thread", done.stdout)

@@ -26,14 +26,14 @@ READY_WAIT_S = 60
 ANSWER_WAIT_S = 30
 TOOL_TIMEOUT = "25s"  # long, because a busy machine must not look like an absent broker
 ASKS_BOTH = ("status", "promote", "demote")  # these commands ask both nodes, of which one may be silent
-ADMIN = ("backup", "redact")  # commands that want a token with the role admin (docs/ACCESS.md)
+ADMIN = ("backup", "redact")  # commands that need a token with the role admin (docs/ACCESS.md)
 PEER_KEY = "what both nodes of a pair know, and nobody else"
 CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE)
 SANITIZED = any(kind in os.path.basename(os.environ.get("TARRY_BUILD_ROOT", "")) for kind in ("asan", "tsan"))
 
 
 class Broken(AssertionError):
-    """Something is wrong that no busy machine excuses: the test is not tried again (tests/again.py)."""
+    """A failure that a busy machine does not excuse: the test is not repeated (tests/again.py)."""
 
 
 def make_private(path, text):
@@ -58,7 +58,7 @@ def wait_until(what, check, wait_s):
 
 @functools.cache
 def find_program(name):
-    """The built program: under $TARRY_BUILD_ROOT, else on PATH."""
+    """Returns the built program: under $TARRY_BUILD_ROOT, otherwise on PATH."""
     root = os.environ.get("TARRY_BUILD_ROOT")
     if root:
         for directory, names, files in os.walk(root):
@@ -73,7 +73,7 @@ def find_program(name):
 
 
 def parse_logfmt(line):
-    """The name=value pairs of one log line; values may be quoted."""
+    """Returns the name=value pairs of one log line; values may be quoted."""
     pairs = {}
     try:
         words = shlex.split(line)
@@ -144,7 +144,7 @@ class Stream:
         return item
 
     def take(self, count, wait_s=ANSWER_WAIT_S):
-        """The next `count` lines."""
+        """Returns the next `count` lines."""
         end = time.monotonic() + wait_s
         items = []
         while len(items) < count:
@@ -210,9 +210,9 @@ class Broker:
         self.arguments = list(arguments)
         self.env = {**os.environ, **(env or {})}
         self.process = None
-        self.ends = []  # exit statuses of the processes before this one
+        self.ends = []  # exit statuses of the earlier processes
         self.log = []
-        self.is_line_whole = True  # the last one
+        self.is_line_whole = True  # whether the last line of the log ended with a line feed
         self.ready = {}
         self.url = None
         self.streams = []
@@ -293,18 +293,18 @@ class Broker:
             try:
                 count += os.readlink(os.path.join(directory, name)).startswith("socket:")
             except FileNotFoundError:
-                pass  # closed meanwhile
+                pass  # the connection was closed meanwhile
         return count
 
     def kill(self):
-        """SIGKILL, and wait until it is gone."""
+        """Sends SIGKILL, and waits for the end of the process."""
         self.process.kill()
         self.process.wait()
         self.reader.join(5)
         self.process.stderr.close()
 
     def stop(self, wait_s=60):
-        """SIGTERM; the exit status."""
+        """Sends SIGTERM; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(wait_s)
         self.reader.join(5)
@@ -347,7 +347,7 @@ class Broker:
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
 
     def ok(self, *arguments, **options):
-        """A run that must end with 0: its objects."""
+        """Returns the result objects of a run that must exit with 0."""
         answer = self.tarry(*arguments, **options)
         assert answer.status == 0, f"tarry {' '.join(map(str, arguments))}: {answer}"
         return answer.objects
@@ -371,7 +371,7 @@ class Broker:
         return done.stdout.decode()
 
     def refused(self, *arguments, status=1, **options):
-        """A run that must end with `status`: its answer."""
+        """Returns the result of a run that must exit with `status`."""
         answer = self.tarry(*arguments, **options)
         assert answer.status == status, f"tarry {' '.join(map(str, arguments))}: expected status {status}: {answer}"
         return answer
@@ -390,7 +390,7 @@ class Broker:
         return stats["broker"] if name is None else next((queue for queue in stats["queues"] if queue["name"] == name), None)
 
     def wait_stats(self, name, wait_s=ANSWER_WAIT_S, **expected):
-        """Waits until the queue's statistics hold these values; the object."""
+        """Waits until the queue's statistics have these values; returns the object."""
         end = time.monotonic() + wait_s
         while True:
             stats = self.queue_stats(name)
@@ -442,7 +442,7 @@ class Case(unittest.TestCase):
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def path(self, name, text=None):
-        """A path in the test's directory; with text, a file of that text."""
+        """Returns a path in the test's directory; with `text`, writes a file first."""
         path = os.path.join(self.directory, name)
         if text is not None:
             with open(path, "wb") as file:
@@ -450,7 +450,7 @@ class Case(unittest.TestCase):
         return path
 
     def assert_not_early(self, delivery):
-        """TIME-1, by the broker's clock, by the tool's, and by ours."""
+        """TIME-1: checks by the broker's clock, the tool's clock, and the test's clock."""
         first_ms = min(delivery["delivered_ms"], delivery["received_ms"], delivery.get("_arrived_ms", delivery["received_ms"]))
         if first_ms < delivery["due_ms"]:
             raise Broken(f"TIME-1: {delivery}")
@@ -495,10 +495,10 @@ class TapResult(unittest.TestResult):
 
 
 def watch_locks():
-    """From now on each broker and tool that this process starts is ended by SIGABRT when one of its threads gives back a mutex that it has
-    not taken. (Sanitizers want to be loaded first.)"""
+    """From now on SIGABRT ends each started broker and tool if one of its threads unlocks a mutex that it has not locked.
+    (Sanitizers require to be loaded first.)"""
     if not SANITIZED:
-        earlier = os.environ.get("LD_PRELOAD")  # ./dev test --slow-sync
+        earlier = os.environ.get("LD_PRELOAD")  # set by ./dev test --slow-sync
         os.environ["LD_PRELOAD"] = (f"{earlier}:" if earlier else "") + find_program("liblock_owner.so")
 
 

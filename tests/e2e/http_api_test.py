@@ -18,7 +18,7 @@ OPS = {"schedule": {"queue": "q", "in": "1h"}, "cancel": WHICH, "move": {**WHICH
 
 
 def table():
-    """(method, path) of http_routes.c, each name a *."""
+    """Returns the (method, path) pairs of http_routes.c, with names replaced by *."""
     with open(os.path.join(ROOT, "broker/http/http_routes.c"), encoding="utf-8") as file:
         return set(re.findall(r'\{HEAD_([A-Z]+), "(v1/[^"]+)"', file.read()))
 
@@ -66,7 +66,7 @@ class Interface(Document):
                         yield self.with_one(start, name, value), is_good
 
     def within(self, name, schema, example):
-        """Operations of a commit, or tasks that are settled."""
+        """Adds required members of an operation of a commit, or of a task to settle."""
         for wrong in ([], 7, "x", [7], [[]], [{"nobody_knows": 1}], *([[{}], [{"schedule": {}, "ack": {}}]] if name == "ops" else [])):
             yield {name: wrong}, False
         if name == "ops":

@@ -5,7 +5,7 @@ import socket
 
 
 class Http:
-    """Requests on one connection, one after the other."""
+    """Sends requests on one connection, one after the other."""
 
     def __init__(self, port, token=None):
         self.port, self.token = port, token

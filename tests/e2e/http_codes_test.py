@@ -16,7 +16,7 @@ HEADS = {"505": (b"HTTP/9.9", b""), "501": (b"HTTP/1.1", b"Transfer-Encoding: gz
          "431": (b"HTTP/1.1", b"".join(b"X-%d: x\r\n" % i for i in range(70))), "405": None}
 WRONG_TOKENS_MAX = 40
 FAST_MAX = 100
-FORGETTING = 200  # commits under keys: more than a producer's
+FORGETTING = 200  # number of commits with keys: more than a producer may have
 
 
 class Codes(Document):
@@ -39,7 +39,7 @@ class Codes(Document):
         super().tearDown()
 
     def ask(self, who, operation, method, path, body=None, web=None, **more):
-        """Asks, and looks whether that is said of the operation."""
+        """Sends a request, and checks that the document lists the status for the operation."""
         if who not in self.webs:
             self.webs[who] = Http(self.broker.port, tokens.text_of(who))
         web = web or self.webs[who]
@@ -106,19 +106,19 @@ class Codes(Document):
         """Checks 401, then 429; 403; 503 for a client that is too fast."""
         example, path = self.body(operation)[1], self.filled(path)
         web = Http(self.broker.port, "tarry_nobodys")
-        web.connection.source_address = (f"127.0.1.{number + 1}", 0)  # failures are counted by address
+        web.connection.source_address = (f"127.0.1.{number + 1}", 0)  # failed attempts are counted per address
         said = [self.ask("nobody", operation, method, path, example, web)[0] for _ in range(2)]
         while said[-1] == 401 and len(said) < WRONG_TOKENS_MAX:
             said.append(self.ask("nobody", operation, method, path, example, web)[0])
         web.close()
         for who in ("eye", "worker", "slow"):
             self.ask(who, operation, method, path, example)
-        for _ in range(FAST_MAX if "503" in operation["responses"] else 3):  # two within a second are too fast, if the machine is not slower
+        for _ in range(FAST_MAX if "503" in operation["responses"] else 3):  # two requests within a second are too fast, unless the machine is slow
             if self.ask("slow", operation, method, path, example)[0] == 503:
                 break
 
     def as_it_should_not_be(self, method, path, operation):
-        """400, 413, 415; 422 of a key that is another request's."""
+        """Checks 400, 413, 415; and 422 for a key of another request."""
         example, filled = self.body(operation)[1], self.filled(path)
         self.ask("admin", operation, method, f"{filled}?nobody=1", example)
         self.ask("admin", operation, method, filled, "{}", headers={"Content-Encoding": "br"})
@@ -147,7 +147,7 @@ class Codes(Document):
                 self.webs["young"].ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"}, {"Idempotency-Key": f"new {number}"})
 
     def test_what_is_no_request_of_the_interface(self):
-        """The `default` of each path."""
+        """Checks the `default` response of each path."""
         for method, path, operation in self.operations():
             for status, head in HEADS.items():
                 version, lines = head or (b"HTTP/1.1", b"")

@@ -12,7 +12,7 @@ WITH = {"backoff_min": {"backoff_max_ms": 30 * 24 * 3600 * 1000}, "backoff_max":
 
 
 class Document(Case):
-    """A broker, and its OpenAPI document."""
+    """A broker and its OpenAPI document."""
 
     def setUp(self):
         super().setUp()
@@ -76,7 +76,7 @@ class Document(Case):
         return next((wrong for name, one in value.items() if name in named and (wrong := self.wrong_with(one, named[name], f"{where}.{name}"))), None)
 
     def values(self, name, schema):
-        """(some that are as the schema says, some that are not), to its limits."""
+        """Returns (valid values, invalid values) at the limits of the schema."""
         schema = self.schema(schema)
         if "enum" in schema:
             return schema["enum"], ["none of them", 7]

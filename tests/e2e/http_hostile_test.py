@@ -39,7 +39,7 @@ class Bombs(Case):
         return peer
 
     def test_values_of_three_bytes_take_no_gigabyte(self):
-        """16 MiB of {} are 5.6 million tables."""
+        """16 MiB of {} are 5.6 million JSON objects."""
         body = b"[" + b"{}," * (15 * MIB // 3) + b"0]"
         before = peak_mib(self.broker)
         for path in ("/v1/tasks", "/v1/commit", "/v1/lease"):
@@ -62,7 +62,7 @@ class Bombs(Case):
         self.assertEqual((status, len(answer.get("results", ()))), (200, 8192), str(answer)[:300])
 
     def test_millions_of_lines_stop_nobody(self):
-        """16 MiB of line ends, packed to 16 KiB, are 16 million lines that are wrong."""
+        """16 MiB of line ends, compressed to 16 KiB, are 16 million invalid lines."""
         packed = gzip.compress(b"\n" * (16 * MIB), 9)
         self.speak(post("/v1/tasks", packed, "Content-Encoding: gzip").replace(b"application/json", b"application/x-ndjson"))
         worst = 0
@@ -91,7 +91,7 @@ class Bombs(Case):
             for _ in range(3):
                 tries = 0
                 while not self.waits(post("/v1/queues/q/lease", said, *fields)):
-                    tries += 1  # the one before is still being read, and holds its body
+                    tries += 1  # the previous request is still being read, and holds its body
                     self.assertLess(tries, 400)
                     time.sleep(0.05)
         large, said = json.dumps({"queue": "other", "in": "1h", "body": "x" * 900_000}).encode(), b" 503 "
@@ -102,14 +102,14 @@ class Bombs(Case):
     def test_what_is_sent_too_early_gives_way(self):
         """Behind each waiting request lie 60 KiB of early input, which must be dropped when memory is needed."""
         crowd = [self.speak(post("/v1/queues/q/lease", b'{"wait":"60s"}') + b"x" * 60_000) for _ in range(400)]
-        time.sleep(2.5)  # for as long they may keep it, whoever needs the room (DOOR_SILENT_S)
+        time.sleep(2.5)  # DOOR_SILENT_S: how long half-received bodies keep their memory, even if others need it
         large = json.dumps({"queue": "other", "in": "1h", "body": "x" * 900_000}).encode()
         self.assertIn(b" 201 ", raw(self.broker.port, post("/v1/tasks", b" " * (12 * MIB) + large), wait_s=30))
         self.assertTrue(crowd)
 
 
 class Answers(Case):
-    """F-20: one answer for each request, and nothing that could be taken for another."""
+    """F-20: exactly one response for each request, and no response that could be taken for another."""
 
     def test_a_head_has_no_body(self):
         """A body after the reply to HEAD would be taken for the next reply."""
@@ -164,7 +164,7 @@ class Full(harness.Case):
     arguments = ("--memory", "64MiB")
 
     def half(self, size):
-        """True: half a request of this size is held; False: it was refused."""
+        """Sends half a request of this size. Returns True if it is held, False if it was refused."""
         peer = socket.create_connection(("127.0.0.1", self.broker.port), 20)
         self.addCleanup(peer.close)
         peer.sendall(b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (2 * size) + b" " * size)
@@ -192,7 +192,7 @@ class Full(harness.Case):
             plain, packed = self.status(body, ()), self.status(gzip.compress(body), {"Content-Encoding": "gzip"})
             try:
                 return self.status(large, ()) == 503 and (plain, packed)
-            except OSError:  # refused while it was being sent
+            except OSError:  # the request was refused while it was sent
                 return plain, packed
 
         plain, packed = harness.wait_until("it is full", comes_through, 60)
@@ -215,7 +215,7 @@ class Strangers(principals.Access):
         return sum(queue["pending"] for queue in stats.get("queues", []) if queue["name"] == "tarry.once")
 
     def test_a_key_of_whoever_may_not_is_not_recorded(self):
-        """A receipt is durable for a day: whoever may do nothing, or no more now, could fill the disk with them."""
+        """A receipt is durable for a day: otherwise a client without rights could fill the disk with receipts."""
         worker, slow = self.web("worker"), self.web("slow")
         for n in range(20):
             status, answer = worker.ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"}, {"Idempotency-Key": f"worker-{n}"})

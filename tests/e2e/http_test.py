@@ -16,7 +16,7 @@ from http_client import Http, raw
 
 def zstd(blocks):
     """Makes a Zstandard frame by hand (RFC 8878) of blocks: raw, or one byte repeated."""
-    frame = bytes.fromhex("28b52ffd0038")  # a window of 128 KiB
+    frame = bytes.fromhex("28b52ffd0038")  # frame header with a window of 128 KiB
     for i, (what, count) in enumerate(blocks):
         size = len(what) if count == 1 else count
         frame += (size << 3 | (count > 1) << 1 | (i + 1 == len(blocks))).to_bytes(3, "little") + what
@@ -106,10 +106,10 @@ class Tasks(Web):
         self.assertEqual((dead["key"], dead["reason"]), ("b", "no"))
         self.assertEqual(self.good("POST", "/v1/queues/d/dead/requeue", {"key": "b"})["result"], "requeued")
         (again,) = [task for task in self.lease("d", max=9, wait="10s") if task["key"] == "a"] or self.lease("d", max=9, wait="10s")
-        self.assertEqual(again["attempt"], 1)  # released: no attempt was counted
+        self.assertEqual(again["attempt"], 1)  # after a release no attempt is counted
 
     def test_a_nack_may_say_when_the_task_comes_again(self):
-        """delay_ms, or delay with a unit; 0 too is a delay. Without one the queue's backoff decides."""
+        """The nack has delay_ms, or delay with a unit; 0 is a delay too. Without one the queue's backoff applies."""
         self.good("PATCH", "/v1/queues/later", {"backoff": "fixed", "backoff_min": "20m", "backoff_max": "20m", "backoff_jitter": 0})
         for key, words, least_ms, most_ms in (("ms", {"delay_ms": 3_600_000}, 3_000_000, 4_000_000), ("unit", {"delay": "1h"}, 3_000_000, 4_000_000),
                                               ("none", {}, 1_000_000, 1_300_000), ("zero", {"delay_ms": 0}, -60_000, 60_000)):
@@ -171,13 +171,13 @@ class Once(Web):
         self.assertIn("already used", self.refusal(422, "invalid", "POST", "/v1/queues/o/tasks", body[:1], headers=key)["detail"])
 
     def test_many_keys_at_once_and_each_once(self):
-        """More than one producer remembers."""
+        """More keys than the broker remembers per producer."""
         answers = {}
 
         def post(number):
             http = Http(self.broker.port)
             answers[number] = (503, None)
-            while answers[number][0] == 503:  # busy: the log's next segment may still be being made
+            while answers[number][0] == 503:  # busy: the log's next segment may not be ready
                 answers[number] = http.ask("POST", "/v1/queues/m/tasks", {"in": "1h"}, {"Idempotency-Key": f"k{number % 80}"})
             http.close()
         threads = [threading.Thread(target=post, args=(number,)) for number in range(160)]
@@ -203,7 +203,7 @@ class Waiting(Web):
         before = self.good("GET", "/v1/stats")["broker"]["appended"]
         self.assertEqual(self.lease("r", wait="500ms"), [])
         self.assertEqual(self.lease("r", wait="500ms"), [])
-        self.assertLessEqual(self.good("GET", "/v1/stats")["broker"]["appended"] - before, 1000)  # the session's coming, at most
+        self.assertLessEqual(self.good("GET", "/v1/stats")["broker"]["appended"] - before, 1000)  # at most the records of the subscription
 
     def test_many_wait_and_each_task_comes_once(self):
         got, lock = [], threading.Lock()
@@ -241,7 +241,7 @@ class Waiting(Web):
         self.broker.kill()
         self.broker.start()
         self.http = Http(self.broker.port)
-        time.sleep(2.5)  # the time in which a consumer may claim its leases is over
+        time.sleep(2.5)  # the time in which a consumer may claim its leases has passed
         self.assertEqual(self.lease("l"), [])
         self.assertEqual(self.good("POST", "/v1/ack", {"id": task["id"], "token": task["token"]})["result"], "acked")
 
@@ -298,7 +298,7 @@ class Heads(Web):
         self.assertIn(b"larger than 4 KiB", raw(self.broker.port, long))
 
     def test_a_name_that_a_client_takes_out_of_a_path_is_refused(self):
-        """curl and browsers ask for /v1/tasks/1 where /v1/queues/../tasks/1 is meant: another task."""
+        """curl and browsers request /v1/tasks/1 instead of /v1/queues/../tasks/1: another task."""
         for queue, key, what in (("..", "1", "queue name"), (".", "1", "queue name"), ("q", "..", "key"), ("q", ".", "key")):
             problem = self.refusal(400, "invalid", "POST", "/v1/tasks", {"queue": queue, "key": key, "in": "1h"})
             self.assertIn(f"{what} must not be . or .., because an HTTP path cannot contain them", problem["detail"])
@@ -328,7 +328,7 @@ class Heads(Web):
         self.refusal(400, "invalid", "GET", "/v1/queues/%zz")
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?color=red")
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?due=1")  # an ambiguous prefix of two parameters
-        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?ate=ready")  # the end of one
+        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?ate=ready")  # an ambiguous suffix of a parameter's name
 
 
 class Access(Web):
@@ -342,7 +342,7 @@ class Access(Web):
         self.good("POST", "/v1/queues/shop.a/tasks", {"in": "0"}, 201)
         self.refusal(403, "denied", "POST", "/v1/queues/other/tasks", {"in": "0"})
         self.refusal(403, "denied", "POST", "/v1/queues/shop.a/lease", {})
-        self.assertEqual(self.http.ask("GET", "/metrics")[0], 403)  # a page has its own rule, on the same connection too
+        self.assertEqual(self.http.ask("GET", "/metrics")[0], 403)  # each page has its own rule, also on the same connection
         self.http.close()
         self.http = Http(self.broker.port, tokens.text_of("work"))
         self.assertEqual(len(self.lease("shop.a", wait="10s")), 1)

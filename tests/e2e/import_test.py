@@ -38,7 +38,7 @@ class Import(Case):
         return f"127.0.0.1:{server.port}", client
 
     def import_from(self, address, *arguments, status=0, **options):
-        """The last object of a run."""
+        """Runs an import; returns its last result object."""
         answer = self.broker.tarry("import", "--beanstalkd", address, *arguments, **options)
         self.assertEqual(answer.status, status, answer)
         return answer.objects[-1]
@@ -54,7 +54,7 @@ class Import(Case):
         return self.broker.consume(queue, "--count", count).take(count)
 
     def assert_nothing_stands(self):
-        """No receipt is left over."""
+        """Checks that no receipt is left."""
         self.assertEqual(self.broker.ok("list", "tarry-import"), [])
 
 
@@ -157,7 +157,8 @@ class Beanstalkd(Import):
             self.assertEqual(self.import_from(f"127.0.0.1:{server.port}")["moved"], 2)
 
     def test_who_is_cut_off_before_the_removal_takes_nothing_twice(self):
-        """The worst moment: everything is durable here and nothing is removed there. Meanwhile all of it is even done and acked here."""
+        """The worst moment: everything is durable here, and nothing has been removed there. Meanwhile all tasks are even done
+        and acked here."""
         address, client = self.beanstalkd()
         for number in range(100):
             client.put(b"%d" % number, delay=0 if number < 50 else 1)
@@ -179,7 +180,7 @@ class Beanstalkd(Import):
         client.put(b"old")
         middle = self.serve(origins.Middle(client.socket.getpeername()[1], seen=lambda data: None if b"delete 1\r\n" in data else data))
         self.import_from(middle.address, status=1)
-        time.sleep(3.5)  # the job of the same number and the same words was put at another time
+        time.sleep(3.5)  # the job with the same id and payload was put at another time
         other = self.start_origin(beanstalk.Beanstalkd)
         with beanstalk.Client(other.port) as client:
             client.put(b"old")
@@ -303,7 +304,7 @@ class Beanstalkd(Import):
 
 
 class Sets(Import):
-    """Members of a sorted set of Redis."""
+    """Imports members of a Redis sorted set."""
 
     def redis(self, *arguments):
         server = self.start_origin(origins.Redis, *arguments)
@@ -366,7 +367,7 @@ class Sets(Import):
         told = self.import_set(redis)
         self.assertEqual((told["existed"], told["left_members"]), (5000, 0))
         asked = int(re.search(rb"cmdstat_zrange:calls=(\d+)", redis.ask("INFO", "commandstats")).group(1))
-        self.assertLess(asked, 100)  # pages of small members grow: not 80 of each run
+        self.assertLess(asked, 100)  # result pages of small members grow: fewer requests than 80 per run
         self.assertEqual([task["due_ms"] for task in self.tasks("q")], [(start + number) * 1000 for number in range(5000)])
 
     def test_passwords_users_and_databases(self):

@@ -1,4 +1,4 @@
-"""input_test.py: bad input gets a code and a sentence; nothing is lost, nothing crashes, others are unharmed."""
+"""input_test.py: bad input gets a code and a message; nothing is lost, nothing crashes, and other clients are not affected."""
 import json
 import os
 import subprocess

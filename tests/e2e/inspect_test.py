@@ -1,4 +1,4 @@
-"""inspect_test.py: tarryd --inspect: a directory that answers questions and stays as it is, byte for byte."""
+"""inspect_test.py: tarryd --inspect answers questions about a directory and changes no byte in it."""
 import hashlib
 import os
 import shutil
@@ -21,7 +21,7 @@ def fingerprint(directory):
 
 
 class Inspected(harness.Case):
-    """A broker's directory with tasks in every state, looked at afterwards."""
+    """A broker's directory with tasks in every state, inspected afterwards."""
 
     def setUp(self):
         super().setUp()
@@ -98,7 +98,7 @@ class Inspected(harness.Case):
         """After SIGKILL the index lacks the end of the log with its due times, and the log has no seal."""
         self.broker.one("schedule", "orders", "--key", "soon", "--in", "20ms")
         self.broker.wait_stats("orders", ready=31)
-        self.broker.one("schedule", "orders", "--key", "news", "--in", "1h")  # the last record: by then soon is ready
+        self.broker.one("schedule", "orders", "--key", "news", "--in", "1h")  # the last record: by then the task "soon" is ready
         before = self.look(self.broker, 31)
         self.broker.kill()
         files = fingerprint(self.broker.data)

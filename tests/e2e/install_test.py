@@ -1,4 +1,4 @@
-"""install_test.py: `meson install` puts everything where a packager and a C programmer look for it."""
+"""install_test.py: `meson install` puts every file where packagers and C programmers expect it."""
 import glob
 import os
 import re
@@ -16,7 +16,7 @@ ROOT = os.path.join(HERE, "..", "..")
 
 DEFAULT_PORT = 7272
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wundef", "-Wconversion", "-Werror")
-# Code in a comment of a header: a paragraph of lines that are set in by at least five.
+# Code in a header's comment: a paragraph of lines with at least five spaces of indentation.
 HEADER_EXAMPLE = re.compile(r"^ \*     #include.*\n(?: \*(?:     .*)?\n| \*     .* \*/\n)*", re.MULTILINE)
 README_EXAMPLE = re.compile(r"^```c\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DECLARED = re.compile(r"\bTARRY_API\b[^;]*?\b(tarry_\w+)\(", re.DOTALL)
@@ -87,8 +87,8 @@ class Install(unittest.TestCase):
             self.assertEqual(complaints, [])
 
     def test_the_samples_of_a_pair_are_right(self):
-        """Every option of theirs is one of tarryd's, with a value that it takes, and the two nodes name each other. The files that
-        the drop-ins pass are all that they lack."""
+        """Every option in them exists in tarryd and has a valid value, and the two nodes name each other. Only the files that
+        the drop-ins pass are missing."""
         tarryd, said = harness.find_program("tarryd"), {}
         usage = subprocess.run([tarryd, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         if "--coordinator" not in usage:

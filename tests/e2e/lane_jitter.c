@@ -23,7 +23,7 @@ static enum thread_kind kind_of_thread(void) {
     char name[17] = "";
     prctl(PR_GET_NAME, name);
     if (strcmp(name, "nng:task") == 0) return OF_TASKS;
-    /* A thread bears its maker's name until it has taken its own. */
+    /* A new thread has its creator's name until it sets its own. */
     return strncmp(name, "nng:", 4) == 0 || strncmp(name, "tarry-", 6) == 0 ? OTHER : UNKNOWN;
 }
 

@@ -1,4 +1,5 @@
-"""languages_test.py: examples/, each in its own language, against a broker, where its interpreter is there (`./dev test --languages` installs them)."""
+"""languages_test.py: runs examples/ in each language with a broker, if the interpreter is installed (`./dev test --languages`
+installs them)."""
 import glob
 import os
 import re
@@ -11,14 +12,14 @@ from harness import Case
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
 LINES_MAX = 60
-RUN_WAIT_S = 120  # go compiles first
+RUN_WAIT_S = 120  # long, because go compiles first
 PROGRAMS = {"order.sh": ("curl", ["sh"]), "order.py": ("python3", ["python3"]), "order.mjs": ("node", ["node"]), "order.php": ("php", ["php"]),
             "order.go": ("go", ["go", "run"]), "Order.java": ("javac", ["java"])}
 
 
 class Languages(Case):
     def tell(self, name):
-        """The whole story; then the broker's own account of it is looked at."""
+        """Runs the whole example; then checks the broker's records."""
         program, command = PROGRAMS[name]
         if not shutil.which(program):
             self.skipTest(f"no {program}: ./dev test --languages")

@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* tarryd names a thread just after it has created it. */
+/* tarryd names a thread just after its creation. */
 #define NAME_WAIT_US 100000u
 #define NAME_LOOK_US 200u
 

@@ -11,7 +11,7 @@ LATE_MS = 600
 WAIT_S = 30
 BROKER = ("tarry-auditor", "tarry-sync", "tarry-sender", "tarry-cold", "tarry-index", "tarry-reader", "tarry-calendar", "tarry-backup",
           "tarry-locator", "tarry-core", "tarry-filters", "authorizer")
-# Every question that a broker answers, plain, and with each of the two wishes that wait in the pair's thread.
+# Every kind of question, plain and with each of the two freshness demands that wait in the pair's thread.
 QUESTIONS = ((wire.GET, [(1, "orders"), (2, "one")]), (wire.LIST, [(1, "orders")]), (wire.QUEUES, []), (wire.STATS, []), (wire.AUDIT, []),
              (wire.CALENDAR, []), (wire.PAIR, []), (wire.BACKUP, []))
 WISHES = ({}, {"at_least": 1, "wait_ms": 200}, {"staleness_ms": 1000, "wait_ms": 200})

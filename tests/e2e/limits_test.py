@@ -88,7 +88,7 @@ class Limits(Access):
             sequences[rpc] += 1
             code, _ = rpc.ask(COMMIT, commit(producers[rpc], sequences[rpc], [schedule("q", key, 60000, b"x" * size)], sequences[rpc]))
             if code == BUSY:
-                sequences[rpc] -= 1  # a refusal leaves it unused
+                sequences[rpc] -= 1  # a refused commit leaves its sequence unused
             return code
 
         self.assertEqual(schedules(asks, 2 * BYTES), OK)  # a single request is always admitted

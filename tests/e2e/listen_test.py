@@ -1,4 +1,4 @@
-"""listen_test.py: where tarryd listens: several addresses, and Unix sockets."""
+"""listen_test.py: addresses on which tarryd listens: several addresses, and Unix sockets."""
 import os
 import socket
 import stat
@@ -29,7 +29,7 @@ class Listen(Case):
         self.local = f"unix://{self.place}"
 
     def refused(self, *listens, data="other", status=1):
-        """A start that must be refused: its log."""
+        """Starts a broker that must refuse; returns its log."""
         command = [find_program("tarryd"), "--data", os.path.join(self.directory, data)]
         for listen in listens:
             command += ["--listen", listen]
@@ -56,7 +56,7 @@ class Listen(Case):
         self.assert_says(urls[1:])
 
     def assert_says(self, urls):
-        """`tarry status` names all addresses, in the order of --listen, and the first that a network reaches."""
+        """Checks that `tarry status` lists all addresses, in the order of --listen, and the first one reachable over a network."""
         status = self.broker.one("status")
         self.assertEqual((status["url"], status["urls"]), (self.broker.url, [self.broker.listen, *urls]))
         words = self.broker.words("status")
@@ -66,7 +66,7 @@ class Listen(Case):
     def test_a_node_of_a_pair_says_them_too(self):
         self.broker.arguments = ["--listen", self.local, "--peer", f"ws://127.0.0.1:{harness.ports.free_port()}"]
         self.broker.start()
-        status = self.broker.refused("status").one  # the other node is not there
+        status = self.broker.refused("status").one  # the other node does not run
         self.assertEqual((status["url"], status["urls"]), (self.broker.url, [self.broker.url, self.local]))
 
     def test_one_address_is_said_once(self):

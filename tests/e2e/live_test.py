@@ -17,7 +17,7 @@ WAIT_S = 60
 
 
 class Stream:
-    """A connection that follows. `with Stream(broker) as stream: stream.next()`"""
+    """A connection that follows the statistics. `with Stream(broker) as stream: stream.next()`"""
 
     def __init__(self, broker, token=None, method="GET"):
         self.peer = socket.create_connection(("127.0.0.1", broker.port), timeout=WAIT_S)
@@ -38,7 +38,7 @@ class Stream:
         self.peer.close()
 
     def chunk(self):
-        """b"" at the end."""
+        """Returns the next chunk; b"" at the end."""
         line = self.file.readline()
         if not line:
             return b""
@@ -56,7 +56,7 @@ class Stream:
         return json.loads(said.removeprefix("data: "))
 
     def until(self, what, holds):
-        """The first event of which this holds, and all those before."""
+        """Returns all events up to the first one for which `holds` is true."""
         end, before = time.monotonic() + WAIT_S, []
         while time.monotonic() < end:
             event = self.next()
@@ -162,7 +162,7 @@ class Follow(Case):
             while time.monotonic() < end:
                 self.assertIsNotNone(reader.next())
                 if not seen and any("the client does not read its replies" in line for line in self.broker.log):
-                    seen, end = True, time.monotonic() + 15  # the others began with it
+                    seen, end = True, time.monotonic() + 15  # the other streams began with it
             self.assertTrue(seen, "who does not read is ended")
             self.assertTrue(all(is_ended(peer) for peer in deaf))
             self.assertIsNotNone(reader.next(), "who reads goes on")

@@ -1,4 +1,4 @@
-"""look_test.py: get, list, queues, stats."""
+"""look_test.py: the commands get, list, queues, stats."""
 import json
 import time
 

@@ -17,7 +17,7 @@ NONSENSE = "!x7"
 
 @contextlib.contextmanager
 def somebody(answer):
-    """Listens, and answers whoever comes with this."""
+    """Starts a server that sends this answer to every client."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -54,7 +54,7 @@ def names_it(status, said):
     return status == 2 and NONSENSE in said
 
 
-# Behind it a command has no network at all.
+# A command prefix that removes all network access.
 NO_NETWORK = ("unshare", "-n") if os.geteuid() == 0 else ("unshare", "-rn")
 
 

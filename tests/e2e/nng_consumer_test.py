@@ -1,5 +1,5 @@
-"""nng_consumer_test.py: the examples that consume with nng alone, in C (client/examples/nng_consumer.c) and with pynng (nng_consumer.py),
-built by the commands in their first comments. Where pynng is not installed, pynng_part/pynng.py stands in for it."""
+"""nng_consumer_test.py: the consumer examples that use only nng, in C (client/examples/nng_consumer.c) and with pynng
+(nng_consumer.py), built by the commands in their first comments. pynng_part/pynng.py replaces pynng if that is not installed."""
 import importlib.util
 import os
 import re
@@ -45,7 +45,7 @@ class Consumer:
         self.url = next(url for url in urls if url.startswith(self.transport + "://"))
 
     def build_commands(self):
-        """The commands that the first comment names, but the last, which runs the example."""
+        """Returns the commands in the example's first comment, without the last one, which runs the example."""
         return [line.split("      (")[0].strip() for line in re.findall(r"^(?: \*)? {4,5}((?:protoc|cc)\b.*)$", self.text, re.MULTILINE)]
 
     def consume(self, count, *, queue="close-order"):

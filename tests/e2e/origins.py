@@ -12,7 +12,7 @@ import ports
 
 
 class Redis:
-    """A real one, of Debian's package, with nothing on disk."""
+    """A real Redis from Debian's package, without persistence."""
 
     def __init__(self, *arguments, port=None):
         program = shutil.which("redis-server") or "/usr/bin/redis-server"

@@ -11,7 +11,7 @@ from frozen import freeze, thaw
 from harness import Case
 from ports import free_port
 
-OUTAGE_S = 11.5  # longer than any call may take by default, 10 s
+OUTAGE_S = 11.5  # longer than the default timeout of a call, 10 s
 
 
 class Waiting(Case):
@@ -146,7 +146,7 @@ class Screen(Case):
         self.broker.kill()
         stale = self.read_until(master, "THESE NUMBERS ARE 2s OLD")
         self.assertIn("refused", stale)
-        self.assertNotIn("retrying", stale)  # the screen says it itself
+        self.assertNotIn("retrying", stale)  # the --watch screen shows the outage itself
         self.broker.start()
         self.read_until(master, "per second")
         process.send_signal(signal.SIGTERM)

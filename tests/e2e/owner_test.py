@@ -44,7 +44,7 @@ class Unix(Access):
         return copied
 
     def tool(self, *arguments, uid=None, url=None, token=None):
-        """(status, standard output, standard error) of the tool, which another user runs."""
+        """Runs the tool as another user. Returns (status, standard output, standard error)."""
         shown = ()
         if token is not None:
             path = os.path.join(self.directory, "shown.token")

@@ -15,7 +15,7 @@ import harness
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 DEBIAN = os.path.join(ROOT, "packaging", "debian")
-UNITS = "usr/lib/systemd/system/"  # debian/rules hands them to dh_installsystemd
+UNITS = "usr/lib/systemd/system/"  # debian/rules passes these units to dh_installsystemd
 
 
 def lines(*names):
@@ -29,12 +29,12 @@ def read(*names):
 
 
 def as_debian_has_it(path):
-    """Debian's prefix and folder of libraries: without dpkg-architecture meson chooses lib or lib64."""
+    """Maps a path to Debian's prefix and library folder: without dpkg-architecture, meson uses lib or lib64."""
     return re.sub(r"^usr/lib(64)?/(libtarry\.|pkgconfig/)", r"usr/lib/MACHINE/\2", path.replace("usr/local/", "usr/", 1))
 
 
 def installed():
-    """Paths that meson installs, as a package has them, without a / at the beginning."""
+    """Returns the paths that meson installs, as in a package, without a leading /."""
     directory = tempfile.mkdtemp(prefix="tarry-packages-")
     try:
         done = subprocess.run(["meson", "install", "-C", os.environ["TARRY_BUILD_ROOT"], "--no-rebuild", "--destdir", directory],
@@ -107,7 +107,7 @@ class Said(unittest.TestCase):
         self.assertEqual(set(wanted) - {"gcc", "libc6-dev", "ninja-build", "python3", "libnng-dev", "libcmocka-dev"}, listed)
 
     def test_dev_installs_what_dpkg_wants_for_any_package(self):
-        """build-essential no package names, and every build asks for it: a bare Debian has it not."""
+        """Every package build needs build-essential, but no package names it, and a bare Debian lacks it."""
         wanted = re.search(r"^packages_package=\((.*?)\)", read("dev"), re.M | re.S).group(1).split()
         self.assertLessEqual({"build-essential", "debhelper", "dh-python", "dpkg-dev", "lintian"}, set(wanted))
 
@@ -127,7 +127,7 @@ class Said(unittest.TestCase):
         self.assertIn(said["VOLUME"] + "/", said["ENTRYPOINT"])  # the data directory is on the volume, so its content outlives the container
 
     def test_the_next_version_of_the_library_changes_its_package(self):
-        """libtarry0 holds libtarry.so.0: a new soversion is a new package."""
+        """libtarry0 contains libtarry.so.0, so a new soversion needs a new package name."""
         soversion = re.search(r"soversion: '(\d+)'", read("client", "meson.build")).group(1)
         self.assertIn(f"Package: libtarry{soversion}\n", read("packaging/debian/control"))
         self.assertTrue(read("packaging/debian", f"libtarry{soversion}.symbols").startswith(f"libtarry.so.{soversion} libtarry{soversion} "))

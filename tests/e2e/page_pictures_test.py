@@ -17,7 +17,7 @@ from page_test import CONTRAST, READY
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "page_pictures.json")
 MEDIA = {"light": ("light", 1280), "dark": ("dark", 1280), "phone": ("light", 360)}
-INK_FACTOR, INK_LEAST = 3.0, 0.02  # shares of a block
+INK_FACTOR, INK_LEAST = 3.0, 0.02  # allowed factor, and minimum share of a block's pixels
 BLOCKS = """
 const wide = 'header, main > *, .cards > section, .tiles, .tiles > div, figure, svg, .card, .scroll, .facts';
 const also = 'h1, h2, h3, button, input, th, td, tbody tr:first-child, dt, dd, .life > li, .sign, .reason, .warn, .bad, .good, .quiet, polyline, dialog, pre';
@@ -57,7 +57,7 @@ def ink_is_alike(now, then):
 
 @needs_one
 class Pictures(webhooks_test.Pushed):
-    """Every view, with real data."""
+    """Every view of the page, with real data."""
 
     find, open_queue, press, bury = page_test.Seen.find, page_test.Seen.open_queue, page_test.Seen.press, page_test.Seen.bury
 
@@ -131,7 +131,7 @@ class Pictures(webhooks_test.Pushed):
             self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
             self.browser.wait(READY)
             self.browser.wait("return document.querySelectorAll('#push-rows tr').length === 2")
-            self.browser.run("document.getElementById('pause').click()")  # the numbers stand still
+            self.browser.run("document.getElementById('pause').click()")  # stops the refresh of the numbers
             views = (("numbers", lambda: None), ("task", lambda: self.find("mail-0", "mail")), ("queue", lambda: self.open_queue("mail")),
                      ("sure", lambda: self.press("Drop all")))
             for view, begin in views:

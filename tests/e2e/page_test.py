@@ -21,11 +21,11 @@ HOSTILE = ("<script>window.xss=1</script>", "<img src=x onerror=\"window.xss=1\"
            "&lt;b&gt;", "<style>*{display:none}</style>", "\u202egnp.exe", "</td></tr></table><iframe srcdoc=\"<script>parent.xss=1</script>\">",
            "<a href=//evil.example>x</a>", "<!--", "]]>", "\\u003cscript\\u003e", "<base href=//evil.example>", "<meta http-equiv=refresh content=0>")
 MANY = 1000
-SHOTS = os.environ.get("TARRY_SCREENSHOTS")  # a directory: pictures are put there
+SHOTS = os.environ.get("TARRY_SCREENSHOTS")  # if set: directory for screenshots
 
 
 def get(broker, path, token=None):
-    """(status, headers, text)"""
+    """Returns (status, headers, text) of a GET."""
     request = urllib.request.Request(f"http://127.0.0.1:{broker.port}{path}", headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
         with urllib.request.urlopen(request, timeout=harness.ANSWER_WAIT_S) as page:
@@ -114,7 +114,7 @@ READY = "return document.body.dataset.ready === 'true'"
 
 
 class Looks(harness.Case):
-    """Tests that share a browser."""
+    """Tests that share one browser."""
 
     @classmethod
     def setUpClass(cls):
@@ -236,7 +236,7 @@ class Seen(Looks):
         return self.browser.run("return Object.fromEntries([...document.querySelectorAll(`#${arguments[0]} dt`)].map((e) => [e.textContent, e.nextSibling.textContent]))", name)
 
     def bury(self, queue, key, reason, body="{}"):
-        """A dead letter."""
+        """Makes a dead letter."""
         self.broker.ok("schedule", queue, "--in", "0s", "--key", key, "--body", body)
         held = self.broker.one("consume", queue, "--count", 1, "--ack", "none")
         self.broker.one("nack", held["id"], held["token"], "--dead", reason)
@@ -551,7 +551,7 @@ class Webhooks(webhooks_test.Pushed):
             self.assertEqual([row[0] for row in rows], [name, "q"])
             self.assertEqual([row[1] for row in rows], [hostile, self.target.url()])
             self.assertEqual((rows[0][6], rows[1][6]), ("no answer", "500"))
-            self.assertRegex(rows[0][8], "(Couldn't|Could not) connect to server")  # libcurl's, of 7.88 and of 8.14
+            self.assertRegex(rows[0][8], "(Couldn't|Could not) connect to server")  # message of libcurl 7.88 and of 8.14
             self.assertIn("the target replied with status 500", rows[1][8])
             self.assertNotIn(self.secret.removeprefix("whsec_"), browser.run("return document.documentElement.outerHTML"))
             self.assertEqual(browser.run("return [window.xss ?? null, document.querySelectorAll('#push-rows *:not(tr, td, th)').length]"), [None, 0])

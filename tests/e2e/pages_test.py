@@ -30,7 +30,7 @@ def said_commands():
 
 class Words(unittest.TestCase):
     def test_every_command_that_the_pages_name_is_one(self):
-        """Each command is in its program's help, and each of its options in the command's own. (./dev: by its first word.)"""
+        """Each command is in its program's help, and each option in the command's own help. (./dev: checks the first word only.)"""
         programs = {"tarry": harness.find_program("tarry"), "tarryd": harness.find_program("tarryd"), "./dev": os.path.join(ROOT, "dev")}
 
         @functools.lru_cache(maxsize=None)
@@ -43,7 +43,7 @@ class Words(unittest.TestCase):
         for page, program, words in said_commands():
             named = next((name for name in (" ".join(words[:2]), *words[:1]) if name in commands[program]), "")
             options = [word.partition("=")[0] for word in words if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", word)]
-            begins = any(name.startswith(" ".join(words) + " ") for name in commands[program])  # "`tarry token`": each of them
+            begins = any(name.startswith(" ".join(words) + " ") for name in commands[program])  # "`tarry token`" stands for all its subcommands
             with self.subTest(f"{page}: {program} {' '.join(words)}"):
                 self.assertTrue(program == "tarryd" or named or options or begins or not words, "there is no such command")
                 known = help_of(program) + (help_of(program, named) if named else "")

@@ -11,7 +11,7 @@ WAIT_S = 20
 
 
 class Case(harness.Case):
-    """A test with two brokers, not started yet. `arguments` go to both, `--solo-after` with a coordinator only."""
+    """A test with two brokers that are not started yet. `arguments` go to both; `--solo-after` only with a coordinator."""
 
     autostart = False
     arguments = ("--failover-after", "3s", "--solo-after", "3s")
@@ -36,7 +36,7 @@ class Case(harness.Case):
         self.wait_in_sync()
 
     def record(self):
-        """The pair's record, as the coordinator has it: name → text."""
+        """Returns the pair's record from the coordinator: name → text."""
         with open(self.path("coordinator"), encoding="utf-8", errors="replace") as file:
             return dict(re.findall(r"^([a-z-]+) (.*)$", file.read(), re.M))
 

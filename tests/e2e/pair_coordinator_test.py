@@ -23,7 +23,7 @@ for name, lack in LACKS.items():
 
 
 class AtServer:
-    """The stories; `make_server()` starts one where the pair's credentials are good."""
+    """The stories for a server; `make_server()` starts one that accepts the pair's credentials."""
     coordinated = False  # with a file as the coordinator
 
     @classmethod
@@ -88,7 +88,7 @@ class AtServer:
         self.wait_log(self.a, "event=coordinator state=connected", 2)
 
     def test_nobody_is_done_without_before_the_record_says_so(self):
-        """R4, F-30: time alone does not make the leader's word enough."""
+        """R4, F-30: passing time alone does not let the leader acknowledge alone; the record must say so."""
         self.a.arguments += ["--solo-after", "2s"]
         self.start_pair()
         with wire.Rpc(self.a.port) as rpc:
@@ -100,7 +100,7 @@ class AtServer:
             for sequence, wait_s in ((1, 2.6), (2, 0.4)):  # before the other node is given up, and after
                 rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
                 with contextlib.suppress(TimeoutError):
-                    answers.append(rpc.hear(wait_s)[1])  # the second may be refused
+                    answers.append(rpc.hear(wait_s)[1])  # the second commit may be refused
             self.assertNotIn(wire.OK, answers)
             self.server.resume()
             while len(answers) < 2:

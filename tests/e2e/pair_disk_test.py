@@ -86,7 +86,7 @@ class Disks(Case):
 
 
 class Survivors(Case):
-    """The other one keeps running meanwhile."""
+    """The other node keeps running meanwhile."""
 
     def test_the_founders_disk_is_lost_while_its_follower_runs(self):  # F-29
         self.a.kill()
@@ -144,7 +144,7 @@ class Survivors(Case):
 
 class SlowDisk(Case):
     def test_a_slow_note_delays_the_start_and_nothing_else(self):
-        """The core asks how far its index may go before the pair's thread is there."""
+        """The core asks for the limit of its index before the pair thread runs."""
         self.b.stop()
         self.slow_note(self.b, 1500)
         self.b.start()

@@ -62,7 +62,7 @@ class Follow(pair.Case):
         self.assertLessEqual(self.boot_note(self.b), self.boot_note(self.a))
 
     def boot_note(self, broker):
-        """Steady time at BOOTTIME zero, ns."""
+        """Returns steady time at BOOTTIME zero, in ns, from the node's note."""
         with open(os.path.join(broker.data, "boot"), encoding="ascii") as file:
             return int(file.read().split()[-1])
 

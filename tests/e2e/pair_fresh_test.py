@@ -10,7 +10,7 @@ import wire
 
 # TRUE-1
 class Fresh(pair.Case):
-    """The follower reaches its primary through `wire`, which may be held."""
+    """The follower reaches its primary through `wire`, which can hold the bytes."""
 
     arguments = ("--failover-after", "30s", "--solo-after", "never")
 
@@ -27,7 +27,7 @@ class Fresh(pair.Case):
         self.wait_pending(self.b, 1)
 
     def write(self, key):
-        """The position that it is recorded below."""
+        """Schedules a task; returns the position below which it is recorded."""
         return int(self.a.one("schedule", "orders", "--key", key, "--in", "1h")["position"])
 
     def get(self, broker, key, *arguments):
@@ -108,7 +108,7 @@ class Fresh(pair.Case):
     def test_a_follower_proves_how_old_it_is_while_it_hears_its_primary(self):
         self.start_pair()
         time_s = time.monotonic()
-        while time.monotonic() < time_s + 2:  # idle: its primary keeps its questions for a while
+        while time.monotonic() < time_s + 2:  # idle: the primary holds the follower's questions for a while
             for staleness in ("500ms", "50ms", "5ms"):
                 seen = self.get(self.b, "first", "--staleness", staleness)
                 self.assertEqual(seen.status, 0, seen)
@@ -133,13 +133,14 @@ class Fresh(pair.Case):
         self.assertIn("cannot prove", refused.err)
         self.assertIn("at most 500 ms old", refused.err)
         self.assertIn("has the log up to position", refused.err)
-        self.assertEqual(self.get(self.b, "first").status, 0)  # whoever does not ask for that is answered
+        self.assertEqual(self.get(self.b, "first").status, 0)  # a question without a freshness demand is answered
         self.assertEqual(self.get(self.b, "first", "--staleness", "1h").status, 0)
         self.net.heal()
         self.wait_for("it proves again", lambda: self.get(self.b, "first", "--staleness", "500ms").status == 0)
 
     def test_what_lay_in_a_socket_proves_nothing_younger(self):
-        """The follower's process is stopped with its primary's word unread; that is as old as when it was asked for."""
+        """The follower is stopped while a reply of the primary is unread in its socket: that reply proves only the time of its
+        question."""
         self.start_pair()
         self.freeze_leader_word()
         self.wait_for("it refuses", lambda: self.get(self.b, "first", "--staleness", "200ms").status != 0)
@@ -149,7 +150,7 @@ class Fresh(pair.Case):
             time.sleep(1.5)
             self.net.hold()
             self.thaw(self.b)
-            code, _ = rpc.ask_packed(wire.wish(wire.QUEUES, [], staleness_ms=1000))  # waits for nothing
+            code, _ = rpc.ask_packed(wire.wish(wire.QUEUES, [], staleness_ms=1000))  # this question need not wait
             self.assertEqual(code, wire.TOO_OLD)
             code, _ = rpc.ask(wire.QUEUES, [])
             self.assertEqual(code, wire.OK)
@@ -179,7 +180,7 @@ class Fresh(pair.Case):
         with wire.Rpc(self.b.port) as rpc:
             rpc.tell_packed(wire.wish(wire.QUEUES, [], at_least=have + 1_000_000, wait_ms=2000))
             rpc.tell(wire.STATS, [])
-            self.assertEqual(rpc.hear()[:2], (2, wire.OK))  # whoever came later: the first one waits
+            self.assertEqual(rpc.hear()[:2], (2, wire.OK))  # a later question is answered while the first one waits
             began = time.monotonic()
             self.assertEqual(self.b.stop(), 0)
             self.assertLess(time.monotonic() - began, 10)

@@ -39,7 +39,7 @@ class Gone(pair.Case):
 
     def test_f13_one_that_stands_still_refuses_nobody(self):
         self.freeze(self.a)
-        time.sleep(2)  # the kernel takes connections for it
+        time.sleep(2)  # the kernel still accepts connections for the stopped process
         self.thaw(self.a)
         self.assertEqual(self.a.one("schedule", "orders", "--in", "1h")["result"], "scheduled")
         self.assertFalse(any("event=leader_gone" in line for line in self.b.log), self.b.log_text())

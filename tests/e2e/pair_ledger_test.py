@@ -13,7 +13,7 @@ class Ledger(pair.Case):
     TASKS = 60
 
     def both(self, command):
-        """A command of the tool that knows both addresses."""
+        """Returns a command of the tool with both addresses."""
         return [self.urls if word == self.a.url else word for word in command]
 
     def produce(self, done):

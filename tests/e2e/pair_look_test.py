@@ -19,7 +19,7 @@ class Look(Pair):
         self.fill_until_archived(self.a, self.a, self.b)
         stream = self.b.stream("audit", "--follow", "--from-follower", "--from", str(moment["now_ms"] - 60_000),
                                "--queue", "orders", "--kind", "scheduled")
-        self.assertEqual(stream.next()["key"], "order-1")  # out of the archive
+        self.assertEqual(stream.next()["key"], "order-1")  # comes from the archive
         for i in range(2, 5):
             self.ended(self.a, f"order-{i}")
             self.assertEqual(stream.next()["key"], f"order-{i}")  # arrives as it happens at the primary
@@ -35,7 +35,7 @@ class Look(Pair):
         told = self.facts(self.a)
         self.assertEqual(self.facts(self.b, "--from-follower"), told)
         self.assertEqual(len(told), 10)
-        # A follower that is asked without --from-follower finds the primary, or says where it is.
+        # Without --from-follower a command finds the primary, or the follower names it.
         asked = self.b.tarry("history", "orders", "order-1")
         self.assertTrue(asked.status == 0 or self.a.url in asked.err, asked)
         self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))

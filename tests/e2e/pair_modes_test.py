@@ -11,7 +11,7 @@ import tokens
 import wire
 from ports import free_port
 
-# Numbers of Pair and PairReply in tarry.proto.
+# Field numbers of Pair and PairReply in tarry.proto.
 PROMOTE, DEMOTE = 1, 2
 # Field numbers of Request and of Backup.
 BACKUP, BACKUP_BEGIN, BACKUP_END = 21, 1, 4
@@ -20,14 +20,14 @@ IN_SYNC, DURABLE, COMMITTED = 14, 17, 18
 
 
 def tell(broker, what, *more):
-    """(code, sentence) of an operator's word."""
+    """Sends an operator's command. Returns (code, message)."""
     with wire.Rpc(broker.port) as rpc:
         code, _ = rpc.ask(wire.PAIR, [(1, what), *more])
         return code, rpc.sentence
 
 
 def status(broker):
-    """field number → values of a PairReply."""
+    """Returns field number → values of a PairReply."""
     with wire.Rpc(broker.port) as rpc:
         return wire.decode(rpc.ask(wire.PAIR, [])[1])
 
@@ -75,7 +75,7 @@ class Modes(pair.Case):
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         task = int(self.a.one("schedule", "q", "--key", "k", "--in", "1h", "--body", "x")["id"])
-        with_content = [(1, [(1, task)]), (2, 1)]  # read from the log, and sent by another thread than the rest
+        with_content = [(1, [(1, task)]), (2, 1)]  # the content is read from the log, and another thread sends the reply
         for body, fields in ((wire.QUEUES, []), (wire.GET, with_content)):
             with wire.Rpc(self.a.port) as rpc:
                 self.assertEqual(rpc.ask(body, fields)[0], wire.OK)
@@ -94,7 +94,7 @@ class Modes(pair.Case):
         self.start_pair()
         task = int(self.a.one("schedule", "q", "--key", "k", "--in", "1h", "--body", "x")["id"])
         with contextlib.ExitStack() as stack:
-            *askers, writer = [stack.enter_context(wire.Rpc(self.a.port)) for _ in range(21)]  # read in this order
+            *askers, writer = [stack.enter_context(wire.Rpc(self.a.port)) for _ in range(21)]  # the broker reads them in this order
             producer = writer.hello()
             self.freeze(self.b)
             self.freeze(self.a)  # all requests that arrive meanwhile are read together, and the last question with the commit

@@ -6,7 +6,7 @@ import pair
 import wire
 
 PAUSE_S = 5  # twice the other node's timeout
-STALLED_S = 3  # a confirmation that is awaited for a second: broker/replication/leader_half.c
+STALLED_S = 3  # the limit of broker/replication/leader_half.c for a late confirmation is 1 s
 
 
 class Pause(pair.Case):

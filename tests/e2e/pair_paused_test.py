@@ -286,7 +286,7 @@ class Stops(Case):
 
 
 class Unknown(Case):
-    """An outcome that is not known is not told as *not done* (ONCE-1)."""
+    """An unknown outcome is not reported as *not done* (ONCE-1)."""
 
     def setUp(self):
         super().setUp()
@@ -309,7 +309,7 @@ class Unknown(Case):
         return text.split()
 
     def reserved(self):
-        """A connection that holds a job, and its number."""
+        """Returns a connection with a reserved job, and the job's id."""
         peer = self.jobs(b"put 0 0 60 1\r\nx\r\nreserve\r\n")
         self.assertEqual(self.line(peer)[0], b"INSERTED")
         number = self.line(peer)[1]

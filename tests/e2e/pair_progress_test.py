@@ -1,4 +1,5 @@
-"""pair_progress_test.py: how far a follower is, in bytes and time left, while it fetches a snapshot or catches up; and a pair is backed up from it."""
+"""pair_progress_test.py: progress of a follower, in bytes and remaining time, while it fetches a snapshot or catches up; and a
+backup of a pair."""
 import copy
 import json
 import re
@@ -19,7 +20,7 @@ def metrics(broker):
 
 
 class Slow:
-    """Beside a pair.Case, before it: the follower reaches its primary through a proxy."""
+    """A mixin for pair.Case: the follower reaches its primary through a slow proxy."""
 
     def setUp(self):
         super().setUp()
@@ -73,7 +74,7 @@ class CatchingUp(Slow, pair.Case):
         self.b.kill()
         self.wait_for("a goes on alone", lambda: self.record().get("in-sync") == "0")
         self.fill(48)
-        self.net.delay_s = 0.012  # 4 MiB of frames come in time to be taken, and not much sooner
+        self.net.delay_s = 0.012  # 4 MiB of frames arrive just within the timeout
         self.b.start()
         for broker in (self.b, self.a):
             status = self.wait_for("it tells", lambda asked=broker: (found := asked.tarry("status").one).get("left_ms") and found)
@@ -106,7 +107,7 @@ class Backup(pair.Case):
         self.wait_role(self.b, "leading")
         self.wait_for("a follows", lambda: (found := self.a.tarry("status").one).get("role") == "follower" and found["in_sync"])
         made = self.backup("second")
-        self.assertEqual((made["broker"], made["live"]), (self.a.url, 1))  # whoever that is by now
+        self.assertEqual((made["broker"], made["live"]), (self.a.url, 1))  # whichever node is the primary by now
         self.a.kill()
         self.wait_for("b goes on alone", lambda: self.record().get("in-sync") == "1")
         made = self.backup("third")

@@ -51,7 +51,7 @@ class Twice(pair.Case):
 
 
 class Lost(pair.Case):
-    """F-31b: the coordinator knows less than the nodes do."""
+    """F-31b: the coordinator's record is older than the nodes' state."""
 
     arguments = ("--failover-after", "500ms", "--solo-after", "1s")
 
@@ -64,7 +64,7 @@ class Lost(pair.Case):
         self.assertEqual(broker.tarry("status").one["role"], "looking")
 
     def stop_pair(self):
-        """Node a leads epoch 2, alone."""
+        """Stops both nodes after node a has led epoch 2 alone."""
         self.start_pair()
         shutil.copy(self.path("coordinator"), self.path("record-before"))
         self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
@@ -86,7 +86,7 @@ class Lost(pair.Case):
         self.wait_pending(self.b, 1)
 
     def test_nobody_claims_by_a_record_older_than_one_that_it_has_seen(self):
-        """The first start was refused after it had claimed, and the second led."""
+        """Once the first start was refused after it had claimed, and the second one led."""
         self.stop_pair()
         os.replace(self.path("record-before"), self.path("coordinator"))
         before = self.record_text()
@@ -131,7 +131,7 @@ class Lost(pair.Case):
         self.wait_pending(self.b, 1)
 
     def test_who_is_stopped_before_it_starts_again_stops(self):
-        """Node a is to start again as soon as its answer has left. The signal that comes meanwhile is not forgotten with this run."""
+        """Node a restarts as soon as its reply has left. A SIGTERM that arrives meanwhile must not be lost with this run."""
         self.start_pair()
         os.remove(self.path("coordinator"))
         self.a.one("pair", "record", "--write")

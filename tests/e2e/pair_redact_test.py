@@ -26,7 +26,7 @@ class Pair(pair.Case):
         self.filled = 0
 
     def schedule(self, broker, key, size=0, delay="1h"):
-        """A task with a payload and an attribute that occur nowhere else; these."""
+        """Schedules a task with a unique payload and attribute; returns these."""
         payload, attribute = ("secret-" + self.random.randbytes(16).hex() for _ in range(2))
         body = payload + self.random.randbytes(size // 2).hex()
         broker.one("schedule", "orders", "--key", key, "--in", delay, "--body", body, "--attr", f"card={attribute}")
@@ -62,7 +62,7 @@ class Pair(pair.Case):
         shutil.rmtree(copy, ignore_errors=True)
         try:
             shutil.copytree(broker.data, copy)
-        except (shutil.Error, FileNotFoundError):  # renamed meanwhile
+        except (shutil.Error, FileNotFoundError):  # the file was renamed meanwhile
             return False
         answer = self.a.tarry("verify", copy)
         return answer.status == 0 and answer.one["erasures_under_way"] == 0 and "unerased" not in os.listdir(copy)
@@ -181,7 +181,7 @@ class Redact(Pair):
             before = self.durable(self.a)  # the follower may still read the frames before it
             rpc.tell(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("filler", delay_ms=3_600_000)]))
             self.wait_for("it is written", lambda: self.durable(self.a) > before)
-            send(rpc, producer, False)  # at once: soon it takes nothing more
+            send(rpc, producer, False)  # sent at once: soon the broker accepts nothing more
             log = os.path.join(self.a.data, "log")
             self.wait_for("they are written", lambda: all(files_with(log, payload) for payload in payloads.values()))
             self.a.kill()

@@ -9,7 +9,7 @@ import wire
 from peer_proof import PeerKey
 from proxy import Proxy
 
-# Numbers of Follow, FollowReply and PairReply in tarry.proto.
+# Field numbers of Follow, FollowReply and PairReply in tarry.proto.
 FOLLOW, CLUSTER, MEMBER, NODE, LOG_VERSION, END, CHAIN, URL, SENTENCE = 22, 1, 2, 3, 4, 7, 8, 14, 14
 STATUS_CLUSTER, STATUS_DURABLE = 4, 17
 
@@ -82,7 +82,7 @@ class Refusals(Case):
         self.refused(self.a, "names a different disk as the leader's")
 
     def test_a_leader_that_was_put_back_is_refused(self):
-        """F-9 for a pair: the record knows how much has been acknowledged."""
+        """F-9 for a pair: the record knows how much was acknowledged."""
         self.start_pair()
         self.stop_pair()
         shutil.copytree(self.a.data, self.path("yesterday"))
@@ -115,7 +115,7 @@ class Refusals(Case):
         self.wait_in_sync()
 
     def test_a_copy_of_the_leader_and_the_leader_do_not_take_turns(self):
-        """F-29: nothing can tell which of the two is the original; but that there are two, and then one of them ends."""
+        """F-29: the original and the copy cannot be distinguished, but the second one is detected, and one of them ends."""
         self.start_pair()
         self.stop_pair()
         shutil.rmtree(self.b.data)
@@ -187,7 +187,7 @@ class AnotherThere(Case):
         self.start_pair()
 
     def test_a_stranger_at_the_leaders_address_keeps_nobody_from_taking_over(self):
-        """F-29: it leads another cluster there, and refuses the follower that is in sync."""
+        """F-29: a broker at that address leads another cluster, and refuses the follower that is in sync."""
         self.a.ok("schedule", "orders", "--in", "1h")
         self.a.kill()
         stranger = harness.Broker(self.path("stranger"), "--peer", self.b.listen, "--coordinator",

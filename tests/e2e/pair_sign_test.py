@@ -26,8 +26,8 @@ def number(data, at, size):
 
 
 def forge_log(path, old, new):
-    """Writes `new` for `old` in every frame's body of a log of one segment, and sums and chain as if it had always been so.
-    Returns position → chain hash of the frame that ends there."""
+    """Replaces `old` by `new` in every frame's body of a log of one segment, and corrects checksums and chain. Returns position
+    → chain hash of the frame that ends there."""
     assert len(old) == len(new)
     chains, chain, forged = {}, bytes(32), 0
     with open(path, "rb") as file:
@@ -49,7 +49,7 @@ def forge_log(path, old, new):
         summed[6:8] = bytes(2)
         data[at + 104:at + 112] = xxh3(summed)
         at += (FRAME_HEADER_SIZE + blob_size + body_size + 7) // 8 * 8
-        chains[at] = chain  # the segment's base is its header's size
+        chains[at] = chain  # the segment's base is the size of its header
     assert forged > 0
     with open(path, "wb") as file:
         file.write(data)
@@ -75,7 +75,7 @@ def forge_heads(path, chains, key):
 
 
 def head_ends(path):
-    """Up to where each head of a file signs."""
+    """Returns the position up to which each head of a file signs."""
     with open(path, "rb") as file:
         data = file.read()
     return [number(data, at + 32, 8) for at in range(0, len(data), HEAD_SIZE)]
@@ -107,7 +107,7 @@ class Signed(pair.Case):
         return next(signer["signed_to"] for signer in proof["signers"] if signer["key"] == key)
 
     def stop_both(self):
-        """The follower first: the leader's log has all that the follower's has."""
+        """Stops the follower first, so that the leader's log contains all of the follower's."""
         self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
 
     def refuse_nonsense(self):
@@ -115,7 +115,7 @@ class Signed(pair.Case):
         keys = ("--key", self.a.key + ".pub", "--key", self.b.key + ".pub")
         path = self.path("heads")
         shutil.copy(os.path.join(self.b.data, "heads"), path)
-        self.assertEqual(self.a.one("verify", self.a.data, *keys, "--heads", path)["result"], "fine")  # the file alone will do
+        self.assertEqual(self.a.one("verify", self.a.data, *keys, "--heads", path)["result"], "fine")  # the file of heads alone is enough
         answer = self.a.refused("verify", self.a.data, "--heads", self.b.data, status=2)
         self.assertIn("--heads needs --key", answer.err)
         answer = self.a.refused("verify", self.a.data, *keys[:2], "--heads", self.b.data)
@@ -166,7 +166,7 @@ class Signed(pair.Case):
         answer = self.verify(self.a, self.b, status=1)
         self.assertIn("the log differs from the one that another node signed", answer.err)
         self.assertIn(os.path.join(self.b.data, "heads"), answer.err)
-        against = self.a.refused("verify", self.a.data, "--against", self.b.data).one  # the two logs say where
+        against = self.a.refused("verify", self.a.data, "--against", self.b.data).one  # the command reports where the two logs differ
         ends = [4096, *head_ends(os.path.join(self.b.data, "heads"))]
         before = max(end for end in ends if end <= against["differs_at"])
         after = min(end for end in ends if end > against["differs_at"])
@@ -194,7 +194,7 @@ class Signed(pair.Case):
             # A follower signs only what it knows to be committed; the leader's last seal may arrive while the follower stops.
             unsigned = proof["log_end"] - self.signed_to(proof, broker)
             self.assertEqual(proof["result"], "fine")
-            self.assertIn(unsigned, (0,) if broker is self.a else (0, FRAME_HEADER_SIZE))  # a seal is a header
+            self.assertIn(unsigned, (0,) if broker is self.a else (0, FRAME_HEADER_SIZE))  # a seal consists of a header only
             self.assertEqual(proof["epoch"], 3)
         proof = self.verify(self.a, self.b).one
         self.assertEqual(proof["countersigned_to"], self.signed_to(proof, self.b))

@@ -100,13 +100,13 @@ class ByHand(Case):
 
     @staticmethod
     def open_below(broker, folder):
-        """Names that the files had which are open there."""
+        """Returns the names that the broker's open files below the folder had."""
         descriptors, found = f"/proc/{broker.process.pid}/fd", []
         for name in os.listdir(descriptors):
             try:
                 found.append(os.readlink(os.path.join(descriptors, name)))
             except FileNotFoundError:
-                pass  # closed meanwhile
+                pass  # the file was closed meanwhile
         return [path for path in found if path.startswith(os.path.join(broker.data, folder) + "/")]
 
     def test_who_waits_for_a_snapshot_that_never_comes_says_how_to_go_on_without(self):
@@ -142,7 +142,7 @@ class ByHand(Case):
         self.wait_log(self.b, "event=snapshot_taken")
 
     def test_what_comes_after_a_snapshot_is_kept_for_who_takes_it(self):
-        """Much is written while it is fetched, and the leader could retire all of that before the follower asks for it."""
+        """Much is written while the snapshot is fetched, and the leader could retire all of it before the follower requests it."""
         proxy = Proxy(int(self.a.listen.rpartition(":")[2]))
         self.addCleanup(proxy.close)
         self.leave_behind()
@@ -187,7 +187,7 @@ class Tail(Case):
         with wire.Rpc(self.a.port) as rpc:
             producer = rpc.hello()
             self.freeze(self.b)
-            for sequence in (1, 2):  # the follower may still read the first one
+            for sequence in (1, 2):  # the follower may still read the first frame
                 before = status(self.a)[DURABLE][0]
                 rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
                 self.wait_for("it is written", lambda known=before: status(self.a)[DURABLE][0] > known)

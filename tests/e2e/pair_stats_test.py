@@ -21,18 +21,18 @@ def metrics(broker):
 
 
 def stats(broker):
-    """The pair's part of the statistics."""
+    """Returns the pair's part of the statistics."""
     return broker.one("stats", "--from-follower")["broker"].get("pair")
 
 
 class Lag(pair.Case):
-    """An asynchronous follower, which may be behind for as long as it likes."""
+    """An asynchronous follower, whose lag is not limited."""
 
     arguments = (*pair.Case.arguments, "--replication", "async")
     COUNT = 5
 
     def fall_behind(self):
-        """The follower is frozen, and has missed something; up to where it has everything."""
+        """Freezes the follower and schedules a task. Returns the position up to which the follower has everything."""
         self.a.start()
         self.b.start()
         self.a.ok("schedule", "orders", "--in", "1h")
@@ -51,7 +51,7 @@ class Lag(pair.Case):
         return broker.one("status")
 
     def lags(self, broker):
-        """(frames, bytes, milliseconds), as each of the three tells it."""
+        """Returns (frames, bytes, milliseconds) from each of the three sources."""
         told, counted, scraped = self.status(broker), stats(broker), metrics(broker)
         return [tuple(source[f"lag_{unit}"] for unit in ("frames", "bytes", "ms")) for source in (told, counted, scraped)]
 
@@ -141,7 +141,7 @@ class Digests(pair.Case):
         self.b.stop()
         subprocess.run([harness.find_program("forge_index"), "digest", self.b.data], check=True)
         self.b.launch()
-        # Compared with the next thing that happens.
+        # The states are compared after the next record.
         self.a.ok("schedule", "orders", "--key", "two", "--in", "1h", "--timeout", "60s", wait_s=65)
         self.assertEqual(self.b.process.wait(pair.WAIT_S), 1, self.b.log_text())
         self.b.reader.join(5)

@@ -55,7 +55,7 @@ class Keys:
         harness.wait_until("some are placed", lambda: len(self.ids) >= CLIENTS * EACH // 4, 20)
 
     def finish(self, test, broker):
-        """Each is one task; and asked for once more, it is still that."""
+        """Checks that each key made one task, and that repeating the request returns that task."""
         for thread in self.threads:
             thread.join(2 * PATIENCE_S)
         test.assertEqual(self.errors, [])
@@ -130,7 +130,7 @@ class HandsOver(pair.Case):
         """503 would make the client wait for a second (Retry-After), and the other node serves after some 40 ms."""
         self.start_pair()
         web = Http(self.a.port)
-        self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # the gateway has its producer
+        self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # so that the gateway has its producer
         web.close()
         self.freeze(self.b)
         demote = subprocess.Popen(self.a.command("demote", "--wait", "30s"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -10,7 +10,7 @@ import peer_proof
 import wire
 from peer_proof import PeerKey
 
-# Numbers of tarry.proto, and the log's format version.
+# Field numbers of tarry.proto, and the log's format version.
 FOLLOW, SENTENCE, SECRET, JOIN = 22, 14, 17, 6
 FORMAT_VERSION = 1
 
@@ -52,7 +52,7 @@ class Strangers(pair.Case):
 
 
 class Useless(Strangers):
-    """Strict, and a follower that asks again and again and stores nothing: its disk is full, or it starts every second (F-28)."""
+    """Strict mode with a follower that asks repeatedly but stores nothing: its disk is full, or it restarts every second (F-28)."""
 
     arguments = ("--failover-after", "3s", "--solo-after", "never")
     test_a_digest_that_is_not_the_leaders = test_a_url_that_is_none = None

@@ -10,7 +10,7 @@ import harness
 
 class Passing:
     def __init__(self, path, asan_options=None):
-        """`path`: of the file that the shim maps. `asan_options`: of tarryd, if they are not ours."""
+        """`path`: file that the shim maps. `asan_options`: options for tarryd, if they differ from the test's."""
         self.path = path
         self.asan_options = os.environ.get("ASAN_OPTIONS", "") if asan_options is None else asan_options
         with open(path, "wb") as file:

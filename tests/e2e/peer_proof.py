@@ -5,7 +5,7 @@ import ctypes.util
 import os
 
 CHALLENGE_SIZE, NONCE_SIZE, MAC_SIZE, KEY_SIZE = 16, 24, 16, 32
-PROOF_OF_REQUEST, CHALLENGE, PROOF_OF_REPLY = 4, 6, 7  # fields of Request and Reply
+PROOF_OF_REQUEST, CHALLENGE, PROOF_OF_REPLY = 4, 6, 7  # field numbers of Request and Reply
 
 _sodium = ctypes.CDLL(ctypes.util.find_library("sodium"))
 _sodium.sodium_init()
@@ -32,13 +32,13 @@ class PeerKey:
         self.requests, self.replies, self.secrets = (_subkey(master.raw, number) for number in (1, 2, 3))
 
     def prove(self, request, challenge=bytes(CHALLENGE_SIZE)):
-        """The packed request with its proof, and the nonce that the reply must name."""
+        """Returns the packed request with its proof, and the nonce that the reply must contain."""
         nonce = os.urandom(NONCE_SIZE)
         head = request + bytes([PROOF_OF_REQUEST << 3 | 2, CHALLENGE_SIZE + NONCE_SIZE + MAC_SIZE]) + challenge + nonce
         return head + _mac(self.requests, nonce, head), nonce
 
     def proves(self, reply, nonce):
-        """Is it a right reply to the request with that nonce?"""
+        """Returns whether the reply proves its sender, for the request with that nonce."""
         proof = reply[-(2 * NONCE_SIZE + MAC_SIZE):]
         if reply[-len(proof) - 2:-len(proof)] != bytes([PROOF_OF_REPLY << 3 | 2, len(proof)]) or proof[:NONCE_SIZE] != nonce:
             return False

@@ -1,4 +1,4 @@
-"""ports_test.py: tests/ports.py gives a port to one asker only, whichever process asks, until that one's end."""
+"""ports_test.py: tests/ports.py gives a port to one caller only, in any process, until that caller ends."""
 import subprocess
 import sys
 import unittest

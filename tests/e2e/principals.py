@@ -16,7 +16,7 @@ def write(path, *rows):
 
 
 def page(where, path, token=None):
-    """(status, body) of a plain GET."""
+    """Returns (status, body) of a plain GET."""
     lines = [f"GET {path} HTTP/1.1", "Host: x", "Connection: close", *wire.bearer(token), "", ""]
     with wire.connected(where) as peer:
         peer.sendall("\r\n".join(lines).encode())

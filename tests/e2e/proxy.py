@@ -7,12 +7,12 @@ import struct
 import threading
 import time
 
-UP, DOWN = "up", "down"  # client to broker, broker to client
+UP, DOWN = "up", "down"  # directions: client to broker, broker to client
 BOTH = (UP, DOWN)
 
 
 def close_hard(peer):
-    """A reset instead of an orderly end."""
+    """Closes with a reset."""
     try:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     except OSError:
@@ -21,7 +21,7 @@ def close_hard(peer):
 
 
 def close(peer):
-    """Ends a socket that another thread may be blocked in."""
+    """Closes a socket in which another thread may be blocked."""
     try:
         peer.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -42,7 +42,7 @@ class Link:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def start(self):
-        """Something passes from now on; `cut` knows of the connection already."""
+        """Starts to transfer data; `cut` knows the connection already."""
         for direction, source, sink in ((UP, self.client, self.broker), (DOWN, self.broker, self.client)):
             threading.Thread(target=self._pump, args=(direction, source, sink), daemon=True).start()
 
@@ -50,7 +50,7 @@ class Link:
         try:
             while data := source.recv(65536):
                 if not self.proxy.pass_through(self, direction, data, sink):
-                    return  # cut, or abandoned
+                    return  # the link was cut or abandoned
         except OSError:
             pass
         if self.alive and not self.proxy.lingers:
@@ -64,15 +64,15 @@ class Link:
 
 
 class Proxy:
-    """A route to the broker. All methods may be called from any thread, at any time."""
+    """A route to the broker. Any thread may call any method at any time."""
 
     def __init__(self, broker_port):
         self.broker_port = broker_port
         self.changed = threading.Condition()
         self.held = set()       # directions
-        self.delay_s = 0.0      # before each piece
+        self.delay_s = 0.0      # delay before each piece
         self.piece_max = None   # maximum number of bytes per write; None: unlimited
-        self.lingers = False    # the end of one side is not told to the other: its last packet was lost
+        self.lingers = False    # the end of one side is not passed on, as if its last packet were lost
         self.carried = {UP: 0, DOWN: 0}
         self.links = []
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
@@ -89,7 +89,7 @@ class Proxy:
             try:
                 link = Link(self, client)
             except OSError:
-                close_hard(client)  # no broker there
+                close_hard(client)  # no broker listens there
                 continue
             with self.changed:
                 self.links = [other for other in self.links if other.alive] + [link]

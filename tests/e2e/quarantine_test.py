@@ -40,7 +40,7 @@ class CutOff(harness.Case):
         return answer.one
 
     def count(self, directory, position):
-        """Records of the log from a position on."""
+        """Returns the number of records from a position on."""
         return [record for record in self.broker.ok("audit", "--data", directory) if int(record["position"]) >= position]
 
     def cut(self):
@@ -62,7 +62,7 @@ class CutOff(harness.Case):
                                check=True).stdout.decode()
         self.assertIn(f"tarry audit --data {self.broker.data} --quarantined {tail['name']}", words)
         self.assertIn(WHY, words)
-        # The very records that the log had there, under either name.
+        # The tail has the same records as the log had there, under either name.
         for asked in (tail["name"], name):
             told = self.broker.ok("audit", "--data", self.broker.data, "--quarantined", asked)
             self.assertEqual(told, self.records)

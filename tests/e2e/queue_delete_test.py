@@ -20,7 +20,7 @@ class Delete(Case):
         self.assertIn(words, answer.one["message"])
 
     def mistype(self, queue="odrers"):
-        """A queue that once held a task."""
+        """Creates a queue that once had a task."""
         self.broker.one("schedule", queue, "--key", "k", "--in", "1h")
         self.broker.one("cancel", queue, "k")
 
@@ -78,11 +78,11 @@ class Delete(Case):
         self.mistype()
         self.delete("odrers")
         self.broker.kill()
-        self.broker.start()  # from the log
+        self.broker.start()  # restores from the log
         self.assertEqual(names(self.broker), [])
         self.mistype("orders")
         self.broker.stop()
-        self.broker.start()  # from the index
+        self.broker.start()  # restores from the index
         self.assertEqual(names(self.broker), ["orders"])
 
     def test_who_uses_it_again_has_a_new_one(self):

@@ -15,13 +15,13 @@ REASON = "erasure request 4711"
 
 
 def unpacked(directory):
-    """(name, bytes) of each file below `directory`."""
+    """Returns (name, uncompressed bytes) of each file below `directory`."""
     for parent, _, names in os.walk(directory):
         for name in names:
             try:
                 with open(os.path.join(parent, name), "rb") as file:
                     data = file.read()
-            except FileNotFoundError:  # a temporary file that has got its name, or has gone
+            except FileNotFoundError:  # a temporary file that was renamed or deleted
                 continue
             if name.endswith(".zst"):
                 data += subprocess.run(["zstd", "-dc"], input=data, stdout=subprocess.PIPE, check=True).stdout
@@ -29,7 +29,7 @@ def unpacked(directory):
 
 
 def files_with(directory, token):
-    """The files below `directory` in which `token` occurs, once they are unpacked."""
+    """Returns the files below `directory` whose uncompressed bytes contain `token`."""
     return [name for name, data in unpacked(directory) if token.encode() in data]
 
 
@@ -42,7 +42,7 @@ class Redact(harness.Case):
         return "secret-" + self.random.randbytes(16).hex()
 
     def schedule(self, broker, key, queue="orders", delay="1h", size=0):
-        """A task with a unique payload and attribute; (id, its tokens)."""
+        """Schedules a task with a unique payload and attribute; returns (id, its tokens)."""
         payload, attribute = self.token(), self.token()
         body = payload + self.random.randbytes(size // 2).hex()
         task = broker.one("schedule", queue, "--key", key, "--in", delay, "--body", body, "--attr", f"card={attribute}")
@@ -53,7 +53,7 @@ class Redact(harness.Case):
             self.assertTrue(files_with(broker.data, token), token)
 
     def assert_gone(self, broker, tokens):
-        for name, data in unpacked(broker.data):  # each file once, however many tokens
+        for name, data in unpacked(broker.data):  # reads each file once for all tokens
             self.assertEqual([token for token in tokens if token.encode() in data], [], name)
 
     def fill(self, broker, mebibytes, queue="filler"):
@@ -82,7 +82,7 @@ class Redact(harness.Case):
     def verify(self, broker):
         return broker.one("verify", broker.data)
 
-    # ---- one after the other
+    # ---- tests, one after the other
 
     def test_nothing_of_it_is_left_in_any_file(self):
         broker = self.broker
@@ -283,7 +283,7 @@ class Redact(harness.Case):
         at = original.index(tokens[0].encode())
         self.write(segment, redacted[:at] + original[at:at + 10] + redacted[at + 10:])
         self.assertIn("not erased", broker.refused("verify", broker.data).err)
-        # An erasure of one's own: another frame's flag, and zeros over its content.
+        # Forges an erasure: sets another frame's flag, and overwrites its content with zeros.
         at = original.index(others[0].encode())
         header = original.rindex(b"TRY1", 0, at)
         blob_size = int.from_bytes(original[header + 16:header + 20], "little")
@@ -303,7 +303,7 @@ class Redact(harness.Case):
         self.assertEqual(broker.stop(), 0)
         self.assert_gone(broker, tokens)
         self.assertEqual(self.verify(broker)["result"], "fine")
-        with open(archived, "wb") as file:  # whole, and with right sums: as it was before
+        with open(archived, "wb") as file:  # restores the former file, complete and with correct checksums
             file.write(original)
         self.assertIn("not erased from the archive", broker.refused("verify", broker.data).err)
 
@@ -358,7 +358,7 @@ class Redact(harness.Case):
         self.assertTrue(restored.one("redact", "orders", "order-1", "--reason", REASON)["erased"])
         self.assertEqual(restored.stop(), 0)
         self.assert_gone(restored, tokens)
-        self.assertTrue(files_with(broker.data, tokens[0]))  # the original is another's
+        self.assertTrue(files_with(broker.data, tokens[0]))  # the original belongs to another member
 
     def write(self, path, data, mode="r+b"):
         with open(path, mode) as file:

@@ -22,7 +22,7 @@ CALLS = 20
 
 
 def records(data):
-    """The records of a directory on which no broker runs."""
+    """Returns the records of a directory on which no broker runs."""
     done = subprocess.run([harness.find_program("tarry"), "audit", "--data", data, "--json"], stdout=subprocess.PIPE, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -52,7 +52,7 @@ def new_directory():
 
 @functools.cache
 def day_of_orders():
-    """The order story, as the demonstration plays it: the directory of its broker."""
+    """Runs the order story of the demonstration; returns the broker's directory."""
     broker = harness.Broker(os.path.join(new_directory(), "data")).start()
     subprocess.run([harness.find_program("order_timeout"), "--broker", broker.url, "--count", str(ORDERS), "--speed", "43200"],
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100, check=True)
@@ -92,7 +92,7 @@ def call_verdict(task):
 
 
 def tell_everything(broker):
-    """A life in which everything happens that can happen to a task."""
+    """Causes every kind of event that can happen to a task."""
     broker.one("queue", "set", "calls", "max_attempts=4", "backoff=fixed", "backoff_min=20ms", "backoff_jitter=20")
     broker.one("queue", "set", "hung", "lease=200ms", "max_attempts=2")
     lines = [{"queue": "calls", "key": f"call-{i}", "delay_ms": 5 + 7 * i, "body": "x" * i} for i in range(CALLS)]
@@ -147,14 +147,14 @@ def everything():
 
 
 class Target(harness.Case):
-    """A target, and replays into it."""
+    """Replays into a target broker."""
 
     def replay(self, data, *options, status=0, **others):
         others.setdefault("wait_s", 100)
         return self.broker.refused("replay", "--data", data, "--into", self.broker.url, *options, status=status, **others)
 
     def assert_alike(self, data, **others):
-        """Every key's tasks ended in the target as they did in the record."""
+        """Checks that each key's tasks ended in the target as in the log."""
         if self.broker.is_running():
             self.assertEqual(self.broker.stop(), 0)
         self.assertEqual(outcomes(self.broker.data, **others), outcomes(data, **others))
@@ -177,7 +177,7 @@ class Replayed(Target):
         data = day_of_orders()
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         for part in (1, 2):
-            with wire.Rpc(self.broker.port) as rpc:  # a run of the tool may last as long as the replay
+            with wire.Rpc(self.broker.port) as rpc:  # a run of the tool could last as long as the replay
                 while self.durable(rpc) < part * 20000 * ORDERS // 800 and replay.process.poll() is None:
                     time.sleep(0.01)
             self.assertIsNone(replay.process.poll(), "the replay was over before the target was killed")
@@ -263,7 +263,7 @@ class Filtered(Target):
         self.replay(data, "--speed", "10")
         for queue, name, delay_ms in (("a", "delayed", 7_200_000), ("b", "late", 3_600_000)):
             task = self.listed(queue)[name]
-            self.assertIn(task["due_ms"] - task["scheduled_ms"] - delay_ms // 10, (0, 1))  # rounded up
+            self.assertIn(task["due_ms"] - task["scheduled_ms"] - delay_ms // 10, (0, 1))  # the quotient is rounded up
 
     def test_queues_names_and_times(self):
         data, (_, middle_ms) = self.record(self.tell)
@@ -405,7 +405,7 @@ class DryRun(harness.Case):
         self.assertEqual(rpc.hear(30)[1], wire.OK)
 
     def test_leases_ahead_of_time_that_left_late_are_the_same(self):
-        """A broker that stood still sends its leases ahead of time late. The log does not tell when those left that it did not withdraw."""
+        """A paused broker sends its leases ahead of time late. The log does not tell when those that were not withdrawn left."""
         for _ in range(5):  # on a busy machine the broker may be stopped too late
             self.broker.start()
             consumers = [self.broker.consume("q", "--prefetch", "100") for _ in range(2)]
@@ -467,7 +467,7 @@ class DryRun(harness.Case):
     def test_what_could_not_be_asked_for_is_counted(self):
         """A dead letter was requeued; with one more attempt the task is done by then, and is no dead letter."""
         self.broker.start()
-        for gap_s in (0.5, 2, 10):  # longer than the task's work takes, on a busy machine too
+        for gap_s in (0.5, 2, 10):  # longer than the task's work takes, even on a busy machine
             self.broker.one("queue", "set", f"gap-{gap_s}", "max_attempts=1", "backoff=fixed", "backoff_min=20ms", "backoff_jitter=0")
             self.broker.one("schedule", f"gap-{gap_s}", "--key", "k", "--in", "0s")
             taken = self.broker.one("consume", f"gap-{gap_s}", "--count", 1, "--ack", "none")

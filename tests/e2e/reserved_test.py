@@ -43,7 +43,7 @@ class Web(Access):
         return sum(queue.get(name, 0) for name in ("pending", "ready", "in_flight")) if queue else 0
 
     def scheduled(self, queue):
-        """(id, principal) of the task that was scheduled last in the queue, as the audit has it."""
+        """Returns (id, principal) of the queue's last scheduled task, from the audit."""
         _, frames = self.web("all").ask("GET", "/v1/audit")
         found = [(int(record["put"]["task"]["id"]), frame.get("principal")) for frame in frames for record in frame["records"]
                  if "put" in record and frame["queues"][str(record["put"]["task"]["queue"])] == queue]
@@ -161,12 +161,12 @@ class Receipts(Web):
 
 
 class Swept(Web):
-    """Receipts are acknowledged when their 24 h are over (seen: SIGSEGV 60 s after each start from then on)."""
+    """Receipts are acknowledged after 24 h (once a SIGSEGV came 60 s after each start from then on)."""
 
     rows = (row("all", ALL),)
 
     def wait_swept(self, passing):
-        """A sweep that comes before the receipts are ready finds nothing: the next one comes 10 minutes later."""
+        """A sweep before the receipts are ready finds nothing; the next one comes 10 minutes later."""
         for _ in range(20):
             passing.go_on(600)
             end = time.monotonic() + 3
@@ -198,7 +198,7 @@ class Swept(Web):
 
 
 class Names(Web):
-    """Words by which the broker's own parts call themselves are names that a principal may have."""
+    """Principals may be named like internal parts of the broker."""
 
     def test_a_principal_may_be_called_as_a_part_of_the_broker(self):
         target = Target()
@@ -224,7 +224,7 @@ class Names(Web):
 
 
 class Nodes(pair.Case):
-    """The other node of a pair calls itself tarryd, and proves by the pair's key that it is the other node."""
+    """The other node of a pair uses the client name tarryd, and proves by the pair's key that it is the other node."""
 
     arguments = ("--failover-after", "3s", "--solo-after", "3s", "--segment-size", "1MiB", "--retain-log-size", "0")
 

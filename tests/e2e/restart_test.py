@@ -17,7 +17,7 @@ class Leases(Case):
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
 
     CLAIM_S = 2  # time within which a session must claim its leases
-    SILENCE_S = 10  # for which it may be silent then
+    SILENCE_S = 10  # maximum silence of the session
 
     def test_a_claimed_lease_keeps_its_token_and_its_ack_is_good(self):
         judged(self.claim_and_ack)
@@ -102,7 +102,7 @@ class Much(Case):
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines), wait_s=120)
         self.broker.restart()
         self.assertEqual(self.broker.ready["recovered_tasks"], "50000")
-        again = self.broker.refused("schedule", "--from", "-", stdin="\n".join(lines[::500]))  # at once: filters may not be read yet
+        again = self.broker.refused("schedule", "--from", "-", stdin="\n".join(lines[::500]))  # immediately after the start, when the filters may not be in memory
         self.assertEqual([r["result"] for r in again.objects], 100 * ["exists"])
         self.assertEqual(self.broker.one("get", "q1", "k40000")["state"], "pending")
         cancels = "\n".join(json.dumps({"queue": f"q{i % 3}", "key": f"k{i}"}) for i in range(0, 50_000, 2))

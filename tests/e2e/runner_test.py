@@ -86,7 +86,7 @@ class Briefly(unittest.TestCase):
 
 
 class Runs(unittest.TestCase):
-    """The whole of run.py; `plain` and `sanitized` are tests of a meson project, name → (suite, Python, options of meson's)."""
+    """Complete runs of run.py; `plain` and `sanitized` are tests of a meson project: name → (suite, Python, meson options)."""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory(prefix="tarry-runner-")

@@ -1,4 +1,4 @@
-"""schedule_test.py: `tarry schedule`, one task and streams of them."""
+"""schedule_test.py: `tarry schedule`, for one task and for streams."""
 import base64
 import json
 import os

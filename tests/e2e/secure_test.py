@@ -29,7 +29,7 @@ class Rig(Case):
         return done.err
 
     def lives(self, *options):
-        """A task goes through its life, on a lane too."""
+        """Checks the whole life of a task, delivery on a lane included."""
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s", "--body", "x" * 100_000, *options)
         self.assertEqual(self.broker.one("consume", "q", "--count", "1", *options)["key"], "k")
         self.assertEqual(self.broker.one("get", "q", "k", *options)["state"], "acked")
@@ -157,7 +157,7 @@ class Examples(Rig):
     def test_without_the_right_token_they_say_so(self):
         status, said = self.run_example("order_timeout", "--count", "20", "--speed", "43200", token="nobody")
         self.assertNotEqual(status, 0)
-        self.assertRegex(said, "token|the principal may not do this")  # a consumer's sentence, or the producer's if that was quicker
+        self.assertRegex(said, "token|the principal may not do this")  # the consumer's message, or the producer's if that came first
 
 
 class Certificates(Case):
@@ -189,8 +189,8 @@ class Certificates(Case):
         denied = self.broker.tarry(*schedule, *looker)
         self.assertEqual(denied.status, 1, denied)
         self.assertIn("looker lacks the role produce", denied.err)
-        self.assertEqual(self.broker.tarry("stats", *other).status, 1)  # no row has its name: it is loopback's
-        self.assertEqual(self.broker.tarry(*schedule, *looker, "--token-file", token).status, 0)  # the token counts
+        self.assertEqual(self.broker.tarry("stats", *other).status, 1)  # no row has this name, so the client gets the loopback row
+        self.assertEqual(self.broker.tarry(*schedule, *looker, "--token-file", token).status, 0)  # the token decides
 
 
 if __name__ == "__main__":

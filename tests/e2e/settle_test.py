@@ -101,7 +101,7 @@ class Attempts(Case):
             self.assertGreaterEqual(gap, at_least)
         told = [fact for fact in self.broker.ok("history", "--id", got[0]["id"]) if fact["kind"] == "retried"]
         for fact, delay_ms in zip(told, (100, 200, 300, 300, 300), strict=True):
-            self.assertIn(fact["due_ms"] - fact["at_ms"], (delay_ms, delay_ms + 1))  # rounded up
+            self.assertIn(fact["due_ms"] - fact["at_ms"], (delay_ms, delay_ms + 1))  # due_ms is rounded up
 
     def test_a_lost_lease_counts_as_an_attempt_without_backoff(self):
         self.broker.ok("queue", "set", "q", "backoff_min=60000ms", "backoff=fixed", "max_attempts=2")
@@ -164,7 +164,7 @@ class DeadLetters(Case):
         oldest = min((d for d in self.broker.ok("dead", "list", "q") if d["key"] == "a"), key=lambda d: int(d["id"]))["id"]
         self.broker.ok("dead", "requeue", "--id", oldest)
         self.broker.one("move", "q", "a", "--in", "1h")
-        self.broker.stop()  # the index has it then, and memory does not
+        self.broker.stop()  # afterwards only the index has the task, not memory
         self.broker.start()
         self.assertEqual(self.broker.one("get", "q", "a")["id"], oldest)
         self.assertEqual(self.broker.tarry("schedule", "q", "--key", "a", "--in", "2h").one["result"], "exists")

@@ -81,14 +81,14 @@ class Signed(harness.Case):
 
     def test_everything_is_signed_and_proven(self):
         self.broker.start()
-        self.wait_heads(1)  # soon after a start
+        self.wait_heads(1)  # the first head comes soon after a start
         schedule_many(self.broker, 5000)
-        self.wait_heads(3)  # at each segment's end
+        self.wait_heads(3)  # and one at each segment's end
         self.assertEqual(self.broker.stop(), 0)
         heads = self.heads()
         segments = sorted(int(name[:16], 16) for name in os.listdir(self.broker.data + "/log") if name.endswith(".seg"))
         self.assertEqual([head["number"] for head in heads], list(range(1, len(heads) + 1)))
-        for base in segments[1:]:  # each end has its head
+        for base in segments[1:]:  # each segment's end has a head
             self.assertIn(base, [head["position"] for head in heads])
         proof = self.verify().one
         self.assertEqual((proof["result"], proof["signed_to"], proof["unsigned_frames"], proof["heads"]),
@@ -165,7 +165,7 @@ class Signed(harness.Case):
             proof = self.verify().one
             self.assertLessEqual(proof["signed_to"], proof["log_end"])
             signed_to, end = proof["signed_to"], proof["log_end"]
-            # A torn last head, as a power cut may leave it, is written over.
+            # A torn last head, as after a power cut, is overwritten.
             with open(self.broker.data + "/heads", "ab") as file:
                 file.write(b"TARRYHD1 and then the lights went out"[:9 * turn])
             if turn > 0:
@@ -179,14 +179,14 @@ class Signed(harness.Case):
         self.assertEqual(self.verify().one["unsigned_frames"], 0)
 
     def signed_elsewhere(self, key):
-        """The heads of another broker, that signs with this key."""
+        """Makes another broker with this key; returns its heads."""
         broker = self.make_broker("--sign-key", key, data=self.path("elsewhere")).start()
         broker.one("schedule", "q", "--in", "1h")
         self.assertEqual(broker.stop(), 0)
         return open(broker.data + "/heads", "rb").read()
 
     def refused_with(self, heads, sentence):
-        """A start with these bytes as its heads."""
+        """Starts the broker with these bytes as its heads; it must refuse."""
         with open(self.broker.data + "/heads", "wb") as file:
             file.write(heads)
         self.broker.launch()
@@ -202,7 +202,7 @@ class Signed(harness.Case):
         self.run_tool("keygen", self.path("other.key"))
         foreign = self.signed_elsewhere(self.path("other.key"))
         shutil.rmtree(self.path("elsewhere"))
-        # The newest of ours is damaged, and is not the last one: no crash does that.
+        # The damaged head is our newest but not the file's last one, which no crash can cause.
         self.refused_with(heads[:20] + bytes([heads[20] ^ 1]) + heads[21:HEAD_SIZE] + foreign[:HEAD_SIZE], "damaged at byte 0")
         self.refused_with(self.signed_elsewhere(self.key), "names this broker as its signer, but its signature is wrong")
         with open(self.broker.data + "/heads", "wb") as file:
@@ -216,7 +216,7 @@ class Signed(harness.Case):
         self.wait_heads(1)
         os.rename(self.broker.data + "/heads", self.path("heads"))
         os.mkdir(self.broker.data + "/heads")
-        schedule_many(self.broker, 5000)  # past the end of a segment
+        schedule_many(self.broker, 5000)  # enough to pass the end of a segment
         end = time.monotonic() + 30
         while not any("event=head_failed" in line for line in self.broker.log):
             self.assertLess(time.monotonic(), end)
@@ -244,7 +244,7 @@ class Signed(harness.Case):
         self.verify()
 
     def segments(self, data):
-        """Paths of the log's segments, the oldest first."""
+        """Returns the paths of the log's segments, oldest first."""
         log = os.path.join(data, "log")
         return [os.path.join(log, name) for name in sorted(os.listdir(log)) if name.endswith(".seg")]
 
@@ -306,7 +306,7 @@ class Signed(harness.Case):
         self.assertEqual(self.broker.stop(), 0)
         longer = self.compare(copy)
         self.assertEqual((longer["result"], longer["common_to"], longer["longer"]), ("same", fork, "directory"))
-        other = self.make_broker(data=copy).start()  # from here on two histories
+        other = self.make_broker(data=copy).start()  # from here on there are two histories
         other.one("schedule", "there", "--in", "1h")
         self.assertEqual(other.stop(), 0)
         apart = self.compare(copy, status=1)

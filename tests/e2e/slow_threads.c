@@ -12,7 +12,7 @@
 #define LONG_ONE_IN 10
 #define MOMENT_US 200u
 
-static unsigned max_us; /* 0: this program is left alone */
+static unsigned max_us; /* 0: do not delay threads of this program */
 
 __attribute__((constructor)) static void slow_threads_start(void) {
     static const char *const left_alone[] = {"python3", "java", "bash", "sh"};

@@ -16,20 +16,20 @@ class Snapshots(Case):
     arguments = ("--segment-size", "1MiB")
 
     def live_a_little(self, name, point):
-        """Schedules ten tasks, cancels one of these, moves another."""
+        """Schedules ten tasks, cancels one of them, moves another."""
         lines = [json.dumps({"queue": "q", "key": f"{name}{point}-{i}", "delay_ms": 3_600_000}) for i in range(10)]
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
         self.broker.ok("cancel", "q", f"{name}{point}-3")
         self.broker.ok("move", "q", f"{name}{point}-4", "--in", "2h")
 
     def copy(self, name):
-        """Stops the broker, its index as far as its log, and copies the directory."""
+        """Stops the broker with a complete index, and copies the directory."""
         self.assertEqual(self.broker.stop(), 0)
         shutil.copytree(self.broker.data, self.path(name))
         self.broker.start()
 
     def mixed(self, log, index):
-        """A directory with the log of one copy and the index of another, and a broker for it."""
+        """Returns a broker on a directory with the log of one copy and the index of another."""
         data = self.path(f"log-{log}-index-{index}")
         shutil.copytree(self.path(log), data)
         shutil.rmtree(os.path.join(data, "index"))
@@ -65,7 +65,7 @@ class Snapshots(Case):
                     self.assert_refused(str(log), str(index), "the end of the log is lost")
 
     def branch_off(self):
-        """Copies "root", then lives on in another directory that starts from it."""
+        """Copies "root", and continues in that copy as another history."""
         self.copy("root")
         self.assertEqual(self.broker.stop(), 0)
         other = self.make_broker(data=self.path("branch-home"))

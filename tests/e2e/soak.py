@@ -41,7 +41,7 @@ def churn(broker, far, load):
 
 
 def blocks_let_pass(text):
-    """Lost blocks that tests/valgrind.supp explains; each message is at most three."""
+    """Counts lost blocks that tests/valgrind.supp explains; at most three per message."""
     found = re.search(r"suppressed: [\d,]+ bytes in ([\d,]+) blocks", text)
     return int(found.group(1).replace(",", "")) if found else 0
 

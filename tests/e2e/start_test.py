@@ -23,7 +23,7 @@ class Start(Case):
         return broker
 
     def fails(self, *arguments, listen="ws://127.0.0.1:0", data=None):
-        """A start that must be refused: its log."""
+        """Starts a broker that must refuse; returns its log."""
         command = [find_program("tarryd"), "--data", data or self.broker.data, "--listen", listen, *arguments]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30, check=False, text=True)
         self.assertGreater(done.returncode, 0, f"{done.returncode} {done.stderr}")

@@ -1,4 +1,4 @@
-"""summary_test.py: tarry audit --summary: a log in numbers, against the same log counted record by record."""
+"""summary_test.py: tarry audit --summary, compared with a count of the log record by record."""
 import collections
 import re
 import subprocess
@@ -120,7 +120,7 @@ class Summary(harness.Case):
         self.assertRegex(told, r"busiest seconds[^\n]*\n  2\S+ +\d+  █")
 
     def test_the_order_story(self):
-        """Every order is scheduled once and then either paid (cancelled) or closed (acked): order_timeout says how many."""
+        """Every order is scheduled once, and then either paid (cancelled) or closed (acked); order_timeout prints how many."""
         done = subprocess.run([harness.find_program("order_timeout"), "--broker", self.broker.url, "--count", "300",
                                "--speed", "28800"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
         said = dict(pair.split("=") for pair in re.search(r"^orders=.*$", done.stdout, re.MULTILINE).group().split())

@@ -72,11 +72,11 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request, client_address):
-        pass  # a client that hangs up
+        pass  # the client closed the connection
 
 
 class Target:
-    """`answer(handler, request)` decides; at first all is well."""
+    """`answer(handler, request)` makes the response; by default 204."""
 
     def __init__(self, context=None):
         self.requests, self.strays = [], []
@@ -98,7 +98,7 @@ class Target:
         return f"{self.scheme}://{host}:{self.port}{path}"
 
     def wait(self, count, wait_s=30):
-        """The first `count` requests, once they have come."""
+        """Waits for `count` requests, and returns them."""
         with self.changed:
             if not self.changed.wait_for(lambda: len(self.requests) >= count, wait_s):
                 raise AssertionError(f"{len(self.requests)} requests of {count} came: {[r.path for r in self.requests]}")

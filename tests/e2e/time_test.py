@@ -1,4 +1,4 @@
-"""time_test.py: never early (TIME-1), in the right order, and not late without need."""
+"""time_test.py: deliveries are never early (TIME-1), in the right order, and not unnecessarily late."""
 import json
 import random
 

@@ -1,5 +1,5 @@
-"""timers_test.py: each deadline that is too long to wait for fires here, in the sanitized build too: hours pass at once (passing.py). tests/README.md has
-the table of all timers, and the test that fires it."""
+"""timers_test.py: fires every deadline that is too long to wait for, also in the sanitized build: hours pass at once
+(passing.py). tests/README.md lists all timers with their tests."""
 import contextlib
 import json
 import os
@@ -136,7 +136,7 @@ class Web(Passes):
         self.assertEqual(said.count(b"HTTP/1.1 "), 1, "no second answer")
 
     def test_a_lane_ends_ten_seconds_after_its_session(self):
-        """DOOR_LINGER_S: its client reads nothing and answers no Close."""
+        """DOOR_LINGER_S: the client reads nothing and does not answer the Close."""
         rpc = self.rpc_of_admin()
         session = wire.Session(rpc, ["q"])
         lane = session.dial()
@@ -165,7 +165,7 @@ class Web(Passes):
             _, answer = self.http.ask("POST", "/v1/queues/q/lease", {"max": 9, "lease": "24h"})
             return [task["key"] for task in answer["tasks"]]
         self.assertEqual(wait_until("the pause is over", lease, 20), ["k"])
-        self.go_on(DAY_S + MINUTE_S)  # the lease is over, and "old" has expired
+        self.go_on(DAY_S + MINUTE_S)  # the lease has ended, and the task "old" has expired
         self.assertEqual(wait_until("the lease of a day is over", lease, 20), ["k"])
         self.assertEqual(self.broker.one("get", "q", "old")["state"], "expired")
         self.go_on(29 * DAY_S)
@@ -426,7 +426,7 @@ class Pairs(pair.Case):
         self.passing.go_on(DAY_S)
 
         def swept():
-            """A sweep takes some requests: time does not jump again in the middle of them."""
+            """Waits for a sweep, which takes several requests: time must not jump in the middle of it."""
             self.passing.go_on(10 * MINUTE_S)
             try:
                 return harness.wait_until("a sweep", lambda: self.receipts(self.a) == [0], 3)

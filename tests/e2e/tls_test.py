@@ -27,7 +27,7 @@ class Tls(Case):
         return int(self.broker.ready["urls"].split()[1].rsplit(":", 1)[1])
 
     def connect(self, client=None, name="127.0.0.1", alpn=None, **limits):
-        """A socket to the broker; `client` is a certificate and its key."""
+        """Returns a socket to the broker; `client`: a certificate and its key."""
         context = self.authority.context()
         for limit, value in limits.items():
             setattr(context, limit, value)
@@ -143,9 +143,9 @@ class Served(Tls):
             done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{self.broker.port}", "-servername", name,
                                    "-CAfile", self.authority.ca, "-verify_return_error"],
                                   stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
-            self.assertIn(b"Verify return code: 0", done.stdout, name)  # (also where nothing was shown)
+            self.assertIn(b"Verify return code: 0", done.stdout, name)  # also printed if the server showed no certificate
             self.assertEqual(done.returncode, 0, (name, done.stdout))
-            self.assertRegex(done.stdout, rb"(?m)^subject=CN ?= ?node$", name)  # openssl 3.0 and 3.5
+            self.assertRegex(done.stdout, rb"(?m)^subject=CN ?= ?node$", name)  # formats of openssl 3.0 and 3.5
 
     def test_what_is_no_tls_ends_there_and_the_other_way_round(self):
         self.broker.start()
@@ -263,7 +263,7 @@ class Refused(Tls):
 
 
 class Pair(Tls):
-    """Two nodes that reach each other by wss:// alone, and check each other."""
+    """Two nodes that use only wss:// between them, and check each other's certificate."""
 
     def node(self, name, *arguments, authority=None, hosts="IP:127.0.0.1", token=None):
         certificate, key = (authority or self.authority).make(name, hosts=hosts)

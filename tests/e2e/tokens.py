@@ -5,7 +5,7 @@ FIRST_LINE = "tarry-tokens 1\n"
 
 
 def text_of(name):
-    """The token of this name, which every test can know."""
+    """Returns the token of this name, which every test can compute."""
     return f"tarry_the-token-of-{name}-in-a-test"
 
 

@@ -1,4 +1,4 @@
-"""tool_test.py: the tool's manners: readers that leave or are slow, commands of --exec, terminals, verify."""
+"""tool_test.py: the tool with readers that leave or are slow, commands of --exec, terminals, verify."""
 import fcntl
 import glob
 import json
@@ -120,7 +120,7 @@ class Manners(Case):
         while select.select([terminal], [], [], 30)[0]:
             try:
                 data = os.read(terminal, 65536)
-            except OSError:  # the other side has closed
+            except OSError:  # the other side has closed the connection
                 break
             if not data:
                 break

@@ -1,5 +1,5 @@
-"""unit_files_test.py: the systemd unit that is shipped: how little it may do, and that the broker can work with it. (How they work
-on hosts, with drop-ins and credentials: guide_test.py.)"""
+"""unit_files_test.py: the shipped systemd unit: how few permissions it has, and that the broker works with them. (guide_test.py
+tests it on hosts, with drop-ins and credentials.)"""
 import contextlib
 import ctypes
 import os
@@ -48,7 +48,7 @@ class Units(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.directory)
 
     def test_each_exposes_little(self):
-        """systemd's own judgement, of 0 to 10."""
+        """systemd's own rating, from 0 to 10."""
         for unit in UNITS:
             with open(os.path.join(PACKAGING, unit), encoding="utf-8") as source:
                 path = os.path.join(self.directory, unit)

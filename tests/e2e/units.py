@@ -65,7 +65,7 @@ class Unit:
 
 
 class Service:
-    """A unit's process, started again whenever it ends by itself."""
+    """A unit's process, restarted whenever it ends by itself."""
 
     def __init__(self, host, unit):
         self.host, self.unit, self.log = host, unit, []
@@ -96,7 +96,7 @@ class Service:
                 for line in self.process.stderr:
                     self.log.append(line.decode(errors="replace").rstrip("\n"))
                 self.process.wait()
-                time.sleep(0.1 if self.wanted else 0)  # RestartSec, sooner
+                time.sleep(0.1 if self.wanted else 0)  # shorter than RestartSec
             notify.shutdown(socket.SHUT_RDWR)
 
     def _hear(self, notify):
@@ -151,7 +151,7 @@ class Host:
         return os.path.join(self.directory, name)
 
     def there(self, text):
-        """Names of the real world in a text, as they are on this host."""
+        """Replaces absolute paths in a text by the host's paths."""
         return REAL.sub(lambda found: self.directory + found.group(1), text.replace("/usr/share/doc/tarryd/", "/usr/local/share/doc/tarry/"))
 
     def close(self):
@@ -201,13 +201,13 @@ class Host:
 
     def obey(self, program, words):
         if program in ("meson", "apt-get"):
-            return ""  # installed already; neither starts anything
+            return ""  # installed already; neither package starts a service
         if program == "ssh":
             return self.others[words[0]].run(" ".join(words[1:]).replace(self.directory, ""))
         if program == "scp":
             assert words[0] == "-p" and len(words) == 3, words
             node, _, path = words[2].partition(":")
-            path = path.replace(self.directory, "", 1)  # the name was mapped to this host already
+            path = path.replace(self.directory, "", 1)  # the path was mapped to this host already
             shutil.copy(words[1], self.others[node].at(path.lstrip("/")))
             return ""
         if program == "journalctl":
@@ -265,7 +265,7 @@ class Host:
         return UID_FIRST + sum(user.encode()) % 1000 if os.geteuid() == 0 else None
 
     def prepare(self, unit):
-        """The state directory and the credentials, by the rules of systemd.exec(5); the environment."""
+        """Makes the state directory and the credentials by the rules of systemd.exec(5). Returns the environment."""
         if unit.name == "etcd.service":
             return self.prepare_etcd(unit)
         uid = self.uid(unit)
@@ -292,9 +292,9 @@ class Host:
         return environment
 
     def prepare_etcd(self, unit):
-        """The package has made its directory."""
+        """Makes the directory that the etcd package would have made."""
         os.makedirs(self.there("/var/lib/etcd"), exist_ok=True)
-        environment = {"PATH": "/usr/bin:/bin", "ETCD_BCRYPT_COST": "4"}  # passwords cost a processor nothing here
+        environment = {"PATH": "/usr/bin:/bin", "ETCD_BCRYPT_COST": "4"}  # the cheapest password hash
         lines = unit.words("Service", "Environment")
         with open(self.there("/etc/default/etcd"), encoding="utf-8") as file:
             lines += file.read().split()

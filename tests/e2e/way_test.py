@@ -13,12 +13,12 @@ from fault_wire_test import Wire
 from wire import Rpc
 
 CALLS = 200
-NAMES = ("ppoll", "epoll_wait", "epoll_ctl", "recv", "send", "read", "write", "pwrite", "fdatasync", "timerfd_settime", "ioctl")  # count_calls.c
-# A call. The timer is the substitute's, armed and disarmed.
+NAMES = ("ppoll", "epoll_wait", "epoll_ctl", "recv", "send", "read", "write", "pwrite", "fdatasync", "timerfd_settime", "ioctl")  # in the order of count_calls.c
+# Limits for one call. The timer is the substitute thread's, armed and disarmed.
 LONE = {"epoll_wait": 1, "recv": 1, "send": 1, "pwrite": 1, "fdatasync": 1, "timerfd_settime": 2, "ioctl": 1}
 OVER_TLS = {**LONE, "recv": 0, "send": 0, "read": 1, "write": 1}
 ANSWER = {"epoll_wait": 3, "recv": 1, "send": 1, "read": 1}  # limits for the engine, with one wake-up per submission
-SPARE = 0.25  # timers of the broker, a next segment
+SPARE = 0.25  # calls that timers or the next segment may add, per request
 
 
 class Way(Wire):
@@ -52,7 +52,7 @@ class Way(Wire):
     def cost(self, rpc):
         """Returns the calls per request, by name."""
         def call(sequence):
-            def is_taken():  # a new log's next segment may still be being made
+            def is_taken():  # a new log's next segment may not be ready
                 commit = wire.commit(producer, sequence, [wire.schedule("q", f"k{sequence}", 3_600_000)], sequence)
                 return rpc.ask(wire.COMMIT, commit)[0] == wire.OK
             harness.wait_until("there is room", is_taken, 30)
@@ -91,12 +91,12 @@ class Way(Wire):
             self.assertDoorWithin(self.cost(rpc), OVER_TLS)
 
     def test_a_lone_call_among_many_connections(self):
-        """Beyond 31 descriptors the door waits by epoll: one look, and no change of the set."""
+        """With more than 31 descriptors the door waits with epoll: one call, and no change of the set."""
         idle = [self.rpc() for _ in range(64)]
         self.assertDoorWithin(self.cost(idle[0]), LONE)
 
     def test_a_lone_call_over_http(self):
-        """The door's thread does it all, as for libtarry's."""
+        """The door's thread does all of it, as for libtarry."""
         body = b'{"queue":"q","in":"60m","json":1}'
         head = b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
         with socket.create_connection(("127.0.0.1", self.broker.port), timeout=20) as peer:

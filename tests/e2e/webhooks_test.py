@@ -24,7 +24,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 class Pushed(Case):
-    """A broker that may push to this host, and a target. `self.secrets`: of queue q, in the file."""
+    """A broker that may send webhooks to this host, and a target. `self.secrets`: secrets of queue q in the file."""
 
     allow = LOOPBACK
     autostart = False
@@ -70,7 +70,7 @@ class Pushed(Case):
         return wait_until(f"{key} {states}", lambda: self.state(key, queue) in states and self.state(key, queue), 30)
 
     def health(self, queue="q"):
-        """The queue's row of Stats."""
+        """Returns the queue's row in Stats."""
         http = Http(self.broker.port, harness.tokens.ADMIN)
         try:
             _, stats = http.ask("GET", "/v1/stats")
@@ -126,7 +126,7 @@ class Story(Pushed):
         together = threading.Barrier(8)
 
         def meet(handler, _request):
-            together.wait(30)  # each needs the others to be there
+            together.wait(30)  # each request waits for the others
             handler.reply(204)
         self.target.answer = meet
         for i in range(8):
@@ -303,7 +303,7 @@ class Answers(Pushed):
 
 
 class Example(Pushed):
-    """The receiver of docs/WEBHOOKS.md."""
+    """The receiver in docs/WEBHOOKS.md."""
 
     def test_the_receiver_of_the_page_takes_what_is_genuine_once(self):
         with open(os.path.join(ROOT, "docs/WEBHOOKS.md"), encoding="utf-8") as file:
@@ -468,12 +468,12 @@ class Beside(Pushed):
         silent.wait(32)
         self.commit([("q", f"k{i}") for i in range(100)])
         late = max(int(request.headers["ce-tarrylatenessms"]) for request in self.target.wait(100))
-        self.assertEqual(len(silent.requests), 32)  # PUSH_HOST_REQUESTS_DEFAULT, of two queues
+        self.assertEqual(len(silent.requests), 32)  # PUSH_HOST_REQUESTS_DEFAULT, for two queues together
         self.assertLess(late, 3000)
         wait_until("all acked", lambda: self.health()["acked"] == 100, 30)
         health = wait_until("the dead one rests", lambda: self.health("dead").get("resting_until_ms") and self.health("dead"), 30)
-        self.assertRegex(health["error"], "^(Couldn't|Could not) connect to server$")  # libcurl's, of 7.88 and of 8.14
-        self.assertLess(health["failed"], 64)  # the others have lost no attempt
+        self.assertRegex(health["error"], "^(Couldn't|Could not) connect to server$")  # message of libcurl 7.88 and of 8.14
+        self.assertLess(health["failed"], 64)  # the other tasks have lost no attempt
         forever.set()
 
 

@@ -13,7 +13,7 @@ RPC = "rep.sp.nanomsg.org"
 LANE = "push.sp.nanomsg.org"
 FRAME_SIZE = 65536
 
-# Codes of tarry.proto.
+# Codes in tarry.proto.
 OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY, FAILED, DENIED, \
     BEHIND, TOO_OLD = 0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17
 # Bodies of Request and Reply.
@@ -70,7 +70,7 @@ def decode(data):
 
 
 def number(fields, field):
-    """A number that is not there is 0."""
+    """Returns a number; 0 if the field is missing."""
     return fields.get(field, [0])[-1]
 
 
@@ -133,7 +133,7 @@ class WebSocket:
         self.peer.close()
 
     def send(self, payload):
-        """A message, in frames as nng makes them."""
+        """Sends a message, in frames like nng's."""
         pieces = [payload[at:at + FRAME_SIZE] for at in range(0, len(payload), FRAME_SIZE)] or [b""]
         for place, piece in enumerate(pieces):
             self.peer.sendall(frame(piece, opcode=0 if place else 2, more=piece is not pieces[-1]))
@@ -168,7 +168,7 @@ class WebSocket:
                 return message
 
     def is_closed_by_peer(self, wait_s=5):
-        """True: the other side ended it without another message."""
+        """Returns True if the server ended the connection without another message."""
         try:
             self.receive(wait_s)
         except TimeoutError:
@@ -231,7 +231,7 @@ class Requests:
         self.packed = b""
 
     def tell(self, body, fields, request_id=None, cluster=b""):
-        """Sends a request and does not wait; its id."""
+        """Sends a request without waiting; returns its id."""
         return self.tell_packed(request(body, fields, cluster), request_id)
 
     def tell_packed(self, packed, request_id=None):
@@ -241,7 +241,7 @@ class Requests:
         return request_id
 
     def hear(self, wait_s=10):
-        """(id, code, body of the reply)."""
+        """Returns (id, code, body) of the next reply."""
         message = self.receive(wait_s)
         request_id, = struct.unpack(">I", message[:4])
         self.packed = message[4:]
@@ -252,7 +252,7 @@ class Requests:
         return request_id & 0x7FFFFFFF, reply.get(1, [OK])[-1], body
 
     def ask(self, body, fields, wait_s=10, cluster=b""):
-        """(code, body of the reply)."""
+        """Sends a request; returns (code, body) of the reply."""
         return self.ask_packed(request(body, fields, cluster), wait_s)
 
     def ask_packed(self, packed, wait_s=10):
@@ -271,7 +271,7 @@ class Requests:
         return answer
 
     def hello(self):
-        """A producer of one's own."""
+        """Requests a new producer; returns its id."""
         return number(decode(self.ask(HELLO, [])[1]), 1)
 
 
@@ -304,7 +304,7 @@ def schedule(queue, key="", delay_ms=0, payload=b""):
 
 
 def results(reply):
-    """The results of a packed CommitReply, decoded."""
+    """Returns the decoded results of a packed CommitReply."""
     return [decode(result) for result in decode(reply).get(1, [])]
 
 
@@ -352,5 +352,5 @@ class Session:
 
 
 def tasks(delivery):
-    """The tasks of a packed Delivery, decoded."""
+    """Returns the decoded tasks of a packed Delivery."""
     return [decode(task) for task in decode(delivery).get(3, [])]

@@ -36,7 +36,7 @@ class Beside(Case):
             super().tearDown()
 
     def work(self):
-        """A client that keeps working meanwhile, over one connection."""
+        """A client that works meanwhile, over one connection."""
         stream = self.broker.stream("schedule", "--from", "-", stdin=True)
         number = 0
         while self.alive:
@@ -82,7 +82,7 @@ class Beside(Case):
         self.assertRegex(got[:13], rb"^(HTTP/1\.1 4\d\d )?$", data[:40])
 
     def upgrade(self, path="/rpc", protocol=wire.RPC):
-        """A WebSocket that the broker accepted, or the answer that it gave instead."""
+        """Returns an accepted WebSocket, or the response to a refused upgrade."""
         web = WebSocket(self.broker.port, path, protocol)
         return web.peer, web.answer
 
@@ -94,7 +94,7 @@ class Port(Beside):
                      b"POST /rpc HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 5000,
                      b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00SP\x00\x00\x30\x00\x00"):
             self.ends(data)
-        self.assertRegex(self.ask(b"GET / HTTP/9.9\r\n\r\n", harness.ANSWER_WAIT_S), rb"^HTTP/1\.[01] ")  # in a version that there is
+        self.assertRegex(self.ask(b"GET / HTTP/9.9\r\n\r\n", harness.ANSWER_WAIT_S), rb"^HTTP/1\.[01] ")  # the response has an existing HTTP version
 
     def test_a_wrong_path_is_not_found(self):
         answer = self.ask(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", harness.ANSWER_WAIT_S)
@@ -156,7 +156,7 @@ class Port(Beside):
                 self.assertIn(2, reply, message)  # the reply names the error
 
     def test_a_frame_that_lies_about_its_length(self):
-        """F-20: up to 2^64 - 1 bytes are claimed, three are sent."""
+        """F-20: the frame claims up to 2^64 - 1 bytes and has three."""
         for claimed in (1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1):
             peer, answer = self.upgrade()
             self.assertIn(b"101", answer)
@@ -169,7 +169,7 @@ class Port(Beside):
             peer.close()
 
     def test_an_oversized_message_is_refused_and_costs_no_memory(self):
-        """F-20: 64 MiB where 16 MiB are the limit (CALM-1), and one frame of more than there may be."""
+        """F-20: a message of 64 MiB, above the limit of 16 MiB (CALM-1), and one frame above the limit."""
         with WebSocket(self.broker.port) as web, self.assertRaises(ConnectionError):
             web.peer.sendall(frame(b"", claimed=64 << 20) + bytes(64 << 20))
             web.receive()
@@ -247,7 +247,7 @@ class Door(Beside):
         return request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
     def test_an_escape_at_the_end_of_a_target(self):
-        """F-20: nng 1.5.2's server read and wrote beyond the end of such a target's memory; a few of these ended the broker."""
+        """F-20: nng 1.5.2's server read and wrote beyond the memory of such a target; a few such requests ended the broker."""
         for size in range(200):
             target = b"/" + b"a" * size + b"%41"
             self.assertEqual(self.answers(self.last(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")), [404])
@@ -291,7 +291,7 @@ class Door(Beside):
             self.assertEqual(status(Sec_WebSocket_Key=key), 431 if len(key or "") > 16384 else 400, key)
         for protocol in (wire.LANE, "", None, "chat", f"x{wire.RPC}", "x" * 3000):
             self.assertEqual(status(Sec_WebSocket_Protocol=protocol), 400, protocol)
-        self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # a list of which one is ours (RFC 6455, 4.2.2)
+        self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # a list with our protocol in it (RFC 6455, 4.2.2)
         for upgrade in ("h2c", "tls", "websocketx"):
             self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # ignored, so it is a request for a page that does not exist
         self.assertEqual(status(Host=None), 400)
@@ -307,7 +307,7 @@ class Door(Beside):
             self.assertEqual(self.answers(first + b"".join(pages), ends=True), [200] * 3)
 
     def test_frames_are_nobodys_business(self):
-        """Behind the upgrade no byte is looked at, also if it came in the same packet."""
+        """Bytes after the upgrade are not parsed as HTTP, even in the same packet."""
         with wire.Rpc(self.broker.port) as rpc:
             producer = rpc.hello()
             code, reply = rpc.ask(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("frames", "k", 0, self.escape * 100)]))
@@ -326,13 +326,14 @@ class Door(Beside):
         self.assertIn(b" 101 ", got)
 
     def test_a_head_that_is_too_long(self):
-        """The connection ends; the answer may be lost where more was sent than is read."""
+        """The connection ends; the response may be lost if more was sent than is read."""
         for head in (self.page[:-2] + b"X: " + b"y" * 17000 + b"\r\n\r\n", self.page[:-2] + b"Accept: y\r\n" * 2000 + b"\r\n",
                      b"GET /" + b"y" * 17000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"):
             self.assertIn(self.answers(head), ([431], []))
 
     def test_half_a_head_has_its_time_and_half_a_request(self):
-        """F-18: it is gone after DOOR_HEAD_S, whether it says nothing, or a byte now and then; half a request after DOOR_REQUEST_S."""
+        """F-18: the connection ends after DOOR_HEAD_S, whether it is silent or sends a byte now and then; half a request ends it
+        after DOOR_REQUEST_S."""
         silent, slow, half = self.connect(), self.connect(), WebSocket(self.broker.port)
         half.peer.sendall(frame(b"\x80\0\0\1" + bytes(20), claimed=1000))
         end = time.monotonic() + 60

@@ -15,7 +15,7 @@ class Timeout(NNGException):
 
 
 class _Id(ctypes.Structure):
-    """nng_socket and nng_dialer."""
+    """The struct of nng_socket and nng_dialer."""
     _fields_ = [("id", ctypes.c_uint32)]
 
 
