@@ -383,7 +383,7 @@ static void settle_due(struct core *core, struct session *session, struct core_e
     if (!session->due_mask) return;
     bool is_stuck = !session->sending || steady_ms(core) > session->sending_ms + AHEAD_LATE_MS;
     if (is_stuck)
-        withdraw_due(core, session, effects); /* its consumer does not take its delivery */
+        withdraw_due(core, session, effects); /* The consumer has not read the session's last delivery in time. */
     else
         session_look_at(core, session, session->sending_ms + AHEAD_LATE_MS + 1);
 }

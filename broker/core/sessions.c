@@ -490,7 +490,7 @@ void session_sent(struct core *core, const struct core_lane_news *news, struct c
     session->sending = false;
     session_changed(core, session);
     if (session->sending_again) {
-        session->sending_again = false; /* whether or not it left, its tasks stay leased */
+        session->sending_again = false; /* the tasks stay leased, whether or not the delivery left */
     } else if (news->ok) {
         note_lateness(core, session, news->delivered_ns);
     } else {

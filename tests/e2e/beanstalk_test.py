@@ -294,7 +294,7 @@ class Beanstalk(Case):
                 self.assertIn(b"\ncurrent-jobs-urgent: 6\n", client.ask("stats"))
                 order = [int(client.ask("reserve-with-timeout 5").split()[1]) for _ in jobs]
                 self.assertEqual([jobs.index(job) for job in order], [6, 1, 4, 3, 7, 0, 2, 5])
-                self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {jobs[2]}"))  # what put it in its place was none
+                self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {jobs[2]}"))  # ranking the job did not count as a reserve
 
     def test_who_quits_gives_back_at_once(self):
         """The client quits without closing its socket."""

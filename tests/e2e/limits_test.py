@@ -76,7 +76,7 @@ class Limits(Access):
         self.assertEqual(rpc.ask(QUEUES, [])[0], BUSY)
         self.assertIn("slow has reached its limit rate=5", rpc.sentence)
         harness.wait_until("the second is over", lambda: rpc.ask(QUEUES, [])[0] == OK, 10)
-        self.assertEqual(self.rpc().ask(QUEUES, [])[0], OK)  # nobody else's
+        self.assertEqual(self.rpc().ask(QUEUES, [])[0], OK)  # other principals are not limited
 
     def test_bytes_under_way(self):
         """Pending requests count: here they wait for news of a task, which the test creates later."""

@@ -108,7 +108,7 @@ class Refusals(Case):
             self.assertEqual(self.a.stop(), 0)
         self.assertFalse(os.path.exists(self.path("coordinator")), "nothing is claimed")
         os.rename(self.a.data, self.path("aside"))
-        self.a.url = "ws://127.0.0.1:1"  # nobody is asked
+        self.a.url = "ws://127.0.0.1:1"  # no broker listens there
         self.a.ok("restore", self.path("aside"), "--data", self.a.data)
         self.a.start()
         self.b.start()

@@ -104,7 +104,7 @@ class Way(Wire):
                 peer.sendall(head + body)
                 answer = peer.recv(4096)
                 status = int(answer.split()[1])
-                self.assertIn(status, (200, 201, 503), answer)  # a new log's next segment may still be being made
+                self.assertIn(status, (200, 201, 503), answer)  # a new log's next segment may not be ready
             for _ in range(CALLS):
                 call()
             before = self.count(self.counts)

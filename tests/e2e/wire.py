@@ -16,7 +16,7 @@ FRAME_SIZE = 65536
 # Codes in tarry.proto.
 OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY, FAILED, DENIED, \
     BEHIND, TOO_OLD = 0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17
-# Bodies of Request and Reply.
+# Field numbers of the bodies in Request and Reply.
 HELLO, COMMIT, GOODBYE, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, GET, LIST, QUEUES, STATS, AUDIT, BACKUP, FOLLOW, PAIR, CALENDAR, \
     ATTACH = BODIES = range(10, 26)
 
@@ -219,7 +219,7 @@ def bearer(token):
 
 
 class Requests:
-    """A REQ client with every knob: ids, repeats and order are the test's."""
+    """A REQ client with full control of ids, repetitions and order."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)

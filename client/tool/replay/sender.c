@@ -112,7 +112,7 @@ struct tarry_ref sender_ref(struct sender *sender, struct image *image) {
 static const char *const verbs[OP_KINDS] = {"schedule", "move",    "cancel", "ack",   "nack",
                                             "release",  "requeue", "drop",   "queue", "auxiliary"};
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void differs(struct sender *sender, const struct image *image, const char *verb, const char *sentence) {
     size_t place = 0;
     sender->refused++;
