@@ -31,13 +31,13 @@ struct fate {
 struct grown {
     struct log *log;
     struct index *index;
-    struct index_meta meta; /* of the original */
+    struct index_meta meta; /* meta record of the original index */
     struct log_recovery recovery;
     uint64_t orders;
     uint64_t ids;     /* the original's ids are 1 to this */
     uint64_t span_ms; /* duration of the original, plus a little */
     uint64_t copy;
-    struct fate *fates; /* of this copy, by the original's id */
+    struct fate *fates; /* fates of this copy's tasks, by the id in the original */
     struct summary *summary;
     uint8_t *body;
     size_t body_room;

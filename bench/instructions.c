@@ -58,7 +58,7 @@ MEASURED static Tarry__Request *measured_unpack(const uint8_t *packed, size_t si
 }
 
 MEASURED static void measured_schedule(struct core_event *event) {
-    static const struct want nothing[1]; /* all keys are new, and the filter knows it */
+    static const struct want nothing[1]; /* wants nothing: all keys are new, and the filter shows it */
     struct want *wants = NULL;
     event->request.facts.want_count = core_wants(core, event, &wants_arena, NULL, &wants);
     event->request.facts.wants = event->request.facts.want_count > 0 ? wants : nothing;

@@ -36,7 +36,7 @@ static void arrive(uint64_t number, uint64_t due_ms) {
 static void each_once_is_good(void **state) {
     (void)state;
     for (uint64_t number = 0; number < TASKS; number++) {
-        assert_false(ledger_is_good(&ledger, TASKS)); /* one task is missing */
+        assert_false(ledger_is_good(&ledger, TASKS)); /* one task has not arrived */
         arrive(number, bench_wall_ms() - number);
     }
     assert_true(ledger_is_good(&ledger, TASKS));

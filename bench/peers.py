@@ -82,7 +82,7 @@ class Server:
         harness.wait_until(f"{self.name} is gone", lambda: not self.pids() and not listens(self.port), WAIT_S)
 
     def close(self):
-        if self.name == "rabbitmq":  # its script passes no signal on
+        if self.name == "rabbitmq":  # its start script does not pass signals on
             self.kill()
         elif self.process.poll() is None:
             self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)  # on SIGTERM it waits for its clients
@@ -105,7 +105,7 @@ class Tarry:
         return [harness.find_program("bench_latency"), "--broker", self.urls[way], "--threads", str(threads), "--calls", str(calls)]
 
     def ends(self):
-        """Nothing of it is left."""
+        """Checks that no process of it is left."""
 
     def close(self):
         self.broker.stop()
@@ -127,7 +127,7 @@ def postgresql(directory):
 
 
 def rabbitmq(directory):
-    """With an epmd of its own, which is not in its session: closing it ends epmd too."""
+    """Starts RabbitMQ with its own epmd, which is not in its session: closing ends epmd too."""
     epmd, dist = str(ports.free_port()), str(ports.free_port())
     with open(os.path.join(directory, "plugins"), "w", encoding="ascii") as file:
         file.write("[].\n")

@@ -98,7 +98,8 @@ static void *produce(void *argument) {
         if (each_tick > 0 && count > each_tick) count = each_tick;
         schedule(producer, i, count);
         i += count;
-        if (run->mode == ORDERS && i > behind) pay(producer, i - 1 - behind); /* its answer has come */
+        if (run->mode == ORDERS && i > behind)
+            pay(producer, i - 1 - behind); /* the request that made this task has been answered */
         settle(producer, run->window - 1);
         if (each_tick == 0 || i / each_tick == ticks) continue;
         ticks = i / each_tick;

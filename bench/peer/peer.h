@@ -36,8 +36,8 @@ struct peer_link {
     char scripts[PEER_SCRIPTS][41];                 /* Redis: names of its scripts */
     char claimed[PEER_CLAIM_MAX][PEER_ID_SIZE + 1]; /* claimed by a consumer, and not acked yet */
     size_t claimed_count;
-    uint64_t tag_low; /* RabbitMQ: all tags below are confirmed … */
-    uint64_t answers; /* … and this many confirmations have not been taken … */
+    uint64_t tag_low; /* RabbitMQ: all tags below this one are confirmed */
+    uint64_t answers; /* number of confirmations that were not read yet */
     bool confirmed[PEER_TAGS];
 };
 

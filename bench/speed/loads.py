@@ -23,7 +23,7 @@ def medians(samples):
 
 
 def beside(plan, names):
-    """Starts those of the peers that are available; the context of peers.all_systems."""
+    """Starts those of the peers that are installed; returns the context of peers.all_systems."""
     return peers.all_systems(tuple(name for name in names if plan.peers and peers.is_installed(name)))
 
 

@@ -7,7 +7,7 @@ import statistics
 ROWS = ("S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S9", "S10")
 # "flat": the median of the last third of the steady part is at most this multiple of the first third's …
 FLAT_RATIO = 1.10
-LATENESS_FLAT_RATIO, LATENESS_FLAT_SLACK = 1.5, 2.0  # … for a p99 of lateness, or this many ms more: one sync of a busy disk is no growth
+LATENESS_FLAT_RATIO, LATENESS_FLAT_SLACK = 1.5, 2.0  # the same limit for a p99 of lateness, or this many ms more: one sync of a busy disk is no growth
 
 
 def line(row, name, tarry, unit, *, theirs=None, peer="", ratio_min=None, ratio_max=None, limit_max=None, limit_min=None, wanted=None, met=None):

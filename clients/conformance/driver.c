@@ -22,7 +22,7 @@ static pthread_mutex_t out = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_opened = PTHREAD_COND_INITIALIZER;
 static bool gate_is_open;
-static atomic_int calls; /* under way */
+static atomic_int calls; /* number of running calls */
 static atomic_bool is_stopping;
 
 static void die(const char *what) {
@@ -194,7 +194,7 @@ struct worker {
 /* Words of a task's body. */
 struct plan {
     char text[256];
-    char *words[3]; /* "": there is none */
+    char *words[3]; /* "": no word */
 };
 
 static void plan_take(struct plan *plan, const struct tarry_task *task) {
@@ -247,7 +247,7 @@ static void chain(const struct tarry_task *task, const char *queue, const char *
     if (tarry_schedule(client, &options, NULL) != TARRY_OK) die("chain");
 }
 
-/* Gives the task back for a while, without an attempt: a release and a move, both or none. */
+/* Gives the task back for a while without counting an attempt: a release and a move in one atomic commit. */
 static int release_for(const struct tarry_task *task, uint64_t delay_ms) {
     const struct tarry_ref ref = {.id = task->id};
     tarry_commit *commit;

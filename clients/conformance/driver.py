@@ -36,7 +36,7 @@ def plain(result):
 
 
 def plan(task):
-    """What the handler does: (milliseconds to sleep, exception to raise)."""
+    """Returns what the handler does: (milliseconds to sleep, exception to raise)."""
     tell(event="task", name=task.attributes.get("name"), key=task.key, attempt=task.attempt, deliveries=task.deliveries, due_ms=task.due_ms,
          delivered_ms=task.delivered_ms, attributes=task.attributes)
     verb, *words = task.body.decode().split(" ")
@@ -123,7 +123,8 @@ class Driver:
 
 
 class Threads:
-    """The same on Client: a thread for each call, because they block. The worker runs in the main thread, where signals arrive."""
+    """The same driver for the class Client: one thread per call, because calls block. The worker runs in the main thread, which
+    receives signals."""
 
     def __init__(self):
         self.gate = threading.Event()

@@ -15,7 +15,7 @@ const timeoutDefault = 10 * time.Second
 
 // Options of Open. The zero value is usual.
 type Options struct {
-	Timeout          time.Duration // of each call whose context has no earlier deadline; 0: 10 s
+	Timeout          time.Duration // timeout of each call whose context has no earlier deadline; 0: 10 s
 	Token            string        // or TokenFile (mode 0600, read at each request; $TARRY_TOKEN_FILE)
 	TokenFile        string
 	TLSCA            string // PEM files for wss:// ($TARRY_TLS_CA, $TARRY_TLS_CERT, $TARRY_TLS_KEY)
@@ -145,7 +145,7 @@ func (c *Client) ScheduleMany(ctx context.Context, tasks []Schedule, isAtomic bo
 	return results, nil
 }
 
-const chunkOps = 512 // of ScheduleMany in one request: other operations need not wait long behind it
+const chunkOps = 512 // operations per request of ScheduleMany: others need not wait long behind one request
 
 // Cancel cancels a task. Deliveries 0 in the Result: no consumer has seen it, and none will. ErrNotDone: a consumer has it, unless withdraw takes it away.
 func (c *Client) Cancel(ctx context.Context, task Ref, withdraw bool) (Result, error) {

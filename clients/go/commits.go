@@ -70,7 +70,7 @@ func (c *committer) commit(ctx context.Context, ops []map[string]any, isAtomic b
 		if ctx.Err() == context.Canceled {
 			return nil, &Error{Code: ErrUnknown.Code, Message: "the caller's context was cancelled; the operation may have taken effect"}
 		}
-		<-item.done // its commit ends at the deadline, too, and knows what is known
+		<-item.done // the item's commit also ends at the deadline, and then reports what is known
 	}
 	return item.results, item.err
 }
@@ -168,7 +168,7 @@ func (c *committer) send(items []*item) {
 				}
 			}
 			items = left
-			if isUnavailable { // nothing was decided: the others are gathered again
+			if isUnavailable { // nothing was executed: the other items are sent again
 				c.putBack(items)
 				return
 			}
@@ -188,7 +188,7 @@ func (c *committer) answer(items []*item, text []byte, err error) {
 	var refused *Error
 	if errors.As(err, &refused) && refused.Code == "FORGOTTEN" {
 		err = &Error{Code: ErrUnknown.Code, Message: "the broker has forgotten whether the operation took effect"}
-	} else if refused != nil && len(items) > 1 { // one operation spoils the request: each is sent alone
+	} else if refused != nil && len(items) > 1 { // one bad operation refuses the whole request: send each alone
 		for _, item := range items {
 			item.isAlone = true
 		}

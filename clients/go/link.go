@@ -24,7 +24,7 @@ import (
 const (
 	defaultURL     = "ws://127.0.0.1:7272"
 	dialPatience   = time.Second     // limit for connecting if there are other addresses
-	dialAlone      = 5 * time.Second // and if there are none
+	dialAlone      = 5 * time.Second // the same timeout if there are no other addresses
 	silence        = 5 * time.Second // a request without an answer for this long is repeated
 	againMin       = 25 * time.Millisecond
 	againMax       = 400 * time.Millisecond
@@ -285,7 +285,7 @@ func (a *ask) run(ctx context.Context, l *link) ([]byte, error) {
 				pause = l.leave(serial, "", fmt.Sprintf("the broker does not accept this client's token or certificate (HTTP %d)", status), true)
 			case http.StatusServiceUnavailable, http.StatusInternalServerError, http.StatusRequestTimeout:
 				if status != http.StatusInternalServerError {
-					a.unanswered-- // nothing was done
+					a.unanswered-- // this send was not executed
 				}
 				pause, backoff = backoff, min(2*backoff, backoffMax)
 			default:

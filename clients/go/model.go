@@ -22,7 +22,7 @@ type Schedule struct {
 	Attributes map[string]string
 	Priority   int           // 0 to 9; 9 is delivered first
 	Expires    time.Duration // the task ends this long after its due time; 0: never
-	OnConflict string        // of a live task with the key: "reject" (""), "replace", "earlier" or "later"
+	OnConflict string        // action if a live task has the key: "reject" (""), "replace", "earlier" or "later"
 }
 
 // Ref names a task: by ID, or by Queue and Key.
@@ -184,7 +184,7 @@ func (r Ref) arguments() (map[string]any, error) {
 	return map[string]any{"queue": r.Queue, "key": r.Key}, nil
 }
 
-// reasonOf cuts a text at a character to what a reason may hold.
+// reasonOf cuts a text to the maximum size of a reason, before an incomplete character.
 func reasonOf(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", " ")
 	if len(text) <= reasonSizeMax {

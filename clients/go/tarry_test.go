@@ -143,7 +143,7 @@ func TestWhenAllWasRefusedNothingWasDone(t *testing.T) {
 		if errors.Is(err, ErrUnavailable) {
 			return
 		}
-		if !errors.Is(err, ErrUnknown) { // at the end of the time a request was under way
+		if !errors.Is(err, ErrUnknown) { // a request may be in flight at the deadline
 			t.Fatal(err)
 		}
 	}

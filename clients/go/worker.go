@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	pollMax      = 5 * time.Second // of one long poll: a dead host is noticed after it, and `silence`
-	leasesMax    = 4096            // of one lease request
+	pollMax      = 5 * time.Second // maximum time of one long poll: a dead host is noticed after this plus `silence`
+	leasesMax    = 4096            // maximum number of leases in one lease request
 	drainDefault = 30 * time.Second
 	extendAgain  = 200 * time.Millisecond // after an extension that got no answer
 	refusedAgain = time.Second            // after a refusal of a later lease request
@@ -65,8 +65,7 @@ type worker struct {
 	ended    chan struct{}
 }
 
-// Worker calls handler for each due task of the queue, at most concurrency at a time, until ctx is done, or SIGTERM or SIGINT. Then it gives back what
-// no handler has begun, waits for the handlers, and returns nil. It returns an error if the broker refuses the first request.
+// Worker calls handler for each due task of the queue, at most concurrency at a time, until ctx is done, or SIGTERM or SIGINT. Then it releases all tasks that no handler has begun, waits for the handlers, and returns nil. It returns an error if the broker refuses the first request.
 func (c *Client) Worker(ctx context.Context, queue string, concurrency int, handler Handler, options ...WorkerOptions) error {
 	return c.WorkerOf(ctx, []string{queue}, concurrency, handler, options...)
 }
@@ -234,7 +233,7 @@ func (w *worker) handle(h *held) {
 	var err error
 	select {
 	case err = <-done:
-	case <-h.ctx.Done(): // the lease is lost, or the time for draining is over: what the handler returns later counts no more
+	case <-h.ctx.Done(): // the lease is lost, or the time for draining has passed: the handler's result is ignored
 		err = Release(0)
 	}
 	result, ops := verdictOf(h.task, err)
@@ -342,7 +341,7 @@ func (w *worker) extend(h *held, now time.Time) {
 	}
 }
 
-// drain gives back what no handler has begun, and waits for the handlers and their acks.
+// drain releases all tasks that no handler has begun, and waits for the handlers and their acks.
 func (w *worker) drain() {
 	w.mutex.Lock()
 	w.stopping = true

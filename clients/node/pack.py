@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def names():
-    """package.json and what its `files` names."""
+    """Returns package.json and the files in its `files`."""
     with open(os.path.join(HERE, "package.json"), encoding="utf-8") as file:
         listed = json.load(file)["files"]
     found = ["package.json"]

@@ -95,7 +95,7 @@ static void bodies(const uint8_t *data, size_t size, size_t piece) {
     free(pieces.bytes);
 }
 
-/* What is written of an operation is read as the same operation, unless its payload is JSON: that is written anew. */
+/* An operation that is written as JSON is read back unchanged, except a JSON payload, which is formatted anew. */
 static void check_op(struct arena *arena, const Tarry__Op *op) {
     struct text out = {0};
     struct json_in in = {.arena = arena};

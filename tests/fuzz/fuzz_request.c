@@ -29,7 +29,7 @@ static void try_op(const Tarry__Op *op, struct arena *arena) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size > 1u << 16) return 0; /* larger ones show nothing new */
+    if (size > 1u << 16) return 0; /* larger requests show nothing new */
     static struct arena arena;     /* kept between inputs: its first block is large */
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);
     const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);

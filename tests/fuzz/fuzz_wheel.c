@@ -8,7 +8,7 @@
 #include "wheel.h"
 
 #define TIMERS 32
-#define STEP_SIZE 10u /* what, which, a number */
+#define STEP_SIZE 10u /* bytes of one step: opcode, which timer, a number */
 
 static struct wheel wheel;
 static struct wheel_timer timers[TIMERS];
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             wheel_cancel(&wheel, timer);
             wheel_arm(&wheel, timer, number, data[at + 1]);
             break;
-        case 1: /* any time */
+        case 1: /* advances the time by any amount */
             wheel_cancel(&wheel, timer);
             wheel_arm(&wheel, timer, number == WHEEL_NEVER ? number - 1 : number, data[at + 1]);
             break;

@@ -81,7 +81,7 @@ void wire_same_packed(const struct wire_kind *kind, const ProtobufCMessage *mess
     memset(from + GUARD + room, 0xa5, GUARD);
     const uint8_t *end = from + GUARD + room, *bytes = pack(message, from + GUARD + room);
     assert((size_t)(end - bytes) == expected.len && memcmp(bytes, expected.data, expected.len) == 0);
-    assert(is_guarded(from) && is_guarded(end)); /* nothing outside of the buffer was written */
+    assert(is_guarded(from) && is_guarded(end)); /* no byte outside of the buffer was written */
     arena_reset(&packed);
 }
 

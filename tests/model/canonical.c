@@ -77,7 +77,7 @@ static void drop_stale_mail(struct pair_world *world) {
     }
 }
 
-/* Whether a node heeds matters only while it is impatient; whether it asked for presence matters only while it
+/* Whether a node asks for presence matters only while it waits impatiently; whether it has asked matters only while it
  * reads. */
 static void forget_presence(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
@@ -88,7 +88,7 @@ static void forget_presence(struct pair_world *world) {
     }
 }
 
-/* Of the last question, it matters only whether the node would ask the same now. */
+/* The last question matters only in whether the node would ask the same now. */
 static void forget_asked(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct pair *pair = &world->nodes[i].pair;
@@ -169,7 +169,7 @@ static void canonical_mail(struct model_message *mail) {
 static void canonical_pair(const struct pair_limits *limits, struct pair *pair) {
     bool leads = pair->role == PAIR_LEADING;
     pair->run = pair->serial = 0;
-    pair->told = 0; /* only reported, never read */
+    pair->told = 0; /* never read by a step, only reported */
     if (pair->role != PAIR_FENCING) pair->word = 0;
     if (!leads) pair->begun = pair->stop = 0;
     if (pair->role == PAIR_FOLLOWING && pair->seen == 0) pair->epoch = 0;
@@ -185,7 +185,7 @@ static void canonical(struct pair_world *world) {
     drop_stale_mail(world);
     forget_presence(world);
     for (int i = 0; i < NODES && !limits->by_operator; i++) drop_dead_question(world, i);
-    if (!limits->lose && !limits->roll) world->led = 0; /* only checked, never read by a node */
+    if (!limits->lose && !limits->roll) world->led = 0; /* never read by a node, only checked */
     if (limits->silent_clients) world->served = 0;
     rank_versions(world);
     compare_stamps(world);

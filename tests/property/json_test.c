@@ -36,7 +36,7 @@ static bool chance(struct making *making) {
     return random_below(&making->random, 2) == 0;
 }
 
-/* UTF-8 of one to six characters: plain ones, such that are escaped, and large ones. */
+/* Makes UTF-8 of one to six characters: plain, escaped and large ones. */
 static size_t utf8(struct making *making, char *out, bool with_zero) {
     static const char *const parts[] = {"a",    "Z",        "\"",       "\\",           "\n",
                                         "\x7f", "\xc2\x9b", "\xc3\xa4", "\xe2\x80\xa8", "\xf0\x9f\x98\x80",
@@ -178,7 +178,7 @@ static void make_field(struct making *making, const struct json_field *field, Pr
     if (field->has != NULL) *(protobuf_c_boolean *)((char *)message + field->has->offset) = true;
 }
 
-/* What JSON cannot say, because it would mean nothing. */
+/* Repairs values that JSON cannot express because they have no meaning. */
 static void mend(struct making *making, ProtobufCMessage *message) {
     if (message->descriptor == &tarry__ref__descriptor) {
         Tarry__Ref *ref = (Tarry__Ref *)message;
@@ -227,7 +227,7 @@ static void same(struct making *making, const ProtobufCMessage *a, const Protobu
     if (memcmp(a_bytes, b_bytes, size) != 0) fail_msg("%s: other bytes: %s", a->descriptor->name, json);
 }
 
-/* Messages that are no object of their own, but members of another. */
+/* Returns whether the message is no object of its own, but a member of another. */
 static bool is_part(const struct json_map *map) {
     return map->of == &tarry__ref__descriptor || map->of == &tarry__when__descriptor;
 }

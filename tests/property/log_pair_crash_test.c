@@ -114,7 +114,7 @@ static void leader_lives(struct history *history) {
         struct log_point point;
         if (frame->blob_size == 0 || end_of(frame) > log_durable(history->leader) || draw(history, 8)) continue;
         if (log_point(history->leader, end_of(frame), &point) != 0) continue;
-        if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0) continue; /* not the leader's frame */
+        if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0) continue; /* not a frame of the leader */
         struct log_content content = {frame->position, frame->position + FRAME_HEADER_SIZE, frame->blob_size / 2};
         CHECK(history, log_erase_begin(history->leader));
         CHECK(history, log_erase(history->leader, &content, 1) == 0);

@@ -76,7 +76,7 @@ void habits_draw(struct random *random, struct habits *out) {
 
 /* ---- operations */
 
-struct habit { /* of one client */
+struct habit { /* habits of one client */
     struct client *client;
     struct habits *habits;
 };
@@ -193,7 +193,7 @@ static Tarry__Op *random_op(struct client *client, const struct habits *habits) 
     return random_schedule(world, habits);
 }
 
-/* ---- what a client does */
+/* ---- actions of a client */
 
 static void commit_something(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
@@ -309,7 +309,7 @@ static void act(struct world *world, void *argument, uint64_t number) {
     world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);
 }
 
-/* ---- what a consumer does */
+/* ---- actions of a consumer */
 
 struct job {
     struct client *client;

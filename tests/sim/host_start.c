@@ -68,7 +68,7 @@ static void drop_all(struct host *host, struct batch **batches) {
     }
 }
 
-/* All batches except the one that is being filled. */
+/* Drops all batches except the one that is being filled. */
 static void drop_batches(struct host *host) {
     drop_all(host, &host->posted);
     drop_all(host, &host->syncing);

@@ -211,9 +211,9 @@ static void check_time(struct world *world, const struct row *row, const struct 
     struct instant now = host_answers_at(world);
     uint64_t now_ns = row->base == ROW_WALL ? now.wall_ns : now.steady_ns;
     MUST(now_ns >= row->due_ms * NS_PER_MS); /* TIME-1, by the broker's own clock */
-    if (row->base == ROW_WALL) {             /* … and by the error that a wall clock may be believed to have */
+    if (row->base == ROW_WALL) {             /* plus the error that a wall clock may have while it is believed */
         MUST((int64_t)(row->due_ms * NS_PER_MS) <= (int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->believable_ns);
-    } else if (task->received_ns && task->due_ms == row->due_ms) { /* … and by true time */
+    } else if (task->received_ns && task->due_ms == row->due_ms) { /* also checked with true time */
         uint64_t passed_ns = world->now_ns + 1 - task->received_ns;
         uint64_t jumped_ns = world->steady_jumped_ns - task->jumped_ns;
         if (passed_ns + jumped_ns < task->delay_ns)

@@ -19,15 +19,15 @@ struct prediction {
     Tarry__Outcome outcome;
     uint64_t id;                  /* 0: no prediction */
     uint64_t ended_ms;            /* valid with may_be_forgotten */
-    bool redacted;                /* of a Get; valid with may_be_forgotten */
-    const struct core_past *past; /* of a commit that redacts: one entry per operation */
+    bool redacted;                /* true: a Get's content may be redacted; valid with may_be_forgotten */
+    const struct core_past *past; /* for a commit that redacts: one entry per operation */
     uint64_t count, left;         /* valid with the outcome REDACTED */
 };
 
 struct request {
     struct client *client;
     Tarry__Request *body;
-    struct core_content *contents; /* of a commit: one content per operation */
+    struct core_content *contents; /* contents of a commit: one per operation */
     uint64_t number;               /* number of the request in the trace */
     uint32_t tries;
     uint32_t node;     /* node that the request was sent to last */
@@ -39,7 +39,7 @@ struct request {
     size_t answer_size;
 };
 
-struct ledger_task {     /* what is known about the task outside of the broker */
+struct ledger_task {     /* facts about the task that are known outside of the broker */
     bool accepted;       /* the reply to its schedule has come */
     bool seen;           /* a consumer got it */
     bool over;           /* the reply to its ack or cancel has come */

@@ -17,7 +17,7 @@
 
 static const char pair_directory[] = "/data";
 
-/* ---- what survives the process */
+/* ---- state that survives the process */
 
 static void make_id(struct world *world, uint8_t out[16]) {
     for (size_t i = 0; i < 16; i += 8) {

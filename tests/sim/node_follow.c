@@ -139,7 +139,7 @@ static bool copy_frames(struct world *world, const struct node_message *message)
         return false;
     }
     for (size_t i = 0; i < message->frame_count; i++) *host_add_frame(host) = message->frames[i];
-    if (error) /* some of the frames may be in the log */
+    if (error) /* some of the frames may be in the log all the same */
         host_fail(world, "cannot copy frames", error);
     else
         MUST(host->frames[host->frame_count - 1].end == log_end(host->log));

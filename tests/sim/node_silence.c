@@ -1,6 +1,6 @@
-/* node_silence.c: whether the other node is alive. silence.h (broker/replication) decides when a node counts as
- * silent; this file asks and tells. A dial finds out what the rig knows: the host of a killed process refuses
- * connections, if it runs and can be reached. */
+/* node_silence.c: detects whether the other node is alive. silence.h (broker/replication) decides when a node counts as
+ * silent; this file sends the probes and reports. A connection attempt uses the rig's knowledge: the host of a killed
+ * process refuses connections if it runs and can be reached. */
 #include "../must.h"
 #include "network.h"
 #include "node.h"

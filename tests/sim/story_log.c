@@ -3,7 +3,7 @@
 #include "faults.h"
 #include "story.h"
 
-/* ---- LOG-1: nothing leaves before what it rests on is durable */
+/* ---- LOG-1: no reply leaves before the records that it depends on are durable */
 
 static void a_schedule_is_answered_only_after_its_sync(void **state) { /* LOG-1 */
     struct fx *f = *state;
@@ -66,7 +66,7 @@ static void a_refusal_waits_for_what_it_saw(void **state) { /* LOG-1 */
                  "[1126] worker < scheduled, task 1 #4\n");
 }
 
-/* ---- LOG-2: one way to change state, live and in recovery */
+/* ---- LOG-2: recovery changes the state by the same code as the running broker */
 
 static void what_is_replayed_is_what_was_lived(void **state) { /* LOG-2, F-10 */
     struct fx *f = *state;

@@ -51,7 +51,7 @@ void truth_acknowledge(struct world *world, uint64_t position) {
     if (!host->node) return;
     size_t count = host_frames_below(host, position);
     MUST(truth_has(world, host,
-                   count < truth->count ? count : truth->count)); /* all nodes acknowledge one common history */
+                   count < truth->count ? count : truth->count)); /* all nodes acknowledge the same history */
     if (count <= truth->count) return;
     add(truth, host, count);
     node_check_members(world);

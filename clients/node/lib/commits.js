@@ -14,13 +14,14 @@ const BACKOFF_MIN_MS = 5; // after BUSY and STOPPING, doubled each time
 const BACKOFF_MAX_MS = 100;
 const RETRIED = new Set(["BUSY", "STOPPING", "NOT_PRIMARY", "FAILED"]);
 
-/** One request, repeated until it is answered. `unanswered`: how many of its sends may have been executed. */
+/** One request, repeated until it gets a reply. `unanswered`: number of sends that may have been executed. */
 class Ask {
   constructor(link, data, changes) {
     Object.assign(this, { link, data, changes, unanswered: 0, said: "", connection: null });
   }
 
-  /** The reply, whatever its code. Throws Unavailable or OutcomeUnknown at `until`; then it can go on. */
+  /** Returns the reply, whatever its code. Throws Unavailable or OutcomeUnknown at `until`; the request may be run again
+   * afterwards. */
   async run(until) {
     try {
       return await this.#repeat(until);
@@ -49,7 +50,7 @@ class Ask {
         return reply;
       }
       this.said = `${this.link.nameOf(connection.index)}: ${reply.message || code.toLowerCase()}`;
-      if (code !== "FAILED") this.unanswered--; // nothing was decided
+      if (code !== "FAILED") this.unanswered--; // this send was not executed
       if (code === "NOT_PRIMARY") {
         this.link.leave(connection, reply.primary, reply.message || "not the primary");
         continue;
@@ -79,7 +80,7 @@ class Committer {
       item.reject = end(reject);
       if (this.isClosed) return item.reject(new Closed("the client is closed"));
       this.queue.push(item);
-      // Later in this turn of the loop: what else this turn submits shares the commit.
+      // Runs later in this turn of the event loop, so that operations submitted in the same turn share the commit.
       if (!this.isRunning) {
         this.isRunning = true;
         queueMicrotask(() => this.#run());
@@ -136,13 +137,13 @@ class Committer {
         for (const item of items) if (item.until <= time) item.reject(error);
         items = items.filter((item) => item.until > time);
         if (error instanceof Unavailable) {
-          if (ask !== null) this.sequence--; // nothing was decided: the others are gathered again
+          if (ask !== null) this.sequence--; // nothing was executed: the other items are sent again
           this.queue.unshift(...items);
           return;
         }
         continue;
       }
-      if (codeName(reply.code) === "FORGOTTEN" && ask.unanswered === 1) { // this send was the only one: it was not executed
+      if (codeName(reply.code) === "FORGOTTEN" && ask.unanswered === 1) { // it was sent only once, so the broker has not executed it
         this.producer = 0n;
         ask = null;
         continue;
@@ -169,7 +170,7 @@ class Committer {
       this.producer = 0n;
       for (const item of items) item.reject(new OutcomeUnknown("the broker has forgotten whether the operation took effect"));
     } else if (code !== "OK") {
-      if (items.length > 1) { // one operation spoils the request: each is sent alone
+      if (items.length > 1) { // one bad operation refuses the whole request: send each alone
         for (const item of items) item.isAlone = true;
         this.queue.unshift(...items);
         return;

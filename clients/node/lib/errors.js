@@ -1,5 +1,5 @@
 "use strict";
-// errors.js: errors of calls, and errors that a handler throws to say what becomes of its task.
+// errors.js: errors of calls, and errors that a handler throws to decide about its task.
 
 class TarryError extends Error {
   constructor(code, message) {
@@ -24,7 +24,7 @@ class NotDone extends Refused {}
 class StaleToken extends Refused {}
 /** The principal may not do this, or the broker does not accept the token or certificate. */
 class Denied extends Refused {}
-/** Nothing of the atomic request took effect. `results` has one result for each operation. */
+/** The atomic request had no effect. `results` has one result for each operation. */
 class Aborted extends Refused {
   constructor(message, results) {
     super("ABORTED", message);

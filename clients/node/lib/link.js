@@ -157,7 +157,7 @@ class Link extends EventEmitter {
     this.connection = null;
     this.dialing = null;
     this.isClosed = false;
-    this.index = 0; // of the address that is tried next
+    this.index = 0; // index of the next address to try
     this.tried = new Set(); // addresses of this round
     this.rounds = 0;
     this.said = new Map(); // address → why it was of no use
@@ -181,7 +181,7 @@ class Link extends EventEmitter {
     if (this.isUp()) return Promise.resolve(this.connection);
     if (this.dialing === null) {
       this.dialing = this.#dial().finally(() => (this.dialing = null));
-      this.dialing.catch(() => {}); // those who wait get it
+      this.dialing.catch(() => {}); // callers that wait for the connection get the error
     }
     return this.dialing;
   }
@@ -220,7 +220,7 @@ class Link extends EventEmitter {
 
   async #dial() {
     if (this.connection !== null) {
-      const { isUseful } = this.connection; // it was lost: the same address first, if it was of use
+      const { isUseful } = this.connection; // after a lost connection that was useful, try the same address first
       this.#drop(isUseful ? "the connection was lost" : "the broker does not answer requests");
       if (!isUseful) {
         this.tried.add(this.index);

@@ -1,5 +1,5 @@
 "use strict";
-// model.js: what programs hand to a client and get from it, and the conversion to and from the wire's messages.
+// model.js: values that programs pass to a client and receive from it, and the conversion to and from messages.
 const { AsyncLocalStorage } = require("node:async_hooks");
 const { CONFLICTS, encode, decode, codeName, outcomeName } = require("./wire.js");
 
@@ -29,7 +29,7 @@ function refOf(queue, key) {
   return { queue, key };
 }
 
-/** The text, cut at a character to what a reason may hold. */
+/** Cuts the text to the maximum size of a reason, before an incomplete character. */
 function reasonOf(text) {
   const bytes = Buffer.from(String(text).toWellFormed?.() ?? String(text), "utf8");
   let size = Math.min(bytes.length, REASON_SIZE_MAX);

@@ -87,7 +87,7 @@ class Worker {
     }
   }
 
-  /** One session at one broker, until its lane or its heartbeats say that it is over. */
+  /** Serves one session at one broker until its lane or its heartbeats show that it has ended. */
   async #serve(reply, index) {
     if (reply.resumed) {
       this.returned.clear();
@@ -137,7 +137,7 @@ class Worker {
     }
   }
 
-  /** A new session: what was not begun will be delivered again. */
+  /** Begins a new session: the broker delivers tasks again that no handler has begun. */
   #forget() {
     this.waiting = [];
     this.returned.clear();
@@ -268,8 +268,8 @@ class Worker {
 
   // ---- the end
 
-  /** What was not begun goes back at once and costs nothing; the other leases stay until they are settled. The lane is still open: without it
-   *  the broker would take all leases back. */
+  /** Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until they
+   * are settled. The lane is still open: otherwise the broker would withdraw all leases. */
   async #unsubscribe() {
     this.waiting = [];
     for (const held of [...this.held.values()]) if (!held.isSeen) this.#drop(held);

@@ -1,5 +1,5 @@
 "use strict";
-// wire.test.js: the tables say what proto/tarry.proto says, and messages survive encoding and decoding.
+// wire.test.js: the tables agree with proto/tarry.proto, and messages are unchanged after encoding and decoding.
 const assert = require("node:assert");
 const fs = require("node:fs");
 const path = require("node:path");

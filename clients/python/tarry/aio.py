@@ -38,7 +38,7 @@ class AsyncClient:
     async def __aexit__(self, *_):
         await self.close()
 
-    # ---- what the other modules need
+    # ---- functions for the other modules
 
     def request(self, **body):
         return pb.Request(version=1, client=self.name, cluster=self.cluster, **body)
@@ -120,14 +120,14 @@ class AsyncClient:
         return await self._one(pb.Op(move=pb.Move(task=ref_of(queue, key, id), when=when_of(delay, at))), timeout)
 
     async def get(self, queue=None, key=None, *, id=None, timeout=None):
-        """The task as a View; None if the broker does not know it."""
+        """Returns the task as a View; None if the broker does not know it."""
         reply = await self.ask(timeout, get=pb.Get(task=ref_of(queue, key, id), with_content=True))
         if reply.get.outcome == pb.UNKNOWN or not reply.get.HasField("task"):
             return None
         return View(reply.get.task)
 
     async def ask(self, timeout=None, **body):
-        """The reply to a request that changes nothing. Raises what the broker refuses."""
+        """Returns the reply to a request that changes nothing. Raises Refused if the broker refuses."""
         reply = await Ask(self.link, self.request(**body), changes=False).run(self.until(timeout))
         if reply.code != pb.OK:
             raise refusal(code_name(reply.code), reply.message)

@@ -20,7 +20,7 @@ RETRIED = (pb.BUSY, pb.STOPPING, pb.NOT_PRIMARY, pb.FAILED)
 
 
 class Ask:
-    """One request, repeated until it is answered. `unanswered`: how many of its sends may have been executed."""
+    """One request, repeated until it gets a reply. `unanswered`: number of sends that may have been executed."""
 
     def __init__(self, link, request, changes):
         self.link, self.data, self.changes = link, request.SerializeToString(), changes
@@ -29,7 +29,8 @@ class Ask:
         self.connection = None
 
     async def run(self, until):
-        """The reply, whatever its code. Raises Unavailable or OutcomeUnknown at `until` (the loop's time; None: never); then it can go on."""
+        """Returns the reply, whatever its code. Raises Unavailable or OutcomeUnknown at `until` (the loop's time; None: never);
+        the request may be run again afterwards."""
         try:
             async with asyncio.timeout_at(until):
                 return await self._repeat()
@@ -54,7 +55,7 @@ class Ask:
                 return reply
             self.said = f"{connection_name(self.link, connection)}: {reply.message or code_name(code).lower()}"
             if code != pb.FAILED:
-                self.unanswered -= 1  # nothing was decided
+                self.unanswered -= 1  # this send was not executed
             if code == pb.NOT_PRIMARY:
                 self.link.leave(connection, reply.primary, reply.message or "not the primary")
                 continue
@@ -152,7 +153,7 @@ class Committer:
                     if item.until <= now:
                         item.fail(error)
                 items = [item for item in items if item.until > now]
-                if isinstance(error, Unavailable):  # nothing was decided: the others are gathered again
+                if isinstance(error, Unavailable):  # nothing was executed: the other items are sent again
                     self._unsent(ask)
                     self.queue.extendleft(reversed(items))
                     return
@@ -163,7 +164,7 @@ class Committer:
                 for item in items:
                     item.fail(error)
                 return
-            if reply.code == pb.FORGOTTEN and ask.unanswered == 1:  # this send was the only one: it was not executed
+            if reply.code == pb.FORGOTTEN and ask.unanswered == 1:  # it was sent only once, so the broker has not executed it
                 self.producer, ask = 0, None
                 continue
             self._answer(items, reply, asyncio.get_running_loop().time() - started)
@@ -183,7 +184,7 @@ class Committer:
                 error = OutcomeUnknown("the broker has forgotten whether the operation took effect")
             else:
                 error = refusal(code_name(reply.code), reply.message)
-            if len(items) > 1 and isinstance(error, Refused):  # one operation spoils the request: each is sent alone
+            if len(items) > 1 and isinstance(error, Refused):  # one bad operation refuses the whole request: send each alone
                 for item in items:
                     item.is_alone = True
                 self.queue.extendleft(reversed(items))

@@ -1,4 +1,4 @@
-"""errors.py: exceptions that calls raise, and exceptions that a handler raises to say what becomes of its task."""
+"""errors.py: exceptions of calls, and exceptions that a handler raises to decide about its task."""
 
 
 class TarryError(Exception):
@@ -35,7 +35,7 @@ class Denied(Refused):
 
 
 class Aborted(Refused):
-    """Nothing of the atomic request took effect. `results` has one result for each operation."""
+    """The atomic request had no effect. `results` has one result for each operation."""
 
     def __init__(self, message, results):
         super().__init__("ABORTED", message)
@@ -61,7 +61,7 @@ class Closed(TarryError):
 
 
 class Verdict(Exception):
-    """Base of what a handler raises instead of returning."""
+    """Base class of exceptions by which a handler decides about its task."""
 
 
 class Retry(Verdict):

@@ -116,7 +116,7 @@ class Connection:
                 future = self.waiting.pop(int.from_bytes(message[:4], "big"), None)
                 if future is not None and not future.done():
                     future.set_result(pb.Reply.FromString(message[4:]))
-        except Exception as error:  # whatever ends the connection, its requests are repeated elsewhere
+        except Exception as error:  # after any error, the requests of the connection are repeated elsewhere
             log.debug("connection lost: %s", error)
         finally:
             self.is_open = False
@@ -166,7 +166,7 @@ class Link:
         self.connection = None
         self.dialing = None
         self.is_closed = False
-        self.index = 0          # of the address that is tried next
+        self.index = 0          # index of the next address to try
         self.tried = set()      # addresses of this round
         self.rounds = 0
         self.said = {}          # address → why it was of no use
@@ -223,7 +223,7 @@ class Link:
         self.index = next((index for index in order if index not in self.tried), (self.index + 1) % count)
 
     async def _dial(self):
-        if self.connection is not None:  # it was lost: the same address first, if it was of use
+        if self.connection is not None:  # after a lost connection that was useful, try the same address first
             is_useful = self.connection.is_useful
             self._drop("the connection was lost" if is_useful else "the broker does not answer requests")
             if not is_useful:

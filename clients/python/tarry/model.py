@@ -1,4 +1,4 @@
-"""model.py: what programs hand to a client and get from it, and the conversion to and from the wire's messages."""
+"""model.py: values that programs pass to a client and receive from it, and the conversion to and from messages."""
 import contextvars
 import datetime
 import json as _json
@@ -34,7 +34,7 @@ def unix_ms(at):
 
 
 def time_of(unix_milliseconds):
-    """An aware datetime; None: there is no such time."""
+    """Returns an aware datetime; None: no time is set."""
     return None if not unix_milliseconds else datetime.datetime.fromtimestamp(unix_milliseconds / 1000, UTC)
 
 
@@ -55,7 +55,7 @@ def ref_of(queue, key, id):
 
 
 def reason_of(text):
-    """The text, cut to what a reason may hold."""
+    """Returns the text, cut to the maximum size of a reason."""
     return text.encode("utf-8", "replace").replace(b"\0", b" ")[:REASON_SIZE_MAX].decode("utf-8", "ignore")
 
 

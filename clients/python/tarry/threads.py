@@ -1,4 +1,4 @@
-"""threads.py: the client for programs with threads. An event loop of its own runs in a thread; any thread may call."""
+"""threads.py: the client for programs with threads. One thread runs an event loop; any thread may make calls."""
 import asyncio
 import contextlib
 import contextvars
@@ -11,7 +11,7 @@ from .aio import AsyncClient
 
 
 class Client:
-    """As AsyncClient, with blocking calls. Not to be used in a child process after a fork: make a new one there."""
+    """AsyncClient with blocking calls. A child process after a fork must not use it, but may make a new one."""
 
     def __init__(self, urls=None, **options):
         self._loop = asyncio.new_event_loop()
@@ -31,7 +31,7 @@ class Client:
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError("a blocking call inside a hook of the client would hang")
-        # The trace context of the calling thread goes along.
+        # The task gets the trace context of the calling thread.
         context = contextvars.copy_context()
         future = asyncio.run_coroutine_threadsafe(_within(context, coroutine), self._loop)
         return future

@@ -131,7 +131,7 @@ class Worker:
             await self._session(reply.subscribe, ask.connection.index)
 
     async def _session(self, reply, index):
-        """One session at one broker, until its lane or its heartbeats say that it is over."""
+        """Serves one session at one broker until its lane or its heartbeats show that it has ended."""
         if reply.resumed:
             self.returned = {}
             for held in self.held.values():
@@ -171,7 +171,7 @@ class Worker:
                 return
 
     def _forget(self):
-        """A new session: what was not begun will be delivered again."""
+        """Begins a new session: the broker delivers tasks again that no handler has begun."""
         self.waiting.clear()
         self.returned = {}
         self.held = {id: held for id, held in self.held.items() if held.is_seen}
@@ -299,8 +299,8 @@ class Worker:
     # ---- the end
 
     async def _unsubscribe(self):
-        """What was not begun goes back at once and costs nothing; the other leases stay until they are settled. The lane is still open: without it
-        the broker would take all leases back."""
+        """Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until
+        they are settled. The lane is still open: otherwise the broker would withdraw all leases."""
         self.stopping.set()
         self.waiting.clear()
         for held in [held for held in self.held.values() if not held.is_seen]:

@@ -14,7 +14,8 @@ def accepted(commit):
 
 
 class Broker:
-    """Stands for a connection and for the link: `script` has a function from a Commit to a Reply for each commit, then all are accepted."""
+    """Replaces a connection and the link: `script` has a function from a Commit to a Reply for each commit; later commits are
+    accepted."""
 
     index, is_open = 0, True
 

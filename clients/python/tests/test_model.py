@@ -1,4 +1,4 @@
-"""test_model.py: times, reasons, names of tasks, and what a client shows to a broker."""
+"""test_model.py: conversion of times, reasons and names of tasks, and the client's credentials."""
 import datetime
 import os
 import tempfile

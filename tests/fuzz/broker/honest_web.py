@@ -16,7 +16,7 @@ DRAIN_S = 60         # until everything is delivered, on a busy machine
 DUE_MS = (0, 50, 400)
 KEY_REMEMBERED_S = 23 * 3600  # a little less than the broker remembers an Idempotency-Key
 AGAIN_ONE_IN = 4     # one request in four is sent again under its key
-LATER = (421, 429, 500, 503)  # not this node leads, or it is busy, or stopping: try again
+LATER = (421, 429, 500, 503)  # retry these statuses: this node does not lead, is busy, or is stopping
 JOBS_LATER = (b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"DRAINING")
 TROUBLES = (OSError, http.client.HTTPException, ValueError, AssertionError)
 

@@ -102,10 +102,10 @@ def seed_in(text, catcher):
 
 
 COMPLAINTS = [
-    re.compile(r"(?:^|/)(\w+\.[ch]):\d+: (?:[^\n]*: )?Assertion `([^\n]*)' failed"),  # of the product
-    re.compile(r"(?:^|/)(\w+\.[ch]):\d+: must hold: ([^\n]*)", re.MULTILINE),          # of a test's helper
-    re.compile(r"^ERROR: (?:seed \d+(?: position \d+)?: )?([^\n]*)", re.MULTILINE),     # of a test
-    re.compile(r"^\[  ERROR   \] --- ([^\n]*)", re.MULTILINE),                         # of cmocka
+    re.compile(r"(?:^|/)(\w+\.[ch]):\d+: (?:[^\n]*: )?Assertion `([^\n]*)' failed"),  # assertions of the product
+    re.compile(r"(?:^|/)(\w+\.[ch]):\d+: must hold: ([^\n]*)", re.MULTILINE),          # checks of a test's helper
+    re.compile(r"^ERROR: (?:seed \d+(?: position \d+)?: )?([^\n]*)", re.MULTILINE),     # checks of a test
+    re.compile(r"^\[  ERROR   \] --- ([^\n]*)", re.MULTILINE),                         # failures reported by cmocka
 ]
 
 

@@ -2,7 +2,7 @@ package tarry;
 
 import java.util.Set;
 
-/** One request, repeated until it is answered. */
+/** One request, repeated until it gets a reply. */
 final class Ask {
     private static final long BACKOFF_MIN_MS = 5, BACKOFF_MAX_MS = 100; // after BUSY and STOPPING, doubled each time
     private static final Set<String> RETRIED = Set.of("BUSY", "STOPPING", "NOT_PRIMARY", "FAILED");
@@ -19,7 +19,8 @@ final class Ask {
         this.changes = changes;
     }
 
-    /** The reply, whatever its code. Throws Unavailable or OutcomeUnknown at `until`; then it can go on. */
+    /** Returns the reply, whatever its code. Throws Unavailable or OutcomeUnknown at `until`; the request may be run again
+     * afterwards. */
     Wire.In run(long until) {
         try {
             return repeat(until);
@@ -46,7 +47,7 @@ final class Ask {
                 return reply;
             }
             said = link.name(connection.index) + ": " + (message.isEmpty() ? code.toLowerCase() : message);
-            if (!code.equals("FAILED")) unanswered--; // nothing was decided
+            if (!code.equals("FAILED")) unanswered--; // this send was not executed
             if (code.equals("NOT_PRIMARY")) link.leave(connection, reply.text(Wire.Reply.PRIMARY), message.isEmpty() ? "not the primary" : message);
             else Clock.sleep(Math.max(backoffMs, reply.number(Wire.Reply.RETRY_MS)), until);
         }

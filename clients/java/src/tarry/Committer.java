@@ -23,7 +23,7 @@ final class Committer {
     private final String name;
     private Thread thread;
     private boolean isClosed;
-    private long producer, sequence; // of the thread
+    private long producer, sequence; // producer and sequence of the committing thread
 
     private static final class Item {
         final List<byte[]> ops;
@@ -46,7 +46,7 @@ final class Committer {
         this.name = name;
     }
 
-    /** One result for each operation. */
+    /** Submits operations. The future gets one result for each. */
     CompletableFuture<List<Result>> submit(List<byte[]> ops, boolean isAtomic, long until) {
         Item item = new Item(ops, isAtomic, until);
         synchronized (this) {
@@ -80,14 +80,14 @@ final class Committer {
         for (List<Item> items; !(items = gather()).isEmpty();) {
             try {
                 send(items);
-            } catch (RuntimeException error) { // nobody must wait for ever
+            } catch (RuntimeException error) { // no caller may wait for ever
                 for (Item item : items) item.future.completeExceptionally(error);
             }
         }
         sayGoodbye();
     }
 
-    /** Waits for operations. None: the client is closed. */
+    /** Waits for operations. Returns none if the client is closed. */
     private synchronized List<Item> gather() {
         while (queue.isEmpty() && !isClosed) {
             try {
@@ -138,14 +138,14 @@ final class Committer {
                 }
                 fail(items.stream().filter(item -> item.until <= until).toList(), error);
                 items = items.stream().filter(item -> item.until > until).toList();
-                if (isUnavailable) { // nothing was decided: the others are gathered again
+                if (isUnavailable) { // nothing was executed: the other items are sent again
                     if (ask != null) sequence--;
                     putBack(items);
                     return;
                 }
                 continue;
             }
-            if (Wire.code(reply.number(Wire.Reply.CODE)).equals("FORGOTTEN") && ask.unanswered == 1) { // this send was the only one: it was not executed
+            if (Wire.code(reply.number(Wire.Reply.CODE)).equals("FORGOTTEN") && ask.unanswered == 1) { // it was sent only once, so the broker has not executed it
                 producer = 0;
                 ask = null;
                 continue;
@@ -169,7 +169,7 @@ final class Committer {
         if (code.equals("FORGOTTEN")) {
             producer = 0;
             fail(items, new TarryException.OutcomeUnknown("the broker has forgotten whether the operation took effect"));
-        } else if (!code.equals("OK") && items.size() > 1) { // one operation spoils the request: each is sent alone
+        } else if (!code.equals("OK") && items.size() > 1) { // one bad operation refuses the whole request: send each alone
             for (Item item : items) item.isAlone = true;
             putBack(items);
         } else if (!code.equals("OK")) {
@@ -207,7 +207,7 @@ final class Committer {
             notifyAll();
         }
         try {
-            if (running != null) running.join(client.timeoutMs + 1000); // what was submitted is answered first
+            if (running != null) running.join(client.timeoutMs + 1000); // submitted operations are completed before the close
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
         }

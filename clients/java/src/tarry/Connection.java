@@ -20,7 +20,7 @@ final class Connection implements WebSocket.Listener {
 
     final int index;
     volatile boolean isUseful; // the last request was answered
-    private final Consumer<byte[]> onMessage; // of a lane
+    private final Consumer<byte[]> onMessage; // receives the messages of a lane
     private final Map<Integer, CompletableFuture<Wire.In>> waiting = new ConcurrentHashMap<>();
     private final CompletableFuture<Void> closed = new CompletableFuture<>();
     private final ByteArrayOutputStream partial = new ByteArrayOutputStream();
@@ -118,7 +118,7 @@ final class Connection implements WebSocket.Listener {
                 ByteBuffer message = ByteBuffer.allocate(NUMBER_SIZE + request.length).putInt(mine).put(request).flip();
                 socket.sendBinary(message, true).get(SILENCE_MS, TimeUnit.MILLISECONDS);
             }
-            if (closed.isDone()) throw new Lost(); // it ended before the future was seen
+            if (closed.isDone()) throw new Lost(); // the connection ended before the future was registered
             try {
                 Wire.In reply = future.get(Clock.left(Math.min(until, silent)), TimeUnit.MILLISECONDS);
                 isUseful = true;

@@ -41,7 +41,7 @@ final class Identity {
         return given != null ? given : System.getenv(variable);
     }
 
-    /** The token for the broker at this address; null: none. */
+    /** Returns the token for the broker at this address; null: none. */
     String bearer(URI to) {
         String file = token != null ? null : first(tokenFile, "TARRY_TOKEN_FILE");
         if (token == null && file == null) return null;

@@ -26,7 +26,7 @@ class Link {
     private static final long DIAL_AGAIN_MIN_MS = 25; // pause after a round over all addresses, doubled each time
     private static final long DIAL_AGAIN_MAX_MS = 400;
 
-    /** Is told of connections that were made and lost. */
+    /** Receives events about connections that were made or lost. */
     interface Watcher {
         void on(String address, boolean isUp, String why);
     }
@@ -108,7 +108,7 @@ class Link {
     private void dial(long until) throws Clock.TimedOut {
         long pauseMs;
         synchronized (this) {
-            if (connection != null) { // it was lost: the same address first, if it was of use
+            if (connection != null) { // after a lost connection that was useful, try the same address first
                 boolean isUseful = connection.isUseful;
                 drop(isUseful ? "the connection was lost" : "the broker does not answer requests");
                 if (!isUseful) goOn(null);

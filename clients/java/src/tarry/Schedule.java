@@ -50,7 +50,7 @@ public final class Schedule {
         return body(body.getBytes(StandardCharsets.UTF_8));
     }
 
-    /** The body is this JSON text, and says so in the attribute content-type. */
+    /** Sets the body to this JSON text, and the attribute content-type to JSON. */
     public Schedule json(String json) {
         return attribute("content-type", "application/json").body(json);
     }
@@ -72,7 +72,7 @@ public final class Schedule {
         return this;
     }
 
-    /** What becomes of a live task with the key: "reject", "replace", "earlier" or "later". */
+    /** Sets the action if a live task has the key: "reject", "replace", "earlier" or "later". */
     public Schedule onConflict(String rule) {
         onConflict = CONFLICTS.indexOf(rule);
         if (onConflict < 0) throw new IllegalArgumentException("onConflict must be reject, replace, earlier or later, not " + rule);
@@ -91,7 +91,7 @@ public final class Schedule {
         return new Out().number(Wire.When.KIND, 1).number(Wire.When.MS, milliseconds("at", Duration.between(Instant.EPOCH, at)));
     }
 
-    /** The text, cut at a character to what a reason may hold. */
+    /** Cuts the text to the maximum size of a reason, before an incomplete character. */
     static String reason(String text) {
         byte[] bytes = String.valueOf(text).replace('\0', ' ').getBytes(StandardCharsets.UTF_8);
         int size = Math.min(bytes.length, REASON_SIZE_MAX);

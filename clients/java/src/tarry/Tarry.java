@@ -21,7 +21,7 @@ public final class Tarry implements AutoCloseable {
     /** In a handler: its task's trace. Tasks that the handler schedules continue it. */
     static final ThreadLocal<Map<String, String>> TRACE = ThreadLocal.withInitial(Map::of);
     private static final System.Logger LOG = System.getLogger("tarry");
-    private static final int CHUNK_OPS = 512; // of scheduleMany in one request: other operations need not wait long behind it
+    private static final int CHUNK_OPS = 512; // operations per request of scheduleMany: others need not wait long behind one request
     private static final byte[] NO_BYTES = {};
 
     final Link link;
@@ -193,7 +193,7 @@ public final class Tarry implements AutoCloseable {
         return cancel(ref(id), false);
     }
 
-    /** The same; also takes the task away from a consumer. */
+    /** Like cancel; also takes the task away from a consumer. */
     public Result withdraw(String queue, String key) {
         return cancel(ref(queue, key), true);
     }

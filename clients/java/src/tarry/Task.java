@@ -40,7 +40,7 @@ public final class Task {
 
     public long id() { return id; }
     public String queue() { return queue; }
-    /** null: the task has none. */
+    /** Returns the key; null: the task has none. */
     public String key() { return key; }
     public byte[] body() { return content.body().clone(); }
     public String text() { return content.text(); }
@@ -53,7 +53,7 @@ public final class Task {
     public int priority() { return priority; }
     /** The lease's token, "epoch-position"; it only grows. */
     public String token() { return token.epoch() + "-" + Long.toUnsignedString(token.position()); }
-    /** Another consumer may have the task now. */
+    /** Returns whether the lease was lost: another consumer may have the task now. */
     public boolean isLeaseLost() { return isLeaseLost; }
 
     @Override

@@ -2,7 +2,7 @@ package tarry;
 
 import java.time.Duration;
 
-/** What a handler throws to say what becomes of its task. */
+/** Thrown by a handler to decide about its task (dead, later, …). */
 public class Verdict extends RuntimeException {
     private static final long serialVersionUID = 1;
     final Duration delay;

@@ -77,7 +77,7 @@ final class Wire {
             return value == 0 ? this : item(field, value);
         }
 
-        /** One number of a repeated field. */
+        /** Adds one number of a repeated field. */
         Out item(int field, long value) {
             varint((long) field << 3 | VARINT);
             varint(value);
@@ -112,7 +112,7 @@ final class Wire {
         }
     }
 
-    /** The fields of an unpacked message. Unknown ones are kept and never asked for. */
+    /** Fields of an unpacked message. Unknown fields are kept but never read. */
     static final class In {
         private final Map<Integer, List<Object>> fields = new HashMap<>();
         private final byte[] bytes;

@@ -57,7 +57,7 @@ public final class Worker {
         boolean isSeen; // its handler was started
         boolean isSettling;
         boolean mayReturn; // after a resumption the broker may deliver it once more under this token
-        Thread thread; // of its handler
+        Thread thread; // thread of the task's handler
 
         Held(Task task, long now) {
             this.task = task;
@@ -97,7 +97,7 @@ public final class Worker {
         return this;
     }
 
-    /** Whether SIGTERM and SIGINT stop the worker, by a shutdown hook: true. */
+    /** Sets whether SIGTERM and SIGINT stop the worker by a shutdown hook. Default: true. */
     public Worker signals(boolean on) {
         signals = on;
         return this;
@@ -218,7 +218,7 @@ public final class Worker {
         }
     }
 
-    /** One session at one broker, until its lane or its heartbeats say that it is over. */
+    /** Serves one session at one broker until its lane or its heartbeats show that it has ended. */
     private void serve(Wire.In reply, int index) {
         synchronized (this) {
             if (reply.flag(Wire.SubscribeReply.RESUMED)) {
@@ -271,7 +271,7 @@ public final class Worker {
         }
     }
 
-    /** A new session: what was not begun will be delivered again. */
+    /** Begins a new session: the broker delivers tasks again that no handler has begun. */
     private synchronized void forget() {
         waiting.clear();
         returned.clear();
@@ -345,7 +345,7 @@ public final class Worker {
         client.measure("tarry.worker.handler.seconds", (System.nanoTime() - started) / 1e9, Map.of("queue", task.queue(), "result", result));
         synchronized (this) {
             one.thread = null;
-            Thread.interrupted(); // it was for this handler
+            Thread.interrupted(); // clears an interrupt that was meant for this handler
             running--;
             if (!one.isSettling) settle(one, op, result);
             start();
@@ -415,10 +415,8 @@ public final class Worker {
 
     // ---- the end
 
-    /**
-     * What was not begun goes back at once and costs nothing; the other leases stay until they are settled. The lane is still open: without it the broker
-     * would take all leases back.
-     */
+    /** Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until
+     * they are settled. The lane is still open: otherwise the broker would withdraw all leases. */
     private void unsubscribe() {
         Out unsubscribe = new Out().number(Wire.Unsubscribe.SESSION, session).flag(Wire.Unsubscribe.KEEP_LEASES, true);
         synchronized (this) {
