@@ -143,8 +143,7 @@ void core_restore(struct core *core, const struct core_base *base) {
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
     if (!queue_number_is_valid(put->number)) return CORE_NONSENSE;
     const uint32_t number = core->tally.queues[queue_place(put->number)].number;
-    if (number && number != put->number)
-        return 0; /* the index keeps this row for the history only: another queue has its place now */
+    if (number && number != put->number) return 0; /* another queue has its place; the row serves the history only */
     int error = queue_apply(core, put);
     if (error) return error;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* tasks in the index are not in memory yet */
