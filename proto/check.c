@@ -10,7 +10,7 @@
 /* The sentences contain these limits as text. */
 _Static_assert(QUEUE_NAME_SIZE_MAX == 128 && KEY_SIZE_MAX == 255, "sentences");
 _Static_assert(ATTRIBUTES_MAX == 64 && ATTRIBUTE_NAME_SIZE_MAX == 128 && ATTRIBUTE_VALUE_SIZE_MAX == 4096, "sentences");
-_Static_assert(CONTENT_OVERHEAD_MAX == 65536 && PRIORITY_COUNT == 10, "sentences");
+_Static_assert(CONTENT_OVERHEAD_MAX == 65536 && PROPERTIES_SIZE_MAX == 65536 && PRIORITY_COUNT == 10, "sentences");
 _Static_assert(DUE_AHEAD_MAX_MS == 3653ull * 86400000, "sentences");
 
 const char check_name_long[] = "queue name is longer than 128 bytes";
@@ -134,12 +134,13 @@ static bool take_varint(struct span *in, uint32_t *out) {
     return false;
 }
 
-/* Reads a length-delimited field with number 1 or 2. Content and Attribute consist of such fields only. */
-static const char *take_field(struct span *in, uint32_t *out_field, struct span *out) {
+/* Reads a length-delimited field with a number from 1 to `field_max`. Content and Attribute consist of such fields only.
+ */
+static const char *take_field(struct span *in, uint32_t field_max, uint32_t *out_field, struct span *out) {
     static const char broken[] = "content is malformed or cut off";
     uint32_t tag, size;
     if (!take_varint(in, &tag)) return broken;
-    if (tag >> 3 != 1 && tag >> 3 != 2) return "content has a field that is unknown to this broker";
+    if (tag >> 3 == 0 || tag >> 3 > field_max) return "content has a field that is unknown to this broker";
     if ((tag & 7) != 2 || !take_varint(in, &size) || size > in->size) return broken;
     *out_field = tag >> 3;
     *out = (struct span){in->at, size};
@@ -153,7 +154,7 @@ static const char *check_attribute(struct span in, struct span *out_name, bool *
     while (in.size > 0) {
         uint32_t field;
         struct span part;
-        const char *problem = take_field(&in, &field, &part);
+        const char *problem = take_field(&in, 2, &field, &part);
         if (problem != NULL) return problem;
         if (parts[field].at != NULL) return "an attribute contains a field twice";
         parts[field] = part;
@@ -192,23 +193,35 @@ static bool is_among(const struct span *names, size_t count, struct span name) {
     return false;
 }
 
+/* Field numbers of Content. */
+enum { FIELD_ATTRIBUTE = 1, FIELD_PAYLOAD, FIELD_PROPERTIES };
+
+static const char *check_sizes(size_t size, size_t payload, size_t properties, uint32_t payload_max) {
+    if (payload > payload_max) return "payload is larger than this broker's payload limit";
+    if (properties > PROPERTIES_SIZE_MAX) return "the properties are larger than 65536 bytes (PROPERTIES_SIZE_MAX)";
+    bool is_large = size - payload - properties > CONTENT_OVERHEAD_MAX;
+    return is_large ? "the attributes are together larger than 65536 bytes" : NULL;
+}
+
 const char *check_content(const void *content, size_t size, uint32_t payload_max, bool *out_too_large) {
     struct span in = {content, size};
     struct span names[ATTRIBUTES_MAX];
     size_t count = 0;
-    struct span payload = {NULL, 0};
+    struct span parts[FIELD_PROPERTIES + 1] = {{NULL, 0}}; /* payload and properties */
     *out_too_large = true;
     /* Checked before the walk, to limit its length. */
-    if (size > (size_t)payload_max + CONTENT_OVERHEAD_MAX) return "content is larger than this broker's payload limit";
+    if (size > (size_t)payload_max + CONTENT_OVERHEAD_MAX + PROPERTIES_SIZE_MAX)
+        return "content is larger than this broker's payload limit";
     *out_too_large = false;
     while (in.size > 0) {
         uint32_t field;
         struct span part;
-        const char *problem = take_field(&in, &field, &part);
+        const char *problem = take_field(&in, FIELD_PROPERTIES, &field, &part);
         if (problem != NULL) return problem;
-        if (field == 2) {
-            if (payload.at != NULL) return "content has two payloads";
-            payload = part;
+        if (field != FIELD_ATTRIBUTE) {
+            if (parts[field].at != NULL)
+                return field == FIELD_PAYLOAD ? "content has two payloads" : "content has properties twice";
+            parts[field] = part;
             continue;
         }
         if (count == ATTRIBUTES_MAX) {
@@ -220,9 +233,7 @@ const char *check_content(const void *content, size_t size, uint32_t payload_max
         if (is_among(names, count, names[count])) return "two attributes have the same name";
         count++;
     }
-    *out_too_large = true;
-    if (payload.size > payload_max) return "payload is larger than this broker's payload limit";
-    if (size - payload.size > CONTENT_OVERHEAD_MAX) return "the attributes are together larger than 65536 bytes";
-    *out_too_large = false;
-    return NULL;
+    const char *problem = check_sizes(size, parts[FIELD_PAYLOAD].size, parts[FIELD_PROPERTIES].size, payload_max);
+    *out_too_large = problem != NULL;
+    return problem;
 }

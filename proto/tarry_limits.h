@@ -27,6 +27,7 @@
 #define PAYLOAD_SIZE_MAX_DEFAULT (1u << 20)
 #define PAYLOAD_SIZE_MAX_LIMIT (8u << 20)
 #define CONTENT_OVERHEAD_MAX (64u << 10) /* bytes of all attributes of one task */
+#define PROPERTIES_SIZE_MAX (64u << 10)  /* bytes of Content.properties of one task */
 #define PRIORITY_COUNT 10
 #define DUE_AHEAD_MAX_MS (3653ull * 24 * 3600 * 1000) /* ten years */
 #define LEASE_MAX_MS (24ull * 3600 * 1000)

@@ -71,7 +71,7 @@ class Maker:
                     "at": {"type": "string", "format": "date-time"}, "due_ms": {"type": "integer", "minimum": 0}}
         if form == "content":
             return {"body": {"type": "string"}, "body_base64": {"type": "string"}, "json": {},
-                    "attributes": {"type": "object", "additionalProperties": {"type": "string"}}}
+                    "attributes": {"type": "object", "additionalProperties": {"type": "string"}}, "properties": {"type": "string"}}
         if form == "duration":
             return self.duration(name, limits)
         if form == "id":
@@ -110,7 +110,7 @@ class Maker:
             return self.members(field["message"])
         if form == "content":
             return {"attributes": {"type": "object", "additionalProperties": {"type": "string"}}, "json": {}, "body": {"type": "string"},
-                    "body_base64": {"type": "string"}}
+                    "body_base64": {"type": "string"}, "properties": {"type": "string"}}
         if form == "time":
             return {name: {"type": "integer", "minimum": 0, **words}, name.removesuffix(MS): {"type": "string", "format": "date-time"}}
         if field["type"] == "message" and form != "token":

@@ -402,7 +402,10 @@ struct tarry_schedule_options {
     enum tarry_on_conflict on_conflict;
     /* Timeout of this call. 0: the client's; TARRY_FOREVER: none. Must be 0 in a commit (see tarry_commit_timeout). */
     uint64_t timeout_ms;
-    uint64_t reserved[6]; /* must be 0 */
+    /* Properties of another protocol's message, such as AMQP; opaque, at most 64 KiB; NULL: none. */
+    const void *properties;
+    size_t properties_size;
+    uint64_t reserved[4]; /* must be 0 */
 };
 
 /* Options of tarry_nack. */

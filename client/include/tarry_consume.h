@@ -30,6 +30,8 @@ struct tarry_task {
     size_t attribute_count;
     const void *payload; /* without a final 0; never NULL */
     size_t payload_size;
+    const void *properties; /* properties of another protocol's message, such as AMQP; NULL: none */
+    size_t properties_size;
 };
 
 /* Subscription to one or more queues. Its functions are thread-safe unless their comments say otherwise. */

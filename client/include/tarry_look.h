@@ -47,6 +47,8 @@ struct tarry_view {
     const void *payload; /* without a final 0; never NULL */
     size_t payload_size;
     struct tarry_source source;
+    const void *properties; /* properties of another protocol's message, such as AMQP; NULL: none */
+    size_t properties_size;
 };
 
 /* Looks up one task. TARRY_OK with outcome TARRY_UNKNOWN if the broker knows no such task. Blocks. The caller frees

@@ -38,6 +38,10 @@ static bool fill_content(struct arena *arena, ProtobufCBinaryData packed, struct
         out->payload = content->payload.data;
         out->payload_size = content->payload.len;
     }
+    if (content->properties.len > 0) {
+        out->properties = content->properties.data;
+        out->properties_size = content->properties.len;
+    }
     if (content->n_attributes == 0) return true;
     struct tarry_attribute *attributes = arena_alloc(arena, content->n_attributes * sizeof(*attributes));
     if (attributes == NULL) return false;

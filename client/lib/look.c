@@ -21,6 +21,8 @@ static int fill_content(struct arena *arena, ProtobufCBinaryData packed, struct 
     out->attribute_count = content->n_attributes;
     if (content->payload.len > 0) out->payload = content->payload.data;
     out->payload_size = content->payload.len;
+    if (content->properties.len > 0) out->properties = content->properties.data;
+    out->properties_size = content->properties.len;
     return TARRY_OK;
 }
 

@@ -57,6 +57,7 @@ static char *text_of(const char *text) {
 
 static bool schedule_is_complete(const struct tarry_schedule_options *o) {
     if (o == NULL || o->queue == NULL || (o->payload == NULL && o->payload_size != 0) ||
+        (o->properties == NULL && o->properties_size != 0) ||
         (o->attributes == NULL && o->attribute_count != 0) || (o->key == NULL && o->key_size != 0) ||
         (unsigned)o->when > TARRY_AT || (unsigned)o->on_conflict > TARRY_KEEP_LATER)
         return false;
@@ -68,14 +69,16 @@ static bool schedule_is_complete(const struct tarry_schedule_options *o) {
 /* Returns an upper bound of the packed Content's size in bytes; more than OP_SIZE_MAX if it cannot fit. */
 static size_t content_room(const struct tarry_schedule_options *o) {
     if (o->payload_size > OP_SIZE_MAX) return o->payload_size;
-    size_t room = BYTES_ROOM + o->payload_size;
+    if (o->properties_size > OP_SIZE_MAX) return o->properties_size;
+    size_t room = 2 * BYTES_ROOM + o->payload_size + o->properties_size;
     for (size_t i = 0; i < o->attribute_count && room <= OP_SIZE_MAX; i++)
         room += 3 * BYTES_ROOM + strlen(o->attributes[i].name) + strlen(o->attributes[i].value);
     return room;
 }
 
-/* Packs Content{attributes = 1, payload = 2} directly from the options. */
+/* Packs Content{attributes = 1, payload = 2, properties = 3} directly from the options. */
 static uint8_t *content_before(uint8_t *at, const struct tarry_schedule_options *o) {
+    at = data_before(at, 3, o->properties, o->properties_size);
     at = data_before(at, 2, o->payload, o->payload_size);
     for (size_t i = o->attribute_count; i-- > 0;) {
         const uint8_t *end = at;

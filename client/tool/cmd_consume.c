@@ -168,6 +168,7 @@ static void print_json(struct text *out, const struct tarry_task *task) {
     }
     content.attributes = listed;
     content.payload = (ProtobufCBinaryData){task->payload_size, (uint8_t *)task->payload};
+    content.properties = (ProtobufCBinaryData){task->properties_size, (uint8_t *)task->properties};
     out_begin(out, '{');
     json_members(out, &message.base);
     json_content(out, &content);

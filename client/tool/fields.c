@@ -45,6 +45,8 @@ static int fill_schedule(struct fields *fields, const Tarry__Schedule *schedule)
         .attribute_count = content->n_attributes,
         .payload = content->payload.len > 0 ? content->payload.data : NULL,
         .payload_size = content->payload.len,
+        .properties = content->properties.len > 0 ? content->properties.data : NULL,
+        .properties_size = content->properties.len,
     };
     if (content->n_attributes > ATTRIBUTES_MAX)
         return refuse(fields, TARRY_TOO_LARGE, "attributes: more than 64 of them, with content-type");

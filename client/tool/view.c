@@ -85,6 +85,9 @@ static void content_words(struct text *out, const ProtobufCBinaryData *packed) {
             text_printf(out, "%zu bytes that are not text (--json prints them as base64)", payload->len);
         text_add_char(out, '\n');
     }
+    if (content != NULL && content->properties.len > 0)
+        text_printf(out, "%-*s %zu bytes (--json prints them as base64)\n", (int)NAME_WIDTH, "properties",
+                    content->properties.len);
     if (content != NULL) tarry__content__free_unpacked(content, NULL);
 }
 

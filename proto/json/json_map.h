@@ -22,7 +22,7 @@ enum json_form {
     JSON_STATES,  /* bits as an array of words */
     JSON_MEMBERS, /* the message's fields are members of the object around it */
     JSON_WHEN,    /* in, in_ms, delay_ms, at or due_ms */
-    JSON_CONTENT, /* a packed Content: attributes, and json, body or body_base64 */
+    JSON_CONTENT, /* a packed Content: attributes, properties, and json, body or body_base64 */
 };
 
 #define JSON_WORD_SIZE 24u
@@ -72,7 +72,7 @@ void json_members(struct text *out, const ProtobufCMessage *message);
 /* A field of a message by name, with its key, if it is written at all. For tables and special orders. */
 void json_write_field(struct text *out, const ProtobufCMessage *message, const char *name);
 
-/* The members of a content: attributes, and json, body or body_base64. */
+/* The members of a content: attributes, properties, and json, body or body_base64. */
 void json_content(struct text *out, const Tarry__Content *content);
 
 /* ---- json_read.c */

@@ -18,7 +18,7 @@ struct reading {
     const struct json_field *seen[SEEN_MAX];
     size_t seen_count;
     unsigned when_count; /* members that say a due time */
-    json_t *body, *body_base64, *json, *attributes;
+    json_t *body, *body_base64, *json, *attributes, *properties;
 };
 
 enum taken { UNKNOWN, TAKEN, WRONG };
@@ -57,7 +57,13 @@ static bool is_name(const char *name, size_t size, const char *of, size_t of_siz
 
 /* ---- contents */
 
-static bool decode_base64(struct json_in *in, json_t *value, ProtobufCBinaryData *out) {
+static bool wrong_base64(struct json_in *in, const char *name, const char *sentence) {
+    snprintf(in->problem, sizeof(in->problem), "%s: %s", name, sentence);
+    return false;
+}
+
+static bool decode_base64(struct json_in *in, const char *name, json_t *value, ProtobufCBinaryData *out) {
+    if (!json_is_string(value)) return wrong_base64(in, name, "must be a string");
     size_t size = json_string_length(value);
     const char *end;
     out->data = make(in, size / 4 * 3 + 3);
@@ -65,7 +71,7 @@ static bool decode_base64(struct json_in *in, json_t *value, ProtobufCBinaryData
     bool is_good = sodium_base642bin(out->data, size / 4 * 3 + 3, json_string_value(value), size, NULL, &out->len, &end,
                                      sodium_base64_VARIANT_ORIGINAL) == 0 &&
                    end == json_string_value(value) + size;
-    return is_good || wrong(in, "body_base64: must be base64 (RFC 4648, with padding)");
+    return is_good || wrong_base64(in, name, "must be base64 (RFC 4648, with padding)");
 }
 
 static bool dump_json(struct json_in *in, json_t *value, ProtobufCBinaryData *out) {
@@ -83,11 +89,10 @@ static bool take_payload(struct reading *reading, Tarry__Content *content) {
     if ((text != NULL) + (base64 != NULL) + (json != NULL) > 1)
         return wrong(in, "give one of body, body_base64 and json");
     if (text != NULL && !json_is_string(text)) return wrong(in, "body: must be a string; JSON is sent as `json`");
-    if (base64 != NULL && !json_is_string(base64)) return wrong(in, "body_base64: must be a string");
     if (text != NULL)
         content->payload =
             (ProtobufCBinaryData){.len = json_string_length(text), .data = (uint8_t *)json_string_value(text)};
-    if (base64 != NULL) return decode_base64(in, base64, &content->payload);
+    if (base64 != NULL) return decode_base64(in, "body_base64", base64, &content->payload);
     return json == NULL || dump_json(in, json, &content->payload);
 }
 
@@ -120,6 +125,9 @@ static bool take_attributes(struct reading *reading, Tarry__Content *content) {
 static bool take_content(struct reading *reading, ProtobufCBinaryData *out) {
     Tarry__Content content = TARRY__CONTENT__INIT;
     if (!take_payload(reading, &content) || !take_attributes(reading, &content)) return false;
+    if (reading->properties != NULL &&
+        !decode_base64(reading->in, "properties", reading->properties, &content.properties))
+        return false;
     out->len = tarry__content__get_packed_size(&content);
     if (out->len == 0) return true;
     out->data = make(reading->in, out->len);
@@ -136,6 +144,7 @@ static enum taken take_content_member(struct reading *reading, const char *name,
     json_t **at = IS(name, size, "body")          ? &reading->body
                   : IS(name, size, "body_base64") ? &reading->body_base64
                   : IS(name, size, "attributes")  ? &reading->attributes
+                  : IS(name, size, "properties")  ? &reading->properties
                                                   : NULL;
     if (at == NULL) return UNKNOWN;
     *at = json_is_null(value) ? NULL : value;
@@ -357,7 +366,7 @@ static enum taken take_member(struct reading *reading, const struct json_map *ma
 }
 
 static const char *const when_names[] = {"in", "in_ms", "delay_ms", "at", "due_ms"};
-static const char *const content_names[] = {"body", "body_base64", "json", "attributes"};
+static const char *const content_names[] = {"body", "body_base64", "json", "attributes", "properties"};
 /* Members of a printed result that no message has. */
 static const char *const result_names[] = {"line",  "op",       "result",      "code",           "message",
                                            "since", "since_ms", "known_since", "known_since_ms", "count",
@@ -394,7 +403,7 @@ static size_t add_known(const struct json_map *map, const char **known, size_t c
         const struct json_field *field = &map->fields[i];
         if (field->form == JSON_MEMBERS) count = add_known(field->map, known, count);
         for (size_t j = 0; field->form == JSON_WHEN && j < 5 && count < KNOWN_MAX; j++) known[count++] = when_names[j];
-        for (size_t j = 0; field->form == JSON_CONTENT && j < 4 && count < KNOWN_MAX; j++)
+        for (size_t j = 0; field->form == JSON_CONTENT && j < 5 && count < KNOWN_MAX; j++)
             known[count++] = content_names[j];
         bool is_own = field->form != JSON_HIDDEN && field->form != JSON_MEMBERS && field->form != JSON_WHEN &&
                       field->form != JSON_CONTENT;

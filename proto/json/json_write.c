@@ -64,6 +64,9 @@ void json_content(struct text *out, const Tarry__Content *content) {
         out_key(out, "body_base64");
         out_base64(out, payload->data, payload->len);
     }
+    if (content->properties.len == 0) return;
+    out_key(out, "properties");
+    out_base64(out, content->properties.data, content->properties.len);
 }
 
 static void write_content(struct text *out, const ProtobufCBinaryData *packed) {

@@ -66,6 +66,19 @@ class Tasks(Web):
         self.broker.ok("schedule", "p", "--key", "tool", "--in", "1h", "--body", "{}")
         self.assertEqual(self.good("GET", "/v1/queues/p/tasks/tool")["body"], "{}")
 
+    def test_properties_stay_with_the_task(self):
+        value = base64.b64encode(bytes(range(256)) * 2).decode()
+        self.good("POST", "/v1/tasks", {"queue": "props", "key": "k", "in": "0", "body": "b", "properties": value}, 201)
+        (task,) = self.lease(queue="props", wait="10s")
+        self.assertEqual((task["body"], task["properties"]), ("b", value))
+        self.good("POST", "/v1/nack", {"id": task["id"], "token": task["token"], "dead": True})
+        self.assertEqual(self.good("GET", f"/v1/tasks/{task['id']}")["properties"], value)
+        self.good("POST", "/v1/queues/props/dead/requeue", {"id": task["id"]})
+        self.assertEqual(self.lease(queue="props", wait="10s")[0]["properties"], value)
+        self.refusal(413, "too_large", "POST", "/v1/tasks",
+                     {"queue": "props", "in": "0", "properties": base64.b64encode(bytes(65537)).decode()})
+        self.refusal(400, "invalid", "POST", "/v1/tasks", {"queue": "props", "in": "0", "properties": "?"})
+
     def test_cancel_move_list_and_count_by_time(self):
         for hour in (1, 2, 3):
             self.good("POST", "/v1/queues/t/tasks", {"key": f"k{hour}", "at": f"2035-01-01T0{hour}:00:00Z"}, 201)

@@ -14,6 +14,7 @@
 static void accepted_is_right(const Tarry__Content *content) {
     assert(content != NULL && content->base.n_unknown_fields == 0);
     assert(content->payload.len <= PAYLOAD_MAX && content->n_attributes <= ATTRIBUTES_MAX);
+    assert(content->properties.len <= PROPERTIES_SIZE_MAX);
     for (size_t i = 0; i < content->n_attributes; i++) {
         const Tarry__Attribute *attribute = content->attributes[i];
         assert(attribute->base.n_unknown_fields == 0);

@@ -87,6 +87,7 @@ static ProtobufCBinaryData content(struct making *making) {
         listed[i]->value = text(making);
         content.n_attributes++;
     }
+    if (chance(making)) content.properties = any_bytes(making);
     if (chance(making)) content.payload = chance(making) ? text_bytes(making) : any_bytes(making);
     ProtobufCBinaryData packed = {.len = tarry__content__get_packed_size(&content)};
     packed.data = alloc(making, packed.len);

@@ -165,7 +165,7 @@ static void expect_content(const char *problem, bool too_large) {
     packed.size = 0;
 }
 
-static char long_text[CONTENT_OVERHEAD_MAX + PAYLOAD_MAX + 100];
+static char long_text[CONTENT_OVERHEAD_MAX + PROPERTIES_SIZE_MAX + PAYLOAD_MAX + 100];
 
 static void content_limits(void **state) { /* F-20, CAP-1 */
     memset(long_text, 'x', sizeof(long_text));
@@ -193,6 +193,13 @@ static void content_limits(void **state) { /* F-20, CAP-1 */
     for (int i = 0; i < 16; i++)
         append_attribute(name, (size_t)snprintf(name, sizeof(name), "n%d", i), long_text, ATTRIBUTE_VALUE_SIZE_MAX);
     expect_content("the attributes are together larger than 65536 bytes", true);
+    append_field(3, long_text, PROPERTIES_SIZE_MAX);
+    append_field(2, long_text, PAYLOAD_MAX);
+    for (int i = 0; i < 15; i++)
+        append_attribute(name, (size_t)snprintf(name, sizeof(name), "n%d", i), long_text, ATTRIBUTE_VALUE_SIZE_MAX);
+    expect_content(NULL, false);
+    append_field(3, long_text, PROPERTIES_SIZE_MAX + 1);
+    expect_content("the properties are larger than 65536 bytes (PROPERTIES_SIZE_MAX)", true);
 }
 
 static void content_that_is_not_well_formed(void **state) { /* F-20 */
@@ -219,6 +226,9 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     append_field(2, "", 0);
     expect_content("content has two payloads", false);
     append_field(3, "x", 1);
+    append_field(3, "", 0);
+    expect_content("content has properties twice", false);
+    append_field(4, "x", 1);
     expect_content("content has a field that is unknown to this broker", false);
     append("\x10\x01", 2); /* field 2 as a varint */
     expect_content("content is malformed or cut off", false);
@@ -251,6 +261,7 @@ static void what_is_accepted_can_be_unpacked(void **state) {
             append_attribute(&name, 1, "value", random_below(&random, 6));
         }
         if (random_below(&random, 2)) append_field(2, "payload", random_below(&random, 8));
+        if (random_below(&random, 2)) append_field(3, "\x00\xff\x80", random_below(&random, 4));
         size_t flips = random_below(&random, 3);
         for (size_t i = 0; i < flips && packed.size > 0; i++)
             packed.bytes[random_below(&random, packed.size)] ^= (uint8_t)(1u << random_below(&random, 8));

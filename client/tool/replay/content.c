@@ -25,8 +25,8 @@ void content_deinit(struct content *content) {
 static void forget(struct content *content) {
     arena_reset(&content->arena);
     content->attributes = NULL;
-    content->payload = NULL;
-    content->attribute_count = content->payload_size = 0;
+    content->payload = content->properties = NULL;
+    content->attribute_count = content->payload_size = content->properties_size = 0;
 }
 
 static int unpack(struct content *content, size_t size) {
@@ -41,6 +41,8 @@ static int unpack(struct content *content, size_t size) {
         content->attributes[i] = (struct tarry_attribute){wire->attributes[i]->name, wire->attributes[i]->value};
     content->payload = wire->payload.data;
     content->payload_size = wire->payload.len;
+    content->properties = wire->properties.data;
+    content->properties_size = wire->properties.len;
     return 0;
 }
 

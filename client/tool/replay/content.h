@@ -15,6 +15,8 @@ struct content {
     size_t attribute_count;
     const void *payload; /* in the arena, or NULL */
     size_t payload_size;
+    const void *properties; /* in the arena, or NULL */
+    size_t properties_size;
     struct archive_cursor *archived; /* NULL: none is open */
     uint64_t base;                   /* base of the segment of `archived` */
     struct log_view view;            /* last frame of `archived` */

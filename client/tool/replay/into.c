@@ -149,6 +149,8 @@ static void schedule(struct into *in, const struct entry *entry, struct route *r
         .when_ms = when.ms,
         .payload = in->content.payload,
         .payload_size = in->content.payload_size,
+        .properties = in->content.properties,
+        .properties_size = in->content.properties_size,
         .attributes = in->content.attributes,
         .attribute_count = in->content.attribute_count,
         .priority = task->priority,
