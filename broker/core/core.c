@@ -245,7 +245,8 @@ static void start(struct core *core, const struct core_event *event, struct core
     record_epoch(&draft, &event->start);
     if (event->start.clock_accepted) record_clock(&draft, event);
     draft_commit(&draft, NULL, effects);
-    wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core) + CLAIM_AFTER_START_MS, 0);
+    core->claim_over_ms = steady_ms(core) + CLAIM_AFTER_START_MS;
+    wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core), 0); /* bound sessions first */
     near_check_all(core);
 }
 

@@ -215,8 +215,8 @@ struct core_request {                 /* REQUEST */
     const struct core_caller *caller; /* NULL: a caller without restrictions */
     const char *peer;                 /* the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
     /* The client is a gateway, which shares a session among many clients. The core delivers as much as the session has
-     * credit for. Silence does not end the session. Its leases last until their deadlines, even across a restart
-     * (broker/gateway/README.md). */
+     * credit for. Silence does not end the session. Its leases last until their deadlines, even across a restart,
+     * unless the session is bound to the process (Subscribe.bound; broker/gateway/README.md). */
     bool pooled;
     struct core_facts facts; /* Commit, Get */
     uint32_t look;           /* List, Stats: handle of core_look; 0: the look has not begun */

@@ -15,6 +15,12 @@ void session_free(struct core *core, struct session *session);
 static inline bool session_is_pooled(uint64_t id) {
     return (id & SESSION_POOLED) != 0;
 }
+/* Bit in the id of a pooled session whose consumers are connections of this process (Subscribe.bound). A later start or
+ * promotion returns its leases at once. */
+#define SESSION_BOUND (1ull << 30)
+static inline bool session_is_bound(uint64_t id) {
+    return (id & SESSION_BOUND) != 0;
+}
 /* Returns true if the session is subscribed and its pipe is connected or expected. */
 bool session_is_present(const struct session *session);
 /* Adds a leased task to its session's list and arms its deadline. If core->leases_ahead is set, adds it to the list of
@@ -46,8 +52,8 @@ void session_credit(struct core *core, uint64_t id, uint32_t credit);
 uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
                       struct core_effects *effects);
 void session_sent(struct core *core, const struct core_lane_news *news, struct core_effects *effects);
-/* Ends the claim time after a start: unclaimed tasks become ready again. Stops after about `records_max` records and
- * goes on in the next step. Returns the number of records. */
+/* After a start, returns the leases of bound sessions at once, and those that no session has claimed at the end of the
+ * claim time. Stops after about `records_max` records and goes on in the next step. Returns the number of records. */
 uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects);
 
 /* Schedules the next visit of the session at `at_ms`, unless an earlier one is scheduled. */

@@ -185,7 +185,9 @@ static void reply_subscribed(struct core *core, const struct core_request *reque
     reply_send(core, effects, request->ticket, reply);
 }
 
-static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
+static const char *check_subscribe(const struct core_request *request) {
+    const Tarry__Subscribe *subscribe = request->message->subscribe;
+    if (subscribe->bound && !request->pooled) return "bound is only for consumers within the broker's process";
     if (!subscribe->n_queues) return "a subscription must name at least one queue";
     if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX)
         return "a subscription may name at most 256 queues (QUEUES_PER_SUBSCRIBE_MAX)";
@@ -243,14 +245,15 @@ static bool has_too_many(const struct core *core, const struct core_caller *call
 
 void session_subscribe(struct core *core, const struct core_request *request, struct core_effects *effects) {
     const Tarry__Subscribe *subscribe = request->message->subscribe;
-    const char *wrong = check_subscribe(subscribe);
+    const char *wrong = check_subscribe(request);
     if (wrong || core->stopping) {
         Tarry__Code code = wrong ? TARRY__CODE__INVALID : TARRY__CODE__STOPPING;
         reply_refuse(core, effects, request->ticket, code, wrong ? wrong : "the broker is shutting down");
         return;
     }
     struct session *session = session_find(core, request->resumed);
-    bool resumed = session && (session->state != SESSION_LEFT || request->pooled);
+    bool resumed = session && (session->state != SESSION_LEFT || request->pooled) &&
+                   session_is_bound(session->id) == subscribe->bound;
     if (!resumed && core->session_count >= SESSIONS_MAX) {
         reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
                      "the broker has its maximum number of consumers (SESSIONS_MAX): end one first");
@@ -264,7 +267,8 @@ void session_subscribe(struct core *core, const struct core_request *request, st
     }
     if (!may_wait_for(core, request, effects)) return;
     if (!resumed) {
-        uint64_t id = core->session_next++ | (request->pooled ? SESSION_POOLED : 0);
+        uint64_t id = core->session_next++ | (request->pooled ? SESSION_POOLED : 0) |
+                      (subscribe->bound ? SESSION_BOUND : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);
         if (!session) { /* sessions that have left and kept their leases use slots too */
             reply_refuse(
@@ -301,6 +305,7 @@ struct giving {
     bool keep_seen; /* seen tasks stay leased */
     Tarry__Cause why;
     Tarry__SessionEnd__Cause end;     /* recorded in the last frame; NOT_SAID: the session continues */
+    uint32_t records_max;             /* stop after this number of records, without an end; 0: no limit */
     const struct core_request *asked; /* the request that asked for it; NULL: none */
 };
 
@@ -336,7 +341,7 @@ static void record_end(struct draft *draft, const struct session *session, const
     tarry__session_end__init(record->session_end);
     record->session_end->session = session->id;
     record->session_end->cause = giving->end;
-    record->session_end->returned = returned;
+    record->session_end->returned = session->returned + returned;
     record->session_end->kept = held - returned;
 }
 
@@ -368,6 +373,7 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
             is_over = true;
         }
         draft_commit(&draft, NULL, effects); /* removes the draft's tasks from the list, but not `task` */
+        if (task && giving->records_max && returned >= giving->records_max) break;
     }
     return returned;
 }
@@ -501,15 +507,42 @@ void session_sent(struct core *core, const struct core_lane_news *news, struct c
     if (session->gone) session_gone(core, session, TARRY__SESSION_END__CAUSE__PIPE_LOST, effects);
 }
 
+/* Returns leases of a bound session from before a restart, about `records_max` of them. */
+static uint32_t release_bound(struct core *core, struct session *session, uint32_t records_max,
+                              struct core_effects *effects) {
+    struct giving giving = {
+        .why = TARRY__CAUSE__CAUSE_LEASE_LOST,
+        .end = TARRY__SESSION_END__CAUSE__PROCESS_ENDED,
+        .records_max = records_max,
+    };
+    uint32_t returned = give_back(core, session, &giving, effects);
+    session->returned += returned;
+    if (!session->lease_count) session_free(core, session);
+    return returned + 1;
+}
+
+/* Returns true if the unclaimed session's leases end now. Nobody can claim a bound session: its connections ended with
+ * the process. */
+static bool is_to_end(const struct core *core, const struct session *session) {
+    if (session->state != SESSION_UNCLAIMED) return false;
+    return session_is_bound(session->id) || steady_ms(core) >= core->claim_over_ms;
+}
+
 uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects) {
     uint32_t done = 1;
+    uint64_t next_ms = steady_ms(core) < core->claim_over_ms ? core->claim_over_ms : UINT64_MAX;
     for (size_t i = 0; i < core->sessions_end; i++) {
-        if (core->sessions[i].state != SESSION_UNCLAIMED) continue;
+        struct session *session = &core->sessions[i];
+        if (!is_to_end(core, session)) continue;
         if (done >= records_max) {
-            wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core), 0);
+            next_ms = steady_ms(core);
             break;
         }
-        done += session_gone(core, &core->sessions[i], TARRY__SESSION_END__CAUSE__NOT_RESUMED, effects);
+        bool is_bound = session_is_bound(session->id);
+        done += is_bound ? release_bound(core, session, records_max - done, effects)
+                         : session_gone(core, session, TARRY__SESSION_END__CAUSE__NOT_RESUMED, effects);
+        if (session->state == SESSION_UNCLAIMED) next_ms = steady_ms(core);
     }
+    if (next_ms != UINT64_MAX) wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, next_ms, 0);
     return done;
 }

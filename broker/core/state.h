@@ -256,6 +256,7 @@ struct session {
     bool sending_again;        /* the delivery under way repeats leases; if it never leaves, its tasks stay leased */
     bool gone;                 /* the pipe is gone; the session ends once the fate of the delivery under way is known */
     uint32_t resend_count;     /* leases to deliver again */
+    uint32_t returned;         /* leases returned so far while a session from before a restart ends in several steps */
     bool willing;              /* may get new tasks and waits in turn at its queues; outdated while `changed` is set */
     bool changed;              /* its credit may have changed: it is in core->changed */
     TAILQ_ENTRY(session) change;
@@ -437,6 +438,7 @@ struct core {
     uint64_t soon[TIMERS_PER_STEP_MAX]; /* ids of tasks that may be leased ahead of time in this step */
     uint32_t soon_count;
     struct timer claim;
+    uint64_t claim_over_ms; /* steady ms at which the claim time after the start ends */
 
     struct producer *producers;
     uint32_t *producer_ids; /* hash table: index + 1 */

@@ -10,7 +10,8 @@
  * the gateway has reported the result of the last one (LANE_SENT). If no client has seen any task of a delivery,
  * LANE_SENT reports it as not sent, and no attempt counts (TRUE-1). If only some clients have seen their tasks, the
  * gateway releases the others. The session leaves but keeps its leases, and takes them over when it subscribes again.
- * After a restart, the leases last until their deadlines, or until they are settled by their tokens. */
+ * After a restart, the leases last until their deadlines, or until they are settled by their tokens. Leases of a bound
+ * pool are returned at once instead. */
 #include "gateway.h"
 
 #include <assert.h>
@@ -70,6 +71,7 @@ struct pool {
     char **queues;
     size_t queue_count;
     uint64_t lease_ms;
+    bool bound;
     enum pool_state state;
     uint64_t session;
     uint32_t lane;
@@ -370,6 +372,7 @@ static void subscribe(struct pool *pool) {
     body.queues = pool->queues;
     body.max_batch = BATCH_MAX;
     body.lease_ms = pool->lease_ms;
+    body.bound = pool->bound;
     body.resume = (ProtobufCBinaryData){.len = pool->secret_size, .data = pool->secret};
     if (pool_ask(pool, &request, on_subscribed, pool) != 0)
         pool->state = POOL_SUBSCRIBING;
@@ -471,7 +474,8 @@ static void pool_free(struct pool *pool) {
 }
 
 static bool is_of(const struct pool *pool, const char *name, const struct gateway_lease_options *options) {
-    if (pool->lease_ms != options->lease_ms || pool->queue_count != options->queue_count) return false;
+    if (pool->lease_ms != options->lease_ms || pool->bound != options->bound) return false;
+    if (pool->queue_count != options->queue_count) return false;
     if (strcmp(pool->name, name) != 0) return false;
     for (size_t i = 0; i < pool->queue_count; i++)
         if (strcmp(pool->queues[i], options->queues[i]) != 0) return false;
@@ -504,7 +508,8 @@ static struct pool *pool_new(struct gateway *gateway, const char *name, const st
     if (gateway->pool_count >= POOLS_MAX && !forget_one(gateway)) return NULL;
     struct pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) return NULL;
-    *pool = (struct pool){.idle.fires = on_idle, .gateway = gateway, .lease_ms = options->lease_ms};
+    *pool = (struct pool){
+        .idle.fires = on_idle, .gateway = gateway, .lease_ms = options->lease_ms, .bound = options->bound};
     TAILQ_INIT(&pool->waiting);
     TAILQ_INSERT_TAIL(&gateway->pools, pool, next);
     gateway->pool_count++;

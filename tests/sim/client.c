@@ -216,6 +216,7 @@ static void subscribe(struct client *client) {
     subscribe->n_queues = client->queue_count;
     subscribe->prefetch = client->prefetch;
     subscribe->lease_ms = client->lease_ms;
+    subscribe->bound = client->bound;
     if (client->session_before) {
         subscribe->resume.data = world_copy(world, &client->session_before, sizeof client->session_before);
         subscribe->resume.len = sizeof client->session_before;

@@ -458,6 +458,27 @@ static void a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs(v
     SIM_SKIP(f);
 }
 
+static void what_connections_of_a_dead_broker_held_is_ready_at_once(void **state) { /* KEEP-1 */
+    struct fx *f = *state;
+    f->worker->bound = true;
+    for (int i = 0; i < 3; i++) client_schedule(f->shop, .delay_ms = 0);
+    SIM_ELAPSE(f, 50);
+    subscribe_pool(f, 8);
+    assert_int_equal(f->worker->held_count, 3);
+    client_unsubscribe(f->worker, false); /* as for any pool: its consumers keep their tasks */
+    SIM_ELAPSE(f, 20000);
+    for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
+    f->worker->wants_session = false;
+    host_stop(f->world);
+    assert_true(host_start(f->world, false));
+    SIM_ELAPSE(f, 100); /* long before CLAIM_AFTER_START_MS */
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_WAITING);
+        assert_int_equal(f->world->host->head.tasks[id].row.attempt, 1); /* a consumer may have seen it */
+    }
+    SIM_SKIP(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         STORY(a_stopped_worker_that_wakes_up_is_told),
@@ -475,6 +496,7 @@ int main(void) {
         STORY(a_dead_workers_tasks_go_to_the_next),
         STORY(a_token_that_was_made_up_changes_nothing),
         STORY(a_poison_task_ends_among_the_dead_and_stops_nobody),
+        STORY(what_connections_of_a_dead_broker_held_is_ready_at_once),
         STORY(a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

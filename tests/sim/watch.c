@@ -126,9 +126,11 @@ static void check_unheard(const struct host *host, const struct frame_header *he
     }
 }
 
-/* A consumer behind a pooled session keeps its task until the lease's deadline, whatever happens to the session. */
+/* A consumer behind a pooled session keeps its task until the lease's deadline, whatever happens to the session. Only the
+ * end of the process ends the leases of a bound session. */
 static void check_pooled(const struct host *host, const struct frame_header *header, const Tarry__TaskPut *put) {
-    if (!session_is_pooled(host->head.tasks[put->task->id].row.session)) return;
+    uint64_t session = host->head.tasks[put->task->id].row.session;
+    if (!session_is_pooled(session) || (session_is_bound(session) && session >> 32 != header->epoch)) return;
     if (put->cause == TARRY__CAUSE__CAUSE_LEASE_LOST)
         MUST(header->steady_ns >= put->before_lease_deadline_ms * NS_PER_MS);
     if (put->cause == TARRY__CAUSE__CAUSE_RELEASED)
@@ -307,18 +309,21 @@ static void check_left(const struct watch *watch, const struct core_effects *eff
     }
 }
 
-/* A leased task whose session no client claimed in time is ready again. */
+/* A leased task whose session no client claimed in time is ready again. One of a bound session is ready at once. */
 static void check_claims(const struct world *world) {
     const struct flat *head = &world->host->head;
     const struct watch *watch = &world->host->watch;
     bool follows = world->host->node && (!world->host->node->writes || world->host->node->applier);
-    if (follows || watch->stopping || head->steady_ns / NS_PER_MS <= watch->started_ms + CLAIM_AFTER_START_MS) return;
+    const uint64_t now_ms = head->steady_ns / NS_PER_MS;
+    if (follows || watch->stopping || now_ms <= watch->started_ms) return;
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
         if (task->ended || task->row.state != ROW_LEASED) continue;
         bool is_claimed = task->row.session >> 32 == head->epoch || has_come_back(watch, task->row.session);
-        MUST(is_claimed ||
-             session_is_pooled(task->row.session)); /* consumers behind a pooled session still hold the task */
+        bool is_bound = session_is_bound(task->row.session);
+        bool is_early = now_ms <= watch->started_ms + CLAIM_AFTER_START_MS && !is_bound;
+        bool is_held = session_is_pooled(task->row.session) && !is_bound; /* by a consumer behind a pooled session */
+        MUST(is_claimed || is_held || is_early);
     }
 }
 

@@ -61,7 +61,9 @@ static void take_end(struct who *who, const struct flat *head, const Tarry__Fram
                      const Tarry__SessionEnd *end) {
     struct who_session *session = find(who, end->session);
     bool is_unclaimed = !session && end->session >> 32 != head->epoch;
-    MUST(is_unclaimed == (end->cause == TARRY__SESSION_END__CAUSE__NOT_RESUMED));
+    MUST(is_unclaimed == (end->cause == TARRY__SESSION_END__CAUSE__NOT_RESUMED ||
+                          end->cause == TARRY__SESSION_END__CAUSE__PROCESS_ENDED));
+    MUST((is_unclaimed && session_is_bound(end->session)) == (end->cause == TARRY__SESSION_END__CAUSE__PROCESS_ENDED));
     MUST(is_unclaimed || (session && !session->over)); /* each session ends once */
     MUST(end->cause != TARRY__SESSION_END__CAUSE__NOT_SAID);
     uint32_t held = 0, returned = 0;

@@ -13,6 +13,8 @@
 
 struct rig {
     struct core *core;
+    struct core *follower; /* replays the frames of `core`; NULL: none */
+    bool bound;            /* sessions are bound to the process */
     struct arena arena;
     struct core_effects effects;
     uint64_t now_ms;
@@ -20,10 +22,28 @@ struct rig {
     uint64_t sequence;
 };
 
+static void follow(struct rig *rig) {
+    for (size_t i = 0; i < rig->effects.appends.count; i++) {
+        const struct core_append *append = &rig->effects.appends.items[i];
+        const struct frame_header header = {
+            .position = append->position,
+            .type = append->type,
+            .epoch = append->epoch,
+            .steady_ns = append->now.steady_ns,
+            .wall_ns = append->now.wall_ns,
+            .body_size = append->body_size,
+        };
+        Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, append->body_size, append->body);
+        assert_int_equal(core_replay(rig->follower, &header, body), 0);
+        tarry__frame_body__free_unpacked(body, NULL);
+    }
+}
+
 static void step(struct rig *rig, struct core_event event) {
     core_effects_reset(&rig->effects);
     event.now = (struct instant){.steady_ns = rig->now_ms * 1000000, .wall_ns = rig->now_ms * 1000000};
     core_step(rig->core, &event, &rig->effects);
+    if (rig->follower != NULL) follow(rig);
 }
 
 static const Tarry__Reply *answer(const struct rig *rig) {
@@ -62,6 +82,7 @@ static uint64_t subscribe(struct rig *rig, uint64_t resumed) {
     subscribe.queues = &queue;
     subscribe.n_queues = 1;
     subscribe.lease_ms = LEASE_MAX_MS;
+    subscribe.bound = rig->bound;
     request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
     request.subscribe = &subscribe;
     step(rig, (struct core_event){.kind = CORE_REQUEST,
@@ -108,7 +129,8 @@ static void leave(struct rig *rig, uint64_t session) {
     step(rig, (struct core_event){.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request}});
 }
 
-static void begin(struct rig *rig) {
+/* Creates a core that has not started. */
+static void make(struct rig *rig) {
     *rig = (struct rig){.now_ms = 1000000};
     struct core_options options = {
         .memory = 64u << 20, .outcomes_max = 1024, .outcome_retention_ms = 1000, .create_queues = true, .version = ""};
@@ -117,6 +139,9 @@ static void begin(struct rig *rig) {
     rig->core = core_new(&options);
     arena_init(&rig->arena, SIZE_MAX);
     core_effects_init(&rig->effects, &rig->arena);
+}
+
+static void start(struct rig *rig) {
     step(rig, (struct core_event){.kind = CORE_START, .start.epoch = 1});
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Hello hello = TARRY__HELLO__INIT;
@@ -124,6 +149,11 @@ static void begin(struct rig *rig) {
     request.hello = &hello;
     step(rig, (struct core_event){.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request}});
     rig->producer = answer(rig)->hello->producer;
+}
+
+static void begin(struct rig *rig) {
+    make(rig);
+    start(rig);
 }
 
 static void end(struct rig *rig) {
@@ -198,11 +228,63 @@ static void leases_stay_when_it_leaves_and_when_it_comes_back(void **state) {
     end(&rig);
 }
 
+enum { HELD = 20000 };
+
+/* The primary's process dies while connections of it hold 20,000 tasks. The follower leads now, and returns them in
+ * steps of bounded size (CALM-1). */
+static void leases_of_a_bound_session_end_with_the_process(void **state) { /* KEEP-1 */
+    (void)state;
+    struct rig rig, other;
+    make(&rig);
+    make(&other);
+    rig.follower = other.core;
+    rig.bound = true;
+    start(&rig);
+    schedule(&rig, HELD);
+    uint64_t session = subscribe(&rig, 0);
+    give_credit(&rig, session, HELD);
+    for (int left = 20; stats(&rig)->in_flight < HELD && left > 0; left--) sent(&rig, session, true);
+    assert_int_equal(stats(&rig)->in_flight, HELD);
+    assert_int_equal(core_digest(rig.core), core_digest(other.core));
+    other.now_ms = rig.now_ms + 1;
+    step(&other, (struct core_event){.kind = CORE_START, .start.epoch = 2});
+    uint64_t before = HELD;
+    while (core_deadline(other.core) <= other.now_ms) {
+        step(&other, (struct core_event){.kind = CORE_TICK});
+        uint64_t left = stats(&other)->in_flight;
+        assert_true(before - left <= 2 * 4096);
+        before = left;
+    }
+    assert_int_equal(before, 0);
+    assert_int_equal(stats(&other)->ready, HELD);
+    end(&other);
+    end(&rig);
+}
+
+static void only_the_broker_binds_a_session(void **state) {
+    (void)state;
+    struct rig rig;
+    begin(&rig);
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Subscribe subscribe = TARRY__SUBSCRIBE__INIT;
+    char *queue = (char *)"q";
+    subscribe.queues = &queue;
+    subscribe.n_queues = 1;
+    subscribe.bound = true;
+    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
+    request.subscribe = &subscribe;
+    step(&rig, (struct core_event){.kind = CORE_REQUEST, .request = {.ticket = 1, .message = &request}});
+    assert_int_equal(answer(&rig)->code, TARRY__CODE__INVALID);
+    end(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(credit_says_how_many_and_nothing_comes_without),
         cmocka_unit_test(what_never_left_costs_no_attempt),
         cmocka_unit_test(silence_does_not_end_it),
+        cmocka_unit_test(leases_of_a_bound_session_end_with_the_process),
+        cmocka_unit_test(only_the_broker_binds_a_session),
         cmocka_unit_test(leases_stay_when_it_leaves_and_when_it_comes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
