@@ -27,6 +27,8 @@ const char *check_key(const void *key, size_t size);
 /* Unpacks a packed Content and checks it against the limits. `payload_max`: bytes. */
 const char *check_content(const void *content, size_t size, uint32_t payload_max, bool *out_too_large);
 const char *check_ref(const Tarry__Ref *ref);
+/* Space of a definition: 1 … DEFINITION_SPACE_SIZE_MAX bytes of a-z, 0-9 and -. */
+const char *check_space(const char *space);
 /* Checks an operation of a commit, with its Content. `*out_code`: INVALID, TOO_LARGE or UNSUPPORTED. */
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code);
 /* Checks a request about the pair. */

@@ -182,6 +182,27 @@ const char *check_pair(const Tarry__Pair *pair) {
     return pair->peer_is_stopped && pair->force ? "peer_is_stopped and force exclude each other" : NULL;
 }
 
+_Static_assert(DEFINITION_SPACE_SIZE_MAX == 32 && DEFINITION_NAME_SIZE_MAX == 255, "sentences");
+_Static_assert(DEFINITION_VALUE_SIZE_MAX == 16384, "sentences");
+
+const char *check_space(const char *space) {
+    size_t size = strnlen(space, DEFINITION_SPACE_SIZE_MAX + 1);
+    if (size == 0) return "space is empty";
+    if (size > DEFINITION_SPACE_SIZE_MAX) return "space is longer than 32 bytes";
+    bool is_plain = strspn(space, "abcdefghijklmnopqrstuvwxyz0123456789-") == size;
+    return is_plain ? NULL : "space must consist of a-z, 0-9 and -";
+}
+
+static const char *check_define(const Tarry__Define *define) {
+    const char *problem = check_space(define->space);
+    if (problem != NULL) return problem;
+    if (define->name.len == 0) return "name is empty";
+    if (define->name.len > DEFINITION_NAME_SIZE_MAX) return "name is longer than 255 bytes";
+    if (define->value.len > DEFINITION_VALUE_SIZE_MAX) return "value is longer than 16384 bytes";
+    if (define->deleted && define->value.len > 0) return "value is given, but deleted is set";
+    return define->has_expected || define->expected == 0 ? NULL : "expected is given, but has_expected is not set";
+}
+
 static const char *check_any(const Tarry__Op *op) {
     switch (op->op_case) {
 #define OPERATION(CASE, member, Message, target, roles, reach, creates, job, check, ...)                               \

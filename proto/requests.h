@@ -73,6 +73,7 @@ enum op_target {
     NAMES_PAST_TASKS, /* `task`: a Ref to tasks that have ended */
     NAMES_LEASE,      /* `id` and `token` */
     NAMES_QUEUE,      /* `queue` */
+    NAMES_DEFINITION, /* `space` and `name` */
 };
 
 static inline enum op_target op_target(const Tarry__Op *op) {
@@ -101,6 +102,7 @@ static inline uint64_t id_of_ref(const Tarry__Ref *ref) {
 #define QUEUE_OF_NAMES_PAST_TASKS(m) queue_of_ref((m)->task)
 #define QUEUE_OF_NAMES_LEASE(m) NULL
 #define QUEUE_OF_NAMES_QUEUE(m) (m)->queue
+#define QUEUE_OF_NAMES_DEFINITION(m) NULL
 
 /* Returns the queue that the operation names; NULL: none, or a task by its id. */
 static inline const char *op_queue(const Tarry__Op *op) {
@@ -120,6 +122,7 @@ static inline const char *op_queue(const Tarry__Op *op) {
 #define ID_OF_NAMES_PAST_TASKS(m) id_of_ref((m)->task)
 #define ID_OF_NAMES_LEASE(m) (m)->id
 #define ID_OF_NAMES_QUEUE(m) 0
+#define ID_OF_NAMES_DEFINITION(m) 0
 
 /* Returns the task id that the operation names; 0: none, or a task by queue and key. */
 static inline uint64_t op_id(const Tarry__Op *op) {

@@ -163,3 +163,14 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
     at = put_u64(at, XXH3_64bits(queue->name, strlen(queue->name)));
     return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));
 }
+
+uint64_t definition_hash(const Tarry__DefinitionPut *put) {
+    uint8_t buffer[4 * 8];
+    uint8_t *at = buffer;
+    at = put_u64(at, XXH3_64bits(put->space, strlen(put->space)));
+    at = put_u64(at, XXH3_64bits(put->name.data, put->name.len));
+    at = put_u64(at, XXH3_64bits(put->value.data, put->value.len));
+    at = put_u64(at, put->version);
+    /* The seed makes the hash differ from that of any other kind of row. */
+    return never_zero(XXH3_64bits_withSeed(buffer, (size_t)(at - buffer), 0x646566696e6974u));
+}

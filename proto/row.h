@@ -131,5 +131,7 @@ uint64_t row_expires_at(const struct row *row);
 
 /* Returns the hash of a queue's row for the digest; never 0. */
 uint64_t queue_hash(const Tarry__QueuePut *queue);
+/* Returns a definition's contribution to the digest; never 0. Covers space, name, value and version. */
+uint64_t definition_hash(const Tarry__DefinitionPut *put);
 
 #endif

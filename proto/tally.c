@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
 #include <xxhash.h>
 
 #include "bytes.h"
@@ -149,6 +150,16 @@ static bool tally_producer(struct tally *tally, uint64_t producer, bool is_end) 
     return true;
 }
 
+static bool tally_definition(struct tally *tally, const Tarry__DefinitionPut *put) {
+    const size_t space_size = strnlen(put->space, DEFINITION_SPACE_SIZE_MAX + 1);
+    if (space_size == 0 || space_size > DEFINITION_SPACE_SIZE_MAX || put->version == 0) return false;
+    if (put->name.len == 0 || put->name.len > DEFINITION_NAME_SIZE_MAX) return false;
+    if (put->value.len > (put->deleted ? 0 : DEFINITION_VALUE_SIZE_MAX)) return false;
+    if (put->deleted && put->before_hash == 0) return false;
+    tally->digest += (put->deleted ? 0 : definition_hash(put)) - put->before_hash;
+    return true;
+}
+
 static bool tally_epoch(struct tally *tally, const Tarry__EpochPut *epoch) {
     if (epoch->epoch == 0 || epoch->epoch < tally->epoch) return false;
     tally->epoch = epoch->epoch;
@@ -182,6 +193,8 @@ bool tally_record_row(struct tally *tally, const Tarry__Record *record, bool has
         return tally_producer(tally, record->producer->producer, false);
     case TARRY__RECORD__FACT_PRODUCER_END:
         return tally_producer(tally, record->producer_end->producer, true);
+    case TARRY__RECORD__FACT_DEFINITION:
+        return tally_definition(tally, record->definition);
     case TARRY__RECORD__FACT_EPOCH:
         return tally_epoch(tally, record->epoch);
     case TARRY__RECORD__FACT_JOB:

@@ -28,7 +28,7 @@ struct queue_tally {
 #define QUEUE_COUNTS_SIZE offsetof(struct queue_tally, number)
 
 struct tally {
-    uint64_t digest;            /* sum of row_hash, queue_hash and producer hashes, modulo 2^64 */
+    uint64_t digest;            /* sum of row_hash, queue_hash, definition_hash and producer hashes, modulo 2^64 */
     uint64_t live;              /* waiting + in flight, in all queues */
     uint64_t next_id;           /* highest id so far, plus one */
     uint32_t next_queue;        /* highest queue place so far, plus one */
@@ -40,7 +40,7 @@ struct tally {
 void tally_init(struct tally *tally, struct queue_tally *queues);
 
 /* Applies one record. False: the record is inconsistent (a damaged log or a bug), and the tally is untouched.
- * Reasons: an unknown fact, a queue number out of range, a count below zero, or a violation of these rules:
+ * Reasons: an unknown fact, a definition beyond its limits, a queue number out of range, a count below zero, or a violation of these rules:
  *   - A put is `fresh` exactly if its cause is SCHEDULED. The task is then waiting, its id is at least next_id, and
  *     next_id grows.
  *   - Every other put has a cause up to REQUEUED, an id below next_id and a before_hash other than 0.

@@ -35,6 +35,17 @@
 #define BACKOFF_MAX_MS (30ull * 24 * 3600 * 1000)
 #define PAUSE_MAX_MS DUE_AHEAD_MAX_MS
 
+/* Definitions: values that the broker's doors keep in the log (broker/core/definitions.h). The sizes are in bytes. */
+#define DEFINITION_SPACES_MAX 2u
+#define DEFINITION_SPACE_SIZE_MAX 32u
+#define DEFINITION_NAME_SIZE_MAX 255u
+#define DEFINITION_VALUE_SIZE_MAX (16u << 10)
+#define DEFINITIONS_MAX 65536u          /* in one space */
+#define DEFINITIONS_SIZE_MAX (8u << 20) /* of one space: names and values, each definition rounded up to 60 bytes */
+#define DEFINITIONS_LIMIT_MAX 1000u     /* in one result page */
+#define DEFINITIONS_PAGE_SIZE (1u << 20)
+#define DEFINES_PER_COMMIT_MAX 1024u
+
 /* Requests. */
 #define OPS_PER_COMMIT_MAX 8192
 #define REDACT_OPS_MAX 64     /* redactions in one commit; each searches the log */

@@ -307,6 +307,10 @@ bool access_may(const struct access_principal *principal, const struct access_ru
                  remedy(principal));
         return false;
     }
+    if (rule->reach == REACH_BROKER && principal->entry.kind != KIND_BROKER) {
+        snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s: only the broker itself may do this", rule->name);
+        return false;
+    }
     if (rule->reach == REACH_ALL && access_is_confined(principal)) {
         snprintf(sentence, ACCESS_SENTENCE_SIZE,
                  "%s: this request concerns all queues, but %s may use only the queues with its prefixes", rule->name,

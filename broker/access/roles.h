@@ -40,7 +40,8 @@ enum access_reach {
     REACH_QUEUE,   /* uses one queue: the one it names, or the queue of its task */
     REACH_OWN,     /* names a session, a producer or a lease, whose owner must be the client */
     REACH_SHOWN,   /* the reply contains only what the client may see */
-    REACH_ALL      /* affects all queues, so a confined principal may not use it */
+    REACH_ALL,     /* affects all queues, so a confined principal may not use it */
+    REACH_BROKER   /* only the broker itself may use it (KIND_BROKER) */
 };
 
 struct access_rule {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "definitions.h"
 #include "jobs.h"
 #include "leases.h"
 #include "near.h"
@@ -112,6 +113,8 @@ static int apply_record(struct core *core, const Tarry__Record *record, const st
         return job_apply_put(core, record->job);
     case TARRY__RECORD__FACT_JOB_END:
         return job_apply_end(core, record->job_end);
+    case TARRY__RECORD__FACT_DEFINITION:
+        return definitions_apply(core->definitions, record->definition);
     case TARRY__RECORD__FACT_EPOCH:
         core->epoch = record->epoch->epoch;
         return 0;

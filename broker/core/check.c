@@ -1,6 +1,7 @@
 /* check.c: core_check checks every invariant of state.h and near.h; O(tasks in memory). */
 #include "check.h"
 #include "ahead.h"
+#include "definitions.h"
 #include "leases.h"
 #include "near.h"
 #include "pending.h"
@@ -161,6 +162,7 @@ void core_check(const struct core *constant) {
     }
     assert(dirty == core->overlay_count);
     for (int base = 0; base < ROW_BASES; base++) assert(wheel_check(&core->wheels[base]));
+    definitions_check(core->definitions);
     check_serving(core);
     check_keys(core);
     pending_check(core);

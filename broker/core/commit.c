@@ -71,6 +71,7 @@ static struct demand demand_of(const struct core_request *request) {
         case NAMES_LEASE:
             if (op->op_case == TARRY__OP__OP_NACK && *op->nack->reason) need_sentence(&demand.need);
             break;
+        case NAMES_DEFINITION: /* they have memory of their own */
         case NAMES_NOTHING:
             break;
         }

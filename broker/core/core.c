@@ -7,6 +7,7 @@
 #include "ahead.h"
 #include "apply.h"
 #include "commit.h"
+#include "definitions.h"
 #include "draft.h"
 #include "effects.h"
 #include "jobs.h"
@@ -50,7 +51,8 @@ static bool allocate(struct core *core) {
     core->subscriptions = sparse_new(SESSIONS_TABLE, sizeof *core->subscriptions);
     core->producers = sparse_new(PRODUCERS_MAX, sizeof *core->producers);
     core->producer_ids = sparse_new(PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
-    if (!pending_init(&core->pending)) return false;
+    core->definitions = definitions_new();
+    if (!pending_init(&core->pending) || !core->definitions) return false;
     core->queue_looks = sparse_new(QUEUE_PLACES + 1, sizeof *core->queue_looks);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) {
         core->scans[i].heap = calloc(LIST_LIMIT_MAX, sizeof *core->scans[i].heap);
@@ -117,6 +119,7 @@ void core_free(struct core *core) {
     sparse_free(core->producer_ids, PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
     sparse_free(core->queue_looks, QUEUE_PLACES + 1, sizeof *core->queue_looks);
     pending_deinit(&core->pending);
+    definitions_free(core->definitions);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) free(core->scans[i].heap);
     free(core);
 }
@@ -181,6 +184,10 @@ int core_restore_result(struct core *core, uint64_t id, uint64_t sequence, uint6
 
 int core_restore_job(struct core *core, const Tarry__JobPut *job) {
     return job_apply_put(core, job);
+}
+
+int core_restore_definition(struct core *core, const Tarry__DefinitionPut *put) {
+    return definitions_apply(core->definitions, put);
 }
 
 int core_restore_outcome(struct core *core, const struct outcome *outcome) {
@@ -361,6 +368,9 @@ static void dispatch_request(struct core *core, const struct core_request *reque
         return;
     case TARRY__REQUEST__BODY_CONSUMERS:
         query_consumers(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_DEFINITIONS:
+        query_definitions(core, request, effects);
         return;
     case TARRY__REQUEST__BODY_ATTACH: /* answered by other parts of the broker (requests.def) */
     case TARRY__REQUEST__BODY_AUDIT:

@@ -69,6 +69,8 @@ int core_restore_lease(struct core *core, const struct row *row);
 int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms, uint64_t floor, uint64_t owner);
 int core_restore_result(struct core *core, uint64_t producer, uint64_t sequence, uint64_t position);
 int core_restore_job(struct core *core, const Tarry__JobPut *job);
+/* Restores a definition; before_hash is 0. */
+int core_restore_definition(struct core *core, const Tarry__DefinitionPut *put);
 /* Restores an outcome; call it for the oldest outcome first. */
 int core_restore_outcome(struct core *core, const struct outcome *outcome);
 enum core_replay_error {

@@ -25,6 +25,11 @@ struct draft_queue {
     struct draft_queue *next;
 };
 
+struct draft_definition {
+    const Tarry__DefinitionPut *put;
+    struct draft_definition *next;
+};
+
 void draft_init(struct draft *draft, struct core *core, struct arena *arena, const struct core_facts *facts,
                 size_t op_count) {
     *draft = (struct draft){.core = core, .arena = arena, .facts = facts, .next_id = core->tally.next_id};
@@ -344,6 +349,35 @@ Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue) {
     record->queue = put;
     note_queue(draft, put);
     return put;
+}
+
+static struct draft_definition **definition_slot(const struct draft *draft, const struct definition_key *key) {
+    uint64_t hash = row_key_hash(0, key->name, key->name_size);
+    return &draft->definitions[hash_slot(hash, draft->core->salt, draft->table_mask)];
+}
+
+const Tarry__DefinitionPut *draft_definition(const struct draft *draft, const struct definition_key *key) {
+    if (!draft->definitions) return NULL;
+    for (const struct draft_definition *said = *definition_slot(draft, key); said; said = said->next) {
+        const Tarry__DefinitionPut *put = said->put;
+        draft->core->visits++;
+        if (put->name.len == key->name_size && memcmp(put->name.data, key->name, key->name_size) == 0 &&
+            strcmp(put->space, key->space) == 0)
+            return put;
+    }
+    return NULL;
+}
+
+void draft_define(struct draft *draft, const struct definition_key *key, Tarry__DefinitionPut *put) {
+    if (!draft->definitions)
+        draft->definitions = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof *draft->definitions);
+    struct draft_definition **slot = definition_slot(draft, key);
+    struct draft_definition *said = must_have(draft->arena, sizeof *said);
+    *said = (struct draft_definition){.put = put, .next = *slot};
+    *slot = said;
+    Tarry__Record *record = draft_record(draft);
+    record->fact_case = TARRY__RECORD__FACT_DEFINITION;
+    record->definition = put;
 }
 
 void draft_commit(struct draft *draft, const struct draft_commit *commit, struct core_effects *effects) {

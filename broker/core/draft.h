@@ -5,10 +5,12 @@
 #ifndef TARRY_CORE_DRAFT_H
 #define TARRY_CORE_DRAFT_H
 
+#include "definitions.h"
 #include "tasks.h"
 
 struct draft_entry;
 struct draft_queue;
+struct draft_definition;
 
 struct draft {
     struct core *core;
@@ -27,6 +29,10 @@ struct draft {
     struct draft_queue **queues;          /* changes of queues, by number; NULL: no change yet */
     uint32_t pushes;                      /* queues without a push URL that get one in this draft */
     bool has_job;                         /* the draft starts a job */
+    struct draft_definition **definitions; /* changes of definitions, by name; NULL: no change yet */
+    uint32_t define_count;                 /* defines so far, and their bytes … */
+    uint64_t define_size;
+    const char *define_space; /* … and their space; NULL: none */
     const struct core_content **contents; /* accepted so far */
     size_t content_count;
     uint64_t blob_size;
@@ -68,6 +74,11 @@ Tarry__Record *draft_record(struct draft *draft);
 const Tarry__Policy *draft_queue_now(const struct draft *draft, const struct queue *queue);
 /* Adds or returns the record of the queue's row; the caller changes the row there. */
 Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue);
+
+/* Returns the draft's last record about the definition; NULL: none. */
+const Tarry__DefinitionPut *draft_definition(const struct draft *draft, const struct definition_key *key);
+/* Adds a record about a definition. */
+void draft_define(struct draft *draft, const struct definition_key *key, Tarry__DefinitionPut *put);
 
 struct draft_commit { /* a client's commit; NULL for decisions of the broker itself */
     uint64_t producer;

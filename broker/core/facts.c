@@ -260,6 +260,7 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
 #define WANT_NAMES_PAST_TASKS(m) want_redact(w, (m)->task, past)
 #define WANT_NAMES_LEASE(m) want_id(w, (m)->id)
 #define WANT_NAMES_QUEUE(m) (void)(m) /* needs no task */
+#define WANT_NAMES_DEFINITION(m) (void)(m)
 
 /* `key`: the key of a new task. */
 static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_key *key, const struct core_past *past) {

@@ -30,5 +30,6 @@ void query_queues(struct core *core, const struct core_request *request, struct 
 void query_calendar(struct core *core, const struct core_request *request, struct core_effects *effects);
 void query_consumers(struct core *core, const struct core_request *request, struct core_effects *effects);
 void query_stats(struct core *core, const struct core_request *request, struct core_effects *effects);
+void query_definitions(struct core *core, const struct core_request *request, struct core_effects *effects);
 
 #endif

@@ -456,6 +456,7 @@ struct core {
     struct queue_look *queue_looks; /* [place]: used by one Stats request at a time */
 
     uint64_t push_version; /* core_push_version */
+    struct definitions *definitions;
     struct job jobs[JOBS_MAX];
     uint32_t job_count;
     uint32_t job_next; /* index of the job that may read a page first */

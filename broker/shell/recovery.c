@@ -121,6 +121,9 @@ static int each_result(void *argument, uint64_t producer, uint64_t sequence, uin
 static int each_job(void *argument, const Tarry__JobPut *job) {
     return core_restore_job(argument, job);
 }
+static int each_definition(void *argument, const Tarry__DefinitionPut *definition) {
+    return core_restore_definition(argument, definition);
+}
 static int each_outcome(void *argument, const struct outcome *outcome) {
     return core_restore_outcome(argument, outcome);
 }
@@ -145,6 +148,8 @@ static int restore(struct recovery *recovery, enum recovery_part part, const str
         return index_each_result(recovery->index, each_result, core);
     case RECOVERY_JOBS:
         return index_each_job(recovery->index, each_job, core);
+    case RECOVERY_DEFINITIONS:
+        return index_each_definition(recovery->index, each_definition, core);
     case RECOVERY_OUTCOMES:
         return index_each_outcome(recovery->index, each_outcome, core);
     case RECOVERY_PARTS:

@@ -18,7 +18,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written in the byte order of memory");
 
 enum db_table {
-    DB_META,    /* one record */
+    DB_META,    /* one record; and space, name → packed DefinitionPut (index_definitions.c) */
     DB_TALLIES, /* number of a place's current queue → counts */
     DB_ROWS,    /* id → row; DB_LEASED has the newer state of a leased task */
     DB_LEASED, /* id → row, while the task is leased; a small table, so short leases do not change random LMDB pages */

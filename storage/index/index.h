@@ -8,7 +8,8 @@
  *   slots     (queue, base, priority, level, slot, chunk) → chunk of (due, id): the timing wheel's part on disk
  *   calendar  (queue, minutes or hours) → number of waiting tasks that become due in each minute or hour
  *   keys      sorted runs of (hash of queue and key, id), blocked Bloom filter per run, merged eight to one
- *   leases, dead (queue, since, id), outcomes (by ending, limited), queues, producers, jobs, blobs, results, meta
+ *   leases, dead (queue, since, id), outcomes (by ending, limited), queues, producers, jobs, blobs, results, definitions (in the
+ *   table of meta), meta
  *
  * Threads: *one index thread* calls absorb, commit, retire and window (the "writer" calls). A call marked "any thread"
  * opens its own read transaction and ends it before it returns. Only a copy's read transaction outlives a call.
@@ -77,6 +78,9 @@ int index_each_result(struct index *index,
                       int (*each)(void *argument, uint64_t producer, uint64_t sequence, uint64_t position),
                       void *argument);
 int index_each_job(struct index *index, int (*each)(void *argument, const Tarry__JobPut *job), void *argument);
+/* Calls `each` for every definition, with a before_hash of 0. */
+int index_each_definition(struct index *index, int (*each)(void *argument, const Tarry__DefinitionPut *definition),
+                          void *argument);
 /* Calls `each` for every remembered ending and redaction (OUTCOME_REDACTION), oldest first. */
 int index_each_outcome(struct index *index, int (*each)(void *argument, const struct outcome *outcome), void *argument);
 

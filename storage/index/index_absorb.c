@@ -149,6 +149,8 @@ static int absorb_record(struct index *index, const struct frame_header *header,
         return absorb_side(index, DB_JOBS, record->job->job, &record->job->base);
     case TARRY__RECORD__FACT_JOB_END:
         return absorb_side(index, DB_JOBS, record->job_end->job, NULL);
+    case TARRY__RECORD__FACT_DEFINITION:
+        return definition_absorb(index, record->definition);
     case TARRY__RECORD__FACT_REDACTION:
         return absorb_redaction(index, record->redaction, steady_ms);
     default:
@@ -201,6 +203,7 @@ void batch_reset(struct batch *batch) {
     hash_index_clear(&batch->producer_places);
     batch->outcomes.count = batch->outcome_sizes.count = batch->outcome_ends.count = 0;
     batch->producers.count = batch->results.count = batch->sides.count = 0;
+    batch->definitions.count = 0;
     batch->updates.count = batch->appends.count = 0;
     batch->keys.count = batch->tail_gone.count = 0;
     batch->keys_mode = KEYS_TO_TAIL;
@@ -222,6 +225,7 @@ void batch_deinit(struct batch *batch) {
     free(batch->producers.items);
     free(batch->results.items);
     free(batch->sides.items);
+    free(batch->definitions.items);
     free(batch->updates.items);
     free(batch->appends.items);
     free(batch->keys.items);

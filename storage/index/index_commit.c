@@ -1,7 +1,8 @@
 /* index_commit.c: writes the batch in one synced transaction.
  *
  * Prepare (once): sorts changes, marks ended ids in memory, makes a run of the keys. Write (repeated if the map must
- * grow): rows, ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, counts, meta. Arrive: updates
+ * grow): rows, ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, definitions, counts, meta.
+ * Arrive: updates
  * memory, publishes the filters, and then raises the position. */
 #include "index_select.h"
 
@@ -293,6 +294,7 @@ static int commit_body(void *argument, MDB_txn *txn) {
     if (error == 0) error = outcomes_write(index, txn, meta);
     if (error == 0) error = producers_write(index, txn);
     if (error == 0) error = write_sides(index, txn);
+    if (error == 0) error = definitions_write(index, txn);
     if (error == 0) error = write_tallies(index, txn);
     if (error == 0) error = drop_former(index, txn);
     if (error == 0) error = meta_put(index, txn, meta); /* LOG-3 */

@@ -311,6 +311,12 @@ struct side_change {
     size_t offset;
     size_t size; /* 0: deleted */
 };
+/* A change of a definition; stored and applied in log order. */
+struct definition_change {
+    size_t offset; /* the key, then the packed DefinitionPut, in `bytes` */
+    size_t key_size;
+    size_t size; /* of the packed DefinitionPut; 0: deleted */
+};
 struct batch {
     uint64_t first_id; /* ids from this one on have no row on disk */
     VECTOR(struct change) changes;
@@ -324,6 +330,7 @@ struct batch {
     struct hash_index producer_places; /* producer → index in `producers`, plus 1 */
     VECTOR(struct result_change) results;
     VECTOR(struct side_change) sides;
+    VECTOR(struct definition_change) definitions;
     size_t records;
     size_t redactions;
     bool known; /* the batch has the first frame of the log */
@@ -576,6 +583,10 @@ int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, u
 int outcomes_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
 int producer_absorb(struct index *index, const struct producer_change *absorbed);
 int producers_write(struct index *index, MDB_txn *txn);
+
+/* ---- index_definitions.c */
+int definition_absorb(struct index *index, const Tarry__DefinitionPut *put);
+int definitions_write(struct index *index, MDB_txn *txn);
 
 /* ---- index_calendar.c */
 int calendar_open(struct index *index);

@@ -372,6 +372,13 @@ static int take_producer(void *argument, const struct index_producer *producer) 
     return 0;
 }
 
+/* Adds the definition to the digest that is compared with the recorded one. */
+static int take_definition(void *argument, const Tarry__DefinitionPut *definition) {
+    struct verify *verify = argument;
+    verify->found.digest += definition_hash(definition);
+    return 0;
+}
+
 static int take_job(void *argument, const Tarry__JobPut *job) {
     return 0;
 }
@@ -395,6 +402,8 @@ static int verify_all(struct verify *verify) {
     if (error == 0) error = each_entry(verify, DB_QUEUES, "queues", verify_queue);
     if (error == 0) error = each_entry(verify, DB_PRODUCERS, "producers", verify_producer);
     if (error == 0) error = each_entry(verify, DB_RESULTS, "results", verify_result);
+    if (error == 0)
+        error = judge_reading(verify, index_each_definition(verify->index, take_definition, verify), "a definition");
     if (error == 0) error = compare_counts(verify);
     if (error == 0) error = each_entry(verify, DB_SLOTS, "slots", verify_slot);
     if (error == 0 && verify->marked != verify->waiting) {

@@ -14,6 +14,7 @@ void flat_init(struct flat *flat) {
     flat->position = LOG_POSITION_FIRST;
     flat->steady_ns = flat->wall_ns = flat->digest = flat->live = 0;
     flat->epoch = 0;
+    memset(flat->definitions, 0, sizeof flat->definitions);
     flat->next_id = 1;
     flat->producer_count = flat->result_count = flat->job_count = flat->ending_count = 0;
 }
@@ -37,6 +38,7 @@ void flat_copy(struct flat *to, const struct flat *from) {
     memcpy(to->results, from->results, from->result_count * sizeof to->results[0]);
     to->job_count = from->job_count;
     memcpy(to->jobs, from->jobs, from->job_count * sizeof to->jobs[0]);
+    memcpy(to->definitions, from->definitions, sizeof to->definitions);
     to->ending_count = from->ending_count;
     memcpy(to->endings, from->endings, from->ending_count * sizeof to->endings[0]);
 }
@@ -127,6 +129,16 @@ static void end_job(struct flat *flat, uint64_t id) {
     }
 }
 
+static void put_definition(struct flat *flat, const Tarry__DefinitionPut *put) {
+    struct flat_definition *definition = &flat->definitions[put->name.data[put->name.len - 1] % FLAT_DEFINITIONS];
+    MUST(put->before_hash == definition->hash && put->version == flat->position); /* LOG-2 */
+    flat->digest -= definition->hash;
+    *definition = (struct flat_definition){0};
+    if (put->deleted) return;
+    *definition = (struct flat_definition){put->version, definition_hash(put), put};
+    flat->digest += definition->hash;
+}
+
 static void note_commit(struct flat *flat, const Tarry__FrameBody *body, uint64_t position) {
     MUST(!flat_result(flat, body->producer, body->sequence)); /* ONCE-1: never executed again */
     for (size_t i = 0; i < flat->producer_count; i++) {
@@ -174,6 +186,9 @@ static void apply(struct flat *flat, const Tarry__Record *record) {
         laws_of_redaction(flat, record->redaction);
         flat->tasks[record->redaction->id].redacted = true;
         break;
+    case TARRY__RECORD__FACT_DEFINITION:
+        put_definition(flat, record->definition);
+        break;
     case TARRY__RECORD__FACT_EPOCH:
         MUST(record->epoch->epoch > flat->epoch);
         flat->epoch = record->epoch->epoch;
@@ -209,6 +224,7 @@ uint64_t flat_digest(const struct flat *flat) {
         if (flat->queues[i].put.number) digest += queue_hash(&flat->queues[i].put);
     }
     for (size_t i = 0; i < flat->producer_count; i++) digest += producer_hash(flat->producers[i].id);
+    for (size_t i = 0; i < FLAT_DEFINITIONS; i++) digest += flat->definitions[i].hash;
     return digest;
 }
 
@@ -368,4 +384,10 @@ void flat_restore(const struct flat *flat, struct core *core, enum recovery_part
     }
     for (size_t i = 0; part == RECOVERY_JOBS && i < flat->job_count; i++)
         MUST(core_restore_job(core, &flat->jobs[i]) == 0);
+    for (size_t i = 0; part == RECOVERY_DEFINITIONS && i < FLAT_DEFINITIONS; i++) {
+        if (!flat->definitions[i].version) continue;
+        Tarry__DefinitionPut put = *flat->definitions[i].put;
+        put.before_hash = 0;
+        MUST(core_restore_definition(core, &put) == 0);
+    }
 }

@@ -36,6 +36,8 @@ struct flat_result {
     const ProtobufCBinaryData *reply; /* copied at retirement; NULL: the reply is in the log */
 };
 
+#define FLAT_DEFINITIONS 4u
+
 struct flat {
     uint64_t position;
     uint64_t steady_ns; /* steady time of the last frame */
@@ -59,6 +61,10 @@ struct flat {
     size_t result_count;
     Tarry__JobPut jobs[FLAT_JOBS_MAX];
     size_t job_count;
+    struct flat_definition {
+        uint64_t version, hash;         /* 0: not defined */
+        const Tarry__DefinitionPut *put; /* its record */
+    } definitions[FLAT_DEFINITIONS]; /* by the last byte of the name */
     uint64_t endings[FLAT_TASKS_MAX]; /* ids in the order in which the tasks ended */
     size_t ending_count;
 };

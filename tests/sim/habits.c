@@ -61,6 +61,7 @@ void habits_draw(struct random *random, struct habits *out) {
     out->redacts = random_below(&own, 3) == 0;
     out->pools = random_below(&own, 4) == 0; /* likewise */
     out->deletes = random_below(&own, 5) == 0;
+    out->defines = random_below(&own, 8) == 0;
     out->one_line = random_below(random, 8) == 0;
     if (out->one_line) {
         out->wall_times = out->priorities = false;
@@ -195,11 +196,25 @@ static Tarry__Op *random_op(struct client *client, const struct habits *habits) 
 
 /* ---- actions of a client */
 
+/* Sets or deletes a definition; often only if it has the version that it had a moment ago. */
+static void define_something(struct client *client) {
+    struct world *world = client->world;
+    const uint32_t number = (uint32_t)random_below(&world->random, FLAT_DEFINITIONS);
+    uint64_t expected = world->host->head.definitions[number].version;
+    if (one_in(world, 4)) expected += LOG_POSITION_FIRST;
+    (void)client_commit_one(client,
+                            op_define(world, number, one_in(world, 3), one_in(world, 2) ? &expected : NULL));
+}
+
 static void commit_something(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
     if (client->open_count >= habits->open_max) return;
     if (habits->deletes && one_in(world, 4)) { /* a deletion is the only operation of its commit */
         (void)client_commit_one(client, op_delete(world, lone_queues[random_below(&world->random, LONE_QUEUES)]));
+        return;
+    }
+    if (habits->defines && one_in(world, 3)) {
+        define_something(client);
         return;
     }
     size_t count = habits->batches && one_in(world, 3) ? 1 + random_below(&world->random, 5) : 1;

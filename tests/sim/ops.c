@@ -137,6 +137,20 @@ Tarry__Op *op_delete(struct world *world, const char *queue) {
     return op;
 }
 
+Tarry__Op *op_define(struct world *world, uint32_t number, bool deletes, const uint64_t *expected) {
+    Tarry__Op *op = op_new(world, TARRY__OP__OP_DEFINE);
+    const char name[] = {'x', (char)number};
+    op->define = NEW(world, Tarry__Define, tarry__define__init);
+    op->define->space = (char *)"sim";
+    op->define->name.data = world_copy(world, name, sizeof name);
+    op->define->name.len = sizeof name;
+    op->define->deleted = deletes;
+    if (!deletes) op->define->value = op->define->name;
+    op->define->has_expected = expected != NULL;
+    if (expected) op->define->expected = *expected;
+    return op;
+}
+
 Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states) {
     Tarry__Op *op = op_new(world, TARRY__OP__OP_QUEUE_PURGE);
     op->queue_purge = NEW(world, Tarry__QueuePurge, tarry__queue_purge__init);
@@ -235,6 +249,9 @@ const char *op_text(const Tarry__Op *op) {
     case TARRY__OP__OP_REDACT:
         snprintf(text, sizeof text, "redact %s", ref_text(op->redact->task));
         break;
+    case TARRY__OP__OP_DEFINE:
+        snprintf(text, sizeof text, "%s definition %d", op->define->deleted ? "delete" : "set", op->define->name.data[1]);
+        break;
     default:
         snprintf(text, sizeof text, "set %s", op->queue_set->queue);
     }
@@ -289,6 +306,8 @@ static size_t record_text(char *text, size_t size, const Tarry__Record *record) 
         return (size_t)snprintf(text, size, "job done");
     case TARRY__RECORD__FACT_REDACTION:
         return (size_t)snprintf(text, size, "redaction of %" PRIu64, record->redaction->id);
+    case TARRY__RECORD__FACT_DEFINITION:
+        return (size_t)snprintf(text, size, "definition %s", record->definition->deleted ? "deleted" : "set");
     case TARRY__RECORD__FACT_EPOCH:
         return (size_t)snprintf(text, size, "epoch %" PRIu32, record->epoch->epoch);
     case TARRY__RECORD__FACT_SESSION:

@@ -24,6 +24,8 @@ Tarry__Op *op_release(struct world *world, const struct held *held);
 Tarry__Op *op_dead(struct world *world, Tarry__DeadOp__What what, Tarry__Ref *task, bool all);
 Tarry__Op *op_pause(struct world *world, const char *queue, bool paused, uint64_t for_ms);
 Tarry__Op *op_delete(struct world *world, const char *queue);
+/* `expected` NULL: whatever its version. */
+Tarry__Op *op_define(struct world *world, uint32_t number, bool deletes, const uint64_t *expected);
 Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states);
 /* Redacts by queue: tasks scheduled at or after `from_ms` and before `to_ms`, Unix time (0: no end) */
 Tarry__Op *op_redact(struct world *world, Tarry__Ref *task, uint64_t from_ms, uint64_t to_ms, uint64_t after_id);

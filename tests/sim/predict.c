@@ -203,6 +203,14 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
     }
 }
 
+static void predict_define(const struct world *world, struct prediction *prediction, const Tarry__Define *define) {
+    const uint64_t version = world->host->head.definitions[define->name.data[1] % FLAT_DEFINITIONS].version;
+    prediction->outcome = TARRY__OUTCOME__DONE;
+    if (!define->has_expected || define->expected == version) return;
+    prediction->code = TARRY__CODE__NOT_DONE;
+    prediction->outcome = TARRY__OUTCOME__NONE;
+}
+
 /* Returns whether the queue does not exist and the table may be full. */
 static bool may_lack_place(const struct world *world, const char *name) {
     return world->options.core.queues_max && !flat_has_queue(&world->host->head, name);
@@ -232,6 +240,9 @@ static bool predict_op(struct world *world, struct prediction *prediction, const
         return true;
     case TARRY__OP__OP_RELEASE:
         predict_settle(world, prediction, op->release->id, op->release->token, TARRY__OUTCOME__RELEASED);
+        return true;
+    case TARRY__OP__OP_DEFINE:
+        predict_define(world, prediction, op->define);
         return true;
     case TARRY__OP__OP_REDACT:
         predict_redact(world, prediction, op->redact);

@@ -228,12 +228,17 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
     const struct access_principal *const clients[] = {access_find(set, "all"), access_find(set, "mine"), set->owner,
                                                       set->loopback};
     char sentence[ACCESS_SENTENCE_SIZE];
-    size_t count = 0, shown = 0;
+    size_t count = 0, shown = 0, kept = 0;
     const struct access_rule *rules = access_rules(&count);
     for (size_t i = 0; i < count; i++) {
         const struct access_rule *rule = &rules[i];
         const struct access_rule open = {rule->name, ROLES_NONE, rule->reach};
-        if (rule->reach == REACH_ALL) continue; /* the request names no queue */
+        if (rule->reach == REACH_BROKER) { /* definitions: no client, in any role */
+            for (size_t c = 0; c < 4; c++) assert_false(access_may(clients[c], &open, NULL, sentence));
+            assert_true(access_may(set->broker, rule, NULL, sentence));
+            kept++;
+        }
+        if (rule->reach == REACH_ALL || rule->reach == REACH_BROKER) continue; /* the request names no queue */
         for (size_t c = 0; c < 4; c++) {
             bool may = access_may(clients[c], &open, "tarry.once", sentence);
             assert_int_equal(may, rule->reach == REACH_SHOWN);
@@ -246,6 +251,7 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
         assert_true(access_may(set->broker, rule, "tarry.once", sentence));
         shown += rule->reach == REACH_SHOWN;
     }
+    assert_int_equal(kept, 2);
     assert_int_equal(shown, 4); /* queues, stats, calendar and consumers leave out what the caller may not see */
     access_set_free(set);
 }

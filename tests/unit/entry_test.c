@@ -70,9 +70,41 @@ static void a_job_says_what_it_has_left(void **state) {
     }
 }
 
+/* A definition shows its name as text, if it is text, and its value as base64. */
+static void a_definition_shows_name_and_value(void **state) {
+    (void)state;
+    const struct queue_map names = {0};
+    Tarry__DefinitionPut put = TARRY__DEFINITION_PUT__INIT;
+    Tarry__Record record = TARRY__RECORD__INIT, *records[] = {&record};
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    struct frame_header header = {.position = 4096, .epoch = 1};
+    struct text words = {0}, json = {0};
+    record.fact_case = TARRY__RECORD__FACT_DEFINITION;
+    record.definition = &put;
+    body.records = records;
+    body.n_records = 1;
+    put.space = (char *)"amqp";
+    put.name = (ProtobufCBinaryData){.len = 6, .data = (uint8_t *)"e:logs"};
+    put.value = (ProtobufCBinaryData){.len = 2, .data = (uint8_t *)"\x00\xff"};
+    put.version = 4096;
+    struct entry entry = {.header = &header, .body = &body, .record = &record, .queues = &names};
+    entry_words(&words, &entry, true);
+    text_add_char(&words, 0);
+    assert_non_null(strstr(words.data, "defined"));
+    assert_non_null(strstr(words.data, "amqp \"e:logs\", 2 bytes"));
+    put.name = (ProtobufCBinaryData){.len = 2, .data = (uint8_t *)"\xff\x01"};
+    entry_json(&json, &entry);
+    text_add_char(&json, 0);
+    assert_non_null(strstr(json.data, "\"name_base64\":\"/wE=\""));
+    assert_non_null(strstr(json.data, "\"value_base64\":\"AP8=\""));
+    text_deinit(&words);
+    text_deinit(&json);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it),
+        cmocka_unit_test(a_definition_shows_name_and_value),
         cmocka_unit_test(a_job_says_what_it_has_left),
     };
     return cmocka_run_group_tests_name("entry", tests, NULL, NULL);

@@ -20,9 +20,11 @@ static const char *const classes[] = {[CLASS_QUESTION] = "question",
                                       [CLASS_PAIR] = "pair"};
 static const char *const targets[] = {
     [NAMES_NEW_TASK] = "a new task",    [NAMES_TASK] = "a task",   [NAMES_DEAD_TASK] = "dead letters",
-    [NAMES_PAST_TASKS] = "ended tasks", [NAMES_LEASE] = "a lease", [NAMES_QUEUE] = "a queue"};
+    [NAMES_PAST_TASKS] = "ended tasks", [NAMES_LEASE] = "a lease", [NAMES_QUEUE] = "a queue",
+    [NAMES_DEFINITION] = "a definition"};
 static const char *const reaches[] = {
-    [REACH_NOTHING] = "–", [REACH_QUEUE] = "named", [REACH_OWN] = "own", [REACH_SHOWN] = "shown", [REACH_ALL] = "all"};
+    [REACH_NOTHING] = "–", [REACH_QUEUE] = "named", [REACH_OWN] = "own", [REACH_SHOWN] = "shown", [REACH_ALL] = "all",
+    [REACH_BROKER] = "only the broker itself"};
 
 struct entry {
     unsigned number;

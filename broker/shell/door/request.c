@@ -174,6 +174,14 @@ static const char *check_queue_or_all(const char *queue) {
     return queue[0] != '\0' ? check_queue_name(queue) : NULL;
 }
 
+static const char *check_definitions(const Tarry__Definitions *definitions) {
+    const char *problem = check_space(definitions->space);
+    if (problem != NULL) return problem;
+    if (definitions->prefix.len > DEFINITION_NAME_SIZE_MAX || definitions->after.len > DEFINITION_NAME_SIZE_MAX)
+        return "prefix and after must be at most 255 bytes";
+    return definitions->limit <= DEFINITIONS_LIMIT_MAX ? NULL : "limit must be at most 1000 (DEFINITIONS_LIMIT_MAX)";
+}
+
 static const char *check_calendar(const Tarry__Calendar *calendar) {
     const char *problem = check_queue_or_all(calendar->queue);
     if (problem != NULL) return problem;

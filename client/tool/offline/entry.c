@@ -38,6 +38,7 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_REFUSED] = "access_refused",
     [ENTRY_ALONE] = "alone",
     [ENTRY_ALONE_OVER] = "alone_over",
+    [ENTRY_DEFINED] = "defined",
 };
 static_assert((int)ENTRY_DROPPED == (int)TARRY__CAUSE__CAUSE_DROPPED, "entry kinds begin as causes do");
 
@@ -87,6 +88,8 @@ enum entry_kind entry_kind(const struct entry *entry) {
         return ENTRY_REDACTED;
     case TARRY__RECORD__FACT_REFUSED:
         return ENTRY_REFUSED;
+    case TARRY__RECORD__FACT_DEFINITION:
+        return ENTRY_DEFINED;
     case TARRY__RECORD__FACT_ALONE:
         return record->alone->over ? ENTRY_ALONE_OVER : ENTRY_ALONE;
     default:

@@ -48,6 +48,7 @@ enum entry_kind {
     ENTRY_REFUSED,
     ENTRY_ALONE,
     ENTRY_ALONE_OVER,
+    ENTRY_DEFINED,
     ENTRY_KINDS
 };
 

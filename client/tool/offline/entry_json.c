@@ -1,6 +1,7 @@
 /* entry_json.c: prints a record as a JSON line (entry.h), without empty members. */
 #include <string.h>
 
+#include "check.h"
 #include "entry.h"
 #include "json_out.h"
 #include "tarry.h"
@@ -168,6 +169,21 @@ static void json_refused(struct text *out, const struct entry *entry) {
     out_number(out, "last_ms", refused->last_ms);
 }
 
+static void json_definition(struct text *out, const Tarry__DefinitionPut *put) {
+    out_text(out, "space", put->space);
+    if (is_utf8(put->name.data, put->name.len)) {
+        out_bytes(out, "name", put->name.data, put->name.len);
+    } else {
+        out_key(out, "name_base64");
+        out_base64(out, put->name.data, put->name.len);
+    }
+    out_bool(out, "deleted", put->deleted);
+    if (put->deleted) return;
+    out_key(out, "value_base64");
+    out_base64(out, put->value.data, put->value.len);
+    out_id(out, "version", put->version);
+}
+
 static void json_other(struct text *out, const struct entry *entry) {
     const Tarry__Record *record = entry->record;
     if (entry->queue != NULL) out_text(out, "queue", entry->queue);
@@ -210,6 +226,9 @@ static void json_other(struct text *out, const struct entry *entry) {
         break;
     case TARRY__RECORD__FACT_REFUSED:
         json_refused(out, entry);
+        break;
+    case TARRY__RECORD__FACT_DEFINITION:
+        json_definition(out, record->definition);
         break;
     case TARRY__RECORD__FACT_ALONE:
         json_alone(out, entry);

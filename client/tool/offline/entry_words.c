@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "check.h"
 #include "entry.h"
 #include "json_out.h"
 #include "rfc3339.h"
@@ -261,6 +262,20 @@ static void words_refused(struct text *out, const struct entry *entry) {
     if (refused->count > 1) words_time(out, ", since", refused->first_ms);
 }
 
+/* Definitions have names of bytes; a name that is not text is shown as its first bytes in hexadecimal. */
+static void words_definition(struct text *out, const Tarry__DefinitionPut *put) {
+    text_printf(out, "  %s ", put->space);
+    if (is_utf8(put->name.data, put->name.len)) {
+        out_string(out, put->name.data, put->name.len);
+    } else {
+        for (size_t i = 0; i < put->name.len && i < 32; i++) text_printf(out, "%02x", put->name.data[i]);
+    }
+    if (put->deleted)
+        text_add_str(out, ", deleted");
+    else
+        text_printf(out, ", %zu bytes%s", put->value.len, put->before_hash != 0 ? ", changed" : "");
+}
+
 static void words_other(struct text *out, const struct entry *entry) {
     const Tarry__Record *record = entry->record;
     if (entry->queue != NULL) {
@@ -312,6 +327,9 @@ static void words_other(struct text *out, const struct entry *entry) {
         break;
     case TARRY__RECORD__FACT_REFUSED:
         words_refused(out, entry);
+        break;
+    case TARRY__RECORD__FACT_DEFINITION:
+        words_definition(out, record->definition);
         break;
     default:
         break;
