@@ -134,7 +134,8 @@ static bool take_varint(struct span *in, uint32_t *out) {
     return false;
 }
 
-/* Reads a length-delimited field with a number from 1 to `field_max`. Content and Attribute consist of such fields only.
+/* Reads a length-delimited field with a number from 1 to `field_max`. Content and Attribute consist of such fields
+ * only.
  */
 static const char *take_field(struct span *in, uint32_t field_max, uint32_t *out_field, struct span *out) {
     static const char broken[] = "content is malformed or cut off";

@@ -40,7 +40,8 @@ struct tally {
 void tally_init(struct tally *tally, struct queue_tally *queues);
 
 /* Applies one record. False: the record is inconsistent (a damaged log or a bug), and the tally is untouched.
- * Reasons: an unknown fact, a definition beyond its limits, a queue number out of range, a count below zero, or a violation of these rules:
+ * Reasons: an unknown fact, a definition beyond its limits, a queue number out of range, a count below zero, or a
+ * violation of these rules:
  *   - A put is `fresh` exactly if its cause is SCHEDULED. The task is then waiting, its id is at least next_id, and
  *     next_id grows.
  *   - Every other put has a cause up to REQUEUED, an id below next_id and a before_hash other than 0.

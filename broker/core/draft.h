@@ -26,13 +26,13 @@ struct draft {
     size_t entered_ids; /* number of first records that are in `by_id` */
     size_t entered_keys;
     size_t table_mask;
-    struct draft_queue **queues;          /* changes of queues, by number; NULL: no change yet */
-    uint32_t pushes;                      /* queues without a push URL that get one in this draft */
-    bool has_job;                         /* the draft starts a job */
+    struct draft_queue **queues;           /* changes of queues, by number; NULL: no change yet */
+    uint32_t pushes;                       /* queues without a push URL that get one in this draft */
+    bool has_job;                          /* the draft starts a job */
     struct draft_definition **definitions; /* changes of definitions, by name; NULL: no change yet */
     uint32_t define_count;                 /* defines so far, and their bytes … */
     uint64_t define_size;
-    const char *define_space; /* … and their space; NULL: none */
+    const char *define_space;             /* … and their space; NULL: none */
     const struct core_content **contents; /* accepted so far */
     size_t content_count;
     uint64_t blob_size;

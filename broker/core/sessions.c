@@ -267,8 +267,8 @@ void session_subscribe(struct core *core, const struct core_request *request, st
     }
     if (!may_wait_for(core, request, effects)) return;
     if (!resumed) {
-        uint64_t id = core->session_next++ | (request->pooled ? SESSION_POOLED : 0) |
-                      (subscribe->bound ? SESSION_BOUND : 0);
+        uint64_t id =
+            core->session_next++ | (request->pooled ? SESSION_POOLED : 0) | (subscribe->bound ? SESSION_BOUND : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);
         if (!session) { /* sessions that have left and kept their leases use slots too */
             reply_refuse(

@@ -106,7 +106,8 @@ struct gateway_lease_options {
     uint32_t max;      /* maximum number of tasks, 1 … GATEWAY_LEASE_TASKS_MAX */
     uint64_t lease_ms; /* 0: lease time of each queue's policy */
     uint64_t wait_ms;  /* maximum wait for the first task, at most GATEWAY_WAIT_MAX_MS; 0: no wait */
-    bool bound; /* the leases end with this process: its next start, or the follower's promotion, returns them at once */
+    bool
+        bound; /* the leases end with this process: its next start, or the follower's promotion, returns them at once */
 };
 
 struct gateway_leased {

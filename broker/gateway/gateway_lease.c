@@ -508,8 +508,10 @@ static struct pool *pool_new(struct gateway *gateway, const char *name, const st
     if (gateway->pool_count >= POOLS_MAX && !forget_one(gateway)) return NULL;
     struct pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) return NULL;
-    *pool = (struct pool){
-        .idle.fires = on_idle, .gateway = gateway, .lease_ms = options->lease_ms, .bound = options->bound};
+    *pool = (struct pool){.idle.fires = on_idle,
+                          .gateway = gateway,
+                          .lease_ms = options->lease_ms,
+                          .bound = options->bound};
     TAILQ_INIT(&pool->waiting);
     TAILQ_INSERT_TAIL(&gateway->pools, pool, next);
     gateway->pool_count++;

@@ -57,9 +57,9 @@ static char *text_of(const char *text) {
 
 static bool schedule_is_complete(const struct tarry_schedule_options *o) {
     if (o == NULL || o->queue == NULL || (o->payload == NULL && o->payload_size != 0) ||
-        (o->properties == NULL && o->properties_size != 0) ||
-        (o->attributes == NULL && o->attribute_count != 0) || (o->key == NULL && o->key_size != 0) ||
-        (unsigned)o->when > TARRY_AT || (unsigned)o->on_conflict > TARRY_KEEP_LATER)
+        (o->properties == NULL && o->properties_size != 0) || (o->attributes == NULL && o->attribute_count != 0) ||
+        (o->key == NULL && o->key_size != 0) || (unsigned)o->when > TARRY_AT ||
+        (unsigned)o->on_conflict > TARRY_KEEP_LATER)
         return false;
     for (size_t i = 0; i < o->attribute_count; i++)
         if (o->attributes[i].name == NULL || o->attributes[i].value == NULL) return false;

@@ -8,8 +8,8 @@
  *   slots     (queue, base, priority, level, slot, chunk) → chunk of (due, id): the timing wheel's part on disk
  *   calendar  (queue, minutes or hours) → number of waiting tasks that become due in each minute or hour
  *   keys      sorted runs of (hash of queue and key, id), blocked Bloom filter per run, merged eight to one
- *   leases, dead (queue, since, id), outcomes (by ending, limited), queues, producers, jobs, blobs, results, definitions (in the
- *   table of meta), meta
+ *   leases, dead (queue, since, id), outcomes (by ending, limited), queues, producers, jobs, blobs, results,
+ * definitions (in the table of meta), meta
  *
  * Threads: *one index thread* calls absorb, commit, retire and window (the "writer" calls). A call marked "any thread"
  * opens its own read transaction and ends it before it returns. Only a copy's read transaction outlives a call.

@@ -2,8 +2,8 @@
  *
  *   key: 'D' ‖ size of space ‖ space ‖ name      value: packed DefinitionPut, with a before_hash of 0
  *
- * They have no table of their own, because an index from before them must open, and a table that is made when its name is
- * missing could hide lost rows (db.c). */
+ * They have no table of their own, because an index from before them must open, and a table that is made when its name
+ * is missing could hide lost rows (db.c). */
 #include "index_parts.h"
 
 #define KEY_MARK 'D'
@@ -26,8 +26,7 @@ int definition_absorb(struct index *index, const Tarry__DefinitionPut *put) {
     int error = VECTOR_RESERVE(&batch->bytes, KEY_SIZE_MAX_OF_DEFINITION + size);
     if (error != 0) return error;
     uint8_t *at = batch->bytes.items + batch->bytes.count;
-    struct definition_change change = {
-        .offset = batch->bytes.count, .key_size = key_encode(at, put), .size = size};
+    struct definition_change change = {.offset = batch->bytes.count, .key_size = key_encode(at, put), .size = size};
     if (size > 0) tarry__definition_put__pack(&kept, at + change.key_size);
     batch->bytes.count += change.key_size + size;
     return VECTOR_PUSH(&batch->definitions, change);

@@ -62,10 +62,10 @@ struct flat {
     Tarry__JobPut jobs[FLAT_JOBS_MAX];
     size_t job_count;
     struct flat_definition {
-        uint64_t version, hash;         /* 0: not defined */
+        uint64_t version, hash;          /* 0: not defined */
         const Tarry__DefinitionPut *put; /* its record */
-    } definitions[FLAT_DEFINITIONS]; /* by the last byte of the name */
-    uint64_t endings[FLAT_TASKS_MAX]; /* ids in the order in which the tasks ended */
+    } definitions[FLAT_DEFINITIONS];     /* by the last byte of the name */
+    uint64_t endings[FLAT_TASKS_MAX];    /* ids in the order in which the tasks ended */
     size_t ending_count;
 };
 

@@ -202,8 +202,7 @@ static void define_something(struct client *client) {
     const uint32_t number = (uint32_t)random_below(&world->random, FLAT_DEFINITIONS);
     uint64_t expected = world->host->head.definitions[number].version;
     if (one_in(world, 4)) expected += LOG_POSITION_FIRST;
-    (void)client_commit_one(client,
-                            op_define(world, number, one_in(world, 3), one_in(world, 2) ? &expected : NULL));
+    (void)client_commit_one(client, op_define(world, number, one_in(world, 3), one_in(world, 2) ? &expected : NULL));
 }
 
 static void commit_something(struct client *client, const struct habits *habits) {

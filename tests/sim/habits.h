@@ -20,7 +20,7 @@ struct habits {
     bool nacks, extends, releases, lapses; /* consumers use these besides ack */
     bool redacts;
     bool deletes; /* uses queues without consumers: they are scheduled to, purged, deleted and replaced by others */
-    bool defines;   /* sets and deletes definitions */
+    bool defines; /* sets and deletes definitions */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool pools;    /* some sessions are pools of several consumers */
     bool one_line; /* all tasks have the same queue, base and priority, so one line has all near and far tasks */

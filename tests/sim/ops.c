@@ -250,7 +250,8 @@ const char *op_text(const Tarry__Op *op) {
         snprintf(text, sizeof text, "redact %s", ref_text(op->redact->task));
         break;
     case TARRY__OP__OP_DEFINE:
-        snprintf(text, sizeof text, "%s definition %d", op->define->deleted ? "delete" : "set", op->define->name.data[1]);
+        snprintf(text, sizeof text, "%s definition %d", op->define->deleted ? "delete" : "set",
+                 op->define->name.data[1]);
         break;
     default:
         snprintf(text, sizeof text, "set %s", op->queue_set->queue);

@@ -126,8 +126,8 @@ static void check_unheard(const struct host *host, const struct frame_header *he
     }
 }
 
-/* A consumer behind a pooled session keeps its task until the lease's deadline, whatever happens to the session. Only the
- * end of the process ends the leases of a bound session. */
+/* A consumer behind a pooled session keeps its task until the lease's deadline, whatever happens to the session. Only
+ * the end of the process ends the leases of a bound session. */
 static void check_pooled(const struct host *host, const struct frame_header *header, const Tarry__TaskPut *put) {
     uint64_t session = host->head.tasks[put->task->id].row.session;
     if (!session_is_pooled(session) || (session_is_bound(session) && session >> 32 != header->epoch)) return;

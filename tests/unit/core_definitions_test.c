@@ -1,12 +1,13 @@
 /* core_definitions_test.c: definitions: what a random history leaves is what a naive model expects, in the core, in one
- * that replays its frames, and in one that starts from an index (LOG-2, LOG-3); limits (CAP-1); and who may use them. */
+ * that replays its frames, and in one that starts from an index (LOG-2, LOG-3); limits (CAP-1); and who may use them.
+ */
 #include "core_alone.h"
 
 #include <unistd.h>
 
+#include "../random.h"
 #include "definitions.h"
 #include "index.h"
-#include "../random.h"
 #include "state.h"
 
 enum { NAMES = 24, VALUE_MAX = 300 };
@@ -38,9 +39,8 @@ static void take_frames(struct fx *f) {
             .wall_ns = append->now.wall_ns,
             .body_size = append->body_size,
         };
-        Tarry__FrameBody *body = append->body_size > 0
-                                     ? tarry__frame_body__unpack(NULL, append->body_size, append->body)
-                                     : NULL;
+        Tarry__FrameBody *body =
+            append->body_size > 0 ? tarry__frame_body__unpack(NULL, append->body_size, append->body) : NULL;
         assert_int_equal(core_replay(world.follower, &header, body), 0);
         if (world.index != NULL) assert_int_equal(index_absorb(world.index, &header, body), 0);
         if (body != NULL) tarry__frame_body__free_unpacked(body, NULL);
@@ -49,8 +49,11 @@ static void take_frames(struct fx *f) {
 
 static void open_index(void) {
     char message[200];
-    struct index_options options = {
-        .directory = world.directory, .memory = 16u << 20, .outcomes_max = 100, .outcome_retention_ms = 1, .no_sync = true};
+    struct index_options options = {.directory = world.directory,
+                                    .memory = 16u << 20,
+                                    .outcomes_max = 100,
+                                    .outcome_retention_ms = 1,
+                                    .no_sync = true};
     assert_int_equal(index_open(&world.index, &options, message, sizeof message), 0);
 }
 
@@ -136,7 +139,8 @@ static void check_all(struct fx *f, uint32_t limit) {
                 assert_int_equal(definition->version, expected->version);
                 assert_int_equal(definition->value.len, expected->value_size);
                 value_of(expected->version, expected->value_size, value);
-                if (definition->value.len > 0) assert_memory_equal(definition->value.data, value, definition->value.len);
+                if (definition->value.len > 0)
+                    assert_memory_equal(definition->value.data, value, definition->value.len);
                 found++;
             }
             more = reply->more;

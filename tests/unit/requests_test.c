@@ -23,8 +23,8 @@ static const char *const targets[] = {
     [NAMES_PAST_TASKS] = "ended tasks", [NAMES_LEASE] = "a lease", [NAMES_QUEUE] = "a queue",
     [NAMES_DEFINITION] = "a definition"};
 static const char *const reaches[] = {
-    [REACH_NOTHING] = "–", [REACH_QUEUE] = "named", [REACH_OWN] = "own", [REACH_SHOWN] = "shown", [REACH_ALL] = "all",
-    [REACH_BROKER] = "only the broker itself"};
+    [REACH_NOTHING] = "–",   [REACH_QUEUE] = "named", [REACH_OWN] = "own",
+    [REACH_SHOWN] = "shown", [REACH_ALL] = "all",     [REACH_BROKER] = "only the broker itself"};
 
 struct entry {
     unsigned number;

@@ -216,8 +216,8 @@ const char *entry_job_name(const struct entry *entry) {
 }
 
 const char *entry_session_cause(const struct entry *entry) {
-    static const char *const causes[] = {"not_said", "unsubscribed", "pipe_lost", "silent", "not_resumed",
-                                         "process_ended"};
+    static const char *const causes[] = {"not_said", "unsubscribed", "pipe_lost",
+                                         "silent",   "not_resumed",  "process_ended"};
     return enum_word(causes, 6, (int)entry->record->session_end->cause);
 }
 
