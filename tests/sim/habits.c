@@ -365,7 +365,7 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
         if (habits->long_leases) lease_ms = 5000 + random_magnitude(&world->random, 15);
         uint32_t prefetch = 1 + (uint32_t)random_below(&world->random, 8);
         if (world->options.core.ahead_ms) prefetch *= 4; /* more credit than it needs */
-        client->bound = client->pooled && prefetch % 2;
+        client->bound = client->pooled && prefetch / 4 % 2;
         client_subscribe(client, habit_queues, prefetch, lease_ms);
     }
     world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);
