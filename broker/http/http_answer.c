@@ -270,11 +270,45 @@ unsigned http_status_of(Tarry__Code code) {
     }
 }
 
+const char *http_code_of(unsigned status) {
+    switch (status) {
+    case 401:
+    case 403:
+        return "denied";
+    case 404:
+        return "not_found";
+    case 405:
+        return "method_not_allowed";
+    case 408:
+        return "timeout";
+    case 413:
+    case 431:
+        return "too_large";
+    case 415:
+        return "unsupported_media_type";
+    case 422:
+        return "key_reused";
+    case 429:
+    case 503:
+        return "busy";
+    case 500:
+        return "failed";
+    case 417:
+    case 501:
+    case 505:
+        return "unsupported";
+    default:
+        return "invalid";
+    }
+}
+
 void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const char *sentence, const char *primary) {
     unsigned status = http_status_of(code);
     bool is_said = sentence != NULL && sentence[0] != '\0';
-    if (is_said && code == TARRY__CODE__INVALID && strcmp(sentence, gateway_once_differs) == 0) status = 422;
-    refuse_with(exchange, status, code_name(code), is_said ? sentence : code_sentence(code), primary);
+    bool is_reused = is_said && code == TARRY__CODE__INVALID && strcmp(sentence, gateway_once_differs) == 0;
+    if (is_reused) status = 422;
+    refuse_with(exchange, status, is_reused ? http_code_of(status) : code_name(code),
+                is_said ? sentence : code_sentence(code), primary);
 }
 
 bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply) {

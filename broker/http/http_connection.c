@@ -18,7 +18,8 @@
     (64u << 10) /* bytes of later requests buffered during a request; bytes of a body that must arrive within BODY_MS  \
                  */
 #define IN_FIRST 1024u
-#define CLIENT "http" /* the client name in the log */
+#define CLIENT "http" /* the client name in the log, before ": " and the User-Agent */
+#define AGENT_SIZE_MAX (CLIENT_NAME_SIZE_MAX - sizeof(CLIENT ": "))
 
 static void run(struct http_connection *connection);
 
@@ -125,11 +126,7 @@ void exchange_over(struct http_exchange *exchange) {
 static void refuse_and_end(struct http_exchange *exchange, unsigned status, const char *sentence) {
     exchange->head.stays = false;
     door_stream_refused(exchange->server->door, exchange->id, status, sentence);
-    const char *code = status == 413                    ? "too_large"
-                       : status == 401 || status == 403 ? "denied"
-                       : status == 429 || status == 503 ? "busy"
-                                                        : "invalid";
-    http_refuse(exchange, status, code, sentence);
+    http_refuse(exchange, status, http_code_of(status), sentence);
 }
 
 /* Checks Origin and Host before anything else: a web page of another origin learns nothing but status 403. */
@@ -265,6 +262,18 @@ static bool begin_body(struct http_exchange *exchange) {
     return true;
 }
 
+/* Adds the User-Agent to the client's name. It is hostile text: other bytes than printable ASCII become `?`. */
+static void name_client(struct http_exchange *exchange) {
+    const struct head_text *agent = &exchange->head.fields[HEAD_FIELD_agent];
+    size_t size = agent->size < AGENT_SIZE_MAX ? agent->size : AGENT_SIZE_MAX;
+    if (agent->text == NULL || size == 0) return;
+    char *at = exchange->client + sizeof(CLIENT ": ") - 1;
+    memcpy(exchange->client, CLIENT ": ", sizeof(CLIENT ": ") - 1);
+    for (size_t i = 0; i < size; i++) *at++ = agent->text[i] < ' ' || agent->text[i] > '~' ? '?' : agent->text[i];
+    *at = '\0';
+    exchange->caller.client = exchange->client;
+}
+
 /* Begins a request whose head is complete: the first `size` bytes of `in`. */
 static bool begin_exchange(struct http_connection *connection, size_t size) {
     struct http_exchange *exchange = exchange_new(connection->server);
@@ -293,6 +302,7 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
         refuse_and_end(exchange, refusal.status, refusal.sentence);
         return false;
     }
+    name_client(exchange);
     connection->in->size -= size;
     memmove(connection->in->bytes, connection->in->bytes + size, connection->in->size);
     connection->left = exchange->head.length;

@@ -77,7 +77,8 @@ struct http_exchange {
     struct json_scan scan;                         /* state for json_weigh of the received part of the body */
     size_t held;                                   /* bytes counted by http_hold */
     uint64_t id;                                   /* id of the connection */
-    struct gateway_caller caller;                  /* the client's principal */
+    struct gateway_caller caller;                  /* the client's principal, address and name */
+    char client[CLIENT_NAME_SIZE_MAX + 1];         /* its name, with the User-Agent; valid if there is one */
     char *head_bytes;
     size_t head_size;
     struct head head;
@@ -146,6 +147,8 @@ void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const ch
 /* Returns true if the reply is missing or a refusal, after passing that on to the client. */
 bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply);
 unsigned http_status_of(Tarry__Code code);
+/* Returns the `code` of a refusal that HTTP itself makes: "not_found", "method_not_allowed", … */
+const char *http_code_of(unsigned status);
 /* Streams JSON lines or events. A write takes ownership of `out`. A handler with more than HTTP_UNSENT_MAX unsent bytes
  * must wait for on_drained. */
 #define HTTP_UNSENT_MAX (256u << 10)

@@ -285,7 +285,7 @@ static void write_frame(struct text *out, const Tarry__AuditFrame *frame, const 
         return;
     }
     out_begin(out, '{');
-    out_id(out, "position", header.position);
+    out_number(out, "position", header.position);
     out_number(out, "epoch", header.epoch);
     out_time(out, "at", header.wall_ns / 1000000);
     if (body->client[0] != '\0') out_text(out, "client", body->client);

@@ -79,10 +79,11 @@ static bool is_path(const struct head *head, const char *path) {
     return false;
 }
 
+/* `code` NULL: that of the status. */
 static void refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence) {
     struct http_refusal *refusal = &exchange->refusal;
     refusal->status = status;
-    refusal->code = code;
+    refusal->code = code != NULL ? code : http_code_of(status);
     if (sentence != refusal->sentence) snprintf(refusal->sentence, sizeof(refusal->sentence), "%s", sentence);
 }
 
@@ -115,15 +116,15 @@ void http_route_find(struct http_exchange *exchange) {
     }
     bool is_v1 = head->segment_count > 0 && strcmp(head->segments[0].text, "v1") == 0;
     if (is_known)
-        refuse(exchange, 405, "invalid", "this path does not allow the method; /v1/openapi.json lists the methods");
+        refuse(exchange, 405, NULL, "this path does not allow the method; /v1/openapi.json lists the methods");
     else if (is_v1)
-        refuse(exchange, 404, "invalid", no_path);
+        refuse(exchange, 404, NULL, no_path);
 }
 
 static void answer_with_page(struct http_exchange *exchange) {
     char path[HEAD_PATH_SIZE];
     if (!door_stream_page(exchange->server->door, exchange->id, head_path(&exchange->head, path)))
-        http_refuse(exchange, 404, "invalid",
+        http_refuse(exchange, 404, http_code_of(404),
                     "there is no such page; there are /, /healthz, /readyz, /metrics and /v1");
 }
 

@@ -58,7 +58,11 @@ static void on_single(struct http_exchange *exchange, const Tarry__Reply *reply)
     struct text out = HTTP_TEXT;
     unsigned status = http_status_of(result->code);
     bool is_new = exchange->commit->ops[0]->op_case == TARRY__OP__OP_SCHEDULE;
-    if (result->code == TARRY__CODE__OK) {
+    /* An ack of a task that was acked already, usually a repeated request: what the client wants is so. The member
+     * `code` still says that this request did not do it. */
+    bool is_acked = exchange->commit->ops[0]->op_case == TARRY__OP__OP_ACK &&
+                    result->code == TARRY__CODE__STALE_TOKEN && result->outcome == TARRY__OUTCOME__ACKED;
+    if (result->code == TARRY__CODE__OK || is_acked) {
         write_result(&out, exchange, reply, 0);
         http_respond(exchange, is_new ? 201 : 200, &out);
         return;
@@ -93,7 +97,7 @@ static void on_committed(struct http_exchange *exchange, const Tarry__Reply *rep
         return;
     }
     out_begin(&out, '{');
-    out_id(&out, "position", reply->position);
+    if (reply->position != 0) out_number(&out, "position", reply->position);
     out_bool(&out, "aborted", reply->commit->aborted != 0);
     out_key(&out, "results");
     out_begin(&out, '[');

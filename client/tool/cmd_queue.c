@@ -223,7 +223,7 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
             out_text(&out, "message", message);
         }
         /* The job continues after the answer. */
-        if (job == NULL && result->position != 0) out_id(&out, "position", result->position);
+        if (job == NULL && result->position != 0) out_number(&out, "position", result->position);
         out_line_end(&out);
     } else if (result->code == TARRY_OK) {
         text_printf(&out, "%s %s", word, queue);

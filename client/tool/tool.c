@@ -128,7 +128,7 @@ void tool_say_source(const struct tool *tool, const struct tarry_source *source)
 void json_source(struct text *out, const struct tarry_source *source) {
     if (!source->follower) return;
     out_bool(out, "follower", true);
-    out_id(out, "position", source->position);
+    out_number(out, "position", source->position);
 }
 
 static uint64_t clock_ms(clockid_t clock) {

@@ -167,14 +167,39 @@ void json_result_of(struct json_result *out, const Tarry__Op *op, const Tarry__O
     out->result = result;
 }
 
+/* Returns the name of OpResult.at_ms; NULL: the outcome gives it no meaning for a client. */
+static const char *time_name_of(Tarry__Outcome outcome) {
+    switch (outcome) {
+    case TARRY__OUTCOME__IN_FLIGHT:
+    case TARRY__OUTCOME__DEAD:
+    case TARRY__OUTCOME__BURIED:
+        return "since";
+    case TARRY__OUTCOME__CANCELLED:
+    case TARRY__OUTCOME__ALREADY_CANCELLED:
+    case TARRY__OUTCOME__ACKED:
+    case TARRY__OUTCOME__EXPIRED:
+    case TARRY__OUTCOME__DROPPED:
+        return "ended";
+    case TARRY__OUTCOME__DONE:
+        return "paused_until";
+    case TARRY__OUTCOME__REDACTED:
+        return "scheduled";
+    default:
+        return NULL;
+    }
+}
+
 static void write_circumstances(struct text *out, const Tarry__OpResult *result) {
-    bool is_since = result->outcome == TARRY__OUTCOME__IN_FLIGHT || result->outcome == TARRY__OUTCOME__DEAD;
+    const char *time_name = time_name_of(result->outcome);
+    bool counts = result->job != 0 || result->outcome == TARRY__OUTCOME__REDACTED;
     if (result->id != 0) out_number(out, "deliveries", result->deliveries);
-    out_time(out, is_since ? "since" : "ended", result->at_ms);
+    if (time_name != NULL) out_time(out, time_name, result->at_ms);
     if (result->outcome == TARRY__OUTCOME__IN_FLIGHT) out_token(out, "token", result->token);
-    static const char *const others[] = {"known_since_ms", "session", "delivered_ms", "lease_deadline_ms",
-                                         "count",          "job",     "left"};
+    static const char *const others[] = {"known_since_ms", "session", "delivered_ms", "lease_deadline_ms", "job"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) json_write_field(out, &result->base, others[i]);
+    if (!counts) return;
+    out_number(out, "count", result->count);
+    out_number(out, "left", result->left);
 }
 
 static void write_code(struct text *out, const struct json_result *what) {
@@ -197,6 +222,6 @@ void json_write_result(struct text *out, const struct json_result *what) {
     if (result->code != TARRY__CODE__OK) write_code(out, what);
     out_time(out, "due", result->due_ms);
     if (json_has_outcome(result) && !what->is_new) write_circumstances(out, result);
-    if (what->position != 0) out_id(out, "position", what->position);
+    if (what->position != 0) out_number(out, "position", what->position);
     out_end(out, '}');
 }

@@ -56,7 +56,9 @@ class Tasks(Web):
         settled = self.good("POST", "/v1/ack", {"id": task["id"], "token": task["token"]})
         self.assertEqual(settled["result"], "acked")
         self.assertEqual(self.good("GET", "/v1/queues/q/tasks/order-1")["state"], "acked")
-        self.refusal(409, "stale_token", "POST", "/v1/ack", {"id": task["id"], "token": task["token"]})
+        again = self.good("POST", "/v1/ack", {"id": task["id"], "token": task["token"]})  # it is as the client wants it
+        self.assertEqual((again["result"], again["code"]), ("acked", "stale_token"))
+        self.assertEqual(self.refusal(409, "stale_token", "POST", "/v1/extend", {"id": task["id"], "token": task["token"]})["result"]["result"], "acked")
         self.assertEqual(self.broker.one("get", "q", "order-1")["state"], "acked")
 
     def test_payloads_say_what_they_are(self):
@@ -95,6 +97,24 @@ class Tasks(Web):
         self.assertEqual({"count", "job", "left", "session", "lease_deadline"} & set(cancelled), set())  # empty members are left out
         self.assertEqual(self.refusal(404, "not_done", "DELETE", "/v1/queues/t/tasks/nobody")["result"]["result"], "unknown")
 
+    def test_a_time_has_the_name_of_what_it_is(self):
+        paused = self.good("POST", "/v1/queues/n/pause", {"for": "10m"})
+        self.assertIn("paused_until_ms", paused)
+        self.assertNotIn("ended_ms", paused)
+        self.good("POST", "/v1/queues/n/tasks", {"key": "k", "in": "1h"}, 201)
+        self.assertIn("ended_ms", self.good("DELETE", "/v1/queues/n/tasks/k"))
+        purged = self.good("POST", "/v1/queues/n/purge", {})
+        self.assertEqual((purged["count"], purged["left"]), (0, 0))  # a count of a job is there when it is zero
+        self.assertIsInstance(purged.get("position", 1), int)
+
+    def test_the_log_names_a_client_of_http_by_its_user_agent_and_address(self):
+        self.http.ask("POST", "/v1/queues/u/tasks", {"key": "k", "in": "1h"}, headers={"User-Agent": "shop/1.2 (\xe4)"})
+        self.http.ask("PATCH", "/v1/queues/u/tasks/k", {"in": "2h"}, headers={"User-Agent": "x" * 500})
+        self.http.ask("DELETE", "/v1/queues/u/tasks/k")
+        made, moved, gone = self.broker.ok("history", "u", "k")
+        self.assertEqual((made["client"], len(moved["client"]), gone["client"]), ("http: shop/1.2 (?)", 128, "http"))
+        self.assertRegex(made["peer"], r"^127\.0\.0\.1:\d+$")
+
     def test_an_atomic_commit_acks_and_schedules(self):
         self.good("POST", "/v1/queues/c/tasks", {"in": "0"}, 201)
         (task,) = self.lease("c", wait="10s")
@@ -112,7 +132,8 @@ class Tasks(Web):
         tasks = {task["key"]: {"id": task["id"], "token": task["token"]} for task in self.lease("d", max=2, wait="10s")}
         if len(tasks) < 2:
             tasks.update((task["key"], {"id": task["id"], "token": task["token"]}) for task in self.lease("d", max=2, wait="10s"))
-        self.assertEqual(self.good("POST", "/v1/extend", {**tasks["a"], "lease": "5m"})["result"], "extended")
+        extended = self.good("POST", "/v1/extend", {**tasks["a"], "lease": "5m"})
+        self.assertEqual((extended["result"], {"ended_ms", "since_ms"} & set(extended)), ("extended", set()))
         self.assertEqual(self.good("POST", "/v1/release", tasks["a"])["result"], "released")
         self.assertEqual(self.good("POST", "/v1/nack", {"tasks": [{**tasks["b"], "reason": "no"}]})["results"][0]["result"], "buried")
         (dead,) = self.good("GET", "/v1/queues/d/dead")["tasks"]
@@ -167,7 +188,7 @@ class Tasks(Web):
             self.refusal(400, "invalid", "POST", "/v1/tasks", packed[:-4], headers=coded)
             self.refusal(400, "invalid", "POST", "/v1/tasks", text, headers=coded)
         self.assertEqual(self.good("GET", "/v1/queues/z/count")["count"], 2)
-        self.refusal(415, "invalid", "POST", "/v1/tasks", body, headers={"Content-Encoding": "br"})
+        self.refusal(415, "unsupported_media_type", "POST", "/v1/tasks", body, headers={"Content-Encoding": "br"})
 
 
 class Once(Web):
@@ -181,7 +202,7 @@ class Once(Web):
         self.http = Http(self.broker.port)
         self.assertEqual(self.good("POST", "/v1/queues/o/tasks", body, headers=key)["results"], first["results"])
         self.assertEqual(self.good("GET", "/v1/queues/o/count")["count"], 2)
-        self.assertIn("already used", self.refusal(422, "invalid", "POST", "/v1/queues/o/tasks", body[:1], headers=key)["detail"])
+        self.assertIn("already used", self.refusal(422, "key_reused", "POST", "/v1/queues/o/tasks", body[:1], headers=key)["detail"])
 
     def test_many_keys_at_once_and_each_once(self):
         """More keys than the broker remembers per producer."""
@@ -333,11 +354,11 @@ class Heads(Web):
     def test_web_pages_may_not(self):
         got = raw(self.broker.port, self.GOOD + b"Origin: https://evil.example\r\n\r\n")
         self.assertIn(b" 403 ", got)
-        self.refusal(415, "invalid", "POST", "/v1/tasks", '{"queue":"q","in":"1h"}', kind="text/plain")
+        self.refusal(415, "unsupported_media_type", "POST", "/v1/tasks", '{"queue":"q","in":"1h"}', kind="text/plain")
 
     def test_paths_and_methods_that_are_none(self):
-        self.refusal(404, "invalid", "GET", "/v1/nothing")
-        self.refusal(405, "invalid", "PUT", "/v1/tasks", {})
+        self.refusal(404, "not_found", "GET", "/v1/nothing")
+        self.refusal(405, "method_not_allowed", "PUT", "/v1/tasks", {})
         self.refusal(400, "invalid", "GET", "/v1/queues/%zz")
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?color=red")
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?due=1")  # an ambiguous prefix of two parameters

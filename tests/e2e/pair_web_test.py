@@ -68,7 +68,7 @@ class Keys:
         for number in range(0, CLIENTS * EACH, 7):
             test.assertEqual(place([broker], number), self.ids[number])
         status, answer = web.ask("POST", "/v1/queues/orders/tasks", {"in": "2h"}, {"Idempotency-Key": "place-0"})
-        test.assertEqual((status, answer["code"]), (422, "invalid"))
+        test.assertEqual((status, answer["code"]), (422, "key_reused"))
         test.assertEqual(len(web.ask("GET", "/v1/queues/orders/tasks?limit=1000")[1]["tasks"]), CLIENTS * EACH)
 
 

@@ -258,7 +258,7 @@ static void json_by(struct text *out, const struct entry *entry) {
 void entry_json(struct text *out, const struct entry *entry) {
     const Tarry__Task *task = entry_task(entry);
     out_begin(out, '{');
-    out_id(out, "position", entry->header->position);
+    out_number(out, "position", entry->header->position);
     out_number(out, "epoch", entry->header->epoch);
     out_number(out, "at_ms", entry_ms(entry));
     out_text(out, "kind", entry_kind_name(entry_kind(entry)));
