@@ -19,7 +19,7 @@
                  */
 #define IN_FIRST 1024u
 #define CLIENT "http" /* the client name in the log, before ": " and the User-Agent */
-#define AGENT_SIZE_MAX (CLIENT_NAME_SIZE_MAX - sizeof(CLIENT ": "))
+#define AGENT_SIZE_MAX (CLIENT_NAME_SIZE_MAX - (sizeof(CLIENT ": ") - 1))
 
 static void run(struct http_connection *connection);
 

@@ -156,7 +156,7 @@ bool http_read_json(struct http_exchange *exchange, bool optional) {
     }
     /* A web page's form cannot send this type without a CORS preflight. */
     if (!is_json || exchange->body.bytes == NULL) {
-        http_refuse(exchange, is_json ? 400 : 415, http_code_of(is_json ? 400 : 415),
+        http_refuse(exchange, is_json ? 400 : 415, is_json ? "invalid" : "unsupported_media_type",
                     is_json ? "the request body is missing" : "Content-Type must be application/json");
         return false;
     }
