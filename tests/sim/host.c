@@ -91,6 +91,8 @@ void host_goes_on(struct world *world) {
     bool is_known = host->stall.asleep_until_ns || host->stall.looked_ns;
     if (host->state != HOST_UP || !is_known) return; /* the process was started meanwhile */
     host->went_on_ns = world->now_ns;
+    uint64_t stood_ns = world->now_ns - host->paused_from_ns, counts_ns = HUNG_DISK_LOOK_COUNTS_MS * NS_PER_MS;
+    if (stood_ns > counts_ns) host->sync_stood_ns += stood_ns - counts_ns;
     (void)stall_received(&host->stall, world_boot_ns(world));
     stall_wake(&host->stall);
     host_wake(world);

@@ -155,6 +155,7 @@ struct host {
     bool flushing;
     struct group_commit group;
     uint64_t sync_since_ns; /* start of the running sync; 0: no sync runs */
+    uint64_t sync_stood_ns; /* part of that sync for which the process stood still; see HUNG_DISK_LOOK_COUNTS_MS */
     bool sync_held;         /* a story prevents syncs */
     bool sync_due;          /* a group commit waits for that sync */
     bool indexing;          /* the indexer is scheduled to run */

@@ -379,6 +379,7 @@ static void go_on(struct world *world) {
             break;
         case GROUP_SYNC:
             host->sync_since_ns = world->now_ns;
+            host->sync_stood_ns = 0;
             world_after(world, &world->options.sync, synced, NULL, host->life);
             return;
         case GROUP_RELEASE:

@@ -74,7 +74,7 @@ void node_unmake(struct world *world) {
 static void go_on(struct world *world) {
     struct node *node = world->host->node;
     if (node->ended || node->blocked) return;
-    if (node->pair.handing != PAIR_KEEPING) node->handed_ns = world->now_ns;
+    if (node->pair.handing != PAIR_KEEPING || node_disk_hangs(world)) node->handed_ns = world->now_ns;
     if (node->pair.role == PAIR_LEADING) lead_go_on(world);
     node_declare(world);
     if (alone_look(&node->alone, &node->pair, world->now_ns)) {

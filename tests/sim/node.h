@@ -110,7 +110,7 @@ struct node {
     struct silence silence; /* silence of the other node */
     struct summons summons;
     uint64_t overslept_ns; /* when the node last noticed that it had been stopped */
-    uint64_t handed_ns;    /* when it was last handing over */
+    uint64_t handed_ns;    /* when it was last handing over, or its disk last hung: the other node may then lead */
     uint64_t alarm_ns;
     struct node_item *items, **items_last;
     struct node_leading leading;
@@ -175,6 +175,8 @@ void node_tell(struct world *world, uint32_t node, enum pair_word word);
 void node_check_members(struct world *world);
 /* Checks that this node may take over from the other. */
 void node_check_claim(const struct world *world);
+/* F-31a: returns whether the node's disk hangs. The time for which its process stood still does not count (F-13). */
+bool node_disk_hangs(const struct world *world);
 bool node_is_leading(const struct host *host);
 /* ---- between node*.c */
 void node_post(struct world *world, void (*run)(struct world *world, void *argument), void *argument);

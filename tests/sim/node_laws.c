@@ -34,8 +34,16 @@ void node_check_members(struct world *world) {
 /* A call that was lost while its node was cut off delays the node's next question until that call times out. */
 #define LAW_CALL_NS (COORDINATOR_CALL_MS * NS_PER_MS)
 
+bool node_disk_hangs(const struct world *world) {
+    const struct host *host = world->host;
+    if (host->sync_since_ns == 0) return false;
+    return world->now_ns - host->sync_since_ns >= host->sync_stood_ns + LEADER_DISK_HUNG_MS * NS_PER_MS;
+}
+
 /* F-13, F-31c: no node takes over from a healthy leader whose presence the coordinator has, whatever link is cut
- * between the nodes. The law is not checked while messages to the coordinator may be late or lost. */
+ * between the nodes. A leader whose disk hangs is not healthy: it declares itself no more, so that the other node may
+ * lead although no message between the nodes arrives (F-31a, history 123045628). The law is not checked while messages
+ * to the coordinator may be late or lost. */
 void node_check_claim(const struct world *world) {
     const struct registrar *registrar = world->registrar;
     const struct node *self = world->host->node;

@@ -231,6 +231,25 @@ static void a_leader_that_answers_at_the_coordinator_is_not_deposed(void **state
     SIM_SKIP(f);
 }
 
+/* Nothing comes from the follower while the leader's disk begins to hang, so the leader has no question to answer with
+ * "take over". It declares itself no more; the coordinator still reports it as present. */
+static void a_leader_whose_disk_hangs_is_followed_although_it_is_present(void **state) { /* F-31a, F-31c */
+    struct fx *f = *state;
+    SIM_ELAPSE(f, 30000);
+    world_enter(f->world, 0);
+    host_hold_sync(f->world);
+    world_enter(f->world, WORLD_OUTSIDE);
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, LEADER_DISK_HUNG_MS - 200);
+    f->world->network.cut_from[1] = true;
+    SIM_ELAPSE(f, 500);
+    assert_int_equal(f->world->leader, 0);
+    SIM_ELAPSE(f, 1000);
+    assert_true(is_present(f, 0));
+    assert_int_equal(f->world->leader, 1);
+    SIM_SKIP(f);
+}
+
 /* The coordinator accepts no message of the follower: its silence about the leader proves nothing. */
 static void who_cannot_ask_at_the_coordinator_deposes_nobody(void **state) { /* F-31c */
     struct fx *f = *state;
@@ -309,6 +328,7 @@ int main(void) {
         PAIR_STORY(a_leader_that_is_present_no_more_is_followed),
         GHOST_STORY(a_dead_host_that_is_taken_for_present_is_followed),
         GHOST_STORY(a_leader_that_answers_at_the_coordinator_is_not_deposed),
+        GHOST_STORY(a_leader_whose_disk_hangs_is_followed_although_it_is_present),
         GHOST_STORY(who_cannot_ask_at_the_coordinator_deposes_nobody),
         STRICT_STORY(answers_that_are_slow_are_taken),
         PAIR_STORY(a_pair_whose_hosts_stood_still_goes_on_as_it_was),
