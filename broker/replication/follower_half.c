@@ -26,6 +26,10 @@ void follower_half_sent(struct follower_half *half, bool is_sent, uint64_t now_n
     half->again_ns = is_sent ? UINT64_MAX : now_ns + AGAIN_NS;
 }
 
+bool follower_half_listens(const struct follower_half *half, const struct pair *pair) {
+    return pair->role != PAIR_LEADING || half->question.kind == PAIR_PROPOSE;
+}
+
 bool follower_half_leave(struct follower_half *half, const struct pair *pair) {
     bool follows = pair->role == PAIR_FOLLOWING && pair->epoch != 0;
     if (!follows || pair->cutting || half->has_left) return false;

@@ -23,7 +23,7 @@ struct follower_half {
     struct pair_message question; /* the newest question */
     bool asking;                  /* the question has no answer yet */
     bool has_left;       /* this node has announced its stop: it asks no more, and no leader counts as silent */
-    uint64_t again_ns;   /* when to repeat the question or the cut; UINT64_MAX: neither */
+    uint64_t again_ns;   /* FOLLOWING: when to repeat the question or the cut; UINT64_MAX: neither */
     uint64_t cut_end;    /* position of the cut that the rules wait for */
     unsigned challenges; /* unknown challenges since the last proved answer */
 };
@@ -36,6 +36,10 @@ void follower_half_init(struct follower_half *half, const struct pair_times *tim
 bool follower_half_ask(struct follower_half *half, const struct pair_message *question);
 /* Result of sending: after a failure the question is sent again soon. */
 void follower_half_sent(struct follower_half *half, bool is_sent, uint64_t now_ns);
+/* Returns whether this node takes the answer to its newest question. A node that leads takes only the answer to a
+ * proposal, and repeats nothing else: its log may have retired the position that its last question as a follower names.
+ * The rules ask again by PAIR_SILENT. */
+bool follower_half_listens(const struct follower_half *half, const struct pair *pair);
 /* The process stops. True: send the newest question again, with a goodbye. False: this node follows no leader that it
  * can reach. */
 bool follower_half_leave(struct follower_half *half, const struct pair *pair);

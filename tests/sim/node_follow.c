@@ -281,13 +281,14 @@ void follow_answered(struct world *world, void *argument) {
     if (is_newest) node->following.half.asking = false;
     if (is_newest && !is_answer) unanswered(world, false);
     if (world->host->life != life || node->ended) return;
-    if (is_answer && node->pair.role == PAIR_LEADING && node->pair.by_operator) {
+    bool is_taken = is_answer && follower_half_listens(&node->following.half, &node->pair);
+    if (is_taken && node->pair.role == PAIR_LEADING) {
         if (is_newest) take_answer_as_leader(world, message, is_refused);
         return;
     }
-    if (is_answer && node->pair.role != PAIR_LEADING && !is_refused)
+    if (is_taken && !is_refused)
         take_answer(world, message, is_newest);
-    else if (is_answer && node->pair.role != PAIR_LEADING && is_newest)
+    else if (is_taken && is_newest)
         take_refusal(world, message);
     else if (is_answer || is_newest)
         settle(world);

@@ -121,6 +121,20 @@ static void a_question_that_came_to_nothing_is_asked_again(void **state) { /* F-
     assert_int_equal(fx->half.again_ns, UINT64_MAX);
 }
 
+/* Its log may have retired the position that the follower's question names. */
+static void a_node_that_leads_repeats_no_question_of_a_follower(void **state) { /* R7 */
+    struct fx *fx = *state;
+    const struct pair_message question = {.kind = PAIR_FOLLOW, .serial = 8}, proposal = {.kind = PAIR_PROPOSE};
+    (void)follower_half_ask(&fx->half, &question);
+    assert_true(follower_half_listens(&fx->half, &fx->pair));
+    fx->pair.role = PAIR_LEADING;
+    assert_false(follower_half_listens(&fx->half, &fx->pair));
+    (void)follower_half_ask(&fx->half, &proposal);
+    assert_true(follower_half_listens(&fx->half, &fx->pair));
+    fx->pair.role = PAIR_CANDIDATE;
+    assert_true(follower_half_listens(&fx->half, &fx->pair));
+}
+
 static void a_question_is_not_sent_again_while_its_answer_may_come(void **state) { /* F-16 */
     struct fx *fx = *state;
     const struct pair_message question = {.kind = PAIR_FOLLOW, .serial = 8}, newer = {.kind = PAIR_FOLLOW, .serial = 9};
@@ -209,6 +223,7 @@ int main(void) {
         cmocka_unit_test_setup(what_is_committed_or_vouched_for_is_never_cut, begin),
         cmocka_unit_test_setup(a_question_that_came_to_nothing_is_asked_again, begin),
         cmocka_unit_test_setup(a_question_is_not_sent_again_while_its_answer_may_come, begin),
+        cmocka_unit_test_setup(a_node_that_leads_repeats_no_question_of_a_follower, begin),
         cmocka_unit_test_setup(a_refusal_is_asked_again_after_a_while, begin),
         cmocka_unit_test_setup(who_proves_nothing_is_asked_at_once_then_soon_then_as_one_who_refuses, begin),
         cmocka_unit_test_setup(a_cut_that_must_wait_is_tried_again, begin),

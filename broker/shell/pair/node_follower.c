@@ -69,10 +69,9 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     uint32_t numbers[FOLLOW_EPOCHS_MAX];
     uint64_t starts[FOLLOW_EPOCHS_MAX];
     struct log_point point;
-    /* A proposal does not mention the log. A leader may repeat a question that it asked as the follower; its log may
-     * have retired that position since. */
-    bool names_end = question->kind != PAIR_PROPOSE && !node_is_leading(node);
-    uint64_t end = names_end ? question->end : log_durable(node->log);
+    /* A proposal names no position of the log. Every other question is a follower's: follower_half_listens. */
+    assert(question->kind == PAIR_PROPOSE || !node_is_leading(node));
+    uint64_t end = question->kind == PAIR_PROPOSE ? log_durable(node->log) : question->end;
     int error = log_point(node->log, end, &point);
     if (error != 0) fatal("log_unreadable", error);
     follow.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, needs->dir->cluster};
@@ -391,7 +390,7 @@ static bool take_answer(struct node *node, struct message *answer) {
 void follower_answered(struct node *node, struct message *answer) {
     struct follower_half *half = &node->following.half;
     half->asking = false;
-    bool listens = !node_is_leading(node) || node->pair.by_operator;
+    bool listens = follower_half_listens(half, &node->pair);
     bool is_newest = answer == NULL || !listens || take_answer(node, answer);
     if (answer == NULL) node_unanswered(node, false);
     message_free(answer);
