@@ -67,10 +67,11 @@ static uint32_t room_of(const struct core *core, const struct session *session, 
     return spare < half - session->ahead_count ? spare : half - session->ahead_count;
 }
 
-/* Returns the next session in turn that has room and moves it to the end. NULL: none of the visited sessions has room.
- */
-static struct session *next_taker(struct core *core, struct queue *queue) {
+/* Returns the next session in turn that has room and moves it to the end. NULL: none of the visited sessions has room;
+ * `*out_full`: the queue has no other sessions. */
+static struct session *next_taker(struct core *core, struct queue *queue, bool *out_full) {
     uint32_t looks = queue->taker_count < AHEAD_TAKERS_PER_LOOK_MAX ? queue->taker_count : AHEAD_TAKERS_PER_LOOK_MAX;
+    *out_full = looks == queue->taker_count;
     for (; looks; looks--) {
         struct subscription *first = TAILQ_FIRST(&queue->takers);
         core->visits++;
@@ -135,13 +136,14 @@ static uint32_t limit(const struct core *core, uint32_t count) {
 }
 
 /* Leases the tasks from `at` to `end`, all of one queue: each consumer with room gets a fair share. Returns the first
- * task for which no consumer has room. */
+ * task for which no visited consumer has room. `*out_full`: no other consumer has room either, or a limit is reached. */
 static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
-                          struct core_effects *effects) {
+                          bool *out_full, struct core_effects *effects) {
     uint32_t share = (end - at + queue->taker_count - 1) / queue->taker_count;
     while (at < end && may_lease(core)) {
-        struct session *session = next_taker(core, queue);
+        struct session *session = next_taker(core, queue, out_full);
         if (!session) return at;
+        *out_full = true;
         uint32_t room = room_of(core, session, queue);
         uint32_t count = limit(core, share < room ? share : room);
         if (count > *records_left) count = *records_left;
@@ -178,9 +180,10 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
         }
         struct queue *queue = queue_at(core, task->row.queue);
         uint32_t end = run_end(core, at, queue);
-        bool is_served = queue->taker_count && !queue->paused;
-        if (is_served) at = lease_run(core, queue, at, end, &records_max, effects);
-        if (is_served && at < end) narrow(core, queue, at, end);
+        bool is_served = queue->taker_count && !queue->paused, is_full = true;
+        if (is_served) at = lease_run(core, queue, at, end, &records_max, &is_full, effects);
+        /* Otherwise the rest tries the next consumers at the retry time (ahead_note). */
+        if (is_served && at < end && is_full) narrow(core, queue, at, end);
         at = end;
     }
 }

@@ -105,7 +105,8 @@ static void check_serving(struct core *core) {
             willing[place] += session->willing;
         }
     }
-    uint64_t served = 0, own = 0;
+    const struct owner_count *counted = &core->owner_count;
+    uint64_t served = 0, own = 0, owned = 0;
     for (uint32_t place = 1; place < core->tally.next_queue; place++) {
         const struct queue *queue = &core->queues[place];
         assert(queue->willing_count == willing[place] && queue->consumer_count == consumers[place]);
@@ -113,6 +114,7 @@ static void check_serving(struct core *core) {
         assert(!core->deletions[place] == !queue->deleted);
         assert(queue->deleted || !wish_is_pending(core, queue->name));
         own += !queue->deleted && queue_is_reserved(queue->name);
+        owned += !queue->deleted && core->queue_owners[place] == counted->owner;
         assert(!queue->deleted || (!queue->willing_count && !queue->job_count && !queue->paused));
         bool serves = queue->ready_mask && queue->willing_count && !queue->paused;
         assert(ready_has(&queue->serving) == serves);
@@ -122,6 +124,7 @@ static void check_serving(struct core *core) {
         served += serves;
     }
     assert(ready_check(&core->serving) && core->serving.count == served && core->own_queue_count == own);
+    assert(!counted->is_known || counted->count == owned);
 }
 
 void core_check(const struct core *constant) {

@@ -42,6 +42,7 @@ static bool allocate(struct core *core) {
     core->queue_names = sparse_new(NAME_TABLE_SIZE, sizeof *core->queue_names);
     core->queue_owners = sparse_new(QUEUE_PLACES + 1, sizeof *core->queue_owners);
     core->deletions = sparse_new(QUEUE_PLACES + 1, sizeof *core->deletions);
+    core->free_places.items = sparse_new(QUEUE_PLACES, sizeof *core->free_places.items);
     core->awaited = sparse_new(QUEUES_AWAITED_MAX, sizeof *core->awaited);
     core->awaited_owners = sparse_new(QUEUES_AWAITED_MAX, sizeof *core->awaited_owners);
     core->awaited_names = sparse_new(AWAITED_TABLE_SIZE, sizeof *core->awaited_names);
@@ -60,8 +61,8 @@ static bool allocate(struct core *core) {
     }
     return core->slab && core->by_id && core->by_key && core->outcomes && core->queues && core->queue_names &&
            core->tally.queues && core->sessions && core->subscriptions && core->producers && core->producer_ids &&
-           core->queue_looks && core->queue_owners && core->deletions && core->awaited && core->awaited_owners &&
-           core->awaited_names && core->wishes;
+           core->queue_looks && core->queue_owners && core->deletions && core->free_places.items && core->awaited &&
+           core->awaited_owners && core->awaited_names && core->wishes;
 }
 
 struct core *core_new(const struct core_options *options) {
@@ -108,6 +109,7 @@ void core_free(struct core *core) {
     sparse_free(core->queue_names, NAME_TABLE_SIZE, sizeof *core->queue_names);
     sparse_free(core->queue_owners, QUEUE_PLACES + 1, sizeof *core->queue_owners);
     sparse_free(core->deletions, QUEUE_PLACES + 1, sizeof *core->deletions);
+    sparse_free(core->free_places.items, QUEUE_PLACES, sizeof *core->free_places.items);
     sparse_free(core->awaited, QUEUES_AWAITED_MAX, sizeof *core->awaited);
     sparse_free(core->awaited_owners, QUEUES_AWAITED_MAX, sizeof *core->awaited_owners);
     sparse_free(core->awaited_names, AWAITED_TABLE_SIZE, sizeof *core->awaited_names);
@@ -576,6 +578,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     size_t used = effects->arena->used;
     uint64_t taken = slab_allocated(core->slab);
     core->soon_count = 0;
+    core->free_places.is_known = false;
     core->hurry = timers_run(core, effects);
     assert(slab_allocated(core->slab) == taken); /* CAP-1: timers need no memory */
     const uint64_t visits = core->visits;

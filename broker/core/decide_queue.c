@@ -156,7 +156,7 @@ const char queue_not_created[] =
     "there is no such queue, and this broker is configured not to create queues on first use";
 
 /* Returns NULL if the request's caller may create the queue; otherwise the error message. */
-static const char *lacks_queues(const struct core *core, const struct core_request *request, struct arena *arena) {
+static const char *lacks_queues(struct core *core, const struct core_request *request, struct arena *arena) {
     enum { SENTENCE_SIZE = 200 };
     const struct core_caller *caller = request->caller;
     if (!caller || !caller->queues_max) return NULL;

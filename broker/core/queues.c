@@ -1,6 +1,7 @@
 /* queues.c: see queues.h. */
 #include "queues.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -38,30 +39,51 @@ static bool is_free(const struct core *core, uint32_t place) {
     return !outcomes_of_queue(core->outcomes, number);
 }
 
-uint32_t queue_new_number(const struct core *core, bool is_own) {
+static int compare_deletions(const void *one, const void *other) {
+    const struct free_place *first = one, *second = other;
+    return first->deletion < second->deletion ? -1 : first->deletion > second->deletion;
+}
+
+static void find_free_places(struct core *core) {
+    struct free_places *free_places = &core->free_places;
+    free_places->is_known = true;
+    free_places->at = free_places->count = free_places->taken = 0;
+    outcomes_expire(core->outcomes, steady_ms(core));
+    for (uint32_t place = 1; place < core->tally.next_queue; place++, core->visits++) {
+        if (is_free(core, place))
+            free_places->items[free_places->count++] = (struct free_place){core->deletions[place], place};
+    }
+    if (free_places->count)
+        qsort(free_places->items, free_places->count, sizeof *free_places->items, compare_deletions);
+}
+
+uint32_t queue_new_number(struct core *core, bool is_own) {
+    struct free_places *free_places = &core->free_places;
     const uint32_t places = (core->options.queues_max ? core->options.queues_max : QUEUES_MAX) + QUEUES_OWN;
     const uint32_t fresh = places + 1 > core->tally.next_queue ? places + 1 - core->tally.next_queue : 0;
     const uint32_t own_left = core->own_queue_count < QUEUES_OWN ? QUEUES_OWN - core->own_queue_count : 0;
     const uint32_t kept = is_own ? 0 : own_left;
     if (fresh > kept) return core->tally.next_queue;
-    uint32_t free_count = fresh, oldest = 0;
-    outcomes_expire(core->outcomes, steady_ms(core));
-    for (uint32_t place = 1; place < core->tally.next_queue; place++) {
-        if (!is_free(core, place)) continue;
-        free_count++;
-        if (!oldest || core->deletions[place] < core->deletions[oldest]) oldest = place;
+    if (!free_places->is_known) find_free_places(core);
+    for (; free_places->taken && !is_free(core, free_places->items[free_places->at].place); core->visits++) {
+        free_places->at++;
+        free_places->taken--;
     }
-    if (free_count <= kept) return 0;
-    assert(oldest);
+    if (fresh + free_places->count - free_places->at - free_places->taken <= kept) return 0;
+    const uint32_t oldest = free_places->items[free_places->at].place;
+    assert(free_places->at < free_places->count && is_free(core, oldest));
     return queue_number(oldest, queue_generation(core->queues[oldest].number) + 1);
 }
 
-uint32_t queue_count_of(const struct core *core, const char *principal) {
+uint32_t queue_count_of(struct core *core, const char *principal) {
+    struct owner_count *counted = &core->owner_count;
     const uint64_t owner = principal_owner(principal);
-    uint32_t count = 0;
-    for (uint32_t place = 1; place < core->tally.next_queue; place++)
-        count += core->queue_owners[place] == owner && !core->deletions[place];
-    return owner ? count : count - core->own_queue_count;
+    if (!counted->is_known || counted->owner != owner) {
+        *counted = (struct owner_count){.is_known = true, .owner = owner};
+        for (uint32_t place = 1; place < core->tally.next_queue; place++, core->visits++)
+            counted->count += core->queue_owners[place] == owner && !core->deletions[place];
+    }
+    return owner ? counted->count : counted->count - core->own_queue_count;
 }
 
 uint64_t queue_waiting(const struct core *core, const struct queue *queue) {
@@ -143,14 +165,21 @@ static bool take_place(struct core *core, const Tarry__QueuePut *put) {
 static void count_queue(struct core *core, const struct queue *queue, const Tarry__QueuePut *put) {
     const uint32_t place = queue_place(put->number);
     const bool was_live = queue->is_counted, is_live = !put->deleted;
+    const uint64_t owner = is_live && put->creator[0] ? principal_owner(put->creator) : 0;
+    struct owner_count *counted = &core->owner_count;
     if (queue_is_reserved(put->name)) core->own_queue_count += (uint32_t)is_live - (uint32_t)was_live;
-    core->queue_owners[place] = is_live && put->creator[0] ? principal_owner(put->creator) : 0;
+    if (was_live && core->queue_owners[place] == counted->owner) counted->count--;
+    if (is_live && owner == counted->owner) counted->count++;
+    core->queue_owners[place] = owner;
     if (is_live) core->deletions[place] = 0;
     if (!is_live && !core->deletions[place]) core->deletions[place] = ++core->deletion_last;
 }
 
 int queue_apply(struct core *core, const Tarry__QueuePut *put) {
-    if (!is_sound(put) || !take_place(core, put)) return CORE_NONSENSE;
+    if (!is_sound(put)) return CORE_NONSENSE;
+    const bool was_free = core->free_places.is_known && is_free(core, queue_place(put->number));
+    if (!take_place(core, put)) return CORE_NONSENSE;
+    if (was_free && !put->deleted) core->free_places.taken++;
     struct queue *queue = queue_at(core, put->number);
     if (put->deleted && (queue->job_count || queue->willing_count)) return CORE_NONSENSE;
     if (put->deleted) { /* like its other counts: tally.c */

@@ -18,9 +18,9 @@ uint64_t queue_in_flight(const struct core *core, const struct queue *queue);
 bool queue_has_place(const struct core *core, uint32_t number);
 /* Returns the number for a new queue; 0: the table is full. Never used places come first. Then comes the place of the
  * queue that was deleted longest ago, among those without remembered outcomes. */
-uint32_t queue_new_number(const struct core *core, bool is_own);
+uint32_t queue_new_number(struct core *core, bool is_own);
 /* Number of live queues that the principal created; for a local caller (""): queues without a recorded creator. */
-uint32_t queue_count_of(const struct core *core, const char *principal);
+uint32_t queue_count_of(struct core *core, const char *principal);
 int queue_apply(struct core *core, const Tarry__QueuePut *put);
 
 #endif

@@ -352,6 +352,27 @@ struct pending { /* see pending.h */
 /* Number of lists of producers, hashed by owner. */
 #define OWNER_BUCKETS 1024u
 
+/* The places that a new queue may take, as found at the first search of a step: the queue that was deleted longest ago
+ * first. A commit that creates many queues searches once (CALM-1). */
+struct free_place {
+    uint64_t deletion;
+    uint32_t place;
+};
+struct free_places {
+    struct free_place *items; /* array of QUEUE_PLACES */
+    uint32_t count;
+    uint32_t at;    /* entries before it are no longer free */
+    uint32_t taken; /* number of entries from `at` on that are no longer free */
+    bool is_known;  /* false at the start of each step */
+};
+
+/* Number of live queues of the principal that was asked about last. */
+struct owner_count {
+    bool is_known;
+    uint64_t owner; /* principal_owner; 0: queues without a recorded creator, the broker's own included */
+    uint32_t count;
+};
+
 struct core {
     struct core_options options;
     struct instant now;
@@ -411,6 +432,8 @@ struct core {
     uint64_t *queue_owners; /* [place]: principal_owner of a live queue's creator; 0: none */
     uint64_t *deletions;    /* [place]: number of the deletion of its queue; 0: not deleted */
     uint64_t deletion_last;
+    struct free_places free_places;
+    struct owner_count owner_count;
     struct awaited *awaited;  /* array of QUEUES_AWAITED_MAX */
     uint64_t *awaited_owners; /* principal_owner of the first waiting principal, per entry of `awaited`; not valid for
                                  unused entries */

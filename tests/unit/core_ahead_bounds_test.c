@@ -196,6 +196,20 @@ static void the_shortest_span_is_one_that_acts(void **state) {
     assert_int_equal(session_find(f->core, session)->ahead_count, 1);
 }
 
+/* A look visits AHEAD_TAKERS_PER_LOOK_MAX of the 41 consumers: that those have no room says nothing about the others.
+ */
+static void consumers_without_room_do_not_narrow_the_time_ahead(void **state) {
+    struct fx *f = *state;
+    uint64_t due_ms = f->now_ms + DELAY_MS;
+    assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* creates the queue */
+    for (unsigned i = 0; i < 40; i++) consume(f, 1);
+    uint64_t session = consume(f, 1000);
+    assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
+    for (f->now_ms = due_ms - AHEAD_MS; f->now_ms < due_ms; f->now_ms++) at(f, f->now_ms);
+    assert_int_equal(orders(f)->ahead_halvings, 0);
+    assert_int_equal(session_find(f->core, session)->ahead_count, 1);
+}
+
 /* ---- amount of work */
 
 static void many(struct fx *f, unsigned count, uint64_t delay_ms) {
@@ -247,6 +261,7 @@ int main(void) {
         AHEAD_TEST(after_a_long_stall_the_lease_is_a_whole_one),
         AHEAD_TEST(a_burst_does_not_switch_leases_ahead_off),
         AHEAD_TEST(the_shortest_span_is_one_that_acts),
+        AHEAD_TEST(consumers_without_room_do_not_narrow_the_time_ahead),
         AHEAD_TEST(a_lease_ahead_looks_at_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,6 +223,60 @@ static void what_a_principal_has_pending_is_known(void **state) { /* CAP-1 */
     assert_int_equal(pending_of(f->core, &caller), 2047);
 }
 
+/* Adds operations that create `count` queues whose names begin with `letter`. */
+static void add_queues(char letter, size_t count) {
+    static Tarry__QueueSet bodies[OPS];
+    static Tarry__Policy policy = TARRY__POLICY__INIT;
+    static char *field = "max_attempts";
+    for (size_t i = 0; i < count; i++) {
+        tarry__op__init(&ops[i]);
+        tarry__queue_set__init(&bodies[i]);
+        snprintf(names[i], sizeof(names[i]), "%c%u", letter, (unsigned)i);
+        bodies[i].queue = names[i];
+        bodies[i].policy = &policy;
+        bodies[i].fields = &field;
+        bodies[i].n_fields = 1;
+        ops[i].op_case = TARRY__OP__OP_QUEUE_SET;
+        ops[i].queue_set = &bodies[i];
+        pointers[i] = &ops[i];
+    }
+}
+
+/* Each deletion is a commit of its own. */
+static void delete_queues(struct fx *f, char letter, size_t count) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueDelete body = TARRY__QUEUE_DELETE__INIT;
+    op.op_case = TARRY__OP__OP_QUEUE_DELETE;
+    op.queue_delete = &body;
+    for (size_t i = 0; i < count; i++) {
+        snprintf(names[0], sizeof(names[0]), "%c%u", letter, (unsigned)i);
+        body.queue = names[0];
+        assert_int_equal(commit(f, &op), TARRY__CODE__OK);
+    }
+}
+
+/* The core looks for free places once in a commit, and counts the queues of its principal once. */
+static void many_new_queues(void **state) { /* CALM-1 */
+    struct fx *f = *state;
+    enum { FREED = 2000 };
+    static const struct core_caller caller = {.name = "shop", .acts_for_all = true, .queues_max = FREED};
+    with_shipped(f, 64u << 20);
+    add_queues('a', QUEUES_MAX);
+    visits_of_commit(f, QUEUES_MAX);
+    delete_queues(f, 'a', FREED);
+    f->caller = &caller;
+    add_queues('b', FREED);
+    assert_true(visits_of_commit(f, FREED) <= FREED * VISITS_PER_OP_MAX + 2 * QUEUE_PLACES);
+    assert_int_equal(f->result, TARRY__CODE__OK);
+    add_queues('c', OPS); /* the principal has as many queues as it may */
+    assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX + 2 * QUEUE_PLACES);
+    assert_int_equal(f->result, TARRY__CODE__TOO_LARGE);
+    f->caller = NULL;
+    add_queues('d', OPS); /* no place is free */
+    assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX + 2 * QUEUE_PLACES);
+    assert_int_equal(f->result, TARRY__CODE__TOO_LARGE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CORE_TEST(many_operations_on_one_key),
@@ -231,6 +285,7 @@ int main(void) {
         CORE_TEST(policies_of_all_queues),
         CORE_TEST(many_dead_letters_of_one_key),
         CORE_TEST(what_a_principal_has_pending_is_known),
+        CORE_TEST(many_new_queues),
     };
     return cmocka_run_group_tests_name("core_square", tests, NULL, NULL);
 }
