@@ -81,6 +81,10 @@ static struct seen *seen_of(struct coordinator *coordinator, const char *name) {
     return NULL;
 }
 
+#define WRITE_AGAIN                                                                                                    \
+    ". Restore the coordinator's data, or type 'tarry pair record --write' for the node that leads; then restart the " \
+    "other node"
+
 /* Returns NULL, or why the version must not be believed: a format for the entry's name, this version and the known one.
  */
 static const char *find_doubt(const struct seen *seen, uint64_t version, const struct coordinator_trait *trait) {
@@ -88,21 +92,19 @@ static const char *find_doubt(const struct seen *seen, uint64_t version, const s
     bool is_other_mark = seen->trait.mark != 0 && trait->mark != 0 && trait->mark != seen->trait.mark;
     if (seen->version > 0 && version == 0)
         return "coordinator: entry '%s' is gone (version %" PRIu64 " after %" PRIu64
-               "): somebody deleted it, or the coordinator's data were lost; put it back, or stop both nodes before "
-               "you "
-               "start anew";
+               "): somebody deleted it, or the coordinator lost its data. Until the entry is back, neither node can "
+               "take over" WRITE_AGAIN;
     if (is_other_birth)
         return "coordinator: entry '%s' (version %" PRIu64 " after %" PRIu64
-               ") was deleted and made again since this node first saw it; stop both nodes, and start the one first "
-               "that "
-               "has all that was acknowledged";
+               ") was deleted and made again since this node first read it. This node does not use it until the next "
+               "start, and neither node can take over" WRITE_AGAIN;
     if (version < seen->version)
-        return "coordinator: entry '%s' came at version %" PRIu64 ", older than %" PRIu64 ", which was seen already";
+        return "coordinator: an answer has entry '%s' at version %" PRIu64 ", but this node has already read version "
+               "%" PRIu64 ": the server that answered is behind the others; the node asks again";
     if (version == seen->version && is_other_mark)
-        return "coordinator: entry '%s' has another content at version %" PRIu64 " than was seen at version %" PRIu64
-               ": the coordinator was put back to an older state; stop both nodes, and start the one first that has "
-               "all "
-               "that was acknowledged";
+        return "coordinator: entry '%s' at version %" PRIu64
+               " has other content than this node read at version %" PRIu64
+               ": the coordinator was put back to an older state. Neither node can take over" WRITE_AGAIN;
     return NULL;
 }
 
@@ -381,13 +383,15 @@ static void start_all(struct coordinator *coordinator, struct coordinator_call *
         if (other != NULL)
             coordinator_fail(
                 coordinator, call, PAIR_UNKNOWN,
-                "coordinator: entry '%s' was deleted and made again, or put back: nothing is changed on top of it",
+                "coordinator: entry '%s' was deleted and made again, or put back to an older state, so this node does "
+                "not change it",
                 other->name);
         else if (stale == NULL)
             coordinator->backend->start(coordinator->state, call);
         else
-            coordinator_fail(coordinator, call, PAIR_REFUSED, "coordinator: entry '%s' has left version %" PRIu64,
-                             stale->name, stale->version);
+            coordinator_fail(coordinator, call, PAIR_REFUSED,
+                             "coordinator: entry '%s' has changed: it no longer has version %" PRIu64, stale->name,
+                             stale->version);
         call = next;
     }
 }
@@ -402,8 +406,8 @@ static struct coordinator_call *find_late(const struct coordinator *coordinator,
 static void end_late(struct coordinator *coordinator, uint64_t now_ms, const char *why) {
     for (struct coordinator_call *call; (call = find_late(coordinator, now_ms)) != NULL;) {
         coordinator->backend->abandon(coordinator->state, call);
-        coordinator_fail(coordinator, call, PAIR_UNKNOWN, "coordinator: no answer to %s '%s': %s",
-                         call->name != NULL ? "reading" : "a change of",
+        coordinator_fail(coordinator, call, PAIR_UNKNOWN, "coordinator: no answer to %s entry '%s': %s",
+                         call->name != NULL ? "the read of" : "the change of",
                          call->name != NULL ? call->name : call->changes[0].name, why);
     }
 }
@@ -466,29 +470,31 @@ static int check_file(const char *what, const char *path, char message[COORDINAT
     struct stat status;
     if (path == NULL || stat(path, &status) != 0) return 0;
     if (S_ISREG(status.st_mode) && status.st_size <= (off_t)COORDINATOR_FILE_MAX) return 0;
-    return coordinator_refuse(message, "coordinator: the %s %s is no file of PEM of at most 1 MiB", what, path);
+    return coordinator_refuse(message, "coordinator: the %s %s must be a regular PEM file of at most 1 MiB", what,
+                              path);
 }
 
 static int check_options(const struct backend *backend, const struct coordinator_options *options,
                          char message[COORDINATOR_MESSAGE_SIZE]) {
     if (options->call_ms < 100 || options->call_ms > 600000)
-        return coordinator_refuse(message, "coordinator: a call's time must be 100 ms to 10 minutes, not %u ms",
+        return coordinator_refuse(message, "coordinator: the timeout of a call must be 100 ms to 10 minutes, not %u ms",
                                   options->call_ms);
     if (options->session_ms < 1000 || options->session_ms > 600000)
-        return coordinator_refuse(message, "coordinator: a session's time must be 1 s to 10 minutes, not %u ms",
+        return coordinator_refuse(message, "coordinator: the timeout of a session must be 1 s to 10 minutes, not %u ms",
                                   options->session_ms);
     if (options->presence_ms != 0 && (options->presence_ms < 100 || options->presence_ms > 600000))
-        return coordinator_refuse(message, "coordinator: a presence must last 100 ms to 10 minutes, not %u ms",
+        return coordinator_refuse(message,
+                                  "coordinator: the duration of a presence must be 100 ms to 10 minutes, not %u ms",
                                   options->presence_ms);
     if (options->credentials != NULL && strchr(options->credentials, ':') == NULL)
         return coordinator_refuse(message, "coordinator: credentials must be user:password");
     bool is_certified = options->ca != NULL || options->certificate != NULL || options->key != NULL;
     if (is_certified && !backend->has_certificates)
-        return coordinator_refuse(message, "coordinator: a CA, a certificate and a key are for etcds://, not for %s",
-                                  backend->scheme);
+        return coordinator_refuse(
+            message, "coordinator: a CA, a certificate and a key are allowed with etcds:// only, not with %s",
+            backend->scheme);
     if ((options->certificate == NULL) != (options->key == NULL))
-        return coordinator_refuse(message,
-                                  "coordinator: a certificate needs its key, and a key its certificate: give both");
+        return coordinator_refuse(message, "coordinator: name both the certificate and its key, or neither");
     bool is_wrong = check_file("CA", options->ca, message) != 0 ||
                     check_file("certificate", options->certificate, message) != 0 ||
                     check_file("key", options->key, message) != 0;
@@ -497,7 +503,7 @@ static int check_options(const struct backend *backend, const struct coordinator
 
 static int start_thread(struct coordinator *coordinator, char message[COORDINATOR_MESSAGE_SIZE]) {
     int error = pthread_create(&coordinator->thread, NULL, coordinator_run, coordinator);
-    if (error != 0) return coordinator_refuse(message, "coordinator: no thread: %s", strerror(error));
+    if (error != 0) return coordinator_refuse(message, "coordinator: cannot start a thread: %s", strerror(error));
     pthread_setname_np(coordinator->thread, "tarry-coord");
     return 0;
 }
@@ -508,7 +514,7 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     const struct backend *backend = backend_of(url, &place, message);
     if (backend == NULL || check_options(backend, options, message) != 0) return 1;
     struct coordinator *coordinator = calloc(1, sizeof *coordinator);
-    if (coordinator == NULL) return coordinator_refuse(message, "coordinator: no memory");
+    if (coordinator == NULL) return coordinator_refuse(message, "coordinator: out of memory");
     coordinator->backend = backend;
     struct coordinator_options whole = *options;
     if (options->presence_ms == 0) whole.presence_ms = COORDINATOR_PRESENCE_MS;
@@ -521,8 +527,9 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
                                                         .message = "not asked yet"};
     pthread_mutex_init(&coordinator->mutex, NULL);
     coordinator->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failed = coordinator->wake < 0 ? coordinator_refuse(message, "coordinator: no descriptor: %s", strerror(errno))
-                                       : backend->open(coordinator, place, &whole, &coordinator->state, message);
+    int failed = coordinator->wake < 0
+                     ? coordinator_refuse(message, "coordinator: cannot open an eventfd: %s", strerror(errno))
+                     : backend->open(coordinator, place, &whole, &coordinator->state, message);
     if (failed == 0 && start_thread(coordinator, message) != 0) {
         backend->close(coordinator->state);
         failed = 1;

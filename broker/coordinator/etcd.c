@@ -40,32 +40,36 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
     int size = user_size(etcd);
     switch (refusal) {
     case ETCD_NO_TOKEN:
-        snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s lets in only whom it knows: give --coordinator-credentials, a file with user:password",
-                 host);
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "etcd at %.300s requires a user and password: set --coordinator-credentials to a file with user:password",
+            host);
         return;
     case ETCD_WRONG_USER:
-        snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s refuses the user '%.*s' or the password; correct --coordinator-credentials", host,
-                 size, user);
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "etcd at %.300s refuses the user '%.*s' or the password: correct the file of --coordinator-credentials and "
+            "restart this node",
+            host, size, user);
         return;
     case ETCD_FORBIDDEN:
         snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s does not let the user '%.*s' read and write all keys below %.400s: etcdctl role "
-                 "grant-permission ROLE --prefix=true readwrite %.400s",
+                 "etcd at %.300s does not let the user '%.*s' read and write all keys below %.400s: type 'etcdctl role "
+                 "grant-permission ROLE --prefix=true readwrite %.400s'",
                  host, size, user, etcd->prefix, etcd->prefix);
         return;
     case ETCD_NO_USERS:
-        snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s asks nobody for a password, so anybody can change the record: etcdctl auth enable, or "
-                 "start without --coordinator-credentials",
-                 host);
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "etcd at %.300s has authentication turned off, so any client can change the record: type 'etcdctl auth "
+            "enable', or start this node without --coordinator-credentials",
+            host);
         return;
     case ETCD_NO_ROOM:
         snprintf(
             out, COORDINATOR_MESSAGE_SIZE,
-            "etcd at %.300s has used up its quota and takes no change: etcdctl compact and defrag, then etcdctl alarm "
-            "disarm, or give it more (--quota-backend-bytes)",
+            "etcd at %.300s has used up its quota and takes no change, so neither node can take over: type 'etcdctl "
+            "compact REVISION', 'etcdctl defrag' and 'etcdctl alarm disarm', or raise --quota-backend-bytes",
             host);
         return;
     case ETCD_TOKEN_OLD:
@@ -77,9 +81,9 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
 
 static void explain_cluster(uint64_t seen, uint64_t cluster, char out[COORDINATOR_MESSAGE_SIZE]) {
     snprintf(out, COORDINATOR_MESSAGE_SIZE,
-             "it belongs to another cluster (id %" PRIu64 ") than was seen before (%" PRIu64
-             "): all hosts of --coordinator must be members of one; after a cluster was set up anew stop both nodes, "
-             "and start the one first that has all that was acknowledged",
+             "it belongs to another cluster (id %" PRIu64 ") than the one that this node has used so far (id %" PRIu64
+             "): all hosts of --coordinator must be members of one cluster. If the cluster was set up anew, stop both "
+             "nodes, then start the node that led last first",
              cluster, seen);
 }
 
@@ -170,7 +174,7 @@ static void ask(struct endpoint *endpoint) {
                               .token = endpoint->asks_token ? NULL : etcd->token,
                               .timeout_ms = etcd->session_ms / 2};
     if (exchange_begin(&etcd->gateway, &endpoint->probe, &request) != 0)
-        fail_at(endpoint, false, "no memory for the request");
+        fail_at(endpoint, false, "out of memory for the request");
 }
 
 static void take_refusal(struct endpoint *endpoint) {

@@ -117,7 +117,7 @@ static void send_one(struct etcd_flight *flight) {
     flight->token_number = etcd->token_number;
     flight->exchange.over = flight_over;
     if (exchange_begin(&etcd->gateway, &flight->exchange, &request) != 0)
-        finish_unknown(flight, request.host, "no memory for the request");
+        finish_unknown(flight, request.host, "out of memory for the request");
 }
 
 /* Starts from the head each time, because a flight that fails at once is finished, and its `done` may have added
@@ -190,8 +190,8 @@ static void finish_refused(struct etcd_flight *flight, const struct etcd_entry *
     size_t i = 0;
     while (i + 1 < call->count && found[i].version == call->changes[i].version) i++;
     snprintf(call->reason, sizeof call->reason,
-             "coordinator: entry '%s' is at version %" PRIu64 ", with another content or history than what was seen "
-             "at version %" PRIu64,
+             "coordinator: entry '%s' is at version %" PRIu64 ", with another content or history than this node read "
+             "at version %" PRIu64 ": another process changed it",
              call->changes[i].name, found[i].version, call->changes[i].version);
     finish(flight, PAIR_REFUSED);
 }

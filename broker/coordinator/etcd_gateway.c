@@ -24,7 +24,7 @@ int gateway_open(struct gateway *gateway, char message[COORDINATOR_MESSAGE_SIZE]
     }
     gateway->multi = curl.multi_init();
     if (gateway->multi != NULL) return 0;
-    snprintf(message, COORDINATOR_MESSAGE_SIZE, "coordinator: no memory for libcurl");
+    snprintf(message, COORDINATOR_MESSAGE_SIZE, "coordinator: out of memory for libcurl");
     return 1;
 }
 

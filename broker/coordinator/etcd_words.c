@@ -141,7 +141,7 @@ static json_t *take_answer(const char *text, size_t size, uint64_t *out_cluster,
     if (take_u64(header, "cluster_id", out_cluster) && take_u64(header, "revision", &revision) && *out_cluster != 0)
         return answer;
     json_decref(answer);
-    (void)coordinator_refuse(message, "its answer is not etcd's: is that port another server's?");
+    (void)coordinator_refuse(message, "it does not answer as etcd does: does another server listen at that port?");
     return NULL;
 }
 
@@ -153,18 +153,22 @@ static int take_entry(const json_t *range, const char *key, struct etcd_entry *o
     size_t key_size;
     memset(out, 0, offsetof(struct etcd_entry, value));
     if (!json_is_object(range) || (kvs != NULL && (!json_is_array(kvs) || json_array_size(kvs) > 1)))
-        return coordinator_refuse(message, "its answer about %s is not etcd's", key);
+        return coordinator_refuse(
+            message, "its answer about %s is not one that etcd sends: does another server listen at that port?", key);
     if (kv == NULL) return 0;
     const json_t *value = json_object_get(kv, "value");
     if (json_string_length(value) >= BASE64_SIZE(COORDINATOR_VALUE_SIZE_MAX))
-        return coordinator_refuse(message, "%s has more than %d bytes: it is not Tarry's", key,
-                                  COORDINATOR_VALUE_SIZE_MAX);
+        return coordinator_refuse(
+            message, "%s has more than %d bytes, so Tarry did not write it: name another path in --coordinator", key,
+            COORDINATOR_VALUE_SIZE_MAX);
     bool is_good = take_u64(kv, "version", &out->version) && take_u64(kv, "create_revision", &out->birth) &&
                    take_u64(kv, "mod_revision", &out->mark) && take_bytes(kv, "key", found, sizeof found, &key_size) &&
                    take_bytes(kv, "value", out->value, COORDINATOR_VALUE_SIZE_MAX, &out->size) && out->version > 0 &&
                    out->birth > 0 && out->mark >= out->birth && key_size == strlen(key) &&
                    memcmp(found, key, key_size) == 0;
-    if (!is_good) return coordinator_refuse(message, "its answer about %s is not etcd's", key);
+    if (!is_good)
+        return coordinator_refuse(
+            message, "its answer about %s is not one that etcd sends: does another server listen at that port?", key);
     out->value[out->size] = '\0';
     return 0;
 }
@@ -203,7 +207,10 @@ static int take_entries(const json_t *answer, const struct etcd_change *changes,
     size_t puts = 0, wanted = 0, expected = 0;
     for (size_t i = 0; happened && i < count; i++) puts += changes[i].change->value != NULL;
     if (json_array_size(responses) != puts + count)
-        return coordinator_refuse(message, "its answer to a change of %s is not etcd's", changes[0].key);
+        return coordinator_refuse(
+            message,
+            "its answer to the change of %s is not one that etcd sends: does another server listen at that port?",
+            changes[0].key);
     for (size_t i = 0; i < count; i++) {
         const json_t *range = json_object_get(json_array_get(responses, puts + i), "response_range");
         if (take_entry(range, changes[i].key, &out[i], message) != 0) return 1;
@@ -211,7 +218,9 @@ static int take_entries(const json_t *answer, const struct etcd_change *changes,
         expected += is_as_expected(&changes[i], &out[i]);
     }
     if (happened ? wanted == count : expected < count) return 0;
-    return coordinator_refuse(message, "its answer to a change of %s contradicts itself", changes[0].key);
+    return coordinator_refuse(
+        message, "its answer to the change of %s contradicts itself, so the change may or may not have happened",
+        changes[0].key);
 }
 
 int etcd_take_change(const char *text, size_t size, const struct etcd_change *changes, size_t count,
@@ -289,7 +298,8 @@ enum etcd_refusal etcd_take_refusal(long status, const char *text, size_t size, 
     if (error == NULL) {
         json_decref(answer);
         (void)coordinator_refuse(
-            out, "it answers with HTTP status %ld, and not as etcd does: is that port another server's?", status);
+            out, "it answers with HTTP status %ld, which etcd does not send: does another server listen at that port?",
+            status);
         return ETCD_OTHER;
     }
     snprintf(out, COORDINATOR_MESSAGE_SIZE, "%.*s", QUOTED_MAX, error);

@@ -67,10 +67,10 @@ static int load(struct file *file) {
         return coordinator_refuse(file->problem, "coordinator file %s cannot be read: %s", file->path,
                                   strerror((int)-size));
     if (size <= ENTRIES_SIZE_MAX && entries_read(file->text, (size_t)size, &file->entries)) return 0;
-    return coordinator_refuse(
-        file->problem,
-        "coordinator file %s is damaged, or not one of Tarry's: name another, or stop both nodes before you remove it",
-        file->path);
+    return coordinator_refuse(file->problem,
+                              "coordinator file %s is damaged, or Tarry did not write it: name another file, or stop "
+                              "both nodes and remove it",
+                              file->path);
 }
 
 /* Writes the file. Returns 0, or 1 with file->problem; the new file may then exist or not. */
@@ -158,9 +158,10 @@ static bool fits(struct file *file, struct coordinator_call *call, const struct 
     if (entry != NULL) trait = trait_of(&file->entries, entry);
     bool is_known = entry == NULL || coordinator_believes(file->coordinator, change->name, version, &trait);
     if (version == change->version && is_known) return true;
-    const char *what = version == change->version ? " as it was seen, but with another content or history" : "";
-    snprintf(call->reason, sizeof call->reason, "coordinator: entry '%s' is at version %" PRIu64 ", not %" PRIu64 "%s",
-             change->name, version, change->version, what);
+    const char *what = version == change->version ? " as this node read it, but with another content or history" : "";
+    snprintf(call->reason, sizeof call->reason,
+             "coordinator: entry '%s' is at version %" PRIu64 ", not at version %" PRIu64 "%s", change->name, version,
+             change->version, what);
     return false;
 }
 
@@ -168,7 +169,8 @@ static enum pair_outcome change_loaded(struct file *file, struct coordinator_cal
     for (size_t i = 0; i < call->count; i++)
         if (!fits(file, call, &call->changes[i])) return PAIR_REFUSED;
     if (apply(&file->entries, call) == 0) return store(file) == 0 ? PAIR_DONE : PAIR_UNKNOWN;
-    coordinator_refuse(file->problem, "coordinator file %s has no room for another entry", file->path);
+    coordinator_refuse(file->problem,
+                       "coordinator file %s already has the maximum number of entries: name another file", file->path);
     return PAIR_UNKNOWN;
 }
 

@@ -30,10 +30,10 @@ static bool take_host(const struct place_kind *kind, const char *text, size_t si
         port = *at < '0' || *at > '9' ? 65536 : port * 10 + (unsigned)(*at - '0');
     for (size_t i = 0; i < bare_size; i++)
         if (bare[i] <= ' ' || bare[i] > '~' || strchr("[]@?#%\"'\\", bare[i]) != NULL)
-            wrong = "a host with a character that none has";
+            wrong = "a host name must not contain blanks, control characters or any of []@?#%\"'\\";
     if (!is_bracketed && memchr(text, ':', host) != NULL) wrong = "an IPv6 address without brackets";
     if (host == 0) wrong = "a port without a host";
-    if (port == 0 || port > 65535) wrong = "a port that is no number from 1 to 65535";
+    if (port == 0 || port > 65535) wrong = "a port must be a number from 1 to 65535";
     if (wrong != NULL) {
         snprintf(why, WHY_SIZE, "%s", wrong);
         return false;
@@ -78,7 +78,7 @@ int place_take(const struct place_kind *kind, const char *place, char hosts[COOR
         at += size + 1;
     }
     if (kind->hosts_max > 0 && count > kind->hosts_max) {
-        snprintf(why, sizeof why, "%u hosts, and %u are the most", count, kind->hosts_max);
+        snprintf(why, sizeof why, "%u hosts, but at most %u are allowed", count, kind->hosts_max);
         return refuse(message, kind, place, why);
     }
     *out_path = path;

@@ -22,14 +22,14 @@ static bool is_url(const char *url) {
 
 const char *record_check(const struct coordinator_record *record) {
     const struct pair_record *pair = &record->pair;
-    if (pair->epoch == 0) return "epoch 0";
-    if (pair->leader >= RECORD_NODES) return "a leader that is no node";
-    if (pair->in_sync >= 1u << RECORD_NODES) return "a member in sync that is no node";
-    if ((pair->in_sync & 1u << pair->leader) == 0) return "a leader that is not in sync";
+    if (pair->epoch == 0) return "the epoch is 0";
+    if (pair->leader >= RECORD_NODES) return "the leader must be node 0 or 1";
+    if (pair->in_sync >= 1u << RECORD_NODES) return "a node in sync must be node 0 or 1";
+    if ((pair->in_sync & 1u << pair->leader) == 0) return "the leader is not in sync";
     for (size_t i = 0; i < RECORD_NODES; i++) {
         const struct record_member *member = &record->members[i];
-        if (!member->is_known && (pair->in_sync & 1u << i) != 0) return "a member in sync that is not named";
-        if (member->is_known && !is_url(member->url)) return "a node's URL that is none";
+        if (!member->is_known && (pair->in_sync & 1u << i) != 0) return "a node is in sync, but its line is missing";
+        if (member->is_known && !is_url(member->url)) return "invalid URL of a node";
     }
     return NULL;
 }
@@ -128,8 +128,8 @@ static void take_member(struct cursor *cursor, const char *word, struct record_m
 
 static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *why) {
     snprintf(message, COORDINATOR_MESSAGE_SIZE,
-             "coordinator: entry '" RECORD_ENTRY "' is no record of a pair that this program reads: %s; name another "
-             "path, or have it back as it was",
+             "coordinator: entry '" RECORD_ENTRY "' is not a valid record of a pair: %s. Name another path in "
+             "--coordinator, or restore the entry; nobody but Tarry may write it",
              why);
     return 1;
 }
@@ -140,12 +140,11 @@ int record_read(const char *text, size_t size, struct coordinator_record *out, c
     memset(out, 0, sizeof *out);
     if (size > COORDINATOR_VALUE_SIZE_MAX) return refuse(message, "it is too long");
     uint64_t version = take_number(&cursor, RECORD_WORD, UINT32_MAX);
-    if (cursor.failed) return refuse(message, "it begins with other words");
+    if (cursor.failed) return refuse(message, "it does not begin with '" RECORD_WORD "'");
     if (version != RECORD_VERSION) {
         snprintf(message, COORDINATOR_MESSAGE_SIZE,
                  "coordinator: the pair's record has format version %" PRIu64
-                 ", this program reads version %u: upgrade "
-                 "both nodes to the same release",
+                 ", but this program reads version %u: upgrade both nodes to the same release",
                  version, RECORD_VERSION);
         return 1;
     }
@@ -159,10 +158,10 @@ int record_read(const char *text, size_t size, struct coordinator_record *out, c
     out->pair.high_water = take_number(&cursor, "high-water", UINT64_MAX);
     take_member(&cursor, "node 0", &out->members[0]);
     take_member(&cursor, "node 1", &out->members[1]);
-    if (cursor.failed || cursor.at != cursor.end) return refuse(message, "a line is missing, too many or damaged");
+    if (cursor.failed || cursor.at != cursor.end) return refuse(message, "a line is missing, superfluous or damaged");
     const char *wrong = record_check(out);
     if (wrong != NULL) return refuse(message, wrong);
     if (record_write(out, again) != size || memcmp(again, text, size) != 0)
-        return refuse(message, "it is not written as Tarry writes it");
+        return refuse(message, "its text differs from the form that Tarry writes");
     return 0;
 }

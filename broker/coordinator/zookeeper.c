@@ -107,9 +107,10 @@ static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[Z
     snprintf(name, sizeof name, "%.*s", (int)(colon - host), host);
     int error = getaddrinfo(name, colon + 1, &hints, &found);
     if (error != 0) {
-        snprintf(why, ZOOKEEPER_WHY_SIZE,
-                 "%s; '%.256s' is not found: check the hosts' names in --coordinator, and this host's resolver",
-                 gai_strerror(error), name);
+        snprintf(
+            why, ZOOKEEPER_WHY_SIZE,
+            "%s; the name '%.256s' cannot be resolved: check the host names in --coordinator, and this host's resolver",
+            gai_strerror(error), name);
         return;
     }
     for (const struct addrinfo *one = found; one != NULL; one = one->ai_next) {
@@ -126,7 +127,7 @@ static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[Z
 static bool look_up(const char *hosts, char out[ADDRESSES_SIZE], char why[ZOOKEEPER_WHY_SIZE]) {
     char list[COORDINATOR_URL_SIZE_MAX + 1], *rest = list;
     out[0] = '\0';
-    snprintf(why, ZOOKEEPER_WHY_SIZE, "no host has an address that can be connected to; check the hosts' names");
+    snprintf(why, ZOOKEEPER_WHY_SIZE, "no host has an address to connect to; check the host names in --coordinator");
     snprintf(list, sizeof list, "%s", hosts);
     for (const char *host; (host = strtok_r(rest, ",", &rest)) != NULL;) add_addresses(host, out, why);
     return out[0] != '\0';
@@ -152,7 +153,8 @@ static zhandle_t *open_session(struct zookeeper *zookeeper, char why[ZOOKEEPER_W
     zhandle_t *handle = zookeeper_init2(addresses, state_changed, zookeeper->session_ms, NULL, zookeeper,
                                         ZOO_NO_LOG_CLIENTENV, keep_last_words);
     if (handle == NULL) {
-        snprintf(why, ZOOKEEPER_WHY_SIZE, "this host has no memory, descriptor or thread for it (%s)", strerror(errno));
+        snprintf(why, ZOOKEEPER_WHY_SIZE, "this node lacks memory, a file descriptor or a thread for it (%s)",
+                 strerror(errno));
         return NULL;
     }
     (void)zoo_set_servers_resolution_delay(handle, -1); /* no name look-up while connected */

@@ -299,7 +299,7 @@ static void finish_failed(struct flight *flight, int rc, const char *name) {
 
 static void finish_refused(struct flight *flight, const char *name) {
     snprintf(flight->call->reason, sizeof flight->call->reason,
-             "coordinator: entry '%s' is at another version than the expected", name);
+             "coordinator: entry '%s' does not have the expected version: another process changed it", name);
     finish(flight, PAIR_REFUSED);
 }
 
@@ -314,8 +314,9 @@ static void land_read(struct flight *flight) {
         finish_failed(flight, flight->rc, call->name);
     } else if (flight->size > COORDINATOR_VALUE_SIZE_MAX) {
         snprintf(call->reason, sizeof call->reason,
-                 "coordinator: entry '%s' has %zu bytes, more than %d: it is not Tarry's", call->name, flight->size,
-                 COORDINATOR_VALUE_SIZE_MAX);
+                 "coordinator: entry '%s' has %zu bytes, more than %d, so Tarry did not write it: name another path in "
+                 "--coordinator",
+                 call->name, flight->size, COORDINATOR_VALUE_SIZE_MAX);
         finish(flight, PAIR_UNKNOWN);
     } else {
         zookeeper_permitted(flight->zookeeper);

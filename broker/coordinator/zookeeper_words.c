@@ -43,18 +43,17 @@ static const char *format_of(const struct cause *cause) {
     bool is_connecting = is_about(cause, "refused to accept") || is_about(cause, "call failed");
     if (cause->rc == ZAUTHFAILED || is_about(cause, "Authentication scheme"))
         return "%s refuses the credentials; correct --coordinator-credentials";
-    if (cause->rc == ZSESSIONEXPIRED) return "%s let the session expire; another is opened";
+    if (cause->rc == ZSESSIONEXPIRED) return "%s let the session expire; this node opens another";
     if (cause->rc == ZOPERATIONTIMEOUT || is_about(cause, "timed out"))
         return "%s does not answer; is it stopped or cut off, or does another program listen there?";
     if (is_about(cause, "unexpected server response"))
-        return "%s answers as ZooKeeper does not; is that port another server's?";
+        return "%s does not answer as ZooKeeper does; does another server listen at that port?";
     if (is_connecting && cause->error == ECONNREFUSED)
         return "nobody listens at %s (%s); is ZooKeeper running there, and is the port right?";
-    if (is_connecting)
-        return "%s is not reached (%s); is the address right, and does a network or firewall lie between?";
+    if (is_connecting) return "this host cannot reach %s (%s); is the address right, and does a firewall block it?";
     /* ZooKeeper's client reports "Host is down" when a server closes the connection, which would mislead. */
-    return "%s ended the connection; has ZooKeeper a majority, is its maxClientCnxns above the connections of this "
-           "host, and is it ZooKeeper that listens there?";
+    return "%s ended the connection; has ZooKeeper a majority of its servers, does its maxClientCnxns allow the "
+           "connections of this host, and is it ZooKeeper that listens there?";
 }
 
 void zookeeper_why(const char *line, char out[ZOOKEEPER_WHY_SIZE]) {
@@ -62,8 +61,8 @@ void zookeeper_why(const char *line, char out[ZOOKEEPER_WHY_SIZE]) {
     if (take_cause(line, &cause)) // NOLINTNEXTLINE(clang-diagnostic-format-nonliteral)
         snprintf(out, ZOOKEEPER_WHY_SIZE, format_of(&cause), cause.server, strerror(cause.error));
     else
-        snprintf(out, ZOOKEEPER_WHY_SIZE, "its client says '%.256s'; is it running there, and can this host reach it?",
-                 line);
+        snprintf(out, ZOOKEEPER_WHY_SIZE,
+                 "its client library reports '%.256s'; is ZooKeeper running there, and can this host reach it?", line);
 }
 
 /* ---- Results ----------------------------------------------------------------------------------------------------- */
@@ -81,22 +80,25 @@ static const char *meaning_of(int rc) {
     case ZSESSIONMOVED:
         return "the session moved to another server before the answer came";
     case ZNOCHILDRENFOREPHEMERALS:
-        return "what is above it is ephemeral and can have no entries; name another path";
+        return "the znode above it is ephemeral and cannot have children; name another path in --coordinator";
     case ZINVALIDACL:
-        return "the server knows no user of these credentials' scheme; enable digest authentication there, or leave "
-               "--coordinator-credentials out";
+        return "the server does not know the digest scheme of these credentials; enable digest authentication there, "
+               "or "
+               "remove --coordinator-credentials";
     case ZAUTHFAILED:
         return "the server refuses the credentials; correct --coordinator-credentials";
     case ZSESSIONCLOSEDREQUIRESASLAUTH:
         return "the server demands SASL, which Tarry does not speak; set sessionRequireClientSASLAuth=false there";
     case ZNOTREADONLY:
-        return "the server has no majority behind it and only reads; it goes on once enough of the ensemble are back";
+        return "the server has lost the majority of its ensemble and is read-only; start the other servers";
     case ZTHROTTLEDOP:
-        return "the server has too much to do and did not look at it; give it fewer clients or more machine";
+        return "the server is overloaded and dropped the request; reduce its clients or give it more CPU";
     case QUOTA_EXCEEDED:
-        return "the quota of that path is used up; raise it (setquota in zkCli.sh)";
+        return "the quota of that path is used up; raise it with setquota in zkCli.sh";
     case ZMARSHALLINGERROR:
-        return "this node has no memory for it, or what came is not ZooKeeper's; is that port another server's?";
+        return "this node is out of memory, or the answer is not one that ZooKeeper sends; does another server listen "
+               "at "
+               "that port?";
     default:
         return NULL;
     }
@@ -106,23 +108,21 @@ void zookeeper_explain(int rc, const char *path, bool has_credentials, char out[
     const char *meaning = meaning_of(rc);
     if (rc == ZNOAUTH)
         coordinator_refuse(out,
-                           "coordinator: ZooKeeper's ACL of %s, or of what is above it, does not let this node in %s; "
-                           "give it the credentials that the ACL names, or set the ACL anew (setAcl in zkCli.sh)",
+                           "coordinator: ZooKeeper's ACL of %s, or of a znode above it, denies this node access %s; "
+                           "give it the credentials that the ACL names, or change the ACL with setAcl in zkCli.sh",
                            path, has_credentials ? "with its credentials" : "without credentials");
     else if (meaning != NULL)
         coordinator_refuse(out, "coordinator: ZooKeeper, %s: %s", path, meaning);
     else
-        coordinator_refuse(out,
-                           "coordinator: ZooKeeper, %s: it answers '%s' (%d), which Tarry does not expect; the "
-                           "server's own log says more",
-                           path, zerror(rc), rc);
+        coordinator_refuse(out, "coordinator: ZooKeeper, %s: unexpected answer '%s' (%d); read the server's log", path,
+                           zerror(rc), rc);
 }
 
 void zookeeper_why_not_entered(int rc, char out[ZOOKEEPER_WHY_SIZE]) {
     if (rc == ZINVALIDSTATE)
-        snprintf(out, ZOOKEEPER_WHY_SIZE, "the session ended before it took the credentials; another is opened");
+        snprintf(out, ZOOKEEPER_WHY_SIZE, "the session ended before it took the credentials; this node opens another");
     else
         snprintf(out, ZOOKEEPER_WHY_SIZE,
-                 "its client does not take the credentials ('%s', %d); correct --coordinator-credentials", zerror(rc),
+                 "its client library refuses the credentials ('%s', %d); correct --coordinator-credentials", zerror(rc),
                  rc);
 }

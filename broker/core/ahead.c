@@ -136,7 +136,8 @@ static uint32_t limit(const struct core *core, uint32_t count) {
 }
 
 /* Leases the tasks from `at` to `end`, all of one queue: each consumer with room gets a fair share. Returns the first
- * task for which no visited consumer has room. `*out_full`: no other consumer has room either, or a limit is reached. */
+ * task for which no visited consumer has room. `*out_full`: no other consumer has room either, or a limit is reached.
+ */
 static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
                           bool *out_full, struct core_effects *effects) {
     uint32_t share = (end - at + queue->taker_count - 1) / queue->taker_count;

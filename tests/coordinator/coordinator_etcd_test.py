@@ -52,7 +52,7 @@ class AtEtcd(OverServer, Case):
     def test_what_another_wrote_there_is_no_entry(self):
         probe = self.probe(self.url(), CALL_MS)
         self.server.control("put", self.path + "/record", "x" * 5000)
-        self.unknown(probe.call("read", "record"), "more than 4096 bytes: it is not Tarry's")
+        self.unknown(probe.call("read", "record"), "more than 4096 bytes, so Tarry did not write it")
         self.server.control("put", self.path + "/other", "x" * 100000)
         self.unknown(probe.call("read", "other"), "no answer|65536")
         self.assertEqual(probe.call("set", "other", 7, "mine")["outcome"], "unknown")
@@ -123,12 +123,12 @@ class Users(Case):
         self.assertEqual(probe.message(pattern)["session"], "forbidden")
 
     def test_who_has_no_name_or_a_wrong_one_is_told(self):
-        self.refused(self.server.url(), "lets in only whom it knows: give --coordinator-credentials")
+        self.refused(self.server.url(), "requires a user and password: set --coordinator-credentials")
         self.refused(self.server.url(), "refuses the user 'pair' or the password", "pair:wrong")
         self.refused(self.server.url(), "refuses the user 'nobody' or the password", "nobody:secret")
         self.refused(self.server.url("/mine/pair"), "does not let the user 'pair' read and write all keys below /mine/pair/: etcdctl role",
                      "pair:secret")
-        self.refused(self.before.url(), "asks nobody for a password, so anybody can change the record", "pair:secret")
+        self.refused(self.before.url(), "has authentication turned off, so any client can change the record", "pair:secret")
 
     def test_a_token_that_expires_is_renewed(self):
         """Here an unused token expires after one or two seconds. A call meets that first, because probes come every 15 s."""
@@ -223,7 +223,7 @@ class Certified(Case):
         for url, why, *files in (("etcd://h:1/p", "are for etcds://, not for etcd://", self.authority.ca),
                                  ("zk://h:1/p", "are for etcds://, not for zk://", self.authority.ca),
                                  ("etcds://h:1/p", "a certificate needs its key", "", self.client[0], ""),
-                                 ("etcds://h:1/p", "the CA /dev/zero is no file of PEM of at most 1 MiB", "/dev/zero"),
+                                 ("etcds://h:1/p", "the CA /dev/zero must be a regular PEM file of at most 1 MiB", "/dev/zero"),
                                  ("etcds://h:1/p", "the key /dev/zero is no file", "", self.client[0], "/dev/zero")):
             probe = self.probe(url, CALL_MS, SESSION_MS, "", *files)
             end = probe.wait_news(lambda item: "refused" in item)
@@ -452,8 +452,8 @@ class Nowhere(Case):
 
     def test_wrong_addresses_are_refused_in_words(self):
         for place, why in (("", "no path"), ("h:2379/", "no path"), ("h/p", r"without a port (etcd's is 2379)"), ("h:0/p", "1 to 65535"),
-                           ("::1:2379/p", "without brackets"), ("u@h:1/p", "a character that none has"), ("h:1//p", "an empty part"),
-                           (",".join(["h:1"] * 10) + "/p", "10 hosts, and 9 are the most")):
+                           ("::1:2379/p", "without brackets"), ("u@h:1/p", "must not contain blanks"), ("h:1//p", "an empty part"),
+                           (",".join(["h:1"] * 10) + "/p", "10 hosts, but at most 9 are allowed")):
             probe = self.probe("etcd://" + place)
             end = probe.wait_news(lambda item: "refused" in item)
             self.assertIn(why, probe.news[end - 1]["refused"], place)

@@ -159,13 +159,13 @@ class Nowhere(Case):
         probe = self.probe("zk://nobody.invalid:2181/tarry", CALL_MS)
         self.unknown(probe.call("set", "record", 0, "one"), "its time is over")
         probe.message("ZooKeeper at nobody.invalid:2181: (Name or service not known|Temporary failure|No address).*; "
-                      "'nobody.invalid' is not found: check the hosts' names")
+                      "the name 'nobody.invalid' cannot be resolved: check the host names")
 
     def test_wrong_addresses_are_refused_in_words(self):
         for place, why in (("", "no path"), ("h:2181", "no path"), ("h:2181/", "no path"), ("h/p", "without a port"),
                            ("h:0/p", "1 to 65535"), ("h:65536/p", "1 to 65535"), ("h:x/p", "1 to 65535"),
                            ("h:1,/p", "without a port"), (":1/p", "without a host"), ("::1:2181/p", "without brackets"),
-                           ("u@h:1/p", "a character that none has"), ("h:1/p/", "an empty part"), ("h:1//p", "an empty part"),
+                           ("u@h:1/p", "must not contain blanks"), ("h:1/p/", "an empty part"), ("h:1//p", "an empty part"),
                            ("h:1/p/../q", "'..'"), ("h:1/./p", "'.'"), ("h:1/zookeeper", "ZooKeeper's own"),
                            ("h:1/zookeeper/x", "ZooKeeper's own"), ("h:1/a b", "a blank"), ("h:1/ä", "not ASCII")):
             probe = self.probe("zk://" + place)

@@ -108,7 +108,7 @@ static void test_nothing_else_passes(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char message[COORDINATOR_MESSAGE_SIZE] = "";
         if (read_changed(wrong[i][0], wrong[i][1], message) == 0) fail_msg("'%s' passed", wrong[i][1]);
-        assert_non_null(strstr(message, "no record of a pair"));
+        assert_non_null(strstr(message, "is not a valid record of a pair"));
     }
 }
 
@@ -137,7 +137,7 @@ static void test_one_that_is_not_joined_is_not_in_sync(void **state) {
     assert_int_equal(read_text(alone, &record, message), 0);
     assert_false(record.members[1].is_known);
     record.pair.in_sync = 3;
-    assert_string_equal(record_check(&record), "a member in sync that is not named");
+    assert_string_equal(record_check(&record), "a node is in sync, but its line is missing");
 }
 
 static void test_a_later_version_is_refused_in_words(void **state) {

@@ -103,11 +103,11 @@ static void test_changes_at_its_version_only(void **state) {
     assert_int_equal(read_it(place), PAIR_DONE);
     assert_int_equal(call->version, 0);
     assert_int_equal(set_it(place, 1, "too early"), PAIR_REFUSED);
-    assert_non_null(strstr(call->reason, "at version 0, not 1"));
+    assert_non_null(strstr(call->reason, "at version 0, not at version 1"));
     assert_int_equal(set_it(place, 0, "one"), PAIR_DONE);
     assert_int_equal(call->version, 1);
     assert_int_equal(set_it(place, 0, "made twice"), PAIR_REFUSED);
-    assert_non_null(strstr(call->reason, "has left version 0"));
+    assert_non_null(strstr(call->reason, "no longer has version 0"));
     assert_int_equal(set_it(place, 1, "two\nentry record 9 1\n"), PAIR_DONE);
     assert_int_equal(call->version, 2);
     assert_int_equal(read_it(place), PAIR_DONE);
@@ -187,7 +187,7 @@ static void test_an_older_version_is_not_believed(void **state) {
     snprintf(command, sizeof command, "mv '%s.old' '%s'", place->path, place->path);
     MUST(system(command) == 0);
     assert_int_equal(read_it(place), PAIR_UNKNOWN);
-    assert_non_null(strstr(place->waiting.call.reason, "older than 2"));
+    assert_non_null(strstr(place->waiting.call.reason, "already read version 2"));
 }
 
 static void test_an_entry_that_is_gone_or_made_again_is_not_believed(void **state) {

@@ -237,14 +237,10 @@ static void a_principal_has_a_share_of_the_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        BODY_TEST(a_plain_body_comes_in_pieces),
-        BODY_TEST(a_body_longer_than_allowed_is_refused_by_its_head),
-        BODY_TEST(a_packed_body_is_unpacked_in_pieces),
-        BODY_TEST(a_body_that_unpacks_to_too_much_is_refused),
-        BODY_TEST(every_cut_gives_the_same_body),
-        BODY_TEST(what_is_not_whole_or_not_packed_is_refused),
-        BODY_TEST(a_small_packed_body_finds_room),
-        BODY_TEST(a_principal_has_a_share_of_the_bytes),
+        BODY_TEST(a_plain_body_comes_in_pieces),        BODY_TEST(a_body_longer_than_allowed_is_refused_by_its_head),
+        BODY_TEST(a_packed_body_is_unpacked_in_pieces), BODY_TEST(a_body_that_unpacks_to_too_much_is_refused),
+        BODY_TEST(every_cut_gives_the_same_body),       BODY_TEST(what_is_not_whole_or_not_packed_is_refused),
+        BODY_TEST(a_small_packed_body_finds_room),      BODY_TEST(a_principal_has_a_share_of_the_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -483,14 +483,15 @@ static void on_session(void *argument, const struct coordinator_session *session
         [COORDINATOR_CONNECTED] = "connected",
         [COORDINATOR_FORBIDDEN] = "forbidden",
     };
+    static struct logfmt_repeat session_repeat; /* only the coordinator's thread calls this function */
     struct node *node = argument;
-    char quoted[LOGFMT_VALUE_SIZE];
     pthread_mutex_lock(&node->mutex);
     node->session = *session;
     pthread_mutex_unlock(&node->mutex);
-    bool is_fine = session->message[0] == '\0';
-    logfmt("coordinator", "state=%s%s%s", states[session->state],
-           is_fine ? "" : " reason=", is_fine ? "" : logfmt_quote(session->message, quoted));
+    if (session->message[0] == '\0')
+        logfmt("coordinator", "state=%s", states[session->state]);
+    else
+        logfmt_repeated(&session_repeat, session->message, "coordinator", "state=%s", states[session->state]);
 }
 
 /* ---- starting and stopping */
