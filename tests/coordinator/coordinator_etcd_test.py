@@ -126,7 +126,7 @@ class Users(Case):
         self.refused(self.server.url(), "requires a user and password: set --coordinator-credentials")
         self.refused(self.server.url(), "refuses the user 'pair' or the password", "pair:wrong")
         self.refused(self.server.url(), "refuses the user 'nobody' or the password", "nobody:secret")
-        self.refused(self.server.url("/mine/pair"), "does not let the user 'pair' read and write all keys below /mine/pair/: etcdctl role",
+        self.refused(self.server.url("/mine/pair"), "does not let the user 'pair' read and write all keys below /mine/pair/: type 'etcdctl role",
                      "pair:secret")
         self.refused(self.before.url(), "has authentication turned off, so any client can change the record", "pair:secret")
 
@@ -220,11 +220,11 @@ class Certified(Case):
         self.assertEqual(self.until_done(probe, "set", "record", 0, "one")["version"], 1)
 
     def test_files_that_do_not_belong_there_are_refused_in_words(self):
-        for url, why, *files in (("etcd://h:1/p", "are for etcds://, not for etcd://", self.authority.ca),
-                                 ("zk://h:1/p", "are for etcds://, not for zk://", self.authority.ca),
-                                 ("etcds://h:1/p", "a certificate needs its key", "", self.client[0], ""),
+        for url, why, *files in (("etcd://h:1/p", "are allowed with etcds:// only, not with etcd://", self.authority.ca),
+                                 ("zk://h:1/p", "are allowed with etcds:// only, not with zk://", self.authority.ca),
+                                 ("etcds://h:1/p", "name both the certificate and its key", "", self.client[0], ""),
                                  ("etcds://h:1/p", "the CA /dev/zero must be a regular PEM file of at most 1 MiB", "/dev/zero"),
-                                 ("etcds://h:1/p", "the key /dev/zero is no file", "", self.client[0], "/dev/zero")):
+                                 ("etcds://h:1/p", "the key /dev/zero must be a regular PEM file", "", self.client[0], "/dev/zero")):
             probe = self.probe(url, CALL_MS, SESSION_MS, "", *files)
             end = probe.wait_news(lambda item: "refused" in item)
             self.assertIn(why, probe.news[end - 1]["refused"])
@@ -348,7 +348,7 @@ class Snapshot(Case):
         self.run_with("t1")
 
     def test_under_another_cluster_s_id(self):
-        self.run_with("t2").message("belongs to another cluster.*start the one first that has all")
+        self.run_with("t2").message("belongs to another cluster.*start the node that led last first")
 
 
 class Liar(http.server.BaseHTTPRequestHandler):

@@ -102,7 +102,7 @@ class AtZooKeeper(OverServer, Case):
             word = "with its credentials" if credentials else "without credentials"
             for words in (("read", "record"), ("set", "record", 1, "two"), ("set", "other", 0, "two"),
                           ("multi", "record", 1, "two", "other", 0, "two")):
-                self.unknown(probe.call(*words), f"ACL of {self.path}.*does not let this node in {word}")
+                self.unknown(probe.call(*words), f"ACL of {self.path}.*denies this node access {word}")
             self.assertEqual(probe.call("session")["session"], "forbidden")
         self.assertEqual(self.probe(self.url(), PATIENT_MS, SESSION_MS, "tarry:secret").done("read", "record")["value"], "one")
 

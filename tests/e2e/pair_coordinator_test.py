@@ -187,9 +187,9 @@ class AtEtcd(AtServer, pair.Case):
         for option, path, reason in (("ca", self.path("nothing"), "coordinator-ca .*nothing cannot be read: No such file"),
                                      ("certificate", self.path("no"), "coordinator-certificate .*no cannot be read"),
                                      ("key", key, "coordinator key .*can be used by other users; run chmod 600"),
-                                     ("key", self.credentials("key"), "a certificate needs its key")):
+                                     ("key", self.credentials("key"), "name both the certificate and its key")):
             self.assertRegex(self.refused(*place, f"--coordinator-{option}", path), reason)
-        self.assertIn("are for etcds://, not for etcd://", self.refused("--coordinator", self.place, "--coordinator-ca", key))
+        self.assertIn("are allowed with etcds:// only, not with etcd://", self.refused("--coordinator", self.place, "--coordinator-ca", key))
         done = subprocess.run([harness.find_program("tarryd"), "--data", self.path("other"), "--coordinator-key", key],
                               capture_output=True, timeout=30, check=False)
         self.assertEqual(done.returncode, 2)

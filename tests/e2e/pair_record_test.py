@@ -111,7 +111,7 @@ class Lost(pair.Case):
         self.assertIn("epoch 1\nleader 0\nin-sync 0 1\n", written["record"])
         self.wait_log(self.a, "event=ready", 2)
         self.wait_for("a leads again", lambda: self.record().get("epoch") == "2")
-        self.wait_for("b says that it does not believe it", lambda: "since this node first saw it" in (self.b.tarry("status").one["problem"] or ""))
+        self.wait_for("b says that it does not believe it", lambda: "since this node first read it" in (self.b.tarry("status").one["problem"] or ""))
         self.b.restart()
         self.wait_in_sync()
         self.a.kill()

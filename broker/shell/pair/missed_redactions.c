@@ -74,7 +74,8 @@ static void say_unknown(uint64_t from, uint64_t to, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt("redactions_unknown",
            "from=%" PRIu64 " to=%" PRIu64
-           " reason=%s action=\"prune the archived segments from before that position on this node, or redact again\"",
+           " reason=%s action=\"redacted contents may still be in the archive of this node: run tarry archive prune "
+           "here, or repeat the tarry redact\"",
            from, to, logfmt_quote(reason, quoted));
 }
 
