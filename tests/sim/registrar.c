@@ -178,8 +178,15 @@ static void become_another(struct world *world, const struct registrar_entry *en
     tell_watchers(world);
 }
 
+/* Calls in flight end without an answer. Each delays the next call of its node until its timeout (history 125004857). */
+static void break_connections(struct world *world) {
+    struct registrar *registrar = world->registrar;
+    registrar->connections++;
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) registrar->reached_since_ns[i] = world->now_ns;
+}
+
 void registrar_lose(struct world *world) {
-    world->registrar->connections++;
+    break_connections(world);
     TRACE(world, "record", "is lost");
     become_another(world, &(struct registrar_entry){0});
 }
@@ -189,7 +196,7 @@ void registrar_put_back(struct world *world, bool by_server) {
     struct registrar_entry entry = registrar->past;
     MUST(entry.version != 0);
     if (by_server)
-        registrar->connections++;
+        break_connections(world);
     else
         entry.version = registrar->now.version + 1;
     TRACE(world, "record", "is put back to epoch %u%s", entry.record.pair.epoch, by_server ? ", by the server" : "");
