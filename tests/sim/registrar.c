@@ -178,7 +178,8 @@ static void become_another(struct world *world, const struct registrar_entry *en
     tell_watchers(world);
 }
 
-/* Calls in flight end without an answer. Each delays the next call of its node until its timeout (history 125004857). */
+/* Calls in flight end without an answer. Each delays the next call of its node until its timeout (history 125004857).
+ */
 static void break_connections(struct world *world) {
     struct registrar *registrar = world->registrar;
     registrar->connections++;
