@@ -7,6 +7,7 @@
 #include "ahead.h"
 
 #include "effects.h"
+#include "gate.h"
 #include "leases.h"
 #include "near.h"
 #include "need.h"
@@ -87,7 +88,8 @@ static struct task *candidate(struct core *core, uint64_t id) {
     struct task *task = task_find(core, id);
     if (!task || task->place != PLACE_PENDING || task->row.base != ROW_STEADY) return NULL;
     uint64_t now_ms = steady_ms(core), due_ms = task->row.due_ms;
-    bool is_fit = !task->row.expires_ms && due_ms > now_ms && due_ms <= now_ms + core->options.ahead_ms;
+    bool is_fit = !task->row.expires_ms && !gate_limits(queue_at(core, task->row.queue)) && due_ms > now_ms &&
+                  due_ms <= now_ms + core->options.ahead_ms;
     return is_fit && !line_of(core, &task->row)->settling ? task : NULL;
 }
 
@@ -252,11 +254,12 @@ void ahead_withdraw_all(struct core *core, struct core_effects *effects) {
 
 /* ---- at the due time */
 
-/* Returns true if the task's queue was paused, its lease time changed, or half of its lease is over. */
+/* Returns true if the task's queue was paused or limited, its lease time changed, or half of its lease is over. */
 static bool is_outdated(const struct core *core, const struct session *session, const struct task *task) {
     const struct queue *queue = queue_at(core, task->row.queue);
     uint64_t lease_ms = task->row.lease_deadline_ms - task->row.due_ms - 1;
     if (queue->paused) return true;
+    if (gate_limits(queue)) return true; /* the limit was set after this lease; the task waits for its gate */
     return lease_ms != session_lease_ms(session, queue) || steady_ms(core) > task->row.due_ms + lease_ms / 2;
 }
 

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "ahead.h"
 #include "definitions.h"
+#include "gate.h"
 #include "leases.h"
 #include "near.h"
 #include "pending.h"
@@ -116,7 +117,7 @@ static void check_serving(struct core *core) {
         own += !queue->deleted && queue_is_reserved(queue->name);
         owned += !queue->deleted && core->queue_owners[place] == counted->owner;
         assert(!queue->deleted || (!queue->willing_count && !queue->job_count && !queue->paused));
-        bool serves = queue->ready_mask && queue->willing_count && !queue->paused;
+        bool serves = queue->ready_mask && queue->willing_count && !queue->paused && gate_is_open(core, queue);
         assert(ready_has(&queue->serving) == serves);
         bool is_idle = core->started && !core->stopping && !core->hurry && !core->full && may_lease(core);
         assert(!is_idle || !serves ||

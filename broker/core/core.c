@@ -10,6 +10,7 @@
 #include "definitions.h"
 #include "draft.h"
 #include "effects.h"
+#include "gate.h"
 #include "jobs.h"
 #include "leases.h"
 #include "near.h"
@@ -256,6 +257,7 @@ static void start(struct core *core, const struct core_event *event, struct core
     draft_commit(&draft, NULL, effects);
     core->claim_over_ms = steady_ms(core) + CLAIM_AFTER_START_MS;
     wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core), 0); /* bound sessions first */
+    for (uint32_t place = 1; place < core->tally.next_queue; place++) gate_reset(core, &core->queues[place]);
     near_check_all(core);
 }
 

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "decide.h"
 #include "effects.h"
+#include "gate.h"
 #include "wishes.h"
 
 static void done(struct decision *d) {
@@ -32,6 +33,11 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
     for (size_t i = 0; i < set->n_fields; i++) take_field(&policy, set->policy, set->fields[i]);
     if (policy.backoff_max_ms < policy.backoff_min_ms) {
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max must not be shorter than backoff_min");
+        return;
+    }
+    const char *problem = gate_problem(&policy);
+    if (problem) {
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, problem);
         return;
     }
     bool is_pushed_anew = policy.push[0] && !draft_queue_now(d->draft, queue)->push[0];

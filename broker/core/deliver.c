@@ -6,6 +6,7 @@
 #include "ahead.h"
 #include "decide.h"
 #include "effects.h"
+#include "gate.h"
 #include "leases.h"
 #include "near.h"
 #include "need.h"
@@ -76,6 +77,8 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     struct session *session = TAILQ_FIRST(&queue->willing)->session;
     assert(has_credit(session));
     uint32_t count_max = share_of(core, queue, session);
+    const uint32_t gate_max = gate_room(core, queue);
+    if (count_max > gate_max) count_max = gate_max;
     if (count_max > records_max) count_max = records_max;
     struct lease_batch batch = {0};
     draft_init_for(&batch.draft, core, effects->arena, session, count_max);
@@ -85,6 +88,8 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     uint64_t position = core->position;
     draft_commit(&batch.draft, NULL, effects);
     if (!batch.count) return (uint32_t)batch.draft.record_count; /* all tasks were expired */
+    gate_use(core, queue, batch.count);
+    if (gate_limits(queue)) near_update_serving(core, queue);
     for (uint32_t i = 0; i < batch.count; i++) { /* copy keys: a task may change before its message is made */
         struct row *row = &batch.tasks[i].row;
         row->key = must_copy(effects->arena, row->key, row->key_size);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gate.h"
 #include "query.h"
 #include "tasks.h"
 
@@ -37,6 +38,11 @@ static void push_serving(struct core *core, struct queue *queue) {
 
 void near_update_serving(struct core *core, struct queue *queue) {
     bool serve = queue->ready_mask && queue->willing_count && !queue->paused;
+    if (gate_limits(queue)) {
+        const bool is_open = serve && gate_is_open(core, queue);
+        gate_wait(core, queue, serve && !is_open);
+        serve = is_open;
+    }
     if (serve == ready_has(&queue->serving)) return;
     if (serve) {
         push_serving(core, queue);
@@ -147,7 +153,7 @@ uint64_t near_look_ms(const struct core *core, const struct row *row) {
     uint64_t now_ms = steady_ms(core);
     uint64_t ahead_ms = core->options.ahead_ms >> near_halvings(core, queue_at(core, row->queue));
     bool is_fit = row->base == ROW_STEADY && !row->expires_ms && row->due_ms > now_ms + AHEAD_LEAST_MS;
-    if (!ahead_ms || !is_fit) return row->due_ms;
+    if (!ahead_ms || !is_fit || gate_limits(queue_at(core, row->queue))) return row->due_ms;
     return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
 }
 

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "frame.h"
+#include "gate.h"
 #include "near.h"
 #include "pending.h"
 #include "slots.h"
@@ -105,6 +106,7 @@ static void queue_init(struct core *core, struct queue *queue, const Tarry__Queu
     TAILQ_INIT(&queue->willing);
     TAILQ_INIT(&queue->takers);
     queue->pause_timer.kind = TIMER_PAUSE;
+    queue->gate_timer.kind = TIMER_GATE;
     for (uint8_t base = 0; base < ROW_BASES; base++) {
         for (uint8_t priority = 0; priority < PRIORITY_COUNT; priority++) {
             line_init(&queue->lines[base][priority], queue->number, base, priority);
@@ -188,6 +190,7 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
         queue->lateness = (struct durations){0};
     }
     count_queue(core, queue, put);
+    const bool is_other_rate = !gate_rates_equal(&queue->policy, put->policy);
     take_policy(core, queue, put);
     memmove(queue->creator, put->creator, strlen(put->creator) + 1); /* may be the queue's own buffer */
     queue->is_counted = !put->deleted;
@@ -198,6 +201,7 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     struct wheel *wheel = &core->wheels[ROW_STEADY];
     wheel_cancel(wheel, &queue->pause_timer.wheel);
     if (queue->paused_until_ms) wheel_arm(wheel, &queue->pause_timer.wheel, queue->paused_until_ms, 0);
+    if (is_other_rate) gate_reset(core, queue);
     near_update_serving(core, queue);
     return 0;
 }

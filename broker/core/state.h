@@ -67,6 +67,7 @@ enum timer_kind {
     TIMER_WINDOW,
     TIMER_CLAIM,
     TIMER_SESSION, /* the session must be visited again */
+    TIMER_GATE,    /* the queue's rate allows another delivery */
 };
 
 struct timer { /* `wheel` must be the first member: the code casts a popped wheel timer to struct timer */
@@ -199,6 +200,8 @@ struct queue {
     uint64_t paused_until_ms;
     uint64_t hash; /* queue_hash, for the digest */
     struct timer pause_timer;
+    struct timer gate_timer; /* armed while tasks and consumers wait for the queue's rate (gate.h) */
+    uint64_t bucket_full_ns; /* steady time at which the token bucket will be full */
     struct line_state lines[ROW_BASES][PRIORITY_COUNT];
     uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
     struct subscription_list willing; /* sessions that may get new tasks; the next in turn is first */

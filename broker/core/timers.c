@@ -3,6 +3,7 @@
 
 #include "ahead.h"
 #include "decide.h"
+#include "gate.h"
 #include "leases.h"
 #include "near.h"
 
@@ -32,6 +33,9 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
         return session_claim_over(core, TIMERS_PER_STEP_MAX, effects);
     case TIMER_SESSION:
         session_changed(core, (struct session *)(at - offsetof(struct session, look)));
+        return 1;
+    case TIMER_GATE:
+        near_update_serving(core, (struct queue *)(at - offsetof(struct queue, gate_timer)));
         return 1;
     case TIMER_DUE:
     case TIMER_AHEAD:

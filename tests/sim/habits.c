@@ -145,6 +145,14 @@ static Tarry__Op *random_redact(struct world *world, const struct habits *habits
     return op_redact(world, op_ref(world, random_queue(world, habits), NULL, 0), from_ms, to_ms, after_id);
 }
 
+/* A rate, a limit of tasks in flight, both, or neither. */
+static Tarry__Op *random_limits(struct world *world, const struct habits *habits) {
+    const uint32_t rate = one_in(world, 2) ? 1 + (uint32_t)random_magnitude(&world->random, 10) : 0;
+    const uint32_t burst = rate && one_in(world, 2) ? 3 + (uint32_t)random_below(&world->random, 30) : 0;
+    const uint32_t in_flight = one_in(world, 2) ? 1 + (uint32_t)random_below(&world->random, 8) : 0;
+    return op_queue_limits(world, random_queue(world, habits), rate, burst, in_flight);
+}
+
 static Tarry__Op *random_admin(struct world *world, const struct habits *habits) {
     switch (random_below(&world->random, 4)) {
     case 0:
@@ -159,6 +167,7 @@ static Tarry__Op *random_admin(struct world *world, const struct habits *habits)
         return op_purge(world, random_queue(world, habits), (uint32_t)random_below(&world->random, STATE_ALL + 1));
     default:
         if (one_in(world, 2)) break;
+        if (one_in(world, 2)) return random_limits(world, habits);
         return op_pause(world, random_queue(world, habits), one_in(world, 2),
                         one_in(world, 2) ? random_magnitude(&world->random, 12) : 0);
     }

@@ -105,6 +105,8 @@ static void keep_going(struct world *world) {
         const Tarry__QueuePut *queue = &world->host->head.queues[i].put;
         if (!queue->number || queue->deleted) continue;
         if (queue->paused) (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
+        if (queue->policy->rate || queue->policy->max_in_flight) /* an operator ends the limits */
+            (void)client_commit_one(world->clients[0], op_queue_limits(world, queue->name, 0, 0, 0));
         if (habits_is_lone(queue->name))
             (void)client_commit_one(world->clients[0], op_purge(world, queue->name, STATE_PENDING | STATE_READY));
     }

@@ -185,6 +185,17 @@ Tarry__Op *op_queue_set(struct world *world, const char *queue, uint64_t lease_m
     return op;
 }
 
+Tarry__Op *op_queue_limits(struct world *world, const char *queue, uint32_t rate, uint32_t burst,
+                           uint32_t max_in_flight) {
+    static char *fields[] = {"rate", "burst", "max_in_flight"};
+    Tarry__Op *op = op_queue_set(world, queue, 0, 0, 0);
+    op->queue_set->policy->rate = rate;
+    op->queue_set->policy->burst = burst;
+    op->queue_set->policy->max_in_flight = max_in_flight;
+    op->queue_set->fields = fields;
+    return op;
+}
+
 /* ---- for the trace */
 
 static const char *ref_text(const Tarry__Ref *ref) {

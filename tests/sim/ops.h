@@ -31,6 +31,9 @@ Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states);
 Tarry__Op *op_redact(struct world *world, Tarry__Ref *task, uint64_t from_ms, uint64_t to_ms, uint64_t after_id);
 Tarry__Op *op_queue_set(struct world *world, const char *queue, uint64_t lease_ms, uint32_t max_attempts,
                         uint64_t backoff_min_ms);
+/* Sets the limits of the queue's deliveries; 0: none. */
+Tarry__Op *op_queue_limits(struct world *world, const char *queue, uint32_t rate, uint32_t burst,
+                           uint32_t max_in_flight);
 Tarry__When *op_when(struct world *world, uint64_t delay_ms, uint64_t at_ms);
 
 /* Shortcuts for stories: a commit with one operation. */

@@ -185,11 +185,77 @@ static void law_of_endings(const struct world *world, const struct frame_header 
     }
 }
 
+/* ---- limits of deliveries (HERD-1) */
+
+static uint64_t period_ns(const Tarry__Policy *policy) {
+    return (policy->rate_period_ms ? policy->rate_period_ms : RATE_PERIOD_DEFAULT_MS) * NS_PER_MS;
+}
+
+/* The bucket is empty from now on. */
+static void empty_bucket(struct watch *watch, uint32_t number, uint64_t now_ns) {
+    struct watch_rate *rate = &watch->rates[queue_place(number)];
+    rate->number = number;
+    rate->since_ns = now_ns;
+    rate->count = 0;
+}
+
+static void note_limits(struct watch *watch, const struct flat *head, const Tarry__QueuePut *put, uint64_t now_ns) {
+    const struct flat_queue *queue = flat_queue_of(head, put->number);
+    const Tarry__Policy *before = queue->put.policy, *after = put->policy;
+    bool is_same = queue->put.number == put->number && before->rate == after->rate && before->burst == after->burst &&
+                   period_ns(before) == period_ns(after);
+    if (!is_same) empty_bucket(watch, put->number, now_ns);
+}
+
+/* In each window that ends with this lease, at most burst + rate * window tasks were leased; since the bucket was
+ * empty, at most rate * window. This law counts every window; the broker stores one time. */
+static void law_of_rate(struct watch *watch, const Tarry__Policy *policy, uint32_t number, uint64_t now_ns) {
+    struct watch_rate *rate = &watch->rates[queue_place(number)];
+    if (!policy->rate || rate->number != number || rate->count == WATCH_LEASES_MAX) return;
+    rate->leased_ns[rate->count++] = now_ns;
+    const uint64_t period = period_ns(policy), allowed = policy->rate;
+    const uint64_t burst =
+        policy->burst ? policy->burst : (allowed * RATE_BURST_DEFAULT_MS * NS_PER_MS + period - 1) / period;
+    MUST(rate->count * period <= allowed * (now_ns - rate->since_ns));
+    for (size_t i = 0; i < rate->count; i++) {
+        const uint64_t count = rate->count - i, window_ns = now_ns - rate->leased_ns[i];
+        MUST(count <= burst || (count - burst) * period <= allowed * window_ns);
+    }
+}
+
+/* No lease is given while `max_in_flight` tasks are leased. `before`: leases of the queue earlier in the same frame. */
+static void law_of_flight(const struct flat *head, const Tarry__Policy *policy, uint32_t number, uint32_t before) {
+    uint32_t in_flight = before;
+    if (!policy->max_in_flight) return;
+    for (uint64_t id = 1; id < head->next_id; id++)
+        in_flight +=
+            !head->tasks[id].ended && head->tasks[id].row.state == ROW_LEASED && head->tasks[id].row.queue == number;
+    MUST(in_flight < policy->max_in_flight);
+}
+
+static void check_limits(struct watch *watch, const struct flat *head, const struct frame_header *header,
+                         const Tarry__FrameBody *body) {
+    uint32_t leased[FLAT_QUEUES_MAX] = {0}; /* in this frame, by place */
+    for (size_t i = 0; body && i < body->n_records; i++) {
+        const Tarry__Record *record = body->records[i];
+        if (record->fact_case == TARRY__RECORD__FACT_EPOCH)
+            for (size_t place = 0; place < FLAT_QUEUES_MAX; place++)
+                empty_bucket(watch, head->queues[place].put.number, header->steady_ns);
+        if (record->fact_case == TARRY__RECORD__FACT_QUEUE) note_limits(watch, head, record->queue, header->steady_ns);
+        if (record->fact_case != TARRY__RECORD__FACT_PUT || record->put->cause != TARRY__CAUSE__CAUSE_LEASED) continue;
+        const uint32_t number = record->put->task->queue;
+        const Tarry__Policy *policy = flat_queue_of(head, number)->put.policy;
+        law_of_rate(watch, policy, number, header->steady_ns);
+        law_of_flight(head, policy, number, leased[queue_place(number)]++);
+    }
+}
+
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body) {
     struct watch *watch = &world->host->watch;
     const struct core_options *options = &world->options.core;
     bool schedules = false;
     bool leases = false;
+    check_limits(watch, &world->host->head, header, body);
     who_frame(&watch->who, &world->host->head, body, watch->commit);
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];

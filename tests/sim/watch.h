@@ -7,10 +7,20 @@
 #include "who.h"
 
 #define WATCH_RESUMED_MAX 64
+#define WATCH_LEASES_MAX 1024u
 
 struct world;
 
+/* The leases of a queue since its token bucket was last empty (HERD-1). */
+struct watch_rate {
+    uint32_t number;
+    uint64_t since_ns;
+    uint64_t leased_ns[WATCH_LEASES_MAX]; /* steady times, in order */
+    size_t count;
+};
+
 struct watch {
+    struct watch_rate rates[FLAT_QUEUES_MAX]; /* by place */
     struct who who;
     const Tarry__Commit *commit;         /* the commit that the core is deciding */
     uint64_t started_ms;                 /* steady time at which this life of the broker started */
