@@ -1,6 +1,7 @@
 /* units.c: see units.h. Overflow is an error; values never wrap around. */
 #include "units.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,6 +77,29 @@ bool duration_parse(const char *text, uint64_t *out_ms) {
     return true;
 }
 
+static const struct {
+    const char *name;
+    uint64_t ms;
+} rate_periods[] = {{"s", 1000}, {"min", 60000}, {"h", 3600000}};
+#define RATE_PERIODS (sizeof rate_periods / sizeof rate_periods[0])
+
+bool rate_parse(const char *text, uint32_t *out_count, uint64_t *out_period_ms) {
+    uint64_t count = 0, period_ms = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9' && count <= UINT32_MAX; at++) count = count * 10 + (uint64_t)(*at - '0');
+    if (at == text || *at != '/' || count > UINT32_MAX) return false;
+    at++;
+    size_t i = 0;
+    while (i < RATE_PERIODS && strcmp(at, rate_periods[i].name) != 0) i++;
+    if (i < RATE_PERIODS)
+        period_ms = rate_periods[i].ms;
+    else if (!duration_parse(at, &period_ms) || period_ms == 0)
+        return false;
+    *out_count = (uint32_t)count;
+    *out_period_ms = period_ms;
+    return true;
+}
+
 const char *duration_format(uint64_t ms, char out[UNITS_TEXT_SIZE]) {
     size_t used = 0;
     out[0] = '\0';
@@ -86,6 +110,17 @@ const char *duration_format(uint64_t ms, char out[UNITS_TEXT_SIZE]) {
         used += (size_t)snprintf(out + used, UNITS_TEXT_SIZE - used, "%" PRIu64 "%s", value, duration_units[i].name);
     }
     if (used == 0) snprintf(out, UNITS_TEXT_SIZE, "0ms");
+    return out;
+}
+
+const char *rate_format(uint32_t count, uint64_t period_ms, char out[UNITS_TEXT_SIZE]) {
+    char duration[UNITS_TEXT_SIZE];
+    size_t i = 0;
+    if (period_ms == 0) period_ms = 1000;
+    while (i < RATE_PERIODS && period_ms != rate_periods[i].ms) i++;
+    const char *period = i < RATE_PERIODS ? rate_periods[i].name : duration_format(period_ms, duration);
+    int size = snprintf(out, UNITS_TEXT_SIZE, "%u/%s", count, period);
+    assert(size > 0 && size < UNITS_TEXT_SIZE);
     return out;
 }
 

@@ -18,6 +18,12 @@ bool duration_parse(const char *text, uint64_t *out_ms);
 /* Formats a duration such as "1h30m", "250ms" or "0ms"; duration_parse returns the same value. Returns `out`. */
 const char *duration_format(uint64_t ms, char out[UNITS_TEXT_SIZE]);
 
+/* Parses a rate: a number, "/", and a second, minute or hour (s, min, h), or a duration: "600/min", "5/10s". False:
+ * `text` is not a rate, or the period is 0; the outputs are unchanged. */
+bool rate_parse(const char *text, uint32_t *out_count, uint64_t *out_period_ms);
+/* Formats a rate such as "600/min"; rate_parse returns the same values. A period of 0 is one second. Returns `out`. */
+const char *rate_format(uint32_t count, uint64_t period_ms, char out[UNITS_TEXT_SIZE]);
+
 /* Parses a size. False: `text` is not a size or exceeds 64 bits; `*out_bytes` is unchanged. KB, MB and GB are refused,
  * because each has two common meanings. The unit "B" is allowed. */
 bool size_parse(const char *text, uint64_t *out_bytes);

@@ -433,7 +433,14 @@ struct tarry_policy {
     /* URL, http:// or https://, at most 512 bytes. The primary POSTs due tasks to it (docs/WEBHOOKS.md). "" or NULL:
      * no push. Used only with TARRY_POLICY_PUSH. In a view: never NULL; valid as long as the view. */
     const char *push;
-    uint64_t reserved[8]; /* must be 0 */
+    /* Limits of deliveries (docs/HERDS.md). The broker leases at most `rate` tasks (0: no rate; at most 1,000,000) in
+     * `rate_period_ms` (1 s to 24 h; 0: 1 s), with bursts of at most `burst` tasks (0: what the rate allows in 100 ms),
+     * and at most max_in_flight tasks at once (0: no limit; at most 262,144), over all consumers. */
+    uint64_t rate_period_ms;
+    uint32_t rate;
+    uint32_t burst;
+    uint32_t max_in_flight;
+    uint64_t reserved[5]; /* must be 0 */
 };
 /* Bits that select fields of struct tarry_policy. */
 enum tarry_policy_field {
@@ -443,7 +450,11 @@ enum tarry_policy_field {
     TARRY_POLICY_BACKOFF_MIN = 8,
     TARRY_POLICY_BACKOFF_MAX = 16,
     TARRY_POLICY_BACKOFF_JITTER = 32,
-    TARRY_POLICY_PUSH = 64
+    TARRY_POLICY_RATE = 64,
+    TARRY_POLICY_RATE_PERIOD = 128,
+    TARRY_POLICY_BURST = 256,
+    TARRY_POLICY_MAX_IN_FLIGHT = 512,
+    TARRY_POLICY_PUSH = 1024
 };
 
 /* Bits that select task states, for tarry_queue_purge and tarry_list_open. */

@@ -269,7 +269,8 @@ int pack_redact(struct buffer *body, const struct tarry_redact_options *options)
 
 int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_policy *policy, uint32_t fields) {
     static const char *const names[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
-                                        "backoff_max_ms", "backoff_jitter", "push"};
+                                        "backoff_max_ms", "backoff_jitter", "rate",    "rate_period_ms",
+                                        "burst",          "max_in_flight",  "push"};
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueueSet set = TARRY__QUEUE_SET__INIT;
     Tarry__Policy wire = TARRY__POLICY__INIT;
@@ -282,6 +283,10 @@ int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_po
     wire.backoff_min_ms = policy->backoff_min_ms;
     wire.backoff_max_ms = policy->backoff_max_ms;
     wire.backoff_jitter = policy->backoff_jitter;
+    wire.rate = policy->rate;
+    wire.rate_period_ms = policy->rate_period_ms;
+    wire.burst = policy->burst;
+    wire.max_in_flight = policy->max_in_flight;
     if ((fields & TARRY_POLICY_PUSH) != 0 && policy->push != NULL) wire.push = (char *)policy->push;
     for (size_t i = 0; i < QUEUE_POLICY_FIELDS; i++)
         if ((fields & 1u << i) != 0) named[set.n_fields++] = (char *)names[i];

@@ -87,6 +87,10 @@ void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out) {
         .backoff_min_ms = from->backoff_min_ms,
         .backoff_max_ms = from->backoff_max_ms,
         .backoff_jitter = from->backoff_jitter,
+        .rate = from->rate,
+        .rate_period_ms = from->rate_period_ms,
+        .burst = from->burst,
+        .max_in_flight = from->max_in_flight,
         .push = from->push,
     };
 }

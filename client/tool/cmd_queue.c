@@ -54,16 +54,21 @@ const struct command command_queue_set = {
             "  backoff_min=DUR        delay after the first nack [1s]\n"
             "  backoff_max=DUR        maximum delay after a nack [10m]\n"
             "  backoff_jitter=N       random addition to the delay, in per cent of the delay [20]\n"
+            "  rate=N/UNIT            maximum number of deliveries, such as 1000/s, 600/min or 50/h; 0: no limit [0]\n"
+            "  burst=N                deliveries at once after a pause; 0: what the rate allows in 100 ms [0]\n"
+            "  max_in_flight=N        maximum number of tasks in flight, over all consumers; 0: no limit [0]\n"
             "  push=URL               http:// or https:// URL; the primary POSTs each due task to it, signed,\n"
             "                         and acks the task if the answer is 2xx (docs/WEBHOOKS.md); none: no push\n"
             "                         [none]\n\n"
-            "lease_ms, backoff_min_ms and backoff_max_ms set the same durations in milliseconds.",
+            "lease_ms, backoff_min_ms and backoff_max_ms set the same durations in milliseconds. rate=N keeps\n"
+            "the period of the rate; rate_period=DUR sets it.",
     .options = set_options,
     .positional_min = 1,
     .positional_max = ARGS_POSITIONAL_ANY,
     .positional_names = "QUEUE and name=value",
     .examples = "tarry queue set close-order lease=1m max_attempts=5\n"
                 "tarry queue set calls backoff=exponential backoff_min=2s backoff_max=1h backoff_jitter=50\n"
+                "tarry queue set mail rate=600/min max_in_flight=20\n"
                 "tarry queue set close-order --push https://shop.example.org/hooks/close-order",
     .run = run_set,
 };
@@ -158,6 +163,10 @@ static void say_backoff(struct text *out, const ProtobufCMessage *message) {
     text_printf(out, " +%u%%", policy->backoff_jitter);
 }
 
+static void say_limits(struct text *out, const ProtobufCMessage *message) {
+    policy_limits(out, ((const Tarry__QueueView *)message)->policy);
+}
+
 static void say_paused(struct text *out, const ProtobufCMessage *message) {
     const Tarry__QueueView *queue = (const Tarry__QueueView *)message;
     if (queue->paused && queue->paused_until_ms == 0)
@@ -169,7 +178,8 @@ static void say_paused(struct text *out, const ProtobufCMessage *message) {
 static const struct column queue_columns[] = {
     {"QUEUE", "name", NULL},        {">PENDING", "pending", NULL},       {">IN FLIGHT", "in_flight", NULL},
     {">DEAD", "dead", NULL},        {">LEASE", "policy.lease_ms", NULL}, {">ATTEMPTS", NULL, say_attempts},
-    {"BACKOFF", NULL, say_backoff}, {"PAUSED", NULL, say_paused},        {"PUSH", "policy.push", NULL},
+    {"BACKOFF", NULL, say_backoff}, {"LIMITS", NULL, say_limits},        {"PAUSED", NULL, say_paused},
+    {"PUSH", "policy.push", NULL},
 };
 #define QUEUE_COLUMNS (sizeof queue_columns / sizeof queue_columns[0])
 

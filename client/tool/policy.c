@@ -30,22 +30,47 @@ static int policy_number(const struct args *args, const char *text, const char *
     return 0;
 }
 
+/* rate=N, or rate=N/s, N/min, N/h, N/DUR, which sets the period too. */
+static int policy_rate(const struct args *args, const char *value, struct tarry_policy *policy, uint32_t *fields) {
+    if (strchr(value, '/') == NULL) return policy_number(args, "rate", value, &policy->rate);
+    if (!rate_parse(value, &policy->rate, &policy->rate_period_ms))
+        return tool_usage(args, "rate: '%s' is not a number, or a rate such as 1000/s, 600/min, 50/h or 5/10s", value);
+    if ((*fields & TARRY_POLICY_RATE_PERIOD) != 0)
+        return tool_usage(args, "rate=%s sets the period, so rate_period must not be given", value);
+    *fields |= TARRY_POLICY_RATE_PERIOD;
+    return 0;
+}
+
+void policy_limits(struct text *out, const Tarry__Policy *policy) {
+    char rate[UNITS_TEXT_SIZE];
+    if (policy->rate != 0) {
+        text_add_str(out, rate_format(policy->rate, policy->rate_period_ms, rate));
+        if (policy->burst != 0) text_printf(out, " (burst %u)", policy->burst);
+    }
+    if (policy->max_in_flight != 0)
+        text_printf(out, "%s%u in flight", policy->rate != 0 ? ", " : "", policy->max_in_flight);
+}
+
 const char *policy_push(const char *value) {
     return strcmp(value, "none") == 0 ? "" : value;
 }
 
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields) {
-    enum { FIELDS = 7 }; /* enum tarry_policy_field */
+    enum { FIELDS = 11 }; /* enum tarry_policy_field */
     static const char *const names[FIELDS] = {"lease",       "max_attempts",   "backoff", "backoff_min",
-                                              "backoff_max", "backoff_jitter", "push"};
-    static const char *const names_ms[FIELDS] = {"lease_ms", "", "", "backoff_min_ms", "backoff_max_ms", "", ""};
+                                              "backoff_max", "backoff_jitter", "rate",    "rate_period",
+                                              "burst",       "max_in_flight",  "push"};
+    static const char *const names_ms[FIELDS] = {"lease_ms",       "", "", "backoff_min_ms",
+                                                 "backoff_max_ms", "", "", "rate_period_ms"};
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text) return tool_usage(args, "'%s' is not name=value", text);
     char *name = tool_strdup(text);
     name[equals - text] = 0;
     const char *value = equals + 1;
     int place = 0, status = 0;
-    while (place < FIELDS && strcmp(name, names[place]) != 0 && strcmp(name, names_ms[place]) != 0) place++;
+    while (place < FIELDS && strcmp(name, names[place]) != 0 &&
+           (names_ms[place] == NULL || strcmp(name, names_ms[place]) != 0))
+        place++;
     const char *near = place == FIELDS ? nearest(name, names, FIELDS) : NULL;
     if (place < FIELDS && (*fields & 1u << place) != 0) {
         status = tool_usage(args, "%s is given twice", names[place]);
@@ -72,6 +97,18 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
             status = policy_number(args, name, value, &policy->backoff_jitter);
             break;
         case 6:
+            status = policy_rate(args, value, policy, fields);
+            break;
+        case 7:
+            status = policy_duration(args, name, value, &policy->rate_period_ms);
+            break;
+        case 8:
+            status = policy_number(args, name, value, &policy->burst);
+            break;
+        case 9:
+            status = policy_number(args, name, value, &policy->max_in_flight);
+            break;
+        case 10:
             policy->push = policy_push(value);
             break;
         default:

@@ -4,11 +4,15 @@
 
 #include "args.h"
 #include "tarry.h"
+#include "tarry.pb-c.h"
+#include "text.h"
 
 /* Parses one name=value. The name is a field's name on the command line, or its name in tarry_limits.h QUEUE_POLICY.
  * `fields` collects the bits of enum tarry_policy_field. Only the broker checks ranges. `text` must outlive `policy`.
  * 0, or EXIT_USAGE after an error message. */
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields);
+/* Writes the limits of deliveries, such as "600/min (burst 20), 5 in flight"; nothing if there are none. */
+void policy_limits(struct text *out, const Tarry__Policy *policy);
 /* Returns the push URL for an option's value: `none` means no URL. */
 const char *policy_push(const char *value);
 

@@ -479,7 +479,8 @@ static void redactions(void **state) {
 
 static void policies(void **state) {
     static char *fields[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
-                             "backoff_max_ms", "backoff_jitter", "push",    "backoff"};
+                             "backoff_max_ms", "backoff_jitter", "rate",    "rate_period_ms",
+                             "burst",          "max_in_flight",  "push",    "backoff"};
     FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
     good.queue_set.fields = fields;
     good.queue_set.n_fields = QUEUE_POLICY_FIELDS;
@@ -497,7 +498,16 @@ static void policies(void **state) {
     good.policy.backoff = TARRY__POLICY__BACKOFF__EXPONENTIAL;
     good.policy.backoff_min_ms = good.policy.backoff_max_ms = BACKOFF_MAX_MS;
     good.policy.backoff_jitter = 100;
+    good.policy.rate_period_ms = RATE_PERIOD_MIN_MS;
+    good.policy.rate = good.policy.burst = RATE_MAX;
+    good.policy.max_in_flight = LEASES_MAX;
     FINE(QUEUE_SET, &good.queue_set);
+    good.policy.max_in_flight++;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "max_in_flight is out of range (0 to 262144)");
+    good.policy.rate_period_ms--;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "rate_period_ms is out of range (1 second to 24 hours)");
+    good.policy.rate++;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "rate is out of range (0 to 1000000)");
     good.policy.backoff_jitter++;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "backoff_jitter is out of range (0 to 100 per cent)");
     good.policy.backoff_max_ms++;

@@ -172,6 +172,10 @@ static void a_queue_hash_sees_every_field_but_before(void **state) {
     QUEUE_SEEN(policy.backoff_min_ms);
     QUEUE_SEEN(policy.backoff_max_ms);
     QUEUE_SEEN(policy.backoff_jitter);
+    QUEUE_SEEN(policy.rate);
+    QUEUE_SEEN(policy.rate_period_ms);
+    QUEUE_SEEN(policy.burst);
+    QUEUE_SEEN(policy.max_in_flight);
     policy.push = "https://example.org/a";
     uint64_t pushed = queue_hash(&queue);
     assert_int_not_equal(pushed, hash);

@@ -70,6 +70,27 @@ static void what_is_no_duration_is_refused_and_changes_nothing(void **state) {
     }
 }
 
+static void rates_are_read_and_written(void **state) {
+    static const char *const wrong[] = {"",     "5",   "5/", "/s", "5/0s", "5/fortnight", "-5/s", "4294967296/s",
+                                        "5 /s", "5/s "};
+    uint32_t count = 7;
+    uint64_t period_ms = 7;
+    char text[UNITS_TEXT_SIZE];
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_false(rate_parse(wrong[i], &count, &period_ms));
+    assert_int_equal(count, 7);
+    assert_int_equal(period_ms, 7);
+    assert_true(rate_parse("600/min", &count, &period_ms));
+    assert_int_equal(count, 600);
+    assert_int_equal(period_ms, 60000);
+    assert_string_equal(rate_format(count, period_ms, text), "600/min");
+    assert_true(rate_parse("5/10s", &count, &period_ms));
+    assert_string_equal(rate_format(count, period_ms, text), "5/10s");
+    assert_string_equal(rate_format(1000, 0, text), "1000/s");
+    assert_string_equal(rate_format(UINT32_MAX, UINT64_MAX, text) + 11,
+                        duration_format(UINT64_MAX, (char[UNITS_TEXT_SIZE]){0}));
+}
+
 static void sizes_are_read_and_the_rest_is_refused(void **state) {
     (void)state;
     uint64_t bytes = 0;
@@ -111,6 +132,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(durations_are_read),
         cmocka_unit_test(what_is_no_duration_is_refused_and_changes_nothing),
+        cmocka_unit_test(rates_are_read_and_written),
         cmocka_unit_test(sizes_are_read_and_the_rest_is_refused),
         cmocka_unit_test(what_is_written_is_read_back),
     };

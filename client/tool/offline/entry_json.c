@@ -71,6 +71,10 @@ static void json_policy(struct text *out, const Tarry__Policy *policy) {
     out_number(out, "backoff_min_ms", policy->backoff_min_ms);
     out_number(out, "backoff_max_ms", policy->backoff_max_ms);
     out_number(out, "backoff_jitter", policy->backoff_jitter);
+    json_number_if(out, "rate", policy->rate);
+    json_number_if(out, "rate_period_ms", policy->rate_period_ms);
+    json_number_if(out, "burst", policy->burst);
+    json_number_if(out, "max_in_flight", policy->max_in_flight);
     if (policy->push[0] != 0) out_text(out, "push", policy->push);
 }
 

@@ -157,6 +157,10 @@ static void words_policy(struct text *out, const Tarry__Policy *policy) {
     words_duration(out, "", policy->backoff_min_ms);
     words_duration(out, " to", policy->backoff_max_ms);
     text_printf(out, ", jitter %u%%", policy->backoff_jitter);
+    char rate[UNITS_TEXT_SIZE];
+    if (policy->rate != 0) text_printf(out, ", rate %s", rate_format(policy->rate, policy->rate_period_ms, rate));
+    if (policy->burst != 0) text_printf(out, ", burst %u", policy->burst);
+    if (policy->max_in_flight != 0) text_printf(out, ", at most %u in flight", policy->max_in_flight);
     if (policy->push[0] != 0) text_printf(out, ", pushed to %s", policy->push);
 }
 

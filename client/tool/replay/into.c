@@ -363,7 +363,11 @@ static struct tarry_policy policy_of(const Tarry__Policy *from) {
                                  .backoff_exponential = from->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL,
                                  .backoff_min_ms = from->backoff_min_ms,
                                  .backoff_max_ms = from->backoff_max_ms,
-                                 .backoff_jitter = from->backoff_jitter};
+                                 .backoff_jitter = from->backoff_jitter,
+                                 .rate = from->rate,
+                                 .rate_period_ms = from->rate_period_ms,
+                                 .burst = from->burst,
+                                 .max_in_flight = from->max_in_flight};
 }
 
 static void set_queue(struct into *in, const struct entry *entry, struct route *route) {
@@ -372,7 +376,9 @@ static void set_queue(struct into *in, const struct entry *entry, struct route *
     struct tarry_policy policy = policy_of(put->policy);
     struct op op = {.kind = OP_QUEUE};
     uint32_t all = TARRY_POLICY_LEASE | TARRY_POLICY_MAX_ATTEMPTS | TARRY_POLICY_BACKOFF | TARRY_POLICY_BACKOFF_MIN |
-                   TARRY_POLICY_BACKOFF_MAX | TARRY_POLICY_BACKOFF_JITTER;
+                   TARRY_POLICY_BACKOFF_MAX | TARRY_POLICY_BACKOFF_JITTER | TARRY_POLICY_RATE | TARRY_POLICY_BURST |
+                   TARRY_POLICY_MAX_IN_FLIGHT;
+    if (policy.rate_period_ms != 0) all |= TARRY_POLICY_RATE_PERIOD;
     sender_note(&in->sender, tarry_commit_queue_set(in->sender.commit, route->name, &policy, all), &op, 256);
     if (put->paused == route->paused && !put->paused) return;
     uint64_t for_ms = 0;

@@ -35,6 +35,10 @@ static Tarry__Policy policy_to_proto(const struct tarry_policy *from) {
     policy.backoff_min_ms = from->backoff_min_ms;
     policy.backoff_max_ms = from->backoff_max_ms;
     policy.backoff_jitter = from->backoff_jitter;
+    policy.rate = from->rate;
+    policy.rate_period_ms = from->rate_period_ms;
+    policy.burst = from->burst;
+    policy.max_in_flight = from->max_in_flight;
     return policy;
 }
 

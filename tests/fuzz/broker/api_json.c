@@ -211,6 +211,9 @@ static void put_policy(const struct api *api, struct out *out) {
     if (chance(api, 3)) member_number(api, "backoff_min_ms", 100, out);
     if (chance(api, 3)) member_number(api, "backoff_max_ms", 200, out);
     if (chance(api, 6)) member_number(api, "backoff_jitter", 120, out);
+    if (chance(api, 6)) member_number(api, "rate", 1000, out);
+    if (chance(api, 6)) member_number(api, "burst", 50, out);
+    if (chance(api, 6)) member_number(api, "max_in_flight", 20, out);
     out_byte(out, '}');
 }
 
