@@ -23,6 +23,9 @@ const char *gate_problem(const Tarry__Policy *policy) {
     if (policy->burst && !policy->rate) return "burst has no effect without rate: set rate too, or burst=0";
     if (policy->burst && policy->burst < allowed_in(policy, RATE_BURST_MIN_MS))
         return "burst is too small for this rate: it must be at least the number of tasks that the rate allows in 2 ms";
+    if (policy->burst > 1 && policy->burst > allowed_in(policy, RATE_BURST_MAX_MS))
+        return "burst is too large for this rate: it must be at most the number of tasks that the rate allows in 24 "
+               "hours";
     return NULL;
 }
 

@@ -124,6 +124,9 @@ static void limits_that_contradict_each_other_are_refused(void **state) {
     assert_int_equal(set_limits(f, 10000, 19, 0), TARRY__CODE__INVALID);
     says(f, "burst is too small for this rate");
     assert_int_equal(set_limits(f, 10000, 20, 0), TARRY__CODE__OK);
+    assert_int_equal(set_limits(f, 1, 86401, 0), TARRY__CODE__INVALID);
+    says(f, "burst is too large for this rate");
+    assert_int_equal(set_limits(f, 1, 86400, 0), TARRY__CODE__OK);
 }
 
 int main(void) {
