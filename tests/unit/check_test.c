@@ -519,7 +519,7 @@ static void policies(void **state) {
     good.queue_set.n_fields = 2;
     fields[1] = "lease_ms";
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "a policy field is given twice");
-    fields[1] = "rate";
+    fields[1] = "colour";
     REFUSED(QUEUE_SET, &good.queue_set, UNSUPPORTED,
             "this broker does not know the policy field; the client may be newer than the broker");
 }
