@@ -11,7 +11,7 @@
 
 #define USAGE 2
 
-static const struct arg_spec globals[] = {
+const struct arg_spec args_globals[] = {
     {"broker", ARG_VALUE, "URL", ""},      {"timeout", ARG_VALUE, "DUR", ""},
     {"json", ARG_FLAG, NULL, ""},          {"as", ARG_VALUE, "TEXT", ""},
     {"token-file", ARG_VALUE, "FILE", ""}, {"unsafe-plain-token", ARG_FLAG, NULL, ""},
@@ -55,6 +55,17 @@ static bool has_prefix(const struct command *const *commands, const char *word) 
     return false;
 }
 
+/* Writes the second words of the commands that begin with `word`: "set, pause, resume". */
+static void list_subcommands(const struct command *const *commands, const char *word, char *out, size_t out_size) {
+    size_t size = strlen(word), used = 0;
+    out[0] = 0;
+    for (; *commands != NULL; commands++) {
+        const char *name = (*commands)->name;
+        if (strncmp(name, word, size) != 0 || name[size] != ' ' || used >= out_size) continue;
+        used += (size_t)snprintf(out + used, out_size - used, "%s%s", used > 0 ? ", " : "", name + size + 1);
+    }
+}
+
 static const struct command *command_named(const struct command *const *commands, const char *name) {
     for (; *commands != NULL; commands++)
         if (strcmp((*commands)->name, name) == 0) return *commands;
@@ -73,7 +84,7 @@ static int command_words(const struct parse *p, int out_at[2], const char **out_
             size_t size;
             const char *value;
             const char *name = option_name(word, &size, &value);
-            const struct arg_spec *spec = find(globals, name, size);
+            const struct arg_spec *spec = find(args_globals, name, size);
             if (spec == NULL && count == 0 && *out_stray == NULL) *out_stray = word;
             if (spec != NULL && spec->kind == ARG_VALUE && value == NULL) i++;
             continue;
@@ -96,6 +107,22 @@ static int unknown_command(const struct parse *p, const char *first, const char 
                  near);
     else
         snprintf(p->message, p->message_size, "unknown command '%s'; see 'tarry --help'", full);
+    return USAGE;
+}
+
+static int unknown_subcommand(const struct parse *p, const char *first, const char *second) {
+    char words[256], full[256];
+    const char *names[64];
+    size_t count = 0;
+    list_subcommands(p->commands, first, words, sizeof words);
+    for (const struct command *const *c = p->commands; *c != NULL && count < 64; c++) names[count++] = (*c)->name;
+    snprintf(full, sizeof full, "%s %s", first, second);
+    const char *near = nearest(full, names, count);
+    if (near != NULL && strchr(near, ' ') != NULL)
+        snprintf(p->message, p->message_size, "unknown command '%s'; did you mean '%s'? '%s' has the subcommands %s",
+                 full, near, first, words);
+    else
+        snprintf(p->message, p->message_size, "unknown command '%s': '%s' has the subcommands %s", full, first, words);
     return USAGE;
 }
 
@@ -130,21 +157,24 @@ static int find_command(struct parse *p, int at[2], int *out_words) {
     if (!has_prefix(p->commands, first)) return unknown_command(p, first, "");
     if (count == 1) {
         if (p->args->help) return 0;
-        snprintf(p->message, p->message_size, "'%s' needs a subcommand; see 'tarry --help'", first);
+        char words[256];
+        list_subcommands(p->commands, first, words, sizeof words);
+        snprintf(p->message, p->message_size, "'%s' needs a subcommand: %s; see 'tarry %s SUBCOMMAND --help'", first,
+                 words, first);
         return USAGE;
     }
     char full[256];
     snprintf(full, sizeof full, "%s %s", first, p->argv[at[1]]);
     p->args->command = command_named(p->commands, full);
     *out_words = 2;
-    return p->args->command != NULL ? 0 : unknown_command(p, first, p->argv[at[1]]);
+    return p->args->command != NULL ? 0 : unknown_subcommand(p, first, p->argv[at[1]]);
 }
 
 static int unknown_option(const struct parse *p, const char *word) {
     const char *names[ARGS_OPTIONS_MAX + 8];
     size_t count = 0;
     const struct command *command = p->args->command;
-    for (const struct arg_spec *s = globals; s->name != NULL; s++) names[count++] = s->name;
+    for (const struct arg_spec *s = args_globals; s->name != NULL; s++) names[count++] = s->name;
     if (command != NULL)
         for (const struct arg_spec *s = command->options; s != NULL && s->name != NULL; s++) names[count++] = s->name;
     const char *name = word + strspn(word, "-");
@@ -188,7 +218,7 @@ static int take_option(struct parse *p, int *i) {
     size_t size;
     const char *value;
     const char *name = option_name(word, &size, &value);
-    const struct arg_spec *global = find(globals, name, size);
+    const struct arg_spec *global = find(args_globals, name, size);
     const struct arg_spec *own = args->command != NULL ? find(args->command->options, name, size) : NULL;
     const struct arg_spec *spec = global != NULL ? global : own;
     if (spec == NULL) return unknown_option(p, word);

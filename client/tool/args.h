@@ -63,6 +63,8 @@ struct args {
     bool version;
 };
 
+extern const struct arg_spec args_globals[]; /* options of every command, without help */
+
 /* Returns 0, or EXIT_USAGE (2) with an error message and a hint in `message` (terminated, no line feed). The caller
  * passes `args` to args_deinit in both cases. */
 int args_parse(struct args *args, const struct command *const *commands, int argc, char **argv, char *message,

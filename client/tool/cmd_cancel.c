@@ -55,7 +55,7 @@ static const struct arg_spec move_options[] = {
 
 const struct command command_move = {
     .name = "move",
-    .usage = "QUEUE KEY (--in DUR | --at RFC3339 | --due-ms N)\n--id ID (--in DUR | --at RFC3339 | --due-ms N)\n--from "
+    .usage = "QUEUE KEY (--in DUR | --at TIME | --due-ms N)\n--id ID (--in DUR | --at TIME | --due-ms N)\n--from "
              "FILE|-",
     .summary = "change when a task is due",
     .text =

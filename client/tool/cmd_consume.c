@@ -2,7 +2,8 @@
  *
  * One loop on the main thread: receive tasks, print them, settle the printed ones. Invariants: a task is settled only
  * after its whole line was written to standard output; settled + under_way never exceeds --count; received tasks that
- * are not printed are released. Completions run on the library's thread and only count. */
+ * are not printed are released. Completions run on the library's thread and only count. Each command of --exec has a
+ * thread that waits for its end. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "alloc.h"
 #include "exec.h"
 #include "json_map.h"
 #include "output.h"
@@ -31,6 +33,7 @@ struct consume {
     struct tool *tool;
     enum ack_mode mode;
     const char *command; /* --exec; NULL: none */
+    uint64_t parallel;   /* commands at a time */
     uint64_t count;      /* 0: no limit */
     uint64_t until_ms;   /* steady; UINT64_MAX: no limit */
     tarry_consumer *consumer;
@@ -41,7 +44,9 @@ struct consume {
     uint64_t settled;
     uint64_t refused;   /* leases that ended before they were settled */
     uint64_t under_way; /* unanswered settlements */
-    int failure;        /* code that ends the command; TARRY_OK: none */
+    uint64_t running;   /* commands of --exec */
+    pthread_mutex_t printing;
+    int failure; /* code that ends the command; TARRY_OK: none */
 };
 
 static int run(struct tool *tool, const struct args *args);
@@ -49,7 +54,8 @@ static int run(struct tool *tool, const struct args *args);
 static const struct arg_spec options[] = {
     {"count", ARG_VALUE, "N", "number of tasks to settle before the command ends [no limit]"},
     {"for", ARG_VALUE, "DUR", "time after which the command ends [no limit]"},
-    {"prefetch", ARG_VALUE, "N", "maximum number of tasks that are received and not yet settled [256; 1 with\n--exec]"},
+    {"prefetch", ARG_VALUE, "N",
+     "maximum number of tasks that are received and not yet settled [256; with\n--exec as many as --parallel]"},
     {"lease", ARG_VALUE, "DUR",
      "lease of each delivery: after that time another consumer may get the task\n[the queue's, 30s]"},
     {"ack", ARG_VALUE, "MODE",
@@ -57,13 +63,15 @@ static const struct arg_spec options[] = {
      "nack after it is printed [auto]"},
     {"exec", ARG_VALUE, "CMD",
      "command to run for each task (sh -c CMD), with the body on standard input;\nexit status 0 acks the task, any "
-     "other nacks it with the status as the\nreason"},
+     "other nacks it with the status and the end of\nits standard error as the reason"},
+    {"parallel", ARG_VALUE, "N", "number of commands of --exec at a time, at most 64 [1]"},
     {0},
 };
 
 const struct command command_consume = {
     .name = "consume",
-    .usage = "QUEUE… [--count N] [--for DUR] [--prefetch N] [--lease DUR] [--ack auto|none|nack] [--exec CMD]",
+    .usage = "QUEUE… [--count N] [--for DUR] [--prefetch N] [--lease DUR] [--ack auto|none|nack] [--exec CMD "
+             "[--parallel N]]",
     .summary = "receive tasks, print or run them, and settle them",
     .text = "Prints each task when it is delivered, and acks it after its line was written. With --json a line\n"
             "is a task as POST /v1/lease answers it, with delivered_ms and received_ms:\n"
@@ -81,7 +89,9 @@ const struct command command_consume = {
             "gives up after --timeout (10s by default).\n\n"
             "The command of --exec has these environment variables: TARRY_ID, TARRY_TOKEN, TARRY_QUEUE,\n"
             "TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER, and TARRY_ATTR_NAME for\n"
-            "each attribute. The tool renews the lease of the task while the command runs. With --json the\n"
+            "each attribute. Its standard error is passed on; if it fails, as much of the end of that as fits\n"
+            "into 255 bytes becomes the reason of the nack, and of the dead letter. The tool renews the lease of the "
+            "task while the command runs. With --json the\n"
             "standard output of the command goes to standard error.",
     .options = options,
     .positional_min = 1,
@@ -234,6 +244,21 @@ static bool still_ours(struct consume *c, const struct tarry_task *task) {
     return false;
 }
 
+/* Prints the task's line. False: the line was not written whole. */
+static bool print_one(struct consume *c, const struct tarry_task *task) {
+    struct text out = {0};
+    if (c->tool->json)
+        print_json(&out, task);
+    else
+        print_words(&out, task, false);
+    size_t size = out.size;
+    pthread_mutex_lock(&c->printing);
+    bool is_whole = output_write(&out, true) == size;
+    pthread_mutex_unlock(&c->printing);
+    text_deinit(&out);
+    return is_whole;
+}
+
 static void execute(struct consume *c, const struct tarry_task *task) {
     char reason[EXEC_REASON_SIZE] = "";
     if (signals_ended()) {
@@ -241,12 +266,7 @@ static void execute(struct consume *c, const struct tarry_task *task) {
         return;
     }
     if (!still_ours(c, task)) return;
-    if (c->tool->json)
-        print_json(&c->out, task);
-    else
-        print_words(&c->out, task, false);
-    size_t size = c->out.size;
-    if (output_write(&c->out, true) < size) {
+    if (!print_one(c, task)) {
         release(c, task);
         return;
     }
@@ -259,14 +279,50 @@ static void execute(struct consume *c, const struct tarry_task *task) {
     settle(c, task, reason[0] != 0 ? &nack : NULL);
 }
 
+struct execution {
+    struct consume *consume;
+    const struct tarry_task *task; /* owned */
+};
+
+static void *execution_run(void *argument) {
+    struct execution *execution = argument;
+    struct consume *c = execution->consume;
+    execute(c, execution->task);
+    tarry_task_free(execution->task);
+    free(execution);
+    pthread_mutex_lock(&c->lock);
+    c->running--;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* Runs the command for the task on a thread of its own; takes ownership of the task. */
+static void execution_start(struct consume *c, const struct tarry_task *task) {
+    struct execution *execution = tool_alloc(sizeof *execution);
+    pthread_t thread;
+    *execution = (struct execution){c, task};
+    pthread_mutex_lock(&c->lock);
+    c->running++;
+    pthread_mutex_unlock(&c->lock);
+    if (pthread_create(&thread, NULL, execution_run, execution) == 0)
+        pthread_detach(thread);
+    else
+        execution_run(execution); /* without another thread: one after the other */
+}
+
+/* Returns whether no task may be fetched until something changes. */
+static bool is_full(const struct consume *c) {
+    if (c->command != NULL && c->running >= c->parallel) return true;
+    return c->count > 0 && c->settled < c->count && c->settled + c->under_way + c->running >= c->count;
+}
+
 /* Returns how many tasks may be fetched now; waits while --count tasks are in progress. 0: the end. */
 static size_t may_fetch(struct consume *c) {
-    size_t most = c->command != NULL ? 1 : CONSUME_BATCH;
     pthread_mutex_lock(&c->lock);
-    while (c->count > 0 && c->settled < c->count && c->settled + c->under_way >= c->count && c->failure == TARRY_OK &&
-           !signals_ended())
-        pthread_cond_wait(&c->changed, &c->lock);
-    uint64_t left = c->count > 0 ? c->count - c->settled - c->under_way : most;
+    while (is_full(c) && c->failure == TARRY_OK && !signals_ended()) pthread_cond_wait(&c->changed, &c->lock);
+    size_t most = c->command != NULL ? (size_t)(c->parallel - c->running) : CONSUME_BATCH;
+    uint64_t left = c->count > 0 ? c->count - c->settled - c->under_way - c->running : most;
     if (c->failure != TARRY_OK || signals_ended()) left = 0;
     pthread_mutex_unlock(&c->lock);
     return left < most ? (size_t)left : most;
@@ -290,11 +346,12 @@ static int loop(struct consume *c) {
             continue;
         }
         if (code != TARRY_OK) return code;
-        if (c->command != NULL)
-            execute(c, tasks[0]);
-        else
-            print_and_settle(c, tasks, count);
-        for (size_t i = 0; i < count; i++) tarry_task_free(tasks[i]);
+        if (c->command == NULL) print_and_settle(c, tasks, count);
+        for (size_t i = 0; i < count; i++)
+            if (c->command != NULL)
+                execution_start(c, tasks[i]);
+            else
+                tarry_task_free(tasks[i]);
         if (c->until_ms != UINT64_MAX && steady_ms() >= c->until_ms) break;
     }
     return c->failure;
@@ -325,6 +382,9 @@ static int consume(struct consume *c, const struct tarry_consumer_options *subsc
     if (code != TARRY_OK) return tool_refused(c->tool, code, message);
     signals_on_end(wake, c);
     code = loop(c);
+    pthread_mutex_lock(&c->lock);
+    while (c->running > 0) pthread_cond_wait(&c->changed, &c->lock);
+    pthread_mutex_unlock(&c->lock);
     int finished = finish(c);
     if (code == TARRY_OK) code = finished;
     if (code != TARRY_OK) (void)tool_refused(c->tool, code, NULL);
@@ -353,18 +413,21 @@ static int take_mode(const struct args *args, struct consume *c) {
 }
 
 static int run(struct tool *tool, const struct args *args) {
-    struct consume c = {.tool = tool, .until_ms = UINT64_MAX};
+    struct consume c = {.tool = tool, .until_ms = UINT64_MAX, .parallel = 1};
     uint64_t prefetch = 0, for_ms = 0, lease_ms = 0;
     int status = take_mode(args, &c);
     if (status == 0) status = option_number(args, "count", 1, UINT64_MAX, &c.count);
     if (status == 0) status = option_number(args, "prefetch", 1, PREFETCH_MAX, &prefetch);
+    if (status == 0) status = option_number(args, "parallel", 1, SIGNALS_CHILDREN_MAX, &c.parallel);
+    if (status == 0 && args_has(args, "parallel") && c.command == NULL)
+        status = tool_usage(args, "--parallel is for --exec: without a command tasks are only printed");
     if (status == 0) status = option_duration(args, "for", &for_ms);
     if (status == 0) status = option_duration_positive(args, "lease", &lease_ms);
     if (status == 0) status = tool_connect_lasting(tool);
     if (status != 0) return status;
     signals_graceful();
     if (args_has(args, "for")) c.until_ms = steady_ms() + for_ms;
-    if (prefetch == 0) prefetch = c.command != NULL ? 1 : PREFETCH_DEFAULT;
+    if (prefetch == 0) prefetch = c.command != NULL ? c.parallel : PREFETCH_DEFAULT;
     if (c.count > 0 && c.count < prefetch) prefetch = c.count; /* do not request tasks that would be released */
     struct tarry_consumer_options subscription = {.queues = args->positional,
                                                   .queue_count = args->positional_count,
@@ -372,9 +435,11 @@ static int run(struct tool *tool, const struct args *args) {
                                                   .lease_ms = lease_ms,
                                                   .timeout_ms = tool->timeout_ms};
     pthread_mutex_init(&c.lock, NULL);
+    pthread_mutex_init(&c.printing, NULL);
     pthread_cond_init(&c.changed, NULL);
     status = consume(&c, &subscription);
     pthread_cond_destroy(&c.changed);
+    pthread_mutex_destroy(&c.printing);
     pthread_mutex_destroy(&c.lock);
     text_deinit(&c.out);
     return status;

@@ -12,6 +12,8 @@
 #include "units.h"
 
 static int run_queues(struct tool *tool, const struct args *args);
+static int run_show(struct tool *tool, const struct args *args);
+static int run_create(struct tool *tool, const struct args *args);
 static int run_set(struct tool *tool, const struct args *args);
 static int run_pause(struct tool *tool, const struct args *args);
 static int run_delete(struct tool *tool, const struct args *args);
@@ -40,6 +42,46 @@ const struct command command_queues = {
     .positional_max = 0,
     .examples = "tarry queues\ntarry queues --json",
     .run = run_queues,
+};
+
+const struct command command_queue_list = {
+    .name = "queue list",
+    .usage = "[--from-follower [--at-least N] [--staleness DUR]]",
+    .summary = "list the queues and their policies, as 'tarry queues'",
+    .text = "Lists each queue, as 'tarry queues' does.",
+    .options = queues_options,
+    .positional_min = 0,
+    .positional_max = 0,
+    .examples = "tarry queue list",
+    .run = run_queues,
+};
+
+const struct command command_queue_show = {
+    .name = "queue show",
+    .usage = "QUEUE [--from-follower [--at-least N] [--staleness DUR]]",
+    .summary = "show one queue with its policy and counts",
+    .text = "Shows the policy of QUEUE, whether it is paused, and how many tasks it has. The exit status is 1 if\n"
+            "the queue does not exist.",
+    .options = queues_options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "QUEUE",
+    .examples = "tarry queue show close-order",
+    .run = run_show,
+};
+
+const struct command command_queue_create = {
+    .name = "queue create",
+    .usage = "QUEUE [name=value…] [--push URL]",
+    .summary = "create a queue that does not exist yet",
+    .text = "Creates a queue with the default policy, or with the named fields of it: see 'tarry queue set'. The\n"
+            "exit status is 1 if the queue exists. (The first task of a queue creates it, too.)",
+    .options = set_options,
+    .positional_min = 1,
+    .positional_max = ARGS_POSITIONAL_ANY,
+    .positional_names = "QUEUE",
+    .examples = "tarry queue create close-order\ntarry queue create close-order lease=1m max_attempts=5",
+    .run = run_create,
 };
 
 const struct command command_queue_set = {
@@ -183,20 +225,34 @@ static const struct column queue_columns[] = {
 };
 #define QUEUE_COLUMNS (sizeof queue_columns / sizeof queue_columns[0])
 
-static int run_queues(struct tool *tool, const struct args *args) {
+/* Asks for all queues. 0, or an exit status after an error message. */
+static int ask_queues(struct tool *tool, struct answer_of *out_answer) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Queues queues = TARRY__QUEUES__INIT;
-    struct answer_of answer;
     char message[TARRY_MESSAGE_SIZE] = "";
-    struct table table;
-    struct text out = {0};
-    int status = option_fresh(tool, args);
-    if (status == 0) status = tool_connect(tool);
+    int status = tool_connect(tool);
     if (status != 0) return status;
     request.body_case = TARRY__REQUEST__BODY_QUEUES;
     request.queues = &queues;
-    int code = question_ask(tool->client, &request, &tool->fresh, &answer, message);
-    if (code != TARRY_OK) return tool_failed(tool, code, message);
+    int code = question_ask(tool->client, &request, &tool->fresh, out_answer, message);
+    return code == TARRY_OK ? 0 : tool_failed(tool, code, message);
+}
+
+/* NULL: there is none. */
+static const Tarry__QueueView *queue_named(const struct answer_of *answer, const char *name) {
+    const Tarry__QueuesReply *reply = answer->reply->queues;
+    for (size_t i = 0; i < reply->n_queues; i++)
+        if (strcmp(reply->queues[i]->name, name) == 0) return reply->queues[i];
+    return NULL;
+}
+
+static int run_queues(struct tool *tool, const struct args *args) {
+    struct answer_of answer;
+    struct table table;
+    struct text out = {0};
+    int status = option_fresh(tool, args);
+    if (status == 0) status = ask_queues(tool, &answer);
+    if (status != 0) return status;
     const Tarry__QueuesReply *reply = answer.reply->queues;
     columns_table(&table, queue_columns, QUEUE_COLUMNS);
     for (size_t i = 0; i < reply->n_queues; i++) {
@@ -210,6 +266,32 @@ static int run_queues(struct tool *tool, const struct args *args) {
     tool_say_source(tool, &answer.source);
     status = output_flush(&out, EXIT_FINE);
     table_deinit(&table);
+    text_deinit(&out);
+    answer_free(&answer);
+    return status;
+}
+
+static const struct column queue_lines[] = {
+    {"queue", "name", NULL},        {"pending", "pending", NULL},       {"in flight", "in_flight", NULL},
+    {"dead", "dead", NULL},         {"lease", "policy.lease_ms", NULL}, {"attempts", NULL, say_attempts},
+    {"backoff", NULL, say_backoff}, {"paused", NULL, say_paused},       {"push", "policy.push", NULL},
+};
+
+static int run_show(struct tool *tool, const struct args *args) {
+    struct answer_of answer;
+    struct text out = {0};
+    int status = option_fresh(tool, args);
+    if (status == 0) status = ask_queues(tool, &answer);
+    if (status != 0) return status;
+    const Tarry__QueueView *queue = queue_named(&answer, args->positional[0]);
+    if (queue == NULL)
+        status = tool_failed(tool, TARRY_NO_SUCH_QUEUE, "the queue does not exist; 'tarry queues' lists those that do");
+    else if (tool->json)
+        json_line(&out, &queue->base, &answer.source);
+    else
+        columns_lines(&out, queue_lines, sizeof queue_lines / sizeof queue_lines[0], 9, &queue->base);
+    tool_say_source(tool, &answer.source);
+    status = output_flush(&out, status);
     text_deinit(&out);
     answer_free(&answer);
     return status;
@@ -248,25 +330,50 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
 
 /* ---- queue set */
 
+/* Parses the fields of a policy. 0, or an exit status after an error message. */
+static int take_policy(const struct args *args, struct tarry_policy *policy, uint32_t *fields) {
+    int status = 0;
+    for (size_t i = 1; i < args->positional_count && status == 0; i++)
+        status = policy_field(args, args->positional[i], policy, fields);
+    const char *push = args_get(args, "push");
+    if (status == 0 && push != NULL && (*fields & TARRY_POLICY_PUSH) != 0)
+        status = tool_usage(args, "push is given twice");
+    if (status == 0 && push != NULL) {
+        policy->push = policy_push(push);
+        *fields |= TARRY_POLICY_PUSH;
+    }
+    return status;
+}
+
 static int run_set(struct tool *tool, const struct args *args) {
     struct tarry_policy policy = {0};
     struct tarry_result result = {.message = ""};
     uint32_t fields = 0;
-    int status = 0;
-    for (size_t i = 1; i < args->positional_count && status == 0; i++)
-        status = policy_field(args, args->positional[i], &policy, &fields);
-    const char *push = args_get(args, "push");
-    if (status == 0 && push != NULL && (fields & TARRY_POLICY_PUSH) != 0)
-        status = tool_usage(args, "push is given twice");
-    if (status == 0 && push != NULL) {
-        policy.push = policy_push(push);
-        fields |= TARRY_POLICY_PUSH;
-    }
+    int status = take_policy(args, &policy, &fields);
     if (status == 0 && fields == 0) status = tool_usage(args, "missing field: give name=value or --push URL");
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     tarry_queue_set(tool->client, args->positional[0], &policy, fields, &result);
     return conclude(tool, args->positional[0], "set", &result, NULL);
+}
+
+static int run_create(struct tool *tool, const struct args *args) {
+    struct tarry_policy policy = {0};
+    struct tarry_result result = {.message = ""};
+    struct answer_of answer;
+    uint32_t fields = 0;
+    const char *queue = args->positional[0];
+    int status = take_policy(args, &policy, &fields);
+    if (status == 0) status = ask_queues(tool, &answer);
+    if (status != 0) return status;
+    bool is_there = queue_named(&answer, queue) != NULL;
+    answer_free(&answer);
+    if (is_there) return tool_failed(tool, TARRY_EXISTS, "the queue exists; 'tarry queue set' changes its policy");
+    if (fields != 0)
+        tarry_queue_set(tool->client, queue, &policy, fields, &result);
+    else
+        tarry_queue_pause(tool->client, queue, false, 0, &result); /* creates the queue, with the default policy */
+    return conclude(tool, queue, "created", &result, NULL);
 }
 
 /* ---- pause, resume, purge */

@@ -15,7 +15,7 @@
 static const struct arg_spec options[] = {
     {"key", ARG_VALUE, "KEY", "name of the task that you choose, unique among the live tasks of the queue"},
     {"in", ARG_VALUE, "DUR", "delay, counted from when the broker receives the request (30m, 1h30m, 2d)"},
-    {"at", ARG_VALUE, "RFC3339", "due time, such as 2026-11-21T04:00:00+01:00"},
+    {"at", ARG_VALUE, "TIME", "due time: 2026-11-21T04:00:00+01:00, 2026-12-01, 'tomorrow 09:00'"},
     {"due-ms", ARG_VALUE, "N", "due time in Unix milliseconds; a task with a past time is due at once"},
     {"body", ARG_VALUE, "TEXT", "payload [empty]"},
     {"body-file", ARG_VALUE, "F", "file with the payload; - is standard input"},
@@ -33,7 +33,7 @@ static int run(struct tool *tool, const struct args *args);
 
 const struct command command_schedule = {
     .name = "schedule",
-    .usage = "QUEUE [--key K] (--in DUR | --at RFC3339 | --due-ms N) [OPTION]…\n--from FILE|-",
+    .usage = "QUEUE [--key K] (--in DUR | --at TIME | --due-ms N) [OPTION]…\n--from FILE|-",
     .summary = "create a task, or many from a file",
     .text =
         "Creates a task. The broker delivers the task to a consumer of QUEUE when it is due, never before.\n"

@@ -158,6 +158,16 @@ static void words_archive(struct text *out, const Tarry__BrokerStats *broker) {
         text_printf(out, "THE BROKER CANNOT ARCHIVE, so the log grows: %s\n", broker->archive_error);
 }
 
+static void words_behind(struct text *out, const char *what, uint64_t bytes) {
+    if (bytes == 0) {
+        text_printf(out, ", all %s", what);
+        return;
+    }
+    text_add_str(out, ", all but the last ");
+    words_size(out, bytes);
+    text_printf(out, " %s", what);
+}
+
 static void words_broker(struct text *out, const Tarry__BrokerStats *broker) {
     char uptime[UNITS_TEXT_SIZE];
     text_printf(out, "tarryd  %s, epoch %u, member %.8s, up %s\n", broker->version, broker->epoch, broker->member,
@@ -172,9 +182,10 @@ static void words_broker(struct text *out, const Tarry__BrokerStats *broker) {
     words_size(out, broker->core_bytes_max);
     text_add_str(out, ", resident ");
     words_size(out, broker->resident_bytes);
-    text_printf(out, "\nlog     position %llu, durable −%llu, indexed −%llu\n        %llu segments, ",
-                (unsigned long long)broker->appended, (unsigned long long)(broker->appended - broker->durable),
-                (unsigned long long)(broker->appended - broker->indexed), (unsigned long long)broker->segments);
+    text_printf(out, "\nlog     position %llu", (unsigned long long)broker->appended);
+    words_behind(out, "durable", broker->appended - broker->durable);
+    words_behind(out, "indexed", broker->appended - broker->indexed);
+    text_printf(out, "\n        %llu segments, ", (unsigned long long)broker->segments);
     words_size(out, broker->log_bytes);
     text_add_str(out, "; index ");
     words_size(out, broker->index_bytes);

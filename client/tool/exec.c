@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -14,10 +15,19 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "check.h"
 #include "signals.h"
 
 #define OWN_VARIABLES 8u
 #define LEASE_STEP_MIN_MS 10u
+#define STDERR_KEPT 1024u
+
+/* Standard error of a command: the end of it is kept. */
+struct said {
+    int fd; /* the reading end of the pipe, not blocking; -1: closed */
+    char kept[STDERR_KEPT];
+    size_t size;
+};
 
 /* Environment for one task: owned strings and a terminated array in one block. */
 struct environment {
@@ -111,7 +121,7 @@ static int body_fd(const struct tarry_task *task) {
 
 /* Starts the command. With --json, its standard output goes to standard error, because standard output has only JSON.
  */
-static int spawn(const struct tool *tool, const char *command, int body, char **env, pid_t *out_pid) {
+static int spawn(const struct tool *tool, const char *command, int body, int said, char **env, pid_t *out_pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t defaults;
@@ -121,6 +131,7 @@ static int spawn(const struct tool *tool, const char *command, int body, char **
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     int error = posix_spawn_file_actions_adddup2(&actions, body, STDIN_FILENO);
+    if (error == 0) error = posix_spawn_file_actions_adddup2(&actions, said, STDERR_FILENO);
     if (error == 0 && tool->json) error = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     if (error == 0) error = posix_spawnattr_setsigmask(&attributes, signals_original_mask());
     if (error == 0) error = posix_spawnattr_setsigdefault(&attributes, &defaults);
@@ -134,20 +145,76 @@ static int spawn(const struct tool *tool, const char *command, int body, char **
     return -error;
 }
 
+/* Passes on what the command has written to standard error, and keeps the end of it. False: nothing more comes. */
+static bool take_said(struct said *said) {
+    char bytes[4096];
+    ssize_t size = read(said->fd, bytes, sizeof bytes);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (size <= 0) return false;
+    for (ssize_t at = 0, count; at < size; at += count) {
+        count = write(STDERR_FILENO, bytes + at, (size_t)(size - at));
+        if (count < 0 && errno != EINTR) break; /* nobody reads it */
+        if (count < 0) count = 0;
+    }
+    size_t add = (size_t)size < STDERR_KEPT ? (size_t)size : STDERR_KEPT;
+    size_t keep = said->size + add <= STDERR_KEPT ? said->size : STDERR_KEPT - add;
+    memmove(said->kept, said->kept + said->size - keep, keep);
+    memcpy(said->kept + keep, bytes + size - add, add);
+    said->size = keep + add;
+    return true;
+}
+
+static void said_close(struct said *said) {
+    if (said->fd >= 0) close(said->fd);
+    said->fd = -1;
+}
+
+/* Takes what is in the pipe when the command has ended. Another process may hold the pipe open. */
+static void take_rest(struct said *said) {
+    struct pollfd poll_fd = {.fd = said->fd, .events = POLLIN};
+    for (size_t i = 0; i < 64 && said->fd >= 0 && poll(&poll_fd, 1, 0) > 0; i++)
+        if (!take_said(said)) break;
+    said_close(said);
+}
+
+/* Appends the end of standard error to the reason, as one line of valid text. */
+static void add_said(const struct said *said, char out[EXEC_REASON_SIZE]) {
+    const size_t used = strlen(out), room = EXEC_REASON_SIZE - 1 - used;
+    const char *text = said->kept;
+    size_t size = said->size;
+    while (size > 0 && isspace((unsigned char)text[size - 1])) size--;
+    if (size == 0 || room < 3) return;
+    if (size > room - 2) text += size - (room - 2), size = room - 2;
+    while (size > 0 && ((unsigned char)*text & 0xC0) == 0x80) text++, size--; /* no part of a character */
+    char *at = out + used;
+    at += sprintf(at, ": ");
+    for (size_t i = 0; i < size; i++) *at++ = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? ' ' : text[i];
+    *at = 0;
+    if (is_utf8(out + used, strlen(out + used))) return;
+    for (at = out + used; *at != 0; at++)
+        if ((unsigned char)*at >= 0x80) *at = '?';
+}
+
 /* Waits for the end of the command. Renews the lease every third of its duration, so that a long command keeps its
  * task. */
-static int await(struct tool *tool, const struct tarry_task *task, pid_t pid) {
+static int await(struct tool *tool, const struct tarry_task *task, pid_t pid, struct said *said) {
     int status = 0;
     uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
     uint64_t step_ms = lease_ms / 3 > LEASE_STEP_MIN_MS ? lease_ms / 3 : LEASE_STEP_MIN_MS;
     int fd = pidfd_open(pid, 0);
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.events = POLLIN}};
+    uint64_t extend_at_ms = steady_ms() + step_ms;
     while (fd >= 0) {
-        int count = poll(&poll_fd, 1, step_ms > 3600000 ? 3600000 : (int)step_ms);
-        if (count > 0) break;
+        fds[1].fd = said->fd; /* poll ignores a negative one */
+        uint64_t now_ms = steady_ms(), left_ms = now_ms < extend_at_ms ? extend_at_ms - now_ms : 0;
+        int count = poll(fds, 2, left_ms > 3600000 ? 3600000 : (int)left_ms);
         if (count < 0 && errno != EINTR) break;
-        if (count == 0 && tarry_extend_async(tool->client, task->id, task->token, lease_ms,
-                                             &(struct tarry_call){.timeout_ms = lease_ms}, NULL, NULL) != TARRY_OK)
+        if (count > 0 && fds[1].revents != 0 && !take_said(said)) said_close(said);
+        if (count > 0 && fds[0].revents != 0) break;
+        if (steady_ms() < extend_at_ms) continue;
+        extend_at_ms = steady_ms() + step_ms;
+        if (tarry_extend_async(tool->client, task->id, task->token, lease_ms,
+                               &(struct tarry_call){.timeout_ms = lease_ms}, NULL, NULL) != TARRY_OK)
             tool_say("task %llu: its lease could not be renewed", (unsigned long long)task->id);
     }
     if (fd >= 0) close(fd);
@@ -158,22 +225,35 @@ static int await(struct tool *tool, const struct tarry_task *task, pid_t pid) {
 
 int exec_run(struct tool *tool, const char *command, const struct tarry_task *task, char out_reason[EXEC_REASON_SIZE]) {
     pid_t pid = 0;
-    int body = body_fd(task);
+    int body = body_fd(task), ends[2];
     if (body < 0) return body;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        int error = -errno;
+        close(body);
+        return error;
+    }
+    struct said said = {.fd = ends[0]};
+    (void)fcntl(said.fd, F_SETFL, O_NONBLOCK);
     struct environment env = environment_new(tool, task);
-    int error = spawn(tool, command, body, env.strings, &pid);
+    int error = spawn(tool, command, body, ends[1], env.strings, &pid);
     environment_free(&env);
     close(body);
-    if (error != 0) return error;
-    signals_child(pid);
-    int status = await(tool, task, pid);
-    signals_child(0);
+    close(ends[1]);
+    if (error != 0) {
+        said_close(&said);
+        return error;
+    }
+    signals_child_add(pid);
+    int status = await(tool, task, pid, &said);
+    signals_child_remove(pid);
+    take_rest(&said);
     if (WIFSIGNALED(status))
         snprintf(out_reason, EXEC_REASON_SIZE, "signal %d ended the command", WTERMSIG(status));
     else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         snprintf(out_reason, EXEC_REASON_SIZE, "the command exited with status %d", WEXITSTATUS(status));
     else
         out_reason[0] = 0;
+    if (out_reason[0] != 0) add_said(&said, out_reason);
     if (out_reason[0] != 0) tool_say("task %llu: %s", (unsigned long long)task->id, out_reason);
     return 0;
 }

@@ -116,12 +116,14 @@ void help_print(const struct command *const *commands) {
            "Usage: tarry COMMAND … [--broker URL] [--timeout DUR] [--json]\n\nCommands:\n");
     for (; *commands != NULL; commands++) printf("  %-15s %s\n", (*commands)->name, (*commands)->summary);
     printf("\n%s  --version              print the versions of the tool and of the library\n\n", globals_help);
-    printf("Durations: 250ms 30s 30m 1h30m 2d. Times: RFC 3339 (2026-11-21T04:00:00+01:00) or Unix milliseconds.\n\n"
-           "Examples:\n"
-           "  tarry schedule close-order --key order-1 --in 30m --body '{\"order\":1}'\n"
-           "  tarry cancel close-order order-1\n"
-           "  tarry consume close-order --exec './close-order.sh'\n"
-           "  tarry stats --watch\n\n"
-           "'tarry COMMAND --help' describes a command. %s",
-           exit_help);
+    printf(
+        "Durations: 250ms 30s 30m (30min) 1h30m 2d. Times: RFC 3339 (2026-11-21T04:00:00+01:00), Unix "
+        "milliseconds,\nor a day in this time zone, with or without a time: tomorrow, tomorrow 09:00, 2026-12-01.\n\n"
+        "Examples:\n"
+        "  tarry schedule close-order --key order-1 --in 30m --body '{\"order\":1}'\n"
+        "  tarry cancel close-order order-1\n"
+        "  tarry consume close-order --exec './close-order.sh'\n"
+        "  tarry stats --watch\n\n"
+        "'tarry COMMAND --help' describes a command. %s",
+        exit_help);
 }

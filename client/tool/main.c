@@ -9,7 +9,7 @@
 #include "units.h"
 
 #define ADDRESS(name) &command_##name,
-static const struct command *const tool_commands[] = {COMMANDS(ADDRESS) NULL};
+const struct command *const tool_commands[] = {COMMANDS(ADDRESS) NULL};
 
 /* Sets the environment from which the library reads credentials, here and in commands of `--exec`. */
 static void credentials(const struct args *args) {

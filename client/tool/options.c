@@ -1,7 +1,9 @@
 /* options.c: options that several commands share, in their own types. Each says what is wrong in a sentence. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "rfc3339.h"
 #include "tool.h"
@@ -50,15 +52,67 @@ int option_id(const struct args *args, const char *text, uint64_t *out_id) {
     return 0;
 }
 
+/* Parses "09:00" or "09:00:30"; an empty text is midnight. */
+static bool time_of_day_parse(const char *text, struct tm *out) {
+    unsigned hour = 0, minute = 0, second = 0;
+    int end = 0;
+    if (text[0] == 0) return true;
+    if (sscanf(text, "%2u:%2u%n", &hour, &minute, &end) != 2 || end != 5) return false;
+    if (text[5] != 0 && (sscanf(text + 5, ":%2u%n", &second, &end) != 1 || end != 3 || text[8] != 0)) return false;
+    if (hour > 23 || minute > 59 || second > 59) return false;
+    out->tm_hour = (int)hour;
+    out->tm_min = (int)minute;
+    out->tm_sec = (int)second;
+    return true;
+}
+
+/* Parses a day in this time zone, "today", "tomorrow" or "2026-12-01", with or without a time of day. */
+static bool local_time_parse(const char *text, uint64_t *out_ms) {
+    time_t now = (time_t)(wall_ms() / 1000);
+    struct tm when = {0}, given;
+    unsigned year = 0, month = 0, day = 0;
+    int size = 0;
+    if (localtime_r(&now, &when) == NULL) return false;
+    when.tm_hour = when.tm_min = when.tm_sec = 0;
+    when.tm_isdst = -1;
+    if (strncmp(text, "today", 5) == 0) {
+        size = 5;
+    } else if (strncmp(text, "tomorrow", 8) == 0) {
+        size = 8;
+        when.tm_mday++;
+    } else if (sscanf(text, "%4u-%2u-%2u%n", &year, &month, &day, &size) == 3 && size == 10 && year >= 1970) {
+        when.tm_year = (int)year - 1900;
+        when.tm_mon = (int)month - 1;
+        when.tm_mday = (int)day;
+    } else {
+        return false;
+    }
+    if (text[size] != 0 && text[size] != ' ' && text[size] != 'T') return false;
+    if (!time_of_day_parse(text[size] != 0 ? text + size + 1 : "", &when)) return false;
+    given = when;
+    time_t seconds = mktime(&when);
+    if (seconds < 0 || (year != 0 && (when.tm_mday != given.tm_mday || when.tm_mon != given.tm_mon))) return false;
+    *out_ms = (uint64_t)seconds * 1000;
+    return true;
+}
+
+/* NULL, or why the text is no time. */
+static const char *time_parse(const char *text, uint64_t *out_ms) {
+    if (local_time_parse(text, out_ms)) return NULL;
+    return rfc3339_parse(text, out_ms);
+}
+
 int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *out_ms) {
     const char *in = args_get(args, "in"), *at = args_get(args, "at"), *due = args_get(args, "due-ms");
     if ((in != NULL) + (at != NULL) + (due != NULL) != 1)
-        return tool_usage(args, "missing due time: give exactly one of --in DUR, --at RFC3339, --due-ms N");
+        return tool_usage(args, "missing due time: give exactly one of --in DUR, --at TIME, --due-ms N");
     *out_when = in != NULL ? TARRY_DELAY : TARRY_AT;
     if (in != NULL) return option_duration(args, "in", out_ms);
     if (due != NULL) return option_number(args, "due-ms", 0, UINT64_MAX, out_ms);
-    const char *wrong = rfc3339_parse(at, out_ms);
-    return wrong == NULL ? 0 : tool_usage(args, "--at: '%s': %s", at, wrong);
+    const char *wrong = time_parse(at, out_ms);
+    return wrong == NULL
+               ? 0
+               : tool_usage(args, "--at: '%s': %s; or 'tomorrow 09:00' or 2026-12-01 in this time zone", at, wrong);
 }
 
 int option_ref(const struct args *args, struct tarry_ref *out_ref) {
@@ -111,8 +165,10 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms) {
         *out_ms = wall_ms() + duration_ms;
         return 0;
     }
-    const char *wrong = rfc3339_parse(text, out_ms);
-    return wrong == NULL
-               ? 0
-               : tool_usage(args, "--%s: '%s' is %s, nor Unix milliseconds, nor + and a duration", name, text, wrong);
+    const char *wrong = time_parse(text, out_ms);
+    return wrong == NULL ? 0
+                         : tool_usage(args,
+                                      "--%s: '%s' is %s, nor Unix milliseconds, nor + and a duration, nor a day such "
+                                      "as tomorrow or 2026-12-01",
+                                      name, text, wrong);
 }

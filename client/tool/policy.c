@@ -112,8 +112,12 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
             policy->push = policy_push(value);
             break;
         default:
-            status = near != NULL ? tool_usage(args, "unknown policy field '%s' (did you mean '%s'?)", name, near)
-                                  : tool_usage(args, "unknown policy field '%s'; see 'tarry queue set --help'", name);
+            status = near != NULL
+                         ? tool_usage(args, "unknown policy field '%s' (did you mean '%s'?)", name, near)
+                         : tool_usage(args,
+                                      "unknown policy field '%s': the fields are lease, max_attempts, backoff, "
+                                      "backoff_min, backoff_max, backoff_jitter and push",
+                                      name);
         }
     if (place < FIELDS) *fields |= 1u << place;
     free(name);

@@ -15,7 +15,7 @@ static struct {
     int fd;
     atomic_bool ended;
     atomic_bool graceful;
-    atomic_int child;
+    atomic_int children[SIGNALS_CHILDREN_MAX]; /* 0: unused */
     sigset_t original;
     sigset_t awaited;
     sem_t running; /* posted when the thread runs */
@@ -41,8 +41,10 @@ static void *take_signals(void *argument) {
         int number;
         if (sigwait(&signals.awaited, &number) != 0) continue;
         if (count > 0 || !atomic_load(&signals.graceful)) {
-            pid_t group = atomic_load(&signals.child);
-            if (group > 0) kill(-group, SIGTERM);
+            for (size_t i = 0; i < SIGNALS_CHILDREN_MAX; i++) {
+                pid_t group = atomic_load(&signals.children[i]);
+                if (group > 0) kill(-group, SIGTERM);
+            }
             _exit(128 + number);
         }
         signals_end();
@@ -93,8 +95,20 @@ void signals_on_end(void (*wake)(void *argument), void *argument) {
     pthread_mutex_unlock(&signals.lock);
 }
 
-void signals_child(pid_t group) {
-    atomic_store(&signals.child, group);
+/* Replaces the first entry `from` by `to`. */
+static void replace_child(pid_t from, pid_t to) {
+    for (size_t i = 0; i < SIGNALS_CHILDREN_MAX; i++) {
+        int expected = from;
+        if (atomic_compare_exchange_strong(&signals.children[i], &expected, to)) return;
+    }
+}
+
+void signals_child_add(pid_t group) {
+    replace_child(0, group);
+}
+
+void signals_child_remove(pid_t group) {
+    replace_child(group, 0);
 }
 
 const sigset_t *signals_original_mask(void) {

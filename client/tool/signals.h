@@ -22,8 +22,10 @@ bool signals_ended(void);
 void signals_on_end(void (*wake)(void *argument), void *argument);
 /* Makes signals_fd readable without a signal: for the tool's own threads. */
 void signals_end(void);
-/* Sets the process group that a second signal also ends; 0: none. */
-void signals_child(pid_t group);
+#define SIGNALS_CHILDREN_MAX 64u
+/* Adds a process group that a second signal also ends, at most SIGNALS_CHILDREN_MAX at a time. Any thread. */
+void signals_child_add(pid_t group);
+void signals_child_remove(pid_t group);
 /* Returns the signal mask from before signals_start, for child processes. */
 const sigset_t *signals_original_mask(void);
 

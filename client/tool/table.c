@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "alloc.h"
 #include "check.h"
 #include "json_out.h"
 #include "rfc3339.h"
+#include "style.h"
 #include "units.h"
 
 #define GAP 2u
@@ -124,9 +126,12 @@ static void add_cell(const struct table *table, struct text *out, size_t column,
 
 void table_print(struct table *table, struct text *out) {
     assert(table->cell_count % table->column_count == 0);
-    if (!table->head_done)
+    if (!table->head_done) {
+        text_add_str(out, style_begin(STDOUT_FILENO, STYLE_BOLD));
         for (size_t i = 0; i < table->column_count; i++)
             add_cell(table, out, i, table->heads[i] + (is_right(table->heads[i]) ? 1 : 0));
+        text_add_str(out, style_end(STDOUT_FILENO));
+    }
     table->head_done = true;
     for (size_t i = 0; i < table->cell_count; i++) add_cell(table, out, i % table->column_count, table->cells[i]);
     forget(table);

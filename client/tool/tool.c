@@ -28,17 +28,27 @@ int exit_status_of(int code) {
     }
 }
 
-/* Reports that no broker, or no primary, answered within --timeout, with the answer of each address
- * (tarry_addresses_say). */
+/* Returns why no broker answered, without the address if the only address was named already. */
+static const char *reason_of(const struct tool *tool, const char *broker, char said[TARRY_MESSAGE_SIZE]) {
+    const size_t size = strlen(broker);
+    tarry_addresses_say(tool->client, said);
+    return strncmp(said, broker, size) == 0 && strncmp(said + size, ": ", 2) == 0 ? said + size + 2 : said;
+}
+
+/* Reports in one line that no broker, or no primary, answered within --timeout, and why, unless that was said while
+ * the tool waited. */
 static int refused_by_silence(const struct tool *tool, int code) {
     char duration[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
     const char *sent = code == TARRY_E_TIMEOUT ? "; the request was sent, so whether it took effect is unknown" : "";
     const char *what = code == TARRY_NOT_PRIMARY ? "primary" : "broker";
-    tool_say("no %s answered at %s for %s%s", what, broker, duration_format(tool->timeout_ms, duration), sent);
-    if (tool->client != NULL) tool_say("%s", tarry_addresses_say(tool->client, said));
-    if (code == TARRY_E_NO_BROKER)
-        tool_say("check that tarryd is running there, or give another address with --broker or TARRY_BROKER");
+    const char *remedy =
+        code == TARRY_E_NO_BROKER
+            ? "; check that tarryd is running there, or give another address with --broker or TARRY_BROKER"
+            : "";
+    bool is_new = tool->client != NULL && !watch_has_said();
+    tool_say("no %s answered at %s for %s%s%s%s%s", what, broker, duration_format(tool->timeout_ms, duration),
+             is_new ? ": " : "", is_new ? reason_of(tool, broker, said) : "", sent, remedy);
     return EXIT_SILENCE;
 }
 

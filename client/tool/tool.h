@@ -70,7 +70,7 @@ int option_duration_positive(const struct args *args, const char *name, uint64_t
 int option_number(const struct args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out);
 /* An id as it is printed: a number from 1. */
 int option_id(const struct args *args, const char *text, uint64_t *out_id);
-/* --in, --at, --due-ms: exactly one of them. */
+/* --in, --at (a time as in option_time), --due-ms: exactly one of them. */
 int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *out_ms);
 /* QUEUE KEY, or --id ID. */
 int option_ref(const struct args *args, struct tarry_ref *out_ref);
@@ -78,7 +78,7 @@ int option_ref(const struct args *args, struct tarry_ref *out_ref);
 int option_states(const struct args *args, uint32_t *out_states);
 /* OPTIONS_FRESH; called before tool_connect. */
 int option_fresh(struct tool *tool, const struct args *args);
-/* RFC 3339, Unix milliseconds, or +DUR from now. */
+/* RFC 3339, Unix milliseconds, +DUR from now, or a day in this time zone: tomorrow 09:00, 2026-12-01. */
 int option_time(const struct args *args, const char *name, uint64_t *out_ms);
 
 /* All commands, in the order of the help. */
@@ -98,6 +98,9 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
     X(calendar) \
     X(consumers) \
     X(queues) \
+    X(queue_list) \
+    X(queue_show) \
+    X(queue_create) \
     X(queue_set) \
     X(queue_pause) \
     X(queue_resume) \
@@ -128,11 +131,13 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
     X(token_add) \
     X(token_renew) \
     X(token_list) \
-    X(token_revoke)
+    X(token_revoke) \
+    X(completion)
 // clang-format on
 
 #define DECLARE(name) extern const struct command command_##name;
 COMMANDS(DECLARE)
 #undef DECLARE
+extern const struct command *const tool_commands[]; /* all of them; NULL ends the table */
 
 #endif

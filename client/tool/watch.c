@@ -29,6 +29,7 @@ static struct {
     struct wait busy;
     struct wait silence;
     atomic_bool is_connected;
+    atomic_bool has_said;
     atomic_bool is_quiet; /* do not report silence */
     atomic_uint_least64_t patience_ms;
 } watch;
@@ -69,10 +70,12 @@ static void look_at_silence(void) {
         tool_say("a broker answers again, after %s",
                  duration_format((watch.silence.lasted_ms + 999) / 1000 * 1000, duration));
         watch.silence = (struct wait){0};
+        atomic_store(&watch.has_said, false);
     }
     const bool is_connected = atomic_load(&watch.is_connected);
     if (!is_due(&watch.silence, silence_ms, is_connected ? SLOW_SAID_AFTER_MS : SILENCE_SAID_AFTER_MS)) return;
     tarry_addresses_say(watch.client, said);
+    atomic_store(&watch.has_said, true);
     if (patience_ms == TARRY_FOREVER)
         tool_say("no broker answers; retrying (%s)", said);
     else
@@ -107,6 +110,10 @@ void watch_patience(uint64_t patience_ms) {
 
 void watch_silence(bool is_said) {
     atomic_store(&watch.is_quiet, !is_said);
+}
+
+bool watch_has_said(void) {
+    return atomic_load(&watch.has_said);
 }
 
 void watch_end(void) {

@@ -17,6 +17,8 @@ void watch_begin(tarry_client *client, uint64_t patience_ms);
 void watch_patience(uint64_t patience_ms);
 /* Whether an outage is reported; false for a screen that shows it itself. */
 void watch_silence(bool is_said);
+/* Returns whether the present outage was reported with its reason. */
+bool watch_has_said(void);
 /* Must be called before tarry_close. */
 void watch_end(void);
 /* tarry_options.on_event of the watched client. */

@@ -67,7 +67,7 @@ class Consume(Case):
         self.broker.one("schedule", "orders", "--key", "killed", "--in", "0s", "--body", "kill -9 $$")
         self.broker.ok("consume", "orders", "--count", 2, "--exec", "sh")
         reasons = {task["key"]: task["reason"] for task in self.broker.ok("dead", "list", "orders")}
-        self.assertEqual(reasons, {"exits": "the command exited with status 3", "killed": "the command exited with status 137"})
+        self.assertEqual(reasons, {"exits": "the command exited with status 3", "killed": "the command exited with status 137: Killed"})
 
     def test_none_leaves_the_lease_to_others(self):
         self.fill(1)
@@ -91,6 +91,36 @@ class Consume(Case):
         with open(out, encoding="utf-8") as file:
             self.assertEqual(sorted(file.read().split()), ["bad", "bad", "good"])
         self.assertEqual(self.broker.queue_stats("orders")["acked"], 1)
+
+    def test_the_end_of_standard_error_is_the_reason(self):
+        self.broker.ok("queue", "set", "orders", "max_attempts=1")
+        self.broker.one("schedule", "orders", "--in", "0s", "--key", "k")
+        said = self.broker.tarry("consume", "orders", "--count", 1, "--exec", "seq 1 3000 >&2; printf 'grün \\033 card refused\\n' >&2; exit 7").err
+        self.assertIn("card refused", said)  # it is passed on, too
+        self.assertIn("\n2999\n", said)
+        (dead,) = self.broker.ok("dead", "list", "orders")
+        self.assertRegex(dead["reason"], r"^the command exited with status 7: .*2999 3000 grün   card refused$")
+        self.assertLessEqual(len(dead["reason"].encode()), 255)
+        self.assertGreater(len(dead["reason"].encode()), 240)
+
+    def test_commands_run_in_parallel_and_their_number_is_bounded(self):
+        gate = self.path("gate")
+        for i in range(5):
+            self.broker.one("schedule", "orders", "--in", "0s", "--key", f"k{i}")
+        stream = self.broker.stream("consume", "orders", "--count", 5, "--parallel", 3, "--exec", f"while ! [ -e {gate} ]; do sleep 0.05; done")
+        stream.take(3)  # three wait at the gate at the same time
+        self.assertEqual(self.broker.queue_stats("orders")["in_flight"], 3)
+        self.assertTrue(stream.quiet_for(0.3))
+        self.path("gate", "open")
+        self.assertEqual((stream.wait(), len(stream.rest())), (0, 2))
+        self.broker.wait_stats("orders", acked=5)
+        self.assertIn("--parallel is for --exec", self.broker.tarry("consume", "orders", "--parallel", 2).err)
+
+    def test_a_process_that_a_command_leaves_behind_keeps_nobody(self):
+        self.broker.one("schedule", "orders", "--in", "0s")
+        started = time.monotonic()
+        self.broker.ok("consume", "orders", "--count", 1, "--exec", "sleep 20 & exit 0")
+        self.assertLess(time.monotonic() - started, 15)
 
     def test_an_empty_body_is_fine_for_exec(self):
         self.broker.one("schedule", "orders", "--in", "0s")

@@ -178,6 +178,22 @@ class Queues(Case):
         for part in ('"max_attempts": 5', '"lease_ms": 1500', '"backoff": "fixed"'):
             self.assertIn(part, text)
 
+    def test_queue_has_list_show_and_create(self):
+        self.assertEqual(self.broker.one("queue", "create", "q", "lease=1m")["result"], "created")
+        self.assertEqual(self.broker.one("queue", "create", "plain")["result"], "created")
+        self.assertEqual(self.broker.tarry("queue", "create", "q").status, 1)
+        self.assertEqual(self.broker.ok("queue", "list"), self.broker.ok("queues"))
+        self.assertEqual(self.broker.one("queue", "show", "q")["policy"]["lease_ms"], 60_000)
+        self.assertRegex(self.broker.words("queue", "show", "q"), r"(?m)^lease +1m$")
+        self.assertEqual(self.broker.tarry("queue", "show", "none").status, 1)
+        self.assertIn("needs a subcommand: list, show, create, set, pause, resume, purge, delete", self.broker.tarry("queue").err)
+        self.assertIn("the subcommands list, show", self.broker.tarry("queue", "frobnicate").err)
+
+    def test_numbers_for_people(self):
+        words = self.broker.words("stats")
+        self.assertIn(", all durable", words)
+        self.assertNotIn("−0", words)
+
     def test_nonsense_policies_are_refused(self):
         for setting in ("max_attempts=many", "colour=blue", "backoff_jitter=101", "lease=0s", "backoff=sideways", "nonsense"):
             answer = self.broker.tarry("queue", "set", "orders", setting)

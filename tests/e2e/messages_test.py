@@ -80,6 +80,7 @@ class Addresses(Case):
         said = self.said_of(f"ws://127.0.0.1:{free_port()}")
         self.assertIn("Connection refused: no broker listens there", said)
         self.assertIn("check that tarryd is running there, or give another address with --broker or TARRY_BROKER", said)
+        self.assertEqual(said.count("Connection refused"), 1)  # the reason is said once
 
     def test_a_name_that_nobody_knows(self):
         self.assertRegex(self.said_of("ws://no-such-host.invalid:7272"), "the host does not exist|no name server answers")
@@ -109,7 +110,7 @@ class Inputs(Case):
         big = "x" * 70_000
         table = (
             (("schedule", "q", "--in", "soon"), 2, r"--in: 'soon' is not a duration such as 250ms, 30s, 1h30m or 2d"),
-            (("schedule", "q"), 2, r"missing due time: give exactly one of --in DUR, --at RFC3339, --due-ms N"),
+            (("schedule", "q"), 2, r"missing due time: give exactly one of --in DUR, --at TIME, --due-ms N"),
             (("schedule", "q", "--in", "1h", "--attr", "k"), 2, r"--attr: 'k' is not name=value"),
             (("schedule", "q", "--in", "1h", "--body", big), 1, r"payload .*have 700\d\d bytes, .*limit is 65536 \(tarryd --payload-max\)"),
             (("schedule", "q", "--in", "1h", "--body-file", "/no/such"), 2, r"/no/such: No such file or directory"),

@@ -1,5 +1,6 @@
 """schedule_test.py: `tarry schedule`, for one task and for streams."""
 import base64
+import datetime
 import json
 import os
 import time
@@ -36,6 +37,18 @@ class ScheduleOne(Case):
         self.assertEqual(answer["due_ms"], 1_927_857_906_250)
         due_ms = now_ms() + 86_400_000
         self.assertEqual(self.broker.one("schedule", "orders", "--due-ms", due_ms)["due_ms"], due_ms)
+
+    def test_takes_days_in_this_time_zone(self):
+        midnight = datetime.datetime.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        tomorrow = midnight + datetime.timedelta(days=1)
+        for text, when in (("tomorrow 09:00", tomorrow.replace(hour=9)), ("tomorrow", tomorrow), ("today 00:00:07", midnight.replace(second=7)),
+                           ("2035-12-01", datetime.datetime(2035, 12, 1)), ("2036-02-29T23:59", datetime.datetime(2036, 2, 29, 23, 59))):
+            with self.subTest(text):
+                self.assertEqual(self.broker.one("schedule", "days", "--at", text)["due_ms"], round(when.timestamp() * 1000))
+        for text in ("2035-02-29", "tomorrow 24:00", "tomorrow 9", "tomorrow9:00", "yesterday", "2035-1-1", "2035-12-01x"):
+            with self.subTest(text):
+                self.assertIn("'tomorrow 09:00' or 2026-12-01", self.broker.tarry("schedule", "days", "--at", text).err)
+        self.assertEqual(len(self.broker.ok("list", "days", "--due-from", "2035-12-01", "--due-to", "2035-12-02")), 1)
 
     def test_what_is_due_in_the_past_fires_at_once(self):
         self.broker.one("schedule", "orders", "--key", "late", "--due-ms", 1)

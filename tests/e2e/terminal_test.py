@@ -97,6 +97,17 @@ class Words(Case):
         self.assertRegex(seen, r"3 lines in [^:]*: 1 scheduled, 1 exists, 1 error\b")
 
 
+class Colours(Case):
+    def test_only_on_a_terminal_and_only_if_wanted(self):
+        self.broker.one("schedule", "q", "--in", "1h")
+        command = [harness.find_program("tarry"), "queues", "--broker", self.broker.url]
+        for env, bold in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({}, False)):
+            with self.subTest(env):
+                _, seen = terminal.run(["env", "-u", "TERM", "-u", "NO_COLOR", *(f"{name}={value}" for name, value in env.items()), *command])
+                self.assertEqual("\033[1mQUEUE" in seen, bold, seen)
+        self.assertNotIn("\033", self.broker.words("queues"))
+
+
 class Who(Case):
     def who(self, *arguments):
         answer = self.broker.one("schedule", "q", "--in", "1h", *arguments)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import time
+import unittest
 
 import harness
 from harness import Case
@@ -21,6 +22,44 @@ PIPE_SIZE = 65536
 def unread(pipe):
     """Returns the number of bytes that wait for the reader."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+class Completion(Case):
+    autostart = False
+    lines = {"tarry que": {"queue", "queues"}, "tarry queue s": {"set", "show"}, "tarry schedule --ke": {"--key"}, "tarry queue set q --pu": {"--push"},
+             "tarry --broker queue sched": {"schedule"}, "tarry completion f": {"fish"}, "tarry schedule q --body --k": set()}
+
+    def script(self, shell):
+        done = subprocess.run([harness.find_program("tarry"), "completion", shell], capture_output=True, text=True, check=True)
+        return self.path(f"completion.{shell}", done.stdout)
+
+    def test_bash(self):
+        script = self.script("bash")
+        for line, expected in self.lines.items():
+            program = f'. {script}; COMP_WORDS=({line}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); _tarry; printf "%s\n" "${{COMPREPLY[@]}}"'
+            done = subprocess.run(["bash", "-uc", program], capture_output=True, text=True, check=True)
+            self.assertEqual((set(done.stdout.split()), done.stderr), (expected, ""), line)
+
+    @unittest.skipUnless(shutil.which("zsh"), "no zsh")
+    def test_zsh(self):
+        script = self.script("zsh")
+        for line, expected in self.lines.items():
+            *before, last = line.split()[1:]
+            done = subprocess.run(["zsh", "-fc", f'compdef() {{ }}; . {script}; _tarry_list {" ".join(before)}'], capture_output=True, text=True, check=True)
+            self.assertEqual(({word for word in done.stdout.split() if word.startswith(last)}, done.stderr), (expected, ""), line)
+
+    @unittest.skipUnless(shutil.which("fish"), "no fish")
+    def test_fish(self):
+        script = self.script("fish")
+        for line, expected in [*self.lines.items()][:4]:
+            done = subprocess.run(["fish", "-c", f"source {script}; complete -C '{line}'"], capture_output=True, text=True, check=True,
+                                  env={**os.environ, "HOME": self.directory})
+            self.assertEqual({word.split("\t")[0] for word in done.stdout.splitlines()}, expected, line)
+
+    def test_another_shell_is_refused(self):
+        done = subprocess.run([harness.find_program("tarry"), "completion", "csh"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("'csh' is not bash, zsh or fish", done.stderr)
 
 
 class Manners(Case):

@@ -2,10 +2,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "findings.h"
 #include "json_out.h"
 #include "output.h"
+#include "style.h"
 
 static int run(struct tool *tool, const struct args *args);
 
@@ -76,7 +78,11 @@ static void print_json(struct text *out, const struct finding *finding) {
 }
 
 static void print_words(struct text *out, const struct finding *finding) {
-    text_printf(out, "%-8s%-12s ", found_name(finding->found), finding->check);
+    const enum style style = finding->found == FOUND_FAIL   ? STYLE_BAD
+                             : finding->found == FOUND_WARN ? STYLE_WARNING
+                                                            : STYLE_GOOD;
+    text_printf(out, "%s%-8s%s%-12s ", style_begin(STDOUT_FILENO, style), found_name(finding->found),
+                style_end(STDOUT_FILENO), finding->check);
     for (const char *at = finding->what; *at != 0; at++)
         text_add_char(out, (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at);
     text_add_char(out, '\n');
