@@ -124,6 +124,7 @@ static const char *check_policy_field(const Tarry__Policy *policy, const char *f
     QUEUE_POLICY(X)
 #undef X
     if (strcmp(field, "push") == 0) return check_push_url(policy->push);
+    if (strcmp(field, "lease_before_due") == 0) return NULL;
     return policy_unknown;
 }
 
@@ -134,7 +135,7 @@ static const char *check_queue_set(const Tarry__QueueSet *set) {
     if (set->n_fields == 0) return NULL; /* creates the queue if it is missing */
     if (set->policy == NULL) return "policy is missing";
     /* Checked before the names are compared with each other, to limit that work. */
-    if (set->n_fields > QUEUE_POLICY_FIELDS) return "more policy fields than exist";
+    if (set->n_fields > QUEUE_POLICY_FIELDS + QUEUE_POLICY_FIELDS_OWN) return "more policy fields than exist";
     for (size_t i = 0; i < set->n_fields; i++) {
         problem = check_policy_field(set->policy, set->fields[i]);
         if (problem != NULL) return problem;

@@ -136,7 +136,7 @@ uint64_t row_expires_at(const struct row *row) {
 
 uint64_t queue_hash(const Tarry__QueuePut *queue) {
     const Tarry__Policy *policy = queue->policy;
-    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 1 + 8 + 1 + 8 + 1 + 8 + 3 * 4 + 8];
+    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 1 + 8 + 1 + 8 + 1 + 8 + 3 * 4 + 1 + 8];
     uint8_t *at = buffer;
     at = put_u32(at, queue->number);
     at = put_u64(at, queue->paused_until_ms);
@@ -166,6 +166,7 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
         at = put_u32(at, policy->burst);
         at = put_u32(at, policy->max_in_flight);
     }
+    if (policy != NULL && policy->lease_before_due) *at++ = 6; /* likewise */
     /* The name is hashed separately, because it may have any length in a damaged record. */
     at = put_u64(at, XXH3_64bits(queue->name, strlen(queue->name)));
     return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));

@@ -129,6 +129,9 @@
 /* Number of policy fields: those of QUEUE_POLICY and the text `push` (check_push.c). */
 #define QUEUE_POLICY_FIELDS 11
 
+/* Number of further policy fields that only the broker itself may set: `lease_before_due`. */
+#define QUEUE_POLICY_FIELDS_OWN 1
+
 /* Webhooks (docs/WEBHOOKS.md). */
 #define PUSH_URL_SIZE_MAX 512u
 #define PUSH_QUEUES_MAX 256u /* queues with a push URL */

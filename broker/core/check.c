@@ -14,9 +14,13 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     uint64_t near = 0;
     uint64_t far = 0;
     uint64_t ready = 0;
+    uint64_t early = 0;
+    const struct queue *queue = queue_at(core, line->line.queue);
     const struct task *task = NULL;
     TAILQ_FOREACH(task, &line->near, member) {
-        assert(task->place == PLACE_PENDING || task->place == PLACE_READY);
+        assert(task->place == PLACE_PENDING || task->place == PLACE_READY || task->place == PLACE_EARLY);
+        early += task->place == PLACE_EARLY;
+        if (task->place == PLACE_EARLY) assert(ready_has(&task->ready));
         assert(task->row.state == ROW_WAITING && line_of(core, &task->row) == line);
         if (task->place == PLACE_PENDING) assert(wheel_is_armed(&task->timer.wheel));
         if (task->place == PLACE_READY)
@@ -31,7 +35,15 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     }
     assert(near == line->near_count && far == line->far_count && ready == line->ready.count);
     assert(line->size_class == (near ? 64 - __builtin_clzll(near) : 0));
-    assert(ready_check(&line->ready));
+    assert(line->leases_early == queue->policy.lease_before_due);
+    assert(ready_check(&line->ready) && ready_check(&line->early) && early == line->early.count);
+    if (queue->policy.lease_before_due) assert(near == ready + early); /* none is pending */
+    if (!queue->policy.lease_before_due) assert(!early);
+    const uint32_t bit = 1u << (line->line.base * PRIORITY_COUNT + line->line.priority);
+    assert(!(queue->early_mask & bit) == !early && !(queue->ready_mask & bit) == !ready);
+    const struct ready_node *first = ready_min(&line->early);
+    assert(wheel_is_armed(&line->early_timer.wheel) == (first != NULL));
+    if (first) assert(line->early_timer.wheel.due_ms <= first->due_ms);
     (void)line_index_only(core, line); /* asserts that memory holds no more waiting tasks than exist */
     return near + far;
 }
@@ -97,9 +109,11 @@ static void check_ahead(const struct core *core) {
 /* Checks the lists that deliver() uses: willing sessions per queue, and queues to serve. */
 static void check_serving(struct core *core) {
     uint32_t willing[QUEUE_PLACES + 1] = {0}, consumers[QUEUE_PLACES + 1] = {0};
+    uint32_t movers = 0; /* willing ones */
     for (uint32_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
         if (session->state == SESSION_FREE) continue;
+        movers += session->willing && session_is_mover(session->id);
         for (uint32_t k = 0; k < session->subscription_count; k++) {
             const uint32_t place = queue_place(session->subscriptions[k].queue->number);
             consumers[place]++;
@@ -107,7 +121,7 @@ static void check_serving(struct core *core) {
         }
     }
     const struct owner_count *counted = &core->owner_count;
-    uint64_t served = 0, own = 0, owned = 0;
+    uint64_t served = 0, moved = 0, own = 0, owned = 0;
     for (uint32_t place = 1; place < core->tally.next_queue; place++) {
         const struct queue *queue = &core->queues[place];
         assert(queue->willing_count == willing[place] && queue->consumer_count == consumers[place]);
@@ -117,15 +131,26 @@ static void check_serving(struct core *core) {
         own += !queue->deleted && queue_is_reserved(queue->name);
         owned += !queue->deleted && core->queue_owners[place] == counted->owner;
         assert(!queue->deleted || (!queue->willing_count && !queue->job_count && !queue->paused));
-        bool serves = queue->ready_mask && queue->willing_count && !queue->paused && gate_is_open(core, queue);
-        assert(ready_has(&queue->serving) == serves);
+        const bool is_early = queue->policy.lease_before_due;
+        const uint32_t mask = is_early ? queue->early_mask : queue->ready_mask;
+        bool serves = mask && queue->willing_count && !queue->paused && gate_is_open(core, queue);
+        bool moves = is_early && queue->ready_mask && !queue->paused;
+        assert(ready_has(&queue->serving) == serves && ready_has(&queue->moving) == moves);
         bool is_idle = core->started && !core->stopping && !core->hurry && !core->full && may_lease(core);
-        assert(!is_idle || !serves ||
-               !near_next_ready(core, &core->queues[place])); /* CALM-1: no task waits while a consumer is free */
+        /* CALM-1: no task waits while a consumer or a mover is free */
+        struct task *next =
+            is_early ? near_next_early(core, &core->queues[place]) : near_next_ready(core, &core->queues[place]);
+        assert(!is_idle || !serves || !next);
+        assert(!is_idle || !moves || !movers || !near_next_ready(core, &core->queues[place]));
         served += serves;
+        moved += moves;
     }
     assert(ready_check(&core->serving) && core->serving.count == served && core->own_queue_count == own);
     assert(!counted->is_known || counted->count == owned);
+    assert(ready_check(&core->moving) && core->moving.count == moved);
+    const struct session *mover = NULL;
+    TAILQ_FOREACH(mover, &core->movers, mover) movers--;
+    assert(!movers);
 }
 
 void core_check(const struct core *constant) {

@@ -88,6 +88,7 @@ struct core *core_new(const struct core_options *options) {
     core->claim.kind = TIMER_CLAIM;
     TAILQ_INIT(&core->overlay);
     TAILQ_INIT(&core->changed);
+    TAILQ_INIT(&core->movers);
     TAILQ_INIT(&core->check);
     TAILQ_INIT(&core->starved);
     TAILQ_INIT(&core->promoting);
@@ -434,7 +435,9 @@ static bool has_more_to_do(const struct core *core) {
 /* Returns true if ready tasks can leave at once, because work after the step's deliveries allowed it. They must not
  * wait for the next event (CALM-1). */
 static bool may_deliver_now(const struct core *core, bool could_lease) {
-    bool is_serving = core->started && !core->stopping && !core->full && core->serving.count && may_lease(core);
+    bool can_move = core->moving.count && !TAILQ_EMPTY(&core->movers);
+    bool is_serving =
+        core->started && !core->stopping && !core->full && (core->serving.count || can_move) && may_lease(core);
     return is_serving && (core->ready_anew || !could_lease);
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "callers.h"
 #include "check.h"
 #include "decide.h"
 #include "effects.h"
@@ -19,6 +20,7 @@ static void take_field(Tarry__Policy *policy, const Tarry__Policy *from, const c
     QUEUE_POLICY(TAKE)
 #undef TAKE
     if (!strcmp(field, "push")) policy->push = from->push;
+    if (!strcmp(field, "lease_before_due")) policy->lease_before_due = from->lease_before_due;
 }
 
 /* Returns true if one more queue may have a push URL. Counts those added in this commit; those it removes still count
@@ -27,10 +29,28 @@ static bool may_push(const struct decision *d) {
     return d->core->push_count + d->draft->pushes < PUSH_QUEUES_MAX;
 }
 
+/* Returns NULL if lease_before_due may change. A change would move each waiting task to another place; so there must be
+ * none, and no operation of this commit may have made one. */
+static const char *keeps_early(const struct decision *d, const struct queue *queue) {
+    if (queue_waiting(d->core, queue) || queue_in_flight(d->core, queue))
+        return "lease_before_due cannot change while the queue has live tasks";
+    return d->draft->has_tasks ? "lease_before_due must be set before the operations on tasks of its commit" : NULL;
+}
+
 void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
     const struct queue *queue = d->queue;
     Tarry__Policy policy = *draft_queue_now(d->draft, queue);
     for (size_t i = 0; i < set->n_fields; i++) take_field(&policy, set->policy, set->fields[i]);
+    const bool was_early = draft_queue_now(d->draft, queue)->lease_before_due;
+    const char *kept = policy.lease_before_due != was_early ? keeps_early(d, queue) : NULL;
+    if (policy.lease_before_due != was_early && !caller_may_all(d->caller)) {
+        refuse_op(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, "lease_before_due: only the broker itself may set it");
+        return;
+    }
+    if (kept) {
+        refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__NONE, kept);
+        return;
+    }
     if (policy.backoff_max_ms < policy.backoff_min_ms) {
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max must not be shorter than backoff_min");
         return;

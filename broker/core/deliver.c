@@ -20,6 +20,7 @@ static bool has_credit(const struct session *session) {
 /* Adds the session's subscriptions to the end of its queues' waiting lines. */
 static void enlist(struct core *core, struct session *session) {
     session->willing = true;
+    if (session_is_mover(session->id)) TAILQ_INSERT_TAIL(&core->movers, session, mover);
     for (uint32_t i = 0; i < session->subscription_count; i++) {
         struct subscription *subscription = &session->subscriptions[i];
         TAILQ_INSERT_TAIL(&subscription->queue->willing, subscription, of_queue);
@@ -28,8 +29,14 @@ static void enlist(struct core *core, struct session *session) {
     }
 }
 
+/* Returns true if the session gets the tasks of the queue that are not due (lease_before_due). */
+static bool takes_early(const struct queue *queue, const struct session *session) {
+    return queue->policy.lease_before_due && !session_is_mover(session->id);
+}
+
 static uint32_t share_of(const struct core *core, const struct queue *queue, const struct session *session) {
-    uint64_t share = (near_ready_count(queue) + queue->willing_count - 1) / queue->willing_count;
+    uint64_t count = takes_early(queue, session) ? near_early_count(queue) : near_ready_count(queue);
+    uint64_t share = session_is_mover(session->id) ? count : (count + queue->willing_count - 1) / queue->willing_count;
     uint32_t credit = session_credit_left(session);
     if (share > credit) share = credit;
     if (share > session->batch_max) share = session->batch_max;
@@ -50,8 +57,9 @@ struct lease_batch {
  * expired. */
 static void gather(struct core *core, struct queue *queue, const struct session *session, uint32_t count_max,
                    uint32_t records_max, struct lease_batch *batch) {
+    const bool early = takes_early(queue, session);
     while (batch->count < count_max && batch->draft.record_count < records_max) {
-        struct task *task = near_next_ready(core, queue);
+        struct task *task = early ? near_next_early(core, queue) : near_next_ready(core, queue);
         if (!task) return;
         if (batch->count && batch->bytes + task->row.blob_size > DELIVERY_SIZE_MAX) return;
         near_prefetch_behind(task);
@@ -62,7 +70,7 @@ static void gather(struct core *core, struct queue *queue, const struct session 
             draft_end(&batch->draft, TARRY__CAUSE__CAUSE_EXPIRED, &known);
             continue;
         }
-        assert(task->row.due_ms <= base_ms(core, task->row.base)); /* TIME-1 */
+        assert((task->row.due_ms <= base_ms(core, task->row.base)) != early); /* TIME-1 */
         struct row leased = row_leased(core, queue, session, &task->row);
         draft_put(&batch->draft, TARRY__CAUSE__CAUSE_LEASED, &known, &leased);
         batch->bytes += leased.blob_size;
@@ -70,14 +78,14 @@ static void gather(struct core *core, struct queue *queue, const struct session 
     }
 }
 
-/* Leases one batch to the next consumer in turn. Returns the number of tasks leased or expired, at most `records_max`;
+/* Leases one batch of the queue to the session. Returns the number of tasks leased or expired, at most `records_max`;
  * 0: no task can leave now. */
-static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t records_max,
+static uint32_t deliver_batch(struct core *core, struct queue *queue, struct session *session, uint32_t records_max,
                               struct core_effects *effects) {
-    struct session *session = TAILQ_FIRST(&queue->willing)->session;
     assert(has_credit(session));
     uint32_t count_max = share_of(core, queue, session);
-    const uint32_t gate_max = gate_room(core, queue);
+    const bool is_mover = session_is_mover(session->id); /* a queue's limits are for its consumers */
+    const uint32_t gate_max = is_mover ? UINT32_MAX : gate_room(core, queue);
     if (count_max > gate_max) count_max = gate_max;
     if (count_max > records_max) count_max = records_max;
     struct lease_batch batch = {0};
@@ -88,7 +96,7 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     uint64_t position = core->position;
     draft_commit(&batch.draft, NULL, effects);
     if (!batch.count) return (uint32_t)batch.draft.record_count; /* all tasks were expired */
-    gate_use(core, queue, batch.count);
+    if (!is_mover) gate_use(core, queue, batch.count);
     if (gate_limits(queue)) near_update_serving(core, queue);
     for (uint32_t i = 0; i < batch.count; i++) { /* copy keys: a task may change before its message is made */
         struct row *row = &batch.tasks[i].row;
@@ -120,7 +128,8 @@ static void send_again(struct core *core, struct session *session, struct core_e
     TAILQ_FOREACH(task, &session->leases, member) {
         core->visits++;
         if (!task->resend) continue;
-        if (task->row.due_ms > base_ms(core, task->row.base)) { /* TIME-1 */
+        bool is_pending = task->row.due_ms > base_ms(core, task->row.base);
+        if (is_pending && !queue_at(core, task->row.queue)->policy.lease_before_due) { /* TIME-1 */
             later_ms = task->row.due_ms < later_ms ? task->row.due_ms : later_ms;
             continue;
         }
@@ -180,7 +189,8 @@ static bool is_used_up(const struct allowance *left) {
 static bool serve(struct core *core, struct queue *queue, struct allowance *left, struct core_effects *effects) {
     bool did = false;
     while (ready_has(&queue->serving) && may_lease(core) && !is_used_up(left)) {
-        uint32_t count = deliver_batch(core, queue, left->tasks, effects);
+        struct session *session = TAILQ_FIRST(&queue->willing)->session; /* the next in turn */
+        uint32_t count = deliver_batch(core, queue, session, left->tasks, effects);
         if (!count) break;
         left->tasks -= count;
         left->deliveries--;
@@ -196,6 +206,19 @@ static void to_the_end(struct core *core, struct queue *queue) {
     if (ready_has(&queue->serving)) near_serve_again(core, queue);
 }
 
+/* Leases due tasks of queues with lease_before_due to the movers: one delivery to each mover. */
+static void serve_movers(struct core *core, struct allowance *left, struct core_effects *effects) {
+    uint32_t looks = DELIVERIES_PER_STEP_MAX;
+    while (looks-- && core->moving.count && !TAILQ_EMPTY(&core->movers) && may_lease(core) && !is_used_up(left)) {
+        struct queue *queue = queue_at(core, (uint32_t)ready_min(&core->moving)->id);
+        core->visits++;
+        uint32_t count = deliver_batch(core, queue, TAILQ_FIRST(&core->movers), left->tasks, effects);
+        left->tasks -= count;
+        left->deliveries -= count > 0;
+        if (ready_has(&queue->moving)) near_move_again(core, queue);
+    }
+}
+
 bool deliver(struct core *core, struct core_effects *effects) {
     core->ready_anew = false;
     if (!core->started || core->stopping) return false;
@@ -204,6 +227,7 @@ bool deliver(struct core *core, struct core_effects *effects) {
     struct allowance left = {.deliveries = DELIVERIES_PER_STEP_MAX, .tasks = most, .tasks_least = most / 2};
     /* A queue that yields nothing waits for the eviction under way in its line (near_is_relieving). */
     uint32_t looks = DELIVERIES_PER_STEP_MAX;
+    if (core->moving.count) serve_movers(core, &left, effects);
     uint64_t count = core->serving.count;
     for (; count && looks && !is_used_up(&left) && core->serving.count && may_lease(core); count--) {
         struct ready_node *first = ready_min(&core->serving);
@@ -212,7 +236,8 @@ bool deliver(struct core *core, struct core_effects *effects) {
         if (!serve(core, queue, &left, effects)) looks--;
         to_the_end(core, queue);
     }
-    bool more = (count || is_used_up(&left)) && core->serving.count && may_lease(core);
+    bool is_moving = core->moving.count && !TAILQ_EMPTY(&core->movers);
+    bool more = (count || is_used_up(&left)) && (core->serving.count || is_moving) && may_lease(core);
     if (!more && may_lease(core)) ahead_lease(core, left.tasks, effects);
     return more;
 }

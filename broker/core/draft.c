@@ -208,6 +208,7 @@ static void add(struct draft *draft, Tarry__Record *record, struct known *known)
         draft->knowns = grow(draft, draft->knowns, sizeof(struct known *), capacity);
         draft->record_capacity = capacity;
     }
+    draft->has_tasks |= known != NULL;
     draft->knowns[draft->record_count] = known;
     draft->records[draft->record_count++] = record;
 }

@@ -29,6 +29,7 @@ struct draft {
     struct draft_queue **queues;           /* changes of queues, by number; NULL: no change yet */
     uint32_t pushes;                       /* queues without a push URL that get one in this draft */
     bool has_job;                          /* the draft starts a job */
+    bool has_tasks;                        /* the draft has a record about a task */
     struct draft_definition **definitions; /* changes of definitions, by name; NULL: no change yet */
     uint32_t define_count;                 /* defines so far, and their bytes … */
     uint64_t define_size;

@@ -73,6 +73,7 @@ void session_look_at(struct core *core, struct session *session, uint64_t at_ms)
 void session_withdraw(struct core *core, struct session *session) {
     if (!session->willing) return;
     session->willing = false;
+    if (session_is_mover(session->id)) TAILQ_REMOVE(&core->movers, session, mover);
     for (uint32_t i = 0; i < session->subscription_count; i++) {
         struct subscription *subscription = &session->subscriptions[i];
         TAILQ_REMOVE(&subscription->queue->willing, subscription, of_queue);

@@ -21,6 +21,11 @@ static inline bool session_is_pooled(uint64_t id) {
 static inline bool session_is_bound(uint64_t id) {
     return (id & SESSION_BOUND) != 0;
 }
+/* Bit in the id of a mover (Subscribe.mover), which is a bound session. */
+#define SESSION_MOVER (1ull << 29)
+static inline bool session_is_mover(uint64_t id) {
+    return (id & SESSION_MOVER) != 0;
+}
 /* Returns true if the session is subscribed and its pipe is connected or expected. */
 bool session_is_present(const struct session *session);
 /* Adds a leased task to its session's list and arms its deadline. If core->leases_ahead is set, adds it to the list of

@@ -14,6 +14,7 @@ void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t pr
     TAILQ_INIT(&line->near);
     TAILQ_INIT(&line->far);
     line->window_timer.kind = TIMER_WINDOW;
+    line->early_timer.kind = TIMER_EARLY;
     line->far_soonest_ms = UINT64_MAX;
 }
 
@@ -36,8 +37,29 @@ static void push_serving(struct core *core, struct queue *queue) {
     ready_push(&core->serving, &queue->serving, queue->served, queue->number);
 }
 
+static void push_moving(struct core *core, struct queue *queue) {
+    ready_push(&core->moving, &queue->moving, ++core->turn, queue->number);
+}
+
+static void update_moving(struct core *core, struct queue *queue) {
+    bool moves = queue->ready_mask && !queue->paused;
+    if (moves == ready_has(&queue->moving)) return;
+    if (moves) {
+        push_moving(core, queue);
+    } else {
+        ready_remove(&core->moving, &queue->moving);
+    }
+}
+
+void near_move_again(struct core *core, struct queue *queue) {
+    ready_remove(&core->moving, &queue->moving);
+    push_moving(core, queue);
+}
+
 void near_update_serving(struct core *core, struct queue *queue) {
-    bool serve = queue->ready_mask && queue->willing_count && !queue->paused;
+    if (queue->policy.lease_before_due) update_moving(core, queue);
+    uint32_t for_consumers = queue->policy.lease_before_due ? queue->early_mask : queue->ready_mask;
+    bool serve = for_consumers && queue->willing_count && !queue->paused;
     if (gate_limits(queue)) {
         const bool is_open = serve && gate_is_open(core, queue);
         gate_wait(core, queue, serve && !is_open);
@@ -64,6 +86,36 @@ static void push_ready(struct core *core, struct line_state *line, struct task *
     ready_push(&line->ready, &task->ready, task->row.due_ms, task->row.id);
     core->ready_anew = true;
     queue->ready_mask |= ready_bit(line);
+    near_update_serving(core, queue);
+}
+
+static void arm_early_timer(struct core *core, struct line_state *line) {
+    struct wheel *wheel = &core->wheels[line->line.base];
+    const struct ready_node *first = ready_min(&line->early);
+    wheel_cancel(wheel, &line->early_timer.wheel);
+    if (first) wheel_arm(wheel, &line->early_timer.wheel, first->due_ms, 0);
+}
+
+static void push_early(struct core *core, struct line_state *line, struct task *task) {
+    struct queue *queue = queue_at(core, line->line.queue);
+    task->place = PLACE_EARLY;
+    task->ready = (struct ready_node){0}; /* uses the memory of the timer */
+    ready_push(&line->early, &task->ready, task->row.due_ms, task->row.id);
+    if (ready_min(&line->early) == &task->ready) arm_early_timer(core, line);
+    core->ready_anew = true;
+    queue->early_mask |= ready_bit(line);
+    near_update_serving(core, queue);
+}
+
+/* Removes the task from the line's heap of early tasks. The timer may stay armed for an earlier time. */
+static void leave_early(struct core *core, struct line_state *line, struct task *task) {
+    struct queue *queue = queue_at(core, line->line.queue);
+    ready_remove(&line->early, &task->ready);
+    task->timer = (struct timer){0};
+    task->before = (struct holder){0};
+    if (line->early.count) return;
+    arm_early_timer(core, line);
+    queue->early_mask &= ~ready_bit(line);
     near_update_serving(core, queue);
 }
 
@@ -105,6 +157,10 @@ static void leave_line(struct core *core, struct task *task) {
         wheel_cancel(&core->wheels[task->row.base], &task->timer.wheel);
         return;
     }
+    if (task->place == PLACE_EARLY) {
+        leave_early(core, line, task);
+        return;
+    }
     ready_remove(&line->ready, &task->ready);
     task->timer = (struct timer){0};
     task->before = (struct holder){0};
@@ -119,6 +175,7 @@ void near_unplace(struct core *core, struct task *task) {
     case PLACE_FAR:
     case PLACE_PENDING:
     case PLACE_READY:
+    case PLACE_EARLY:
         leave_line(core, task);
         break;
     case PLACE_LEASED:
@@ -169,6 +226,10 @@ void near_place_waiting(struct core *core, struct task *task) {
     uint64_t now_ms = base_ms(core, task->row.base);
     if (task->row.due_ms <= now_ms) { /* TIME-1: ready means due <= now, rounded down */
         push_ready(core, line, task);
+        return;
+    }
+    if (line->leases_early) {
+        push_early(core, line, task);
         return;
     }
     task->place = PLACE_PENDING;
@@ -224,35 +285,70 @@ uint64_t near_ready_count(const struct queue *queue) {
     return count;
 }
 
+uint64_t near_early_count(const struct queue *queue) {
+    uint64_t count = 0;
+    for (uint32_t mask = queue->early_mask; mask; mask &= mask - 1) {
+        uint32_t bit = (uint32_t)__builtin_ctz(mask);
+        count += queue->lines[bit / PRIORITY_COUNT][bit % PRIORITY_COUNT].early.count;
+    }
+    return count;
+}
+
+uint32_t near_early_due(struct core *core, struct line_state *line, uint32_t tasks_max) {
+    const uint64_t now_ms = base_ms(core, line->line.base);
+    uint32_t done = 0;
+    const struct ready_node *first = NULL;
+    for (; (first = ready_min(&line->early)) && first->due_ms <= now_ms && done < tasks_max; done++) {
+        struct task *task = task_of_ready((struct ready_node *)first);
+        leave_early(core, line, task);
+        push_ready(core, line, task);
+    }
+    arm_early_timer(core, line);
+    return done;
+}
+
 /* Returns true if a task that is not among the line's near tasks may come before `due`. Beyond the horizon, these are
  * tasks that only the index holds, and tasks that an eviction under way has made far. Within it, these are tasks not
  * promoted yet. */
-static bool may_come_before(const struct core *core, const struct line_state *line, struct due due) {
+static inline __attribute__((always_inline)) bool may_come_before(const struct core *core,
+                                                                  const struct line_state *line, struct due due) {
     bool is_far_sooner = line->far_soonest_ms <= due.due_ms;
     if (due_before(line->horizon, due) && (is_far_sooner || line_index_only(core, line))) return true;
     return line->settling && due_before(line->sure, due) && is_far_sooner;
 }
 
-/* Returns the earliest ready task of the line, if no other task may come before it. */
-static struct task *line_next(struct core *core, struct line_state *line) {
-    struct task *task = near_first_ready(line);
-    return task && !may_come_before(core, line, row_due(&task->row)) ? task : NULL;
+/* Returns the earliest ready task of the line, if no other task may come before it. With `early`: the earliest task
+ * that is not due. */
+static inline struct task *line_next(struct core *core, struct line_state *line, bool early) {
+    struct ready_node *first = ready_min(early ? &line->early : &line->ready);
+    if (!first) return NULL;
+    struct task *task = task_of_ready(first);
+    if (early && first->due_ms <= base_ms(core, line->line.base)) return NULL; /* the timers have not reached it yet */
+    return may_come_before(core, line, row_due(&task->row)) ? NULL : task;
 }
 
-struct task *near_next_ready(struct core *core, struct queue *queue) {
+static inline struct task *next_of(struct core *core, struct queue *queue, uint32_t mask, bool early) {
     struct task *best = NULL;
-    uint32_t either = queue->ready_mask | queue->ready_mask >> PRIORITY_COUNT; /* bit priority: ready in either base */
+    uint32_t either = mask | mask >> PRIORITY_COUNT; /* bit priority: a task in either base */
     static_assert(ROW_BASES == 2, "`either` has two places");
     for (either &= (1u << PRIORITY_COUNT) - 1; either && !best;) {
         uint32_t priority = 31u - (uint32_t)__builtin_clz(either);
         either &= ~(1u << priority);
         for (uint32_t base = 0; base < ROW_BASES; base++) {
-            if (!(queue->ready_mask & 1u << (base * PRIORITY_COUNT + priority))) continue;
-            struct task *task = line_next(core, &queue->lines[base][priority]);
+            if (!(mask & 1u << (base * PRIORITY_COUNT + priority))) continue;
+            struct task *task = line_next(core, &queue->lines[base][priority], early);
             if (task && (!best || due_before(row_due(&task->row), row_due(&best->row)))) best = task;
         }
     }
     return best;
+}
+
+struct task *near_next_ready(struct core *core, struct queue *queue) {
+    return next_of(core, queue, queue->ready_mask, false);
+}
+
+struct task *near_next_early(struct core *core, struct queue *queue) {
+    return next_of(core, queue, queue->early_mask, true);
 }
 
 bool near_has_before(struct core *core, const struct row *row) {
@@ -296,6 +392,7 @@ static void settle_clean(struct core *core, struct task *task) {
         break;
     case PLACE_PENDING:
     case PLACE_READY:
+    case PLACE_EARLY:
     case PLACE_LEASED:
         break; /* stays: within the horizon, or leased */
     case PLACE_NONE:

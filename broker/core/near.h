@@ -34,18 +34,27 @@ uint64_t near_look_ms(const struct core *core, const struct row *row);
 bool near_has_before(struct core *core, const struct row *row);
 /* Number of ready tasks of the queue in memory. */
 uint64_t near_ready_count(const struct queue *queue);
+/* Number of its tasks in memory that are not due and that consumers may get (lease_before_due). */
+uint64_t near_early_count(const struct queue *queue);
+/* Makes early tasks of the line ready that are due, at most `tasks_max` of them; arms the line's timer for the next.
+ * Returns their number. */
+uint32_t near_early_due(struct core *core, struct line_state *line, uint32_t tasks_max);
 
 /* Updates whether the queue is served: a task is ready, a consumer is willing and the queue is not paused. Call it
  * after any of these changed. */
 void near_update_serving(struct core *core, struct queue *queue);
 /* Sorts a served queue anew, by its changed `served`. */
 void near_serve_again(struct core *core, struct queue *queue);
+/* Moves a queue with tasks for a mover behind the others. */
+void near_move_again(struct core *core, struct queue *queue);
 
 /* Returns the first ready task of the line in memory, by (due, id); NULL: none. */
 struct task *near_first_ready(const struct line_state *line);
 /* Returns the next ready task of the queue, by priority, due time and id. Returns NULL if no task is ready, or if the
  * order is unknown until a window has been loaded. */
 struct task *near_next_ready(struct core *core, struct queue *queue);
+/* Returns likewise the next task that is not due, of a queue with lease_before_due. */
+struct task *near_next_early(struct core *core, struct queue *queue);
 
 /* Prefetches the tasks after this one in its line into the CPU cache. */
 void near_prefetch_behind(const struct task *task);
@@ -58,6 +67,8 @@ uint64_t near_trim_limit(const struct core *core);
 
 /* Queues the line for near_check_lines at the end of a step, because its window or low mark may have to move. */
 void near_check_later(struct core *core, struct line_state *line);
+/* Queues for near_check_lines each line of the queue of which the index holds tasks. */
+void near_check_queue(struct core *core, struct queue *queue);
 /* Queues all lines of which the index holds tasks for near_check_lines. */
 void near_check_all(struct core *core);
 /* Requests the loads that are due, arms timers for later loads, and sends low marks to the index. Bounded per call. */

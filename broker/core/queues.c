@@ -138,6 +138,8 @@ static void take_policy(struct core *core, struct queue *queue, const Tarry__Que
     queue->policy.base.unknown_fields = NULL;
     memmove(queue->push, put->policy->push, strlen(put->policy->push) + 1);
     queue->policy.push = queue->push;
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
+        queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT].leases_early = queue->policy.lease_before_due;
 }
 
 uint64_t core_push_version(const struct core *core) {
@@ -184,7 +186,9 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     if (was_free && !put->deleted) core->free_places.taken++;
     struct queue *queue = queue_at(core, put->number);
     if (put->deleted && (queue->job_count || queue->willing_count)) return CORE_NONSENSE;
-    if (put->deleted) { /* like its other counts: tally.c */
+    const bool turns_early = queue->hash && put->policy->lease_before_due != queue->policy.lease_before_due;
+    if (turns_early && queue_waiting(core, queue)) return CORE_NONSENSE; /* decide_queue_set checks it */
+    if (put->deleted) {                                                  /* like its other counts: tally.c */
         queue->delivered_told = 0;
         queue->lateness_us = (struct histogram){0};
         queue->lateness = (struct durations){0};

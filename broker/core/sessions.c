@@ -32,7 +32,7 @@ void session_subscribe_to(struct core *core, struct session *session, struct que
     assert(session->subscription_count < QUEUES_PER_SUBSCRIBE_MAX);
     struct subscription *subscription = &session->subscriptions[session->subscription_count++];
     *subscription = (struct subscription){.session = session, .queue = queue};
-    queue->consumer_count++;
+    if (!queue->consumer_count++ && queue->policy.lease_before_due) near_check_queue(core, queue);
     if (session->willing) { /* the queue was created while the session waited for it */
         TAILQ_INSERT_TAIL(&queue->willing, subscription, of_queue);
         queue->willing_count++;
@@ -154,6 +154,7 @@ static void record_session(struct core *core, const struct session *session, boo
     put->lease_ms = session->lease_ms;
     put->lane = session->lane;
     put->resumed = resumed;
+    put->mover = session_is_mover(session->id);
     Tarry__Record *record = draft_record(&draft);
     record->fact_case = TARRY__RECORD__FACT_SESSION;
     record->session = put;
@@ -188,7 +189,10 @@ static void reply_subscribed(struct core *core, const struct core_request *reque
 static const char *check_subscribe(const struct core_request *request) {
     const Tarry__Subscribe *subscribe = request->message->subscribe;
     if (subscribe->bound && !request->pooled) return "bound is only for consumers within the broker's process";
-    if (!subscribe->n_queues) return "a subscription must name at least one queue";
+    if (subscribe->mover && (!request->pooled || !caller_may_all(request->caller)))
+        return "mover is only for the broker itself";
+    if (subscribe->mover && subscribe->n_queues) return "a mover must not name queues";
+    if (!subscribe->mover && !subscribe->n_queues) return "a subscription must name at least one queue";
     if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX)
         return "a subscription may name at most 256 queues (QUEUES_PER_SUBSCRIBE_MAX)";
     if (subscribe->prefetch > PREFETCH_MAX) return "prefetch must be at most 16384 (PREFETCH_MAX)";
@@ -253,7 +257,8 @@ void session_subscribe(struct core *core, const struct core_request *request, st
     }
     struct session *session = session_find(core, request->resumed);
     bool resumed = session && (session->state != SESSION_LEFT || request->pooled) &&
-                   session_is_bound(session->id) == subscribe->bound;
+                   session_is_bound(session->id) == (subscribe->bound || subscribe->mover) &&
+                   session_is_mover(session->id) == subscribe->mover;
     if (!resumed && core->session_count >= SESSIONS_MAX) {
         reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
                      "the broker has its maximum number of consumers (SESSIONS_MAX): end one first");
@@ -267,8 +272,9 @@ void session_subscribe(struct core *core, const struct core_request *request, st
     }
     if (!may_wait_for(core, request, effects)) return;
     if (!resumed) {
-        uint64_t id =
-            core->session_next++ | (request->pooled ? SESSION_POOLED : 0) | (subscribe->bound ? SESSION_BOUND : 0);
+        uint64_t id = core->session_next++ | (request->pooled ? SESSION_POOLED : 0) |
+                      (subscribe->bound || subscribe->mover ? SESSION_BOUND : 0) |
+                      (subscribe->mover ? SESSION_MOVER : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);
         if (!session) { /* sessions that have left and kept their leases use slots too */
             reply_refuse(
@@ -483,7 +489,7 @@ static void note_lateness(struct core *core, const struct session *session, uint
         left--;
         const struct row *row = &task->row;
         uint64_t due_ns = (row->due_ms > row->scheduled_ms ? row->due_ms : row->scheduled_ms) * 1000000;
-        if (task->returned) continue;
+        if (task->returned || due_ns > delivered_ns) continue; /* lease_before_due: not late */
         uint64_t late_us = delivered_ns > due_ns ? (delivered_ns - due_ns) / 1000 : 0;
         histogram_record(&queue_at(core, task->row.queue)->lateness_us, late_us);
         durations_record(&queue_at(core, task->row.queue)->lateness, late_us);

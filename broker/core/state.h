@@ -5,6 +5,8 @@
  *     WAITING  beyond the line's horizon ──► PLACE_FAR       only while the index has not absorbed it
  *              within it, not yet due    ──► PLACE_PENDING   armed on its base's wheel
  *              within it, due            ──► PLACE_READY     in its line's ready heap
+ *              within it, not yet due, in a queue with
+ *              lease_before_due          ──► PLACE_EARLY     in its line's heap of early tasks
  *     LEASED   ─────────────────────────────► PLACE_LEASED    in its session's list, deadline armed; leased ahead of
  *                                                             time: in session->ahead, due time armed (ahead.h)
  *     BURIED   ─────────────────────────────► PLACE_DEAD      only while dirty
@@ -68,6 +70,7 @@ enum timer_kind {
     TIMER_CLAIM,
     TIMER_SESSION, /* the session must be visited again */
     TIMER_GATE,    /* the queue's rate allows another delivery */
+    TIMER_EARLY,   /* the first early task of a line is due */
 };
 
 struct timer { /* `wheel` must be the first member: the code casts a popped wheel timer to struct timer */
@@ -75,7 +78,7 @@ struct timer { /* `wheel` must be the first member: the code casts a popped whee
     uint8_t kind; /* enum timer_kind */
 };
 
-enum place { PLACE_NONE, PLACE_FAR, PLACE_PENDING, PLACE_READY, PLACE_LEASED, PLACE_DEAD, PLACE_ENDED };
+enum place { PLACE_NONE, PLACE_FAR, PLACE_PENDING, PLACE_READY, PLACE_EARLY, PLACE_LEASED, PLACE_DEAD, PLACE_ENDED };
 
 struct session;
 
@@ -98,11 +101,11 @@ struct task {
             struct holder before; /* LEASED: the previous holder, needed if this delivery never leaves (TRUE-1). Not
                                      valid after a restart: the core does not know which deliveries left */
         };
-        struct ready_node ready; /* READY */
+        struct ready_node ready; /* READY, EARLY */
     };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
     union {
-        /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases, ->ahead or ->due, by `ahead` */
+        /* FAR: line->far; PENDING, READY, EARLY: line->near; LEASED: session->leases, ->ahead or ->due, by `ahead` */
         TAILQ_ENTRY(task) member;
         struct task **dead_at; /* DEAD: the pointer in the key table that points to this task */
     };
@@ -137,9 +140,12 @@ struct line_state {
     uint64_t near_count;
     uint64_t far_count;
     struct ready ready;
-    struct timer window_timer;     /* time at which to check whether a load is due */
-    struct task *evict_cursor;     /* next task of `near` to check for eviction; NULL: no eviction under way */
-    TAILQ_ENTRY(line_state) size;  /* in core->by_size[size_class]; class 0: in no list */
+    bool leases_early;            /* the queue's lease_before_due */
+    struct ready early;           /* tasks not due yet of a queue with lease_before_due; else empty */
+    struct timer early_timer;     /* armed while `early` is not empty: due time of its first task, or an earlier time */
+    struct timer window_timer;    /* time at which to check whether a load is due */
+    struct task *evict_cursor;    /* next task of `near` to check for eviction; NULL: no eviction under way */
+    TAILQ_ENTRY(line_state) size; /* in core->by_size[size_class]; class 0: in no list */
     TAILQ_ENTRY(line_state) check; /* in core->check or core->starved, depending on `checking` */
     uint8_t size_class;
     uint8_t checking; /* enum checking */
@@ -203,17 +209,21 @@ struct queue {
     struct timer gate_timer; /* armed while tasks and consumers wait for the queue's rate (gate.h) */
     uint64_t bucket_full_ns; /* steady time at which the token bucket will be full */
     struct line_state lines[ROW_BASES][PRIORITY_COUNT];
-    uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
+    uint32_t ready_mask;      /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
+    uint32_t early_mask;      /* likewise for the heaps of early tasks */
+    struct ready_node moving; /* in core->moving if a task is due in a queue with lease_before_due that is not paused */
     struct subscription_list willing; /* sessions that may get new tasks; the next in turn is first */
     uint32_t willing_count;
     uint32_t consumer_count;         /* sessions that are subscribed to it */
     struct subscription_list takers; /* sessions whose lanes are up; the next in turn for an early lease is first */
     uint32_t taker_count;
-    uint32_t ahead_count;      /* tasks leased ahead of time */
-    uint8_t ahead_halvings;    /* number of times that the time ahead was halved because credit was short */
-    struct pause ahead_pause;  /* its end undoes the first halving; each `length_ms` after it undoes one more */
-    struct ready_node serving; /* in core->serving if a task is ready, a consumer is willing and it is not paused */
-    uint64_t served;           /* value of core->turn when the queue was last served */
+    uint32_t ahead_count;     /* tasks leased ahead of time */
+    uint8_t ahead_halvings;   /* number of times that the time ahead was halved because credit was short */
+    struct pause ahead_pause; /* its end undoes the first halving; each `length_ms` after it undoes one more */
+    /* In core->serving if a task is ready (with lease_before_due: early), a consumer is willing and it is not paused.
+     */
+    struct ready_node serving;
+    uint64_t served; /* value of core->turn when the queue was last served */
     uint32_t job_count;
     uint32_t by_name_next;   /* place */
     uint64_t delivered_told; /* the highest count of deliveries that a Stats reply has shown */
@@ -263,6 +273,7 @@ struct session {
     bool willing;              /* may get new tasks and waits in turn at its queues; outdated while `changed` is set */
     bool changed;              /* its credit may have changed: it is in core->changed */
     TAILQ_ENTRY(session) change;
+    TAILQ_ENTRY(session) mover; /* in core->movers while the session is a mover and willing */
     struct timer silence;
     uint64_t silence_ms; /* after this long without a sign of life the session is gone */
     uint64_t heard_ms;   /* time of the last sign of life */
@@ -449,6 +460,8 @@ struct core {
     struct wish_list wishes_free; /* entries used earlier and free again */
     uint32_t wishes_end;          /* entries from here on have never been used */
     struct ready serving;         /* queues to serve, sorted by (turn, place): the one served longest ago is first */
+    struct ready moving;          /* queues with tasks for a mover, sorted likewise */
+    struct session_list movers;   /* movers that may get new tasks; the next in turn is first */
     uint64_t turn;
     struct session_list changed; /* sessions that deliver() must visit before it serves any queue */
 

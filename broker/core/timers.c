@@ -37,6 +37,9 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
     case TIMER_GATE:
         near_update_serving(core, (struct queue *)(at - offsetof(struct queue, gate_timer)));
         return 1;
+    case TIMER_EARLY:
+        return 1 + near_early_due(core, (struct line_state *)(at - offsetof(struct line_state, early_timer)),
+                                  TIMERS_PER_STEP_MAX);
     case TIMER_DUE:
     case TIMER_AHEAD:
     case TIMER_DEPART:
@@ -112,6 +115,10 @@ void timers_make_ready(struct core *core) {
         while ((popped = wheel_pop(&core->wheels[base], base_ms(core, base)))) {
             struct timer *timer = timer_of(popped);
             if (timer->kind == TIMER_DUE || timer->kind == TIMER_AHEAD) come_near(core, task_of(timer));
+            if (timer->kind == TIMER_EARLY)
+                (void)near_early_due(core,
+                                     (struct line_state *)((char *)timer - offsetof(struct line_state, early_timer)),
+                                     UINT32_MAX);
         }
     }
 }

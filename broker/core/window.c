@@ -19,13 +19,19 @@ static bool fits_window(const struct core *core) {
     return need_pages_free(core) >= RESERVE_PAGES + need_pages_of(WINDOW_TASKS_MIN);
 }
 
+/* Returns true if consumers may get tasks of the line that are not due, and there are consumers. */
+static bool is_taken_early(const struct core *core, const struct line_state *line) {
+    return line->leases_early && queue_at(core, line->line.queue)->consumer_count;
+}
+
 /* Returns true if the line should load: its horizon is near in time and memory allows it. If memory is short, only a
  * line without near tasks loads. Otherwise loading and eviction would alternate. */
 static bool wants_window(const struct core *core, const struct line_state *line) {
+    const bool is_taken = is_taken_early(core, line);
     if (line->loading || line->settling || line->evict_cursor || !line_index_only(core, line)) return false;
-    if (line->horizon.due_ms > base_ms(core, line->line.base) + CLOCK_LEAD_MS) return false;
+    if (line->horizon.due_ms > base_ms(core, line->line.base) + CLOCK_LEAD_MS && !is_taken) return false;
     if (near_is_short(core)) return line->near_count == 0 && fits_window(core);
-    return line->ready.count < WINDOW_READY_LOW;
+    return line->ready.count < WINDOW_READY_LOW && (!is_taken || line->early.count < WINDOW_READY_LOW);
 }
 
 uint64_t window_count_max(const struct core *core) {
@@ -42,6 +48,13 @@ void near_check_later(struct core *core, struct line_state *line) {
     TAILQ_INSERT_TAIL(&core->check, line, check);
 }
 
+void near_check_queue(struct core *core, struct queue *queue) {
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++, core->visits++) {
+        struct line_state *line = &queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+        if (line_index_only(core, line)) near_check_later(core, line);
+    }
+}
+
 void near_check_all(struct core *core) {
     core->unchecked = 1;
 }
@@ -54,11 +67,7 @@ static void list_unchecked(struct core *core) {
             core->unchecked = 0;
             return;
         }
-        struct queue *queue = &core->queues[core->unchecked++];
-        for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++, core->visits++) {
-            struct line_state *line = &queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
-            if (line_index_only(core, line)) near_check_later(core, line);
-        }
+        near_check_queue(core, &core->queues[core->unchecked++]);
     }
 }
 
@@ -79,7 +88,7 @@ static bool ask_window(struct core *core, struct line_state *line, struct core_e
     *PUSH(effects, windows) = (struct core_window){
         .line = line->line,
         .after = line->horizon,
-        .until_ms = base_ms(core, line->line.base) + 2 * CLOCK_LEAD_MS,
+        .until_ms = is_taken_early(core, line) ? UINT64_MAX : base_ms(core, line->line.base) + 2 * CLOCK_LEAD_MS,
         .count_max = count_max,
     };
     return true;
@@ -107,7 +116,7 @@ static void advise_low(struct core *core, struct line_state *line, struct core_e
 
 /* Returns true if the line needs tasks from the index but has no near task. */
 static bool is_starved(const struct core *core, const struct line_state *line) {
-    bool is_near = line->horizon.due_ms <= base_ms(core, line->line.base) + CLOCK_LEAD_MS;
+    bool is_near = line->horizon.due_ms <= base_ms(core, line->line.base) + CLOCK_LEAD_MS || is_taken_early(core, line);
     return is_near && !line->loading && !line->settling && line->near_count == 0 && line_index_only(core, line);
 }
 
@@ -192,6 +201,7 @@ static void begin_promotion(struct core *core, struct line_state *line) {
 void line_leave(struct core *core, struct line_state *line) {
     assert(!line->near_count && !line->far_count); /* a deleted queue is empty */
     wheel_cancel(&core->wheels[line->line.base], &line->window_timer.wheel);
+    wheel_cancel(&core->wheels[line->line.base], &line->early_timer.wheel);
     if (line->checking) TAILQ_REMOVE(line->checking == CHECK_LISTED ? &core->check : &core->starved, line, check);
     if (line->loading) core_unhold(core, line->load_hold); /* near_loaded ignores the answer */
     if (line->settling && !line->loading) TAILQ_REMOVE(&core->promoting, line, promotion);

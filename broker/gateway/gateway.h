@@ -101,13 +101,13 @@ void gateway_forget(struct gateway *gateway, uint64_t handle);
 /* ---- leases */
 
 struct gateway_lease_options {
-    const char *const *queues; /* 1 … QUEUES_PER_SUBSCRIBE_MAX; copied */
+    const char *const *queues; /* 1 … QUEUES_PER_SUBSCRIBE_MAX; copied; a mover: none */
     size_t queue_count;
     uint32_t max;      /* maximum number of tasks, 1 … GATEWAY_LEASE_TASKS_MAX */
     uint64_t lease_ms; /* 0: lease time of each queue's policy */
     uint64_t wait_ms;  /* maximum wait for the first task, at most GATEWAY_WAIT_MAX_MS; 0: no wait */
-    bool
-        bound; /* the leases end with this process: its next start, or the follower's promotion, returns them at once */
+    bool bound;        /* the leases end with this process: its next start or a promotion returns them at once */
+    bool mover;        /* only the broker itself, bound: tasks that are due in queues with lease_before_due */
 };
 
 struct gateway_leased {

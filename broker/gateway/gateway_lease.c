@@ -72,6 +72,7 @@ struct pool {
     size_t queue_count;
     uint64_t lease_ms;
     bool bound;
+    bool mover;
     enum pool_state state;
     uint64_t session;
     uint32_t lane;
@@ -373,6 +374,7 @@ static void subscribe(struct pool *pool) {
     body.max_batch = BATCH_MAX;
     body.lease_ms = pool->lease_ms;
     body.bound = pool->bound;
+    body.mover = pool->mover;
     body.resume = (ProtobufCBinaryData){.len = pool->secret_size, .data = pool->secret};
     if (pool_ask(pool, &request, on_subscribed, pool) != 0)
         pool->state = POOL_SUBSCRIBING;
@@ -475,7 +477,7 @@ static void pool_free(struct pool *pool) {
 
 static bool is_of(const struct pool *pool, const char *name, const struct gateway_lease_options *options) {
     if (pool->lease_ms != options->lease_ms || pool->bound != options->bound) return false;
-    if (pool->queue_count != options->queue_count) return false;
+    if (pool->mover != options->mover || pool->queue_count != options->queue_count) return false;
     if (strcmp(pool->name, name) != 0) return false;
     for (size_t i = 0; i < pool->queue_count; i++)
         if (strcmp(pool->queues[i], options->queues[i]) != 0) return false;
@@ -495,7 +497,7 @@ static bool forget_one(struct gateway *gateway) {
 }
 
 static bool copy_queues(struct pool *pool, const struct gateway_lease_options *options) {
-    pool->queues = calloc(options->queue_count, sizeof(*pool->queues));
+    pool->queues = calloc(options->queue_count + 1, sizeof(*pool->queues));
     if (pool->queues == NULL) return false;
     pool->queue_count = options->queue_count;
     for (size_t i = 0; i < options->queue_count; i++)
@@ -511,7 +513,8 @@ static struct pool *pool_new(struct gateway *gateway, const char *name, const st
     *pool = (struct pool){.idle.fires = on_idle,
                           .gateway = gateway,
                           .lease_ms = options->lease_ms,
-                          .bound = options->bound};
+                          .bound = options->bound,
+                          .mover = options->mover};
     TAILQ_INIT(&pool->waiting);
     TAILQ_INSERT_TAIL(&gateway->pools, pool, next);
     gateway->pool_count++;
@@ -577,7 +580,7 @@ uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *cal
     char sentence[GATEWAY_SENTENCE_SIZE] = "";
     const struct gateway_calls *calls = &gateway->calls;
     assert(options->max >= 1 && options->max <= GATEWAY_LEASE_TASKS_MAX && options->wait_ms <= GATEWAY_WAIT_MAX_MS);
-    assert(options->queue_count >= 1 && options->queue_count <= QUEUES_PER_SUBSCRIBE_MAX);
+    assert((options->queue_count == 0) == options->mover && options->queue_count <= QUEUES_PER_SUBSCRIBE_MAX);
     Tarry__Code code =
         calls->may_lease(calls->argument, caller->principal, options->queues, options->queue_count, sentence);
     if (code == TARRY__CODE__OK && gateway->lease_count >= GATEWAY_LEASES_MAX) {

@@ -213,7 +213,8 @@ static void subscribe(struct client *client) {
     Tarry__Subscribe *subscribe = body->subscribe = world_alloc(world, sizeof *subscribe);
     tarry__subscribe__init(subscribe);
     subscribe->queues = world_copy(world, client->queues, client->queue_count * sizeof(char *));
-    subscribe->n_queues = client->queue_count;
+    subscribe->n_queues = client->mover ? 0 : client->queue_count;
+    subscribe->mover = client->mover;
     subscribe->prefetch = client->prefetch;
     subscribe->lease_ms = client->lease_ms;
     subscribe->bound = client->bound;

@@ -85,6 +85,11 @@ const struct flat_task *flat_ended(const struct flat *flat, uint32_t queue, cons
 static inline const struct flat_queue *flat_queue_of(const struct flat *flat, uint32_t number) {
     return &flat->queues[queue_place(number)];
 }
+/* Returns true if the queue of a live task has lease_before_due. */
+static inline bool flat_is_early(const struct flat *flat, uint32_t number) {
+    const struct flat_queue *queue = flat_queue_of(flat, number);
+    return queue->put.policy && queue->put.policy->lease_before_due;
+}
 /* Returns whether the queue of that name, or a former queue of that name, has this number. */
 bool flat_was_named(const struct flat *flat, uint32_t number, const char *name);
 /* Returns whether a queue of that name exists and is not deleted. */

@@ -62,6 +62,7 @@ void habits_draw(struct random *random, struct habits *out) {
     out->pools = random_below(&own, 4) == 0; /* likewise */
     out->deletes = random_below(&own, 5) == 0;
     out->defines = random_below(&own, 8) == 0;
+    out->early = random_below(&own, 6) == 0;
     out->one_line = random_below(random, 8) == 0;
     if (out->one_line) {
         out->wall_times = out->priorities = false;
@@ -315,6 +316,10 @@ static void act(struct world *world, void *argument, uint64_t number) {
     struct habits *habits = habit->habits;
     if (habits->over || !habits->actions_left) return;
     habits->actions_left--;
+    if (client->up && habits->early && !habits->early_set) { /* refused if the queue has tasks already */
+        habits->early_set = true;
+        (void)client_commit_one(client, op_early(world, habit_queues[0]));
+    }
     if (client->up) {
         if (client->pooled) ask_for_more(client);
         uint64_t what = random_below(&world->random, 32);
@@ -378,6 +383,28 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
         client_subscribe(client, habit_queues, prefetch, lease_ms);
     }
     world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);
+}
+
+static void tend_mover(struct world *world, void *argument, uint64_t number) {
+    struct habit *habit = argument;
+    struct client *client = habit->client;
+    if (habit->habits->over || !habit->habits->actions_left) return;
+    if (client->up && !client->session) client_subscribe(client, habit_queues, client->prefetch, client->lease_ms);
+    if (client->up) ask_for_more(client);
+    world_after_ns(world, random_below(&world->random, habit->habits->think_us) * 1000, tend_mover, habit, 0);
+}
+
+void habits_start_mover(struct world *world, struct habits *habits) {
+    if (!habits->early) return;
+    struct habit *habit = world_alloc(world, sizeof *habit);
+    struct client *client = client_new(world, "mover");
+    *habit = (struct habit){client, habits};
+    client->habits = habits;
+    client->on_task = work_on;
+    client->pooled = client->mover = true;
+    client_hello(client);
+    client_subscribe(client, habit_queues, 8, 0);
+    world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, tend_mover, habit, 0);
 }
 
 void habits_ack_all(struct client *client) {

@@ -19,8 +19,10 @@ struct habits {
     bool wall_times, priorities, expiries, conflicts, atomics, batches, moves, cancels, admin, dead_letters, purges;
     bool nacks, extends, releases, lapses; /* consumers use these besides ack */
     bool redacts;
-    bool deletes; /* uses queues without consumers: they are scheduled to, purged, deleted and replaced by others */
-    bool defines; /* sets and deletes definitions */
+    bool deletes;   /* uses queues without consumers: they are scheduled to, purged, deleted and replaced by others */
+    bool early;     /* one queue has lease_before_due, and there is a mover */
+    bool early_set; /* a client has asked for that */
+    bool defines;   /* sets and deletes definitions */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool pools;    /* some sessions are pools of several consumers */
     bool one_line; /* all tasks have the same queue, base and priority, so one line has all near and far tasks */
@@ -36,6 +38,8 @@ bool habits_is_lone(const char *queue);
 void habits_draw(struct random *random, struct habits *out);
 /* Lets each client act by itself from now on. `consumer`: the client also subscribes. */
 void habits_start(struct client *client, struct habits *habits, bool consumer);
+/* Creates the mover, if the history has one. */
+void habits_start_mover(struct world *world, struct habits *habits);
 /* Sends a query that changes nothing. */
 void habits_look(struct client *client, const struct habits *habits);
 /* In the calm phase: acks every task that the client gets. */

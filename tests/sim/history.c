@@ -237,6 +237,7 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
         bool is_consumer = i == 0 || random_below(&random, 2);
         habits_start(client_new(world, history_names[i]), habits, is_consumer);
     }
+    habits_start_mover(world, habits);
     faults_start(world, faults);
     while (habits->actions_left && world_step(world)) {
     }

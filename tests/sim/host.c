@@ -215,8 +215,9 @@ static void check_effects(struct host *host, const struct core_effects *effects,
         for (size_t k = 0; k < delivery->count; k++) {
             const struct row *row = &delivery->tasks[k].row;
             MUST(row->state == ROW_LEASED && row->lease_position < delivery->after);
-            MUST(row->due_ms <= (row->base == ROW_WALL ? at.wall_ns : at.steady_ns) / NS_PER_MS); /* TIME-1 */
-            MUST(!delivery->departs || !flat_queue_of(&host->head, row->queue)->put.paused);      /* KEEP-1 */
+            bool is_due = row->due_ms <= (row->base == ROW_WALL ? at.wall_ns : at.steady_ns) / NS_PER_MS;
+            MUST(is_due || flat_is_early(&host->head, row->queue));                          /* TIME-1 */
+            MUST(!delivery->departs || !flat_queue_of(&host->head, row->queue)->put.paused); /* KEEP-1 */
             host->given_out[row->id] = row->lease_position;
         }
     }

@@ -4,6 +4,7 @@
  *      ▲ moved             │ buried                    acked, withdrawn ─► ended
  *      └── requeued ── BURIED ── dropped ─► ended      WAITING ─ cancelled, replaced, expired, purged ─► ended */
 #include "laws.h"
+#include "leases.h"
 
 #include <string.h>
 
@@ -48,8 +49,12 @@ static void law_of_new(const struct flat *flat, const struct row *row) {
 
 static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, const struct row *before,
                          const struct row *row) {
-    bool is_ahead = now_ns(flat, row->base) / 1000000 < row->due_ms;
-    if (is_ahead) { /* TIME-1: the lease record says that its delivery leaves when the task is due (core/ahead.h) */
+    bool is_ahead = now_ns(flat, row->base) / 1000000 < row->due_ms, is_mover = session_is_mover(row->session);
+    bool is_early = flat_is_early(flat, row->queue);
+    MUST(!is_mover || (is_early && !is_ahead)); /* TIME-1: a mover gets only what is due, and only from such queues */
+    MUST(is_mover || !is_early || is_ahead);    /* … and a consumer of such a queue only what is not */
+    if (is_ahead &&
+        !is_early) { /* TIME-1: the lease record says that its delivery leaves when the task is due (core/ahead.h) */
         MUST(row->base == ROW_STEADY && !row->expires_ms && row->delivered_ms == row->due_ms);
         MUST(row->lease_deadline_ms > row->due_ms);
     } else {

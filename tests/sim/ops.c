@@ -137,6 +137,18 @@ Tarry__Op *op_delete(struct world *world, const char *queue) {
     return op;
 }
 
+Tarry__Op *op_early(struct world *world, const char *queue) {
+    static char *fields[] = {"lease_before_due"};
+    Tarry__Op *op = op_new(world, TARRY__OP__OP_QUEUE_SET);
+    op->queue_set = NEW(world, Tarry__QueueSet, tarry__queue_set__init);
+    op->queue_set->policy = NEW(world, Tarry__Policy, tarry__policy__init);
+    op->queue_set->policy->lease_before_due = true;
+    op->queue_set->queue = (char *)queue;
+    op->queue_set->fields = fields;
+    op->queue_set->n_fields = 1;
+    return op;
+}
+
 Tarry__Op *op_define(struct world *world, uint32_t number, bool deletes, const uint64_t *expected) {
     Tarry__Op *op = op_new(world, TARRY__OP__OP_DEFINE);
     const char name[] = {'x', (char)number};

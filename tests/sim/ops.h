@@ -24,6 +24,8 @@ Tarry__Op *op_release(struct world *world, const struct held *held);
 Tarry__Op *op_dead(struct world *world, Tarry__DeadOp__What what, Tarry__Ref *task, bool all);
 Tarry__Op *op_pause(struct world *world, const char *queue, bool paused, uint64_t for_ms);
 Tarry__Op *op_delete(struct world *world, const char *queue);
+/* Sets lease_before_due. */
+Tarry__Op *op_early(struct world *world, const char *queue);
 /* `expected` NULL: whatever its version. */
 Tarry__Op *op_define(struct world *world, uint32_t number, bool deletes, const uint64_t *expected);
 Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states);

@@ -171,6 +171,7 @@ static void begin_clients(struct world *world, struct habits *habits, struct ran
         bool is_consumer = i == 0 || random_below(random, 2);
         habits_start(client_new(world, history_names[i]), habits, is_consumer);
     }
+    habits_start_mover(world, habits);
     if (random_below(random, 2)) return;
     struct client *looker = client_new(world, "gina");
     looker->habits = habits;

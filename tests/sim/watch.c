@@ -304,6 +304,9 @@ static void check_overtaken(const struct watch *watch, const struct flat *head, 
                             uint64_t before) {
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct row *row = &head->tasks[id].row;
+        bool is_movers = !session_is_mover(leased->session) && flat_is_early(head, leased->queue) &&
+                         row->due_ms <= (row->base == ROW_WALL ? head->wall_ns : head->steady_ns) / NS_PER_MS;
+        if (is_movers) continue;
         bool is_rival = !head->tasks[id].ended && row->queue == leased->queue && row->base == leased->base &&
                         row->priority == leased->priority && is_left_behind(watch, head, row, leased, before);
         MUST(!is_rival || due_before((struct due){leased->due_ms, leased->id}, (struct due){row->due_ms, row->id}));

@@ -480,10 +480,10 @@ static void redactions(void **state) {
 static void policies(void **state) {
     static char *fields[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
                              "backoff_max_ms", "backoff_jitter", "rate",    "rate_period_ms",
-                             "burst",          "max_in_flight",  "push",    "backoff"};
+                             "burst",          "max_in_flight",  "push",    "lease_before_due", "backoff"};
     FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
     good.queue_set.fields = fields;
-    good.queue_set.n_fields = QUEUE_POLICY_FIELDS;
+    good.queue_set.n_fields = QUEUE_POLICY_FIELDS + QUEUE_POLICY_FIELDS_OWN;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "policy is missing");
     char *queue = good.queue_set.queue;
     good.queue_set.queue = ".";
@@ -514,7 +514,7 @@ static void policies(void **state) {
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "backoff_max_ms is out of range (0 to 30 days)");
     good.policy.backoff = (Tarry__Policy__Backoff)2;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "backoff is out of range (fixed or exponential)");
-    good.queue_set.n_fields = QUEUE_POLICY_FIELDS + 1;
+    good.queue_set.n_fields = QUEUE_POLICY_FIELDS + QUEUE_POLICY_FIELDS_OWN + 1;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "more policy fields than exist");
     good.queue_set.n_fields = 2;
     fields[1] = "lease_ms";

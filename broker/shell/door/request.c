@@ -139,7 +139,7 @@ static const char *check_commit(const Tarry__Commit *commit) {
 
 static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
     const char *problem = NULL;
-    if (subscribe->n_queues == 0) return "the list of queues is empty";
+    if (subscribe->n_queues == 0 && !subscribe->mover) return "the list of queues is empty";
     if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) return too_many_queues;
     for (size_t i = 0; problem == NULL && i < subscribe->n_queues; i++)
         problem = check_queue_name(subscribe->queues[i]);

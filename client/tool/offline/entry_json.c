@@ -108,6 +108,7 @@ static void json_job(struct text *out, const struct entry *entry) {
 static void json_session(struct text *out, const struct entry *entry) {
     const Tarry__SessionPut *session = entry->record->session;
     out_id(out, "session", session->session);
+    if (session->mover) out_bool(out, "mover", true);
     out_key(out, "queues");
     text_add_char(out, '[');
     for (size_t i = 0; i < session->n_queues; i++) {

@@ -193,6 +193,7 @@ static void words_new_session(struct text *out, const struct entry *entry) {
         text_add_str(out, i > 0 ? ", " : " ");
         words_name(out, name != NULL ? name : "?");
     }
+    if (session->mover) text_add_str(out, " what is due in queues with lease_before_due");
     for (size_t i = 0; i < session->n_awaited; i++) {
         text_add_str(out, i + session->n_queues > 0 ? ", " : " ");
         words_name(out, session->awaited[i]);
