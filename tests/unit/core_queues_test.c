@@ -80,6 +80,45 @@ static void queues_are_made_and_deleted_for_ever(void **state) {
     core_check(f->core);
 }
 
+static Tarry__Code delete_and_forget(struct fx *f, const char *queue) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueDelete body = TARRY__QUEUE_DELETE__INIT;
+    op.op_case = TARRY__OP__OP_QUEUE_DELETE;
+    op.queue_delete = &body;
+    body.queue = (char *)queue;
+    body.forget = true;
+    return commit(f, &op);
+}
+
+/* Reply queues of a door: 100,000 queues, each with a task that ends, within one millisecond. Their endings are
+ * forgotten, and an answer says so (CAP-1, TRUE-1). */
+static void queues_that_forget_are_made_without_end(void **state) {
+    struct fx *f = *state;
+    char name[16];
+    begin_few(f);
+    uint64_t last = 0;
+    for (unsigned i = 1; i <= 100000; i++) {
+        snprintf(name, sizeof(name), "reply-%u", i);
+        assert_int_equal(schedule(f, name, 1000), TARRY__CODE__OK);
+        last = f->id;
+        assert_int_equal(cancel(f, last), TARRY__CODE__OK);
+        assert_int_equal(delete_and_forget(f, name), TARRY__CODE__OK);
+        if (i % 100 == 0) step(f, &(struct core_event){.kind = CORE_INDEXED, .position = core_position(f->core)});
+    }
+    core_check(f->core);
+    assert_non_null(outcomes_by_id(f->core->outcomes, last));   /* its place is not taken yet */
+    assert_null(outcomes_by_id(f->core->outcomes, last - FEW)); /* another queue has its place */
+    assert_true(outcomes_known_since(f->core->outcomes) > f->now_ms);
+    const struct core_caller client = {.name = "admin", .acts_for_all = true};
+    assert_int_equal(schedule(f, "other", 1000), TARRY__CODE__OK);
+    assert_int_equal(cancel(f, f->id), TARRY__CODE__OK);
+    f->caller = &client;
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    f->sequence = 0;
+    assert_int_equal(delete_and_forget(f, "other"), TARRY__CODE__DENIED);
+    f->caller = NULL;
+}
+
 /* A queue in a place that others had before has its own counts. */
 static void a_later_queue_has_its_own_counts(void **state) {
     struct fx *f = *state;
@@ -346,6 +385,7 @@ int main(void) {
 #define CORE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CORE_TEST(queues_are_made_and_deleted_for_ever),
+        CORE_TEST(queues_that_forget_are_made_without_end),
         CORE_TEST(a_later_queue_has_its_own_counts),
         CORE_TEST(a_later_queue_is_served_over_many_steps),
         CORE_TEST(a_place_waits_for_the_endings_of_its_queue),
