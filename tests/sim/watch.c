@@ -243,6 +243,7 @@ static void check_limits(struct watch *watch, const struct flat *head, const str
                 empty_bucket(watch, head->queues[place].put.number, header->steady_ns);
         if (record->fact_case == TARRY__RECORD__FACT_QUEUE) note_limits(watch, head, record->queue, header->steady_ns);
         if (record->fact_case != TARRY__RECORD__FACT_PUT || record->put->cause != TARRY__CAUSE__CAUSE_LEASED) continue;
+        if (session_is_mover(record->put->task->session)) continue; /* the limits are for consumers */
         const uint32_t number = record->put->task->queue;
         const Tarry__Policy *policy = flat_queue_of(head, number)->put.policy;
         law_of_rate(watch, policy, number, header->steady_ns);
