@@ -10,6 +10,8 @@
 #define DEFAULT_PORT 7272
 #define DEFAULT_URL "ws://127.0.0.1:7272"
 #define BEANSTALK_PORT 11300
+#define AMQP_PORT 5672
+#define AMQPS_PORT 5671
 
 /* Tasks. */
 #define QUEUE_NAME_SIZE_MAX 128

@@ -151,7 +151,8 @@ struct definition_use definitions_use(const struct definitions *definitions, con
 
 /* Compares names as memcmp does; a name comes before its continuations. */
 static int compare(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size) {
-    int order = memcmp(a, b, a_size < b_size ? a_size : b_size);
+    size_t size = a_size < b_size ? a_size : b_size;
+    int order = size > 0 ? memcmp(a, b, size) : 0; /* the pointer of an empty name may be NULL */
     return order ? order : (a_size > b_size) - (a_size < b_size);
 }
 
@@ -247,7 +248,8 @@ void definitions_list(const struct definitions *definitions, const Tarry__Defini
         const size_t bytes = (size_t)item->name_size + item->value_size;
         uint8_t *copy = must_have(arena, bytes);
         read_bytes(definitions, item, 0, bytes, copy);
-        if (item->name_size < prefix.len || memcmp(copy, prefix.data, prefix.len) != 0) return;
+        if (item->name_size < prefix.len) return;
+        if (prefix.len > 0 && memcmp(copy, prefix.data, prefix.len) != 0) return;
         out->more = out->n_definitions == limit || (size && size + bytes > DEFINITIONS_PAGE_SIZE);
         if (out->more) return;
         Tarry__Definition *definition = must_alloc(arena, sizeof *definition);

@@ -54,6 +54,15 @@ void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, s
     gateway->calls.who(gateway->calls.argument, caller->principal, out);
 }
 
+bool gateway_may(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Op__OpCase operation,
+                 const char *queue, char sentence[GATEWAY_SENTENCE_SIZE]) {
+    return gateway->calls.may(gateway->calls.argument, caller->principal, operation, queue, sentence);
+}
+
+uint32_t gateway_epoch(struct gateway *gateway) {
+    return gateway->calls.epoch(gateway->calls.argument);
+}
+
 Tarry__Code gateway_pay(struct gateway *gateway, const struct gateway_caller *caller, const struct gateway_deed *deed,
                         char sentence[GATEWAY_SENTENCE_SIZE]) {
     return gateway->calls.pay(gateway->calls.argument, caller->principal, deed, sentence);

@@ -68,6 +68,12 @@ Tarry__Code gateway_pay(struct gateway *gateway, const struct gateway_caller *ca
 /* Returns the operation that gateway_pay took, because the broker counts the request's operations itself. */
 void gateway_unpay(struct gateway *gateway, const struct gateway_caller *caller);
 
+/* Checks whether the principal may do this operation in this queue. False: `sentence` gives the reason. */
+bool gateway_may(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Op__OpCase operation,
+                 const char *queue, char sentence[GATEWAY_SENTENCE_SIZE]);
+/* Returns the broker's epoch. It grows whenever this node begins to lead its pair. */
+uint32_t gateway_epoch(struct gateway *gateway);
+
 /* ---- requests */
 
 /* Callback, called once for each handle unless it is forgotten. NULL: out of memory; the request may have taken effect.

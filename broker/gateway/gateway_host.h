@@ -37,6 +37,11 @@ struct gateway_calls {
     /* Checks whether the principal may lease from these queues now. Returns OK, or a code and a sentence. */
     Tarry__Code (*may_lease)(void *argument, uint64_t principal, const char *const *queues, size_t queue_count,
                              char sentence[GATEWAY_SENTENCE_SIZE]);
+    /* Checks whether the principal may do this operation in this queue. */
+    bool (*may)(void *argument, uint64_t principal, Tarry__Op__OpCase operation, const char *queue,
+                char sentence[GATEWAY_SENTENCE_SIZE]);
+    /* Returns the broker's epoch. */
+    uint32_t (*epoch)(void *argument);
     /* Callbacks for the lane of a session that the gateway subscribed (lanes.h). */
     bool (*lane_up)(void *argument, uint32_t lane, uint64_t session, uint64_t id);
     void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);

@@ -60,6 +60,7 @@ static const char *const schemes[] = {
     [LISTEN_WS] = "ws://",     [LISTEN_WSS] = "wss://",
     [LISTEN_UNIX] = "unix://", [LISTEN_BEANSTALK] = "beanstalk://",
     [LISTEN_TCP] = "tcp://",   [LISTEN_TLS_TCP] = "tls+tcp://",
+    [LISTEN_AMQP] = "amqp://", [LISTEN_AMQPS] = "amqps://",
     [LISTEN_IPC] = "ipc://",
 };
 
@@ -79,14 +80,17 @@ static bool path_parse(const char *path, struct listen_address *out, const char 
 
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem) {
     *out = (struct listen_address){.port = DEFAULT_PORT};
-    *out_problem = "it must look like ws://127.0.0.1:7272, wss://HOST:PORT, tcp://127.0.0.1:7273, tls+tcp://HOST:PORT "
-                   "or beanstalk://127.0.0.1:11300, without a path, or like unix:///run/tarry/tarryd.sock or "
+    *out_problem = "it must look like ws://127.0.0.1:7272, wss://HOST:PORT, tcp://127.0.0.1:7273, tls+tcp://HOST:PORT, "
+                   "beanstalk://127.0.0.1:11300, amqp://127.0.0.1:5672 or amqps://HOST:PORT, without a path, or like "
+                   "unix:///run/tarry/tarryd.sock or "
                    "ipc:///run/tarry/nng.sock";
     while (strncmp(url, schemes[out->scheme], strlen(schemes[out->scheme])) != 0)
         if (out->scheme++ == LISTEN_IPC) return false;
     const char *host = url + strlen(schemes[out->scheme]);
     if (listen_is_unix(out->scheme)) return path_parse(host, out, out_problem);
     if (out->scheme == LISTEN_BEANSTALK) out->port = BEANSTALK_PORT;
+    if (out->scheme == LISTEN_AMQP) out->port = AMQP_PORT;
+    if (out->scheme == LISTEN_AMQPS) out->port = AMQPS_PORT;
     bool bracket = *host == '[';
     if (bracket) host++;
     size_t size = strcspn(host, bracket ? "]" : ":/?#");

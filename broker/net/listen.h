@@ -22,6 +22,8 @@ enum listen_scheme {
     LISTEN_BEANSTALK,
     LISTEN_TCP, /* nng's own transports (proto/sp_frame.h) */
     LISTEN_TLS_TCP,
+    LISTEN_AMQP,
+    LISTEN_AMQPS,
     LISTEN_IPC
 };
 
@@ -39,8 +41,8 @@ struct listen_socket {
     ino_t inode;
 };
 
-/* Parses "ws://HOST[:PORT]", "wss://…", "beanstalk://…", "tcp://HOST:PORT", "tls+tcp://…", "unix:///PATH" or
- * "ipc:///PATH". False: `*out_problem` is a sentence. Pure. */
+/* Parses "ws://HOST[:PORT]", "wss://…", "beanstalk://…", "amqp://…", "amqps://…", "tcp://HOST:PORT", "tls+tcp://…",
+ * "unix:///PATH" or "ipc:///PATH". False: `*out_problem` is a sentence. Pure. */
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem);
 /* Parses the address of another broker: ws:// or wss://. False: as listen_parse. */
 bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem);
@@ -48,7 +50,7 @@ static inline bool listen_is_unix(enum listen_scheme scheme) {
     return scheme == LISTEN_UNIX || scheme == LISTEN_IPC;
 }
 static inline bool listen_is_tls(enum listen_scheme scheme) {
-    return scheme == LISTEN_WSS || scheme == LISTEN_TLS_TCP;
+    return scheme == LISTEN_WSS || scheme == LISTEN_TLS_TCP || scheme == LISTEN_AMQPS;
 }
 /* Returns whether the tool and Tarry's clients can connect to such an address. */
 static inline bool listen_is_for_clients(enum listen_scheme scheme) {

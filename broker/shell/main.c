@@ -110,7 +110,10 @@ static void parse_endpoints(void) {
         snprintf(message, sizeof(message),
                  "%s is not a loopback address, and %.*s:// does not encrypt: listen on %s with --tls-cert and "
                  "--tls-key, or on 127.0.0.1, or allow it with --unsafe-no-tls",
-                 url, (int)strcspn(url, ":"), url, address->scheme == LISTEN_TCP ? "tls+tcp://" : "wss://");
+                 url, (int)strcspn(url, ":"), url,
+                 address->scheme == LISTEN_TCP    ? "tls+tcp://"
+                 : address->scheme == LISTEN_AMQP ? "amqps://"
+                                                  : "wss://");
         refuse_to_start("refused", message);
     }
 }

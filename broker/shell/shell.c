@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "amqp.h"
 #include "beanstalk.h"
 #include "fatal.h"
 #include "http_server.h"
@@ -185,8 +186,11 @@ static void add_listener(struct shell *shell, unsigned i) {
     const struct door_stream_calls *speaks = NULL;
     if (scheme == LISTEN_BEANSTALK)
         speaks = beanstalk_calls(shell->beanstalk);
+    else if (scheme == LISTEN_AMQP || scheme == LISTEN_AMQPS)
+        speaks = amqp_calls(shell->amqp);
     else if (!listen_is_for_clients(scheme))
         speaks = door_sp_calls(shell->door);
+    if (scheme == LISTEN_AMQP || scheme == LISTEN_AMQPS) amqp_is_heard(shell->amqp);
     door_add(shell->door, shell->endpoints.sockets[i].fd, listen_is_tls(scheme), speaks);
 }
 
@@ -218,6 +222,9 @@ void shell_open_door(struct shell *shell, unsigned connections_max) {
     shell->beanstalk = beanstalk_new(shell->gateway);
     if (shell->beanstalk == NULL) refuse_to_start("listen_failed", "out of memory");
     beanstalk_serve(shell->beanstalk, shell->door);
+    shell->amqp = amqp_new(shell->gateway);
+    if (shell->amqp == NULL) refuse_to_start("listen_failed", "out of memory");
+    amqp_serve(shell->amqp, shell->door);
     shell->push = pushes_new(&shell->config, &shell->dir, shell->gateway, message, sizeof(message));
     if (shell->push == NULL) refuse_to_start("refused", message);
     for (unsigned i = 0; i < shell->endpoints.count; i++) add_listener(shell, i);
@@ -387,6 +394,7 @@ void shell_stop(struct shell *shell) {
     authorizer_stop(&shell->authorizer);
     door_stop(shell->door, FLUSH_MAX_MS);
     beanstalk_free(shell->beanstalk);
+    amqp_free(shell->amqp);
     push_free(shell->push);
     http_server_free(shell->http); /* its worker wakes the gateway */
     gateway_free(shell->gateway);

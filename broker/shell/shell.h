@@ -43,6 +43,7 @@
 #include "signer.h"
 #include "sync.h"
 
+struct amqp;
 struct beanstalk;
 struct gateway;
 struct http_server;
@@ -80,6 +81,7 @@ struct shell {
     struct gateway *gateway;     /* used on the door's thread only */
     struct http_server *http;    /* used on the door's thread only */
     struct beanstalk *beanstalk; /* used on the door's thread only */
+    struct amqp *amqp;           /* used on the door's thread only */
     struct push *push;           /* sends webhooks */
     struct tls *tls;             /* NULL: no TLS */
     struct authorizer authorizer;

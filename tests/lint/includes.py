@@ -43,6 +43,7 @@ ALLOWED = {
     # Foreign protocols use the door, and each other only through the seam; of the broker they use its messages.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/", "common/"),
     "broker/beanstalk/": ("broker/beanstalk/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
+    "broker/amqp/": ("broker/amqp/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
     "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
     # Webhooks use only the seam, like a protocol.
     "broker/push/": ("broker/push/", "broker/curl/", "broker/gateway/gateway.h", "proto/", "common/"),
@@ -53,7 +54,7 @@ ALLOWED = {
     "broker/shell/jobs/": (*SHELL_ROOMS[:4], "broker/core/", "broker/engine/", "storage/", "proto/", "common/"),
     "broker/shell/threads/": (*SHELL_ROOMS[:5], "broker/core/", "broker/engine/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
     "broker/shell/door/": (*SHELL_ROOMS, "broker/access/", "broker/beanstalk/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/net/", "broker/page/", "broker/push/", "storage/", "proto/", "common/"),
-    "broker/shell/": ("broker/shell/", "broker/beanstalk/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
+    "broker/shell/": ("broker/shell/", "broker/amqp/", "broker/beanstalk/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "transport/", "proto/", "common/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),

@@ -42,6 +42,7 @@ STAGES = {
     "broker/net": [["door_*", "deadlines", "fair", "http_head", "message", "fuzz-door", "fuzz-http"], ["e2e_wire", "e2e_listen", "e2e_sp", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
     "broker/peer": [["rpc_client"], ["e2e_pair_wire", "e2e_pair_follow"], PAIR],
     "broker/gateway": [["core_pooled", "gateway"], ["e2e_http", "e2e_beanstalk", "e2e_timers"], ["e2e_http_api", "e2e_consume", "e2e_pair_web"]],
+    "broker/amqp": [["amqp_words", "fuzz-amqp"], ["e2e_amqp"], []],
     "broker/beanstalk": [["beanstalk_words", "beanstalk_held", "fuzz-beanstalk"], ["e2e_beanstalk", "e2e_reserved", "e2e_timers"], ["e2e_pair_web"]],
     "broker/page": [["e2e_page"]],
     "broker/http": [["http_live", "http_body", "http_commit", "json_text", "fuzz-http"], ["e2e_http", "e2e_http_hostile", "hostile_budget"], ["e2e_http_api", "e2e_http_codes", "e2e_live"]],

@@ -21,6 +21,7 @@ static const char *lacking; /* the part for which there is no memory */
 PART(struct gateway, gateways_new, (const struct gateways_needs *needs), needs)
 PART(struct http_server, http_server_new, (struct gateway * gateway), gateway)
 PART(struct door, door_new, (const struct door_calls *calls, const struct door_limits *limits), calls, limits)
+PART(struct amqp, amqp_new, (struct gateway * gateway), gateway)
 PART(struct beanstalk, beanstalk_new, (struct gateway * gateway), gateway)
 
 static void open_door(void *argument) {
@@ -32,7 +33,7 @@ static void open_door(void *argument) {
 }
 
 static void no_part_of_the_door_is_done_without(void **state) { /* F-11 */
-    static char *const parts[] = {"gateways_new", "http_server_new", "door_new", "beanstalk_new"};
+    static char *const parts[] = {"gateways_new", "http_server_new", "door_new", "beanstalk_new", "amqp_new"};
     char said[4096];
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         int status = last_words_of(open_door, parts[i], said, sizeof said);

@@ -120,6 +120,9 @@ Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_pr
  * a message. The door's thread only. */
 Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,
                                    const char *const *queues, size_t queue_count, char sentence[ACCESS_SENTENCE_SIZE]);
+/* Decides whether the principal may do this operation in this queue. Charges nothing. False: a message. */
+bool authorizer_judge_op(struct authorizer *authorizer, const struct access_principal *principal,
+                         Tarry__Op__OpCase operation, const char *queue, char sentence[ACCESS_SENTENCE_SIZE]);
 /* Returns the broker's own principal (KIND_BROKER), held. */
 uint64_t authorizer_own(struct authorizer *authorizer);
 /* Changes the size of one of the principal's pending requests from `before` to `after` bytes. Returns false if that

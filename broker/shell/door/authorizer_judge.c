@@ -247,6 +247,14 @@ Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_
     return take_one(authorizer, principal, sentence);
 }
 
+bool authorizer_judge_op(struct authorizer *authorizer, const struct access_principal *principal,
+                         Tarry__Op__OpCase operation, const char *queue, char sentence[ACCESS_SENTENCE_SIZE]) {
+    const struct access_rule *rule = access_rule_of_op(operation);
+    if (rule != NULL && access_may(principal, rule, queue, sentence)) return true;
+    atomic_fetch_add(&authorizer->denied, 1);
+    return false;
+}
+
 uint64_t authorizer_own(struct authorizer *authorizer) {
     pthread_mutex_lock(&authorizer->mutex);
     struct access_principal *own = access_hold(authorizer->set->broker);

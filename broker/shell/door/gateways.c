@@ -63,6 +63,16 @@ static Tarry__Code on_may_lease(void *argument, uint64_t principal, const char *
     return authorizer_judge_lease(needs->authorizer, principal_of(principal), queues, queue_count, sentence);
 }
 
+static bool on_may(void *argument, uint64_t principal, Tarry__Op__OpCase operation, const char *queue,
+                   char sentence[GATEWAY_SENTENCE_SIZE]) {
+    const struct gateways_needs *needs = argument;
+    return authorizer_judge_op(needs->authorizer, principal_of(principal), operation, queue, sentence);
+}
+
+static uint32_t on_epoch(void *argument) {
+    return atomic_load(&needs_of(argument)->run->epoch);
+}
+
 static bool on_lane_up(void *argument, uint32_t lane, uint64_t session, uint64_t id) {
     return lanes_up(needs_of(argument)->lanes, lane, session, id);
 }
@@ -88,6 +98,8 @@ struct gateway *gateways_new(const struct gateways_needs *needs) {
         .pay = on_pay,
         .unpay = on_unpay,
         .may_lease = on_may_lease,
+        .may = on_may,
+        .epoch = on_epoch,
         .lane_up = on_lane_up,
         .lane_sent = on_lane_sent,
         .lane_credit = on_lane_credit,

@@ -8,9 +8,13 @@ static bool is_wss(const char *url) {
     return strncmp(url, "wss://", 6) == 0;
 }
 
+static bool is_over_tls(const char *url) {
+    return is_wss(url) || strncmp(url, "tls+tcp://", 10) == 0 || strncmp(url, "amqps://", 8) == 0;
+}
+
 static bool listens_over_tls(const char *urls) {
     for (const char *url = urls + strspn(urls, " \t"); *url != '\0';) {
-        if (is_wss(url) || strncmp(url, "tls+tcp://", 10) == 0) return true;
+        if (is_over_tls(url)) return true;
         url += strcspn(url, " \t");
         url += strspn(url, " \t");
     }

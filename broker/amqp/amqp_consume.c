@@ -1,0 +1,492 @@
+/* amqp_consume.c: consumers, basic.get, and what becomes of deliveries. A consumer leases messages while its prefetch,
+ * and what the client has read, leave room. A delivery is leased until it is acknowledged, or its channel ends; then it
+ * is released and keeps its place. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "amqp_parts.h"
+#include "door_stream.h"
+
+/* Memory of an entry, with what malloc adds. */
+#define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16)
+
+static void fetch(struct consumer *consumer);
+
+/* ---- what is not acknowledged */
+
+/* Removes an entry, and settles its message. ITEM_RELEASE: it is ready again. */
+static void settle(struct channel *channel, struct unacked *unacked, enum item_kind kind) {
+    struct amqp_connection *connection = channel->connection;
+    struct consumer *consumer = unacked->consumer;
+    TAILQ_REMOVE(&channel->unacked, unacked, next);
+    channel->unacked_count--;
+    if (consumer != NULL) consumer->unacked--;
+    struct item *item =
+        unacked->is_settled ? NULL : item_of_lease(kind, unacked->id, unacked->epoch, unacked->position);
+    if (item != NULL) outbox_add(&connection->settles, item); /* without memory the lease ends at its deadline */
+    (void)client_hold(connection, -UNACKED_BYTES);
+    free(unacked);
+}
+
+void unacked_release(struct channel *channel) {
+    struct unacked *unacked;
+    while ((unacked = TAILQ_FIRST(&channel->unacked)) != NULL) settle(channel, unacked, ITEM_RELEASE);
+}
+
+static struct unacked *unacked_find(struct channel *channel, uint64_t tag) {
+    struct unacked *unacked;
+    TAILQ_FOREACH(unacked, &channel->unacked, next)
+    if (unacked->tag >= tag) return unacked->tag == tag ? unacked : NULL;
+    return NULL;
+}
+
+static void on_extend(void *argument) {
+    struct amqp_connection *connection = argument;
+    const struct channel *channel;
+    struct unacked *unacked;
+    const uint64_t now_ms = amqp_now_ms();
+    connection->extend_timer = 0;
+    TAILQ_FOREACH(channel, &connection->channels, next) {
+        TAILQ_FOREACH(unacked, &channel->unacked, next) {
+            if (unacked->is_settled || unacked->lease_until_ms > now_ms + AMQP_LEASE_MS - AMQP_EXTEND_MS) continue;
+            struct item *item = item_of_lease(ITEM_EXTEND, unacked->id, unacked->epoch, unacked->position);
+            if (item == NULL) continue;
+            outbox_add(&connection->settles, item);
+            unacked->lease_until_ms = now_ms + AMQP_LEASE_MS;
+        }
+    }
+    outbox_flush(&connection->settles);
+    extend_arm(connection);
+}
+
+void extend_arm(struct amqp_connection *connection) {
+    const struct channel *channel;
+    bool has_any = false;
+    TAILQ_FOREACH(channel, &connection->channels, next)
+    has_any |= channel->unacked_count > 0;
+    if (has_any && connection->extend_timer == 0)
+        connection->extend_timer =
+            gateway_timer(connection->server->gateway, AMQP_EXTEND_MS / 2, on_extend, connection);
+}
+
+/* ---- deliveries */
+
+static struct sending *sending_new(struct amqp_connection *connection, uint64_t lease, size_t ack_count) {
+    struct sending *sending = calloc(1, sizeof(*sending) + ack_count * sizeof(sending->acks[0]));
+    if (sending == NULL) return NULL;
+    sending->server = connection->server;
+    sending->connection = connection;
+    sending->lease = lease;
+    TAILQ_INSERT_TAIL(&connection->server->sendings, sending, next);
+    return sending;
+}
+
+/* Acks messages of consumers without acknowledgements once their bytes are in the kernel. */
+void sending_sent(struct sending *sending, bool left) {
+    struct amqp_connection *connection = sending->connection;
+    gateway_left(sending->server->gateway, sending->lease, left);
+    for (size_t i = 0; left && connection != NULL && i < sending->ack_count; i++) {
+        struct item *item =
+            item_of_lease(ITEM_ACK, sending->acks[i].id, sending->acks[i].epoch, sending->acks[i].position);
+        if (item != NULL) outbox_add(&connection->settles, item);
+    }
+    if (connection != NULL) outbox_flush(&connection->settles);
+    TAILQ_REMOVE(&sending->server->sendings, sending, next);
+    free(sending);
+}
+
+/* Notes a delivery: for the client's acknowledgement, or for the automatic one. False: out of memory. */
+static bool note(struct channel *channel, struct consumer *consumer, const Tarry__DeliveredTask *task, bool no_ack,
+                 bool has_dead_exchange, struct sending *sending) {
+    const uint64_t tag = channel->next_tag++;
+    if (no_ack) {
+        sending->acks[sending->ack_count].id = task->id;
+        sending->acks[sending->ack_count].epoch = task->token->epoch;
+        sending->acks[sending->ack_count++].position = task->token->position;
+        return true;
+    }
+    if (!client_hold(channel->connection, UNACKED_BYTES)) return false;
+    struct unacked *unacked = calloc(1, sizeof(*unacked));
+    if (unacked == NULL) {
+        (void)client_hold(channel->connection, -UNACKED_BYTES);
+        return false;
+    }
+    *unacked = (struct unacked){.tag = tag, .id = task->id, .epoch = task->token->epoch, .consumer = consumer};
+    unacked->position = task->token->position;
+    unacked->lease_until_ms = amqp_now_ms() + AMQP_LEASE_MS;
+    unacked->has_dead_exchange = has_dead_exchange;
+    TAILQ_INSERT_TAIL(&channel->unacked, unacked, next);
+    channel->unacked_count++;
+    if (consumer != NULL) consumer->unacked++;
+    extend_arm(channel->connection);
+    return true;
+}
+
+/* Writes a delivery. `consumer` NULL: the answer to basic.get, when `left` messages remain. */
+static bool put_delivery(struct channel *channel, const struct consumer *consumer, const Tarry__DeliveredTask *task,
+                         uint64_t left, struct amqp_out *out) {
+    struct amqp_out made = {0};
+    struct amqp_envelope envelope;
+    const uint64_t tag = channel->next_tag;
+    const unsigned again = task->deliveries > 1;
+    Tarry__Content *content = tarry__content__unpack(NULL, task->content.len, task->content.data);
+    if (content == NULL) return false;
+    bool is_made = amqp_envelope_of(content, task->queue, &made, &envelope);
+    if (is_made && consumer != NULL)
+        amqp_put_method(out, channel->number, AMQP_BASIC_DELIVER,
+                        (struct amqp_bytes){(const uint8_t *)consumer->tag, consumer->tag_size}, tag, again,
+                        envelope.exchange, envelope.key);
+    else if (is_made)
+        amqp_put_method(out, channel->number, AMQP_BASIC_GET_OK, tag, again, envelope.exchange, envelope.key,
+                        (unsigned)(left < UINT32_MAX ? left : UINT32_MAX));
+    if (is_made)
+        amqp_put_content(out, channel->number, channel->connection->frame_max, envelope.properties,
+                         (struct amqp_bytes){content->payload.data, content->payload.len});
+    amqp_out_free(&made);
+    tarry__content__free_unpacked(content, NULL);
+    return is_made && !out->failed;
+}
+
+static void on_retry(void *argument) {
+    struct consumer *consumer = argument;
+    consumer->timer = 0;
+    fetch(consumer);
+}
+
+static void fetch_later(struct consumer *consumer) {
+    struct gateway *gateway = consumer->channel->connection->server->gateway;
+    if (consumer->timer == 0) consumer->timer = gateway_timer(gateway, AMQP_BUSY_MS, on_retry, consumer);
+}
+
+static void refuse(struct channel *channel, const struct gateway_leased *leased, enum amqp_method_kind kind) {
+    const char *message = leased->message != NULL ? leased->message : "";
+    if (code_ends_connection(leased->code))
+        client_refuse(channel->connection, leased->code, leased->primary != NULL ? leased->primary : "");
+    else if (leased->code == TARRY__CODE__DENIED)
+        channel_fail(channel, AMQP_ACCESS_REFUSED, kind, "ACCESS_REFUSED - %.200s", message);
+    else
+        channel_fail(channel, AMQP_RESOURCE_ERROR, kind, "RESOURCE_ERROR - %.200s", message);
+}
+
+static void deliver(struct consumer *consumer, uint64_t lease, const struct gateway_leased *leased) {
+    struct channel *channel = consumer->channel;
+    struct amqp_connection *connection = channel->connection;
+    struct amqp_out out = {0};
+    struct sending *sending = sending_new(connection, lease, consumer->no_ack ? leased->count : 0);
+    if (sending == NULL) {
+        gateway_left(connection->server->gateway, lease, false);
+        fetch_later(consumer);
+        return;
+    }
+    bool has_memory = true;
+    for (size_t i = 0; has_memory && i < leased->count; i++) {
+        has_memory =
+            put_delivery(channel, consumer, leased->tasks[i], 0, &out) &&
+            note(channel, consumer, leased->tasks[i], consumer->no_ack, consumer->queue->has_dead_exchange, sending);
+    }
+    out.failed |= !has_memory; /* then the connection ends */
+    client_send_out(connection);
+    client_send(connection, &out, sending);
+    fetch(consumer);
+}
+
+static void on_leased(void *argument, const struct gateway_leased *leased) {
+    struct consumer *consumer = argument;
+    struct amqp_connection *connection = consumer->channel->connection;
+    uint64_t lease = consumer->lease;
+    consumer->lease = 0;
+    if (leased->code == TARRY__CODE__BUSY) {
+        fetch_later(consumer);
+    } else if (leased->code != TARRY__CODE__OK) {
+        refuse(consumer->channel, leased, AMQP_BASIC_CONSUME);
+    } else if (leased->count == 0) {
+        fetch(consumer);
+    } else {
+        deliver(consumer, lease, leased);
+    }
+    client_send_out(connection);
+}
+
+/* Number of deliveries that the consumer may get now. */
+static uint32_t credit_of(const struct consumer *consumer) {
+    const struct channel *channel = consumer->channel;
+    uint32_t most = consumer->prefetch > 0 ? consumer->prefetch : AMQP_UNACKED_MAX;
+    uint32_t all = channel->prefetch_all > 0 ? channel->prefetch_all : AMQP_UNACKED_MAX;
+    if (consumer->no_ack) return AMQP_FETCH_MAX;
+    if (consumer->unacked >= most || channel->unacked_count >= all) return 0;
+    uint32_t credit = most - consumer->unacked < all - channel->unacked_count ? most - consumer->unacked
+                                                                              : all - channel->unacked_count;
+    return credit < AMQP_FETCH_MAX ? credit : AMQP_FETCH_MAX;
+}
+
+static void fetch(struct consumer *consumer) {
+    const struct channel *channel = consumer->channel;
+    struct amqp_connection *connection = channel->connection;
+    const struct amqp *server = connection->server;
+    const char *queue = consumer->queue->name;
+    uint32_t credit = credit_of(consumer);
+    if (consumer->lease != 0 || consumer->timer != 0 || credit == 0 || channel->is_closing) return;
+    if (connection->phase != PHASE_RUNS || connection->is_gone) return;
+    if (door_stream_unsent(server->door, connection->id) >= AMQP_UNSENT_MAX) return; /* on_drained goes on */
+    const struct gateway_lease_options options = {.queues = &queue,
+                                                  .queue_count = 1,
+                                                  .max = credit,
+                                                  .lease_ms = AMQP_LEASE_MS,
+                                                  .wait_ms = GATEWAY_WAIT_MAX_MS,
+                                                  .bound = true};
+    const struct gateway_caller caller = client_caller(connection);
+    consumer->lease = gateway_lease(server->gateway, &caller, &options, on_leased, consumer);
+    if (consumer->lease == 0) fetch_later(consumer);
+}
+
+void consumers_fetch(struct amqp_connection *connection) {
+    const struct channel *channel;
+    struct consumer *consumer;
+    TAILQ_FOREACH(channel, &connection->channels, next)
+    TAILQ_FOREACH(consumer, &channel->consumers, in_channel) fetch(consumer);
+}
+
+/* ---- consume and cancel */
+
+static struct consumer *consumer_find(const struct channel *channel, struct amqp_bytes tag) {
+    struct consumer *consumer;
+    TAILQ_FOREACH(consumer, &channel->consumers, in_channel) {
+        if (amqp_same(tag, (struct amqp_bytes){(const uint8_t *)consumer->tag, consumer->tag_size})) return consumer;
+    }
+    return NULL;
+}
+
+/* Whether the consumer may be made. False: the channel or the connection has failed. */
+static bool may_consume(struct channel *channel, const struct amqp_queue *queue, const struct amqp_method *method) {
+    const struct amqp_bytes tag = method->fields[AMQP_BASIC_CONSUME_consumer_tag].bytes;
+    bool exclusive = method->fields[AMQP_BASIC_CONSUME_exclusive].number != 0;
+    if (tag.size > 0 && consumer_find(channel, tag) != NULL) {
+        client_fail(channel->connection, AMQP_NOT_ALLOWED, "NOT_ALLOWED - attempt to reuse consumer tag '%.*s'",
+                    (int)tag.size, (const char *)tag.at);
+        return false;
+    }
+    if (queue->has_exclusive_consumer || (exclusive && queue->consumer_count > 0)) {
+        channel_fail(channel, AMQP_ACCESS_REFUSED, method->kind,
+                     "ACCESS_REFUSED - queue '%s' in vhost '/' in exclusive use", queue->name);
+        return false;
+    }
+    if (channel->connection->consumer_count >= AMQP_CONSUMERS_MAX) {
+        channel_fail(channel, AMQP_RESOURCE_ERROR, method->kind, "RESOURCE_ERROR - the connection has %u consumers",
+                     AMQP_CONSUMERS_MAX);
+        return false;
+    }
+    return true;
+}
+
+void channel_consume(struct channel *channel, const struct amqp_method *method) {
+    struct amqp_connection *connection = channel->connection;
+    struct amqp_bytes tag = method->fields[AMQP_BASIC_CONSUME_consumer_tag].bytes;
+    char made[64];
+    struct amqp_queue *queue = queue_of(channel, method->fields[AMQP_BASIC_CONSUME_queue].bytes, method->kind);
+    if (queue == NULL || !may_consume(channel, queue, method)) return;
+    if (tag.size == 0) {
+        snprintf(made, sizeof(made), "amq.ctag-%s-%" PRIu64, connection->server->id, ++connection->server->names);
+        tag = amqp_text(made);
+    }
+    struct consumer *consumer = calloc(1, sizeof(*consumer));
+    if (consumer == NULL) {
+        client_fail(connection, AMQP_RESOURCE_ERROR, "RESOURCE_ERROR - out of memory");
+        return;
+    }
+    consumer->channel = channel;
+    consumer->queue = queue;
+    consumer->no_ack = method->fields[AMQP_BASIC_CONSUME_no_ack].number != 0;
+    consumer->exclusive = method->fields[AMQP_BASIC_CONSUME_exclusive].number != 0;
+    consumer->prefetch = channel->prefetch;
+    consumer->tag_size = (uint8_t)tag.size;
+    memcpy(consumer->tag, tag.at, tag.size);
+    TAILQ_INSERT_TAIL(&channel->consumers, consumer, in_channel);
+    TAILQ_INSERT_TAIL(&queue->consumers, consumer, in_queue);
+    queue->consumer_count++;
+    queue->has_exclusive_consumer |= consumer->exclusive;
+    connection->consumer_count++;
+    if (method->fields[AMQP_BASIC_CONSUME_no_wait].number == 0)
+        amqp_put_method(&connection->out, channel->number, AMQP_BASIC_CONSUME_OK, tag);
+    fetch(consumer);
+}
+
+void consumer_end(struct consumer *consumer, bool is_told) {
+    struct channel *channel = consumer->channel;
+    struct amqp_connection *connection = channel->connection;
+    struct amqp_queue *queue = consumer->queue;
+    struct unacked *unacked;
+    if (consumer->lease != 0) gateway_cancel(connection->server->gateway, consumer->lease);
+    if (consumer->timer != 0) gateway_timer_cancel(connection->server->gateway, consumer->timer);
+    TAILQ_FOREACH(unacked, &channel->unacked, next)
+    if (unacked->consumer == consumer) unacked->consumer = NULL;
+    if (is_told && connection->can_cancel)
+        amqp_put_method(&connection->out, channel->number, AMQP_BASIC_CANCEL,
+                        (struct amqp_bytes){(const uint8_t *)consumer->tag, consumer->tag_size}, 1u);
+    TAILQ_REMOVE(&channel->consumers, consumer, in_channel);
+    TAILQ_REMOVE(&queue->consumers, consumer, in_queue);
+    queue->consumer_count--;
+    if (consumer->exclusive) queue->has_exclusive_consumer = false;
+    connection->consumer_count--;
+    free(consumer);
+    if (queue->auto_delete && queue->consumer_count == 0 && !queue->is_doomed)
+        queue_drop(connection->server, queue->name);
+}
+
+void consumers_lose_queue(struct amqp_queue *queue) {
+    struct consumer *consumer;
+    while ((consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
+        struct channel *channel = consumer->channel;
+        struct amqp_connection *connection = channel->connection;
+        struct unacked *unacked;
+        TAILQ_FOREACH(unacked, &channel->unacked, next) {
+            if (unacked->consumer != consumer || unacked->is_settled) continue;
+            struct item *item = item_of_lease(ITEM_ACK, unacked->id, unacked->epoch, unacked->position);
+            if (item != NULL) outbox_add(&connection->settles, item);
+            unacked->is_settled = true;
+        }
+        consumer_end(consumer, true);
+        outbox_flush(&connection->settles);
+        client_send_out(connection);
+    }
+}
+
+void channel_cancel(struct channel *channel, const struct amqp_method *method) {
+    const struct amqp_bytes tag = method->fields[AMQP_BASIC_CANCEL_consumer_tag].bytes;
+    struct consumer *consumer = consumer_find(channel, tag);
+    if (consumer != NULL) consumer_end(consumer, false);
+    if (method->fields[AMQP_BASIC_CANCEL_no_wait].number == 0)
+        amqp_put_method(&channel->connection->out, channel->number, AMQP_BASIC_CANCEL_OK, tag);
+}
+
+/* ---- basic.get */
+
+void get_abandon(struct amqp_connection *connection) {
+    if (connection->get_lease != 0) gateway_cancel(connection->server->gateway, connection->get_lease);
+    connection->get_lease = 0;
+}
+
+static void got(struct channel *channel, uint64_t lease, const Tarry__DeliveredTask *task) {
+    struct amqp_connection *connection = channel->connection;
+    struct amqp_out out = {0};
+    bool no_ack = connection->method.fields[AMQP_BASIC_GET_no_ack].number != 0;
+    struct amqp_queue *queue = amqp_queue_find(&connection->server->store.topology, amqp_text(task->queue));
+    struct sending *sending = sending_new(connection, lease, 1);
+    if (sending == NULL) {
+        gateway_left(connection->server->gateway, lease, false);
+        client_fail(connection, AMQP_RESOURCE_ERROR, "RESOURCE_ERROR - out of memory");
+        return;
+    }
+    uint64_t left = connection->counted > 0 ? connection->counted - 1 : 0;
+    out.failed |= !put_delivery(channel, NULL, task, left, &out) ||
+                  !note(channel, NULL, task, no_ack, queue != NULL && queue->has_dead_exchange, sending);
+    client_send_out(connection);
+    client_send(connection, &out, sending);
+}
+
+static void on_got(void *argument, const struct gateway_leased *leased) {
+    struct amqp_connection *connection = argument;
+    uint64_t lease = connection->get_lease;
+    connection->get_lease = 0;
+    struct channel *channel = op_channel(connection);
+    if (channel == NULL) {
+        if (leased->count > 0) gateway_left(connection->server->gateway, lease, false);
+    } else if (leased->code != TARRY__CODE__OK) {
+        refuse(channel, leased, AMQP_BASIC_GET);
+    } else if (leased->count == 0) {
+        amqp_put_method(&connection->out, channel->number, AMQP_BASIC_GET_EMPTY, amqp_text(""));
+    } else {
+        got(channel, lease, leased->tasks[0]);
+    }
+    op_end(connection);
+}
+
+static void get_counted(struct amqp_connection *connection, uint64_t messages) {
+    struct channel *channel = op_channel(connection);
+    struct amqp_queue *queue =
+        channel != NULL ? queue_of(channel, connection->method.fields[AMQP_BASIC_GET_queue].bytes, AMQP_BASIC_GET)
+                        : NULL;
+    if (queue == NULL) {
+        op_end(connection);
+        return;
+    }
+    const char *name = queue->name;
+    const struct gateway_lease_options options = {
+        .queues = &name, .queue_count = 1, .max = 1, .lease_ms = AMQP_LEASE_MS, .bound = true};
+    const struct gateway_caller caller = client_caller(connection);
+    connection->counted = messages;
+    connection->get_lease = gateway_lease(connection->server->gateway, &caller, &options, on_got, connection);
+    if (connection->get_lease != 0) return;
+    channel_fail(channel, AMQP_RESOURCE_ERROR, AMQP_BASIC_GET, "RESOURCE_ERROR - out of memory");
+    op_end(connection);
+}
+
+void op_get(struct amqp_connection *connection) {
+    struct channel *channel = op_channel(connection);
+    const struct amqp_queue *queue =
+        channel != NULL ? queue_of(channel, connection->method.fields[AMQP_BASIC_GET_queue].bytes, AMQP_BASIC_GET)
+                        : NULL;
+    if (queue == NULL)
+        op_end(connection);
+    else
+        queue_count(connection, queue->name, get_counted);
+}
+
+/* ---- ack, nack, reject, recover */
+
+/* Settles one delivery, or all up to it. `dies`: the message goes to the dead-letter exchange, or is dropped. */
+static void settle_tags(struct channel *channel, const struct amqp_method *method, uint64_t tag, bool multiple,
+                        bool requeue, bool dies) {
+    struct unacked *unacked = TAILQ_FIRST(&channel->unacked), *next;
+    bool is_all = multiple && tag == 0;
+    bool is_known = is_all || unacked_find(channel, tag) != NULL ||
+                    (multiple && unacked != NULL && unacked->tag <= tag && tag < channel->next_tag);
+    if (!is_known) {
+        channel_fail(channel, AMQP_PRECONDITION, method->kind, "PRECONDITION_FAILED - unknown delivery tag %" PRIu64,
+                     tag);
+        return;
+    }
+    if (!multiple) unacked = unacked_find(channel, tag);
+    for (; unacked != NULL && (is_all || unacked->tag <= tag); unacked = next) {
+        next = TAILQ_NEXT(unacked, next);
+        if (dies && unacked->has_dead_exchange && !unacked->is_settled) {
+            mover_reject(channel->connection->server->mover, unacked->id, unacked->epoch, unacked->position);
+            unacked->is_settled = true;
+        }
+        settle(channel, unacked, requeue ? ITEM_RELEASE : ITEM_ACK);
+        if (!multiple) break;
+    }
+    if (!requeue) consumers_fetch(channel->connection); /* else once they are back in their places */
+}
+
+void channel_ack(struct channel *channel, const struct amqp_method *method) {
+    settle_tags(channel, method, method->fields[AMQP_BASIC_ACK_delivery_tag].number,
+                method->fields[AMQP_BASIC_ACK_multiple].number != 0, false, false);
+}
+
+void channel_reject(struct channel *channel, const struct amqp_method *method) {
+    bool is_nack = method->kind == AMQP_BASIC_NACK;
+    bool requeue = method->fields[is_nack ? (int)AMQP_BASIC_NACK_requeue : (int)AMQP_BASIC_REJECT_requeue].number != 0;
+    bool multiple = is_nack && method->fields[AMQP_BASIC_NACK_multiple].number != 0;
+    settle_tags(channel, method, method->fields[AMQP_BASIC_NACK_delivery_tag].number, multiple, requeue, !requeue);
+}
+
+void channel_recover(struct channel *channel, const struct amqp_method *method) {
+    if (method->fields[AMQP_BASIC_RECOVER_requeue].number == 0) {
+        client_fail(channel->connection, AMQP_NOT_IMPLEMENTED, "NOT_IMPLEMENTED - requeue=false");
+        return;
+    }
+    unacked_release(channel);
+    if (method->kind == AMQP_BASIC_RECOVER)
+        amqp_put_method(&channel->connection->out, channel->number, AMQP_BASIC_RECOVER_OK);
+}
+
+void settle_settled(void *argument, const struct item *item, Tarry__Code code, const char *message) {
+    if (code == TARRY__CODE__NOT_PRIMARY || code == TARRY__CODE__STOPPING) client_refuse(argument, code, "");
+}
+
+void settle_went_on(void *argument) {
+    consumers_fetch(argument);
+    client_go_on(argument);
+}

@@ -1,0 +1,44 @@
+/* amqp_message.h: a message of AMQP as a task. Content.properties holds the *envelope*: the exchange, the routing key
+ * and the message's properties as they came. Pure. */
+#ifndef TARRY_AMQP_MESSAGE_H
+#define TARRY_AMQP_MESSAGE_H
+
+#include "amqp_codec.h"
+#include "amqp_topology.h"
+#include "tarry.pb-c.h"
+
+/* Properties of a message beyond this are refused; the rest of PROPERTIES_SIZE_MAX is for x-death. */
+#define AMQP_PROPERTIES_SIZE_MAX (32u << 10)
+/* Deaths that x-death lists, most recent first; one more replaces the oldest. */
+#define AMQP_DEATHS_MAX 64u
+
+struct amqp_envelope {
+    struct amqp_bytes exchange, key, properties;
+};
+void amqp_put_envelope(struct amqp_out *out, struct amqp_bytes exchange, struct amqp_bytes key,
+                       struct amqp_bytes properties);
+/* Reads the envelope of a task. A task of another protocol has none: then it is as published to the default exchange,
+ * and its attributes are its headers, which are written to `made`. False: out of memory. */
+bool amqp_envelope_of(const Tarry__Content *content, const char *queue, struct amqp_out *made,
+                      struct amqp_envelope *out);
+
+/* Reads the expiration of a message: milliseconds as a decimal text. False: it is none. */
+bool amqp_expiration_read(struct amqp_bytes text, uint64_t *out_ms);
+/* Adds the queues that a message gets to by its routing key, and by its headers CC and BCC. False: CC or BCC is no list
+ * of texts. */
+bool amqp_route_message(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,
+                        struct amqp_bytes headers, struct amqp_targets *targets);
+/* Writes the properties without the header BCC. */
+void amqp_put_without_bcc(struct amqp_out *out, const struct amqp_properties *properties);
+
+/* ---- dead letters */
+enum amqp_death { AMQP_DEATH_EXPIRED, AMQP_DEATH_REJECTED };
+/* Writes the properties of a message that has died in a queue, as RabbitMQ does: x-death, x-first-death-…, no
+ * expiration, and no CC if the queue has a dead-letter routing key. */
+void amqp_put_dead(struct amqp_out *out, const struct amqp_envelope *envelope, const struct amqp_queue *queue,
+                   enum amqp_death death, uint64_t now_s);
+/* Whether a message with these headers has come to this queue before without having been rejected: it would circle for
+ * ever. */
+bool amqp_death_circles(struct amqp_bytes headers, const char *queue);
+
+#endif

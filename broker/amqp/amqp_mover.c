@@ -1,0 +1,238 @@
+/* amqp_mover.c: messages that were rejected, or have expired, go to the dead-letter exchange of their queue. One atomic
+ * commit acks the message and schedules it in its new queues, so it is never lost and never doubled. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "amqp_parts.h"
+
+#define READS_MAX 16u
+
+/* A rejected message whose content is read. */
+struct rejected {
+    TAILQ_ENTRY(rejected) next;
+    struct mover *mover;
+    uint64_t id, position, asked;
+    uint32_t epoch;
+};
+TAILQ_HEAD(rejected_list, rejected);
+
+struct mover {
+    struct amqp *server;
+    struct outbox outbox;
+    struct rejected_list waiting, reading;
+    unsigned read_count;
+    uint64_t principal, timer;
+    bool is_started;
+};
+
+/* ---- one message */
+
+static uint64_t wall_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec;
+}
+
+static void add_ack(struct mover *mover, uint64_t id, uint32_t epoch, uint64_t position) {
+    struct item *item = item_of_lease(ITEM_ACK, id, epoch, position);
+    if (item != NULL) outbox_add(&mover->outbox, item); /* else the lease ends, and the message comes again */
+}
+
+/* Finds the queues that the dead message gets to, without those to which it would come again and again. */
+static void find_targets(struct mover *mover, const struct amqp_queue *queue, struct amqp_bytes key,
+                         struct amqp_bytes headers, struct amqp_targets *targets) {
+    struct amqp_topology *topology = &mover->server->store.topology;
+    struct amqp_bytes name = amqp_text(queue->dead_exchange);
+    struct amqp_exchange *exchange = name.size > 0 ? amqp_exchange_find(topology, name) : NULL;
+    size_t kept = 0;
+    if (name.size > 0 && exchange == NULL) return;
+    (void)amqp_route_message(topology, exchange, key, headers, targets);
+    for (size_t i = 0; i < targets->count; i++)
+        if (!amqp_death_circles(headers, targets->queues[i]->name)) targets->queues[kept++] = targets->queues[i];
+    targets->count = kept;
+}
+
+static struct amqp_bytes key_of(struct amqp_bytes headers) {
+    struct amqp_field field;
+    bool has_key = amqp_table_find(headers, "x-tarry-key", &field) && field.type == 'S';
+    return has_key && field.value.size <= KEY_SIZE_MAX ? field.value : (struct amqp_bytes){0};
+}
+
+/* Makes the message that replaces the dead one; NULL: no queue gets it, or there is no memory (`*out_failed`). */
+static struct item *make_dead(struct mover *mover, const struct amqp_queue *queue, const Tarry__Content *content,
+                              enum amqp_death death, bool *out_failed) {
+    struct amqp_out made = {0}, raw = {0}, packed = {0};
+    struct amqp_envelope envelope;
+    struct amqp_properties properties;
+    struct amqp_targets targets = {0};
+    struct item *item = NULL;
+    size_t size = 0;
+    *out_failed = !amqp_envelope_of(content, queue->name, &made, &envelope);
+    if (!*out_failed) amqp_put_dead(&raw, &envelope, queue, death, wall_s());
+    *out_failed |= raw.failed;
+    struct amqp_bytes key = envelope.key;
+    if (queue->has_dead_key) key = (struct amqp_bytes){(const uint8_t *)queue->dead_key, queue->dead_key_size};
+    if (!*out_failed && amqp_properties_read((struct amqp_bytes){raw.bytes, raw.size}, &properties)) {
+        struct amqp_properties former;
+        (void)amqp_properties_read(envelope.properties, &former);
+        find_targets(mover, queue, key, former.bytes[AMQP_HEADERS], &targets);
+        *out_failed |= targets.failed;
+    }
+    if (!*out_failed && targets.count > 0) {
+        amqp_put_envelope(&packed, amqp_text(queue->dead_exchange), key, (struct amqp_bytes){raw.bytes, raw.size});
+        uint8_t *bytes = content_pack(&packed, (struct amqp_bytes){content->payload.data, content->payload.len}, &size);
+        if (bytes != NULL) item = item_of_message(&targets, bytes, size, key_of(properties.bytes[AMQP_HEADERS]));
+        *out_failed = item == NULL;
+    }
+    if (item != NULL) item_place(item, &targets, &properties);
+    amqp_out_free(&made);
+    amqp_out_free(&raw);
+    amqp_targets_free(&targets);
+    return item;
+}
+
+/* Moves a leased message. */
+static void move(struct mover *mover, const char *queue_name, const ProtobufCBinaryData *packed, uint64_t id,
+                 uint32_t epoch, uint64_t position, enum amqp_death death) {
+    const struct amqp_queue *queue = amqp_queue_find(&mover->server->store.topology, amqp_text(queue_name));
+    Tarry__Content *content = tarry__content__unpack(NULL, packed->len, packed->data);
+    bool failed = content == NULL;
+    struct item *item = NULL;
+    if (!failed && queue != NULL && queue->has_dead_exchange) item = make_dead(mover, queue, content, death, &failed);
+    if (item != NULL) {
+        item->acks = true;
+        item->id = id;
+        item->epoch = epoch;
+        item->position = position;
+        outbox_add(&mover->outbox, item);
+    } else if (!failed) {
+        add_ack(mover, id, epoch, position); /* no queue gets it: it is dropped, as RabbitMQ does */
+    }
+    if (content != NULL) tarry__content__free_unpacked(content, NULL);
+}
+
+/* ---- rejected messages: their contents are read from the broker */
+
+static void read_on(struct mover *mover);
+
+static void on_read(void *argument, const Tarry__Reply *reply) {
+    struct rejected *rejected = argument;
+    struct mover *mover = rejected->mover;
+    Tarry__Code code = reply != NULL ? reply->code : TARRY__CODE__BUSY;
+    const Tarry__TaskView *task =
+        code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_GET ? reply->get->task : NULL;
+    TAILQ_REMOVE(&mover->reading, rejected, next);
+    mover->read_count--;
+    rejected->asked = 0;
+    if (code == TARRY__CODE__BUSY) {
+        TAILQ_INSERT_TAIL(&mover->waiting, rejected, next);
+    } else {
+        if (task != NULL)
+            move(mover, task->queue, &task->content, rejected->id, rejected->epoch, rejected->position,
+                 AMQP_DEATH_REJECTED);
+        free(rejected);
+    }
+    outbox_flush(&mover->outbox);
+    read_on(mover);
+}
+
+static void on_read_timer(void *argument) {
+    struct mover *mover = argument;
+    mover->timer = 0;
+    read_on(mover);
+}
+
+static void read_on(struct mover *mover) {
+    struct rejected *rejected;
+    struct gateway *gateway = mover->server->gateway;
+    while (mover->read_count < READS_MAX && mover->outbox.bytes < AMQP_OUTBOX_BYTES_MAX &&
+           (rejected = TAILQ_FIRST(&mover->waiting)) != NULL) {
+        Tarry__Request request = TARRY__REQUEST__INIT;
+        Tarry__Get get = TARRY__GET__INIT;
+        Tarry__Ref ref = TARRY__REF__INIT;
+        ref.id = rejected->id;
+        get.task = &ref;
+        get.with_content = true;
+        request.body_case = TARRY__REQUEST__BODY_GET;
+        request.get = &get;
+        const struct gateway_caller caller = {.principal = mover->principal, .peer = "amqp", .client = "AMQP door"};
+        rejected->asked = gateway_ask(gateway, &caller, &request, on_read, rejected);
+        if (rejected->asked == 0) break;
+        TAILQ_REMOVE(&mover->waiting, rejected, next);
+        TAILQ_INSERT_TAIL(&mover->reading, rejected, next);
+        mover->read_count++;
+    }
+    bool waits = mover->read_count == 0 && !TAILQ_EMPTY(&mover->waiting) && outbox_is_idle(&mover->outbox);
+    if (waits && mover->timer == 0) mover->timer = gateway_timer(gateway, AMQP_BUSY_MS, on_read_timer, mover);
+}
+
+void mover_reject(struct mover *mover, uint64_t id, uint32_t epoch, uint64_t position) {
+    struct rejected *rejected = calloc(1, sizeof(*rejected));
+    if (rejected == NULL || !mover->is_started) { /* the lease ends at its deadline */
+        free(rejected);
+        return;
+    }
+    *rejected = (struct rejected){.mover = mover, .id = id, .epoch = epoch, .position = position};
+    TAILQ_INSERT_TAIL(&mover->waiting, rejected, next);
+    read_on(mover);
+}
+
+/* ---- */
+
+/* A live task of the target has the message's key: the message goes there without it. */
+static void on_settled(void *argument, const struct item *item, Tarry__Code code, const char *message) {
+    struct mover *mover = argument;
+    if (code != TARRY__CODE__EXISTS) return;
+    struct item *again = item_without_key(item);
+    if (again != NULL) outbox_add(&mover->outbox, again);
+}
+
+static void on_went_on(void *argument) {
+    struct mover *mover = argument;
+    read_on(mover);
+}
+
+struct mover *mover_new(struct amqp *server) {
+    struct mover *mover = calloc(1, sizeof(*mover));
+    if (mover == NULL) return NULL;
+    mover->server = server;
+    TAILQ_INIT(&mover->waiting);
+    TAILQ_INIT(&mover->reading);
+    TAILQ_INIT(&mover->outbox.items);
+    return mover;
+}
+
+void mover_start(struct mover *mover) {
+    if (mover->is_started) return;
+    mover->is_started = true;
+    mover->principal = gateway_own(mover->server->gateway);
+    outbox_init(&mover->outbox, mover->server->gateway, mover->principal, "amqp", mover);
+    mover->outbox.settled = on_settled;
+    mover->outbox.went_on = on_went_on;
+}
+
+void mover_stop(struct mover *mover) {
+    struct rejected *rejected;
+    if (!mover->is_started) return;
+    mover->is_started = false;
+    outbox_end(&mover->outbox);
+    while ((rejected = TAILQ_FIRST(&mover->waiting)) != NULL) {
+        TAILQ_REMOVE(&mover->waiting, rejected, next);
+        free(rejected);
+    }
+    while ((rejected = TAILQ_FIRST(&mover->reading)) != NULL) {
+        TAILQ_REMOVE(&mover->reading, rejected, next);
+        gateway_forget(mover->server->gateway, rejected->asked);
+        free(rejected);
+    }
+    mover->read_count = 0;
+    if (mover->timer != 0) gateway_timer_cancel(mover->server->gateway, mover->timer);
+    mover->timer = 0;
+    gateway_disown(mover->server->gateway, mover->principal);
+}
+
+void mover_free(struct mover *mover) {
+    mover_stop(mover);
+    free(mover);
+}

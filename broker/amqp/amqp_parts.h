@@ -1,0 +1,412 @@
+/* amqp_parts.h: declarations shared by the files of the AMQP door; no other file includes it. Door's thread only. */
+#ifndef TARRY_AMQP_AMQP_PARTS_H
+#define TARRY_AMQP_AMQP_PARTS_H
+
+#include <sys/queue.h>
+
+#include "amqp.h"
+#include "amqp_codec.h"
+#include "amqp_message.h"
+#include "amqp_topology.h"
+#include "gateway.h"
+#include "tarry.pb-c.h"
+#include "tarry_limits.h"
+
+#define AMQP_CHANNEL_MAX 2047u
+#define AMQP_FRAME_MAX (128u << 10)
+#define AMQP_HEARTBEAT_S 60u
+/* Bytes of a frame before the client is known. */
+#define AMQP_FRAME_STRANGER_MAX (16u << 10)
+/* A client has this long for its handshake, and for its close-ok. */
+#define AMQP_HANDSHAKE_MS 10000u
+#define AMQP_CLOSING_MS 5000u
+/* Duration of the leases of deliveries; they are extended while the connection lives. */
+#define AMQP_LEASE_MS 600000u
+#define AMQP_EXTEND_MS 180000u
+/* Deliveries of a channel that are not acknowledged, if its consumers have no prefetch. */
+#define AMQP_UNACKED_MAX 16384u
+#define AMQP_CONSUMERS_MAX 1024u /* of a connection */
+#define AMQP_FETCH_MAX 256u      /* messages in one lease of a consumer */
+/* Unsent bytes at which nothing is delivered until the client has read. */
+#define AMQP_UNSENT_MAX (1u << 20)
+/* Input that waits, at which the door stops reading. */
+#define AMQP_INPUT_MAX (256u << 10)
+/* Publishes that wait for their commit, at which the connection's input waits. */
+#define AMQP_OUTBOX_BYTES_MAX (4u << 20)
+#define AMQP_OUTBOX_ITEMS_MAX 4096u
+/* One commit of an outbox. */
+#define AMQP_COMMIT_BYTES_MAX (2u << 20)
+#define AMQP_COMMIT_OPS_MAX 2048u
+/* Contents of all copies of one message. */
+#define AMQP_FANOUT_BYTES_MAX (REQUEST_SIZE_MAX - (1u << 20))
+#define AMQP_BUSY_MS 50u
+#define AMQP_OPENED_MS 1000u
+#define AMQP_SPACE "amqp" /* of the definitions */
+
+enum { /* reply codes */
+       AMQP_CONTENT_TOO_LARGE = 311,
+       AMQP_NO_ROUTE = 312,
+       AMQP_FORCED = 320,
+       AMQP_ACCESS_REFUSED = 403,
+       AMQP_NOT_FOUND = 404,
+       AMQP_RESOURCE_LOCKED = 405,
+       AMQP_PRECONDITION = 406,
+       AMQP_FRAME_ERROR = 501,
+       AMQP_SYNTAX_ERROR = 502,
+       AMQP_COMMAND_INVALID = 503,
+       AMQP_CHANNEL_ERROR = 504,
+       AMQP_UNEXPECTED_FRAME = 505,
+       AMQP_RESOURCE_ERROR = 506,
+       AMQP_NOT_ALLOWED = 530,
+       AMQP_NOT_IMPLEMENTED = 540,
+       AMQP_INTERNAL_ERROR = 541
+};
+
+struct amqp_connection;
+struct channel;
+typedef void counted(struct amqp_connection *connection, uint64_t messages);
+
+/* ---- amqp_outbox.c: commits of one client, one at a time, so that they keep their order */
+enum item_kind { ITEM_MESSAGE, ITEM_ACK, ITEM_RELEASE, ITEM_EXTEND };
+struct target {
+    const char *queue; /* within the item */
+    uint64_t delay_ms;
+    uint64_t expires_ms;
+    uint32_t priority;
+};
+struct item {
+    TAILQ_ENTRY(item) next;
+    enum item_kind kind;
+    bool acks; /* a message that replaces a leased one: the same commit acks it */
+    uint64_t id;
+    uint32_t epoch;
+    uint64_t position;
+    uint64_t channel_serial;
+    uint64_t confirm; /* publisher confirm; 0: none */
+    uint8_t *content;
+    size_t content_size;
+    const char *key; /* within the item; NULL: none */
+    size_t target_count;
+    struct target targets[];
+};
+TAILQ_HEAD(items, item);
+struct outbox {
+    struct gateway *gateway;
+    uint64_t principal;
+    const char *peer;
+    struct items items; /* the first `sent` are in the commit that is under way */
+    size_t count, bytes, sent;
+    size_t alone; /* the first items are committed one by one, because a commit of all was refused */
+    uint64_t asked, timer;
+    bool is_telling; /* results are being reported, so nothing is sent */
+    unsigned busy_count;
+    /* Reports the result of an item; called within outbox_flush or in the door's rounds. */
+    void (*settled)(void *argument, const struct item *item, Tarry__Code code, const char *message);
+    /* Reports that a commit has ended, after its items. */
+    void (*went_on)(void *argument);
+    void *argument;
+};
+void outbox_init(struct outbox *outbox, struct gateway *gateway, uint64_t principal, const char *peer, void *argument);
+/* Makes a message for `targets` that takes over `content`. NULL: out of memory. */
+struct item *item_of_message(const struct amqp_targets *targets, uint8_t *content, size_t content_size,
+                             struct amqp_bytes key);
+struct item *item_of_lease(enum item_kind kind, uint64_t id, uint32_t epoch, uint64_t position);
+/* Copies a message, without its key; NULL: out of memory. */
+struct item *item_without_key(const struct item *item);
+void item_free(struct item *item);
+void outbox_add(struct outbox *outbox, struct item *item);
+/* Sends what waits, unless a commit is under way. */
+void outbox_flush(struct outbox *outbox);
+bool outbox_is_idle(const struct outbox *outbox);
+/* Sends what waits without awaiting a reply, and frees all. */
+void outbox_end(struct outbox *outbox);
+
+/* ---- amqp_store.c: the definitions in the log, and whose turn it is to change them */
+struct job {
+    TAILQ_ENTRY(job) next;
+    void (*run)(void *argument);
+    void *argument;
+    enum { JOB_IDLE, JOB_WAITS, JOB_RUNS } state;
+};
+TAILQ_HEAD(jobs, job);
+struct change;
+/* Callback of a commit of definitions. Not OK: nothing has changed, and `sentence` gives the reason. */
+typedef void stored(void *argument, Tarry__Code code, const char *sentence, uint64_t purged);
+struct store {
+    struct gateway *gateway;
+    struct amqp_topology topology;
+    enum { STORE_EMPTY, STORE_LOADS, STORE_LOADED } state;
+    struct jobs jobs;
+    struct job *running;
+    struct change *changes;
+    size_t change_count, change_capacity;
+    stored *stored;
+    void *argument;
+    bool failed;        /* out of memory while changes were gathered */
+    int64_t held_bytes; /* of the topology, as counted by the door */
+    uint64_t purge_job;
+    char purging[AMQP_DEFINITION_KEY_SIZE]; /* queue of that job */
+    bool is_dispatching;
+    struct loading *loading;
+    void (*loaded)(void *argument, Tarry__Code code, const char *primary);
+    void *loaded_argument;
+};
+/* Reads the definitions into the topology. */
+void store_load(struct store *store);
+void store_forget(struct store *store);
+void store_free(struct store *store);
+/* Runs the job when it is its turn; it may run at once. */
+void store_enter(struct store *store, struct job *job, void (*run)(void *argument), void *argument);
+void store_leave(struct store *store, struct job *job);
+/* Removes a job that waits. False: it runs. */
+bool store_cancel(struct store *store, struct job *job);
+void store_put(struct store *store, const char *key, struct amqp_out *definition); /* frees the definition */
+void store_delete(struct store *store, const char *key);
+void store_delete_doomed(struct store *store);
+void store_purge(struct store *store, const char *queue);
+/* Declares the queue as one whose messages may be taken before they are due. */
+void store_holding(struct store *store, const char *queue);
+void store_commit(struct store *store, stored *done, void *argument);
+
+/* ---- */
+
+/* A message to a client whose leases are not reported yet (gateway_left). */
+struct sending {
+    TAILQ_ENTRY(sending) next;
+    struct amqp *server;
+    struct amqp_connection *connection; /* NULL: it has ended */
+    uint64_t lease;
+    size_t ack_count; /* automatic acks once it is sent */
+    struct {
+        uint64_t id, position;
+        uint32_t epoch;
+    } acks[];
+};
+TAILQ_HEAD(sendings, sending);
+
+struct unacked {
+    TAILQ_ENTRY(unacked) next; /* in the order of tags */
+    uint64_t tag;
+    uint64_t id, position, lease_until_ms;
+    uint32_t epoch;
+    struct consumer *consumer; /* NULL: basic.get, or the consumer is cancelled */
+    bool has_dead_exchange;    /* its queue has one */
+    bool is_settled;           /* its queue is deleted, and the message with it */
+};
+TAILQ_HEAD(unacked_list, unacked);
+
+struct consumer {
+    TAILQ_ENTRY(consumer) in_channel, in_queue;
+    struct channel *channel;
+    struct amqp_queue *queue;
+    bool no_ack, exclusive;
+    uint32_t prefetch, unacked;
+    uint64_t lease; /* handle of the awaited lease */
+    uint64_t timer; /* retries after BUSY */
+    uint8_t tag_size;
+    char tag[AMQP_SHORTSTR_MAX + 1];
+};
+
+/* A message that a client publishes, while it arrives. */
+struct arriving {
+    bool is_open, has_head, mandatory;
+    struct amqp_bytes exchange, key; /* within `names` */
+    uint8_t *names;
+    uint8_t *properties;
+    size_t properties_size;
+    uint8_t *body;
+    size_t body_size, body_at, body_capacity;
+};
+
+struct channel {
+    TAILQ_ENTRY(channel) next;
+    struct amqp_connection *connection;
+    uint16_t number;
+    uint64_t serial;
+    bool is_closing; /* channel.close is sent, and close-ok awaited */
+    bool confirms;
+    bool is_stopped; /* channel.flow: the client wants no deliveries */
+    uint32_t prefetch, prefetch_all;
+    uint64_t next_tag;     /* of deliveries */
+    uint64_t next_confirm; /* of publishes */
+    uint64_t run;          /* the last confirm of a run that is not told yet; 0: none */
+    uint64_t run_from;
+    struct amqp_consumers consumers;
+    struct unacked_list unacked;
+    uint32_t unacked_count;
+    struct arriving arriving;
+    char last_queue[AMQP_NAME_MAX + 1]; /* a method with an empty queue name means the last declared */
+};
+TAILQ_HEAD(channels, channel);
+
+enum phase { PHASE_HEADER, PHASE_START, PHASE_TUNE, PHASE_OPEN, PHASE_LOADS, PHASE_RUNS, PHASE_CLOSING, PHASE_OVER };
+
+struct amqp_connection {
+    TAILQ_ENTRY(amqp_connection) all;
+    struct amqp *server;
+    uint64_t id, principal;
+    char peer[PEER_SIZE_MAX + 1];
+    char holder[PRINCIPAL_SIZE_MAX + 1];
+    char user[AMQP_SHORTSTR_MAX + 1];
+    enum phase phase;
+    bool shows_token;
+    bool can_cancel, can_blocked, can_auth_close; /* capabilities of the client */
+    bool is_blocked;
+    uint32_t frame_max;
+    uint16_t channel_max, heartbeat_s;
+    uint64_t heartbeat_timer, extend_timer;
+    bool has_sent; /* since the last heartbeat */
+    struct channels channels;
+    uint32_t channel_count, consumer_count;
+    uint64_t channel_serial;
+    struct outbox published, settles;
+    struct amqp_out out;
+
+    uint8_t *input; /* input that waits, or a part of a frame */
+    size_t input_size, input_at;
+    size_t half_size;   /* memory of arriving messages */
+    int64_t held_bytes; /* of channels and deliveries, as counted by the door */
+    bool is_running, is_deaf, is_gone;
+
+    /* The method that is being carried out; input waits meanwhile. */
+    bool is_busy;
+    struct job job;
+    void (*op)(struct amqp_connection *connection); /* waits until publishes and acks before it are durable */
+    uint8_t *held;                                  /* the method's bytes */
+    struct amqp_method method;
+    uint16_t method_channel;
+    counted *counts;
+    uint64_t purged;
+    uint64_t asked;
+    uint64_t get_lease, counted;   /* basic.get: the awaited lease, and the messages in the queue before it */
+    uint32_t exclusive_count;      /* exclusive queues that it owns */
+    struct amqp_queue *made_queue; /* about to be added */
+    struct amqp_exchange *made_exchange;
+    struct amqp_binding *made_binding;
+};
+TAILQ_HEAD(amqp_connections, amqp_connection);
+
+struct mover;
+struct drop;
+TAILQ_HEAD(drops, drop);
+struct amqp {
+    struct gateway *gateway;
+    struct door *door;
+    struct door_stream_calls calls;
+    struct store store;
+    struct amqp_connections connections;
+    struct sendings sendings;
+    struct drops drops;
+    uint64_t connections_total;
+    uint32_t connection_count;
+    uint32_t epoch; /* in which the definitions were read */
+    uint64_t own;   /* the broker's principal; 0: not yet held */
+    struct mover *mover;
+    uint64_t names; /* numbers of generated names */
+    char id[17];
+    bool is_heard;
+    uint64_t tick_timer;
+};
+
+/* ---- amqp.c: connections */
+uint64_t amqp_now_ms(void);
+/* Sends what is written to `out`. */
+void client_send_out(struct amqp_connection *connection);
+/* Sends the bytes; `sending` NULL: no result is awaited. Frees `out`. */
+void client_send(struct amqp_connection *connection, struct amqp_out *out, struct sending *sending);
+/* Ends the connection with connection.close. */
+void client_fail(struct amqp_connection *connection, unsigned code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Ends the connection because the broker answered so: not the primary, stopping, or failed. */
+void client_refuse(struct amqp_connection *connection, Tarry__Code code, const char *primary);
+bool code_ends_connection(Tarry__Code code);
+/* Counts memory of the connection; negative: it is freed. False: the memory is exhausted. */
+bool client_hold(struct amqp_connection *connection, int64_t bytes);
+struct gateway_caller client_caller(const struct amqp_connection *connection);
+/* Ends the method that is being carried out, and reads on. The connection may be freed. */
+void op_end(struct amqp_connection *connection);
+/* Carries out the waiting method if nothing before it is under way. */
+void op_try(struct amqp_connection *connection);
+/* Goes on after something has ended for which the connection's input waited. */
+void client_go_on(struct amqp_connection *connection);
+/* Frees a connection that has gone once nothing refers to it. */
+void client_free(struct amqp_connection *connection);
+
+/* ---- amqp_channel.c: channels and their methods */
+void channel_method(struct amqp_connection *connection, uint16_t number, const struct amqp_method *method,
+                    struct amqp_bytes payload);
+void channel_content(struct amqp_connection *connection, const struct amqp_frame *frame);
+struct channel *channel_find(const struct amqp_connection *connection, uint16_t number);
+/* Ends the channel with channel.close. */
+void channel_fail(struct channel *channel, unsigned code, enum amqp_method_kind kind, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Carries out a method once publishes and acks before it are durable; input waits. */
+void op_begin(struct amqp_connection *connection, uint16_t channel, struct amqp_bytes payload,
+              void (*op)(struct amqp_connection *connection));
+struct channel *op_channel(struct amqp_connection *connection);
+/* Ends what all channels do, without a word to the client. They are freed with the connection. */
+void channels_leave(struct amqp_connection *connection);
+/* … and frees them. */
+void channels_end(struct amqp_connection *connection);
+void channel_count_half(struct amqp_connection *connection, size_t before, size_t after);
+
+/* ---- amqp_declare.c: methods that change exchanges, queues and bindings */
+void op_declare_queue(struct amqp_connection *connection);
+void op_declare_exchange(struct amqp_connection *connection);
+void op_bind(struct amqp_connection *connection);
+void op_unbind(struct amqp_connection *connection);
+void op_delete_queue(struct amqp_connection *connection);
+void op_delete_exchange(struct amqp_connection *connection);
+void op_purge(struct amqp_connection *connection);
+/* Deletes the queue without a client's request: its exclusive owner or its last consumer has gone. */
+void queue_drop(struct amqp *server, const char *name);
+void declare_drop_exclusive(struct amqp *server, uint64_t owner);
+/* Drops the exclusive queues of connections that ended with an earlier process. */
+void declare_drop_orphans(struct amqp *server);
+void declare_forget(struct amqp_connection *connection);
+void drops_free(struct amqp *server);
+/* Asks how many messages wait in a queue. `counts` gets the number; 0 also if it is not known. */
+void queue_count(struct amqp_connection *connection, const char *name, counted *counts);
+/* The queue that the method names, which the connection may use; NULL: the channel has failed. */
+struct amqp_queue *queue_of(struct channel *channel, struct amqp_bytes name, enum amqp_method_kind kind);
+
+/* ---- amqp_publish.c */
+void publish_begin(struct channel *channel, const struct amqp_method *method);
+void publish_content(struct channel *channel, const struct amqp_frame *frame);
+void arriving_end(struct channel *channel);
+void publish_settled(void *argument, const struct item *item, Tarry__Code code, const char *message);
+void publish_went_on(void *argument);
+/* Sets when and how the item's message gets to its targets, from the queues' arguments and the message's properties. */
+void item_place(struct item *item, const struct amqp_targets *targets, const struct amqp_properties *properties);
+/* Packs a message; NULL: out of memory. Frees the envelope. */
+uint8_t *content_pack(struct amqp_out *envelope, struct amqp_bytes body, size_t *out_size);
+
+/* ---- amqp_consume.c */
+void channel_consume(struct channel *channel, const struct amqp_method *method);
+void channel_cancel(struct channel *channel, const struct amqp_method *method);
+void consumer_end(struct consumer *consumer, bool is_told);
+void consumers_fetch(struct amqp_connection *connection);
+void settle_settled(void *argument, const struct item *item, Tarry__Code code, const char *message);
+void settle_went_on(void *argument);
+void op_get(struct amqp_connection *connection);
+void get_abandon(struct amqp_connection *connection);
+void channel_ack(struct channel *channel, const struct amqp_method *method);
+void channel_reject(struct channel *channel, const struct amqp_method *method);
+void channel_recover(struct channel *channel, const struct amqp_method *method);
+/* The queue is deleted: ends its consumers, and their deliveries. */
+void consumers_lose_queue(struct amqp_queue *queue);
+/* Gives back all deliveries of a channel that ends. */
+void unacked_release(struct channel *channel);
+void sending_sent(struct sending *sending, bool left);
+void extend_arm(struct amqp_connection *connection);
+
+/* ---- amqp_mover.c: messages that have expired or were rejected go to their dead-letter exchange */
+struct mover *mover_new(struct amqp *server);
+void mover_free(struct mover *mover);
+/* Begins or ends to move expired messages, with the definitions. */
+void mover_start(struct mover *mover);
+void mover_stop(struct mover *mover);
+/* Moves a leased message to its dead-letter exchange, or drops it if there is none. */
+void mover_reject(struct mover *mover, uint64_t id, uint32_t epoch, uint64_t position);
+
+#endif

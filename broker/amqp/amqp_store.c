@@ -1,0 +1,369 @@
+/* amqp_store.c: the definitions of exchanges, queues and bindings. Each is a task of the reserved queue AMQP_STORE,
+ * which is due in ten years, and stays there when it is: its key names what it defines, its payload is the definition.
+ * So definitions are in the log, survive a crash, and are on the follower. The topology in memory changes after the
+ * commit.
+ *
+ * One job at a time changes definitions. It checks, commits, and changes the topology; nothing changes in between. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "amqp_parts.h"
+
+#define PURGE_LOOK_MS 5u
+
+struct change {
+    enum { CHANGE_PUT, CHANGE_DELETE, CHANGE_PURGE, CHANGE_HOLDING } kind;
+    char key[AMQP_DEFINITION_KEY_SIZE];
+    struct amqp_out definition;
+};
+
+/* Returns the broker itself as the caller. */
+static struct gateway_caller own_caller(const struct store *store) {
+    return (struct gateway_caller){.principal = gateway_own(store->gateway), .peer = "amqp", .client = "AMQP door"};
+}
+
+/* ---- turns */
+
+void store_enter(struct store *store, struct job *job, void (*run)(void *argument), void *argument) {
+    job->run = run;
+    job->argument = argument;
+    if (store->running != NULL) {
+        job->state = JOB_WAITS;
+        TAILQ_INSERT_TAIL(&store->jobs, job, next);
+        return;
+    }
+    store->running = job;
+    job->state = JOB_RUNS;
+    run(argument);
+}
+
+/* Lets one job after another run, without recursion: a job may leave while it runs. */
+void store_leave(struct store *store, struct job *job) {
+    struct job *next;
+    job->state = JOB_IDLE;
+    store->running = NULL;
+    if (store->is_dispatching) return;
+    store->is_dispatching = true;
+    while (store->running == NULL && (next = TAILQ_FIRST(&store->jobs)) != NULL) {
+        TAILQ_REMOVE(&store->jobs, next, next);
+        store->running = next;
+        next->state = JOB_RUNS;
+        next->run(next->argument);
+    }
+    store->is_dispatching = false;
+}
+
+bool store_cancel(struct store *store, struct job *job) {
+    if (job->state == JOB_RUNS) return false;
+    if (job->state == JOB_WAITS) TAILQ_REMOVE(&store->jobs, job, next);
+    job->state = JOB_IDLE;
+    return true;
+}
+
+/* ---- changes */
+
+static struct change *add_change(struct store *store, int kind, const char *key) {
+    if (store->change_count == store->change_capacity) {
+        size_t capacity = store->change_capacity == 0 ? 16 : store->change_capacity * 2;
+        struct change *changes = realloc(store->changes, capacity * sizeof(*changes));
+        if (changes == NULL) {
+            store->failed = true;
+            return NULL;
+        }
+        store->changes = changes;
+        store->change_capacity = capacity;
+    }
+    struct change *change = &store->changes[store->change_count++];
+    *change = (struct change){.kind = kind};
+    strncpy(change->key, key, sizeof(change->key) - 1);
+    return change;
+}
+
+void store_put(struct store *store, const char *key, struct amqp_out *definition) {
+    struct change *change = definition->failed ? NULL : add_change(store, CHANGE_PUT, key);
+    store->failed |= change == NULL;
+    if (change != NULL)
+        change->definition = *definition;
+    else
+        amqp_out_free(definition);
+}
+
+void store_delete(struct store *store, const char *key) {
+    (void)add_change(store, CHANGE_DELETE, key);
+}
+
+void store_delete_doomed(struct store *store) {
+    char key[AMQP_DEFINITION_KEY_SIZE];
+    for (size_t i = 0; i < store->topology.doomed_count; i++) {
+        amqp_key_of_doomed(&store->topology, i, key);
+        store_delete(store, key);
+    }
+}
+
+void store_purge(struct store *store, const char *queue) {
+    (void)add_change(store, CHANGE_PURGE, queue);
+}
+
+void store_holding(struct store *store, const char *queue) {
+    (void)add_change(store, CHANGE_HOLDING, queue);
+}
+
+static void drop_changes(struct store *store) {
+    for (size_t i = 0; i < store->change_count; i++) amqp_out_free(&store->changes[i].definition);
+    store->change_count = 0;
+    store->failed = false;
+}
+
+static void tell(struct store *store, Tarry__Code code, const char *sentence, uint64_t purged) {
+    stored *done = store->stored;
+    store->stored = NULL;
+    done(store->argument, code, sentence, purged);
+}
+
+static void ask_purge(struct store *store);
+
+static void on_purge_timer(void *argument) {
+    ask_purge(argument);
+}
+
+/* A purge is a job of the broker. Its messages are gone when the job has ended. */
+static void on_purging(void *argument, const Tarry__Reply *reply) {
+    struct store *store = argument;
+    bool is_stats = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_STATS;
+    const Tarry__JobView *job = is_stats ? reply->stats->job : NULL;
+    bool runs = (job != NULL && job->running) || reply == NULL || reply->code == TARRY__CODE__BUSY;
+    if (runs && gateway_timer(store->gateway, PURGE_LOOK_MS, on_purge_timer, store) != 0) return;
+    tell(store, TARRY__CODE__OK, "", job != NULL ? job->done : 0);
+}
+
+static void ask_purge(struct store *store) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Stats stats = TARRY__STATS__INIT;
+    stats.queue = store->purging;
+    stats.job = store->purge_job;
+    request.body_case = TARRY__REQUEST__BODY_STATS;
+    request.stats = &stats;
+    const struct gateway_caller caller = own_caller(store);
+    uint64_t handle = gateway_ask(store->gateway, &caller, &request, on_purging, store);
+    gateway_disown(store->gateway, caller.principal);
+    if (handle == 0) on_purging(store, NULL);
+}
+
+static void on_stored(void *argument, const Tarry__Reply *reply) {
+    struct store *store = argument;
+    Tarry__Code code = reply != NULL ? reply->code : TARRY__CODE__FAILED;
+    const char *sentence = reply != NULL ? reply->message : "";
+    bool is_commit = code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_COMMIT;
+    store->purge_job = 0;
+    for (size_t i = 0; is_commit && i < reply->commit->n_results; i++) {
+        const Tarry__OpResult *result = reply->commit->results[i];
+        if (store->changes[i].kind == CHANGE_PURGE) {
+            store->purge_job = result->job;
+            memcpy(store->purging, store->changes[i].key, sizeof(store->changes[i].key));
+        }
+        if (result->code == TARRY__CODE__OK || result->code == TARRY__CODE__ABORTED) continue;
+        code = result->code;
+        sentence = result->message;
+    }
+    drop_changes(store);
+    if (code == TARRY__CODE__OK && store->purge_job != 0)
+        ask_purge(store);
+    else
+        tell(store, code, sentence, 0);
+}
+
+union body {
+    Tarry__Define define;
+    Tarry__QueuePurge purge;
+    Tarry__QueueSet set;
+};
+
+struct building {
+    Tarry__Op *op;
+    union body *body;
+    Tarry__Policy *policy;
+};
+
+static char *holding_fields[] = {"lease_before_due"};
+
+static void build(const struct building *to, const struct change *change) {
+    tarry__op__init(to->op);
+    if (change->kind == CHANGE_PUT || change->kind == CHANGE_DELETE) {
+        tarry__define__init(&to->body->define);
+        to->body->define.space = (char *)AMQP_SPACE;
+        to->body->define.name = (ProtobufCBinaryData){.data = (uint8_t *)change->key, .len = strlen(change->key)};
+        to->body->define.value =
+            (ProtobufCBinaryData){.data = change->definition.bytes, .len = change->definition.size};
+        to->body->define.deleted = change->kind == CHANGE_DELETE;
+        to->op->op_case = TARRY__OP__OP_DEFINE;
+        to->op->define = &to->body->define;
+    } else if (change->kind == CHANGE_PURGE) {
+        tarry__queue_purge__init(&to->body->purge);
+        to->body->purge.queue = (char *)change->key;
+        to->op->op_case = TARRY__OP__OP_QUEUE_PURGE;
+        to->op->queue_purge = &to->body->purge;
+    } else {
+        tarry__policy__init(to->policy);
+        tarry__queue_set__init(&to->body->set);
+        to->body->set.queue = (char *)change->key;
+        to->body->set.policy = to->policy;
+        to->body->set.fields = holding_fields;
+        to->body->set.n_fields = sizeof(holding_fields) / sizeof(holding_fields[0]);
+        to->op->op_case = TARRY__OP__OP_QUEUE_SET;
+        to->op->queue_set = &to->body->set;
+    }
+}
+
+void store_commit(struct store *store, stored *done, void *argument) {
+    const size_t count = store->change_count;
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    Tarry__Op *ops = calloc(count, sizeof(*ops));
+    Tarry__Op **pointers = calloc(count, sizeof(Tarry__Op *));
+    union body *bodies = calloc(count, sizeof(*bodies));
+    Tarry__Policy *policies = calloc(count, sizeof(*policies));
+    bool has_memory = ops != NULL && pointers != NULL && bodies != NULL && policies != NULL && !store->failed &&
+                      count <= DEFINES_PER_COMMIT_MAX;
+    store->stored = done;
+    store->argument = argument;
+    for (size_t i = 0; has_memory && i < count; i++) {
+        const struct building to = {&ops[i], &bodies[i], &policies[i]};
+        build(&to, &store->changes[i]);
+        pointers[i] = &ops[i];
+    }
+    commit.ops = pointers;
+    commit.n_ops = count;
+    commit.atomic = true;
+    const struct gateway_caller caller = own_caller(store);
+    bool is_sent = has_memory && gateway_commit(store->gateway, &caller, &commit, NULL, on_stored, store) != 0;
+    gateway_disown(store->gateway, caller.principal);
+    free(ops);
+    free(pointers);
+    free(bodies);
+    free(policies);
+    if (is_sent) return;
+    drop_changes(store);
+    tell(store, TARRY__CODE__BUSY, "the broker is out of memory, or this changes too many definitions at once", 0);
+}
+
+/* ---- reading the definitions */
+
+struct loading {
+    struct store *store;
+    uint64_t asked;
+    uint8_t after[DEFINITION_NAME_SIZE_MAX];
+    size_t after_size;
+    struct amqp_out *later; /* bindings whose ends are not known yet */
+    size_t later_count, later_capacity;
+};
+
+static void load_free(struct loading *loading) {
+    if (loading == NULL) return;
+    if (loading->asked != 0) gateway_forget(loading->store->gateway, loading->asked);
+    for (size_t i = 0; i < loading->later_count; i++) amqp_out_free(&loading->later[i]);
+    free(loading->later);
+    free(loading);
+}
+
+static void load_end(struct loading *loading, Tarry__Code code, const char *primary) {
+    struct store *store = loading->store;
+    for (size_t i = 0; code == TARRY__CODE__OK && i < loading->later_count; i++) {
+        struct amqp_bytes payload = {loading->later[i].bytes, loading->later[i].size};
+        if (amqp_define(&store->topology, payload) == AMQP_DEFINED_NO_MEMORY) code = TARRY__CODE__BUSY;
+    }
+    store->loading = NULL;
+    load_free(loading);
+    store->state = code == TARRY__CODE__OK ? STORE_LOADED : STORE_EMPTY;
+    if (code != TARRY__CODE__OK) amqp_topology_deinit(&store->topology);
+    store->loaded(store->loaded_argument, code, primary);
+}
+
+static bool keep_for_later(struct loading *loading, struct amqp_bytes payload) {
+    if (loading->later_count == loading->later_capacity) {
+        size_t capacity = loading->later_capacity == 0 ? 64 : loading->later_capacity * 2;
+        struct amqp_out *later = realloc(loading->later, capacity * sizeof(*later));
+        if (later == NULL) return false;
+        loading->later = later;
+        loading->later_capacity = capacity;
+    }
+    struct amqp_out *kept = &loading->later[loading->later_count++];
+    *kept = (struct amqp_out){0};
+    amqp_put(kept, payload.at, payload.size);
+    return !kept->failed;
+}
+
+/* Defines what a page lists. False: out of memory. */
+static bool take_page(struct loading *loading, const Tarry__DefinitionsReply *page) {
+    for (size_t i = 0; i < page->n_definitions; i++) {
+        const Tarry__Definition *definition = page->definitions[i];
+        struct amqp_bytes payload = {definition->value.data, definition->value.len};
+        enum amqp_defined defined = amqp_define(&loading->store->topology, payload);
+        if (defined == AMQP_DEFINED_NO_MEMORY) return false;
+        if (defined == AMQP_DEFINED_LATER && !keep_for_later(loading, payload)) return false;
+        if (definition->name.len > sizeof(loading->after)) return false;
+        loading->after_size = definition->name.len;
+        memcpy(loading->after, definition->name.data, definition->name.len);
+    }
+    return true;
+}
+
+static void ask_page(struct loading *loading);
+
+static void on_page(void *argument, const Tarry__Reply *reply) {
+    struct loading *loading = argument;
+    Tarry__Code code = reply != NULL ? reply->code : TARRY__CODE__BUSY;
+    bool is_page = code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_DEFINITIONS;
+    loading->asked = 0;
+    if (is_page && reply->follower)
+        load_end(loading, TARRY__CODE__NOT_PRIMARY, reply->primary);
+    else if (!is_page)
+        load_end(loading, code != TARRY__CODE__OK ? code : TARRY__CODE__FAILED, reply != NULL ? reply->primary : "");
+    else if (!take_page(loading, reply->definitions))
+        load_end(loading, TARRY__CODE__BUSY, "");
+    else if (reply->definitions->more)
+        ask_page(loading);
+    else
+        load_end(loading, TARRY__CODE__OK, "");
+}
+
+static void on_no_memory(void *argument) {
+    load_end(argument, TARRY__CODE__BUSY, "");
+}
+
+static void ask_page(struct loading *loading) {
+    struct store *store = loading->store;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Definitions definitions = TARRY__DEFINITIONS__INIT;
+    definitions.space = (char *)AMQP_SPACE;
+    definitions.after = (ProtobufCBinaryData){.data = loading->after, .len = loading->after_size};
+    request.body_case = TARRY__REQUEST__BODY_DEFINITIONS;
+    request.definitions = &definitions;
+    const struct gateway_caller caller = own_caller(store);
+    loading->asked = gateway_ask(store->gateway, &caller, &request, on_page, loading);
+    gateway_disown(store->gateway, caller.principal);
+    /* No callback is made within a function of the store. */
+    if (loading->asked == 0) (void)gateway_timer(store->gateway, 1, on_no_memory, loading);
+}
+
+void store_load(struct store *store) {
+    struct loading *loading = calloc(1, sizeof(*loading));
+    if (loading == NULL || !amqp_topology_init(&store->topology)) { /* the next tick tries again */
+        free(loading);
+        return;
+    }
+    store->state = STORE_LOADS;
+    loading->store = store;
+    store->loading = loading;
+    ask_page(loading);
+}
+
+void store_forget(struct store *store) {
+    if (store->state == STORE_LOADED) amqp_topology_deinit(&store->topology);
+    if (store->state == STORE_LOADED) store->state = STORE_EMPTY;
+}
+
+void store_free(struct store *store) {
+    if (store->loading != NULL) load_free(store->loading);
+    drop_changes(store);
+    free(store->changes);
+    amqp_topology_deinit(&store->topology);
+}

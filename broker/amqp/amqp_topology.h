@@ -1,0 +1,175 @@
+/* amqp_topology.h: exchanges, queues and bindings in memory, and where a message goes. Pure. The broker's log has each
+ * of them as a *definition* (amqp_definition_…), from which this is read again after a start or a failover.
+ *
+ * Names are at most AMQP_NAME_MAX bytes. To remove something, *doom* it first: amqp_doom_… marks it and all that
+ * goes with it. Then either the doomed are removed (amqp_doomed_remove), or they stay (amqp_doomed_spare). */
+#ifndef TARRY_AMQP_TOPOLOGY_H
+#define TARRY_AMQP_TOPOLOGY_H
+
+#include <sys/queue.h>
+
+#include "amqp_codec.h"
+#include "tarry_limits.h"
+
+#define AMQP_NAME_MAX 128u
+#define AMQP_EXCHANGES_MAX 4096u
+#define AMQP_QUEUES_MAX 4096u
+#define AMQP_BINDINGS_MAX 65536u
+#define AMQP_ARGUMENTS_MAX 4096u /* bytes of the arguments of a queue, exchange or binding */
+#define AMQP_TARGETS_MAX 1024u   /* queues that get one message */
+#define AMQP_HOPS_MAX 64u        /* exchanges that one message may pass in a row */
+#define AMQP_DEFINITION_KEY_SIZE (AMQP_NAME_MAX + 3u)
+
+struct amqp_node {
+    struct amqp_node *next;
+    uint64_t hash;
+};
+struct amqp_hash {
+    struct amqp_node **buckets;
+    size_t capacity, count;
+};
+
+enum amqp_exchange_type { AMQP_DIRECT, AMQP_FANOUT, AMQP_TOPIC, AMQP_HEADERS_TYPE, AMQP_EXCHANGE_TYPES };
+
+struct amqp_binding;
+TAILQ_HEAD(amqp_bindings, amqp_binding);
+struct consumer;
+TAILQ_HEAD(amqp_consumers, consumer);
+
+struct amqp_exchange {
+    struct amqp_node node; /* must be first */
+    char name[AMQP_NAME_MAX + 1];
+    enum amqp_exchange_type type;
+    bool durable, auto_delete, internal;
+    bool is_predeclared; /* amq.…: no definition */
+    char creator[PRINCIPAL_SIZE_MAX + 1];
+    uint8_t *arguments;
+    size_t arguments_size;
+    char alternate[AMQP_NAME_MAX + 1];
+    struct amqp_bindings from; /* bindings of which it is the source */
+    struct amqp_bindings to;   /* … the destination */
+    uint64_t mark;
+    bool is_doomed;
+};
+
+struct amqp_queue {
+    struct amqp_node node; /* must be first */
+    char name[AMQP_NAME_MAX + 1];
+    bool durable, exclusive, auto_delete;
+    uint8_t *arguments;
+    size_t arguments_size;
+    bool has_ttl, has_dead_exchange, has_dead_key;
+    uint64_t ttl_ms;
+    char dead_exchange[AMQP_NAME_MAX + 1];
+    char dead_key[AMQP_SHORTSTR_MAX + 1];
+    uint8_t dead_key_size;
+    uint32_t priority_max; /* 0: none */
+    uint64_t owner;        /* exclusive: id of its connection; 0: a former process's */
+    char creator[PRINCIPAL_SIZE_MAX + 1];
+    struct amqp_bindings to;
+    struct amqp_consumers consumers; /* the door's */
+    uint32_t consumer_count;
+    bool has_exclusive_consumer;
+    uint64_t mark;
+    bool is_doomed;
+};
+
+struct amqp_binding {
+    struct amqp_node node;  /* must be first: by its id */
+    struct amqp_node route; /* by source and routing key */
+    TAILQ_ENTRY(amqp_binding) in_from, in_to;
+    struct amqp_exchange *source;
+    struct amqp_exchange *exchange; /* destination; NULL: it is `queue` */
+    struct amqp_queue *queue;
+    uint8_t id[16]; /* hash of all that follows */
+    struct amqp_bytes key;
+    struct amqp_bytes arguments;
+    char creator[PRINCIPAL_SIZE_MAX + 1];
+    bool is_doomed;
+    uint8_t bytes[]; /* of key and arguments */
+};
+
+struct amqp_topology {
+    struct amqp_hash exchanges, queues, bindings, routes;
+    struct amqp_node **doomed; /* exchanges, queues, bindings */
+    uint8_t *doomed_kinds;     /* 'e', 'q', 'b' */
+    size_t doomed_count, doomed_capacity;
+    uint64_t mark;
+    uint64_t bytes; /* memory of all of them */
+};
+
+/* False: out of memory. */
+bool amqp_topology_init(struct amqp_topology *topology);
+void amqp_topology_deinit(struct amqp_topology *topology);
+
+struct amqp_exchange *amqp_exchange_find(struct amqp_topology *topology, struct amqp_bytes name);
+struct amqp_queue *amqp_queue_find(struct amqp_topology *topology, struct amqp_bytes name);
+struct amqp_binding *amqp_binding_find(struct amqp_topology *topology, const struct amqp_binding *like);
+
+/* Makes one that is not in the topology yet; NULL: out of memory. The caller fills in the members, adds it, or frees
+ * it.
+ */
+struct amqp_exchange *amqp_exchange_new(struct amqp_bytes name, struct amqp_bytes arguments);
+struct amqp_queue *amqp_queue_new(struct amqp_bytes name, struct amqp_bytes arguments);
+struct amqp_binding *amqp_binding_new(struct amqp_exchange *source, struct amqp_exchange *exchange,
+                                      struct amqp_queue *queue, struct amqp_bytes key, struct amqp_bytes arguments);
+void amqp_exchange_free(struct amqp_exchange *exchange);
+void amqp_queue_free(struct amqp_queue *queue);
+/* False: out of memory. */
+bool amqp_exchange_add(struct amqp_topology *topology, struct amqp_exchange *exchange);
+bool amqp_queue_add(struct amqp_topology *topology, struct amqp_queue *queue);
+bool amqp_binding_add(struct amqp_topology *topology, struct amqp_binding *binding);
+
+/* Type of an exchange by its name, "direct" …; AMQP_EXCHANGE_TYPES: unknown. */
+enum amqp_exchange_type amqp_exchange_type_of(struct amqp_bytes name);
+const char *amqp_exchange_type_name(enum amqp_exchange_type type);
+/* Whether two tables of arguments have the same fields. If not, `*out_name` is one that differs. */
+bool amqp_arguments_same(struct amqp_bytes a, struct amqp_bytes b, struct amqp_bytes *out_name);
+
+/* Numbers of exchanges, queues and bindings that a principal has created. */
+struct amqp_created {
+    size_t exchanges, queues, bindings;
+};
+struct amqp_created amqp_created_by(const struct amqp_topology *topology, const char *creator);
+
+/* ---- removal */
+bool amqp_doom_queue(struct amqp_topology *topology, struct amqp_queue *queue);
+bool amqp_doom_exchange(struct amqp_topology *topology, struct amqp_exchange *exchange);
+bool amqp_doom_binding(struct amqp_topology *topology, struct amqp_binding *binding);
+void amqp_doomed_remove(struct amqp_topology *topology);
+void amqp_doomed_spare(struct amqp_topology *topology);
+
+/* ---- definitions: a key, and a payload; both are texts that another version of this program reads */
+void amqp_key_of_queue(const char *name, char out[AMQP_DEFINITION_KEY_SIZE]);
+void amqp_key_of_exchange(const char *name, char out[AMQP_DEFINITION_KEY_SIZE]);
+void amqp_key_of_binding(const struct amqp_binding *binding, char out[AMQP_DEFINITION_KEY_SIZE]);
+/* Key of the doomed one with this number. */
+void amqp_key_of_doomed(const struct amqp_topology *topology, size_t number, char out[AMQP_DEFINITION_KEY_SIZE]);
+void amqp_put_queue(struct amqp_out *out, const struct amqp_queue *queue);
+void amqp_put_exchange(struct amqp_out *out, const struct amqp_exchange *exchange);
+void amqp_put_binding(struct amqp_out *out, const struct amqp_binding *binding);
+enum amqp_defined { AMQP_DEFINED, AMQP_DEFINED_LATER, AMQP_DEFINED_BADLY, AMQP_DEFINED_NO_MEMORY };
+/* Adds what a definition defines. Later: a binding whose ends are not defined yet. */
+enum amqp_defined amqp_define(struct amqp_topology *topology, struct amqp_bytes payload);
+
+/* ---- arguments */
+/* Reads the arguments of a queue into its members. Returns NULL, or what is wrong with an argument; `*out_is_refused`:
+ * the argument is known, and Tarry does not have it (540). */
+const char *amqp_queue_arguments(struct amqp_queue *queue, bool *out_is_refused);
+const char *amqp_exchange_arguments(struct amqp_exchange *exchange);
+
+/* ---- routing */
+struct amqp_targets { /* zeroed: empty */
+    struct amqp_queue **queues;
+    size_t count, capacity;
+    bool failed; /* out of memory, or more than AMQP_TARGETS_MAX */
+};
+void amqp_targets_free(struct amqp_targets *targets);
+/* Adds the queues that a message with this routing key, or these headers, gets to. Each queue is a target once, also
+ * over several calls with the same targets. `exchange` NULL: the default exchange. */
+void amqp_route(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,
+                struct amqp_bytes headers, struct amqp_targets *targets);
+bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key);
+bool amqp_headers_match(struct amqp_bytes arguments, struct amqp_bytes headers);
+
+#endif

@@ -1,0 +1,454 @@
+"""amqp_test.py: tarryd as a RabbitMQ: what programs that speak AMQP 0-9-1 rely on (docs/AMQP.md), also when the broker is
+killed; and what hostile bytes do to it."""
+import random
+import socket
+import struct
+import subprocess
+import time
+
+import harness
+import amqp
+from amqp import Client, Closed
+from harness import Case, wait_until
+
+PIKA = """
+import sys, pika
+connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", int(sys.argv[1])))
+channel = connection.channel()
+channel.confirm_delivery()
+channel.exchange_declare("orders", "topic", durable=True)
+channel.queue_declare("close", durable=True)
+channel.queue_bind("close", "orders", "order.*.close")
+for number in range(10):
+    channel.basic_publish("orders", f"order.{number}.close", str(number).encode(), pika.BasicProperties(delivery_mode=2), mandatory=True)
+got = []
+for method, properties, body in channel.consume("close", inactivity_timeout=30):
+    got.append(int(body))
+    channel.basic_ack(method.delivery_tag)
+    if len(got) == 10: break
+channel.cancel()
+connection.close()
+print(got)
+"""
+
+
+class Amqp(Case):
+    arguments = ("--listen", "amqp://127.0.0.1:0")
+
+    def amqp_port(self):
+        return next(int(url.rsplit(":", 1)[1]) for url in self.broker.ready["urls"].split() if url.startswith("amqp://"))
+
+    def client(self, **options):
+        client = Client(self.amqp_port(), **options)
+        self.addCleanup(client.socket.close)
+        return client
+
+    def assert_closed(self, code, ask, *arguments, **options):
+        with self.assertRaises(Closed) as caught:
+            ask(*arguments, **options)
+        self.assertEqual(caught.exception.code, code, caught.exception)
+        return caught.exception.text
+
+    # ---- messages
+
+    def test_confirmed_messages_and_what_was_declared_survive_a_kill(self):
+        """LOG-1."""
+        client = self.client()
+        client.ask("CONFIRM_SELECT", 0)
+        client.declare("orders", arguments={"x-max-priority": 5})
+        client.exchange("shop", "topic", {"alternate-exchange": "lost"})
+        client.exchange("lost", "fanout")
+        client.declare("strays")
+        client.bind("orders", "shop", "order.#")
+        client.bind("strays", "lost")
+        headers = {"a": 1, "b": "x", "c": {"d": [True, None, "e"]}}
+        client.publish("shop", "order.1", b"one", headers=headers, content_type="text/plain", delivery_mode=2, message_id="m1", timestamp=1700000000)
+        client.publish("shop", "elsewhere", b"two")
+        self.assertEqual([client.confirm().name for _ in range(1)], ["BASIC_ACK"])
+        wait_until("the broker has done it", lambda: client.declare("strays", passive=True).message_count == 1, 30)
+        self.broker.kill()
+        self.broker.start()
+        client = self.client()
+        self.assertEqual(client.declare("orders", arguments={"x-max-priority": 5}).message_count, 1)
+        message = client.get("orders")
+        self.assertEqual((message.body, message.exchange, message.routing_key, message.redelivered), (b"one", "shop", "order.1", False))
+        self.assertEqual(message.properties, {"headers": headers, "content_type": "text/plain", "delivery_mode": 2, "message_id": "m1",
+                                              "timestamp": 1700000000})
+        self.assertEqual(client.get("strays").body, b"two")
+        client.ask("CONFIRM_SELECT", 0)
+        client.publish("shop", "order.2", b"three", mandatory=True)
+        self.assertEqual(client.confirm().name, "BASIC_ACK")
+        self.assertEqual(client.get("orders").body, b"three")
+
+    def test_messages_come_in_order_and_keep_their_place(self):
+        client = self.client()
+        client.declare("q")
+        for number in range(100):
+            client.publish("", "q", str(number).encode())
+        self.assertEqual(client.declare("q", passive=True).message_count, 100)
+        client.consume("q", prefetch=10)
+        first = [client.delivery() for _ in range(10)]
+        self.assertEqual([int(message.body) for message in first], list(range(10)))
+        self.assertEqual([message.delivery_tag for message in first], list(range(1, 11)))
+        client.send("BASIC_NACK", first[9].delivery_tag, True, True)  # all ten: ready again, in their places
+        again = [client.delivery() for _ in range(10)]
+        self.assertEqual(sorted(int(message.body) for message in again), list(range(10)))
+        self.assertTrue(all(message.redelivered for message in again))
+        client.ack(again[9].delivery_tag, multiple=True)
+        rest = []
+        while len(rest) < 90:
+            rest.append(client.delivery())
+            client.ack(rest[-1].delivery_tag)
+        self.assertEqual([int(message.body) for message in rest], list(range(10, 100)))
+        self.assertEqual(client.declare("q", passive=True).message_count, 0)
+
+    def test_priorities_come_first(self):
+        client = self.client()
+        client.declare("q", arguments={"x-max-priority": 9})
+        for priority in (0, 3, 9, 1):
+            client.publish("", "q", b"%d" % priority, priority=priority)
+        self.assertEqual([client.get("q").body for _ in range(4)], [b"9", b"3", b"1", b"0"])
+
+    def test_what_a_connection_held_is_ready_at_once(self):
+        """Also after a kill of the broker: the leases of a connection end with the process."""
+        client = self.client()
+        client.declare("q")
+        client.publish("", "q", b"x")
+        client.consume("q")
+        self.assertFalse(client.delivery().redelivered)
+        client.socket.close()
+        other = self.client()
+        other.consume("q")
+        self.assertTrue(other.delivery().redelivered)
+        self.broker.kill()
+        self.broker.start()
+        third = self.client(timeout=8)  # sooner than the lease would end
+        third.consume("q")
+        message = third.delivery()
+        self.assertEqual((message.body, message.redelivered), (b"x", True))
+        third.ack(message.delivery_tag)
+        self.assertEqual(third.declare("q", passive=True).message_count, 0)
+
+    def test_a_consumer_without_acks_is_acked_for(self):
+        client = self.client()
+        client.declare("q")
+        client.consume("q", no_ack=True)
+        for number in range(500):
+            client.publish("", "q", b"%d" % number)
+        self.assertEqual([int(client.delivery().body) for _ in range(500)], list(range(500)))
+        self.broker.wait_stats("q", acked=500, in_flight=0)
+
+    def test_exchanges_route(self):
+        client = self.client()
+        for queue in ("a", "b", "c"):
+            client.declare(queue)
+        client.bind("a", "amq.fanout")
+        client.bind("b", "amq.fanout")
+        client.bind("a", "amq.direct", "k")
+        client.bind("b", "amq.topic", "x.*.z")
+        client.bind("c", "amq.headers", "", {"x-match": "all", "colour": "red", "size": 3})
+        client.exchange("e2e", "direct")
+        client.ask("EXCHANGE_BIND", 0, "amq.fanout", "e2e", "all", False, {})
+
+        def got():
+            return "".join(queue for queue in ("a", "b", "c") if client.get(queue) is not None)
+        for exchange, key, headers, queues in (("amq.fanout", "", {}, "ab"), ("amq.direct", "k", {}, "a"), ("amq.direct", "l", {}, ""),
+                                               ("amq.topic", "x.y.z", {}, "b"), ("amq.headers", "", {"colour": "red", "size": 3}, "c"),
+                                               ("amq.headers", "", {"colour": "red"}, ""), ("e2e", "all", {}, "ab"), ("", "c", {}, "c"),
+                                               ("", "a", {"CC": ["b"], "BCC": ["c"]}, "abc")):
+            client.publish(exchange, key, b"x", headers=headers)
+            self.assertEqual(got(), queues, (exchange, key, headers))
+        client.ask("QUEUE_UNBIND", 0, "a", "amq.fanout", "", {})
+        client.publish("amq.fanout", "", b"x")
+        self.assertEqual(got(), "b")
+        client.publish("", "a", b"x", headers={"BCC": ["c"], "n": 1})
+        self.assertEqual(client.get("a").properties["headers"], {"n": 1})
+
+    def test_a_message_for_nobody_returns(self):
+        client = self.client()
+        client.ask("CONFIRM_SELECT", 0)
+        client.publish("", "nobody", b"body", mandatory=True, type="t")
+        returned = client.expect("BASIC_RETURN")
+        self.assertEqual((returned.reply_code, returned.routing_key, returned.body, returned.properties), (312, "nobody", b"body", {"type": "t"}))
+        self.assertEqual((client.confirm().name), "BASIC_ACK")
+        client.declare("q")
+        for _ in range(1000):
+            client.publish("", "q", b"x")
+        last = 1
+        while last < 1001:
+            confirm = client.confirm()
+            self.assertEqual(confirm.name, "BASIC_ACK")
+            self.assertGreater(confirm.delivery_tag, last)
+            self.assertTrue(confirm.multiple or confirm.delivery_tag == last + 1, (last, confirm))
+            last = confirm.delivery_tag
+        self.assertEqual(client.declare("q", passive=True).message_count, 1000)
+
+    def test_a_message_expires_after_its_time(self):
+        client = self.client()
+        client.declare("ttl", arguments={"x-message-ttl": 300})
+        client.declare("plain")
+        client.publish("", "ttl", b"x")
+        client.publish("", "plain", b"x", expiration="300")
+        client.publish("", "plain", b"stays", expiration="3600000")
+        self.assertEqual(client.declare("plain", passive=True).message_count, 2)
+        began = time.monotonic()
+        wait_until("the time of the messages is over", lambda: time.monotonic() > began + 0.5, 10)
+        self.assertIsNone(client.get("ttl"))
+        self.assertEqual(client.get("plain").body, b"stays")
+        self.assertIsNone(client.get("plain"))
+        self.broker.wait_stats("ttl", expired=1)
+        self.broker.wait_stats("plain", expired=1)
+
+    def test_a_message_with_a_key_is_cancelled_by_another_door(self):
+        client = self.client()
+        client.ask("CONFIRM_SELECT", 0)
+        client.declare("close")
+        client.publish("", "close", b"1", headers={"x-tarry-key": "order-1"})
+        client.publish("", "close", b"2", headers={"x-tarry-key": "order-2"})
+        client.publish("", "close", b"again", headers={"x-tarry-key": "order-1"})
+        confirms = {}
+        while sum(confirms.values()) < 3:
+            confirm = client.confirm()
+            confirms[confirm.name] = confirms.get(confirm.name, 0) + (confirm.delivery_tag - sum(confirms.values()) if confirm.multiple else 1)
+        self.assertEqual(confirms, {"BASIC_ACK": 2, "BASIC_NACK": 1})  # a live task has the key
+        self.assertEqual(self.broker.one("cancel", "close", "order-1")["result"], "cancelled")
+        client.consume("close")
+        self.assertEqual(client.delivery().body, b"2")
+        self.assertEqual(client.deliveries, [])
+
+    def test_tasks_of_other_clients_are_messages(self):
+        client = self.client()
+        client.declare("q")
+        self.broker.one("schedule", "q", "--in", "0s", "--body", "from tarry", "--attr", "colour=red")
+        client.consume("q")
+        message = client.delivery()
+        self.assertEqual((message.body, message.exchange, message.routing_key), (b"from tarry", "", "q"))
+        self.assertEqual(message.properties, {"headers": {"colour": "red"}})
+        client.publish("", "q", b"from amqp")
+        client.ack(message.delivery_tag)
+        other = client.delivery()
+        client.send("BASIC_REJECT", other.delivery_tag, True)
+        client.close()
+        self.assertEqual(self.broker.consume("q", "--count", "1").next()["body"], "from amqp")
+
+    def test_a_large_message_in_many_frames(self):
+        client = self.client()
+        client.declare("q")
+        body = random.Random(3).randbytes(1 << 20)
+        client.publish("", "q", body)
+        self.assertEqual(client.get("q").body, body)
+        client.raw(amqp.pack_method(1, "BASIC_PUBLISH", 0, "", "q", False, False) + amqp.frame(2, 1, struct.pack(">HHQH", 60, 0, 1 << 40, 0)))
+        self.assert_closed(406, client.next)
+
+    # ---- queues
+
+    def test_queues_of_a_connection_end_with_it(self):
+        client = self.client()
+        name = client.declare("", exclusive=True).queue
+        self.assertRegex(name, "^amq.gen-")
+        client.declare("gone", auto_delete=True)
+        client.publish("", name, b"x")
+        other = self.client()
+        self.assert_closed(405, other.declare, name, exclusive=True)
+        other.ask("CHANNEL_OPEN", "")
+        other.consume("gone", tag="t")
+        other.ask("BASIC_CANCEL", "t", False)
+        wait_until("the broker has done it", lambda: self.is_missing("gone"), 30)
+        client.close()
+        wait_until("the broker has done it", lambda: self.is_missing(name), 30)
+        third = self.client()
+        third.declare("mine", exclusive=True)
+        self.broker.kill()
+        self.broker.start()
+        wait_until("the broker has done it", lambda: self.is_missing("mine"), 30)
+
+    def is_missing(self, queue):
+        try:
+            self.client().declare(queue, passive=True)
+        except Closed as closed:
+            return closed.code == 404
+        return False
+
+    def test_purge_and_delete_end_messages(self):
+        client = self.client()
+        client.declare("q")
+        for _ in range(300):
+            client.publish("", "q", b"x")
+        self.assertEqual(client.ask("QUEUE_PURGE", 0, "q", False).message_count, 300)
+        self.assertIsNone(client.get("q"))
+        client.publish("", "q", b"x")
+        self.assert_closed(406, client.ask, "QUEUE_DELETE", 0, "q", False, True, False)
+        client.ask("CHANNEL_OPEN", "")
+        tag = client.consume("q")
+        client.delivery()
+        client.publish("", "q", b"y")
+        client.delivery()
+        other = self.client()
+        other.ask("QUEUE_DELETE", 0, "q", False, False, False)
+        self.assertEqual(client.expect("BASIC_CANCEL").consumer_tag, tag)
+        client.ack(0, multiple=True)  # tags of a deleted queue may still be acknowledged
+        self.assertEqual(client.declare("q").message_count, 0)
+        self.assertIsNone(client.get("q"))
+        self.assertTrue(self.is_missing("never"))
+
+    def test_what_is_refused_names_the_reason(self):
+        def fresh():
+            return self.client()
+        fresh().declare("q", arguments={"x-message-ttl": 1000})
+        for code, words, ask in (
+                (404, "no queue 'nope'", lambda c: c.declare("nope", passive=True)),
+                (404, "no exchange 'nope'", lambda c: (c.publish("nope", "k"), c.next())),
+                (406, "inequivalent arg 'durable'", lambda c: c.declare("q", durable=False, arguments={"x-message-ttl": 1000})),
+                (406, "inequivalent arg 'x-message-ttl'", lambda c: c.declare("q", arguments={"x-message-ttl": 2000})),
+                (406, "x-message-ttl", lambda c: c.declare("p", arguments={"x-message-ttl": "1"})),
+                (540, "streams", lambda c: c.declare("p", arguments={"x-queue-type": "stream"})),
+                (540, "does not have", lambda c: c.declare("p", arguments={"x-max-length": 5})),
+                (540, "dead-letter", lambda c: c.declare("p", arguments={"x-dead-letter-exchange": ""})),
+                (403, "reserved prefix", lambda c: c.declare("amq.mine")),
+                (403, "tarry.", lambda c: c.declare("tarry.once")),
+                (406, "128", lambda c: c.declare("x" * 200)),
+                (406, "expiration", lambda c: (c.publish("", "q", expiration="soon"), c.next())),
+                (406, "user_id", lambda c: (c.publish("", "q", user_id="root"), c.next())),
+                (406, "unknown delivery tag 7", lambda c: (c.ack(7), c.next())),
+                (540, "TX_SELECT", lambda c: c.ask("TX_SELECT")),
+                (540, "immediate", lambda c: (c.send("BASIC_PUBLISH", 0, "", "q", False, True), c.next())),
+                (503, "x-delayed-message", lambda c: c.exchange("d", "x-delayed-message")),
+                (403, "default exchange", lambda c: c.bind("q", "")),
+                (503, "", lambda c: c.send("CONNECTION_START_OK", {}, "PLAIN", "", "", channel=0) or c.next())):
+            with self.subTest(words):
+                self.assertIn(words, self.assert_closed(code, ask, fresh()))
+        client = fresh()
+        client.consume("q", exclusive=True)
+        self.assert_closed(403, fresh().consume, "q")
+        with self.assertRaises(Closed) as caught:
+            other = Client(self.amqp_port(), opens=False)
+            other.raw(b"AMQP\0\0\x09\x01")
+            other.expect("CONNECTION_START")
+            other.send("CONNECTION_START_OK", {"capabilities": {"authentication_failure_close": True}}, "PLAIN", "\0guest\0guest", "en_US", channel=0)
+            other.expect("CONNECTION_TUNE")
+            other.send("CONNECTION_TUNE_OK", 0, 131072, 0, channel=0)
+            other.send("CONNECTION_OPEN", "elsewhere", "", 0, channel=0)
+            other.next()
+        self.assertEqual(caught.exception.code, 530)
+
+    # ---- who may connect
+
+    def test_the_password_is_a_token(self):
+        tokens = self.path("tokens")
+        command = [harness.find_program("tarry"), "token", "add", "shop", "--role", "produce", "--role", "consume", "--queue", "shop.", "--file", tokens]
+        shop = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        self.broker.stop()
+        self.broker.arguments += ["--tokens", tokens]
+        self.broker.start()
+        self.assert_closed(403, self.client, user="shop", password="wrong")
+        client = self.client(user="shop", password=shop)
+        client.declare("shop.orders")
+        client.publish("", "shop.orders", b"x")
+        self.assertEqual(client.get("shop.orders").body, b"x")
+        self.client().declare("other")
+        for ask in (lambda c: c.declare("other2"), lambda c: c.exchange("other", "fanout"), lambda c: c.bind("shop.orders", "amq.fanout"),
+                    lambda c: (c.publish("", "other", b"x"), c.next()), lambda c: (c.consume("other"), c.next()),
+                    lambda c: c.ask("QUEUE_PURGE", 0, "other", False), lambda c: c.ask("QUEUE_DELETE", 0, "other", False, False, False)):
+            self.assert_closed(403, ask, self.client(user="shop", password=shop))
+        self.assertEqual(self.client().declare("other", passive=True).message_count, 0)
+
+    def test_pika_works_unchanged(self):
+        for python in ("/usr/bin/python3", "python3"):
+            if subprocess.run([python, "-c", "import pika"], capture_output=True).returncode == 0:
+                break
+        result = subprocess.run([python, "-c", PIKA, str(self.amqp_port())], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.stdout, f"{list(range(10))}\n", result.stderr)
+
+    # ---- hostile clients
+
+    def ended(self, client):
+        """Whether the broker ends the connection; what it says before is read."""
+        try:
+            while client.socket.recv(65536):
+                pass
+        except ConnectionError:
+            pass
+        return True
+
+    def test_hostile_bytes_harm_nobody(self):
+        """F-20."""
+        choice = random.Random(11)
+        words = [b"AMQP\0\0\x09\x01", amqp.pack_method(1, "CHANNEL_OPEN", ""), amqp.pack_method(1, "QUEUE_DECLARE", 0, "h", 0, 1, 0, 0, 0, {}),
+                 amqp.pack_method(1, "BASIC_PUBLISH", 0, "", "h", 0, 0), amqp.pack_content(1, b"x" * 100, {"headers": {"a": 1}}),
+                 amqp.pack_method(1, "BASIC_CONSUME", 0, "h", "", 0, 0, 0, 0, {}), amqp.pack_method(1, "BASIC_ACK", 0, 1), amqp.frame(8, 0, b""),
+                 amqp.pack_method(1, "CHANNEL_CLOSE", 200, "", 0, 0), amqp.pack_method(0, "CONNECTION_CLOSE", 200, "", 0, 0), b"\x01\0\x01\0\0",
+                 amqp.frame(1, 1, b"\0\x32\0\x0a\0\0\x01q\0\xff\xff\xff\xff"), b"\xce", b"\0" * 9, bytes(range(256)),
+                 amqp.pack_method(1, "BASIC_GET", 0, "h", 0), amqp.pack_method(1, "QUEUE_DELETE", 0, "h", 0, 0, 0), amqp.frame(3, 1, b"body"),
+                 amqp.pack_method(1, "EXCHANGE_DECLARE", 0, "e", "topic", 0, 1, 0, 0, 0, {}), amqp.pack_method(1, "CONFIRM_SELECT", 0),
+                 amqp.pack_method(1, "QUEUE_BIND", 0, "h", "e", "#." * 100, 0, {}), amqp.pack_method(1, "BASIC_NACK", 1, 1, 1)]
+        for round_number in range(150):
+            client = Client(self.amqp_port(), opens=round_number % 3 != 0)
+            data = b"".join(choice.choice(words) for _ in range(choice.randrange(1, 40)))
+            try:
+                for at in range(0, len(data), 131):
+                    client.raw(data[at:at + 131])
+                if choice.random() < 0.5:
+                    client.socket.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+            client.socket.close()
+        with self.client() as client:
+            client.declare("after")
+            client.publish("", "after", b"x")
+            self.assertEqual(client.get("after").body, b"x")
+
+    def test_lies_about_sizes_end_the_connection(self):
+        """F-20."""
+        for data in (struct.pack(">BHI", 1, 1, 0xffffffff), struct.pack(">BHI", 3, 1, 131073), b"\x07", amqp.frame(1, 1, b"\0\x32")[:-1] + b"x",
+                     amqp.pack_method(1, "BASIC_PUBLISH", 0, "", "q", 0, 0) + amqp.frame(2, 1, struct.pack(">HHQH", 60, 0, 3, 0)) + amqp.frame(3, 1, b"four"),
+                     amqp.pack_method(1, "QUEUE_DECLARE", 0, "q", 0, 1, 0, 0, 0, amqp.long(b"\x01aF" * 40 + b"\0\0\0\0")),
+                     amqp.frame(3, 1, b"x"), amqp.pack_method(2048, "CHANNEL_OPEN", ""), amqp.pack_method(5, "BASIC_ACK", 1, 0)):
+            client = self.client()
+            client.raw(data)
+            self.assertTrue(self.ended(client), data)
+        stranger = Client(self.amqp_port(), opens=False)
+        stranger.raw(b"AMQP\0\0\x09\x01" + struct.pack(">BHI", 1, 0, 20000))
+        self.assertTrue(self.ended(stranger))
+        other = Client(self.amqp_port(), opens=False)
+        other.raw(b"AMQP\1\1\0\x0a")
+        self.assertEqual(other.read(8), b"AMQP\0\0\x09\x01")
+        self.assertTrue(self.ended(other))
+
+    def test_a_silent_client_is_not_waited_for(self):
+        client = self.client(heartbeat=1)
+        began = time.monotonic()
+        beats = 0
+        try:
+            while True:
+                beats += client.read_frame()[0] == 8
+        except (EOFError, ConnectionError):
+            pass
+        self.assertGreaterEqual(beats, 2)
+        self.assertGreater(time.monotonic() - began, 1.9)
+        silent = Client(self.amqp_port(), opens=False)
+        self.assertTrue(self.ended(silent))  # without a handshake, after AMQP_HANDSHAKE_MS
+
+    def test_floods_cost_bounded_memory(self):
+        """CAP-1: 40,000 channels of 20 connections; arguments and headers of the largest size; a client that reads nothing."""
+        def resident():
+            with open(f"/proc/{self.broker.process.pid}/status") as status:
+                return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS:"))
+        client = self.client()
+        client.declare("q")
+        clients = [self.client() for _ in range(20)]
+        for other in clients:
+            other.raw(b"".join(amqp.pack_method(number, "CHANNEL_OPEN", "") for number in range(2, 2002)))
+        for other in clients:
+            for _ in range(2000):
+                other.expect("CHANNEL_OPEN_OK")
+        deaf = self.client()
+        deaf.consume("q", no_ack=True)
+        for _ in range(200):
+            client.publish("", "q", b"z" * 100000, headers={"h": "y" * 30000})
+        self.assertLess(resident(), 512 << 20)
+        client.declare("fine")
+        client.publish("", "fine", b"x")
+        self.assertEqual(client.get("fine").body, b"x")
+
+
+harness.main()
