@@ -621,6 +621,8 @@ void reserve_begin(struct beanstalk_connection *connection) {
     if (connection->is_deaf) connection->wait_until_ms = connection->wait_began_ms;
     connection->wanted = 0;
     connection->ranks = 0;
+    connection->is_busy =
+        true; /* also while another connection looks at the tube for it, without a request of its own */
     waiting_begin(connection);
     reserve_try(connection);
 }

@@ -171,6 +171,18 @@ class Beanstalk(Case):
         self.assertEqual(len(jobs), len(workers) * rounds)
         self.assertLess(self.wakes_of("tarry-reader") - before, 100, "looks at four tubes of 128 jobs each")
 
+    def test_commands_behind_a_reserve_wait_for_it(self):
+        """A worker whose tube another worker looks at has no request of its own, but its reserve is still running. Otherwise the next
+        commands run at the same time, and a later answer to the reserve ends one of them."""
+        workers = [self.client() for _ in range(16)]
+        for worker in workers:
+            worker.ask("watch t1")
+        for _ in range(10):
+            for worker in workers:
+                worker.send(b"reserve-with-timeout 0\r\nlist-tube-used\r\ndelete 1\r\n")
+            for worker in workers:
+                self.assertEqual([worker.reply() for _ in range(3)], [b"TIMED_OUT\r\n", b"USING default\r\n", b"NOT_FOUND\r\n"])
+
     def wakes_of(self, thread):
         """Returns how often the broker's thread has slept."""
         for task in glob.glob(f"/proc/{self.broker.process.pid}/task/*"):
