@@ -33,7 +33,7 @@ const carryOut = async (op) => {
     const result = (await answer.json()).results[0];
     if (result.code) return { ok: false, text: `Nothing was done: ${result.message || result.code}${result.result !== "error" ? ` (it is ${result.result})` : ""}.` };
     const what = result.result === "done" ? result.op : result.result, left = result.job ? `: ${count(result.count || 0)} dead letters, one after the other (job ${result.job})` : "";
-    return { ok: true, text: `Done: ${what}${left}${result.op === "move" || result.op === "requeue" && result.due_ms ? `, due ${exact(result.due_ms)}` : ""}${result.op === "pause" && result.ended_ms ? ` until ${exact(result.ended_ms)}` : ""}.` };
+    return { ok: true, text: `Done: ${what}${left}${result.op === "move" || result.op === "requeue" && result.due_ms ? `, due ${exact(result.due_ms)}` : ""}${result.paused_until_ms ? ` until ${exact(result.paused_until_ms)}` : ""}.` };
   } catch (error) { /* the operation may have been executed; only the reply is missing */
     return { ok: false, text: `Whether it was done is not known: ${error.message}. Look again.` };
   }
