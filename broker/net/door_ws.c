@@ -319,10 +319,10 @@ static void fail(struct connection *connection, enum ws_error error) {
 }
 
 static void take(struct connection *connection, const struct ws_event *event) {
-    const struct span span = {event->data, event->size, event->frame_rest, event->begins_message, event->ends_message};
     switch (event->kind) {
-    case WS_DATA:
-        take_data(connection, &span);
+    case WS_DATA: /* only this event has the fields of a message */
+        take_data(connection, &(struct span){event->data, event->size, event->frame_rest, event->begins_message,
+                                             event->ends_message});
         break;
     case WS_GOT_PING:
         send_pong(connection, event);
@@ -340,10 +340,10 @@ static void take(struct connection *connection, const struct ws_event *event) {
 }
 
 static void take_sp(struct connection *connection, const struct sp_event *event) {
-    const struct span span = {event->data, event->size, event->rest, event->begins_message, event->ends_message};
     switch (event->kind) {
-    case SP_DATA:
-        take_data(connection, &span);
+    case SP_DATA: /* only this event has the fields of a message */
+        take_data(connection,
+                  &(struct span){event->data, event->size, event->rest, event->begins_message, event->ends_message});
         break;
     case SP_TOO_LARGE:
         refuse(connection, WS_CODE_TOO_BIG, "a request may have at most 16 MiB");
