@@ -191,6 +191,10 @@ static void log_in(struct amqp_connection *connection, const struct shown *shown
     outbox_init(&connection->settles, server->gateway, connection->principal, connection->peer, connection);
     connection->settles.settled = settle_settled;
     connection->settles.went_on = settle_went_on;
+    outbox_init(&connection->transaction, server->gateway, connection->principal, connection->peer, connection);
+    connection->transaction.settled = transaction_settled;
+    connection->transaction.went_on = transaction_went_on;
+    connection->transaction.is_whole = true;
     connection->frame_max = AMQP_FRAME_MAX;
     amqp_put_method(&connection->out, 0, AMQP_CONNECTION_TUNE, AMQP_CHANNEL_MAX, AMQP_FRAME_MAX, AMQP_HEARTBEAT_S);
     connection->phase = PHASE_TUNE;
@@ -352,7 +356,8 @@ static void update_secret(struct amqp_connection *connection, const struct amqp_
         client_fail(connection, AMQP_NOT_ALLOWED, "NOT_ALLOWED - %.200s", verdict.sentence);
         return;
     }
-    connection->principal = connection->published.principal = connection->settles.principal = verdict.principal;
+    connection->principal = connection->published.principal = connection->settles.principal =
+        connection->transaction.principal = verdict.principal;
     amqp_put_method(&connection->out, 0, AMQP_CONNECTION_UPDATE_SECRET_OK);
 }
 
@@ -496,7 +501,7 @@ static size_t take_all(struct amqp_connection *connection, const uint8_t *bytes,
 
 /* Counts the input and the commits that wait here. False: the memory is exhausted. */
 static bool count_waiting(struct amqp_connection *connection) {
-    size_t waiting = connection->published.bytes + connection->settles.bytes;
+    size_t waiting = connection->published.bytes + connection->settles.bytes + connection->transaction.bytes;
     if (connection->input != NULL) waiting += connection->input_size - connection->input_at;
     return connection->is_gone || door_stream_keep(connection->server->door, connection->id, waiting);
 }
@@ -597,6 +602,7 @@ static void *on_opened(void *argument, uint64_t id, const char *peer) {
     TAILQ_INIT(&connection->channels);
     TAILQ_INIT(&connection->published.items);
     TAILQ_INIT(&connection->settles.items);
+    TAILQ_INIT(&connection->transaction.items);
     TAILQ_INSERT_TAIL(&server->connections, connection, all);
     server->connection_count++;
     server->connections_total++;
@@ -668,6 +674,7 @@ static void on_gone(void *argument) {
     }
     outbox_end(&connection->published);
     outbox_end(&connection->settles);
+    outbox_end(&connection->transaction);
     get_abandon(connection);
     if (connection->asked != 0) gateway_forget(server->gateway, connection->asked);
     if (connection->heartbeat_timer != 0) gateway_timer_cancel(server->gateway, connection->heartbeat_timer);

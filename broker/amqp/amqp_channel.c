@@ -18,7 +18,9 @@ struct channel *channel_find(const struct amqp_connection *connection, uint16_t 
 static void channel_leave(struct channel *channel) {
     struct consumer *consumer;
     while ((consumer = TAILQ_FIRST(&channel->consumers)) != NULL) consumer_end(consumer, false);
+    unacked_restore(channel);
     unacked_release(channel);
+    transaction_drop(channel);
     arriving_end(channel);
 }
 
@@ -113,6 +115,8 @@ static void open_channel(struct amqp_connection *connection, uint16_t number) {
     channel->next_tag = channel->next_confirm = 1;
     TAILQ_INIT(&channel->consumers);
     TAILQ_INIT(&channel->unacked);
+    TAILQ_INIT(&channel->tx_unacked);
+    TAILQ_INIT(&channel->tx_items);
     TAILQ_INSERT_HEAD(&connection->channels, channel, next);
     connection->channel_count++;
     amqp_put_method(&connection->out, number, AMQP_CHANNEL_OPEN_OK, amqp_text(""));
@@ -142,9 +146,30 @@ static void set_qos(struct channel *channel, const struct amqp_method *method) {
 }
 
 static void select_confirms(struct channel *channel, const struct amqp_method *method) {
+    if (channel->in_tx) {
+        channel_fail(channel, AMQP_PRECONDITION, method->kind,
+                     "PRECONDITION_FAILED - cannot switch from tx to confirm mode");
+        return;
+    }
     channel->confirms = true;
     if (method->fields[AMQP_CONFIRM_SELECT_nowait].number == 0)
         amqp_put_method(&channel->connection->out, channel->number, AMQP_CONFIRM_SELECT_OK);
+}
+
+static void select_tx(struct channel *channel) {
+    if (channel->confirms) {
+        channel_fail(channel, AMQP_PRECONDITION, AMQP_TX_SELECT,
+                     "PRECONDITION_FAILED - cannot switch from confirm to tx mode");
+        return;
+    }
+    channel->in_tx = true;
+    amqp_put_method(&channel->connection->out, channel->number, AMQP_TX_SELECT_OK);
+}
+
+static void roll_back(struct channel *channel) {
+    transaction_drop(channel);
+    unacked_restore(channel);
+    amqp_put_method(&channel->connection->out, channel->number, AMQP_TX_ROLLBACK_OK);
 }
 
 typedef void op(struct amqp_connection *connection);
@@ -172,6 +197,8 @@ static op *waiting_op(enum amqp_method_kind kind) {
         return op_delete_queue;
     case AMQP_BASIC_GET:
         return op_get;
+    case AMQP_TX_COMMIT:
+        return op_commit;
     default:
         return NULL;
     }
@@ -180,6 +207,11 @@ static op *waiting_op(enum amqp_method_kind kind) {
 static void carry_out(struct channel *channel, const struct amqp_method *method, struct amqp_bytes payload) {
     struct amqp_connection *connection = channel->connection;
     op *waits = waiting_op(method->kind);
+    bool needs_tx = method->kind == AMQP_TX_COMMIT || method->kind == AMQP_TX_ROLLBACK;
+    if (needs_tx && !channel->in_tx) {
+        channel_fail(channel, AMQP_PRECONDITION, method->kind, "PRECONDITION_FAILED - channel is not transactional");
+        return;
+    }
     if (waits != NULL) {
         op_begin(connection, channel->number, payload, waits);
         return;
@@ -213,6 +245,12 @@ static void carry_out(struct channel *channel, const struct amqp_method *method,
         break;
     case AMQP_CONFIRM_SELECT:
         select_confirms(channel, method);
+        break;
+    case AMQP_TX_SELECT:
+        select_tx(channel);
+        break;
+    case AMQP_TX_ROLLBACK:
+        roll_back(channel);
         break;
     case AMQP_CHANNEL_FLOW_OK:
     case AMQP_BASIC_CANCEL_OK:

@@ -16,23 +16,60 @@ static void fetch(struct consumer *consumer);
 
 /* ---- what is not acknowledged */
 
-/* Removes an entry, and settles its message. ITEM_RELEASE: it is ready again. */
-static void settle(struct channel *channel, struct unacked *unacked, enum item_kind kind) {
+/* Frees an entry that is in no list any more, and settles its message by `outbox`. */
+static void settle_removed(struct channel *channel, struct unacked *unacked, struct outbox *outbox) {
     struct amqp_connection *connection = channel->connection;
-    struct consumer *consumer = unacked->consumer;
-    TAILQ_REMOVE(&channel->unacked, unacked, next);
-    channel->unacked_count--;
-    if (consumer != NULL) consumer->unacked--;
-    struct item *item =
-        unacked->is_settled ? NULL : item_of_lease(kind, unacked->id, unacked->epoch, unacked->position);
-    if (item != NULL) outbox_add(&connection->settles, item); /* without memory the lease ends at its deadline */
+    struct item *item = NULL;
+    if (unacked->dies && !unacked->is_settled)
+        mover_reject(connection->server->mover, unacked->id, unacked->epoch, unacked->position);
+    else if (!unacked->is_settled)
+        item = item_of_lease(unacked->outcome, unacked->id, unacked->epoch, unacked->position);
+    if (item != NULL) outbox_add(outbox, item); /* without memory the lease ends at its deadline */
     (void)client_hold(connection, -UNACKED_BYTES);
     free(unacked);
 }
 
+/* Removes an entry, and settles its message; in a transaction, once that is committed. ITEM_RELEASE: it is ready again.
+ */
+static void settle(struct channel *channel, struct unacked *unacked, enum item_kind kind, bool dies) {
+    struct consumer *consumer = unacked->consumer;
+    TAILQ_REMOVE(&channel->unacked, unacked, next);
+    channel->unacked_count--;
+    if (consumer != NULL) consumer->unacked--;
+    unacked->outcome = kind;
+    unacked->dies = dies && unacked->has_dead_exchange;
+    unacked->consumer = NULL;
+    if (channel->in_tx && !channel->is_closing)
+        TAILQ_INSERT_TAIL(&channel->tx_unacked, unacked, next);
+    else
+        settle_removed(channel, unacked, &channel->connection->settles);
+}
+
+void unacked_restore(struct channel *channel) {
+    struct unacked *unacked, *after;
+    while ((unacked = TAILQ_FIRST(&channel->tx_unacked)) != NULL) {
+        TAILQ_REMOVE(&channel->tx_unacked, unacked, next);
+        after = TAILQ_LAST(&channel->unacked, unacked_list);
+        while (after != NULL && after->tag > unacked->tag) after = TAILQ_PREV(after, unacked_list, next);
+        if (after != NULL)
+            TAILQ_INSERT_AFTER(&channel->unacked, after, unacked, next);
+        else
+            TAILQ_INSERT_HEAD(&channel->unacked, unacked, next);
+        channel->unacked_count++;
+    }
+}
+
+void unacked_commit(struct channel *channel, struct outbox *outbox) {
+    struct unacked *unacked;
+    while ((unacked = TAILQ_FIRST(&channel->tx_unacked)) != NULL) {
+        TAILQ_REMOVE(&channel->tx_unacked, unacked, next);
+        settle_removed(channel, unacked, outbox);
+    }
+}
+
 void unacked_release(struct channel *channel) {
     struct unacked *unacked;
-    while ((unacked = TAILQ_FIRST(&channel->unacked)) != NULL) settle(channel, unacked, ITEM_RELEASE);
+    while ((unacked = TAILQ_FIRST(&channel->unacked)) != NULL) settle(channel, unacked, ITEM_RELEASE, false);
 }
 
 static struct unacked *unacked_find(struct channel *channel, uint64_t tag) {
@@ -450,11 +487,7 @@ static void settle_tags(struct channel *channel, const struct amqp_method *metho
     if (!multiple) unacked = unacked_find(channel, tag);
     for (; unacked != NULL && (is_all || unacked->tag <= tag); unacked = next) {
         next = TAILQ_NEXT(unacked, next);
-        if (dies && unacked->has_dead_exchange && !unacked->is_settled) {
-            mover_reject(channel->connection->server->mover, unacked->id, unacked->epoch, unacked->position);
-            unacked->is_settled = true;
-        }
-        settle(channel, unacked, requeue ? ITEM_RELEASE : ITEM_ACK);
+        settle(channel, unacked, requeue ? ITEM_RELEASE : ITEM_ACK, dies);
         if (!multiple) break;
     }
     if (!requeue) consumers_fetch(channel->connection); /* else once they are back in their places */

@@ -275,10 +275,6 @@ static struct amqp_queue *make_queue(struct channel *channel, struct amqp_bytes 
     queue->owner = queue->exclusive ? connection->id : 0;
     snprintf(queue->creator, sizeof(queue->creator), "%s", connection->holder);
     const char *problem = amqp_queue_arguments(queue, &is_refused);
-    if (problem == NULL && queue->has_dead_exchange) {
-        is_refused = true;
-        problem = "x-dead-letter-exchange: this broker does not have dead-letter exchanges yet (docs/AMQP.md)";
-    }
     if (problem != NULL)
         channel_fail(channel, is_refused ? AMQP_NOT_IMPLEMENTED : AMQP_PRECONDITION, AMQP_QUEUE_DECLARE, "%s - %s",
                      is_refused ? "NOT_IMPLEMENTED" : "PRECONDITION_FAILED", problem);
@@ -324,7 +320,7 @@ static void run_declare_queue(void *argument) {
     amqp_put_queue(&definition, connection->made_queue);
     amqp_key_of_queue(connection->made_queue->name, key);
     store_put(store, key, &definition);
-    if (connection->made_queue->has_dead_exchange) store_holding(store, connection->made_queue->name);
+    store_holding(store, connection->made_queue->name, connection->made_queue->has_dead_exchange);
     store_commit(store, on_queue_stored, connection);
 }
 
@@ -713,6 +709,7 @@ static void on_delete_timer(void *argument) {
         return;
     }
     body.queue = drop->name;
+    body.forget = true;
     op.op_case = TARRY__OP__OP_QUEUE_DELETE;
     op.queue_delete = &body;
     commit.ops = &ops;

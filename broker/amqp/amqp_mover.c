@@ -7,6 +7,10 @@
 #include "amqp_parts.h"
 
 #define READS_MAX 16u
+/* One lease of expired messages. */
+#define AMQP_MOVER_MAX 1024u
+#define AMQP_MOVER_LEASE_MS 60000u
+#define AMQP_MOVER_PAUSE_MS 200u
 
 /* A rejected message whose content is read. */
 struct rejected {
@@ -23,6 +27,7 @@ struct mover {
     struct rejected_list waiting, reading;
     unsigned read_count;
     uint64_t principal, timer;
+    uint64_t lease, lease_timer; /* messages whose time is over are awaited; the pause after a refusal */
     bool is_started;
 };
 
@@ -34,8 +39,8 @@ static uint64_t wall_s(void) {
     return (uint64_t)now.tv_sec;
 }
 
-static void add_ack(struct mover *mover, uint64_t id, uint32_t epoch, uint64_t position) {
-    struct item *item = item_of_lease(ITEM_ACK, id, epoch, position);
+static void add_settle(struct mover *mover, enum item_kind kind, uint64_t id, uint32_t epoch, uint64_t position) {
+    struct item *item = item_of_lease(kind, id, epoch, position);
     if (item != NULL) outbox_add(&mover->outbox, item); /* else the lease ends, and the message comes again */
 }
 
@@ -106,8 +111,10 @@ static void move(struct mover *mover, const char *queue_name, const ProtobufCBin
         item->epoch = epoch;
         item->position = position;
         outbox_add(&mover->outbox, item);
-    } else if (!failed) {
-        add_ack(mover, id, epoch, position); /* no queue gets it: it is dropped, as RabbitMQ does */
+    } else if (!failed && queue != NULL && queue->has_dead_exchange) {
+        add_settle(mover, ITEM_ACK, id, epoch, position); /* no queue gets it: it is dropped, as RabbitMQ does */
+    } else if (!failed) {                                 /* the queue was deleted or declared anew meanwhile */
+        add_settle(mover, ITEM_BURY, id, epoch, position);
     }
     if (content != NULL) tarry__content__free_unpacked(content, NULL);
 }
@@ -178,6 +185,48 @@ void mover_reject(struct mover *mover, uint64_t id, uint32_t epoch, uint64_t pos
     read_on(mover);
 }
 
+/* ---- expired messages: they are due, and still wait in queues with a dead-letter exchange */
+
+static void lease_on(struct mover *mover);
+
+static void on_lease_timer(void *argument) {
+    struct mover *mover = argument;
+    mover->lease_timer = 0;
+    lease_on(mover);
+}
+
+static void on_leased(void *argument, const struct gateway_leased *leased) {
+    struct mover *mover = argument;
+    struct gateway *gateway = mover->server->gateway;
+    uint64_t lease = mover->lease;
+    mover->lease = 0;
+    for (size_t i = 0; i < leased->count; i++) {
+        const Tarry__DeliveredTask *task = leased->tasks[i];
+        move(mover, task->queue, &task->content, task->id, task->token->epoch, task->token->position,
+             AMQP_DEATH_EXPIRED);
+    }
+    if (leased->count > 0) gateway_left(gateway, lease, true);
+    outbox_flush(&mover->outbox);
+    if (leased->code == TARRY__CODE__OK)
+        lease_on(mover);
+    else
+        mover->lease_timer = gateway_timer(gateway, AMQP_MOVER_PAUSE_MS, on_lease_timer, mover);
+}
+
+static void lease_on(struct mover *mover) {
+    struct gateway *gateway = mover->server->gateway;
+    bool is_full = mover->outbox.bytes >= AMQP_OUTBOX_BYTES_MAX || mover->outbox.count >= AMQP_OUTBOX_ITEMS_MAX;
+    if (!mover->is_started || mover->lease != 0 || mover->lease_timer != 0 || is_full) return;
+    const struct gateway_lease_options options = {.max = AMQP_MOVER_MAX,
+                                                  .lease_ms = AMQP_MOVER_LEASE_MS,
+                                                  .wait_ms = GATEWAY_WAIT_MAX_MS,
+                                                  .bound = true,
+                                                  .mover = true};
+    const struct gateway_caller caller = {.principal = mover->principal, .peer = "amqp", .client = "AMQP door"};
+    mover->lease = gateway_lease(gateway, &caller, &options, on_leased, mover);
+    if (mover->lease == 0) mover->lease_timer = gateway_timer(gateway, AMQP_MOVER_PAUSE_MS, on_lease_timer, mover);
+}
+
 /* ---- */
 
 /* A live task of the target has the message's key: the message goes there without it. */
@@ -191,6 +240,7 @@ static void on_settled(void *argument, const struct item *item, Tarry__Code code
 static void on_went_on(void *argument) {
     struct mover *mover = argument;
     read_on(mover);
+    lease_on(mover);
 }
 
 struct mover *mover_new(struct amqp *server) {
@@ -210,12 +260,16 @@ void mover_start(struct mover *mover) {
     outbox_init(&mover->outbox, mover->server->gateway, mover->principal, "amqp", mover);
     mover->outbox.settled = on_settled;
     mover->outbox.went_on = on_went_on;
+    lease_on(mover);
 }
 
 void mover_stop(struct mover *mover) {
     struct rejected *rejected;
     if (!mover->is_started) return;
     mover->is_started = false;
+    if (mover->lease != 0) gateway_cancel(mover->server->gateway, mover->lease);
+    if (mover->lease_timer != 0) gateway_timer_cancel(mover->server->gateway, mover->lease_timer);
+    mover->lease = mover->lease_timer = 0;
     outbox_end(&mover->outbox);
     while ((rejected = TAILQ_FIRST(&mover->waiting)) != NULL) {
         TAILQ_REMOVE(&mover->waiting, rejected, next);

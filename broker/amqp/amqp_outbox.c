@@ -116,6 +116,7 @@ union body {
     Tarry__Schedule schedule;
     Tarry__Ack ack;
     Tarry__Release release;
+    Tarry__Nack nack;
     Tarry__Extend extend;
 };
 
@@ -137,6 +138,14 @@ static void build_settle(const struct building *to, const struct item *item) {
         to->body->release.token = to->token;
         to->op->op_case = TARRY__OP__OP_RELEASE;
         to->op->release = &to->body->release;
+    } else if (item->kind == ITEM_BURY) {
+        tarry__nack__init(&to->body->nack);
+        to->body->nack.id = item->id;
+        to->body->nack.token = to->token;
+        to->body->nack.dead = true;
+        to->body->nack.reason = "its AMQP queue, or its dead-letter exchange, is not declared any more";
+        to->op->op_case = TARRY__OP__OP_NACK;
+        to->op->nack = &to->body->nack;
     } else if (item->kind == ITEM_EXTEND) {
         tarry__extend__init(&to->body->extend);
         to->body->extend.id = item->id;
@@ -216,11 +225,13 @@ static size_t choose(const struct outbox *outbox, size_t *out_ops, bool *out_is_
     *out_is_atomic = false;
     for (; item != NULL; item = TAILQ_NEXT(item, next), items++) {
         bool is_full = *out_ops + ops_of(item) > AMQP_COMMIT_OPS_MAX || bytes + bytes_of(item) > AMQP_COMMIT_BYTES_MAX;
+        if (outbox->is_whole) is_full = false;
         if (items > 0 && (is_full || outbox->alone > 0)) break;
         *out_ops += ops_of(item);
         bytes += bytes_of(item);
         *out_is_atomic |= ops_of(item) > 1;
     }
+    *out_is_atomic |= outbox->is_whole;
     return items;
 }
 
@@ -257,6 +268,7 @@ static bool settle_sent(struct outbox *outbox, const Tarry__CommitReply *commit)
         size_t count = ops_of(item);
         const char *message = "";
         Tarry__Code code = code_of(commit, at, count, &message);
+        if (code == TARRY__CODE__OK && commit->aborted) code = TARRY__CODE__ABORTED;
         if (code == TARRY__CODE__BUSY) return false;
         at += count;
         outbox->settled(outbox->argument, item, code, message);
@@ -273,7 +285,7 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     outbox->is_telling = true;
     if (code == TARRY__CODE__BUSY) {
         try_later(outbox);
-    } else if (is_known && reply->commit->aborted && outbox->sent > 1) {
+    } else if (is_known && reply->commit->aborted && outbox->sent > 1 && !outbox->is_whole) {
         outbox->alone = outbox->sent; /* nothing took effect */
         outbox->sent = 0;
     } else if (is_known) {

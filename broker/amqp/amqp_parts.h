@@ -39,6 +39,7 @@
 #define AMQP_COMMIT_OPS_MAX 2048u
 /* Contents of all copies of one message. */
 #define AMQP_FANOUT_BYTES_MAX (REQUEST_SIZE_MAX - (1u << 20))
+#define AMQP_TX_OPS_MAX 4096u /* operations of a transaction */
 #define AMQP_BUSY_MS 50u
 #define AMQP_OPENED_MS 1000u
 #define AMQP_SPACE "amqp" /* of the definitions */
@@ -67,7 +68,7 @@ struct channel;
 typedef void counted(struct amqp_connection *connection, uint64_t messages);
 
 /* ---- amqp_outbox.c: commits of one client, one at a time, so that they keep their order */
-enum item_kind { ITEM_MESSAGE, ITEM_ACK, ITEM_RELEASE, ITEM_EXTEND };
+enum item_kind { ITEM_MESSAGE, ITEM_ACK, ITEM_RELEASE, ITEM_EXTEND, ITEM_BURY };
 struct target {
     const char *queue; /* within the item */
     uint64_t delay_ms;
@@ -99,6 +100,7 @@ struct outbox {
     size_t alone; /* the first items are committed one by one, because a commit of all was refused */
     uint64_t asked, timer;
     bool is_telling; /* results are being reported, so nothing is sent */
+    bool is_whole;   /* all items are one atomic commit: a transaction */
     unsigned busy_count;
     /* Reports the result of an item; called within outbox_flush or in the door's rounds. */
     void (*settled)(void *argument, const struct item *item, Tarry__Code code, const char *message);
@@ -164,8 +166,9 @@ void store_put(struct store *store, const char *key, struct amqp_out *definition
 void store_delete(struct store *store, const char *key);
 void store_delete_doomed(struct store *store);
 void store_purge(struct store *store, const char *queue);
-/* Declares the queue as one whose messages may be taken before they are due. */
-void store_holding(struct store *store, const char *queue);
+/* Sets whether messages of the queue may be taken before they are due, and go to the mover when they are (policy
+ * lease_before_due). */
+void store_holding(struct store *store, const char *queue, bool is_holding);
 void store_commit(struct store *store, stored *done, void *argument);
 
 /* ---- */
@@ -191,7 +194,9 @@ struct unacked {
     uint32_t epoch;
     struct consumer *consumer; /* NULL: basic.get, or the consumer is cancelled */
     bool has_dead_exchange;    /* its queue has one */
-    bool is_settled;           /* its queue is deleted, and the message with it */
+    enum item_kind outcome;    /* in a transaction: what becomes of it */
+    bool dies;
+    bool is_settled; /* its queue is deleted, and the message with it */
 };
 TAILQ_HEAD(unacked_list, unacked);
 
@@ -224,8 +229,7 @@ struct channel {
     uint16_t number;
     uint64_t serial;
     bool is_closing; /* channel.close is sent, and close-ok awaited */
-    bool confirms;
-    bool is_stopped; /* channel.flow: the client wants no deliveries */
+    bool confirms, in_tx;
     uint32_t prefetch, prefetch_all;
     uint64_t next_tag;     /* of deliveries */
     uint64_t next_confirm; /* of publishes */
@@ -234,6 +238,9 @@ struct channel {
     struct amqp_consumers consumers;
     struct unacked_list unacked;
     uint32_t unacked_count;
+    struct unacked_list tx_unacked; /* settled by the transaction */
+    struct items tx_items;          /* published by it */
+    size_t tx_count, tx_bytes;
     struct arriving arriving;
     char last_queue[AMQP_NAME_MAX + 1]; /* a method with an empty queue name means the last declared */
 };
@@ -259,7 +266,9 @@ struct amqp_connection {
     struct channels channels;
     uint32_t channel_count, consumer_count;
     uint64_t channel_serial;
-    struct outbox published, settles;
+    struct outbox published, settles, transaction;
+    Tarry__Code transaction_code; /* of the first item that was refused */
+    char transaction_message[128];
     struct amqp_out out;
 
     uint8_t *input; /* input that waits, or a part of a frame */
@@ -376,6 +385,12 @@ void publish_content(struct channel *channel, const struct amqp_frame *frame);
 void arriving_end(struct channel *channel);
 void publish_settled(void *argument, const struct item *item, Tarry__Code code, const char *message);
 void publish_went_on(void *argument);
+/* tx.commit: publishes and settles of the transaction are one atomic commit. */
+void op_commit(struct amqp_connection *connection);
+void transaction_settled(void *argument, const struct item *item, Tarry__Code code, const char *message);
+void transaction_went_on(void *argument);
+/* Drops what the transaction has published. */
+void transaction_drop(struct channel *channel);
 /* Sets when and how the item's message gets to its targets, from the queues' arguments and the message's properties. */
 void item_place(struct item *item, const struct amqp_targets *targets, const struct amqp_properties *properties);
 /* Packs a message; NULL: out of memory. Frees the envelope. */
@@ -397,6 +412,10 @@ void channel_recover(struct channel *channel, const struct amqp_method *method);
 void consumers_lose_queue(struct amqp_queue *queue);
 /* Gives back all deliveries of a channel that ends. */
 void unacked_release(struct channel *channel);
+/* Puts the deliveries that a transaction has settled back, as not settled. */
+void unacked_restore(struct channel *channel);
+/* Adds what a transaction has settled to its commit. `dies`: rejected messages, after the commit. */
+void unacked_commit(struct channel *channel, struct outbox *outbox);
 void sending_sent(struct sending *sending, bool left);
 void extend_arm(struct amqp_connection *connection);
 

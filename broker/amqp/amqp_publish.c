@@ -1,5 +1,6 @@
 /* amqp_publish.c: messages from clients: they arrive in frames, are routed, and are committed. The confirm of a message
  * is sent once its commit is durable. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,6 +123,33 @@ static uint8_t *pack(const struct channel *channel, const struct amqp_properties
     return content_pack(&envelope, (struct amqp_bytes){arriving->body, arriving->body_size}, out_size);
 }
 
+/* Keeps a message until the transaction is committed. */
+static void transaction_add(struct channel *channel, struct item *item) {
+    size_t bytes = item->content_size * item->target_count;
+    if (channel->tx_bytes + bytes > AMQP_FANOUT_BYTES_MAX || channel->tx_count + item->target_count > AMQP_TX_OPS_MAX ||
+        !client_hold(channel->connection, (int64_t)item->content_size)) {
+        item_free(item);
+        channel_fail(
+            channel, AMQP_PRECONDITION, AMQP_BASIC_PUBLISH,
+            "PRECONDITION_FAILED - the transaction has more than %u messages or %u bytes, or there is no memory",
+            AMQP_TX_OPS_MAX, AMQP_FANOUT_BYTES_MAX);
+        return;
+    }
+    channel->tx_bytes += bytes;
+    channel->tx_count += item->target_count;
+    TAILQ_INSERT_TAIL(&channel->tx_items, item, next);
+}
+
+void transaction_drop(struct channel *channel) {
+    struct item *item;
+    while ((item = TAILQ_FIRST(&channel->tx_items)) != NULL) {
+        TAILQ_REMOVE(&channel->tx_items, item, next);
+        (void)client_hold(channel->connection, -(int64_t)item->content_size);
+        item_free(item);
+    }
+    channel->tx_bytes = channel->tx_count = 0;
+}
+
 static void publish_to(struct channel *channel, const struct amqp_targets *targets,
                        const struct amqp_properties *properties, struct amqp_bytes key) {
     struct amqp_connection *connection = channel->connection;
@@ -143,6 +171,10 @@ static void publish_to(struct channel *channel, const struct amqp_targets *targe
     }
     item_place(item, targets, properties);
     item->channel_serial = channel->serial;
+    if (channel->in_tx) {
+        transaction_add(channel, item);
+        return;
+    }
     if (channel->confirms) item->confirm = channel->next_confirm++;
     if (item->confirm > 0 || targets->count > 0)
         outbox_add(&connection->published, item);
@@ -327,4 +359,55 @@ void publish_went_on(void *argument) {
     TAILQ_FOREACH(channel, &connection->channels, next) tell_run(channel);
     tell_blocked(connection);
     client_go_on(connection);
+}
+
+/* ---- transactions */
+
+void op_commit(struct amqp_connection *connection) {
+    struct channel *channel = op_channel(connection);
+    struct outbox *outbox = &connection->transaction;
+    struct item *item;
+    if (channel == NULL) {
+        op_end(connection);
+        return;
+    }
+    connection->transaction_code = TARRY__CODE__OK;
+    connection->transaction_message[0] = '\0';
+    while ((item = TAILQ_FIRST(&channel->tx_items)) != NULL) {
+        TAILQ_REMOVE(&channel->tx_items, item, next);
+        (void)client_hold(connection, -(int64_t)item->content_size);
+        if (item->target_count > 0)
+            outbox_add(outbox, item);
+        else
+            item_free(item);
+    }
+    channel->tx_bytes = channel->tx_count = 0;
+    unacked_commit(channel, outbox);
+    outbox_flush(outbox);
+    if (outbox_is_idle(outbox)) transaction_went_on(connection);
+}
+
+void transaction_settled(void *argument, const struct item *item, Tarry__Code code, const char *message) {
+    struct amqp_connection *connection = argument;
+    const Tarry__Code former = connection->transaction_code;
+    if (code == TARRY__CODE__OK || (former != TARRY__CODE__OK && former != TARRY__CODE__ABORTED)) return;
+    connection->transaction_code = code;
+    snprintf(connection->transaction_message, sizeof(connection->transaction_message), "%s", message);
+}
+
+void transaction_went_on(void *argument) {
+    struct amqp_connection *connection = argument;
+    struct channel *channel = op_channel(connection);
+    Tarry__Code code = connection->transaction_code;
+    if (!outbox_is_idle(&connection->transaction)) return; /* BUSY: it is tried again */
+    if (channel != NULL && code == TARRY__CODE__OK)
+        amqp_put_method(&connection->out, channel->number, AMQP_TX_COMMIT_OK);
+    else if (code_ends_connection(code))
+        client_refuse(connection, code, "");
+    else if (channel != NULL)
+        channel_fail(channel, AMQP_PRECONDITION, AMQP_TX_COMMIT, "PRECONDITION_FAILED - nothing was committed: %.200s",
+                     connection->transaction_message[0] != '\0' ? connection->transaction_message
+                                                                : "two of its messages have the same x-tarry-key");
+    op_end(connection);
+    if (connection->phase == PHASE_RUNS) consumers_fetch(connection);
 }

@@ -12,7 +12,7 @@
 #define PURGE_LOOK_MS 5u
 
 struct change {
-    enum { CHANGE_PUT, CHANGE_DELETE, CHANGE_PURGE, CHANGE_HOLDING } kind;
+    enum { CHANGE_PUT, CHANGE_DELETE, CHANGE_PURGE, CHANGE_HOLDING, CHANGE_NOT_HOLDING } kind;
     char key[AMQP_DEFINITION_KEY_SIZE];
     struct amqp_out definition;
 };
@@ -104,8 +104,8 @@ void store_purge(struct store *store, const char *queue) {
     (void)add_change(store, CHANGE_PURGE, queue);
 }
 
-void store_holding(struct store *store, const char *queue) {
-    (void)add_change(store, CHANGE_HOLDING, queue);
+void store_holding(struct store *store, const char *queue, bool is_holding) {
+    (void)add_change(store, is_holding ? CHANGE_HOLDING : CHANGE_NOT_HOLDING, queue);
 }
 
 static void drop_changes(struct store *store) {
@@ -204,6 +204,7 @@ static void build(const struct building *to, const struct change *change) {
         to->op->queue_purge = &to->body->purge;
     } else {
         tarry__policy__init(to->policy);
+        to->policy->lease_before_due = change->kind == CHANGE_HOLDING;
         tarry__queue_set__init(&to->body->set);
         to->body->set.queue = (char *)change->key;
         to->body->set.policy = to->policy;

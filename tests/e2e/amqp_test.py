@@ -199,6 +199,124 @@ class Amqp(Case):
         self.broker.wait_stats("ttl", expired=1)
         self.broker.wait_stats("plain", expired=1)
 
+    # ---- dead letters
+
+    def test_an_order_is_closed_when_it_is_due(self):
+        """The usual delay queue: a queue with a dead-letter exchange, messages with an expiration, and a consumer behind it.
+        Each message has its own timer: a short one does not wait behind a long one (TIME-1)."""
+        client = self.client()
+        client.ask("CONFIRM_SELECT", 0)
+        client.exchange("close", "direct")
+        client.declare("close-order")
+        client.bind("close-order", "close", "order")
+        client.declare("delay", arguments={"x-dead-letter-exchange": "close", "x-dead-letter-routing-key": "order"})
+        began = time.monotonic()
+        client.publish("", "delay", b"long", expiration="1500", headers={"x-tarry-key": "1"})
+        client.publish("", "delay", b"short", expiration="400", delivery_mode=2)
+        client.publish("", "delay", b"60 days", expiration="5184000000", headers={"x-tarry-key": "far"})
+        client.publish("", "delay", b"never", headers={"x-tarry-key": "never"})
+        while (confirm := client.confirm()).delivery_tag < 4:
+            self.assertEqual(confirm.name, "BASIC_ACK")
+        client.consume("close-order")
+        first = client.delivery()
+        self.assertGreaterEqual(time.monotonic() - began, 0.4)
+        second = client.delivery()
+        self.assertGreaterEqual(time.monotonic() - began, 1.5)
+        self.assertEqual((first.body, first.exchange, first.routing_key), (b"short", "close", "order"))
+        self.assertEqual(second.body, b"long")
+        self.assertNotIn("expiration", first.properties)
+        headers = first.properties["headers"]
+        death = headers.pop("x-death")[0]
+        self.assertAlmostEqual(death.pop("time"), time.time(), delta=60)
+        self.assertEqual(death, {"count": 1, "exchange": "", "queue": "delay", "reason": "expired", "routing-keys": ["delay"], "original-expiration": "400"})
+        self.assertEqual(headers, {"x-first-death-exchange": "", "x-first-death-queue": "delay", "x-first-death-reason": "expired"})
+        client.ack(second.delivery_tag, multiple=True)
+        self.assertEqual(client.declare("delay", passive=True).message_count, 2)
+        self.assertEqual(self.broker.one("cancel", "delay", "far")["result"], "cancelled")
+        self.assertEqual(client.get("delay").body, b"never")
+
+    def test_consumers_take_messages_before_they_expire(self):
+        client = self.client()
+        client.declare("dead")
+        client.declare("work", arguments={"x-message-ttl": 60000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+        for number in range(20):
+            client.publish("", "work", b"%d" % number)
+        self.assertEqual(client.declare("work", passive=True).message_count, 20)
+        client.consume("work", prefetch=5)
+        for number in range(20):
+            message = client.delivery()
+            self.assertEqual(int(message.body), number)
+            client.send("BASIC_REJECT", message.delivery_tag, False) if number % 2 else client.ack(message.delivery_tag)
+        other = self.client()
+        other.consume("dead")
+        bodies = []
+        for _ in range(10):
+            message = other.delivery()
+            self.assertEqual(message.properties["headers"]["x-death"][0]["reason"], "rejected")
+            other.ack(message.delivery_tag)
+            bodies.append(int(message.body))
+        self.assertEqual(sorted(bodies), list(range(1, 20, 2)))
+        self.assertEqual(client.declare("work", passive=True).message_count, 0)
+
+    def test_no_message_is_lost_or_doubled_on_its_way_to_the_dead_letters(self):
+        """The broker is killed while messages expire (LOG-1, ONCE-1)."""
+        client = self.client()
+        client.ask("CONFIRM_SELECT", 0)
+        client.exchange("dlx", "fanout")
+        for queue in ("one", "two"):
+            client.declare(queue)
+            client.bind(queue, "dlx")
+        client.declare("wait", arguments={"x-dead-letter-exchange": "dlx"})
+        for number in range(3000):
+            client.publish("", "wait", b"%d" % number, expiration=str(number % 1500))
+        while client.confirm().delivery_tag < 3000:
+            pass
+        for _ in range(3):
+            self.broker.kill()
+            self.broker.start()
+        client = self.client()
+        wait_until("all are due", lambda: client.declare("wait", passive=True).message_count == 0, 60)
+        for queue in ("one", "two"):
+            wait_until("all have come", lambda: client.declare(queue, passive=True).message_count == 3000, 30)
+            client.consume(queue, no_ack=True, tag=queue)
+            bodies = [int(client.delivery().body) for _ in range(3000)]
+            self.assertEqual(sorted(bodies), list(range(3000)))
+            client.ask("BASIC_CANCEL", queue, False)
+
+    def test_a_circle_of_dead_letters_ends(self):
+        client = self.client()
+        client.declare("circle", arguments={"x-message-ttl": 50, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "circle"})
+        client.publish("", "circle", b"x")
+        wait_until("it is dropped", lambda: client.declare("circle", passive=True).message_count == 0, 30)
+
+    def test_a_transaction_is_one_commit(self):
+        client = self.client()
+        client.declare("a")
+        client.declare("b")
+        client.ask("TX_SELECT")
+        client.publish("", "a", b"1")
+        client.publish("", "b", b"2")
+        self.assertEqual(self.client().declare("a", passive=True).message_count, 0)
+        client.ask("TX_ROLLBACK")
+        client.ask("TX_COMMIT")
+        self.assertEqual(client.declare("a", passive=True).message_count, 0)
+        client.publish("", "a", b"1")
+        client.publish("", "b", b"2")
+        client.ask("TX_COMMIT")
+        self.assertEqual([client.declare(queue, passive=True).message_count for queue in "ab"], [1, 1])
+        message = client.get("a", no_ack=False)
+        client.ack(message.delivery_tag)
+        client.publish("", "b", b"3")
+        client.ask("TX_ROLLBACK")
+        client.ack(message.delivery_tag)  # it is not acknowledged yet
+        client.ask("TX_COMMIT")
+        self.assertEqual(self.broker.queue_stats("a")["acked"], 1)
+        self.assertEqual(client.declare("b", passive=True).message_count, 1)
+        client.publish("", "a", b"4", headers={"x-tarry-key": "k"})
+        client.publish("", "a", b"5", headers={"x-tarry-key": "k"})
+        self.assert_closed(406, client.ask, "TX_COMMIT")
+        self.assertEqual(self.client().declare("a", passive=True).message_count, 0)
+
     def test_a_message_with_a_key_is_cancelled_by_another_door(self):
         client = self.client()
         client.ask("CONFIRM_SELECT", 0)
@@ -303,14 +421,14 @@ class Amqp(Case):
                 (406, "x-message-ttl", lambda c: c.declare("p", arguments={"x-message-ttl": "1"})),
                 (540, "streams", lambda c: c.declare("p", arguments={"x-queue-type": "stream"})),
                 (540, "does not have", lambda c: c.declare("p", arguments={"x-max-length": 5})),
-                (540, "dead-letter", lambda c: c.declare("p", arguments={"x-dead-letter-exchange": ""})),
+                (406, "x-dead-letter-exchange", lambda c: c.declare("p", arguments={"x-dead-letter-routing-key": "k"})),
                 (403, "reserved prefix", lambda c: c.declare("amq.mine")),
                 (403, "tarry.", lambda c: c.declare("tarry.once")),
                 (406, "128", lambda c: c.declare("x" * 200)),
                 (406, "expiration", lambda c: (c.publish("", "q", expiration="soon"), c.next())),
                 (406, "user_id", lambda c: (c.publish("", "q", user_id="root"), c.next())),
                 (406, "unknown delivery tag 7", lambda c: (c.ack(7), c.next())),
-                (540, "TX_SELECT", lambda c: c.ask("TX_SELECT")),
+                (406, "not transactional", lambda c: c.ask("TX_COMMIT")),
                 (540, "immediate", lambda c: (c.send("BASIC_PUBLISH", 0, "", "q", False, True), c.next())),
                 (503, "x-delayed-message", lambda c: c.exchange("d", "x-delayed-message")),
                 (403, "default exchange", lambda c: c.bind("q", "")),
