@@ -8,6 +8,7 @@ import time
 
 import harness
 import amqp
+import pair
 from amqp import Client, Closed
 from harness import Case, wait_until
 
@@ -567,6 +568,54 @@ class Amqp(Case):
         client.declare("fine")
         client.publish("", "fine", b"x")
         self.assertEqual(client.get("fine").body, b"x")
+
+
+class AmqpPair(pair.Case):
+    """A pair: what was declared and confirmed at the leader is at the follower when it leads (LOG-1)."""
+
+    arguments = (*pair.Case.arguments, "--listen", "amqp://127.0.0.1:0")
+
+    def client(self, broker):
+        port = next(int(url.rsplit(":", 1)[1]) for url in broker.ready["urls"].split() if url.startswith("amqp://"))
+        client = Client(port)
+        self.addCleanup(client.socket.close)
+        return client
+
+    def test_the_other_node_goes_on(self):
+        self.start_pair()
+        with self.assertRaises(Closed) as caught:
+            self.client(self.b)
+        self.assertEqual(caught.exception.code, 320)
+        self.assertIn(self.a.url, caught.exception.text)
+        client = self.client(self.a)
+        client.ask("CONFIRM_SELECT", 0)
+        client.declare("dead")
+        client.declare("wait", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+        client.declare("work")
+        client.exchange("shop", "topic")
+        client.bind("work", "shop", "#")
+        client.publish("", "wait", b"later", expiration="2000")
+        client.publish("shop", "k", b"now")
+        while client.confirm().delivery_tag < 2:
+            pass
+        client.consume("work")
+        client.delivery()
+        self.a.kill()
+        self.wait_role(self.b, "leading")
+        other = self.wait_for("b serves AMQP", lambda: self.connected(self.b))
+        other.consume("work")
+        message = other.delivery()
+        self.assertEqual((message.body, message.redelivered), (b"now", True))
+        other.consume("dead")
+        self.assertEqual(other.delivery().body, b"later")
+        other.publish("shop", "k", b"again")
+        self.assertEqual(other.delivery().body, b"again")
+
+    def connected(self, broker):
+        try:
+            return self.client(broker)
+        except (Closed, EOFError, OSError):
+            return None
 
 
 harness.main()
