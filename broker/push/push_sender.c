@@ -25,18 +25,20 @@ struct push_sender {
     struct push_sender_options options;
     pthread_t thread;
     CURLM *multi;
-    pthread_mutex_t mutex; /* protects the members down to `is_down` */
+    pthread_mutex_t mutex; /* protects the members down to `is_asked` */
     struct push_job_list posted;
     struct push_job_list done;
-    bool is_up;   /* `multi` exists and can be woken */
-    bool is_down; /* libcurl is missing: no job is accepted */
+    bool is_up;    /* `multi` exists and can be woken */
+    bool is_down;  /* libcurl is missing: no job is accepted */
+    bool is_asked; /* push_sender_lacks wants the file of secrets read again */
     _Atomic bool stops;
-    /* used only by the sender's thread */
-    struct push_job_list waiting; /* accepted, not begun */
-    struct flight_list flights;
+    /* written by the sender's thread, with the mutex; so this thread may read them without it */
     struct push_secrets secrets;
     uint64_t read_ms;               /* time of the last read of `secrets`; 0: never */
     char problem[PUSH_REASON_SIZE]; /* why nothing can be sent, or why old secrets are used; empty: no problem */
+    /* used only by the sender's thread */
+    struct push_job_list waiting; /* accepted, not begun */
+    struct flight_list flights;
 };
 
 /* A request in progress. */
@@ -156,29 +158,37 @@ static size_t on_body(char *bytes, size_t one, size_t size, void *argument) {
 
 /* ---- secrets */
 
+static const char no_secret[] = "the file of --push-secrets has no secret for this queue, so nothing is sent";
+
+/* Reads the file of secrets, unless it was read a moment ago. An invalid file leaves the former secrets in use. */
 static void read_secrets(struct push_sender *sender, uint64_t now_ms) {
     const struct push_sender_options *options = &sender->options;
-    struct push_secrets secrets;
-    char message[PUSH_SECRETS_MESSAGE_SIZE];
+    struct push_secrets secrets, former = {0};
+    char message[PUSH_SECRETS_MESSAGE_SIZE], problem[PUSH_REASON_SIZE] = "";
+    bool is_fine = false;
     size_t size = 0;
     if (sender->read_ms != 0 && now_ms - sender->read_ms < PUSH_SECRETS_MS) return;
-    sender->read_ms = now_ms;
-    sender->problem[0] = '\0';
     char *text = malloc(PUSH_SECRETS_FILE_MAX + 1);
     if (text == NULL) return;
-    if (options->read_secrets(options->argument, text, PUSH_SECRETS_FILE_MAX + 1, &size, sender->problem,
-                              sizeof(sender->problem)) == 0) {
-        bool is_fine = size <= PUSH_SECRETS_FILE_MAX && push_secrets_parse(text, size, &secrets, message) == 0;
-        if (is_fine) {
-            push_secrets_deinit(&sender->secrets);
-            sender->secrets = secrets;
-        } else if (size > PUSH_SECRETS_FILE_MAX) {
-            snprintf(sender->problem, sizeof(sender->problem), "--push-secrets: the file is longer than 256 KiB");
-        } else {
+    if (options->read_secrets(options->argument, text, PUSH_SECRETS_FILE_MAX + 1, &size, problem, sizeof(problem)) ==
+        0) {
+        is_fine = size <= PUSH_SECRETS_FILE_MAX && push_secrets_parse(text, size, &secrets, message) == 0;
+        if (!is_fine && size > PUSH_SECRETS_FILE_MAX) {
+            snprintf(problem, sizeof(problem), "--push-secrets: the file is longer than 256 KiB");
+        } else if (!is_fine) {
             push_secrets_deinit(&secrets);
-            snprintf(sender->problem, sizeof(sender->problem), "--push-secrets: %.160s", message);
+            snprintf(problem, sizeof(problem), "--push-secrets: %.160s", message);
         }
     }
+    pthread_mutex_lock(&sender->mutex);
+    sender->read_ms = now_ms;
+    memcpy(sender->problem, problem, sizeof(problem));
+    if (is_fine) {
+        former = sender->secrets;
+        sender->secrets = secrets;
+    }
+    pthread_mutex_unlock(&sender->mutex);
+    push_secrets_deinit(&former);
     sodium_memzero(text, PUSH_SECRETS_FILE_MAX + 1);
     free(text);
 }
@@ -246,10 +256,7 @@ static void begin(struct push_sender *sender, struct push_job *job, uint64_t now
     const struct push_secret *secret = push_secrets_find(&sender->secrets, job->queue);
     uint64_t time_ms = push_job_time_ms(job, now_ms);
     say(job, PUSH_UNSENT, "");
-    if (secret == NULL)
-        say(job, PUSH_UNSENT,
-            sender->problem[0] != '\0' ? sender->problem
-                                       : "the file of --push-secrets has no secret for this queue, so nothing is sent");
+    if (secret == NULL) say(job, PUSH_UNSENT, sender->problem[0] != '\0' ? sender->problem : no_secret);
     if (secret == NULL || time_ms == 0) {
         give_back(sender, job);
         return;
@@ -275,17 +282,21 @@ static void begin(struct push_sender *sender, struct push_job *job, uint64_t now
         flight_end(flight);
 }
 
-static void take_posted(struct push_sender *sender) {
+/* Returns whether the file of secrets is to be read. */
+static bool take_posted(struct push_sender *sender) {
     pthread_mutex_lock(&sender->mutex);
     TAILQ_CONCAT(&sender->waiting, &sender->posted, next);
+    bool is_asked = sender->is_asked;
+    sender->is_asked = false;
     pthread_mutex_unlock(&sender->mutex);
+    return is_asked;
 }
 
 static bool begin_all(struct push_sender *sender) {
     struct push_job *job;
     bool any = false;
-    take_posted(sender);
-    if (TAILQ_EMPTY(&sender->waiting)) return false;
+    bool is_asked = take_posted(sender);
+    if (TAILQ_EMPTY(&sender->waiting) && !is_asked) return false;
     uint64_t now_ms = push_now_ms();
     read_secrets(sender, now_ms);
     while ((job = TAILQ_FIRST(&sender->waiting)) != NULL) {
@@ -407,6 +418,7 @@ struct push_sender *push_sender_new(const struct push_sender_options *options) {
     struct push_sender *sender = calloc(1, sizeof(*sender));
     if (sender == NULL) return NULL;
     sender->options = *options;
+    sender->is_asked = true;
     pthread_mutex_init(&sender->mutex, NULL);
     TAILQ_INIT(&sender->posted);
     TAILQ_INIT(&sender->done);
@@ -428,6 +440,24 @@ void push_sender_post(struct push_sender *sender, struct push_job *job) {
     pthread_mutex_unlock(&sender->mutex);
     if (is_up) (void)curl.multi_wakeup(sender->multi);
     if (is_down) refuse_posted(sender);
+}
+
+enum push_secret_state push_sender_secret(struct push_sender *sender, const char *queue,
+                                          char reason[PUSH_REASON_SIZE]) {
+    enum push_secret_state state = PUSH_SECRET_UNKNOWN;
+    reason[0] = '\0';
+    pthread_mutex_lock(&sender->mutex);
+    if (sender->is_down || sender->read_ms != 0) {
+        bool is_there = !sender->is_down && push_secrets_find(&sender->secrets, queue) != NULL;
+        state = is_there ? PUSH_SECRET_PRESENT : PUSH_SECRET_MISSING;
+        if (!is_there)
+            snprintf(reason, PUSH_REASON_SIZE, "%s", sender->problem[0] != '\0' ? sender->problem : no_secret);
+    }
+    bool is_old = sender->is_up && !sender->is_asked && push_now_ms() - sender->read_ms >= PUSH_SECRETS_MS;
+    sender->is_asked |= is_old;
+    pthread_mutex_unlock(&sender->mutex);
+    if (is_old) (void)curl.multi_wakeup(sender->multi);
+    return state;
 }
 
 void push_sender_take(struct push_sender *sender, struct push_job_list *out) {

@@ -205,15 +205,21 @@ void push_free(struct push *push) {
 
 static Tarry__PushTarget *view_of(const struct push_target *target, struct arena *arena) {
     const struct push_numbers *numbers = &target->numbers;
-    size_t queue_size = strlen(target->queue) + 1, error_size = strlen(numbers->error) + 1;
+    struct push_sender *sender = atomic_load(&target->push->sender);
+    char reason[PUSH_REASON_SIZE] = "";
+    enum push_secret_state secret =
+        sender != NULL ? push_sender_secret(sender, target->queue, reason) : PUSH_SECRET_UNKNOWN;
+    const char *error = reason[0] != '\0' ? reason : numbers->error; /* before the first task shows it */
+    size_t queue_size = strlen(target->queue) + 1, error_size = strlen(error) + 1;
     size_t url_size = strlen(target->url) + 1;
     Tarry__PushTarget *view = arena_alloc(arena, sizeof(*view));
     char *texts = arena_alloc(arena, queue_size + error_size + url_size);
     if (view == NULL || texts == NULL) return NULL;
     tarry__push_target__init(view);
     view->queue = memcpy(texts, target->queue, queue_size);
-    view->error = memcpy(texts + queue_size, numbers->error, error_size);
+    view->error = memcpy(texts + queue_size, error, error_size);
     view->url = memcpy(texts + queue_size + error_size, target->url, url_size);
+    view->signs = secret == PUSH_SECRET_PRESENT;
     view->in_flight = numbers->in_flight;
     view->sent = numbers->sent;
     view->acked = numbers->acked;

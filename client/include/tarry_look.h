@@ -245,6 +245,7 @@ struct tarry_push_stats {
     const char *error;         /* the last failure, or the reason why nothing is sent; "": no failure */
     uint64_t resting_until_ms; /* nothing is sent before this time; 0: sending is not suspended */
     const char *url;           /* target URL from the queue's policy */
+    bool signs; /* the file of secrets has one for the queue; false: nothing is sent, `error` says why if known */
 };
 /* Result of tarry_stats. The library owns the memory. */
 struct tarry_stats_view {

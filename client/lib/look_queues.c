@@ -193,6 +193,7 @@ static const struct tarry_push_stats *const *fill_push(const Tarry__BrokerStats 
             .error = row->error,
             .resting_until_ms = row->resting_until_ms,
             .url = row->url,
+            .signs = row->signs,
         };
         listed[i] = &rows[i];
     }

@@ -1,4 +1,5 @@
 /* cmd_queue.c: tarry queues, and tarry queue set, pause, resume, purge, delete. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -345,6 +346,24 @@ static int take_policy(const struct args *args, struct tarry_policy *policy, uin
     return status;
 }
 
+#define SECRET_WAIT_MS 2000u
+#define SECRET_LOOK_MS 50
+
+/* Warns if the queue's tasks will not be pushed. A client that may not see statistics learns nothing. */
+static void warn_of_push(struct tool *tool, const char *queue) {
+    for (uint64_t until_ms = steady_ms() + SECRET_WAIT_MS; steady_ms() < until_ms;) {
+        struct tarry_stats_view *view = NULL;
+        if (tarry_stats(tool->client, queue, NULL, &view, NULL) != TARRY_OK) return;
+        const struct tarry_push_stats *push = view->push_count > 0 ? view->push[0] : NULL;
+        bool is_known = push != NULL && (push->signs || push->error[0] != 0);
+        if (is_known && !push->signs)
+            tool_say("nothing is pushed yet: %s: give the queue a secret (docs/WEBHOOKS.md)", push->error);
+        tarry_stats_free(view);
+        if (is_known) return;
+        (void)poll(NULL, 0, SECRET_LOOK_MS); /* the broker takes up the new policy after its answer */
+    }
+}
+
 static int run_set(struct tool *tool, const struct args *args) {
     struct tarry_policy policy = {0};
     struct tarry_result result = {.message = ""};
@@ -354,6 +373,7 @@ static int run_set(struct tool *tool, const struct args *args) {
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     tarry_queue_set(tool->client, args->positional[0], &policy, fields, &result);
+    if (result.code == TARRY_OK && policy.push != NULL && policy.push[0] != 0) warn_of_push(tool, args->positional[0]);
     return conclude(tool, args->positional[0], "set", &result, NULL);
 }
 
@@ -373,6 +393,7 @@ static int run_create(struct tool *tool, const struct args *args) {
         tarry_queue_set(tool->client, queue, &policy, fields, &result);
     else
         tarry_queue_pause(tool->client, queue, false, 0, &result); /* creates the queue, with the default policy */
+    if (result.code == TARRY_OK && policy.push != NULL && policy.push[0] != 0) warn_of_push(tool, queue);
     return conclude(tool, queue, "created", &result, NULL);
 }
 

@@ -347,6 +347,21 @@ class Secrets(Pushed):
         self.assertTrue(request.is_signed(old))
         self.assertEqual(len(request.headers["webhook-signature"].split(" ")), 2)
 
+    def test_who_sets_a_push_without_a_secret_is_told_at_once(self):
+        sentence = "the file of --push-secrets has no secret for this queue, so nothing is sent"
+        self.assertIn(sentence, self.broker.tarry("queue", "set", "other", "--push", self.target.url()).err)
+        self.assertEqual((self.health("other")["signs"], self.health("other")["error"]), (False, sentence))  # before any task is due
+
+        def doctor():
+            return [found for found in self.broker.ok("doctor", "--broker", self.broker.url) if found["check"] == "webhooks"]
+        (found,) = doctor()
+        self.assertEqual((found["result"], sentence in found["what"]), ("warning", True))
+        self.write_secrets(f"q {self.secret}\nother {self.secret}\n")
+        wait_until("the file is read again", lambda: self.health("other")["signs"], 20)
+        self.assertEqual(self.broker.tarry("queue", "set", "other", "push=" + self.target.url("/new")).err, "")
+        (found,) = doctor()
+        self.assertEqual(found["result"], "fine")
+
     def test_without_a_secret_nothing_is_sent_and_no_attempt_is_lost(self):
         self.push("other", self.target.url("/other"))
         self.schedule("k", queue="other")

@@ -105,6 +105,20 @@ static void look_at_queues(struct findings *findings, const char *url, const str
                     "%s: there are %" PRIu64 " dead letters", url, dead);
 }
 
+static void look_at_push(struct findings *findings, const char *url, const struct tarry_push_stats *push) {
+    bool is_failing = push->failed_ms > push->succeeded_ms;
+    if (!push->signs && push->error[0] != 0)
+        finding_add(findings, FOUND_WARN, "webhooks",
+                    "add a line for the queue to the file of --push-secrets: docs/WEBHOOKS.md",
+                    "%s: tasks of queue %s are not pushed: %s", url, push->queue, push->error);
+    else if (is_failing)
+        finding_add(findings, FOUND_WARN, "webhooks", "check the target; `tarry stats` shows how it answers",
+                    "%s: the last request of queue %s to %s failed: %s", url, push->queue, push->url, push->error);
+    else if (push->signs)
+        finding_add(findings, FOUND_FINE, "webhooks", NULL, "%s: tasks of queue %s are pushed to %s", url, push->queue,
+                    push->url);
+}
+
 /* Warns of consumers that wait for queues that do not exist. Without permission to see the consumers: nothing. */
 static void look_at_consumers(struct findings *findings, const struct node *node) {
     Tarry__Request request = TARRY__REQUEST__INIT;
@@ -143,6 +157,7 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     look_at_memory(findings, node->url, view->broker);
     if (node_is_primary(node)) look_at_queues(findings, node->url, view);
     if (node_is_primary(node)) look_at_consumers(findings, node);
+    for (size_t i = 0; i < view->push_count; i++) look_at_push(findings, node->url, view->push[i]);
     if (strcmp(view->broker->version, tarry_version()) != 0)
         finding_add(findings, FOUND_WARN, "version", "upgrade the older of the two",
                     "%s: the broker has version %s, this tool has version %s", node->url, view->broker->version,
