@@ -81,6 +81,13 @@ int option_fresh(struct tool *tool, const struct args *args);
 /* RFC 3339, Unix milliseconds, +DUR from now, or a day in this time zone: tomorrow 09:00, 2026-12-01. */
 int option_time(const struct args *args, const char *name, uint64_t *out_ms);
 
+/* Left out if libpq's headers were missing when the tool was built. */
+#ifdef TARRY_HAS_LIBPQ
+#define OUTBOX(X) X(outbox)
+#else
+#define OUTBOX(X)
+#endif
+
 /* All commands, in the order of the help. */
 // clang-format off
 #define COMMANDS(X) \
@@ -88,6 +95,7 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
     X(cancel) \
     X(move) \
     X(import) \
+    OUTBOX(X) \
     X(consume) \
     X(ack) \
     X(nack) \
