@@ -313,6 +313,11 @@ static bool answer_at_once(struct beanstalk_connection *connection, const struct
     case BEANSTALK_EXPECTED_CRLF:
         connection_reply(connection, "EXPECTED_CRLF");
         return true;
+    case BEANSTALK_FOREIGN:
+        door_stream_refused(connection->server->door, connection->id, 400,
+                            "the client speaks another protocol (HTTP or TLS) than beanstalkd's");
+        finish(connection);
+        return true;
     case BEANSTALK_USE:
         use(connection, command->tube);
         return true;

@@ -6,6 +6,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+/* The first byte of a TLS connection, whose hello may contain bytes that a web page has chosen. */
+#define TLS_HANDSHAKE 0x16
 
 enum form {
     FORM_NOTHING,
@@ -255,13 +259,21 @@ static bool take_byte(struct beanstalk_parser *parser, char byte) {
     return is_end;
 }
 
+/* Returns whether the line, or the stored beginning of a long one, is of an HTTP request. A web page may have its
+ * browser send text to any port of the machine, so the lines of a request's body must not be executed. No browser omits
+ * Host, and a page cannot choose how the request line ends. No command of beanstalkd looks like either. */
+static bool is_of_http(const char *line, size_t size) {
+    return (size >= 5 && strncasecmp(line, "host:", 5) == 0) || memmem(line, size, " HTTP/", 6) != NULL;
+}
+
 static void end_line(struct beanstalk_parser *parser, struct beanstalk_command *out) {
+    bool is_foreign = is_of_http(parser->line, parser->line_size);
     bool is_bad = parser->line_is_long || parser->has_nul;
     uint32_t size = parser->line_size;
     parser->line_size = 0;
     parser->line_is_long = parser->has_nul = parser->was_cr = false;
-    if (is_bad) {
-        *out = (struct beanstalk_command){.kind = BEANSTALK_BAD_FORMAT};
+    if (is_foreign || is_bad) {
+        *out = (struct beanstalk_command){.kind = is_foreign ? BEANSTALK_FOREIGN : BEANSTALK_BAD_FORMAT};
         return;
     }
     assert(size >= 2 && size <= BEANSTALK_LINE_MAX);
@@ -278,6 +290,9 @@ size_t beanstalk_parse(struct beanstalk_parser *parser, const uint8_t *bytes, si
     if (parser->body != NULL && parser->body_have == parser->put.body_size + 2)
         give_body(parser); /* already reported */
     size_t at = 0;
+    if (!parser->has_begun && size > 0 && bytes[0] == TLS_HANDSHAKE) out->kind = BEANSTALK_FOREIGN;
+    if (size > 0) parser->has_begun = true;
+    if (out->kind == BEANSTALK_FOREIGN) return size;
     while (at < size && out->kind == BEANSTALK_NONE) {
         if (parser->body != NULL)
             at += take_body(parser, bytes + at, size - at, out);

@@ -23,7 +23,8 @@ enum beanstalk_kind {
     BEANSTALK_JOB_TOO_BIG,
     BEANSTALK_NO_ROOM, /* put: out of memory for the body */
     BEANSTALK_EXPECTED_CRLF,
-    BEANSTALK_PUT, /* first of the commands */
+    BEANSTALK_FOREIGN, /* HTTP or TLS: execute no command of this connection */
+    BEANSTALK_PUT,     /* first of the commands */
     BEANSTALK_PEEK,
     BEANSTALK_PEEK_READY,
     BEANSTALK_PEEK_DELAYED,
@@ -76,6 +77,7 @@ struct beanstalk_parser {
     bool line_is_long; /* the line is read to its end and dropped */
     bool was_cr;       /* while bytes are dropped: the last one was a CR */
     bool has_nul;
+    bool has_begun;               /* a byte has come */
     struct beanstalk_command put; /* the put whose body is arriving, see `body` and `skip` */
     uint8_t *body;
     uint32_t body_have;

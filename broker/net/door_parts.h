@@ -105,6 +105,7 @@ struct stream {
     size_t kept_size;         /* bytes that the protocol buffers behind the current request */
     uint64_t kept_us;         /* when `kept_size` last decreased or was 0 */
     size_t received_size;     /* bytes received since the half-received request began */
+    bool has_begun;           /* a byte has come, and `speaks` is final */
     bool asks_pause;          /* the protocol asked the door to pause reading */
     bool awaits_drain;        /* the protocol saw unsent bytes, and gets `drained` once they are sent */
     bool is_heavy;            /* its last turn was long, so it must queue for the next one */
@@ -145,7 +146,7 @@ struct connection {
     bool is_blocked;                        /* the kernel takes no more bytes now; epoll reports when it does */
     bool has_ended;                         /* the client shut down its sending side */
     bool is_admitted;                       /* call `dismiss` for `principal` at the end */
-    const struct door_stream_calls *speaks; /* the protocol that it began with */
+    const struct door_stream_calls *speaks; /* its listener's protocol, or the one that its first byte chose */
     union {
         struct stream stream;
         struct socket_of_messages ws;

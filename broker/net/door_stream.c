@@ -6,6 +6,9 @@
 #include "door_parts.h"
 #include "origin.h"
 
+#define TLS_HANDSHAKE 0x16 /* type of a TLS connection's first record */
+#define SP_FIRST 0
+
 static struct connection *find(struct door *door, uint64_t id) {
     struct connection *connection = connection_find(door, id);
     bool is_there = connection != NULL && connection->kind == KIND_STREAM && connection->stream.upgrade == NULL;
@@ -57,8 +60,28 @@ bool stream_begin(struct connection *connection) {
     return connection->stream.state != NULL;
 }
 
+/* Chooses the protocol by the connection's first byte, at a listener of HTTP: 0 begins a hello of nng's own transports,
+ * and no HTTP request. (AMQP's "AMQP" would be chosen here, too.) beanstalkd's commands are not chosen: docs/DESIGN.md
+ * gives the reason. False: the connection ends. */
+static bool choose(struct connection *connection, uint8_t first) {
+    const struct door *door = connection->door;
+    connection->stream.has_begun = true;
+    if (connection->speaks != door->limits.http) return true;
+    if (first == TLS_HANDSHAKE) {
+        door->calls.refused(door->calls.argument, connection->peer, 400,
+                            "the client speaks TLS, which this address does not: connect to a wss:// address");
+        connection_kill(connection);
+    } else if (first == SP_FIRST) {
+        stream_gone(connection);
+        connection->speaks = &door->sp;
+        if (!stream_begin(connection)) connection_kill(connection);
+    }
+    return connection->state == STATE_OPEN;
+}
+
 void stream_received(struct connection *connection, const uint8_t *bytes, size_t size) {
     struct stream *stream = &connection->stream;
+    if (!stream->has_begun && !choose(connection, bytes[0])) return;
     size_t before = stream->received_size;
     stream->received_size += size;
     if (LISTED(connection, in_halves) && stream->received_size / DOOR_FRAME_OUT > before / DOOR_FRAME_OUT)

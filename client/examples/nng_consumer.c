@@ -3,7 +3,7 @@
  *
  *     protoc-c --proto_path=/usr/share/tarry --c_out=. tarry.proto
  *     cc nng_consumer.c tarry.pb-c.c -o nng_consumer -lnng -lprotobuf-c
- *     ./nng_consumer tcp://127.0.0.1:7273 close-order [COUNT]       or another address of tarryd --listen */
+ *     ./nng_consumer tcp://127.0.0.1:7272 close-order [COUNT]       or ws://, ipc:///PATH … */
 #include <nng/nng.h>
 #include <nng/protocol/pipeline0/pull.h>
 #include <nng/protocol/reqrep0/req.h>

@@ -1,7 +1,7 @@
 """nng_consumer.py: nng_consumer.c with pynng, nng's Python binding: it subscribes to a queue, prints each task and acks it.
 
     protoc --proto_path=/usr/share/tarry --python_out=. tarry.proto      (packages protobuf-compiler, python3-protobuf)
-    python3 nng_consumer.py tcp://127.0.0.1:7273 close-order [COUNT]      or another address of tarryd --listen
+    python3 nng_consumer.py tcp://127.0.0.1:7272 close-order [COUNT]      or ws://, ipc:///PATH …
 """
 import sys
 

@@ -130,6 +130,29 @@ class Beanstalk(Case):
                 got = want if (line, got, want) == ("reserve-with-timeout x", b"TIMED_OUT\r\n", b"BAD_FORMAT\r\n") else got
             self.assertEqual(got[:2000], want[:2000], f"{at}: {name}: {line[:80]!r}")
 
+    def test_a_web_page_can_send_no_commands(self):
+        """A page may have its browser POST text to any port of this host; the lines of its body must not be executed."""
+        commands = b"put 0 0 60 5\r\nhello\r\n"
+        address = f"127.0.0.1:{self.port}".encode()
+        for said in (b"POST / HTTP/1.1\r\nHost: " + address + b"\r\nContent-Length: 22\r\n\r\n" + commands,
+                     b"GET /" + b"x" * 300 + b" HTTP/1.1\r\nHost: " + address + b"\r\n\r\n" + commands,  # longer than a line may be
+                     b"use / HTTP/1.1\r\nHost: evil.example\r\n\r\n" + commands,  # a method of the page's own, by DNS rebinding
+                     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + commands,
+                     b"HOST: x\r\n" + commands,
+                     b"\x16\x03\x01\x02\r\n" + commands):  # TLS, with lines in a session's ticket
+            for pieces in (1, len(said) // 2):
+                client = self.client()
+                try:
+                    for at in range(0, len(said), len(said) // pieces):
+                        client.send(said[at:at + len(said) // pieces])
+                    client.socket.shutdown(socket.SHUT_WR)
+                    answer = client.stream.read()
+                except (BrokenPipeError, ConnectionResetError):
+                    continue  # it was closed while we sent
+                self.assertNotIn(b"INSERTED", answer, said)
+        self.assertIn(b"current-jobs-ready: 0\n", self.client().ask("stats"))
+        self.broker.wait_logged("another protocol")
+
     def test_the_life_of_a_job_is_beanstalkds(self):
         self.compare(LIFE)
 

@@ -38,11 +38,11 @@ class Consumer:
 
     def begin(self):
         """Starts a broker that listens at an address of this transport, too."""
-        listens = {"ws": [], "tcp": ["tcp://127.0.0.1:0"], "ipc": [f"ipc://{self.directory}/nng.sock"]}[self.transport]
+        listens = {"ws": [], "tcp": [], "ipc": [f"ipc://{self.directory}/nng.sock"]}[self.transport]
         self.broker.arguments += [word for listen in listens for word in ("--listen", listen)]
         self.broker.start()
         urls = self.broker.ready.get("urls", self.broker.url).split()
-        self.url = next(url for url in urls if url.startswith(self.transport + "://"))
+        self.url = next((url for url in urls if url.startswith(self.transport + "://")), self.broker.url.replace("ws://", "tcp://"))
 
     def build_commands(self):
         """Returns the commands in the example's first comment, without the last one, which runs the example."""

@@ -160,6 +160,40 @@ class Tickets(Sp):
         self.broker.wait_logged("a consumer must not send messages on its lane")
 
 
+class ByTheFirstByte(Life):
+    """The broker's addresses of HTTP and WebSocket serve nng's own transports as well: no HTTP request begins with a byte 0."""
+
+    def start(self):
+        path = os.path.join(self.directory, "http.sock")
+        self.broker.arguments += ["--listen", f"unix://{path}"]
+        super().start()
+        self.port, self.path_of_ipc = self.broker.port, path
+
+    def test_what_begins_otherwise_is_http(self):
+        for where in self.places():
+            peer = self.kept(wire.connected(where))
+            peer.sendall(b"G")
+            peer.sendall(b"ET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertIn(b"200 OK", peer.recv(4096))
+            peer.sendall(wire.sp_hello(REQ))  # too late
+            self.assertNotIn(b"SP", peer.recv(4096))
+
+    def test_half_a_hello(self):
+        peer = self.kept(wire.connected(self.port))
+        peer.sendall(b"\0")
+        peer.sendall(wire.sp_hello(REQ)[1:])
+        self.assertEqual(self.read(peer, 8), wire.sp_hello(wire.REP))
+        other = self.kept(wire.connected(self.port))
+        other.sendall(b"\0GET / HTTP/1.1\r\n\r\n")
+        self.assertEqual(other.recv(4096), b"")
+
+    def test_tls_is_refused_with_a_reason(self):
+        peer = self.kept(wire.connected(self.port))
+        peer.sendall(b"\x16\x03\x01\x02\0")
+        self.assertEqual(peer.recv(4096), b"")
+        self.broker.wait_logged("connect to a wss:// address")
+
+
 class Refused(Sp):
     """What is no SP, or too much."""
 
