@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_tree.h"
 #include "rfc3339.h"
 #include "units.h"
 
@@ -135,7 +136,9 @@ json_t *json_read(struct json_in *in, const char *text, size_t size) {
             snprintf(in->problem, sizeof(in->problem), "the JSON is nested deeper than %u levels", JSON_DEPTH_MAX);
         return NULL;
     }
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+    json_t *root = json_tree_read(text, size);
+    if (root != NULL) return root;
+    root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
     if (root == NULL)
         snprintf(in->problem, sizeof(in->problem), "not JSON: %.100s (byte %d)", error.text, error.position);
     return root;

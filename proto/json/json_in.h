@@ -1,7 +1,8 @@
 /* json_in.h: parses JSON texts and single values. json_map.h converts objects to messages. Any thread.
  *
- * The only JSON reader of Tarry: jansson, behind limits for depth and memory. An error sentence names the faulty
- * member. An unknown member is refused: it is probably a typing error, and ignoring it would lose data. */
+ * The only JSON reader of Tarry: jansson, with a quick path (json_tree.h), behind limits for depth and memory. An error
+ * sentence names the faulty member. An unknown member is refused: it is probably a typing error, and ignoring it would
+ * lose data. */
 #ifndef TARRY_JSON_IN_H
 #define TARRY_JSON_IN_H
 

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "json_map.h"
+#include "json_tree.h"
 #include "tarry_limits.h"
 
 #define SEEN_MAX 64u
 #define KNOWN_MAX 64u
 #define MS_SIZE 3u /* of "_ms" */
+#define DUMPED_QUICKLY_MAX 1024u
 
 /* State while one object is read: the messages whose fields are its members. */
 struct reading {
@@ -76,11 +78,16 @@ static bool decode_base64(struct json_in *in, const char *name, json_t *value, P
 
 static bool dump_json(struct json_in *in, json_t *value, ProtobufCBinaryData *out) {
     const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY;
-    size_t size = json_dumpb(value, NULL, 0, flags);
+    char buffer[DUMPED_QUICKLY_MAX];
+    size_t quick_size = json_tree_write(value, buffer, sizeof(buffer));
+    size_t size = quick_size > 0 ? quick_size : json_dumpb(value, NULL, 0, flags);
     out->data = make(in, size);
     out->len = size;
-    return out->data != NULL &&
-           (json_dumpb(value, (char *)out->data, size, flags) == size || wrong(in, "json: cannot be written"));
+    if (out->data == NULL) return false;
+    if (quick_size == 0)
+        return json_dumpb(value, (char *)out->data, size, flags) == size || wrong(in, "json: cannot be written");
+    memcpy(out->data, buffer, size);
+    return true;
 }
 
 static bool take_payload(struct reading *reading, Tarry__Content *content) {

@@ -13,6 +13,7 @@
 
 #include "../random.h"
 #include "json_map.h"
+#include "json_tree.h"
 
 #define CHANGED_TEXTS 20000
 
@@ -112,6 +113,76 @@ static void jansson_agrees_about_changed_texts(void **state) {
         if (!is_open && json_is_valid(text, size) != is_read)
             fail_msg("jansson says %d: %.*s (%s)", is_read, (int)size, text, error.text);
     }
+}
+
+/* Compares the quick reader and writer with jansson's for one text. Returns whether the quick reader took it. */
+static bool quick_ones_agree(const char *text, size_t size) {
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
+    char *copy = malloc(size + (size == 0)); /* of its own, so that a sanitizer sees a read beyond it */
+    assert_non_null(copy);
+    memcpy(copy, text, size);
+    json_t *quick = json_tree_read(copy, size), *slow = json_loadb(text, size, flags, NULL);
+    free(copy);
+    if (quick != NULL && !json_equal(quick, slow)) fail_msg("read differently: %.*s", (int)size, text);
+    char written[4096], other[4096];
+    size_t written_size = slow != NULL ? json_tree_write(slow, written, sizeof(written)) : 0;
+    if (written_size > 0) {
+        assert_int_equal(json_dumpb(slow, other, sizeof(other), JSON_COMPACT | JSON_ENCODE_ANY), written_size);
+        assert_memory_equal(written, other, written_size);
+        for (size_t room = 0; room < written_size; room++) assert_int_equal(json_tree_write(slow, other, room), 0);
+    }
+    bool was_read = quick != NULL;
+    json_decref(quick);
+    json_decref(slow);
+    return was_read;
+}
+
+static void the_quick_reader_and_writer_agree_with_jansson(void **state) {
+    static const char *const quick[] = {
+        "0",
+        "-0",
+        "-1",
+        "999999999999999999",
+        "[]",
+        " [ 1 , 2 ] ",
+        "{}",
+        "\"\"",
+        "[[[]],{\"a\":[{}]}]",
+        "true",
+        "false",
+        "null",
+        "{\"\":0,\"b\":\"\x7f\",\"\xc3\xa9\":\"\xf0\x9f\x98\x80\"}",
+        "\t\r\n{ \"a\" : null }\n",
+    };
+    static const char *const not_quick[] = {
+        "9999999999999999999",  "1.0", "1e3", "\"\\n\"", "{\"a\":1,\"a\":2}", "\"\xc3\"",
+        "{\"\xed\xa0\x80\":1}", "1 2", "-",
+    };
+    static const char seed[] =
+        "{\"queue\":\"orders\",\"json\":[1,-25,{\"x\":\"\xc3\xa9\"},{}],\"b\":{\"c\":true,\"d\":null}}";
+    static const char bytes[] = "{}[],:\"\\/0123456789.eE+-truefalsn \n\t\x80\xc3\xa9"
+                                "abc";
+    struct random random = {13};
+    unsigned read = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof quick / sizeof quick[0]; i++)
+        if (!quick_ones_agree(quick[i], strlen(quick[i]))) fail_msg("not read: %s", quick[i]);
+    for (size_t i = 0; i < sizeof not_quick / sizeof not_quick[0]; i++)
+        if (quick_ones_agree(not_quick[i], strlen(not_quick[i]))) fail_msg("read: %s", not_quick[i]);
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) (void)quick_ones_agree(good[i], strlen(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) assert_false(quick_ones_agree(bad[i], strlen(bad[i])));
+    for (int i = 0; i < 5 * CHANGED_TEXTS; i++) {
+        char text[sizeof seed];
+        memcpy(text, seed, sizeof seed);
+        size_t size = sizeof seed - 1;
+        for (uint64_t change = 0; change <= random_u64(&random) % 3; change++) {
+            size_t at = random_u64(&random) % size;
+            text[at] = bytes[random_u64(&random) % (sizeof bytes - 1)];
+            if (random_u64(&random) % 16 == 0) size = at + 1;
+        }
+        read += quick_ones_agree(text, size);
+    }
+    assert_in_range(read, CHANGED_TEXTS / 4, 5 * CHANGED_TEXTS); /* enough of them were read */
 }
 
 /* However a text is split, its weight is the same. */
@@ -247,6 +318,30 @@ static const char *refusal(const char *text) {
     return op == NULL ? in.problem : "";
 }
 
+/* Around the size up to which a value is written quickly (DUMPED_QUICKLY_MAX in json_read.c). */
+static void json_of_any_size_becomes_the_payload(void **state) {
+    static const size_t sizes[] = {0, 1, 1000, 1021, 1022, 1023, 1024, 1025, 5000};
+    static char value[5003], text[sizeof(value) + 100];
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct arena arena;
+        arena_init(&arena, 1u << 20);
+        struct json_in in = {.arena = &arena};
+        snprintf(value, sizeof(value), "\"%0*d\"", (int)sizes[i], 0);
+        if (sizes[i] == 0) strcpy(value, "\"\"");
+        int size = snprintf(text, sizeof(text), "{\"schedule\":{\"queue\":\"q\",\"in\":\"1h\",\"json\":%s}}", value);
+        json_t *json = json_read(&in, text, (size_t)size);
+        Tarry__Op *op = json_op(&in, json);
+        assert_non_null(op);
+        Tarry__Content *content = tarry__content__unpack(NULL, op->schedule->content.len, op->schedule->content.data);
+        assert_int_equal(content->payload.len, strlen(value));
+        assert_memory_equal(content->payload.data, value, strlen(value));
+        tarry__content__free_unpacked(content, NULL);
+        json_decref(json);
+        arena_deinit(&arena);
+    }
+}
+
 static void a_refusal_names_the_field_and_what_is_wrong(void **state) {
     static const struct {
         const char *text, *refusal;
@@ -288,11 +383,13 @@ int main(void) {
         cmocka_unit_test(texts_are_judged_as_rfc_8259_says),
         cmocka_unit_test(levels_are_bounded),
         cmocka_unit_test(jansson_agrees_about_changed_texts),
+        cmocka_unit_test(the_quick_reader_and_writer_agree_with_jansson),
         cmocka_unit_test(a_text_in_parts_weighs_the_same),
         cmocka_unit_test(any_bytes_are_written_as_a_string),
         cmocka_unit_test(strings_are_escaped),
         cmocka_unit_test(a_body_is_text_if_it_is_utf8),
         cmocka_unit_test(members_have_their_types),
+        cmocka_unit_test(json_of_any_size_becomes_the_payload),
         cmocka_unit_test(a_refusal_names_the_field_and_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
