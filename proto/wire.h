@@ -24,6 +24,7 @@ size_t wire_age_encode(uint32_t age_max_ms, uint8_t out[WIRE_AGE_SIZE_MAX]);
  * without reflection. Bytes and meaning are the same as with protobuf-c. */
 /* Return an upper bound for the size of the packed message, in bytes. */
 size_t op_room(const Tarry__Op *op);
+size_t request_room(const Tarry__Request *request);
 size_t frame_body_room(const Tarry__FrameBody *body);
 size_t commit_reply_room(const Tarry__CommitReply *reply);
 size_t delivery_room(const Tarry__Delivery *delivery);
@@ -31,6 +32,7 @@ size_t delivery_room(const Tarry__Delivery *delivery);
 /* Write the packed message backward from `end`. Return its start. Bytes of the room before the start may be
  * overwritten. */
 uint8_t *op_pack(const Tarry__Op *op, uint8_t *end);
+uint8_t *request_pack(const Tarry__Request *request, uint8_t *end);
 uint8_t *frame_body_pack(const Tarry__FrameBody *body, uint8_t *end);
 uint8_t *commit_reply_pack(const Tarry__CommitReply *reply, uint8_t *end);
 uint8_t *delivery_pack(const Tarry__Delivery *delivery, uint8_t *end);

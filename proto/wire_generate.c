@@ -44,7 +44,7 @@ static const struct listed all_listed[] = {
     {MESSAGE(release)},
     {MESSAGE(op), "schedule cancel move ack nack extend release", "op", PACKED},
     {MESSAGE(commit)},
-    {MESSAGE(request), "version client cluster commit", "body", UNPACKED},
+    {MESSAGE(request), "version client cluster proof at_least staleness_ms wait_ms commit", "body", PACKED | UNPACKED},
     /* The log. */
     {MESSAGE(task)},
     {MESSAGE(task_put)},
@@ -123,6 +123,15 @@ static void each_field(const struct listed *message, bool is_rising, print_field
     for (unsigned i = 0; i < count; i++) {
         const ProtobufCFieldDescriptor *field = &message->type->fields[is_rising ? i : count - 1 - i];
         if (is_listed(message, field)) print(message, field);
+    }
+}
+
+/* A field that is not listed would not be packed. (Other cases of a oneof are packed by protobuf-c.) */
+static void check_that_all_are_packed(const struct listed *message) {
+    for (unsigned i = 0; i < message->type->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->type->fields[i];
+        if (!is_case(field) && !is_listed(message, field))
+            die(message->type->name, field->name, "a packed message must list it");
     }
 }
 
@@ -231,11 +240,18 @@ static void print_case_before(const struct listed *message, const ProtobufCField
            snake(field->descriptor), field->name, field->id);
 }
 
+/* Of a oneof with a single listed case: another case is present. */
+static void print_is_other_case(const struct listed *message, const ProtobufCFieldDescriptor *field) {
+    if (is_case(field)) printf(" || m->%s_case != %u", message->one_of, field->id);
+}
+
 /* Prints the condition for packing the message without reflection. A oneof whose selected case is NULL is left out,
  * as protobuf-c does. */
 static void print_is_plain(const struct listed *message) {
     if (!is_choice(message)) {
-        printf("    if (m->base.n_unknown_fields != 0)");
+        printf("    if (m->base.n_unknown_fields != 0");
+        if (message->one_of != NULL) each_field(message, true, print_is_other_case);
+        printf(")");
         return;
     }
     printf("    const ProtobufCMessage *body = (const ProtobufCMessage *)m->%s;\n", message->type->fields[0].name);
@@ -417,6 +433,7 @@ int main(void) {
            "\"wire_field.h\"\n");
     for (const struct listed *message = all_listed; message < all_listed + LISTED_COUNT; message++) {
         each_field(message, true, check_field);
+        if ((message->public & PACKED) != 0) check_that_all_are_packed(message);
         if (is_needed(message, PACKED, false)) print_packer(message);
         if (!is_needed(message, UNPACKED, false)) continue;
         if (!is_choice(message)) print_reader(message);

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "gateway_parts.h"
+#include "wire.h"
+
+#define REPLY_ARENA_MAX (8ull * REQUEST_SIZE_MAX) /* an unpacked reply */
 
 #define INDEX_MASK (GATEWAY_SLOTS_MAX - 1)
 
@@ -77,8 +80,12 @@ void gateway_unpay(struct gateway *gateway, const struct gateway_caller *caller)
 static struct message *pack(Tarry__Request *request, const char *client) {
     request->version = WIRE_VERSION;
     request->client = (char *)client;
-    struct message *message = message_new(tarry__request__get_packed_size(request));
-    if (message != NULL) tarry__request__pack(request, message->bytes);
+    size_t room = request_room(request);
+    struct message *message = message_new(room);
+    if (message == NULL) return NULL;
+    const uint8_t *packed = request_pack(request, message->bytes + room);
+    message->size = (size_t)(message->bytes + room - packed);
+    memmove(message->bytes, packed, message->size);
     return message;
 }
 
@@ -178,9 +185,10 @@ void gateway_forget(struct gateway *gateway, uint64_t handle) {
 }
 
 static void replied(struct gateway *gateway, struct ask *ask, const struct message *message) {
-    Tarry__Reply *reply = message != NULL ? tarry__reply__unpack(NULL, message->size, message->bytes) : NULL;
+    assert(gateway->arena.used == 0); /* no answer is passed on within another one */
+    Tarry__Reply *reply = message != NULL ? reply_unpack(&gateway->arena, message->size, message->bytes) : NULL;
     if (ask->commit_at == 0 || !commit_replied(ask, reply)) ask_answer(ask, reply);
-    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
+    arena_reset(&gateway->arena);
 }
 
 void gateway_inside(struct gateway *gateway, uint64_t id, const struct message *message, bool is_delivery) {
@@ -202,6 +210,7 @@ struct gateway *gateway_new(const struct gateway_calls *calls) {
     struct gateway *gateway = calloc(1, sizeof(*gateway));
     if (gateway == NULL) return NULL;
     gateway->calls = *calls;
+    arena_init(&gateway->arena, REPLY_ARENA_MAX);
     TAILQ_INIT(&gateway->offered);
     TAILQ_INIT(&gateway->makers);
     TAILQ_INIT(&gateway->pools);
@@ -227,5 +236,6 @@ void gateway_free(struct gateway *gateway) {
     makers_free(gateway);
     free(gateway->timers.heap);
     free(gateway->slots);
+    arena_deinit(&gateway->arena);
     free(gateway);
 }

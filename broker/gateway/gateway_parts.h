@@ -4,6 +4,7 @@
 
 #include <sys/queue.h>
 
+#include "arena.h"
 #include "door.h"
 #include "door_stream.h"
 #include "gateway_host.h"
@@ -110,6 +111,7 @@ void wakeup_free(struct gateway_wakeup *wakeup);
 struct gateway {
     struct gateway_calls calls;
     struct door *door;
+    struct arena arena; /* of the reply that is being passed to its asker */
     struct slot *slots;
     uint32_t slot_count;
     uint32_t slot_free; /* index + 1; 0: none */

@@ -13,7 +13,7 @@
 
 const struct wire_kind wire_kinds[WIRE_KINDS] = {
     {&tarry__frame_body__descriptor, true, true}, {&tarry__commit_reply__descriptor, true, false},
-    {&tarry__delivery__descriptor, true, true},   {&tarry__request__descriptor, false, true},
+    {&tarry__delivery__descriptor, true, true},   {&tarry__request__descriptor, true, true},
     {&tarry__reply__descriptor, false, true},     {&tarry__content__descriptor, false, true},
     {&tarry__op__descriptor, true, false},
 };
@@ -44,6 +44,7 @@ static size_t room_of(const ProtobufCMessage *message) {
         return frame_body_room((const Tarry__FrameBody *)message);
     if (message->descriptor == &tarry__delivery__descriptor) return delivery_room((const Tarry__Delivery *)message);
     if (message->descriptor == &tarry__op__descriptor) return op_room((const Tarry__Op *)message);
+    if (message->descriptor == &tarry__request__descriptor) return request_room((const Tarry__Request *)message);
     return commit_reply_room((const Tarry__CommitReply *)message);
 }
 
@@ -53,6 +54,7 @@ static uint8_t *pack(const ProtobufCMessage *message, uint8_t *end) {
     if (message->descriptor == &tarry__delivery__descriptor)
         return delivery_pack((const Tarry__Delivery *)message, end);
     if (message->descriptor == &tarry__op__descriptor) return op_pack((const Tarry__Op *)message, end);
+    if (message->descriptor == &tarry__request__descriptor) return request_pack((const Tarry__Request *)message, end);
     return commit_reply_pack((const Tarry__CommitReply *)message, end);
 }
 

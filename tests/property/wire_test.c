@@ -111,7 +111,7 @@ static bool is_one_of(const ProtobufCFieldDescriptor *field) {
 
 /* Whether wire_generate.c lists the field. It lists all fields of most messages. */
 static bool is_hot(const ProtobufCMessageDescriptor *descriptor, const ProtobufCFieldDescriptor *field) {
-    if (descriptor == &tarry__request__descriptor) return field->id <= 3 || field->id == TARRY__REQUEST__BODY_COMMIT;
+    if (descriptor == &tarry__request__descriptor) return field->id <= 7 || field->id == TARRY__REQUEST__BODY_COMMIT;
     if (descriptor == &tarry__reply__descriptor) return field->id == 4 || field->id == TARRY__REPLY__BODY_COMMIT;
     if (descriptor == &tarry__record__descriptor) return field->id <= TARRY__RECORD__FACT_END;
     return descriptor != &tarry__op__descriptor || field->id <= TARRY__OP__OP_RELEASE;
