@@ -1,5 +1,6 @@
 /* http.c: how many tasks per second come in over HTTP and JSON (/v1/tasks): several connections with one request
- * in flight on each, of one task or of many. One thread and epoll, so that it measures mainly the broker. */
+ * in flight on each, or several pipelined ones, of one task or of many. One thread and epoll, so that it measures
+ * mainly the broker. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 #define CONNECTIONS_MAX 1024u
 #define BATCH_MAX 8192u
+#define PIPELINED_MAX 64u
 #define TASK_SIZE_MAX 256u
 #define HEAD_SIZE_MAX 512u
 
@@ -22,13 +24,14 @@ struct connection {
     size_t size, sent;
     char *answer; /* the beginning of the answer; the rest is counted but not kept */
     size_t got;
-    size_t whole; /* size of the answer; 0: its head is incomplete */
-    uint64_t began_ns;
+    size_t whole;      /* size of the answer; 0: its head is incomplete */
+    uint64_t awaited;  /* answers of the pipelined requests that have not come */
+    uint64_t began_ns; /* when they were sent */
 };
 
 struct load {
     const char *host, *port;
-    uint64_t batch, requests;
+    uint64_t batch, pipelined, requests;
     uint64_t begun, done;
     size_t answer_size;
     uint64_t *samples_ns;
@@ -61,9 +64,10 @@ static int dial(const struct load *load) {
     return fd;
 }
 
-static void say(struct connection *connection, struct load *load) {
+/* Appends a request to those of the connection. */
+static void add_request(struct connection *connection, struct load *load) {
     char head[HEAD_SIZE_MAX];
-    char *body = connection->request + HEAD_SIZE_MAX;
+    char *begin = connection->request + connection->size, *body = begin + HEAD_SIZE_MAX;
     size_t size = 0;
     body[size++] = '[';
     for (uint64_t i = 0; i < load->batch; i++)
@@ -77,12 +81,17 @@ static void say(struct connection *connection, struct load *load) {
                              "POST /v1/tasks HTTP/1.1\r\nHost: %s:%s\r\nContent-Type: application/json\r\n"
                              "Content-Length: %zu\r\n\r\n",
                              load->host, load->port, size);
-    memmove(connection->request + head_size, body, size);
-    memcpy(connection->request, head, (size_t)head_size);
-    connection->size = (size_t)head_size + size;
-    connection->sent = connection->got = connection->whole = 0;
-    connection->began_ns = bench_now_ns();
+    memmove(begin + head_size, body, size);
+    memcpy(begin, head, (size_t)head_size);
+    connection->size += (size_t)head_size + size;
+    connection->awaited++;
     load->begun++;
+}
+
+static void say(struct connection *connection, struct load *load) {
+    connection->size = connection->sent = connection->got = connection->whole = 0;
+    while (connection->awaited < load->pipelined && load->begun < load->requests) add_request(connection, load);
+    connection->began_ns = bench_now_ns();
 }
 
 static void send_rest(struct connection *connection) {
@@ -105,8 +114,19 @@ static size_t size_of(const struct connection *connection) {
     bench_die("the broker says: %.300s", connection->answer);
 }
 
-/* Returns true once the answer is complete. */
-static bool hear(struct connection *connection, const struct load *load) {
+static void answered(struct connection *connection, struct load *load) {
+    const char *code = load->batch > 1 ? strstr(connection->answer, "\"code\":\"") : NULL;
+    if (code != NULL && code < connection->answer + connection->whole && strncmp(code, "\"code\":\"ok\"", 11) != 0)
+        bench_die("a task was refused: %.200s", code);
+    load->samples_ns[load->done++] = bench_now_ns() - connection->began_ns;
+    connection->awaited--;
+    connection->got -= connection->whole;
+    memmove(connection->answer, connection->answer + connection->whole, connection->got + 1);
+    connection->whole = connection->got > 0 ? size_of(connection) : 0;
+}
+
+/* Returns true once all answers are complete. */
+static bool hear(struct connection *connection, struct load *load) {
     for (;;) {
         size_t room = load->answer_size - 1 - connection->got;
         ssize_t n = recv(connection->fd, connection->answer + connection->got, room, MSG_DONTWAIT);
@@ -116,27 +136,22 @@ static bool hear(struct connection *connection, const struct load *load) {
         connection->answer[connection->got] = '\0';
         if (connection->whole == 0) connection->whole = size_of(connection);
         if (connection->whole >= load->answer_size) bench_die("an answer of %zu bytes", connection->whole);
-        if (connection->whole != 0 && connection->got >= connection->whole) return true;
+        while (connection->whole != 0 && connection->got >= connection->whole) answered(connection, load);
+        if (connection->awaited == 0) return true;
     }
 }
 
-static void answered(struct connection *connection, struct load *load) {
-    if (load->batch > 1 && strstr(connection->answer, "\"code\":\"") != NULL) {
-        const char *code = strstr(connection->answer, "\"code\":\"");
-        if (strncmp(code, "\"code\":\"ok\"", 11) != 0) bench_die("a task was refused: %.200s", code);
-    }
-    load->samples_ns[load->done++] = bench_now_ns() - connection->began_ns;
-    if (load->begun < load->requests) {
-        say(connection, load);
-        send_rest(connection);
-    }
+static void go_on(struct connection *connection, struct load *load) {
+    if (load->begun == load->requests) return;
+    say(connection, load);
+    send_rest(connection);
 }
 
 static void play(struct load *load, struct connection *connections, uint64_t count) {
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     for (uint64_t i = 0; i < count; i++) {
         struct connection *connection = &connections[i];
-        connection->request = malloc(HEAD_SIZE_MAX + load->batch * TASK_SIZE_MAX + 2);
+        connection->request = malloc(load->pipelined * (HEAD_SIZE_MAX + load->batch * TASK_SIZE_MAX + 2));
         connection->answer = malloc(load->answer_size);
         if (connection->request == NULL || connection->answer == NULL) bench_die("out of memory");
         connection->fd = dial(load);
@@ -152,7 +167,8 @@ static void play(struct load *load, struct connection *connections, uint64_t cou
         for (int i = 0; i < n; i++) {
             struct connection *connection = events[i].data.ptr;
             if (events[i].events & EPOLLOUT) send_rest(connection);
-            while (connection->sent == connection->size && hear(connection, load)) answered(connection, load);
+            while (connection->sent == connection->size && connection->awaited > 0 && hear(connection, load))
+                go_on(connection, load);
         }
     }
     close(epoll);
@@ -160,18 +176,23 @@ static void play(struct load *load, struct connection *connections, uint64_t cou
 
 int main(int argc, char **argv) {
     const char *broker = getenv("TARRY_BROKER");
-    uint64_t count = 64, batch = 1, requests = 100000;
+    uint64_t count = 64, batch = 1, pipelined = 1, requests = 100000;
     const struct bench_option options[] = {
         {"broker", "ws://HOST:PORT [$TARRY_BROKER]", NULL, &broker},
-        {"connections", "one request under way on each", &count, NULL},
+        {"connections", "in all", &count, NULL},
+        {"pipelined", "requests under way on each connection", &pipelined, NULL},
         {"batch", "tasks in a request", &batch, NULL},
         {"requests", "in all", &requests, NULL},
         {0},
     };
     bench_options(argc, argv, "Tasks a second over HTTP and JSON.", options);
-    if (count == 0 || count > CONNECTIONS_MAX || batch == 0 || batch > BATCH_MAX || requests < count)
+    if (count == 0 || count > CONNECTIONS_MAX || batch == 0 || batch > BATCH_MAX || pipelined == 0 ||
+        pipelined > PIPELINED_MAX || requests < count * pipelined)
         bench_die("out of range");
-    struct load load = {.batch = batch, .requests = requests, .answer_size = HEAD_SIZE_MAX * 4 + batch * TASK_SIZE_MAX};
+    struct load load = {.batch = batch,
+                        .pipelined = pipelined,
+                        .requests = requests,
+                        .answer_size = HEAD_SIZE_MAX * 4 + batch * TASK_SIZE_MAX};
     find_place(broker, &load);
     load.samples_ns = calloc(requests, sizeof *load.samples_ns);
     struct connection *connections = calloc(count, sizeof *connections);
@@ -180,10 +201,11 @@ int main(int argc, char **argv) {
     play(&load, connections, count);
     double seconds = (double)(bench_now_ns() - began_ns) / 1e9;
     bench_sort(load.samples_ns, requests);
-    printf("bench=http connections=%llu batch=%llu requests=%llu requests_per_s=%.0f tasks_per_s=%.0f p50_us=%.0f "
+    printf("bench=http connections=%llu pipelined=%llu batch=%llu requests=%llu requests_per_s=%.0f tasks_per_s=%.0f "
+           "p50_us=%.0f "
            "p99_us=%.0f\n",
-           (unsigned long long)count, (unsigned long long)batch, (unsigned long long)requests,
-           (double)requests / seconds, (double)(requests * batch) / seconds,
+           (unsigned long long)count, (unsigned long long)pipelined, (unsigned long long)batch,
+           (unsigned long long)requests, (double)requests / seconds, (double)(requests * batch) / seconds,
            bench_quantile(load.samples_ns, requests, 0.5) / 1e3, bench_quantile(load.samples_ns, requests, 0.99) / 1e3);
     for (uint64_t i = 0; i < count; i++) {
         close(connections[i].fd);
