@@ -19,6 +19,9 @@
 /* Duration of the broker's leases, which are extended. After tarryd dies, reserved jobs are ready again within this
  * time. */
 #define BEANSTALK_LEASE_MS 10000u
+/* Maximum wait for the first job of the tube that was chosen. On a slow disk it takes as long as a sync; a reserve that
+ * gave up would take a job of any tube, against their order. */
+#define BEANSTALK_CHOSEN_WAIT_MS 10000u
 /* Time that reserve-job waits for the job that it moved to the front of its tube. */
 #define BEANSTALK_JOB_WAIT_MS 1000u
 /* Maximum number of watched tubes whose jobs are compared; a connection with more takes from its tubes in turns. */

@@ -553,6 +553,13 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
     }
 }
 
+/* The client's own time limit applies, but the broker has at least a second. */
+static uint64_t chosen_wait_ms(const struct beanstalk_connection *connection, uint64_t now_ms) {
+    uint64_t left_ms = connection->wait_until_ms > now_ms ? connection->wait_until_ms - now_ms : 0;
+    if (left_ms > BEANSTALK_CHOSEN_WAIT_MS) left_ms = BEANSTALK_CHOSEN_WAIT_MS;
+    return left_ms > 1000 ? left_ms : 1000;
+}
+
 static void reserve_from(struct beanstalk_connection *connection, uint32_t tube) {
     const char *queues[BEANSTALK_WATCHED_MAX];
     uint64_t now_ms = beanstalk_now_ms(), until_ms = connection->wait_until_ms;
@@ -578,6 +585,7 @@ static void reserve_from(struct beanstalk_connection *connection, uint32_t tube)
         .max = 1,
         .lease_ms = BEANSTALK_LEASE_MS,
         .wait_ms = wait_ms < GATEWAY_WAIT_MAX_MS ? wait_ms : GATEWAY_WAIT_MAX_MS,
+        .now_ms = tube != BEANSTALK_ANY_TUBE ? chosen_wait_ms(connection, now_ms) : 0,
     };
     const struct gateway_caller caller = connection_caller(connection);
     connection->is_busy = true;

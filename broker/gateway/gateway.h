@@ -112,6 +112,7 @@ struct gateway_lease_options {
     uint32_t max;      /* maximum number of tasks, 1 … GATEWAY_LEASE_TASKS_MAX */
     uint64_t lease_ms; /* 0: lease time of each queue's policy */
     uint64_t wait_ms;  /* maximum wait for the first task, at most GATEWAY_WAIT_MAX_MS; 0: no wait */
+    uint64_t now_ms;   /* wait_ms 0: maximum wait for the broker's answer whether a task is ready; 0: 1 s */
     bool bound;        /* the leases end with this process: its next start or a promotion returns them at once */
     bool mover;        /* only the broker itself, bound: tasks that are due in queues with lease_before_due */
 };

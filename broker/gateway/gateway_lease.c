@@ -91,7 +91,7 @@ static void pool_run(struct pool *pool);
 
 /* ---- leases */
 
-/* Maximum wait of a lease that wants only tasks that are ready now. */
+/* Maximum wait of a lease that wants only tasks that are ready now, unless it says otherwise. */
 #define NOW_MAX_MS 1000u
 
 static void lease_free(struct lease *lease) {
@@ -588,7 +588,8 @@ uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *cal
         snprintf(sentence, sizeof(sentence), "%s", too_many_wait);
     }
     bool is_now = options->wait_ms == 0;
-    uint64_t after_ms = code != TARRY__CODE__OK ? 0 : is_now ? NOW_MAX_MS : options->wait_ms;
+    uint64_t now_ms = options->now_ms != 0 ? options->now_ms : NOW_MAX_MS;
+    uint64_t after_ms = code != TARRY__CODE__OK ? 0 : is_now ? now_ms : options->wait_ms;
     struct pool *pool = code == TARRY__CODE__OK ? pool_of(gateway, caller, options) : NULL;
     if (code == TARRY__CODE__OK && pool == NULL) return 0;
     struct lease *lease = lease_new(gateway, after_ms, leased, argument);

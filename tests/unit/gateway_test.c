@@ -24,6 +24,7 @@ static struct {
     uint64_t lane;                 /* session of the newest lane */
     unsigned told;                 /* number of leases that were notified */
     Tarry__Code code;              /* code of the last notification */
+    uint64_t alarm_ms;             /* of the last door_alarm */
 } world;
 
 static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *message) {
@@ -69,7 +70,9 @@ static void lane_credit(void *argument, uint32_t lane, uint64_t session, uint32_
 
 /* Replacements of the door's functions (by the linker): timers fire when a test says so, and there is always space. */
 void __wrap_door_alarm(struct door *door, uint64_t after_ms);
-void __wrap_door_alarm(struct door *door, uint64_t after_ms) {}
+void __wrap_door_alarm(struct door *door, uint64_t after_ms) {
+    world.alarm_ms = after_ms;
+}
 bool __wrap_door_stream_hold(struct door *door, int64_t bytes);
 bool __wrap_door_stream_hold(struct door *door, int64_t bytes) {
     return true;
@@ -192,6 +195,16 @@ static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **st
     gateway_alarm(gateway);
     assert_int_equal(world.told, 2);
     assert_int_equal(world.code, TARRY__CODE__OK);
+}
+
+/* Of several queues, a client may want the first task of one, however long the broker's disk needs for the lease. */
+static void a_lease_may_wait_longer_for_what_is_there_now(void **state) {
+    struct gateway *gateway = *state;
+    const struct gateway_lease_options options = {.queues = queues, .queue_count = 1, .max = 1, .now_ms = 10000};
+    assert_int_not_equal(gateway_lease(gateway, &caller, &options, on_leased, NULL), 0);
+    assert_in_range(world.alarm_ms, 9000, 10000);
+    assert_int_not_equal(lease(gateway, 0), 0);
+    assert_in_range(world.alarm_ms, 1, 1000);
 }
 
 /* The session ends while its heartbeat is in flight, and others need its place: the reply must find the right pool. */
@@ -544,6 +557,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_lease_that_cannot_be_asked_for_is_refused_later, begin, end),
         cmocka_unit_test_setup_teardown(what_is_there_now_cannot_be_asked, begin, end),
         cmocka_unit_test_setup_teardown(a_question_for_what_is_there_now_is_answered_if_nothing_is, begin, end),
+        cmocka_unit_test_setup_teardown(a_lease_may_wait_longer_for_what_is_there_now, begin, end),
         cmocka_unit_test_setup_teardown(a_pool_stays_while_an_answer_is_awaited_for_it, begin, end),
         cmocka_unit_test_setup_teardown(who_waits_for_the_same_shares_a_session, begin, end),
         cmocka_unit_test_setup_teardown(what_a_callback_is_given_is_valid_until_it_returns, begin, end),
