@@ -100,8 +100,8 @@ class Document(Case):
         if kind == "string" and schema.get("description", "").startswith(DURATION):
             return ["0", "5ms"] if name == "wait" else ["30m", "1h30m", "90s"], ["soon", "", "30", "-1s", "1s1h", 7]
         if kind == "string":
-            good = {"body_base64": ["AP8="], "push": ["", "https://shop.example.org/x"], "token": [], "queue": ["q"]}.get(name, ["x", "grün \U0001f600"])
-            bad = [7, [], *(["*", "A"] if name == "body_base64" else ["ftp://x", "http://u@x/"] if name == "push" else [])]
+            good = {"body_base64": ["AP8="], "properties": ["AP8="], "push": ["", "https://shop.example.org/x"], "token": [], "queue": ["q"]}.get(name, ["x", "grün \U0001f600"])
+            bad = [7, [], *(["*", "A"] if name in ("body_base64", "properties") else ["ftp://x", "http://u@x/"] if name == "push" else [])]
             if "maxLength" in schema:
                 bad.append("x" * (schema["maxLength"] + 1))
                 good = good + ["x" * schema["maxLength"]] * (name != "push")
