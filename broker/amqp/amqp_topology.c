@@ -479,6 +479,8 @@ static bool read_definition(struct amqp_bytes payload, struct definition *out) {
         at += size;
     }
     if (at != payload.size || out->creator.size > PRINCIPAL_SIZE_MAX) return false;
+    if (out->name.size > 0 && memchr(out->name.at, '\0', out->name.size) != NULL) return false;
+    if (out->creator.size > 0 && memchr(out->creator.at, '\0', out->creator.size) != NULL) return false;
     return out->name.size > 0 && out->name.size <= AMQP_NAME_MAX && amqp_table_valid(out->arguments);
 }
 
