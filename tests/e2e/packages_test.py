@@ -92,6 +92,7 @@ class Said(unittest.TestCase):
         self.assertEqual(".".join(re.search(rf"#define TARRY_VERSION_{part} (\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH")), version)
         self.assertEqual(re.search(r"^## ([\d.]+)", read("CHANGELOG.md"), re.M).group(1), version)
         self.assertEqual(re.match(r"tarry \(([\d.]+)-\S+\) ", read("packaging/debian/changelog")).group(1), version)
+        self.assertEqual(re.search(r'"version": "([^"]+)"', read("clients", "node", "package.json")).group(1), version)  # npm's
 
     def test_each_version_of_a_symbol_has_a_line(self):
         nodes = re.findall(r"^(TARRY_[\d.]+) \{", read("client", "lib", "tarry.map"), re.M)
