@@ -230,7 +230,7 @@ static void ask_list(void) {
     request.list = &list;
     struct core_event event = {.kind = CORE_REQUEST,
                                .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
-    while (!look(CALL_LIST, &event)) schedule(NULL, 3600000, 86400000); /* other requests come in between */
+    while (!look(CALL_LIST, &event)) schedule(NULL, 3600000, 86400000); /* lets other requests come in between */
     step(CALL_LIST, &event);
     if (effects.replies.items[0].reply->list->n_tasks == 0) exit(2);
     pack();

@@ -201,7 +201,7 @@ static struct core_event commit_event(uint8_t *packed, size_t size) {
     for (size_t i = 0; i < request->commit->n_ops; i++) {
         bool is_schedule = request->commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE;
         contents[i] = (struct core_content){.size = is_schedule ? BLOB_SALT_SIZE + PAYLOAD + 2 : 0};
-        contents[i].sum = 0x9E3779B97F4A7C15u * sequence; /* as long as a checksum */
+        contents[i].sum = 0x9E3779B97F4A7C15u * sequence; /* any number as long as a checksum */
     }
     return (struct core_event){
         .kind = CORE_REQUEST,

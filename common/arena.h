@@ -12,7 +12,7 @@
 
 struct arena_block {
     struct arena_block *next;
-    size_t size; /* of `data` */
+    size_t size; /* bytes of `data` */
     size_t used;
     _Alignas(ARENA_ALIGN) uint8_t data[];
 };

@@ -55,6 +55,6 @@ uint64_t histogram_quantile(const struct histogram *histogram, double quantile) 
         if (value < histogram->min) return histogram->min;
         return value < histogram->max ? value : histogram->max;
     }
-    assert(seen == histogram->total); /* so the loop has returned before */
+    assert(seen == histogram->total); /* so the loop has found the value before its end */
     return histogram->max;
 }

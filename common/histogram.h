@@ -13,7 +13,7 @@
 #define HISTOGRAM_BUCKETS (((64 - HISTOGRAM_PART_BITS) << HISTOGRAM_PART_BITS) + (1 << HISTOGRAM_PART_BITS))
 
 struct histogram {  /* zeroed: empty */
-    uint64_t count; /* of all values recorded */
+    uint64_t count; /* number of all recorded values */
     uint64_t min;   /* valid while count > 0 */
     uint64_t max;   /* exact */
     uint64_t total; /* sum of the buckets */

@@ -51,7 +51,7 @@ struct slab {
     uint32_t empty_count; /* on that stack */
     uint64_t allocated;   /* objects ever allocated */
     struct slab_class classes[SLAB_CLASSES];
-    struct slab_page pages[]; /* by page number; entry 0 is unused */
+    struct slab_page pages[]; /* pages by number; entry 0 is unused */
 };
 
 struct slab *slab_new(size_t size) {

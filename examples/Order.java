@@ -9,7 +9,7 @@ public class Order {
     private static final String BROKER = System.getenv().getOrDefault("TARRY_HTTP", "http://127.0.0.1:7272") + "/v1";
     private static final HttpClient CLIENT = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
-    /** What the broker answers, as JSON; an exception if it refuses. */
+    /** Returns the broker's answer as JSON; throws if the broker refuses. */
     private static String call(String method, String path, String json) throws Exception {
         var body = json == null ? HttpRequest.BodyPublishers.noBody() : HttpRequest.BodyPublishers.ofString(json);
         var request = HttpRequest.newBuilder(URI.create(BROKER + path)).method(method, body).header("Content-Type", "application/json");

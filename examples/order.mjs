@@ -1,7 +1,7 @@
 // order.mjs: an order that is not paid within two seconds is closed. As a service of yours would say it: 30m. Node 18 or later.
 const broker = (process.env.TARRY_HTTP ?? "http://127.0.0.1:7272") + "/v1";
 
-/** What the broker answers; an Error if it refuses. */
+/** Returns the broker's answer; throws an Error if the broker refuses. */
 async function call(method, path, body) {
   const headers = { "Content-Type": "application/json" };
   if (process.env.TARRY_TOKEN) headers.Authorization = `Bearer ${process.env.TARRY_TOKEN}`;

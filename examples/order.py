@@ -8,7 +8,7 @@ BROKER = os.environ.get("TARRY_HTTP", "http://127.0.0.1:7272") + "/v1"
 
 
 def call(method, path, body=None):
-    """What the broker answers; an HTTPError if it refuses (its body says why)."""
+    """Returns the broker's answer; raises an HTTPError if the broker refuses (its body gives the reason)."""
     headers = {"Content-Type": "application/json"}
     if token := os.environ.get("TARRY_TOKEN"):
         headers["Authorization"] = f"Bearer {token}"

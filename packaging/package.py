@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 COPIED = os.path.join("packaging", "debian")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-LEFT_OUT = re.compile(r"^(build.*|__pycache__|\.git|\.cache)$")  # where git cannot tell
+LEFT_OUT = re.compile(r"^(build.*|__pycache__|\.git|\.cache)$")  # directories to leave out where git is not available
 MADE = re.compile(r"^(lib|python3-)?tarry(d|0|-dev)?(-dbgsym)?_.*\.(deb|dsc|changes|buildinfo|tar\.xz)$")
 TAP = re.compile(r"(not )?ok\b")
 VERSION = re.compile(r"^tarry \(([^)-]+)(?:-[^)]+)?\) ", re.M)
@@ -41,7 +41,7 @@ def tracked(root):
 
 
 def version_of(tree):
-    """What the changelog of the packages calls the release, without Debian's revision."""
+    """Returns the release of the packages' changelog, without Debian's revision."""
     with open(os.path.join(tree, COPIED, "changelog"), encoding="utf-8") as file:
         return VERSION.match(file.read()).group(1)
 
@@ -75,7 +75,7 @@ def archive(root, tree, path):
 def make(root, work, said, environment=None, jobs=None):
     """Makes the packages of the tree `root` in the empty directory `work`; what the makers say goes to the file `said`. The paths of
     what was made. `environment` is added to a bare one."""
-    umask = os.umask(0o022)  # what dpkg packs has the modes that it finds
+    umask = os.umask(0o022)  # dpkg packs files with the modes that they have
     try:
         return make_so(root, work, said, environment or {}, jobs or len(os.sched_getaffinity(0)))
     finally:
@@ -99,7 +99,7 @@ def make_so(root, work, said, environment, jobs):
 
 
 def lint(made):
-    """What lintian has against the packages, of any weight down to information; and whether it is an error or a warning."""
+    """Runs lintian on the packages. Returns its messages down to the level info, and whether one is an error or warning."""
     (changes,) = [path for path in made if path.endswith(".changes")]
     as_root = ["--allow-root"] if os.geteuid() == 0 else []
     done = subprocess.run(["lintian", *as_root, "--fail-on", "error,warning", "--display-info", "--tag-display-limit", "0", changes],
@@ -152,7 +152,7 @@ def make_here(output):
         print(complaints, end="", file=sys.stderr)
         os.makedirs(output, exist_ok=True)
         for old in filter(MADE.match, os.listdir(output)):
-            os.unlink(os.path.join(output, old))  # of another version, too: what lies there is of one tree
+            os.unlink(os.path.join(output, old))  # packages of other versions too: the directory holds those of one tree only
         for path in made:
             print(os.path.relpath(shutil.move(path, output)))
     sys.exit("dev: lintian does not pass these packages" if is_bad else 0)

@@ -90,7 +90,7 @@ struct want {
     uint64_t id;
     uint32_t queue;
     uint8_t key_size;
-    bool live_only; /* by key: ignore dead letters */
+    bool live_only; /* for a task by key: ignore dead letters */
     const char *key;
 };
 

@@ -41,7 +41,7 @@ struct sp_decoder {
     uint64_t message_max; /* limit of one message's payload, in bytes */
     /* the rest is the decoder's own */
     uint64_t rest;   /* payload bytes of the current message that have not been decoded */
-    bool in_message; /* its header is complete; its last span was not reported */
+    bool in_message; /* the message's header is complete, but its last span was not reported */
     bool has_failed; /* final */
     uint8_t head_size;
     uint8_t head[SP_HEAD_MAX]; /* the part of a header that has arrived */

@@ -81,7 +81,7 @@ struct ws_decoder {
     uint64_t frame_rest;       /* payload bytes of the current frame that have not been decoded */
     uint64_t message_size;     /* payload bytes of the current message, with all of the current frame */
     uint32_t mask;             /* for the next payload byte, in memory order */
-    uint8_t opcode;            /* of the current frame */
+    uint8_t opcode;            /* opcode of the current frame */
     bool is_last;              /* the current frame ends its message */
     bool in_frame;             /* the header is complete; payload is missing */
     bool in_message;           /* the message's last frame has not begun */

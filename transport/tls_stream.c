@@ -159,7 +159,7 @@ enum tls_progress tls_stream_handshake(struct tls_stream *tls, char said[TLS_SAI
 
 /* Converts an OpenSSL result that is not a number of bytes. */
 static ssize_t result_of(struct tls_stream *tls, int rv, bool *out_wants_write) {
-    const int system_error = errno; /* of SSL_ERROR_SYSCALL */
+    const int system_error = errno; /* errno of SSL_ERROR_SYSCALL */
     const int error = SSL_get_error(tls->ssl, rv);
     *out_wants_write = error == SSL_ERROR_WANT_WRITE;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return -EAGAIN;

@@ -90,7 +90,7 @@ def links(files):
 
 
 def table_of(result):
-    """The same figures as text: one row per size."""
+    """The figures as text: one row per size."""
     points = result["rows"].get("S7", {}).get("curves", {}).get("tarry", [])
     keys = [key for _, _, several in AGAINST_PENDING.values() for key, _ in several]
     lines = ["| pending | " + " | ".join(keys) + " |", "| " + " | ".join(["---"] * (len(keys) + 1)) + " |"]

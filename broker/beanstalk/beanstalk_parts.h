@@ -128,7 +128,7 @@ struct beanstalk_connection {
     bool is_running; /* connection_run is on the call stack */
     bool is_ended;   /* the client quit, or it shut down its sending side and all replies are sent */
     bool is_deaf;    /* the client has shut down its sending side */
-    bool has_left;   /* its jobs are released, and it is in no list */
+    bool has_left;   /* the connection's jobs are released, and it is in no list */
     bool is_producer;
     bool is_worker;
     bool is_waiting; /* counted as waiting in a reserve */

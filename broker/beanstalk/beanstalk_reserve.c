@@ -174,7 +174,7 @@ static void on_unranked(struct beanstalk_connection *connection, const Tarry__Ta
     bool has_unranked = !is_known || first != NULL;
     end_look(tube, &waiting);
     if (!has_unranked) tube->ranked_only_ms = beanstalk_now_ms();
-    connection->choosing++; /* it knows the tube's first ranked job; the others may not */
+    connection->choosing++; /* `connection` knows the tube's first ranked job; the others may not */
     do {
         if (has_unranked)
             reserve_from(connection, BEANSTALK_ANY_TUBE);
@@ -690,7 +690,8 @@ static void on_wanted(void *argument, const Tarry__Reply *reply) {
     if (note != NULL && is_dead && beanstalk_reason_parse(view->reason, &pri)) {
         note->pri = pri;
         note->has_pri = true;
-    } else if (note != NULL && !is_known && beanstalk_is_rank(view->due_ms)) { /* its place gets lost */
+    } else if (note != NULL && !is_known &&
+               beanstalk_is_rank(view->due_ms)) { /* the task loses its place in the order */
         note->pri = beanstalk_pri_of_rank(view->due_ms);
         note->has_pri = true;
     }

@@ -81,7 +81,7 @@ struct coordinator_call {
     struct coordinator_change changes[COORDINATOR_CHANGES_MAX];
     size_t count;
     struct coordinator_trait
-        traits[COORDINATOR_CHANGES_MAX]; /* of the entry that was read, or of the changed entries */
+        traits[COORDINATOR_CHANGES_MAX]; /* traits of the entry that was read, or of the changed entries */
     uint64_t deadline_ms;
     void *flight; /* for the backend only */
 };

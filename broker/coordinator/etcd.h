@@ -52,7 +52,7 @@ struct etcd_lease {
     struct exchange exchange;
     enum lease_step step; /* the next step, or the running one */
     bool is_wanted;
-    uint64_t again_ms; /* not before this time */
+    uint64_t again_ms; /* do nothing before this time */
     uint64_t id;
     uint64_t token_number;
     struct presence presence;

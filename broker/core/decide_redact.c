@@ -69,7 +69,7 @@ struct redacted {
     uint64_t at_ms;
     uint64_t count;
     uint64_t left;
-    uint64_t position; /* of the last frame that records the redaction */
+    uint64_t position; /* position of the last frame that records the redaction */
 };
 
 static void redact_task(struct decision *d, const struct core_past_task *task, const char *reason,

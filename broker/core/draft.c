@@ -65,7 +65,7 @@ static void enter_id(struct draft *draft, struct draft_entry *entry) {
     *place = entry;
 }
 
-/* Does the same in the key table; the entry becomes the first of its key. */
+/* Adds the entry to the key table, where it becomes the first one of its key. */
 static void enter_key(struct draft *draft, struct draft_entry *entry) {
     const struct row *row = &entry->known.row;
     if (!row->key_size) return;

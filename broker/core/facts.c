@@ -14,7 +14,7 @@
 #include "tasks.h"
 
 struct facts_node {
-    const struct row *row;   /* the row, or … */
+    const struct row *row;   /* the row; NULL in the table of wants */
     const struct want *want; /* the wanted row or key for which `row` was read */
     struct facts_node *next;
 };

@@ -141,7 +141,7 @@ static void take_policy(struct core *core, struct queue *queue, const Tarry__Que
     core->push_count += (uint32_t)is_pushed - (uint32_t)was_pushed;
     core->push_version += was_pushed != is_pushed || strcmp(queue->push, put->policy->push) != 0;
     queue->policy = *put->policy;
-    queue->policy.base.n_unknown_fields = 0; /* they belong to the record */
+    queue->policy.base.n_unknown_fields = 0; /* unknown fields belong to the record */
     queue->policy.base.unknown_fields = NULL;
     memmove(queue->push, put->policy->push, strlen(put->policy->push) + 1);
     queue->policy.push = queue->push;

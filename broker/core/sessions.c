@@ -410,7 +410,7 @@ static void leave(struct core *core, struct session *session, const struct core_
     };
     give_back(core, session, &giving, effects);
     if (session->lease_count) {
-        session->state = SESSION_LEFT; /* until the deadline of each lease, or an ack by token */
+        session->state = SESSION_LEFT; /* the leases last until their deadlines, or until an ack by token */
     } else {
         session_free(core, session);
     }

@@ -196,8 +196,8 @@ struct wish {
 struct queue {
     uint32_t number; /* place and generation (row.h); 0: unused */
     char name[QUEUE_NAME_SIZE_MAX + 1];
-    Tarry__Policy policy;             /* policy.push points to … */
-    char push[PUSH_URL_SIZE_MAX + 1]; /* … this buffer */
+    Tarry__Policy policy;             /* its `push` points to the buffer `push` below */
+    char push[PUSH_URL_SIZE_MAX + 1]; /* buffer of policy.push */
     bool paused;
     bool deleted;    /* the queue was deleted. Its name still finds the tasks that ended in it, until the queue or its
                         place is used again */
@@ -229,7 +229,7 @@ struct queue {
     uint32_t by_name_next;   /* place */
     uint64_t delivered_told; /* the highest count of deliveries that a Stats reply has shown */
     struct histogram lateness_us;
-    struct durations lateness; /* the same values, for monitoring */
+    struct durations lateness; /* the values of lateness_us, for monitoring */
 };
 enum session_state {
     SESSION_FREE = 0,
@@ -351,7 +351,7 @@ struct list_scan {
 struct queue_look {
     uint32_t number;
     uint64_t waiting, ready;
-    uint64_t oldest_due_ms[ROW_BASES];   /* of the ready tasks; UINT64_MAX: no task is ready */
+    uint64_t oldest_due_ms[ROW_BASES];   /* due time of the oldest ready task, per base; UINT64_MAX: no task is ready */
     uint64_t count, p50, p99, p999, max; /* lateness: number of samples, then quantiles and maximum in microseconds */
     bool is_lower_bound;
 };
@@ -400,7 +400,7 @@ struct core {
     bool closed;       /* the log ends with a StopPut and a seal */
     bool hurry;        /* the last step left work that must be done at once */
     bool leases_ahead; /* the draft being applied contains leases ahead of time (ahead.c) */
-    bool ready_anew;   /* since the last deliver(), a task became ready or a line settled */
+    bool ready_anew;   /* true: since the last deliver(), a task became ready or a line settled */
     bool full;         /* the last step made no deliveries, because too much data is being sent (core_event.full) */
     bool sealed;       /* the last frame of the log is a seal */
     bool is_looked;    /* queue_looks are in use */

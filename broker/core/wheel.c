@@ -175,7 +175,7 @@ static void wheel_emptied(struct wheel *wheel, const struct wheel_timer *head) {
         stage->occupied[below / 64] &= ~(1ull << below % 64);
         slot = stage->slot;
     } else {
-        return; /* it was `expired` or `late` */
+        return; /* the timer was in `expired` or `late` */
     }
     if (!ring_is_empty(&wheel->slots[level][slot]) || (stage != NULL && !stage_is_empty(stage))) return;
     vacate(wheel, level, slot);
@@ -319,7 +319,7 @@ void wheel_cancel(struct wheel *wheel, struct wheel_timer *timer) {
     struct wheel_timer *neighbour = timer->next;
     bool was_alone = neighbour == timer->prev;
     ring_unlink(timer);
-    if (was_alone) wheel_emptied(wheel, neighbour); /* it is the ring's head */
+    if (was_alone) wheel_emptied(wheel, neighbour); /* the timer is the ring's head */
 }
 
 uint64_t wheel_next(const struct wheel *wheel) {
@@ -379,7 +379,7 @@ static int64_t bucket_check(const struct wheel *wheel, const struct wheel_bucket
     return count;
 }
 
-/* Returns the same for a level's stage. */
+/* Checks a level's stage. Returns the number of its timers; negative: an invariant is broken. */
 static int64_t stage_check(const struct wheel *wheel, unsigned level) {
     const struct wheel_stage *stage = &wheel->stages[level - 1];
     int64_t total = 0;

@@ -83,7 +83,7 @@ enum turn_end { TURN_GOES_ON, TURN_CLOSES, TURN_IS_OVER };
 
 struct core_turn {
     struct core *core;
-    struct core_effects *effects; /* of the batch being filled; NULL: no batch */
+    struct core_effects *effects; /* effects of the batch being filled; NULL: no batch */
     size_t events;                /* number of events whose effects the batch holds */
     bool is_pair;
     bool inspects;

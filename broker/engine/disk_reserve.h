@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DISK_RESERVE_MAX (64ull << 20) /* enough for the maximum lag of the index … */
-#define DISK_RESERVE_SHARE 8           /* … but at most 1/8 of a small disk */
+#define DISK_RESERVE_MAX (64ull << 20) /* enough for the maximum lag of the index; less on a small disk */
+#define DISK_RESERVE_SHARE 8           /* the reserve is at most this share of a small disk */
 
 struct disk_reserve {
     uint64_t bytes;

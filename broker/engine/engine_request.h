@@ -67,12 +67,12 @@ struct engine_request {
     uint64_t room;           /* maximum bytes of log that it may use */
     bool schedules;          /* Commit: it schedules new tasks */
     bool redacts;            /* Commit: it redacts tasks, which must be found first: commit.past */
-    uint32_t *queue_numbers; /* for a redaction: the queue number of each operation … */
-    uint64_t past_end;       /* … the log position that the search (or for Calendar, the index) must reach … */
-    uint64_t past_id_end;    /* … and the id below which the search finds every task */
+    uint32_t *queue_numbers; /* for a redaction: the queue number of each operation */
+    uint64_t past_end;       /* log position that the search (or for Calendar, the index) must reach */
+    uint64_t past_id_end;    /* id below which the search finds every task */
     struct core_list_plan plan;
     struct core_calendar calendar;
-    struct want *wants; /* to read now */
+    struct want *wants; /* ids and keys to read now */
     size_t want_count;
     size_t facts_size; /* bytes of the rows read for it; the caller counts them until the request ends */
     struct engine_refusal refusal;

@@ -29,9 +29,9 @@ enum erasure_effect {
 
 enum erasure_result {
     ERASURE_DONE,
-    ERASURE_BUSY,    /* of BEGIN: the archive or a copier is working */
-    ERASURE_FAILED,  /* of TAILS, ARCHIVE: cannot be read or written now; retried later */
-    ERASURE_NO_ROOM, /* of REPORT: the index has no room */
+    ERASURE_BUSY,    /* result of BEGIN: the archive or a copier is working */
+    ERASURE_FAILED,  /* result of TAILS or ARCHIVE: cannot be read or written now; retried later */
+    ERASURE_NO_ROOM, /* result of REPORT: the index has no room */
 };
 
 struct erasure {

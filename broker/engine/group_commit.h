@@ -35,8 +35,8 @@ struct group_commit {
     size_t frames;          /* number of frames in this group */
     uint64_t end;           /* end of the log after the group */
     bool is_replicated;     /* another node may have to confirm before anything leaves */
-    enum group_step failed; /* FAILED: the step that failed … */
-    int error;              /* … and the error of storage */
+    enum group_step failed; /* for FAILED: the step that failed */
+    int error;              /* for FAILED: the error of storage */
 };
 
 /* Begins a group; asserts that none is active, so it is never called after a failure (LOG-4). `end`: end of the log

@@ -37,8 +37,8 @@ enum index_effect {
 
 struct index_times {
     uint64_t delay_ns;     /* delay from absorbing to the commit */
-    uint64_t gather_ns;    /* delay from durable to absorbing … */
-    uint64_t gather_bytes; /* … or the number of durable bytes that starts absorbing */
+    uint64_t gather_ns;    /* delay from durable to absorbing, unless gather_bytes come first */
+    uint64_t gather_bytes; /* number of durable bytes that starts absorbing */
     size_t batch_records;  /* maximum records per transaction */
     bool maintains;        /* a commit leaves work for INDEX_MAINTAIN */
 };

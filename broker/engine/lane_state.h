@@ -32,7 +32,7 @@ uint64_t lane_state_close(struct lane_state *state, uint64_t session);
 enum lane_send {
     LANE_DELIVERS, /* starts to leave by state->connection → lane_state_sent */
     LANE_UNSENT,   /* never leaves: CORE_LANE_SENT, not ok */
-    LANE_SILENT    /* of an earlier turn: never leaves, and the core is not told */
+    LANE_SILENT    /* a delivery of an earlier turn: never leaves, and the core is not told */
 };
 /* Decides about a delivery of `turn`. `is_made`: there is something to send. Asserts that no other is being sent. */
 enum lane_send lane_state_send(struct lane_state *state, uint64_t turn, bool is_made);

@@ -50,7 +50,7 @@ struct outgoing_contents {
     ProtobufCBinaryData *contents; /* packed, without their salt */
     size_t count;
     size_t gone;      /* number of tasks left out, because their contents are gone */
-    uint64_t gone_id; /* … and the last of them */
+    uint64_t gone_id; /* id of the last task that was left out */
 };
 
 /* Reads all contents of the delivery; returns when it may leave. */

@@ -63,8 +63,8 @@ struct recovery_options {
     bool inspects;
     bool is_pair;
     uint32_t epoch_min;          /* lowest epoch that a restored copy may start in; 0: no minimum */
-    uint64_t signed_position;    /* position of the last signed head; 0: none … */
-    const uint8_t *signed_chain; /* … and the hash chain there */
+    uint64_t signed_position;    /* position of the last signed head; 0: none */
+    const uint8_t *signed_chain; /* chain hash at signed_position */
 };
 
 struct recovery_index { /* the fields of index_meta that recovery needs */

@@ -17,8 +17,9 @@
 #include "log.h"
 
 struct retention_policy {
-    uint64_t log_size;   /* maximum size of the log's files together … */
-    uint64_t log_age_ms; /* … and maximum age of a segment's last frame: above either, the oldest segment is due */
+    uint64_t log_size; /* maximum size of the log's files together */
+    uint64_t
+        log_age_ms; /* maximum age of a segment's last frame; above this age or log_size, the oldest segment is due */
 };
 
 enum retention_effect {
@@ -33,9 +34,9 @@ enum retention_effect {
 
 enum retention_result {
     RETENTION_DONE,
-    RETENTION_MORE,    /* of MOVE: more frames are left */
-    RETENTION_NO_ROOM, /* of MOVE, COMMIT: the index has no room */
-    RETENTION_PINNED,  /* of REMOVE: a pin keeps the segment */
+    RETENTION_MORE,    /* result of MOVE: more frames are left */
+    RETENTION_NO_ROOM, /* result of MOVE or COMMIT: the index has no room */
+    RETENTION_PINNED,  /* result of REMOVE: a pin keeps the segment */
 };
 
 struct retention {

@@ -31,8 +31,8 @@ struct stall { /* CLOCK_BOOTTIME, nanoseconds */
     uint64_t asleep_since_ns;
     uint64_t asleep_until_ns; /* wake-up time that the core thread asked for; 0: the core thread is awake */
     uint64_t looked_ns;       /* time of the awake core thread's last look at the clock; 0: unknown */
-    uint64_t stopped_ns;      /* earliest time at which the process was stopped … */
-    uint64_t settled_ns;      /* … and end of the time to read the input that arrived meanwhile; 0: not stopped */
+    uint64_t stopped_ns;      /* earliest time at which the process was stopped; 0 in settled_ns: not stopped */
+    uint64_t settled_ns;      /* end of the time to read the input that arrived during the stop; 0: not stopped */
 };
 
 /* The core thread falls asleep; the core thread wakes up. */

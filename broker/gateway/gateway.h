@@ -50,7 +50,7 @@ struct gateway_caller {
 struct gateway_who {
     const char *name;               /* name of the principal; valid while the principal is held */
     char roles[GATEWAY_ROLES_SIZE]; /* role names separated by blanks, such as "produce read"; "": none */
-    bool is_confined;               /* to some queues */
+    bool is_confined;               /* may use some queues only */
 };
 void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, struct gateway_who *out);
 

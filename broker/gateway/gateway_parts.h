@@ -126,7 +126,7 @@ struct gateway {
     struct timer sweeping; /* timer of the next removal of expired receipts (gateway_once.c) */
     uint64_t sweep_lease;
     bool is_sweeping;
-    bool is_mended; /* this sweep has already repaired the queue of receipts */
+    bool is_mended; /* the queue of receipts was already repaired in this sweep */
 };
 
 #endif

@@ -24,7 +24,7 @@ struct live_row {
 
 struct http_live {
     uint8_t key[crypto_shorthash_KEYBYTES];
-    struct live_row *rows; /* of the queues in the last event, in the same order */
+    struct live_row *rows; /* rows of the queues in the last event, in the same order */
     size_t count;
     size_t capacity;
 };

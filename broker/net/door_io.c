@@ -475,7 +475,7 @@ static enum progress write_tls(struct connection *connection, struct batch *batc
  * replies that it has not read yet. */
 static void linger(struct connection *connection) {
     struct door *door = connection->door;
-    if (connection->has_ended) { /* it sends nothing more */
+    if (connection->has_ended) { /* the connection sends nothing more */
         connection_kill(connection);
         return;
     }

@@ -47,17 +47,17 @@
 
 enum door_order {
     ORDER_ANSWER,   /* a reply: sent in frames, or by its stream's protocol */
-    ORDER_DELIVERY, /* to a lane, in frames */
+    ORDER_DELIVERY, /* goes to a lane, in frames */
     ORDER_PAGE,     /* for a stream's protocol */
     ORDER_BYTES,    /* sent as it is: of a stream's protocol */
     ORDER_CONTROL,  /* sent as it is: an upgrade's response, or a Close; not counted as a reply */
     ORDER_PONG,     /* sent as it is */
-    ORDER_TICKET,   /* to a lane's connection that has no lane yet, in frames */
+    ORDER_TICKET,   /* goes to a lane's connection that has no lane yet, in frames */
     ORDER_REST      /* the rest of a delivery whose result is reported */
 };
 
 enum connection_state {
-    STATE_HANDSHAKE, /* of TLS */
+    STATE_HANDSHAKE, /* during the TLS handshake */
     STATE_OPEN,
     STATE_FINISHES, /* nothing more is read; it lingers once everything is sent */
     STATE_LINGERS,  /* the sending side is shut down; incoming bytes are dropped until the client closes */
@@ -93,7 +93,7 @@ struct upgrade {
     uint32_t lane;
     uint64_t holder; /* KIND_LANE; 0: no session has attached its lane yet */
     size_t size;
-    uint8_t bytes[]; /* what came behind the request */
+    uint8_t bytes[]; /* bytes received after the request */
 };
 
 /* KIND_STREAM */
@@ -226,7 +226,7 @@ struct door {
     int epoll_fd;
     int wake_fd; /* eventfd by which other threads end the loop's wait */
     enum source wake_source;
-    uint64_t now_us; /* of the current round, after its wait */
+    uint64_t now_us; /* time of the current round, after its wait */
     pthread_t thread;
     pthread_mutex_t serving; /* held by the serving thread; guards all unguarded members */
     pthread_t substitute;
@@ -272,7 +272,7 @@ struct door {
     bool was_pressed;    /* memory use was high (door_pressure.c) and has not fallen enough */
     size_t waiting_size; /* bytes of whole requests that wait for capacity */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
-    uint8_t in[DOOR_READ_SIZE];               /* what was read last, from whichever connection */
+    uint8_t in[DOOR_READ_SIZE];               /* bytes that were read last, from any connection */
     uint8_t record[SSL3_RT_MAX_PLAIN_LENGTH]; /* plaintext of the next TLS record */
 };
 

@@ -109,7 +109,7 @@ void stream_drained(struct connection *connection) {
 void stream_answer(struct connection *connection, struct message *page) {
     struct door *door = connection->door;
     bool is_there = find(door, connection->id) != NULL;
-    door_release(door, page->capacity); /* its protocol sends it as a new message */
+    door_release(door, page->capacity); /* the connection's protocol sends the page as a new message */
     atomic_fetch_sub(&door->queued, 1);
     if (is_there)
         connection->speaks->page(connection->stream.state, page);
@@ -231,7 +231,7 @@ bool door_stream_hold(struct door *door, int64_t bytes) {
 
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size) {
-    struct connection *connection = connection_find(door, id); /* its protocol may be beginning */
+    struct connection *connection = connection_find(door, id); /* the connection's protocol may be beginning */
     if (connection == NULL || connection->state == STATE_DEAD)
         return (struct caller_verdict){.status = 401, .sentence = "the connection has ended"};
     return connection_admit(connection, place, path, 0, token, token_size);

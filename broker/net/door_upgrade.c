@@ -25,7 +25,7 @@ struct wish {
     const char *protocol;
     bool is_unnamed; /* a lane that a session attaches later (door_attach) */
     uint32_t lane;
-    const char *secret; /* of a lane, from the path; NULL: none there */
+    const char *secret; /* secret of a lane, from the path; NULL: none */
     char text[sizeof("/lane/12345")];
 };
 

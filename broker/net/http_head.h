@@ -56,9 +56,9 @@ struct head_parameter {
 struct head {
     enum head_method method;
     struct head_text
-        segments[HEAD_SEGMENTS_MAX]; /* of the path, percent-decoded: "/v1/queues/a%2Fb" is v1, queues, a/b */
+        segments[HEAD_SEGMENTS_MAX]; /* segments of the path, percent-decoded: "/v1/queues/a%2Fb" is v1, queues, a/b */
     size_t segment_count;
-    struct head_parameter parameters[HEAD_PARAMETERS_MAX]; /* of the query, percent-decoded */
+    struct head_parameter parameters[HEAD_PARAMETERS_MAX]; /* parameters of the query, percent-decoded */
     size_t parameter_count;
     struct head_text fields[HEAD_FIELDS_KNOWN];
     bool stays;  /* the connection stays open after this request */

@@ -16,7 +16,7 @@ struct tls {
     void *argument;
     pthread_mutex_t mutex; /* protects the members below */
     struct tls_identity identity;
-    struct tls_stamps read; /* of the files at the last read, even if it failed */
+    struct tls_stamps read; /* stamps of the files at the last read, even if it failed */
     unsigned failures;      /* consecutive */
     char problem[TLS_SENTENCE_SIZE];
 };

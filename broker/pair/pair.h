@@ -193,7 +193,7 @@ struct pair {
     struct pair_hard_state hard_state; /* durable, or being made durable (writing_state) */
     bool writing_state;
     uint32_t epoch;   /* CANDIDATE: the epoch to claim. LEADING: this node's. FOLLOWING: the leader's, once promised */
-    uint64_t durable; /* of the own log */
+    uint64_t durable; /* durable position of the own log */
     uint64_t committed; /* known to be durable on every member that counts */
 
     /* the record, as it was last seen */

@@ -20,7 +20,7 @@
 #define DIAL_AGAIN_MAX_MS 200u
 #define CONNECT_MAX_MS 5000u /* time for one attempt, up to the response to the upgrade */
 #define ID_SIZE 4u
-#define WAKE_ID 0u /* of the eventfd in epoll; connections count from 1 */
+#define WAKE_ID 0u /* id of the eventfd in epoll; connections count from 1 */
 #define NEVER UINT64_MAX
 #define EVENTS_MAX 2
 

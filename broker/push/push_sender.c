@@ -50,7 +50,7 @@ struct flight {
     uint64_t until_ms; /* MONOTONIC: the deadline of the response */
     struct curl_slist *heads;
     Tarry__Content *content;
-    size_t head_size; /* of the response so far */
+    size_t head_size; /* bytes of the response's head so far */
     size_t body_size;
     const char *refused; /* why an address of the target's name was refused */
     bool has_tried;      /* another address of the name was allowed */

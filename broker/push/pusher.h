@@ -55,7 +55,7 @@ struct push_options {
     uint8_t cluster[8];
     struct push_limits limits;
     void *argument;
-    /* As in push_sender.h. */
+    /* Reads the file of secrets, as in push_sender.h. */
     int (*read_secrets)(void *argument, char *out, size_t size, size_t *out_size, char *message, size_t message_size);
     /* For the log: the deliveries of a queue have begun to fail, or succeed again (`sentence` NULL). Door's thread. */
     void (*say)(void *argument, const char *queue, const char *sentence);

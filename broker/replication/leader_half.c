@@ -40,7 +40,7 @@ void leader_half_hear(struct leader_half *half, const struct pair *pair, const T
     half->asked_ns = now_ns;
     if (follow->end > half->follower_end) half->grown_ns = now_ns;
     half->follower_end = follow->end;
-    bool never_follows = pair->by_operator && follow->alone; /* it asks for as long as it runs */
+    bool never_follows = pair->by_operator && follow->alone; /* the follower asks for as long as it runs */
     if (pair->role == PAIR_LEADING && !never_follows) leader_half_keep(half, follow->end, now_ns);
 }
 
@@ -139,7 +139,7 @@ bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, 
     half->wake_ns = half->until_ns;
     if (pair_hands_over(pair) || leader_half_is_hung(half, pair)) return true;
     if (half->written > half->held_end || now_ns >= half->until_ns) return true;
-    if (half->held_stamp == 0) return true; /* it does not know yet that it follows */
+    if (half->held_stamp == 0) return true; /* the follower does not know yet that it follows */
     if (pair->counted && wants_word) return true;
     if (pair->committed <= half->told) return false;
     uint64_t tell_ns = half->held_ns + COMMITTED_DELAY_NS;

@@ -396,7 +396,7 @@ void shell_stop(struct shell *shell) {
     beanstalk_free(shell->beanstalk);
     amqp_free(shell->amqp);
     push_free(shell->push);
-    http_server_free(shell->http); /* its worker wakes the gateway */
+    http_server_free(shell->http); /* the HTTP server's worker wakes the gateway */
     gateway_free(shell->gateway);
     endpoints_remove(&shell->endpoints);
     uint64_t position = index_position(shell->index);

@@ -41,7 +41,8 @@ enum tarry_verdict {
     TARRY_DO_ACK = 0,
     TARRY_DO_NACK = 1,    /* deliver again, as struct tarry_nack_details says */
     TARRY_DO_RELEASE = 2, /* give back without charging an attempt */
-    TARRY_DO_NOTHING = 3  /* none: the handler has settled the task, or another thread will settle it by id and token */
+    TARRY_DO_NOTHING =
+        3 /* do nothing: the handler has settled the task, or another thread will settle it by id and token */
 };
 /* Details of TARRY_DO_NACK. The library sets them to zero before each call of the handler, and the handler fills
  * them in. */

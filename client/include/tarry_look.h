@@ -97,7 +97,7 @@ struct tarry_calendar_options {
     uint32_t spans;        /* number of spans, at most 10,080 */
     bool by_queue;         /* also count the tasks of each queue */
     uint64_t timeout_ms;   /* 0: the client's; TARRY_FOREVER: none */
-    uint64_t at_least;     /* as in struct tarry_call */
+    uint64_t at_least;     /* minimum log position of the answer, as in struct tarry_call */
     uint64_t staleness_ms; /* as in struct tarry_call */
     uint64_t reserved[6];  /* must be 0 */
 };
@@ -108,7 +108,7 @@ struct tarry_calendar_queue {
 };
 /* Result of tarry_calendar. The library owns the memory. */
 struct tarry_calendar_view {
-    uint64_t from_ms; /* as in the options */
+    uint64_t from_ms; /* start of the first span, as in the options */
     uint64_t step_ms;
     size_t count;
     const uint64_t *counts; /* array of `count` numbers of tasks, one per span */

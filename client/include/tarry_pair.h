@@ -106,7 +106,7 @@ struct tarry_pair_stats {
     uint64_t lag_ms;
     uint64_t digest_position; /* 0: no digests have been compared yet */
     uint64_t compared_count;
-    uint64_t copied_size; /* as peer_copied_size and peer_copy_size of struct tarry_pair_view */
+    uint64_t copied_size; /* bytes of the snapshot, as peer_copied_size and peer_copy_size of struct tarry_pair_view */
     uint64_t copy_size;
     uint64_t left_ms;
 };

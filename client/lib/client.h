@@ -174,9 +174,9 @@ struct tarry_client {
     bool closing;
     uint64_t engine_until_ms; /* the engine waits until then at most */
     /* A caller that reads its reply itself: see caller.c. */
-    pthread_cond_t turned;   /* signalled when caller_turns becomes false */
-    bool caller_reads;       /* a caller has borrowed the connection */
-    bool caller_turns;       /* that caller is reading now; the engine waits until it has finished */
+    pthread_cond_t turned; /* signalled when caller_turns becomes false */
+    bool caller_reads;     /* a caller has borrowed the connection */
+    bool caller_turns; /* the caller that borrowed the connection is reading; the engine waits until it has finished */
     unsigned lone_calls;     /* number of consecutive blocking calls that were alone, counted up to the threshold */
     uint64_t caller_read_ms; /* time of the last read by a caller */
     struct loop loop;
@@ -463,7 +463,7 @@ struct call {
 /* Sends `wire` and waits for the reply. On TARRY_OK the reply is in `call`. Otherwise `out_message` has a sentence.
  * The caller must use call_end in both cases. */
 int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, char out_message[TARRY_MESSAGE_SIZE]);
-/* Does the same with its own timeout. 0: the client's; TIMEOUT_NEVER: none. */
+/* Like call_run, with a timeout of its own. 0: the client's; TIMEOUT_NEVER: none. */
 int call_run_within(tarry_client *client, Tarry__Request *wire, uint32_t timeout_ms, struct call *call,
                     char out_message[TARRY_MESSAGE_SIZE]);
 /* Writes at_least, staleness_ms and the follower's waiting time into `wire`. TARRY_E_ARGUMENT. */

@@ -43,7 +43,7 @@ void tarry_commit_clear(tarry_commit *commit) {
         request_destroy(commit->request);
     } else {
         pthread_mutex_lock(&commit->client->lock);
-        if (commit->is_named) ledger_close(&commit->client->ledger, &commit->name); /* it will never be sent */
+        if (commit->is_named) ledger_close(&commit->client->ledger, &commit->name); /* the commit will never be sent */
         if (commit->request != NULL) request_free(commit->client, commit->request);
         pthread_mutex_unlock(&commit->client->lock);
     }

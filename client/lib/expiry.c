@@ -166,7 +166,7 @@ static struct request *tell(tarry_client *client, struct request *request, uint6
     if (told == NULL) return NULL;
     for (size_t i = 0; i < request->count; i++) {
         struct op_note *note = &request->notes[i];
-        /* It settles nothing now and blocks no other call; the request still does. */
+        /* The new request settles nothing and blocks no other call; the original one still does. */
         struct op_note only = {.done = note->done,
                                .arg = note->arg,
                                .rank = NEEDS_ROOM,

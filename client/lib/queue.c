@@ -411,7 +411,7 @@ void queue_rest(tarry_client *client, struct request *request, bool busy, uint64
         if (client->commits[rank].retry_at_ms < queue->retry_at_ms)
             client->commits[rank].retry_at_ms = queue->retry_at_ms;
     if (busy && request->sequence != 0)
-        stay_whole(client, request); /* it may have been executed, so it cannot be divided */
+        stay_whole(client, request); /* the commit may have been executed, so it cannot be divided */
     if (busy) part(client);
 }
 

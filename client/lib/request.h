@@ -77,13 +77,13 @@ struct request {
     enum request_kind kind;
     bool atomic;
     bool whole;    /* the program's own commit: never divided */
-    bool apart;    /* it began to gather while each rank gathers separately */
+    bool apart;    /* the request began to gather while each rank gathers separately */
     bool asks;     /* a read request, which a follower may answer */
     bool internal; /* the library's own request: never times out */
     bool blocks;   /* a call whose thread waits for the reply */
     bool ordered;  /* contains asynchronous operations: later submissions must take effect later */
     bool tells;    /* completes some operations of another request, which stays under way (expiry.c) */
-    bool named;    /* its producer and sequence must be `name` (once.c) */
+    bool named;    /* the producer and sequence must be `name` (once.c) */
     bool inquires; /* asks for the outcome of the commit called `name` */
     struct tarry_commit_id name;
     struct buffer body; /* commit: the fields 5 (ops) of a packed Commit; call: a packed Request */
@@ -96,7 +96,7 @@ struct request {
     enum commit_rank rank;        /* rank of the queue in which it waits */
     uint64_t order;               /* submission number of its first operation; kept when the request is divided */
     uint64_t last_order;          /* submission number of its last operation */
-    uint64_t settling;            /* its number in client->settling */
+    uint64_t settling;            /* number of the operation in client->settling */
     struct timer deadline;
     uint64_t made_ms; /* for calls and whole commits, as in struct op_note */
     uint32_t timeout_ms;
@@ -117,7 +117,7 @@ struct request {
     /* link.address at the last send */
     size_t sent_to;
     /* The reply. */
-    uint64_t at_least; /* of a read request, as in struct tarry_call */
+    uint64_t at_least; /* minimum log position of a read's answer, as in struct tarry_call */
     uint32_t staleness_ms;
     int code;
     const char *message; /* static or in the arena; never NULL once complete */

@@ -52,7 +52,7 @@ int tool_refused(const struct tool *tool, int code, const char *message);
 /* Like tool_say, for a failed call. With --json also prints an object with `result` "error", `code` and `message` on
  * standard output. */
 int tool_failed(const struct tool *tool, int code, const char *message);
-int exit_status_of(int code); /* of an enum tarry_code */
+int exit_status_of(int code); /* Returns the exit status for an enum tarry_code. */
 uint64_t wall_ms(void);       /* CLOCK_REALTIME */
 uint64_t steady_ms(void);     /* CLOCK_MONOTONIC */
 

@@ -105,7 +105,7 @@ struct printing {
     size_t column_count;
     struct table table;
     struct text out;
-    struct tarry_source source; /* of the newest result page */
+    struct tarry_source source; /* source of the newest result page */
     uint64_t left;              /* tasks that may still be printed */
 };
 

@@ -16,7 +16,7 @@ const timeoutDefault = 10 * time.Second
 // Options of Open. The zero value is usual.
 type Options struct {
 	Timeout          time.Duration // timeout of each call whose context has no earlier deadline; 0: 10 s
-	Token            string        // or TokenFile (mode 0600, read at each request; $TARRY_TOKEN_FILE)
+	Token            string        // the token; or TokenFile (mode 0600, read at each request; $TARRY_TOKEN_FILE)
 	TokenFile        string
 	TLSCA            string // PEM files for wss:// ($TARRY_TLS_CA, $TARRY_TLS_CERT, $TARRY_TLS_KEY)
 	TLSCert          string

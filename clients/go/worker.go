@@ -185,7 +185,7 @@ func (w *worker) take(task *Task, received time.Time) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if present := w.held[task.ID]; present != nil {
-		present.cancel() // its lease has ended
+		present.cancel() // the task's lease has ended
 	}
 	w.held[task.ID] = h
 	w.waiting = append(w.waiting, h)
@@ -288,7 +288,7 @@ func (w *worker) settle(h *held, result string, ops []map[string]any) {
 	case !results[0].OK():
 		result = "lost"
 	case result == "retried" && results[0].Outcome == "buried":
-		result = "dead" // that was the last attempt
+		result = "dead" // the last attempt has failed
 	}
 	w.client.measure("tarry.worker.tasks", 1, map[string]any{"queue": h.task.Queue, "result": result, "task": h.task})
 	w.mutex.Lock()
@@ -308,7 +308,7 @@ func (w *worker) keepLeases() {
 				continue
 			}
 			if !h.extendAt.After(now) {
-				h.extendAt = now.Add(w.client.timeout + silence) // until this extension is answered
+				h.extendAt = now.Add(w.client.timeout + silence) // no further extension until this one is answered
 				go w.extend(h, now)
 			} else if h.extendAt.Before(next) {
 				next = h.extendAt

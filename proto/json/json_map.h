@@ -11,7 +11,7 @@
 
 /* Form of a field's values. */
 enum json_form {
-    JSON_PLAIN, /* as its type: a number, bool, text, enumerator's name, object */
+    JSON_PLAIN, /* written by the field's type: number, bool, text, enumerator's name, object */
     JSON_HIDDEN,
     JSON_ID,
     JSON_TIME,
@@ -42,7 +42,7 @@ struct json_field {
     uint64_t most;                          /* largest number that is read */
     const ProtobufCFieldDescriptor *unless; /* not written if this field is not 0; NULL: no such field */
     const ProtobufCFieldDescriptor *has;    /* the field `has_NAME`; NULL: none */
-    const struct json_map *map;             /* of a message's own fields; NULL: not a message */
+    const struct json_map *map;             /* map of the message's own fields; NULL: not a message */
     const char (*words)[JSON_WORD_SIZE];    /* names of the enumerators, in the descriptor's order; NULL: no enum */
 };
 
@@ -92,7 +92,7 @@ const char *json_op_name_at(size_t index);
 const ProtobufCMessageDescriptor *json_op_message(const char *name);
 const char *json_op_hides(const char *name);
 
-/* What was done with one operation. */
+/* The result of one operation. */
 struct json_result {
     uint64_t line;     /* JSON lines: the line's number; 0: not a line */
     const char *name;  /* the operation's name; NULL: not written */

@@ -10,7 +10,7 @@
 static const struct operation {
     const char *name;
     Tarry__Op__OpCase op_case;
-    uint32_t value;    /* of `field` */
+    uint32_t value;    /* value of `field` */
     const char *field; /* NULL: none */
     const char *hides; /* a member that this name does not take; NULL: none */
 } operations[] = {

@@ -31,7 +31,7 @@ void out_bytes(struct text *out, const char *name, const void *bytes, size_t siz
 void out_number(struct text *out, const char *name, uint64_t number);
 void out_bool(struct text *out, const char *name, bool value);
 void out_null(struct text *out, const char *name);
-/* As a string, because a JSON number may lose digits; 0: null. */
+/* Writes the id as a string, because a JSON number may lose digits; 0: null. */
 void out_id(struct text *out, const char *name, uint64_t id);
 void out_token(struct text *out, const char *name, const Tarry__Token *token); /* NULL: nothing */
 /* Milliseconds twice: `NAME_ms` is the number, `NAME` is readable. Nothing if 0. */

@@ -322,7 +322,7 @@ static bool take_ms(struct reading *reading, ProtobufCMessage *message, const st
     uint64_t ms = 0;
     bool was_seen = is_seen(reading, field);
     if (was_seen && !is_time) return json_wrong(reading->in, field->name, "is given twice, with and without _ms");
-    if (was_seen && is_text) return true; /* of a time that is given twice, the number is used */
+    if (was_seen && is_text) return true; /* if a time is given twice, the number counts */
     bool is_good = !is_text  ? json_take_u64(reading->in, value, name, field->most, &ms)
                    : is_time ? json_take_time(reading->in, value, name, &ms)
                              : json_take_duration(reading->in, value, name, &ms);

@@ -25,7 +25,7 @@ struct erasure_noted {
 };
 
 struct erasures {
-    struct erasure_noted *noted; /* by blob_at; contents with a redaction have blob_size 0 */
+    struct erasure_noted *noted; /* sorted by blob_at; contents with a redaction have blob_size 0 */
     size_t count;
     size_t room;
     size_t explained;

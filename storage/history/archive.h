@@ -44,7 +44,7 @@ struct archive_info {
     uint64_t frames; /* number of frames, including seals */
     uint64_t records;
     uint64_t erased; /* number of frames with erased contents */
-    uint32_t epoch;  /* of the last frame */
+    uint32_t epoch;  /* epoch of the last frame */
     uint8_t cluster[16];
     uint8_t chain[FRAME_CHAIN_SIZE]; /* of the last frame */
     uint64_t bytes;                  /* size of the file */
@@ -74,7 +74,7 @@ const struct archive_info *archive_cursor_info(const struct archive_cursor *curs
 /* State before the segment's first frame, from the segment's own header (FORMAT.md). */
 struct archive_start {
     uint64_t previous_base; /* 0: this is the first segment of the log */
-    uint64_t steady_ns;     /* of the last frame before `base`, like the fields below; 0: no frame */
+    uint64_t steady_ns;     /* steady time of the last frame before `base`, like the fields below; 0: no frame */
     uint64_t wall_ns;
     uint32_t epoch;
     uint8_t chain[FRAME_CHAIN_SIZE];

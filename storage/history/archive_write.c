@@ -159,7 +159,7 @@ static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE
     uint64_t at;
     archive_name_path(archive, work->info.base, archive_temporary_suffix, temporary);
     archive_path(archive, work->info.base, path);
-    (void)disk->unlink(disk->context, temporary); /* of a killed process; usually there is no such file */
+    (void)disk->unlink(disk->context, temporary); /* left by a killed process; usually there is no such file */
     int handle = disk->open(disk->context, temporary, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (handle < 0) return handle;
     int error = write_file(work, handle, header, level);

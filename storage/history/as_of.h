@@ -32,7 +32,7 @@ struct as_of_source {
     struct log *log;
     const struct archive *archive; /* NULL: no archive */
     uint64_t end;                  /* end of the log, from log_open */
-    struct index *index;           /* of the same directory, read-only */
+    struct index *index;           /* read-only index of the same directory */
     struct index_meta meta;
     uint8_t cluster[16];
     /* Reports progress: `done` of `total` bytes of log positions, and the records so far. May be NULL. */

@@ -52,7 +52,7 @@ struct index_meta {
     uint64_t position; /* end of the last absorbed frame; LOG_POSITION_FIRST in a new index */
     uint8_t chain[FRAME_CHAIN_SIZE];
     uint64_t log_start; /* the index stores the contents of frames below it (LOG-3) */
-    uint64_t steady_ns; /* of the last absorbed frame, like wall_ns */
+    uint64_t steady_ns; /* steady time of the last absorbed frame, like wall_ns */
     uint64_t wall_ns;
     uint64_t known_since_ms; /* the index remembers all endings since this time */
     struct tally tally;      /* tally.queues points into the index; read it only at start */
@@ -208,7 +208,7 @@ uint64_t index_copy_size(const struct index_copy *copy);     /* total bytes */
 uint64_t index_copy_done(const struct index_copy *copy);     /* bytes copied */
 uint64_t index_copy_position(const struct index_copy *copy); /* log position of the copied index */
 void index_copy_end(
-    struct index_copy *copy); /* by the same thread, also before the copy is complete; NULL is allowed */
+    struct index_copy *copy); /* called by the same thread, also before the copy is complete; NULL is allowed */
 /* ---- redactions (index thread): those that were not yet reported to the index as carried out */
 /* Reads the first `count_max` redactions into the arena. */
 int index_redactions(struct index *index, size_t count_max, struct arena *arena, Tarry__Redaction ***out,
@@ -224,7 +224,7 @@ int index_clone(struct index *index, const char *directory);
 
 struct index_stats {
     uint64_t bytes_file;
-    uint64_t bytes_memory; /* of filters, fences and buffers; counted, not measured */
+    uint64_t bytes_memory; /* bytes of filters, fences and buffers; counted, not measured */
     uint64_t key_runs;
     uint64_t rows;         /* on disk, including ended rows that were not swept */
     uint64_t key_entries;  /* in runs and tail, including entries of ended tasks that no merge has dropped */

@@ -61,12 +61,12 @@ struct calendar_writer {
     VECTOR(uint32_t) places; /* entry → bucket */
     VECTOR(struct calendar_entry) entries;
     VECTOR(struct calendar_entry) sorted;
-    struct hash_index index; /* of the buckets */
+    struct hash_index index; /* hash index of the buckets */
     uint32_t last;           /* index of the bucket that was used last; valid if there is a bucket */
 };
 
 struct calendar {
-    struct calendar_state state;    /* as of the last commit */
+    struct calendar_state state;    /* state as of the last commit */
     bool is_stale;                  /* delete the table's content before the rebuild */
     struct calendar_writer minutes; /* changes per minute, of queues */
     struct calendar_writer hours;   /* changes per hour, computed from the minutes */

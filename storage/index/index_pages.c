@@ -8,7 +8,7 @@
 
 struct place {
     uint64_t id;
-    uintptr_t page; /* its address */
+    uintptr_t page; /* address of the page */
 };
 
 struct pages {

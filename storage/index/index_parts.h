@@ -166,7 +166,7 @@ struct run {
     uint64_t count;          /* number of keys */
     uint64_t endings_before; /* value of index.endings when the run was made */
     uint32_t chunks;
-    uint64_t blocks;     /* of 64 bytes */
+    uint64_t blocks;     /* number of blocks of 64 bytes */
     uint64_t *fences;    /* first hash of every chunk */
     uint64_t *bloom;     /* the filter; fences and bloom are valid once is_read is true */
     atomic_bool is_read; /* fences and bloom are in memory; before that they are only on disk (index_unread.c) */
@@ -260,7 +260,7 @@ struct slot_writer {
     VECTOR(struct bucket) buckets;
     VECTOR(uint32_t) places; /* entry → bucket */
     VECTOR(struct slot_entry) entries;
-    struct hash_index index; /* of the buckets */
+    struct hash_index index; /* hash index of the buckets */
     struct pairs sorted;
 };
 /* ---- the batch: net effects since the last commit */
@@ -401,9 +401,9 @@ struct read_ahead {
 struct index {
     struct db db;
     struct index_options options;
-    struct meta_record meta; /* as of the last commit */
+    struct meta_record meta; /* meta record as of the last commit */
     atomic_ullong position;
-    struct tally tally; /* as of the last absorbed frame */
+    struct tally tally; /* counts as of the last absorbed frame */
     struct queue_tally *queues;
     uint64_t absorbed; /* end position of the last absorbed frame */
     uint8_t absorbed_chain[FRAME_CHAIN_SIZE];

@@ -40,7 +40,7 @@ struct log_recovery {
     uint64_t start;                  /* position of the oldest frame; LOG_POSITION_FIRST for a new log */
     uint64_t end;                    /* position of the next frame */
     uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash at `end` */
-    uint32_t epoch;                  /* of the last frame; 0: no frame. Likewise the times */
+    uint32_t epoch;                  /* epoch of the last frame; 0: no frame. Likewise the times */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint64_t cut_bytes; /* bytes of the torn tail that was cut (read-only: that would be cut); 0: no torn tail */
@@ -75,7 +75,7 @@ void log_close(struct log *log); /* does not sync; NULL is allowed */
 struct log_origin {
     uint64_t position;      /* start of the log */
     uint64_t previous_base; /* base of the previous segment in the original log; not 0 */
-    uint32_t epoch;         /* of the frame before `position`, like the times and the chain */
+    uint32_t epoch;         /* epoch of the frame before `position`, like the times and the chain */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -199,7 +199,7 @@ struct log_cursor;
 struct log_view {
     struct frame_header header;
     const uint8_t *body; /* valid until the next call on this cursor */
-    const uint8_t *blob; /* likewise; NULL if the cursor was opened without blobs */
+    const uint8_t *blob; /* blob area, read by the cursor; NULL if the cursor was opened without blobs */
 };
 int log_cursor_open(struct log_cursor **out, struct log *log, uint64_t position, bool with_blobs);
 /* Reads the next frame that ends at or below `limit`, and checks its checksums. LOG_END: no such frame yet;

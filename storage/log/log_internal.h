@@ -32,7 +32,7 @@ struct segment_header {
     uint64_t capacity; /* bytes of frames that the file has room for */
     uint8_t cluster[16];
     uint64_t previous_base; /* base of the previous segment; 0: this is the first segment of the log */
-    uint32_t epoch;         /* of the last frame before `base`; 0: no frame. Likewise the times and the chain */
+    uint32_t epoch;         /* epoch of the last frame before `base`; 0: no frame. Likewise the times and the chain */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -42,7 +42,7 @@ struct segment {
     uint64_t base;
     uint64_t capacity;
     uint64_t end;     /* end of its last frame; invalid for the current segment, whose end is log->written */
-    uint64_t wall_ns; /* of its last frame; invalid for the current segment */
+    uint64_t wall_ns; /* wall time of its last frame; invalid for the current segment */
     int handle;       /* negative: not open */
     uint32_t users;   /* number of holds; the writer holds the current segment */
     uint64_t used;    /* value of `log->holds` at the last hold; the smallest is closed first */
@@ -59,7 +59,7 @@ struct preparer { /* makes the next segment on its own thread; protected by its 
     bool stop;
     enum preparer_state state;
     int handle; /* in state READY: open file of name segment_next_name, zero-filled and synced */
-    int error;  /* of the last attempt */
+    int error;  /* error of the last attempt */
 };
 
 struct log {
@@ -67,7 +67,7 @@ struct log {
     char *directory;
     uint64_t segment_size;
     uint8_t cluster[16];
-    char suffix[LOG_SUFFIX_SIZE]; /* of the segments' file names */
+    char suffix[LOG_SUFFIX_SIZE]; /* suffix of the segments' file names */
     uint64_t single;              /* base of the only segment to open; 0: all segments */
     bool read_only;
 
@@ -98,7 +98,7 @@ struct log {
     uint64_t end;
     uint64_t previous_base; /* base of the segment before the current one */
     uint8_t chain[FRAME_CHAIN_SIZE];
-    uint32_t epoch; /* of the last frame, like the times */
+    uint32_t epoch; /* epoch of the last frame, like the times */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint64_t erased_end; /* end of the last copied frame with contents erased before the copy; 0: no such frame */
@@ -145,7 +145,7 @@ struct erasure {
     const struct disk *disk;
     struct log *log; /* log whose readers must wait while a content is overwritten; NULL: no readers */
     char path[LOG_PATH_SIZE];
-    uint64_t base; /* of the segment */
+    uint64_t base; /* base of the segment */
     uint64_t end;  /* end of its readable bytes */
     int handle;    /* set by erase_in_file */
 };
@@ -193,7 +193,7 @@ struct recovery {
     struct log *log;
     uint64_t scan_from;
     uint64_t durable_min;
-    struct segment_header *headers; /* of the segments, in order */
+    struct segment_header *headers; /* headers of the segments, in order */
     struct log_recovery *out;
     char *message;
     size_t message_size;

@@ -21,7 +21,7 @@
 struct cut {
     struct log *log;
     struct log_point point; /* new end of the log */
-    uint64_t base;          /* of the segment that the cut shortens */
+    uint64_t base;          /* base of the segment that the cut shortens */
     uint64_t capacity;
     uint64_t previous_base;
     int handle;            /* handle of the replacement file; -1: not made yet */

@@ -72,7 +72,7 @@ struct summary_range {
     uint64_t to;   /* exclusive */
 };
 struct summary_answer {
-    uint64_t end; /* as in struct summary */
+    uint64_t end; /* end of the segment, as in struct summary */
     uint64_t first_ns;
     uint64_t last_ns;
     size_t count;                 /* 0: certainly no record of the segment matches */

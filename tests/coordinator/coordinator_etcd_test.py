@@ -285,7 +285,7 @@ class Several(Case):
         return probes[number % len(probes)]
 
     def test_when_all_have_failed_it_is_said_at_once(self):
-        """The same after a part of the session has passed, which is five minutes here."""
+        """Fails at once even if only a part of the session has passed, which is five minutes here."""
         server = Etcd("gone")
         self.addCleanup(server.close)
         server.start().wait_ready()

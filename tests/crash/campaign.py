@@ -26,7 +26,7 @@ def spread(count, samples):
 
 
 class Census:
-    """How many calls of each kind a life without a fault makes; counted once per workload."""
+    """Counts the calls of each kind in a life without a fault; once per workload."""
 
     def __init__(self):
         self.lives = {}

@@ -76,8 +76,8 @@ static const char call_names[][NAME_SIZE] = {CALLS(NAME_TEXT)};
 
 /* fault.py reads it by these offsets. */
 struct fault_page {
-    _Atomic uint64_t first; /* matching calls from this one … */
-    _Atomic uint64_t last;  /* … to this one are hit, counted from 1; first = 0: none */
+    _Atomic uint64_t first; /* first of the matching calls that are hit */
+    _Atomic uint64_t last;  /* last of the matching calls that are hit, counted from 1; first = 0: none */
     _Atomic uint64_t matched;
     _Atomic uint64_t fired;
     char hit[HIT_SIZE]; /* last hit: scope.call in thread, and the callers: object+offset, innermost first */

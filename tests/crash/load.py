@@ -33,7 +33,7 @@ class Load:
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
         self.running = self.acking = True
-        self.cancel_asked_ms, self.move_keys = [], []  # by line number of the request
+        self.cancel_asked_ms, self.move_keys = [], []  # by line number of the request: time of the cancel, key of the move
         self.count = self.moves_sent = self.cancels_sent = 0
         self.answered = {"schedule": 0, "cancel": 0, "move": 0}
         self.schedules = broker.stream("schedule", "--from", "-", *self.patience, stdin=True)

@@ -93,7 +93,7 @@ class Follower(pair.Case):
         said_before = 0
         for _ in range(FATS):
             if not any(reason in line for line in self.b.log):
-                said_before = len(self.a.log)  # of a disk that is slow but not full
+                said_before = len(self.a.log)  # lines of a disk that is slow but not full
             self.fat()
         self.check_patience(said_before)
         self.assertEqual(self.record()["in-sync"], "0")

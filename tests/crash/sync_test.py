@@ -22,7 +22,7 @@ from life import STORAGE  # noqa: E402
 from wire import Connects, Session  # noqa: E402
 
 QUIET_S = 0.6  # a message that need not wait leaves within a millisecond
-SHARE_OF_REQUESTS = 8 << 20  # of 64 MiB: broker/shell/process/config.h
+SHARE_OF_REQUESTS = 8 << 20  # share of --memory 64 MiB for requests: broker/shell/process/config.h
 PLACES, PLACES_RESERVED = 256, 64  # broker/shell/door/rpc.h
 UNDONE_WAIT_S = 20  # less than a lease of 30 s
 

@@ -144,7 +144,7 @@ class Queues(Access):
             sentences.update(str(sorted(result.items())) for result in results(reply))
             self.assertEqual(spy.ask(GET, [(1, [(1, there)])])[0], DENIED)
             sentences.add(spy.sentence)
-        self.assertEqual(len(sentences), 2, sentences)  # one of operations, one of `get`
+        self.assertEqual(len(sentences), 2, sentences)  # messages of an operation and of `get`
 
     def test_anothers_session_producer_and_answers_are_not_to_be_had(self):
         shop, spy = self.of("shop"), self.of("spy")

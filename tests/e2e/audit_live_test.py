@@ -207,7 +207,7 @@ class Gone(Live):
         command = self.broker.command("audit", "--kind", "scheduled")
         self.fill(0, 60000)  # about 7 MB of log: several result pages
         slow = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        first = slow.stdout.readline()  # then stop reading: the pipe fills up, and the audit waits
+        first = slow.stdout.readline()  # the test stops reading: the pipe fills up, and the audit waits
         number = 60000
         # More than a result page is retired (a page of 1 MiB of these frames is 2 to 2.5 MB of log, because blob areas are left
         # out), but not all of the 60,000 tasks.

@@ -203,7 +203,7 @@ class Status(Case):
         self.assertEqual(self.broker.refused("promote", "--force", "--peer-is-stopped", status=2).objects, [])
         self.broker.refused("demote", "--wait", "soon", status=2)
         dead = f"ws://127.0.0.1:{free_port()}"
-        self.assertIn("no peer", self.urls(self.broker.url, dead).refused("demote").err)  # one of the addresses is meant, and was asked
+        self.assertIn("no peer", self.urls(self.broker.url, dead).refused("demote").err)  # the address of the follower is meant, and was asked
         self.assertIn("none of the brokers that answered can be promoted", self.urls(self.broker.url, dead).refused("promote").err)
         self.urls(dead).refused("promote", "--timeout", "300ms", status=3)
 

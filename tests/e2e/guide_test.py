@@ -542,7 +542,7 @@ class Uncoordinated(PairStories, Case):
         self.b.run("systemctl start tarry")
         self.b.run("tarry promote --peer-is-stopped")
         self.assertEqual(self.keys(self.b), {"order-1"})
-        self.a.run("systemctl start tarry")  # it returns by itself
+        self.a.run("systemctl start tarry")  # the follower returns by itself
         self.b.run("tarry status --wait 60s")
         said = self.quarantined(self.a)
         self.assertRegex(said, r"producer +\d+  by ")

@@ -130,7 +130,7 @@ class ToolContract(Case):
             answer = self.broker.refused(*arguments, "--timeout", "700ms", status=3)
             took_ms = harness.now_ms() - before
             self.assertTrue(answer.err.strip())
-            self.assertGreaterEqual(took_ms, 650, arguments)  # and not later than the longest wait of a test
+            self.assertGreaterEqual(took_ms, 650, arguments)  # waits no longer than a test waits for a reply
         self.broker.start()
 
     def test_help_is_complete_for_every_command(self):

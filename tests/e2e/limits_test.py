@@ -108,7 +108,7 @@ class Limits(Access):
         self.assertIn("reached its limit of bytes in progress", asks.sentence)
         self.assertIn("bytes=", asks.sentence)
         self.assertEqual(schedules(asks, BYTES // 2), OK)  # fits into the limit
-        self.assertEqual(schedules(local, 2 * BYTES), OK)  # nobody else's
+        self.assertEqual(schedules(local, 2 * BYTES), OK)  # another principal is not limited
         with self.assertRaises(TimeoutError):
             waits.hear(0.1)  # it has been pending all the time
         self.assertEqual(schedules(local, 1, "news"), OK)

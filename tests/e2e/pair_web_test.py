@@ -130,7 +130,7 @@ class HandsOver(pair.Case):
         """503 would make the client wait for a second (Retry-After), and the other node serves after some 40 ms."""
         self.start_pair()
         web = Http(self.a.port)
-        self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # so that the gateway has its producer
+        self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # makes the gateway get its producer
         web.close()
         self.freeze(self.b)
         demote = subprocess.Popen(self.a.command("demote", "--wait", "30s"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

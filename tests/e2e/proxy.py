@@ -146,7 +146,7 @@ class Proxy:
             try:
                 standing.append(stands.dup())
             except OSError:
-                pass  # it has just ended by itself
+                pass  # the thread has just ended by itself
             close_hard(goes)
         return standing
 

@@ -83,7 +83,7 @@ class Signed(harness.Case):
         self.broker.start()
         self.wait_heads(1)  # the first head comes soon after a start
         schedule_many(self.broker, 5000)
-        self.wait_heads(3)  # and one at each segment's end
+        self.wait_heads(3)  # one head at each segment's end
         self.assertEqual(self.broker.stop(), 0)
         heads = self.heads()
         segments = sorted(int(name[:16], 16) for name in os.listdir(self.broker.data + "/log") if name.endswith(".seg"))

@@ -63,7 +63,7 @@ class Life(Sp):
             for at in range(len(message)):
                 rpc.peer.sendall(message[at:at + 1])
             self.assertEqual(rpc.hear()[:2], (1, OK))
-            rpc.peer.sendall(message * 50)  # and many at once
+            rpc.peer.sendall(message * 50)  # sends many messages at once
             self.assertEqual([rpc.hear()[:2] for _ in range(50)], [(1, OK)] * 50)
 
     def test_a_hello_and_a_request_in_one_packet(self):
@@ -129,7 +129,7 @@ class Tickets(Sp):
         for ticket in (self.ticket[:-1], self.ticket + b"x", self.ticket[:-1] + bytes([self.ticket[-1] ^ 1]), b"\xff" * 24, b"x"):
             self.assert_refused(NOT_DONE, "no connection waits with this ticket", ticket=ticket)
         self.assertEqual(self.session.attach(self.lane, self.ticket), OK)
-        self.assert_refused(NOT_DONE, "no connection waits with this ticket")  # it is used
+        self.assert_refused(NOT_DONE, "no connection waits with this ticket")  # the ticket was used
 
     def test_a_wrong_secret_attaches_nothing(self):
         other = Session(self.asks, ["q"])
@@ -195,7 +195,7 @@ class ByTheFirstByte(Life):
 
 
 class Refused(Sp):
-    """What is no SP, or too much."""
+    """Input that is not SP, or exceeds a limit."""
 
     def assert_closed(self, peer, reason):
         self.assertTrue(peer.is_closed_by_peer())
@@ -248,7 +248,7 @@ class Refused(Sp):
 
 
 class Access(Sp):
-    """There is no place for a token: a certificate, or the socket's user, says who the client is (docs/ACCESS.md)."""
+    """SP has no place for a token: a certificate, or the socket's user, names the client (docs/ACCESS.md)."""
 
     def setUp(self):
         Case.setUp(self)
@@ -278,7 +278,7 @@ class Access(Sp):
 
     def test_a_certificate(self):
         rpc = SpRpc(self.over_tls("client"))
-        self.assertEqual(rpc.ask(LIST, [(1, "q")])[0], DENIED)  # it may not read
+        self.assertEqual(rpc.ask(LIST, [(1, "q")])[0], DENIED)  # the client may not read
         lane = SpSocket(self.over_tls("client"), PULL)
         self.assertEqual(Session(rpc, ["q"]).attach(lane), OK)
         rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, [wire.schedule("q", payload=b"y" * 300_000)]))

@@ -55,7 +55,7 @@ static struct {
     struct frame frames[FRAMES_MAX];
     size_t frame_count, durable, indexed; /* numbers of frames */
     struct tally tally;                   /* tally of all records */
-    struct row rows[IDS_MAX]; /* by id, as of `indexed`; id 0: no row; keys and reasons point into the frames */
+    struct row rows[IDS_MAX]; /* rows by id, as of `indexed`; id 0: no row; keys and reasons point into the frames */
     struct read reads[READS_MAX];
     size_t read_count;
     struct core_delivery deliveries[DELIVERIES_MAX];
@@ -63,7 +63,7 @@ static struct {
     uint64_t sessions[SESSIONS_MAX_HERE]; /* 0: no session */
     struct ops_lease held[HELD_MAX];
     size_t held_count;
-    uint8_t tickets[TICKETS_MAX]; /* by ticket: 1 asked, 2 answered */
+    uint8_t tickets[TICKETS_MAX]; /* state of each ticket: 1 asked, 2 answered */
     size_t ticket_count;
     uint64_t producers[2], sequences[2];
     bool over; /* a limit of this rig was reached */
@@ -438,7 +438,7 @@ static void commit(void) {
     commit->producer = world.producers[how % 2];
     uint64_t *sequence = &world.sequences[how % 2];
     commit->sequence = how / 2 % 8 == 0 && *sequence > 0 ? 1 + byte() % *sequence
-                                                         : ++*sequence; /* now and then an earlier sequence again */
+                                                         : ++*sequence; /* sometimes repeats an earlier sequence */
     commit->oldest_unanswered = how / 16 % 4 == 0 ? commit->sequence : 1;
     commit->atomic = how / 64 % 2;
     commit->n_ops = 1 + byte() % 4;

@@ -207,7 +207,7 @@ class Bodies(Budget):
         web = self.web("honest")
         for _ in range(3):
             self.assertEqual(web.ask("POST", "/v1/tasks", body)[0], 200)
-            for _ in range(4):  # these wait, in the memory that the large body used
+            for _ in range(4):  # these requests wait in the memory that the large body used
                 self.speak(request("POST", "/v1/queues/none/lease", b'{"wait":"60s"}', "honest"))
 
     def test_a_client_that_goes_while_its_body_is_read_leaves_nothing(self):
@@ -215,7 +215,7 @@ class Bodies(Budget):
         for _ in range(20):
             self.speak(request("POST", "/v1/tasks", body, "hostile")).close()
         web, status = self.web("honest"), 503
-        while status == 503:  # until the last of them is freed
+        while status == 503:  # until the last of the waiting requests is freed
             try:
                 status = web.ask("POST", "/v1/tasks", body)[0]
             except OSError:  # the request was refused before all of it was sent

@@ -130,7 +130,7 @@ class Frames(Hostile):
             self.assertEqual(stranger.statuses(peer.got), [426])
 
     def test_who_answers_the_brokers_close_is_gone_at_once(self):
-        """Whatever rule was broken; the broker waits for no Close."""
+        """Whichever rule the client broke; the broker waits for no Close."""
         for what in (frame(3, ONE), frame(BINARY, ONE, reserved=4), frame(TEXT, b"hello"), frame(CONTINUATION, ONE)):
             with self.subTest(what), self.stranger() as peer:
                 peer.upgrade()
@@ -307,7 +307,7 @@ class UnderWay(Hostile):
             self.ended(name, code, peers[name])
 
     def test_no_delivery_follows_a_close(self):
-        """… nor is a delivery counted as sent: the next session gets it at once, as its first delivery."""
+        """A delivery after a Close is not counted as sent: the next session gets it at once, as its first delivery."""
         for queue, name in (("q1", "reserved bits"), ("q2", "opcode 3")):
             with wire.Rpc(self.broker.port) as rpc, wire.Rpc(self.broker.port) as beside, self.stranger() as lane:
                 producer, session = rpc.hello(), wire.Session(rpc, [queue])

@@ -13,7 +13,7 @@ from stranger import BINARY, CONTINUATION, WAIT_S, Hostile, frame, hello, status
 
 REQUESTS_MAX, DOOR_HEAD_S = 128, 10  # broker/net/door.h
 HTTP_BODY_S = 30  # broker/http/http_connection.c
-DESCRIPTORS = 576  # of the broker: 256 are reserved, so there are 320 connections: 240 from one address, 80 not upgraded
+DESCRIPTORS = 576  # descriptors of the broker: 256 are reserved, so there are 320 connections: 240 from one address, 80 not upgraded
 ALL, OF_ADDRESS, HTTP = 320, 240, 80
 PREFETCHED = 72  # frames that the library may hold beyond those that it was allowed to read
 
@@ -191,8 +191,8 @@ class Memory(Hostile):
         for half in halves[1:4]:
             half.send(frame(CONTINUATION))
             if half.receive_until(lambda got: stranger.words_of(got) == ["answer:1"]):
-                continue  # it was accepted, because the first one was silent by then and had been closed
-            self.assertIn(wire.number(wire.decode(half.got[6:]), 1), (wire.BUSY, wire.INVALID))  # … or was accepted to its end, and is invalid
+                continue  # the body was accepted, because the first one was silent by then and had been closed
+            self.assertIn(wire.number(wire.decode(half.got[6:]), 1), (wire.BUSY, wire.INVALID))  # the body may also be accepted to its end, and is then invalid
         for half in halves:
             half.peer.close()
 

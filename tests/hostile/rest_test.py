@@ -261,7 +261,7 @@ class Pages(Rest):
             self.whole(peer, 2)
 
     def test_unread_and_half_closed(self):
-        """As `nc -N` does it: an honest client."""
+        """An honest client half-closes, as `nc -N` does."""
         peer = self.ask(self.AGAIN)
         self.half_close(peer)
         self.assert_rests()

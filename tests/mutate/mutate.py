@@ -100,7 +100,7 @@ class Copy:
                         *(["-Dc_link_args=-fuse-ld=lld"] if shutil.which("ld.lld") else [])], self.root)
             if done.returncode != 0:
                 sys.exit(f"mutate: {self.build} cannot be configured:\n{done.stdout}")
-        if said := self.ninja(["build.ninja"], "build.ninja"):  # what meson.build added since
+        if said := self.ninja(["build.ninja"], "build.ninja"):  # targets that meson.build has added since the last run
             sys.exit(f"mutate: {self.build} cannot be configured:\n{said}")
         # ninja would run meson again for a change of a file that meson.build reads.
         with open(os.path.join(self.build, "build.ninja"), encoding="utf-8") as file:
@@ -213,7 +213,7 @@ class Judge:
         self.unchanged = {target: self.digest(target) for target in targets}
 
     def digest(self, target):
-        """None: the file does not exist any more."""
+        """Returns the hash of the target's file; None: the file does not exist any more."""
         try:
             with open(os.path.join(self.copy.build, target), "rb") as file:
                 return hashlib.sha256(file.read()).digest()

@@ -189,7 +189,7 @@ class Network:
         os.close(self.home)
 
 
-if __name__ == "__main__":  # by hand: a network with a shell in its first host
+if __name__ == "__main__":  # run by hand: makes a network, and a shell in its first host
     if missing():
         sys.exit(missing())
     hosts = Network(*(sys.argv[1:] or ["a", "b", "clients", "zk"]))

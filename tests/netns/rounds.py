@@ -283,7 +283,7 @@ class Result:
         self.wrong = wrong      # violations
         self.told = told        # the story of the last rounds
         self.summary = summary
-        self.lacks = lacks      # what this machine lacks
+        self.lacks = lacks      # what is missing on this machine
 
 
 def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, more=(), coordinator="zookeeper",

@@ -177,6 +177,6 @@ class Machine:
 
     def close(self):
         if self.outer.poll() is None:
-            self.outer.kill()  # and with it all processes in its namespaces
+            self.outer.kill()  # also kills all processes in its namespaces
         self.outer.wait()
         self.said.close()

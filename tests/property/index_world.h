@@ -25,13 +25,13 @@ struct world_frame { /* a frame, kept until it is retired */
 
 struct world {
     uint64_t seed;
-    struct world_task *tasks; /* by id */
+    struct world_task *tasks; /* tasks by id */
     uint64_t next_id;
     uint64_t position;
     uint64_t now_ms;                       /* steady time; the wall clock is an hour ahead */
     uint64_t counted;                      /* number of rows that a callback of the test has counted */
-    uint64_t queue_hash[WORLD_QUEUES + 1]; /* by place; 0: no queue */
-    uint32_t numbers[WORLD_QUEUES + 1];    /* by place */
+    uint64_t queue_hash[WORLD_QUEUES + 1]; /* hash of each queue by place; 0: no queue */
+    uint32_t numbers[WORLD_QUEUES + 1];    /* queue numbers by place */
     bool is_deleted;                       /* the queue at WORLD_BRIEF is deleted */
     uint64_t former;                       /* number of former queues of that place */
     uint64_t former_counted;

@@ -103,7 +103,7 @@ static void make(void) {
 struct place {
     uint64_t at;       /* position of the first difference */
     uint64_t to;       /* the report may name positions from `at` to `to`, both included */
-    const char *file;  /* or it may name this file; NULL: none */
+    const char *file;  /* a file that the report may name instead; NULL: none */
     bool only_reports; /* the difference is after the log's end: reported, but not as damage */
 };
 

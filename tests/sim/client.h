@@ -25,7 +25,7 @@ struct client {
     const char *name;
     struct link link;
     bool up;
-    uint32_t node; /* of a pair: the node that the client takes for the primary */
+    uint32_t node; /* for a pair: the node that the client takes for the primary */
     uint64_t run;  /* number of the client's process; messages of earlier runs are ignored */
 
     /* producer */

@@ -46,11 +46,11 @@ struct flat {
     uint64_t live; /* number of waiting or leased tasks */
     uint32_t epoch;
     uint64_t next_id;
-    struct flat_task tasks[FLAT_TASKS_MAX]; /* by id */
+    struct flat_task tasks[FLAT_TASKS_MAX]; /* tasks by id */
     struct flat_queue {
         Tarry__QueuePut put; /* number 0: unused entry */
         uint64_t hash;
-    } queues[FLAT_QUEUES_MAX];               /* by place */
+    } queues[FLAT_QUEUES_MAX];               /* queues by place */
     Tarry__QueuePut former[FLAT_FORMER_MAX]; /* for each queue whose place a later queue took: its last record */
     size_t former_count;
     struct flat_producer {

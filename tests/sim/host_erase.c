@@ -25,7 +25,7 @@ struct search {
     const struct host *host;
     const Tarry__Redact *redact;
     uint32_t queue;               /* the queue's number at the time of the request */
-    struct core_past_task *found; /* by id; id 0: not redacted by this request */
+    struct core_past_task *found; /* found tasks by id; id 0: not redacted by this request */
 };
 
 static bool is_range(const Tarry__Redact *redact) {

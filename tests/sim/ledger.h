@@ -34,7 +34,7 @@ struct request {
     uint64_t asked_ns; /* time at which the request was made */
     bool answered;     /* no further reply is expected */
 
-    struct prediction predictions[HOSTS_MAX]; /* by the node that executes the request */
+    struct prediction predictions[HOSTS_MAX]; /* predictions by the node that executes the request */
     uint8_t *answer;                          /* packed CommitReply */
     size_t answer_size;
 };
@@ -65,7 +65,7 @@ struct ledger_news { /* change that a frame makes to a ledger_origin */
 };
 
 struct ledger {
-    struct ledger_task tasks[FLAT_TASKS_MAX]; /* by id */
+    struct ledger_task tasks[FLAT_TASKS_MAX]; /* tasks by id */
     uint64_t task_end;                        /* ids below it have been used */
     uint64_t requests;
     uint64_t answers;

@@ -18,7 +18,7 @@ struct network { /* the current state of the network */
     uint32_t late_permille; /* such messages take up to late_ms */
     uint32_t late_ms;
     uint64_t dropped, doubled; /* numbers of lost and doubled messages */
-    bool cut_from[HOSTS_MAX];  /* of a pair: messages of that node do not reach the other */
+    bool cut_from[HOSTS_MAX];  /* for a pair: messages of that node do not reach the other */
 };
 
 struct link {      /* link of a client */

@@ -24,8 +24,9 @@ void node_check_members(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX && world->truth.count > 0; i++) {
         const struct host *host = &world->hosts[i];
         if (!is_counted(world, host)) continue;
-        MUST(truth_has(world, host, world->truth.count));                 /* R3, R4 */
-        MUST(host->frames[world->truth.count - 1].end <= host->promised); /* … and promised to keep them (R2) */
+        MUST(truth_has(world, host, world->truth.count)); /* R3, R4 */
+        MUST(host->frames[world->truth.count - 1].end <=
+             host->promised); /* the leader has promised to keep all acknowledged frames (R2) */
     }
 }
 

@@ -131,7 +131,7 @@ static void what_lies_outside_the_limits_is_forgotten_never_executed(void **stat
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 50);
     client_schedule(f->shop, .key = "order-2",
-                    .delay_ms = 60000); /* its sequence says that the first commit's reply has come */
+                    .delay_ms = 60000); /* the new commit's sequence says that the first commit's reply has come */
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);

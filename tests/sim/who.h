@@ -13,7 +13,7 @@ struct who {
         uint64_t id;
         const char *client;
         const char *peer;
-        uint32_t credit; /* of a pooled session: the credit that the core was given */
+        uint32_t credit; /* for a pooled session: the credit that the core was given */
         bool over;
     } sessions[WHO_SESSIONS_MAX]; /* sessions of this life of the broker */
     size_t session_count;

@@ -77,7 +77,7 @@ struct world {
     uint32_t leader;   /* number of the host that began to lead last */
     struct truth truth;
     bool is_steady; /* leader and network are healthy: no node may take the leader for silent, or claim leadership */
-    struct registrar *registrar; /* of a pair with a coordinator; otherwise NULL */
+    struct registrar *registrar; /* the coordinator of a pair that has one; otherwise NULL */
     struct network network;
     struct client *clients[WORLD_CLIENTS_MAX];
     size_t client_count;

@@ -145,8 +145,8 @@ static void a_set_that_is_read_anew_keeps_who_has_not_changed(void **state) {
     access_set_free(before);
     assert_ptr_equal(access_find(after, "a"), a);
     assert_true(access_set_has(after, a));
-    assert_false(access_set_has(after, b)); /* its queue prefix changed */
-    assert_false(access_set_has(after, c)); /* its row was removed */
+    assert_false(access_set_has(after, b)); /* the queue prefix of b's row changed */
+    assert_false(access_set_has(after, c)); /* c's row was removed */
     assert_true(access_set_has(after, loopback));
     access_release(a);
     access_release(b);
@@ -169,8 +169,10 @@ static void a_rate_is_kept(void **state) {
     assert_false(access_take_rate(a, 1, now_ns + 99000000));
     assert_true(access_take_rate(a, 1, now_ns + 100000000));
     assert_false(access_take_rate(a, 1, now_ns + 100000000));
-    assert_true(access_take_rate(a, 100, now_ns + 2000000000)); /* a large commit of a client that was quiet before … */
-    assert_false(access_take_rate(a, 1, now_ns + 10000000000)); /* … must be paid for before the next one */
+    assert_true(
+        access_take_rate(a, 100, now_ns + 2000000000)); /* a client that was quiet before may send a large commit */
+    assert_false(
+        access_take_rate(a, 1, now_ns + 10000000000)); /* the large commit must be paid for before the next one */
     assert_true(access_take_rate(a, 1, now_ns + 11200000000));
     access_set_free(set);
 }

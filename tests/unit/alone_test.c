@@ -54,7 +54,7 @@ static void it_is_over_once_the_follower_has_everything(void **state) {
     pair.record.in_sync = 3;
     assert_true(alone_look(&alone, &pair, SINCE + 2));
     assert_false(alone.is);
-    assert_int_equal(alone.since_ns, SINCE); /* of the period that has ended */
+    assert_int_equal(alone.since_ns, SINCE); /* start of the period that has ended */
     pair.counted = false;
     pair.record.in_sync = 1;
     assert_true(alone_look(&alone, &pair, SINCE + 3));

@@ -27,7 +27,7 @@ struct fixture {
     char log_directory[96];
     char directory[96];
     struct archive archive;
-    uint64_t bases[SEGMENTS_MAX + 1]; /* of the closed segments; the last entry: where the last of them ends */
+    uint64_t bases[SEGMENTS_MAX + 1]; /* bases of the closed segments; the last entry: end of the last one */
     size_t segments;
 };
 
@@ -441,7 +441,8 @@ static void a_question_reads_a_part_of_an_archived_segment(void **state) {
     for (uint64_t id = 200; id <= 1400; id += 97) {
         struct telling telling = tell(f, &(struct history_question){.task = {.id = id}});
         assert_int_equal(telling.frames, 3);
-        assert_in_range(telling.stats.frames_read, 500, 4500); /* of 5,500: two or three parts of five, and the log */
+        assert_in_range(telling.stats.frames_read, 500,
+                        4500); /* of 5,500 frames: two or three parts of five, and the log */
     }
 }
 

@@ -50,7 +50,7 @@ static void the_last_that_was_given_back_is_taken_first_and_is_empty(void **stat
     assert_ptr_equal(arena_pool_take(pool), first);
     assert_int_equal(pool->idle_count, 0);
     assert_null(pool->idle);
-    struct pooled_arena *third = arena_pool_take(pool); /* none is unused: a new one */
+    struct pooled_arena *third = arena_pool_take(pool); /* no pooled arena is unused, so a new one is made */
     assert_ptr_not_equal(third, first);
     assert_ptr_not_equal(third, second);
     arena_pool_give(pool, first);

@@ -59,7 +59,7 @@ static void the_first_block_is_kept(void **state) {
     (void)state;
     struct arena arena;
     arena_init(&arena, 64u << 20);
-    arena_reset(&arena); /* still empty */
+    arena_reset(&arena); /* reset of an empty arena */
     void *first = arena_alloc(&arena, 64);
     assert_non_null(arena_alloc(&arena, 8u << 20)); /* larger than any block */
     assert_non_null(arena_alloc(&arena, 8u << 20));

@@ -51,8 +51,8 @@ struct book {
     size_t count; /* number of durable frames */
     enum lie lie;
     uint64_t lie_at;   /* position of the page with the lie */
-    uint64_t gap_from; /* frames from this position … */
-    uint64_t gap_to;   /* … to this one are missing */
+    uint64_t gap_from; /* frames from this position to gap_to are missing */
+    uint64_t gap_to;   /* end of the missing frames */
     const char *gap_problem;
     unsigned busy;  /* number of requests that are answered BUSY */
     unsigned lose;  /* number of requests whose connection is lost */

@@ -108,7 +108,7 @@ static void who_does_not_wait_is_answered_by_the_engine(void **state) {
         call_alone(&story);
         const uint64_t before = now_ms();
         assert_int_equal(tarry_schedule_async(story.client, &order, has_ended, &ended), TARRY_OK);
-        assert_false(is_lent(story.client)); /* at once, because otherwise no thread would read */
+        assert_false(is_lent(story.client)); /* immediately, because otherwise no thread would read */
         await(&ended);
         assert_true(now_ms() - before < LATE_MS);
         assert_true(ended.was_engine); /* callbacks run in the engine's thread: tarry.h */

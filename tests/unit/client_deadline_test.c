@@ -351,7 +351,8 @@ static void draining_ends_although_others_submit(void **state) {
     assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
-    assert_int_equal(tarry_drain(submitting.client, 0, NULL), TARRY_OK); /* everything submitted has ended by then */
+    assert_int_equal(tarry_drain(submitting.client, 0, NULL),
+                     TARRY_OK); /* all submitted operations have ended by then */
     tarry_close(submitting.client);
     fake_stop(fake);
 }
@@ -553,7 +554,7 @@ static void a_call_that_waits_for_room_has_its_own_end(void **state) {
     story_end(client, fake);
 }
 
-/* … the handler's thread gives up its ack. */
+/* After the time limit the handler's thread gives up its ack. */
 static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, TARRY_FOREVER);

@@ -56,8 +56,8 @@ static void callbacks_wait_for_the_loop(void **state) {
     assert_false(is_readable(client, 0));
     for (int i = 0; i < 300; i++) assert_int_equal(tarry_schedule_async(client, &order, count_done, &seen), TARRY_OK);
     assert_true(is_readable(client, 10000));
-    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* all have replies … */
-    assert_int_equal(seen.count, 0);                          /* … but no completion has been delivered yet */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* all operations have replies */
+    assert_int_equal(seen.count, 0);                          /* no completion has been delivered yet */
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result),
                      TARRY_OK); /* a blocking call does not need the loop either */
@@ -113,7 +113,7 @@ static void look_around(void *arg, const struct tarry_result *result) {
     assert_int_equal(tarry_dispatch(seen->client, 0, NULL), TARRY_E_CALLBACK);
     assert_int_equal(tarry_close(seen->client), TARRY_E_CALLBACK);
     assert_int_equal(tarry_schedule(seen->client, &order, &inner),
-                     TARRY_OK); /* this call may block: it is not in the engine's thread */
+                     TARRY_OK); /* may block, because this is not the engine's thread */
 }
 
 static void a_callback_in_the_loop_may_block(void **state) {
@@ -270,7 +270,7 @@ static void connections_are_told_of(void **state) {
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK); /* the connection is lost meanwhile */
     while (heard_of(&heard, TARRY_CONNECTED) < 2) sleep_ms(1);
     assert_int_equal(heard_of(&heard, TARRY_DISCONNECTED), 1);
-    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* also the schedule that the event made */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* includes the schedule that the event made */
     tarry_close(client);
     assert_int_equal(heard.kinds[TARRY_DISCONNECTED], 2);
     assert_string_equal(heard.last, "the client was closed");

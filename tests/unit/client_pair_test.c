@@ -210,10 +210,10 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     assert_non_null(strstr(result.message, "onnection refused"));
     assert_non_null(strstr(result.message, "nothing was done"));
     assert_int_equal(result.producer, 0);
-    /* Rounds of at least 25 ms, then 50, 100, 200, 200 … */
+    /* Pauses between rounds: at least 25 ms, then 50, 100, 200, 200 … ms. */
     assert_in_range(COUNT(pair.fakes[0], not_primary), 2, 12 * ((now_ms() - began_ms) / 1000 + 1));
     assert_int_equal(COUNT(pair.fakes[0], ops) + COUNT(pair.fakes[1], ops), 0);
-    /* The same for a query; afterwards a primary is found. */
+    /* A query is refused alike; afterwards a primary is found. */
     char message[TARRY_MESSAGE_SIZE];
     struct tarry_view *view;
     int code = TARRY_E_TIMEOUT;
@@ -405,7 +405,7 @@ static void a_follower_answers_only_who_lets_it(void **state) {
         assert_int_equal(view->source.position, allowed ? 4096 : 0);
         assert_int_equal(COUNT(pair.fakes[1], requests), allowed ? 0 : 1);
         tarry_view_free(view);
-        assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK); /* that call needs the primary */
+        assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK); /* this call needs the primary */
         pair_stop(&pair);
     }
 }

@@ -128,7 +128,7 @@ static void acks_and_cancels_pass_schedules_that_are_refused(void **state) { /* 
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(answers.ok, 7);
     assert_true(traced(fake, "[schedule a] [schedule c] ") || traced(fake, "[schedule a, schedule c] "));
-    schedule(client, "d", &answers); /* then all is as before */
+    schedule(client, "d", &answers); /* everything is as before */
     ack(client, 10, &answers);
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_true(traced(fake, "[schedule d, ack 10] ") || traced(fake, "[schedule d] [ack 10] "));
@@ -237,7 +237,7 @@ static void a_commit_of_unknown_fate_is_not_divided(void **state) { /* ONCE-1 */
     end(fake, client);
 }
 
-/* … nor does a later commit pass it, if it names the same task. */
+/* A later commit does not pass an undecided one if it names the same task. */
 static void nothing_passes_a_commit_of_unknown_fate_that_names_its_task(void **state) {
     const enum deed script[] = {LOSE_REQUEST};
     struct fake *fake = fake_start(script, 1);
@@ -391,7 +391,7 @@ static void redactions_and_purges_travel_alone(void **state) {
     enum { EACH = 10, REDACTIONS = 70, THREADS = 3 * EACH + REDACTIONS };
     static void *(*const calls[])(void *) = {purges, deletes, requeues}; /* several of each kind, one after the other */
     struct fake *fake = fake_start(NULL, 0);
-    fake->refuses_hello = true; /* all of them wait together */
+    fake->refuses_hello = true; /* all requests wait together */
     tarry_client *client = client_to(fake->url, 1);
     pthread_t threads[THREADS];
     struct answers answers = {.ok = 0};

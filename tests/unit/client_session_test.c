@@ -85,7 +85,7 @@ static void deliveries_of_a_resumed_session_are_handed_out_once(void **state) {
     fake->resumes = true;
     tarry_client *client = client_to(fake->url, 20000);
     tarry_consumer *consumer = consumer_with_two_tasks(fake, client);
-    fake_deliver(fake, 2, 12, 2); /* again, under the same token */
+    fake_deliver(fake, 2, 12, 2); /* delivers the tasks again, under the same token */
     fake_deliver(fake, 2, 14, 4);
     assert_int_equal(next_id(consumer), 11);
     assert_int_equal(next_id(consumer), 12);

@@ -295,7 +295,7 @@ static void held_leases_match_a_naive_model(void **state) {
         uint64_t id = 1 + random % IDS;
         if (random >> 40 & 1) {
             bool taken = held_take(&held, (struct held_entry){.id = id, .token = {1, id}, .until_ms = 100 + id});
-            assert_int_equal(taken, !model[id]); /* only once under one lease */
+            assert_int_equal(taken, !model[id]); /* each task is taken once under one lease */
             count += !model[id];
             model[id] = true;
         } else {
@@ -398,7 +398,7 @@ static void a_settled_lease_is_not_taken_again(void **state) {
     assert_true(held_take(&held, first));
     held_resume(&held);
     held_settle(&held, 1, first.token);
-    held_sweep(&held, 101); /* its lease has run out: the broker does not send it again */
+    held_sweep(&held, 101); /* the lease has expired: the broker does not send it again */
     assert_int_equal(held.count, 0);
     held_deinit(&held);
 }

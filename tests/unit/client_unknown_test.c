@@ -175,7 +175,7 @@ static void what_cannot_be_asked_is_refused(void **state) {
     assert_int_equal(tarry_commit_resume(commit, &id), TARRY_E_ARGUMENT);
     id.producer = id.sequence = 7; /* an id of no producer */
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL), TARRY_FORGOTTEN);
-    memset(id.cluster, 1, sizeof(id.cluster)); /* or of another cluster, which is not here */
+    memset(id.cluster, 1, sizeof(id.cluster)); /* the commit's name is of another cluster, which is not here */
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL), TARRY_NOT_PRIMARY);
     tarry_commit_free(commit);
     tarry_close(client);
@@ -283,7 +283,7 @@ static void names_hold_up_nothing_and_are_many(void **state) {
         tarry_commit *commit;
         (void)prepared(client, &commit);
         if (i % 3 == 0) assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_OK);
-        tarry_commit_free(commit); /* … or is abandoned: its sequence is free again */
+        tarry_commit_free(commit); /* the commit is abandoned: its sequence is free again */
     }
     assert_true(fake->hellos <= hellos + 1);
     tarry_close(client);

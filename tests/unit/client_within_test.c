@@ -266,7 +266,7 @@ static int submits_one_that_has_no_end(void) {
 }
 
 static void a_call_without_an_end_outlives_the_clients(void **state) {
-    int code = TARRY_E_TIMEOUT; /* … which is the result if the request is in flight just then */
+    int code = TARRY_E_TIMEOUT; /* the result if the request is in flight at the deadline */
     for (int i = 0; i < TRIES && code == TARRY_E_TIMEOUT; i++) code = submits_one_that_has_no_end();
     assert_int_equal(code, TARRY_BUSY);
 }

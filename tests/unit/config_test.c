@@ -328,7 +328,7 @@ static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state
         write_file(directory, "conf", text, path);
         if (load(&config, "--data", "/d", "--config", path, END) != 0) fail_msg("%s: %s", beginnings[i], message);
         assert_int_equal(config.memory, 64u << 20);
-        memcpy(text, "   data = ", 10); /* there are blanks before it too */
+        memcpy(text, "   data = ", 10); /* blanks before the name */
         write_file(directory, "conf", text, path);
         assert_int_equal(load(&config, "--config", path, END), 1);
         assert_non_null(strstr(message, ", line 1 is longer than "));

@@ -128,7 +128,7 @@ static void many_are_put_at_once(void **state) {
     content_cache_put(f->cache, puts, 0);
     assert_int_equal(content_cache_bytes(f->cache), 0);
     content_cache_put(f->cache, puts, 100);
-    content_cache_prefetch(f->cache, ids, 100); /* also ids that are not there */
+    content_cache_prefetch(f->cache, ids, 100); /* includes ids that are not cached */
     for (uint64_t i = 0; i < 100; i++) {
         bool fits = i % 7 != 0 || (i % 10 == 9 && (i - 1) % 7 != 0) || (i % 10 == 8 && (i + 1) % 7 != 0);
         assert_int_equal(has(f, ids[i], 40), fits);

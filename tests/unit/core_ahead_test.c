@@ -69,7 +69,7 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     at(f, due_ms + 1);
     const uint64_t order[] = {before, ahead, after};
     lane(f, session, CORE_LANE_SENT, true);
-    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2); /* also that of `after` */
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2); /* the lease of `after` is withdrawn too */
     assert_true(delivered(f) == 3 && !delivery(f)->departs);
     for (size_t i = 0; i < 3; i++) assert_int_equal(delivery(f)->tasks[i].row.id, order[i]);
     assert_true(delivery(f)->tasks[1].row.attempt == 1 && delivery(f)->tasks[1].row.deliveries == 1);
@@ -155,7 +155,7 @@ static void what_never_left_costs_no_attempt(void **state) { /* TRUE-1 */
     assert_int_equal(delivered(f), 1);
     lane(f, session, CORE_LANE_SENT, false);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
-    assert_int_equal(delivery(f)->tasks[0].row.attempt, 1); /* and leaves again at once */
+    assert_int_equal(delivery(f)->tasks[0].row.attempt, 1); /* the task leaves again at once */
     assert_int_equal(delivery(f)->tasks[0].row.deliveries, 1);
 }
 
@@ -164,7 +164,7 @@ static void a_consumer_that_takes_nothing_keeps_nothing(void **state) {
     uint64_t slow = consume(f, 10);
     uint64_t due_ms = lease_ahead(f);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 1); /* and the delivery stays in flight */
+    assert_int_equal(delivered(f), 1); /* the delivery stays in flight */
     uint64_t quick = consume(f, 10);
     at(f, due_ms);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
@@ -296,7 +296,8 @@ static void without_credit_for_all_the_time_ahead_is_halved(void **state) {
     size_t taken_back = 0;
     assert_int_equal(pass(f, session, from_ms + 300, &taken_back), 300);
     assert_int_equal(taken_back, 0);
-    assert_int_equal(orders(f)->ahead_halvings, 2); /* to 12 ms: half of 40 credits is less than 25 */
+    assert_int_equal(orders(f)->ahead_halvings,
+                     2); /* the time ahead is halved to 12 ms: half of 40 credits is less than 25 */
     f->now_ms += 4 * AHEAD_REST_MS;
     from_ms = f->now_ms + 200;
     schedule_row(f, from_ms, 1);

@@ -217,7 +217,7 @@ static void what_comes_after_a_lease_of_another_length_waits_for_it(void **state
     uint64_t first = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.id;
     f->now_ms = due_ms - 3;
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 1); /* and the delivery stays in flight */
+    assert_int_equal(delivered(f), 1); /* the delivery stays in flight */
     set_lease_ms(f, 2 * LEASE_MS);
     assert_int_equal(schedule(f, "orders", 4), TARRY__CODE__OK);
     assert_int_equal(session_find(f->core, session)->ahead_count, 2);

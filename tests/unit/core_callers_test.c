@@ -432,7 +432,7 @@ static void an_answer_with_content_outlives_the_task(void **state) {
     core_effects_init(&f->effects, &other); /* for the effects of later steps */
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
     struct core_event indexed = {.kind = CORE_INDEXED, .position = core_position(f->core)};
-    step(f, &indexed); /* and memory has nothing left of it */
+    step(f, &indexed); /* memory has nothing left of the task */
     const struct row *row = answered.replies.items[0].content;
     assert_non_null(row);
     for (unsigned i = 0; i < 50; i++)

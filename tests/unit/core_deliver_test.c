@@ -61,7 +61,8 @@ static void what_a_returner_holds_is_sent_again_in_batches(void **state) {
     lane(f, CORE_LANE_UP, false);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(delivered(f), batches[i]);
-        if (batches[i] > 0) assert_int_equal(first_row(f)->lease_position, token); /* the same lease (FENCE-1) */
+        if (batches[i] > 0)
+            assert_int_equal(first_row(f)->lease_position, token); /* the token belongs to the same lease (FENCE-1) */
         lane(f, CORE_LANE_SENT, true);
     }
 }
@@ -80,7 +81,7 @@ static void large_contents_go_one_by_one(void **state) { /* DELIVERY_SIZE_MAX */
     f->resumes = f->session;
     consume(f, 10, 10);
     lane(f, CORE_LANE_UP, false);
-    assert_int_equal(delivered(f), 1); /* also after its return */
+    assert_int_equal(delivered(f), 1); /* delivered again after the session's return */
 }
 
 /* Returns the lease of the only task, which a consumer has. */

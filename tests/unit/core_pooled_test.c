@@ -222,7 +222,7 @@ static void leases_stay_when_it_leaves_and_when_it_comes_back(void **state) {
     leave(&rig, session);
     assert_int_equal(stats(&rig)->in_flight, 3);
     assert_true(subscribe(&rig, session) == session); /* uses no further slot */
-    assert_int_equal(delivered(&rig), 0);             /* and nothing is sent again: other consumers have the tasks */
+    assert_int_equal(delivered(&rig), 0);             /* nothing is sent again: other consumers have the tasks */
     assert_int_equal(give_credit(&rig, session, 9), 1);
     assert_int_equal(stats(&rig)->in_flight, 4);
     end(&rig);

@@ -216,7 +216,7 @@ static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     assert_int_equal(core_queue_number(f->core, "a"), 0);
     assert_int_equal(cancel(f, id), TARRY__CODE__NOT_DONE);
     assert_true(outcomes_known_since(f->core->outcomes) > ended_ms);
-    assert_int_equal(set_policy(f, "a"), TARRY__CODE__TOO_LARGE); /* its place is taken */
+    assert_int_equal(set_policy(f, "a"), TARRY__CODE__TOO_LARGE); /* the queue's place is taken */
     core_check(f->core);
 }
 

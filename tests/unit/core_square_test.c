@@ -91,7 +91,7 @@ static void keys_that_were_chosen_to_lie_in_one_slot(void **state) { /* CALM-1 *
     struct fx *f = *state;
     enum { KEYS = 1024, SLOTS = 1 << 15 };
     with_shipped(f, MEMORY);
-    assert_int_equal(schedule(f, "orders", 600000), TARRY__CODE__OK); /* its number is 1 */
+    assert_int_equal(schedule(f, "orders", 600000), TARRY__CODE__OK); /* the queue gets number 1 */
     assert_int_equal(f->core->table_mask, SLOTS - 1);
     for (size_t i = 0, at = 0; at < KEYS; i++) {
         int size = snprintf(names[at], sizeof(names[at]), "%zu", i);

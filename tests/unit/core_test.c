@@ -86,7 +86,7 @@ static void what_became_of_a_commit_can_be_asked(void **state) { /* ONCE-1 */
     assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK);
     uint64_t position = core_position(f->core);
     assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
-    assert_int_equal(f->repeats, recorded); /* its own reply, from the log */
+    assert_int_equal(f->repeats, recorded); /* the producer's own reply, from the log */
     assert_int_equal(core_position(f->core), position);
 }
 
@@ -501,7 +501,7 @@ static void a_producer_used_right_after_a_standstill_is_not_idle(void **state) {
     f->now_ms += PRODUCER_IDLE_MS + 1;
     assert_int_equal(hello(f), TARRY__CODE__OK);
     f->producer = fresh;
-    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__FORGOTTEN); /* now it was idle */
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__FORGOTTEN); /* the producer was idle for too long */
 }
 
 static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 */

@@ -77,7 +77,7 @@ static void the_core_waits_for_a_batch(void **state) { /* CALM-1 */
     core_turn_take(&f->turn, &f->load);
     core_turn_flushed(&f->turn);
     assert_int_equal(core_turn_next(&f->turn), TURN_FILL);
-    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* until there is one */
+    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* until a batch is free */
     core_turn_fill(&f->turn, &f->effects);
     assert_false(goes_on_to(f, TURN_FILL));
     f->load.first = &item;
@@ -101,7 +101,8 @@ static void an_item_is_judged_by_when_it_was_received(void **state) { /* TIME-2 
     assert_ptr_equal(f->turn.item, &item);
     assert_int_equal(core_turn_time(&f->turn, &now).steady_ns, NOW_NS - 50 * MS);
     assert_false(goes_on_to(f, TURN_TAKE));
-    assert_int_equal(core_turn_time(&f->turn, &now).steady_ns, NOW_NS); /* everything received before is handled */
+    assert_int_equal(core_turn_time(&f->turn, &now).steady_ns,
+                     NOW_NS); /* everything received before this time is handled */
 }
 
 /* A process that was stopped judges waiting requests by when the stop began; it leads from now on (pair history
@@ -161,7 +162,7 @@ static void a_pause_is_told_once_all_that_was_decided_is_committed(void **state)
     assert_true(goes_on_to(f, TURN_PAUSED));
     assert_int_equal(f->turn.position, core_position(f->core));
     core_turn_take(&f->turn, &f->load);
-    assert_false(goes_on_to(f, TURN_PAUSED)); /* only once */
+    assert_false(goes_on_to(f, TURN_PAUSED)); /* paused only once */
 }
 
 static void the_last_record_comes_when_nobody_waits_and_nothing_after_it(void **state) { /* KEEP-1 */

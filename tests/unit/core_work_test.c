@@ -79,7 +79,7 @@ static void up(struct fx *f, uint64_t session) {
 static void with_memory(struct fx *f, size_t memory) {
     struct core_options options = defaults;
     options.memory = memory;
-    options.ahead_ms = 50; /* as in tarryd */
+    options.ahead_ms = 50; /* the value that tarryd uses */
     options.index_lag_max = options.index_lag_hard = UINT64_MAX;
     begin_again(f, &options);
 }

@@ -23,8 +23,8 @@
 enum call { OPEN, CLOSE, PREAD, PWRITE, FDATASYNC, FSYNC, FALLOCATE, FSTAT, RENAME, UNLINK, READDIR, MKDIR, CALLS };
 
 static struct {
-    enum call call; /* this call fails … */
-    unsigned times; /* … this many times */
+    enum call call; /* the call that fails */
+    unsigned times; /* number of times that it fails */
     int error;      /* 0: the call moves nothing and reports that */
     unsigned made[CALLS];
 } plan;

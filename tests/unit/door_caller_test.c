@@ -45,7 +45,7 @@ static struct {
     atomic_uint offered;     /* number of offers of requests, repeats included */
     atomic_ulong request_of; /* principal of the last request */
     atomic_ulong request_from;
-    char peer[64]; /* its peer */
+    char peer[64]; /* address of the connection's peer */
 } world;
 
 static struct caller_verdict admit(void *argument, const struct net_caller *caller) {
@@ -426,14 +426,14 @@ static void an_end_that_is_asked_for_comes_and_to_nobody_else(void **state) {
     door_close(world.door, ids[0]);
     exchange(fd);
     exchange(fd);
-    for (int i = 1; i < 4; i++) { /* at once, whatever else was sent */
+    for (int i = 1; i < 4; i++) { /* the refusal comes at once, whatever else was sent */
         if (i == 2) door_linger(world.door, ids[i]);
         door_close(world.door, ids[i]);
         if (i == 3) door_linger(world.door, ids[i]);
     }
     for (int i = 1; i < 4; i++) assert_string_equal(hear(fds[i], NULL), "");
     exchange(fds[4]);
-    door_close(world.door, id); /* the same place a second time */
+    door_close(world.door, id); /* the id of a closed connection has no effect */
     assert_string_equal(hear(fd, NULL), "");
     for (int i = 0; i < 5; i++) close(fds[i]);
     close(fd);

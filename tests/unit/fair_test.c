@@ -43,7 +43,7 @@ static void removed_items_change_nobodys_turn(void **state) {
         assert_false(taken->is_waiting);
     }
     assert_true(fair_is_empty(&fair));
-    fair_add(&fair, &items[0], 7); /* and may wait again */
+    fair_add(&fair, &items[0], 7); /* may wait again */
     fair_remove(&fair, &items[0]);
     assert_true(fair_is_empty(&fair));
 }

@@ -34,21 +34,21 @@ struct fake {
     struct fake_socket *socket;
     char url[64];
     pthread_mutex_t lock;  /* protects all of the following */
-    enum deed script[256]; /* by number of the commit request received; after its end: ANSWER */
+    enum deed script[256]; /* what to do with each commit request, by number; after the end: ANSWER */
     size_t script_size;
     uint32_t first_busy;  /* number of times that the first sequence gets BUSY while others are answered */
     bool atomic_aborts;   /* refuse atomic commits because of their last operation */
     bool keeps_producers; /* know all producers ever given out */
     bool refuses_hello;   /* refuse Hello as busy, so that commits gather */
-    bool lacks_room;      /* refuse commits that schedule as busy, as a whole, … */
-    bool lacks_index;     /* … also those that cancel or move */
+    bool lacks_room;      /* refuse commits that schedule as busy, as a whole */
+    bool lacks_index;     /* refuse commits that cancel or move as busy, too */
     /* Called for audits; NULL: unsupported. Puts the reply's contents into `reply`. Called in the fake's thread,
      * with the lock held. */
     void (*on_audit)(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply);
     void *argument; /* the test's own */
-    /* Called for queries, likewise; NULL: reply with no tasks, no queues, … */
+    /* Called for each query; NULL: reply with no tasks, no queues, … */
     void (*on_question)(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply);
-    void (*on_executed)(struct fake *fake, const Tarry__Op *op); /* called once for each operation, likewise */
+    void (*on_executed)(struct fake *fake, const Tarry__Op *op); /* called once for each executed operation */
     /* the lane */
     uint64_t session; /* the current session; 0: none */
     uint64_t silence_ms;
@@ -68,11 +68,11 @@ struct fake {
     bool hangs;            /* the broker takes requests and answers nothing */
     char names[128];       /* the address that it names as the primary's */
     uint8_t cluster[CLUSTER_ID_SIZE];
-    /* what happened */
+    /* counters of events */
     size_t requests;    /* requests of any kind */
     size_t not_primary; /* number of "not the primary" replies */
     size_t commits;     /* commit requests, repeats included */
-    size_t asked;       /* of these, those that only query an outcome */
+    size_t asked;       /* number of these requests that only query an outcome */
     size_t hellos;
     size_t goodbyes;
     size_t ops;      /* executed operations */

@@ -113,7 +113,7 @@ static void a_question_that_came_to_nothing_is_asked_again(void **state) { /* F-
     assert_int_equal(fx->half.again_ns, 51 * MS);
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 50 * MS), FOLLOWER_DUE_NOTHING);
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 51 * MS), FOLLOWER_DUE_ASK);
-    assert_int_equal(follower_half_due(&fx->half, &fx->pair, 99 * MS), FOLLOWER_DUE_NOTHING); /* only once */
+    assert_int_equal(follower_half_due(&fx->half, &fx->pair, 99 * MS), FOLLOWER_DUE_NOTHING); /* due only once */
     follower_half_sent(&fx->half, false, 100 * MS); /* no memory for the question */
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 150 * MS), FOLLOWER_DUE_ASK);
     fx->pair.role = PAIR_FENCING;

@@ -137,7 +137,7 @@ static void a_header_that_lies_is_refused(void **state) { /* F-2, F-20 */
     header = good;
     header.flags = 2;
     expect_refused(header);
-    header.flags = FRAME_FLAG_ERASED; /* and no content that could be erased */
+    header.flags = FRAME_FLAG_ERASED; /* without content there is nothing to erase */
     expect_refused(header);
     uint8_t bytes[FRAME_HEADER_SIZE];
     frame_header_encode(&good, bytes);

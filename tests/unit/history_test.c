@@ -307,7 +307,7 @@ static void redactions_are_found(void **state) {
                               .body_size = (uint32_t)tarry__frame_body__pack(&body, bytes)};
     assert_int_equal(log_append(f->log, &frame), 0);
     f->past.frames++;
-    for (uint64_t i = 0; i < FRAMES / 2; i++) append(f, 1 + i); /* its segment is closed */
+    for (uint64_t i = 0; i < FRAMES / 2; i++) append(f, 1 + i); /* the task's segment is closed */
     assert_int_equal(log_sync(f->log), 0);
     for (int with_summaries = 0; with_summaries < 2; with_summaries++) {
         struct history_question questions[] = {

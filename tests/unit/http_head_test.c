@@ -202,7 +202,8 @@ static void a_connection_stays_if_it_may(void **state) {
     assert_true(stays("1.0", "x,Keep-Alive"));
     assert_false(stays("1.0", "keep-alive,\tclose"));
     assert_false(stays("1.0", "keep-aliveX"));
-    assert_int_equal(parse("GET / HTTP/1.0\r\nExpect: 100-continue\r\n\r\n"), HEAD_DONE); /* and needs no Host */
+    assert_int_equal(parse("GET / HTTP/1.0\r\nExpect: 100-continue\r\n\r\n"),
+                     HEAD_DONE); /* an HTTP/1.0 request needs no Host */
     assert_false(head.wants_go_ahead);
 }
 

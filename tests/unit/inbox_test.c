@@ -275,7 +275,7 @@ static void what_is_new_wakes_the_core_thread_and_is_told(void **state) {
     inbox_pause(&inbox, true);
     assert_true(take_news().pause);
     inbox_nudge(&inbox);
-    assert_true(take_news().pause); /* until it is taken back */
+    assert_true(take_news().pause); /* until the pause is taken back */
     inbox_pause(&inbox, false);
     assert_false(take_news().pause);
     inbox_indexed(&inbox, 50);

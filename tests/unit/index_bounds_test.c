@@ -241,9 +241,9 @@ static void ranges_are_swept_when_they_are_due(void **state) { /* CAP-1 */
     end_below(&f, &from[2], 3 * RANGE_IDS + most, NOW_MS + 96000); /* until +98000 */
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &from[1], 2 * RANGE_IDS + most, NOW_MS + 98000); /* until +130666 */
-    assert_int_equal(rows_of(f.index), all - most);                /* of the third range */
+    assert_int_equal(rows_of(f.index), all - most);                /* rows of the third range */
     end_below(&f, &from[1], 3 * RANGE_IDS, NOW_MS + 98001);
-    assert_int_equal(rows_of(f.index), all - most - RANGE_IDS); /* and all of the second */
+    assert_int_equal(rows_of(f.index), all - most - RANGE_IDS); /* all rows of the second range are gone, too */
     index_tell_time(f.index, (NOW_MS + 120000) * 1000000);
     maintain(&f);
     assert_int_equal(rows_of(f.index), all - 2 * most - RANGE_IDS);

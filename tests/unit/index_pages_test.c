@@ -21,8 +21,8 @@ struct fx {
     uint64_t position;
     uint64_t next_id;
     MDB_txn *txn;  /* while a transaction is being read */
-    size_t pages;  /* number of wanted pages … */
-    size_t missed; /* … and of those in no stretch */
+    size_t pages;  /* number of wanted pages */
+    size_t missed; /* number of wanted pages in no stretch */
 };
 
 static int setup(void **state) {
@@ -129,7 +129,7 @@ static void what_was_appended_at_once_is_one_stretch(void **state) {
     schedule(f, 3 * RANGE_IDS);
     assert_int_equal(check(f, RANGE_IDS, 2 * RANGE_IDS), 1);
     assert_int_equal(check(f, RANGE_IDS + 1, RANGE_IDS + 2), 1); /* one row */
-    assert_int_equal(check(f, 2 * RANGE_IDS, 9 * RANGE_IDS), 1); /* to the end of the table */
+    assert_int_equal(check(f, 2 * RANGE_IDS, 9 * RANGE_IDS), 1); /* ranges up to the end of the table */
     assert_int_equal(f->missed, 0);
 }
 

@@ -255,8 +255,8 @@ static void nonsense_is_damage_and_ends_the_index(void **state) {
     end(f, id, NOW_MS);
     commit(f);
     struct row row = row_of(id, NOW_MS, key);
-    assert_int_equal(end_at(f, &row, NOW_MS), 0);            /* the counts still allow this end … */
-    assert_int_equal(index_commit(f->index), INDEX_DAMAGED); /* … the bitmap does not (KEEP-1) */
+    assert_int_equal(end_at(f, &row, NOW_MS), 0);            /* the counts still allow this end; the bitmap does not */
+    assert_int_equal(index_commit(f->index), INDEX_DAMAGED); /* the bitmap finds the second end (KEEP-1) */
     assert_int_equal(index_commit(f->index), INDEX_DAMAGED);
     bool more;
     assert_int_equal(index_maintain(f->index, &more), INDEX_DAMAGED);

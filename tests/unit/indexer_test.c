@@ -52,7 +52,7 @@ static struct world {
     size_t records_a_frame;
     uint64_t committed;
     atomic_bool put_off; /* maintenance is due that no commit has caused */
-    atomic_bool was_due; /* that maintenance was done */
+    atomic_bool was_due; /* due time of the maintenance that was done */
 } world;
 
 static void note(char call, bool failed) {
@@ -109,7 +109,7 @@ int index_maintain(struct index *index, bool *out_more) {
     return 0;
 }
 
-/* Only once, as soon as the index knows the time. */
+/* Returns the time once, as soon as the index knows the current time. */
 uint64_t index_maintain_at(const struct index *index) {
     return atomic_load(&world.put_off) ? STEADY_NOW_NS : UINT64_MAX;
 }
@@ -253,7 +253,7 @@ static void a_full_batch_that_finds_no_room_stops_absorbing(void **state) { /* F
     indexer_durable(&indexer, 40 * FRAME_BYTES);
     wait_indexed(40 * FRAME_BYTES);
     indexer_stop(&indexer);
-    assert_string_equal(world.calls, "CCCc"); /* and all 40 frames were absorbed after it */
+    assert_string_equal(world.calls, "CCCc"); /* all 40 frames were absorbed after the windows */
     assert_int_equal(cursor.at, 40 * FRAME_BYTES);
 }
 

@@ -185,7 +185,7 @@ static void an_idle_follower_is_answered_when_its_time_is_over(void **state) {
     assert_int_equal(leader_half_timer(&fx->half), 1200 * MS);
     assert_false(must_answer(fx, 1199 * MS));
     assert_true(must_answer(fx, 1200 * MS));
-    fx->follow.wait_ms = 5000; /* … and before the leader counts as silent */
+    fx->follow.wait_ms = 5000; /* ends before the leader counts as silent */
     assert_true(ask(fx, 2000 * MS));
     assert_true(must_answer(fx, 2000 * MS + SOLO_AFTER_MS / 3 * MS));
 }
@@ -322,7 +322,7 @@ static void a_follower_that_comes_no_nearer_is_waited_for_in_the_end(void **stat
     assert_false(is_near(fx, END, 1000));
     assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS - 1));
     assert_true(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS));
-    assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* its time begins again */
+    assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower's time begins again */
     assert_true(is_near(fx, END, 1000 + 4 * LEADER_NEAR_PATIENCE_MS));
 }
 

@@ -67,7 +67,7 @@ static void damage_is_not_served(void **state) {
     assert_int_equal(log_sync(two->leader.log), 0);
     struct model_file *file = model_lookup(two->leader.model, "0000000000001000.seg");
     for (uint64_t offset = 0; offset < log_end(two->leader.log) - first; offset++) {
-        if (offset == FRAME_FLAGS_OFFSET) continue; /* its first bit may be set later */
+        if (offset == FRAME_FLAGS_OFFSET) continue; /* the flag's first bit may be set later */
         file->cached[4096 + offset] ^= 1;
         assert_int_equal(log_serve(two->leader.log, first, UINT64_MAX, 4096, &two->bytes), LOG_DAMAGED);
         file->cached[4096 + offset] ^= 1;
@@ -141,7 +141,7 @@ static void another_history_is_not_taken(void **state) { /* R2 */
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(log_serve(two->leader.log, log_end(two->follower.log), UINT64_MAX, 4096, &two->bytes), 0);
     must_not_fit(two, two->bytes.data, two->bytes.size, 3, 0, "chain");
-    /* Its epoch is older too. */
+    /* The follower's epoch is older, too. */
     two->epoch = 4;
     two_append(two, &two->follower, 50, 0);
     two->epoch = 3;
@@ -346,7 +346,7 @@ static void a_pair_claims_what_both_have(void **state) { /* LOG-5 */
     uint64_t second = two_append(two, &two->leader, 100, 0);
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(synced_to_of_last(&two->leader, second), first);
-    /* So the follower takes both without a sync between them. */
+    /* The claim lets the follower take both frames without a sync between them. */
     uint64_t syncs = two->follower.model->datasyncs;
     assert_int_equal(two_follow_once(two, 1), 0);
     assert_int_equal(two->follower.model->datasyncs, syncs);

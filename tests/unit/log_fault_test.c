@@ -322,7 +322,7 @@ static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     struct fixture *other;
     assert_int_equal(set_up((void **)&other), 0);
     open_log(other);
-    assert_int_equal(append(other, 2999), 0); /* of the same size when padded */
+    assert_int_equal(append(other, 2999), 0); /* same size after padding */
     assert_int_equal(append(other, 3000), 0);
     assert_int_equal(log_sync(other->log), 0);
     close_log(other);

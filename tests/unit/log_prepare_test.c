@@ -72,7 +72,7 @@ static void read_frames(struct fixture *f, int count) {
     log_cursor_close(cursor);
 }
 
-static _Atomic bool opened_next; /* by any thread */
+static _Atomic bool opened_next; /* any thread has opened the next segment */
 static struct log *log_renaming;
 
 static int open_and_note(void *context, const char *path, int flags, int mode) {
@@ -134,7 +134,8 @@ static void what_is_pinned_is_not_retired(void **state) {
     assert_int_equal(log_pin(f->log), oldest.base);
     assert_int_equal(log_pin(f->log), oldest.base);
     assert_false(log_oldest(f->log, log_end(f->log), &again));
-    assert_int_equal(log_retire(f->log, oldest.base), LOG_PINNED); /* by a thread that had checked before */
+    assert_int_equal(log_retire(f->log, oldest.base),
+                     LOG_PINNED); /* retired by a thread that had checked before the pin */
     log_unpin(f->log);
     assert_int_equal(log_retire(f->log, oldest.base), LOG_PINNED);
     assert_int_equal(log_start(f->log), oldest.base);

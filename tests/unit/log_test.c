@@ -503,7 +503,7 @@ static void preparing_is_tried_again(void **state) {
     assert_int_equal(log_sync(f->log), 0);
     do log_stats(f->log, &stats);
     while (stats.prepare_error == 0);
-    /* Now the segment is needed, but does not exist: the writer makes it itself, and only its result counts. */
+    /* The segment is needed now, but does not exist: the writer makes it itself, and only its result counts. */
     uint8_t body[40000] = {0};
     struct log_frame frame = {
         .type = FRAME_COMMIT, .epoch = 3, .position = log_end(f->log), .body = body, .body_size = sizeof(body)};

@@ -115,7 +115,7 @@ static void a_log_that_is_copied_is_cut_later(void **state) { /* R8 */
     struct fx *fx = *state;
     struct follower_half *half = &fx->node->following.half;
     half->again_ns = UINT64_MAX;
-    (void)log_pin(fx->node->log); /* as a backup does */
+    (void)log_pin(fx->node->log); /* pins the log, as a backup does */
     assert_false(follower_cut(fx->node, fx->ends[9]));
     assert_int_equal(half->cut_end, fx->ends[9]);
     assert_true(half->again_ns != UINT64_MAX);

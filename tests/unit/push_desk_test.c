@@ -166,7 +166,7 @@ static void a_slow_receiver_of_large_tasks_leaves_room(void **state) {
     assert_true(asks(same_host) > 0);
     assert_true(fill(same_host, MIB) > 0);
     assert_in_range(slow->host->held_bytes, MIB, PUSH_BYTES_MAX * 2 / 3 + MIB);
-    assert_true(fill(other, 1000) >= 32000); /* as many as its requests may have */
+    assert_true(fill(other, 1000) >= 32000); /* as many bytes as its requests may have */
     finish(&f);
 }
 

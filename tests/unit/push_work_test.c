@@ -182,7 +182,7 @@ static void unknown_outcomes_are_told_again_until_the_lease_is_over(void **state
         const uint64_t now_ms = push_now_ms();
         f.jobs[0].until_ms = now_ms; /* a fifth of the lease is left */
         f.jobs[0].lease_ms = 1000000;
-        f.jobs[1].until_ms = now_ms - 1000; /* its lease has just ended */
+        f.jobs[1].until_ms = now_ms - 1000; /* the job's lease has just ended */
         f.jobs[1].lease_ms = 5000;
         push_job_ended(&f.push, &f.jobs[0]);
         push_job_ended(&f.push, &f.jobs[1]);

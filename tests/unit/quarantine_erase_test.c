@@ -171,7 +171,7 @@ static void what_is_meant_goes_and_the_rest_stays(void **state) {
     struct quarantine_meant there = {.queue = 9, .queue_name = "made-there", .key = "order-1", .key_size = 7};
     char message[512];
     assert_int_equal(quarantine_erase(&life.quarantine, &there, 1, &count, message, sizeof message), 0);
-    assert_int_equal(count, 1); /* by its name, whatever its number */
+    assert_int_equal(count, 1); /* redacted by its name, whatever its number */
     assert_false(tail_has(&life, OTHER_QUEUE));
     life_end(&life);
 }

@@ -122,7 +122,7 @@ static void a_leader_is_present_while_it_says_so(void **state) { /* F-31c */
     assert_int_equal(claim(&leader, 7).outcome, PAIR_DONE);
     assert_false(is_present(&follower));
     record_client_declare(&leader, 6);
-    for (int i = 0; i < 20; i++) assert_false(is_present(&follower)); /* of an earlier epoch */
+    for (int i = 0; i < 20; i++) assert_false(is_present(&follower)); /* a presence of an earlier epoch */
     record_client_declare(&leader, 7);
     while (!is_present(&follower)) {
     }
@@ -150,7 +150,7 @@ static void a_leader_answers_its_follower_at_the_coordinator(void **state) { /* 
         assert_false(record_client_summons_stands(&follower, number, &stands_ms));
         do {
             record_client_summon(&follower, number);
-            record_client_declare(&leader, 7); /* as it does after each turn */
+            record_client_declare(&leader, 7); /* declares again, as it does after each turn */
             bool was_there = is_present(&follower);
             assert_true(was_there || follower.heard == 0);
         } while (follower.heard != number);

@@ -106,7 +106,7 @@ static void a_new_one_has_the_row_of_who_was_told_longest_ago(void **state) {
     }
     knock("192.0.2.7:1", BEGIN_MS + REFUSALS_ROWS);
     snprintf(peer, sizeof(peer), "10.0.0.%u:9", REFUSALS_ROWS - 1);
-    assert_false(knock(peer, BEGIN_MS + REFUSALS_ROWS)); /* of an address that was reported just now */
+    assert_false(knock(peer, BEGIN_MS + REFUSALS_ROWS)); /* a refusal of an address that was reported just now */
     assert_true(knock("10.0.0.0:9", BEGIN_MS + REFUSALS_ROWS));
 }
 

@@ -293,7 +293,7 @@ static void a_half_sent_request_ends_its_connection(void **state) {
     ask(f, "large", large, LONG_MS);
     let_in(f);
     uint8_t byte;
-    assert_int_equal(receive(f, &byte, 1), 1); /* it has begun */
+    assert_int_equal(receive(f, &byte, 1), 1); /* the client has begun to send the request */
     ask(f, "small", 5, LONG_MS);
     int former = f->peer;
     let_in(f);

@@ -83,7 +83,7 @@ static void a_leader_whose_process_is_gone_is_not_waited_for(void **state) { /* 
         silence_heard(&silence, &pair, &times, START);
         silence.remind_ns = 0;
         if (what == 0) pair.epoch = 0; /* the node has not followed any leader yet: it may be new */
-        if (what == 1) pair.role = PAIR_LEADING, pair.handing = PAIR_KEEPING; /* and no follower counts */
+        if (what == 1) pair.role = PAIR_LEADING, pair.handing = PAIR_KEEPING; /* a leader without a counting follower */
         if (what == 2) pair.by_operator = true;
         assert_false(silence_is_gone(&silence, &pair, what == 3, START + MS));
     }

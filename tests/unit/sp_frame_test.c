@@ -40,7 +40,7 @@ static void put_message(struct stream *stream, enum sp_transport transport, cons
 struct trace {
     char text[2048];
     size_t size;
-    uint64_t rest; /* of the last span */
+    uint64_t rest; /* bytes left of the last span */
 };
 
 static void tell(struct trace *trace, const char *before, const void *bytes, size_t size, const char *after) {
@@ -196,7 +196,7 @@ static void the_hello_is_nngs(void **state) {
     assert_memory_equal(hello, pull, SP_HELLO_SIZE);
     assert_int_equal(sp_hello_decode(hello), SP_PROTOCOL_PULL);
     hello[4] = 0x12;
-    assert_int_equal(sp_hello_decode(hello), 0x1251); /* of a protocol that Tarry does not use */
+    assert_int_equal(sp_hello_decode(hello), 0x1251); /* a protocol that Tarry does not use */
 }
 
 static void each_other_byte_is_no_hello(void **state) {

@@ -350,7 +350,7 @@ static void a_message_begins_with_its_header(void **state) {
     assert_int_equal(event.kind, WS_NEEDS_MORE);
     assert_int_equal(ws_decoder_wants(&decoder), 1);
     assert_int_equal(ws_decode(&decoder, stream.bytes + 1, 2, &event), 2);
-    assert_int_equal(ws_decoder_wants(&decoder), 3); /* of the mask */
+    assert_int_equal(ws_decoder_wants(&decoder), 3); /* three bytes of the mask are missing */
     assert_int_equal(ws_decode(&decoder, stream.bytes + 3, 3, &event), 3);
     assert_int_equal(event.kind, WS_DATA);
     assert_true(event.begins_message && !event.ends_message);

@@ -72,10 +72,10 @@ struct node_needs {
     struct datadir *dir;
     struct run *run;
     struct clock *clock;
-    struct disk *disk; /* of the log */
+    struct disk *disk; /* disk of the log */
     const struct disk_hang *hang;
     struct latency *fsync_us;
-    struct inbox *inbox; /* of the core */
+    struct inbox *inbox; /* inbox of the core */
     struct releaser *releaser;
     const struct endpoints *endpoints;
     struct tls *tls; /* NULL: no TLS */
@@ -242,7 +242,7 @@ struct node {
     _Atomic uint64_t awaited; /* a question waits until this position is applied; UINT64_MAX: no question waits */
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* this and settled_changed use CLOCK_MONOTONIC */
+    pthread_cond_t changed; /* `changed` and settled_changed use CLOCK_MONOTONIC */
     pthread_cond_t settled_changed;
     struct node_news news;
     struct digests digests;
@@ -276,7 +276,7 @@ struct node {
     bool has_followed;            /* this node has followed a leader in this run of the process */
     bool is_told;                 /* the current step carries out an operator's command */
     bool takes_no_wishes;         /* this node is stopping and accepts no more questions of this kind */
-    struct node_said said;        /* by the rules, in the current step */
+    struct node_said said;        /* messages of the rules in the current step */
     struct node_said said_before; /* the message that was logged last */
     struct call *word;            /* an operator's command that waits for the other node's answer; NULL: none */
     uint64_t word_until_ns;       /* MONOTONIC; deadline of `word` */
@@ -454,7 +454,7 @@ void node_look_wishes(struct node *node);
 /* Handles that this node stood still. */
 void node_wishes_overslept(struct node *node);
 uint64_t node_wishes_timer(const struct node *node); /* MONOTONIC */
-void node_refuse_wishes(struct node *node);          /* this node stops */
+void node_refuse_wishes(struct node *node);          /* called when this node stops */
 /* Notes that the leader of `epoch`, asked at `asked_ns` (BOOTTIME), has reported `known` as acknowledged. */
 void node_fresh_heard(struct node *node, uint32_t epoch, uint64_t asked_ns, uint64_t known);
 /* Logs a message for an operator once, and shows it in the status until this node leads or follows. `sentence` is

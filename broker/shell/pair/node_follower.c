@@ -465,7 +465,8 @@ void follower_fetch(struct node *node, uint64_t end) {
     struct log_point last;
     int error = log_point(node->log, durable, &last);
     if (error != 0) fatal("log_unreadable", error);
-    bool is_the_leaders = last.epoch == node->pair.hard_state.floor; /* as is everything before it */
+    bool is_the_leaders =
+        last.epoch == node->pair.hard_state.floor; /* the frame is the leader's, and so is everything before it */
     if (durable > end && !is_the_leaders) put_aside(node, end);
     error = snapshot_want(needs->dir->path, index_erased(node->index));
     if (error != 0) fatal("snapshot_failed", error);

@@ -331,7 +331,7 @@ static void ask_rules(struct node *node, struct call *call) {
     node->leading.requester = follow->member.data; /* for the hard state if this makes this node lead (F-29) */
     node_step(node, &event, &answer);
     node->leading.requester = NULL;
-    if (!is_leading && node_is_leading(node)) admit_disk(node, follow); /* its promise made this node lead */
+    if (!is_leading && node_is_leading(node)) admit_disk(node, follow); /* the follower's promise made this node lead */
     bool leaves = follow->leaves && node_is_leading(node);
     if (answer.kind == PAIR_FRAMES) {
         node_heard(node);
@@ -412,7 +412,7 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
     body.digest_position = point.position;
     body.digest = point.digest;
     pthread_mutex_lock(&node->mutex);
-    struct node_lag lag = node_lag(node); /* as of the question's arrival */
+    struct node_lag lag = node_lag(node); /* lag when the question arrived */
     pthread_mutex_unlock(&node->mutex);
     body.lag_frames = lag.frames;
     body.lag_ms = lag.ms;

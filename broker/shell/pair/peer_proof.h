@@ -43,13 +43,13 @@ struct peer_key {
     uint8_t requests[PEER_SUBKEY_SIZE];
     uint8_t replies[PEER_SUBKEY_SIZE];
     uint8_t secrets[PEER_SUBKEY_SIZE];
-    uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of this run, when this node answers */
+    uint8_t challenge[PEER_CHALLENGE_SIZE]; /* challenge of this run, when this node answers */
 };
 
 /* State of one requester about its answerer. All zeros at first. */
 struct peer_requester {
-    uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of the other node's run, as last reported */
-    uint8_t nonce[PEER_NONCE_SIZE];         /* of the newest request */
+    uint8_t challenge[PEER_CHALLENGE_SIZE]; /* challenge of the other node's run, as last reported */
+    uint8_t nonce[PEER_NONCE_SIZE];         /* nonce of the newest request */
 };
 
 enum peer_proof {

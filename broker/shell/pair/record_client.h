@@ -49,7 +49,7 @@ struct record_client {
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t self; /* node */
     uint8_t member[MEMBER_ID_SIZE];
-    uint32_t presence_ms;                 /* as in coordinator_options */
+    uint32_t presence_ms;                 /* lifetime of a presence, as in coordinator_options */
     bool swaps;                           /* the call under way is a compare-and-set */
     enum record_client_question question; /* kind of the read under way */
     uint64_t heard;                       /* number of the question that the leader has answered, as last read */

@@ -192,7 +192,7 @@ int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *deli
     int error = outgoing_read_delivery(&source, &outgoing->arena, delivery, &contents);
     if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
     if (error == -ECANCELED) {
-        lanes_send(needs->lanes, delivery, NULL, 0); /* it will never be sent */
+        lanes_send(needs->lanes, delivery, NULL, 0); /* the delivery will never be sent */
         return 0;
     }
     if (contents.gone > 0) logfmt("content_gone", "tasks=%zu last_id=%" PRIu64, contents.gone, contents.gone_id);

@@ -16,7 +16,7 @@
 #define DISK_FAIL_BYTES (128ull << 20)
 #define DISK_WARN_BYTES (512ull << 20)
 #define UNSERVED_MS 10000u /* tasks may wait this long for a consumer before a warning */
-#define OVERDUE_MS 300000u /* the same, while a consumer is connected */
+#define OVERDUE_MS 300000u /* tasks may wait this long before a warning while a consumer is connected */
 #define COMPARED_LATE_MS (3600ull * 1000)
 
 static void look_at_clock(struct findings *findings, const char *url, const struct tarry_broker_stats *stats,

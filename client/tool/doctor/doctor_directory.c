@@ -180,7 +180,7 @@ void doctor_tokens(struct findings *findings, const char *path, bool must_exist)
     }
     if ((status.st_mode & 0077) != 0)
         finding_add(findings, FOUND_FAIL, "tokens", "chmod 600", "other users can read or write %s", path);
-    if (token_store_open(&store, path, true, false) != 0) { /* it has printed the reason */
+    if (token_store_open(&store, path, true, false) != 0) { /* token_store_open has printed the reason */
         finding_add(findings, FOUND_FAIL, "tokens",
                     "correct it, or create it again with `tarry token`: a running broker still uses the earlier rows",
                     "%s is invalid, or cannot be read", path);

@@ -87,7 +87,7 @@ struct import {
     struct tool *tool;
     const struct origin *origin;
     void *state;         /* private state of the origin */
-    const char *address; /* as in the option */
+    const char *address; /* address of the server, as in the option */
     bool is_copy;        /* --copy: remove nothing at the server */
     char server[RECEIPT_SERVER_SIZE];
     char receipt_key[ITEM_KEY_SIZE];

@@ -11,7 +11,7 @@
 /* State before the next frame: from the last frame, or at the start from the segment header, which describes the
  * frame before it. */
 struct frames_point {
-    uint64_t position; /* of the next frame */
+    uint64_t position; /* position of the next frame */
     uint64_t segment;  /* base of the segment with the last frame; 0: none */
     uint64_t steady_ns;
     uint64_t wall_ns;

@@ -19,7 +19,7 @@ struct second {
     uint64_t records;
 };
 
-struct sum {                            /* of one queue, or of all queues */
+struct sum {                            /* numbers of one queue, or of all queues */
     char name[QUEUE_NAME_SIZE_MAX + 1]; /* "#7" until the name is known */
     bool is_named;
     uint64_t counts[ENTRY_KINDS];

@@ -28,7 +28,7 @@ struct side {
     struct store store;
     struct frames frames;
     struct log_view view; /* the frame that is compared next */
-    int result;           /* of frames_next; 0: `view` is valid */
+    int result;           /* result of frames_next; 0: `view` is valid */
 };
 
 struct compare {

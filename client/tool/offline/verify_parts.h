@@ -54,7 +54,7 @@ struct summaries {
  * after an error message in the store. */
 int summaries_frame(struct summaries *summaries, const struct frames *frames, const struct frame_header *header,
                     const Tarry__FrameBody *body);
-/* Finishes after the last frame. Returns as above. */
+/* Finishes after the last frame. Returns 0, or EXIT_REFUSED after an error message in the store. */
 int summaries_end(struct summaries *summaries, struct store *store);
 void summaries_deinit(struct summaries *summaries);
 
@@ -71,7 +71,7 @@ void summaries_deinit(struct summaries *summaries);
  * everything before its position, because its chain hash covers all of it. */
 
 #define EVIDENCE_KEYS_MAX 8u
-#define EVIDENCE_FILES_MAX 4u /* of heads: the directory's own, and those of --heads */
+#define EVIDENCE_FILES_MAX 4u /* maximum number of files of heads: the directory's own, and those of --heads */
 
 /* The heads of one file, in the order of their positions. */
 struct evidence_file {

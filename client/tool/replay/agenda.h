@@ -25,7 +25,7 @@ struct agenda {
 
 void agenda_add(struct agenda *agenda, const struct agenda_entry *item);
 const struct agenda_entry *agenda_first(const struct agenda *agenda); /* NULL: empty */
-struct agenda_entry agenda_take(struct agenda *agenda);               /* it must not be empty */
+struct agenda_entry agenda_take(struct agenda *agenda); /* Returns the first entry; the agenda must not be empty. */
 void agenda_deinit(struct agenda *agenda);
 
 #endif

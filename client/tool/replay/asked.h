@@ -43,7 +43,7 @@ struct asked {
     struct logical_time at;
     uint64_t position;
     bool atomic;
-    bool settles; /* it contains an ASK_SETTLE */
+    bool settles; /* the commit contains an ASK_SETTLE */
     struct ask *items;
     size_t count, capacity;
 };

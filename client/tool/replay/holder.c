@@ -93,7 +93,7 @@ static const char *wont_come(struct holder *holder, const struct image *image, u
 bool holder_wait(struct holder *holder, struct image *image, const struct tarry_token *but,
                  struct tarry_token *out_token) {
     uint64_t id = sender_id(holder->sender, image);
-    if (id == 0) image->left_out = true; /* its scheduling was refused, which was reported */
+    if (id == 0) image->left_out = true; /* the task's scheduling was refused, which was reported */
     if (image->left_out) return false;
     sender_flush(holder->sender);
     uint64_t begin_ms = steady_ms(), asked_ms = begin_ms;

@@ -11,7 +11,7 @@
 
 struct holder {
     struct sender *sender;
-    struct id_map held; /* by id in the target */
+    struct id_map held; /* leases by the task's id in the target */
     uint64_t timeout_ms;
 };
 

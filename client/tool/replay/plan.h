@@ -24,8 +24,8 @@ struct plan {
     Tarry__Policy recorded;
     bool paused;            /* current state in the log */
     struct turn_list ahead; /* leases ahead of time that are not settled (life.h) */
-    uint64_t late_position; /* frame that found an unsent lease after the time to send it (life.c) … */
-    uint64_t late_from_ns;  /* … and the earliest such time (steady) */
+    uint64_t late_position; /* frame that found an unsent lease after the time to send it (life.c) */
+    uint64_t late_from_ns;  /* earliest time to send such a lease (steady) */
     Tarry__Policy set;      /* --set … */
     uint32_t set_fields;    /* fields of `set` that are valid: bits in the order of QUEUE_POLICY */
     bool known;             /* the queue exists in the dry run's core */

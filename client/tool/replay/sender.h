@@ -62,7 +62,7 @@ struct sender {
     tarry_commit *together; /* commit for several frames */
     tarry_commit *atomic;   /* atomic commit, for one frame */
     tarry_commit *commit;   /* commit that is being filled */
-    struct op *ops;         /* of `commit`, in order; owned */
+    struct op *ops;         /* operations of `commit`, in order; owned */
     size_t op_count;
     size_t op_capacity;
     size_t bytes;
@@ -70,7 +70,7 @@ struct sender {
     size_t frame_schedules; /* schedules of this frame so far */
 
     pthread_mutex_t lock;
-    struct id_map images; /* by id in the record */
+    struct id_map images; /* images by the task's id in the log */
     uint64_t done[OP_KINDS];
     uint64_t refused;
     char *examples[SENDER_EXAMPLES_MAX]; /* sentences; owned */

@@ -52,7 +52,7 @@ function readToken(path) {
   return text;
 }
 
-/** What the client shows to a broker. Files are read at each connection attempt, so they may be replaced. */
+/** Credentials that the client sends to a broker. Files are read at each connection attempt, so they may be replaced. */
 class Identity {
   constructor({ token, tokenFile, tlsCa, tlsCert, tlsKey, unsafePlainToken }, env = process.env) {
     if (token && tokenFile) throw new TypeError("give token or tokenFile, not both");

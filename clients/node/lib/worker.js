@@ -211,7 +211,7 @@ class Worker {
     const { task } = held;
     try {
       const answer = resultOf((await this.client.settles.commit([op], false, this.client.until()))[0]);
-      if (answer.ok && result === "retried" && answer.outcome === "buried") result = "dead"; // that was the last attempt
+      if (answer.ok && result === "retried" && answer.outcome === "buried") result = "dead"; // the last attempt has failed
       this.client.measure("tarry.worker.tasks", 1, { queue: task.queue, result: answer.ok ? result : "lost", task });
       if (held.mayReturn) this.returned.set(task.lease.id, task.lease.token);
     } catch (error) {
@@ -253,7 +253,7 @@ class Worker {
   }
 
   async #extend(held, time) {
-    held.extendAt = Infinity; // until this extension is answered
+    held.extendAt = Infinity; // no further extension until this one is answered
     const { id, token } = held.task.lease;
     try {
       const answer = resultOf((await this.client.settles.commit([{ extend: { id, token, lease_ms: held.task.leaseMs } }], false, this.client.until()))[0]);

@@ -53,7 +53,7 @@ def keep_watch(web_socket):
 
 
 class Identity:
-    """What the client shows to a broker. Files are read at each connection attempt, so they may be replaced."""
+    """Credentials that the client sends to a broker. Files are read at each connection attempt, so they may be replaced."""
 
     def __init__(self, token=None, token_file=None, tls_ca=None, tls_cert=None, tls_key=None, unsafe_plain_token=False):
         if token and token_file:

@@ -30,7 +30,7 @@ class Held:
 
     def __init__(self, task, now):
         self.task = task
-        self.is_seen = False       # its handler was started
+        self.is_seen = False       # the task's handler was started
         self.is_settling = False
         self.may_return = False    # after a resumption the broker may deliver it once more under this token
         self.leased(now)
@@ -252,7 +252,7 @@ class Worker:
             self._drop(held)
             return
         if answer.ok and result == "retried" and answer.outcome == "buried":
-            result = "dead"  # that was the last attempt
+            result = "dead"  # the last attempt has failed
         self.client.measure("tarry.worker.tasks", 1, queue=task.queue, result=result if answer.ok else "lost", task=task)
         if held.may_return:
             self.returned[task.id] = task.token

@@ -111,7 +111,7 @@ class Caller(threading.Thread):
             self.trouble = repr(error)
 
     def waits(self):
-        """How long it has been waiting for the current answer."""
+        """Returns how long the client has been waiting for the current answer."""
         return time.monotonic() - self.since
 
     def end(self):

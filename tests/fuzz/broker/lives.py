@@ -61,7 +61,7 @@ class Stranger:
         return self.process.poll() is not None
 
     def end(self):
-        """Its own report; {} if it did not end by itself."""
+        """Returns the stranger's own report; {} if it did not end by itself."""
         if not self.is_over():
             self.process.kill()
         out, err = self.process.communicate()

@@ -28,7 +28,7 @@ import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManager;
 import javax.net.ssl.TrustManagerFactory;
 
-/** What the client shows to a broker. Files are read at each connection attempt, so they may be replaced. */
+/** Credentials that the client sends to a broker. Files are read at each connection attempt, so they may be replaced. */
 final class Identity {
     private static final Set<PosixFilePermission> OWN = EnumSet.of(PosixFilePermission.OWNER_READ, PosixFilePermission.OWNER_WRITE, PosixFilePermission.OWNER_EXECUTE);
     private static final Pattern KEY = Pattern.compile("-----BEGIN PRIVATE KEY-----(.*?)-----END PRIVATE KEY-----", Pattern.DOTALL);

@@ -54,7 +54,7 @@ public final class Worker {
     private static final class Held {
         final Task task;
         long until, extendAt; // counted from the arrival of the task, or from the sending of the extension
-        boolean isSeen; // its handler was started
+        boolean isSeen; // the task's handler was started
         boolean isSettling;
         boolean mayReturn; // after a resumption the broker may deliver it once more under this token
         Thread thread; // thread of the task's handler
@@ -365,7 +365,7 @@ public final class Worker {
             } else if (!results.get(0).ok()) {
                 end = "lost";
             } else if (result.equals("retried") && results.get(0).outcome().equals("buried")) {
-                end = "dead"; // that was the last attempt
+                end = "dead"; // the last attempt has failed
             }
             client.measure("tarry.worker.tasks", 1, Map.of("queue", one.task.queue(), "result", end, "task", one.task));
             synchronized (this) {
@@ -389,7 +389,7 @@ public final class Worker {
         long now = Clock.now();
         for (Held one : new ArrayList<>(held.values())) {
             if (one.isSettling || one.extendAt > now) continue;
-            one.extendAt = Clock.NEVER; // until this extension is answered
+            one.extendAt = Clock.NEVER; // no further extension until this one is answered
             client.settles.submit(List.of(one.task.extend()), false, client.until(null)).whenComplete((results, error) -> extended(one, now, results, error));
         }
         armKeeper();
