@@ -12,7 +12,7 @@
 
 #define BATCH 1024
 #define UNDER_WAY 8u
-#define BATCHES_BEHIND 16u /* more than are ever in flight */
+#define BATCHES_BEHIND 16u /* above the number of batches that are ever in flight */
 #define PAID 90u           /* percent of the orders */
 #define PAYLOAD_SIZE 128
 

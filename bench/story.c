@@ -11,7 +11,7 @@
 
 #include "flow.h"
 
-#define BATCHES_BEHIND 16u /* more than are ever in flight */
+#define BATCHES_BEHIND 16u /* above the number of batches that are ever in flight */
 #define IN_FLIGHT 8u
 #define CLOSE_AFTER_MS (30u * 60 * 1000)
 #define MORE_TIME_MS (15u * 60 * 1000)

@@ -23,7 +23,7 @@ struct worker {
     uint64_t number;
     uint64_t calls;
     uint64_t tubes;
-    uint64_t *samples_ns[WHATS]; /* `calls` each */
+    uint64_t *samples_ns[WHATS]; /* durations per kind of call, `calls` each */
     uint64_t *ids;               /* ids of its reserved jobs */
     size_t size;
     char buffer[BUFFER_SIZE];

@@ -14,7 +14,7 @@
 
 struct histogram {  /* zeroed: empty */
     uint64_t count; /* number of all recorded values */
-    uint64_t min;   /* valid while count > 0 */
+    uint64_t min;   /* minimum; valid while count > 0 */
     uint64_t max;   /* exact */
     uint64_t total; /* sum of the buckets */
     uint32_t buckets[HISTOGRAM_BUCKETS];

@@ -73,7 +73,7 @@ static const struct listed *listed_of(const ProtobufCMessageDescriptor *type) {
     return NULL;
 }
 
-/* "FrameBody" as "frame_body". */
+/* Converts "FrameBody" to "frame_body". */
 static const char *snake(const ProtobufCMessageDescriptor *type) {
     static char names[LISTED_COUNT][64];
     char *name = names[listed_of(type) - all_listed], *at = name;

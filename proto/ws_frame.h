@@ -86,7 +86,7 @@ struct ws_decoder {
     bool in_frame;             /* the header is complete; payload is missing */
     bool in_message;           /* the message's last frame has not begun */
     bool is_closed;            /* a Close was decoded; further bytes are ignored */
-    enum ws_error error;       /* WS_ERROR_NONE, or final */
+    enum ws_error error;       /* WS_ERROR_NONE, or the final error */
     uint8_t head_size;         /* bytes in `head` */
     uint8_t control_size;      /* bytes in `control` */
     uint8_t head[WS_HEAD_MAX]; /* the part of a header that has arrived */
@@ -109,13 +109,13 @@ struct ws_event {
      * (UTF-8). The last three are valid until the next call. */
     uint8_t *data;
     size_t size;
-    /* WS_DATA */
+    /* valid for WS_DATA */
     uint64_t frame_rest; /* bytes of this frame that are still missing after the span */
     bool begins_message; /* the message's first span; it comes as soon as the frame's header is complete */
     bool ends_message;   /* the message's last span */
     /* WS_GOT_CLOSE: the code; WS_CODE_NONE: the Close has none */
     uint16_t code;
-    enum ws_error error; /* WS_FAILED */
+    enum ws_error error; /* valid for WS_FAILED */
 };
 
 /* Prepares a decoder for the frames that `side` receives. Limits in bytes, at least 1;

@@ -348,7 +348,7 @@ static enum ws_client_news reads(struct ws_client *connection, const uint8_t **o
 }
 
 void ws_client_ready(struct ws_client *connection, uint32_t events) {
-    /* TLS may have to write in order to read */
+    /* TLS may have to write before it can read */
     connection->ready |= connection->tls != NULL ? events | EPOLLIN : events;
     connection->reads_left = READS_A_TURN;
     if ((events & EPOLLOUT) != 0 && connection->state >= WS_CLIENT_UPGRADING) ws_client_io_flush(connection);

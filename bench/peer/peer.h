@@ -13,7 +13,7 @@
 #define PEER_ID_SIZE 32 /* random hexadecimal digits */
 #define PEER_CLAIM_MAX 512
 #define PEER_SCRIPTS 4
-#define PEER_TAGS 65536u /* more than are ever in flight */
+#define PEER_TAGS 65536u /* above the number of tags that are ever in flight */
 
 struct peer_task {
     char id[PEER_ID_SIZE + 1];
@@ -23,7 +23,7 @@ struct peer_task {
 
 struct bytes {
     uint8_t *at;
-    size_t from; /* earlier bytes have been taken */
+    size_t from; /* index of the first byte that was not taken */
     size_t end;
     size_t capacity;
 };
@@ -43,7 +43,7 @@ struct peer_link {
 
 struct peer_protocol {
     const char *name;
-    size_t batch_max; /* maximal number of tasks in a request */
+    size_t batch_max; /* maximum number of tasks in a request */
     void (*prepare)(struct peer_link *link);
     /* Appends a request, which gets one answer. */
     void (*schedule)(struct peer_link *link, const struct peer_task *tasks, size_t count);

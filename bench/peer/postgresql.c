@@ -18,7 +18,7 @@ static void put_number(struct peer_link *link, uint32_t number, size_t size) {
     peer_put(link, (uint8_t *)&big + 4 - size, size);
 }
 
-/* Begins a message; letter 0: a message without one. */
+/* Begins a message. Letter 0: the startup message, which has no letter. */
 static void begin(struct peer_link *link, char letter, size_t body_size) {
     if (letter != 0) peer_put(link, &letter, 1);
     put_number(link, (uint32_t)(body_size + 4), 4);
@@ -112,7 +112,8 @@ static void write_cell(struct column *column, const char *text, size_t size, boo
 
 static void schedule(struct peer_link *link, const struct peer_task *tasks, size_t count) {
     static _Thread_local struct column columns[3];
-    static const char head_one[] = "\0one\0\0\0\0\3", head_many[] = "\0many\0\0\0\0\3"; /* no portal; texts; three */
+    /* An empty portal name, the statement's name, no format codes (text), three parameters. */
+    static const char head_one[] = "\0one\0\0\0\0\3", head_many[] = "\0many\0\0\0\0\3";
     const bool is_many = count > 1;
     for (size_t i = 0; i < 3; i++) columns[i].size = 0;
     for (size_t i = 0; i < count; i++) {

@@ -166,7 +166,7 @@ static bool answer(struct peer_link *link) {
             bench_die("rabbitmq: %llu.%llu", (unsigned long long)number_at(body, 2),
                       (unsigned long long)number_at(body + 2, 2));
         const uint64_t tag = number_at(body + 4, 8);
-        if ((body[12] & 1) != 0) /* confirms all tags up to it */
+        if ((body[12] & 1) != 0) /* a flag: confirms all tags up to this one */
             for (uint64_t each = link->tag_low; each < tag; each++) confirm(link, each);
         confirm(link, tag);
     }

@@ -137,7 +137,7 @@ static void on_timer(void *argument) {
             extends |= reserved->lease_until_ms <= now_ms + LEASE_LEFT_MIN_MS;
             continue;
         }
-        gateway_left(server->gateway, reserved->lease, true); /* part of the job may have been sent already */
+        gateway_left(server->gateway, reserved->lease, true); /* part of the job may have been sent */
         TAILQ_REMOVE(&connection->reserved, reserved, all);
         TAILQ_INSERT_TAIL(&over, reserved, all);
         connection->reserved_count--;
@@ -186,7 +186,8 @@ void held_add(struct beanstalk_connection *connection, struct beanstalk_reserved
 
 void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved) {
     assert(connection->reserved_count > 0);
-    gateway_left(connection->server->gateway, reserved->lease, true); /* settled: counts as delivered */
+    gateway_left(connection->server->gateway, reserved->lease,
+                 true); /* the lease was settled, so it counts as delivered */
     note_deadline(connection->server, reserved->id, 0);
     TAILQ_REMOVE(&connection->reserved, reserved, all);
     connection->reserved_count--;

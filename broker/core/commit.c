@@ -216,7 +216,8 @@ static void decide_one(struct decision *d, const struct core_request *request, s
 
 static void decide_alone(struct core *core, const struct core_request *request, struct facts_table *facts, size_t i,
                          const struct queue *queue, Tarry__OpResult *result, struct core_effects *effects) {
-    if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE) return; /* no draft */
+    if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE)
+        return; /* refused as too large before the draft began */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft.facts_table = facts;

@@ -227,7 +227,7 @@ struct core_request {                 /* REQUEST */
             const struct row *rows;
             size_t row_count;
             struct due through;
-        } list; /* the rows read for it */
+        } list; /* List: the rows read for it */
         struct {
             const struct core_content *contents; /* one per operation, in order; size 0 if not a schedule */
             const struct core_past *past; /* with redact operations: one per operation, in order; otherwise NULL */

@@ -65,7 +65,7 @@ static void record(struct decision *d, const struct core_past_task *task, const 
 }
 
 struct redacted {
-    uint64_t id; /* the last task visited, and when it was scheduled */
+    uint64_t id; /* id of the last visited task */
     uint64_t at_ms;
     uint64_t count;
     uint64_t left;

@@ -403,7 +403,8 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     uint8_t *end = (uint8_t *)must_have(draft->arena, room) + room;
     const uint8_t *bytes = frame_body_pack(&body, end);
     size_t size = (size_t)(end - bytes);
-    assert(size <= FRAME_BODY_SIZE_MAX && draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* limits of requests */
+    assert(size <= FRAME_BODY_SIZE_MAX &&
+           draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* the limits of requests ensure this */
     *PUSH(effects, appends) = (struct core_append){
         .position = core->position,
         .type = FRAME_COMMIT,

@@ -174,7 +174,7 @@ void lease_depart(struct core *core, struct session *session, struct task *task)
     TAILQ_INSERT_TAIL(&session->leases, task, member);
     task->departing = true;
     arm(core, task);
-    if (core->scan_count) list_saw(core, task); /* in flight from now on, without a record */
+    if (core->scan_count) list_saw(core, task); /* the task is in flight from now on, although no record says so yet */
 }
 
 void lease_drop(struct core *core, struct task *task) {

@@ -371,7 +371,7 @@ static void settle_far(struct core *core, struct task *task) {
         near_place_waiting(core, task);
         return;
     }
-    near_check_later(core, line); /* from now on only the index holds the task */
+    near_check_later(core, line); /* evicted: from now on only the index has the task */
     task_free(core, task);
 }
 
@@ -394,7 +394,7 @@ static void settle_clean(struct core *core, struct task *task) {
     case PLACE_READY:
     case PLACE_EARLY:
     case PLACE_LEASED:
-        break; /* stays: within the horizon, or leased */
+        break; /* the task stays: it is within the horizon, or leased */
     case PLACE_NONE:
         assert(!"a task in the overlay has a place");
     }

@@ -190,7 +190,7 @@ static const struct row *still(const struct core *core, const struct list_scan *
     const struct task *task = task_find(core, candidate->due.id);
     if (task && task->place == PLACE_ENDED) return NULL;
     const struct row *row = task ? &task->row : candidate->read;
-    assert(row); /* is_in_reach */
+    assert(row); /* is_in_reach has found the row */
     struct due due = row_due(row);
     bool is_same = !due_before(due, candidate->due) && !due_before(candidate->due, due);
     return is_same && matches(core, scan, scan->wanted, row) ? row : NULL;

@@ -203,7 +203,7 @@ void line_leave(struct core *core, struct line_state *line) {
     wheel_cancel(&core->wheels[line->line.base], &line->window_timer.wheel);
     wheel_cancel(&core->wheels[line->line.base], &line->early_timer.wheel);
     if (line->checking) TAILQ_REMOVE(line->checking == CHECK_LISTED ? &core->check : &core->starved, line, check);
-    if (line->loading) core_unhold(core, line->load_hold); /* near_loaded ignores the answer */
+    if (line->loading) core_unhold(core, line->load_hold); /* near_loaded ignores the answer to the dropped load */
     if (line->settling && !line->loading) TAILQ_REMOVE(&core->promoting, line, promotion);
     if (core->evicting == line) core->evicting = NULL;
 }
@@ -213,7 +213,8 @@ void near_loaded(struct core *core, const struct core_loaded *loaded) {
     if (queue->number != loaded->line.queue) return; /* the queue was deleted meanwhile, and another took its place */
     struct line_state *line = &queue->lines[loaded->line.base][loaded->line.priority];
     assert(line->loading);
-    bool is_stale = due_before(line->horizon, line->load_after); /* eviction moved it back: rows are missing */
+    bool is_stale =
+        due_before(line->horizon, line->load_after); /* an eviction moved the horizon back, so rows are missing */
     if (!line->settling) {
         line->settling = true;
         line->sure = line->horizon;

@@ -107,7 +107,7 @@ struct core_turn {
     int phase;
     bool entered;  /* the phase's single effect was returned */
     bool more;     /* more work must be done at once */
-    bool is_due;   /* a tick is due */
+    bool is_due;   /* a tick of the core is due */
     bool is_taken; /* an item was taken since the last check of the batch */
     struct item *next;
     struct item *item;

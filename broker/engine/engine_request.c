@@ -78,7 +78,7 @@ static enum engine_request_need ask_count(struct engine_request *engine_request,
         return refuse_too_large(engine_request);
     engine_request->past_end = core_position(core);
     if (engine_request->calendar.of_all || engine_request->calendar.queue_count > 0) return ENGINE_REQUEST_COUNT;
-    engine_request->calendar.position = engine_request->past_end; /* no queue to count: nothing to read */
+    engine_request->calendar.position = engine_request->past_end; /* there is no queue to count, so nothing is read */
     engine_request_counted(engine_request);
     return ENGINE_REQUEST_NONE;
 }

@@ -46,10 +46,10 @@ enum engine_request_need {
                                `past_end`; then engine_request_counted */
     ENGINE_REQUEST_TIME,    /* a turn: a long scan is done in pieces, with other items in between */
     ENGINE_REQUEST_HOLD,    /* a page: wait until fewer reads are active (core_turn_starve) */
-    ENGINE_REQUEST_REFUSED, /* a call: reply with `refusal`, then engine_request_end */
+    ENGINE_REQUEST_REFUSED, /* reply to the call with `refusal`, then engine_request_end */
 };
 
-/* Why a request is not stepped. */
+/* Why a request is refused. */
 struct engine_refusal {
     Tarry__Code code;     /* OK: not refused */
     const char *sentence; /* static string */

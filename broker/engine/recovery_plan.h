@@ -51,11 +51,11 @@ enum recovery_refusal {
     RECOVERY_FRAMES_MISSING,       /* the log starts after the index's position */
     RECOVERY_HISTORIES_DIFFER,     /* the hash chains differ at the index's position */
     RECOVERY_HEAD_DIFFERS,         /* the hash chain of the log differs from a signed head */
-    RECOVERY_CORE_TOO_LARGE,       /* for the memory of the system */
+    RECOVERY_CORE_TOO_LARGE,       /* the core's tables do not fit into the system's memory */
     RECOVERY_INDEX_TOO_LARGE,      /* leases and other parts of the index do not fit into the core's memory */
     RECOVERY_INDEX_SENSELESS,      /* with `error` */
-    RECOVERY_REPLAY_TOO_LARGE,     /* for the core's memory */
-    RECOVERY_REPLAY_IMPOSSIBLE,    /* at `replayed`, with `error` */
+    RECOVERY_REPLAY_TOO_LARGE,     /* the replayed state does not fit into the core's memory */
+    RECOVERY_REPLAY_IMPOSSIBLE,    /* a frame at `replayed` cannot be applied; `error` says why */
     RECOVERY_LAST_STOP_UNREADABLE, /* with `error` */
 };
 

@@ -63,7 +63,8 @@ static void exchange_free(struct http_exchange *exchange) {
     body_deinit(&exchange->body);
     (void)door_stream_half(server->door, exchange->id, 0, false);
     if (server->alone == exchange) server->alone = NULL;
-    if (exchange->head_bytes != NULL) explicit_bzero(exchange->head_bytes, exchange->head_size); /* has a token */
+    if (exchange->head_bytes != NULL)
+        explicit_bzero(exchange->head_bytes, exchange->head_size); /* a head with an Authorization header */
     free(exchange->head_bytes);
     exchange_keep(exchange);
 }

@@ -256,7 +256,7 @@ static void handle(struct door *door, const struct epoll_event *event) {
 static void serve(struct door *door) {
     door->is_due = false;
     for (int i = 0; i < SERVED_IN_A_ROW; i++) {
-        io_flush(door); /* before a wait for a disk */
+        io_flush(door); /* send the replies before a wait for a disk */
         door->calls.served(door->calls.argument);
         /* Messages queued by this thread itself need no wake-up: it sends them here. */
         if (!door_carry_out(door)) return;

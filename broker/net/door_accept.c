@@ -20,7 +20,8 @@ static void refuse(struct door *door, int fd, const char *peer, const char *sent
 static void listen_or_not(struct door *door, bool listens) {
     for (unsigned i = 0; i < door->listener_count; i++) {
         struct epoll_event event = {.events = listens ? EPOLLIN : 0, .data.ptr = &door->listeners[i]};
-        (void)epoll_ctl(door->epoll_fd, EPOLL_CTL_MOD, door->listeners[i].fd, &event); /* cannot fail: it is there */
+        (void)epoll_ctl(door->epoll_fd, EPOLL_CTL_MOD, door->listeners[i].fd,
+                        &event); /* cannot fail: the descriptor is registered */
     }
 }
 

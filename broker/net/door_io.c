@@ -47,7 +47,8 @@ static void update(struct connection *connection) {
     struct epoll_event event = {.events = events_of(connection), .data.ptr = connection};
     if (connection->state == STATE_DEAD || event.events == connection->waits_for) return;
     connection->waits_for = event.events;
-    (void)epoll_ctl(connection->door->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event); /* cannot fail: it is there */
+    (void)epoll_ctl(connection->door->epoll_fd, EPOLL_CTL_MOD, connection->fd,
+                    &event); /* cannot fail: the descriptor is registered */
 }
 
 static void on_deadline(struct deadline *timer) {

@@ -49,9 +49,9 @@ enum door_order {
     ORDER_ANSWER,   /* a reply: sent in frames, or by its stream's protocol */
     ORDER_DELIVERY, /* goes to a lane, in frames */
     ORDER_PAGE,     /* for a stream's protocol */
-    ORDER_BYTES,    /* sent as it is: of a stream's protocol */
+    ORDER_BYTES,    /* bytes of a stream's protocol, sent unchanged */
     ORDER_CONTROL,  /* sent as it is: an upgrade's response, or a Close; not counted as a reply */
-    ORDER_PONG,     /* sent as it is */
+    ORDER_PONG,     /* a pong frame, sent unchanged */
     ORDER_TICKET,   /* goes to a lane's connection that has no lane yet, in frames */
     ORDER_REST      /* the rest of a delivery whose result is reported */
 };
@@ -184,7 +184,7 @@ TAILQ_HEAD(connection_list, connection);
 struct newcomers {
     struct connection_list list;
     unsigned count;
-    unsigned max; /* beyond it the door closes the first */
+    unsigned max; /* beyond this number, the door closes the first one */
 };
 
 /* Slot of a connection; the low bits of its id are the index. `connection` belongs to the serving thread; the door's

@@ -126,7 +126,7 @@ void door_stream_send(struct door *door, uint64_t id, struct message *message) {
         io_queue(connection, message);
         return;
     }
-    if (connection == NULL) connection = connection_find(door, id); /* dead, and still in its place */
+    if (connection == NULL) connection = connection_find(door, id); /* the connection is dead, but still has its slot */
     if (connection != NULL && message->stamp != 0)
         connection->speaks->sent(connection->speaks->argument, message->stamp, false);
     message_free(message);

@@ -66,7 +66,7 @@ bool pair_takes(const struct pair *pair, const struct pair_message *answer) {
     return is_news(pair, answer) && answer->kind == PAIR_FRAMES && answer->epoch == pair->hard_state.floor;
 }
 
-/* Text after "the other node leads epoch N: ". */
+/* Format of the text after "the other node leads epoch N: ". */
 static const char both_served_alone[] =
     "this node has served alone, and so has the other one. Each may have acknowledged changes that the other lacks, so "
     "this node does not follow. The changes that it acknowledged alone are only on its disk. Stop this node, move its "

@@ -27,7 +27,7 @@ void handover_stopped(struct pair *pair, uint64_t end, struct pair_effects *out)
     if (pair->role != PAIR_LEADING || pair->handing != PAIR_STOPPING) return;
     pair->handing = PAIR_HANDING;
     pair->stop = end;
-    pair->counted = true; /* asynchronous: from here until it leads or writes resume */
+    pair->counted = true; /* the follower counts until it leads or writes resume */
     leading_advance(pair, out);
 }
 

@@ -107,7 +107,7 @@ static void proposed(struct pair *pair, const struct pair_message *question, str
 }
 
 static bool has_promised(const struct pair *pair, const struct pair_message *question) {
-    return question->floor == pair->epoch; /* later: the other node fenced this epoch */
+    return question->floor == pair->epoch; /* after a lower epoch: the other node fenced this one */
 }
 
 static const char fenced[] =

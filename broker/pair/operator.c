@@ -212,7 +212,7 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
 
 /* ---- an operator's commands */
 
-/* Text after "the other node leads epoch N: ". */
+/* Format of the text after "the other node leads epoch N: ". */
 static const char refused[] =
     "the other node answers, so it is not stopped, and two primaries would each acknowledge changes that the other "
     "lacks. Nothing was changed. 'tarry status' says what each node needs; 'tarry promote' without --peer-is-stopped "

@@ -39,7 +39,7 @@ struct pair_hard_state {
                           R6, R7) */
     uint32_t recorded; /* newest epoch that this node has seen in the coordinator's record, promised or led; 0: none
                           (F-31b) */
-    /* by_operator: */
+    /* used only without a coordinator */
     uint32_t led; /* last epoch that this node claimed */
     bool in_sync; /* at the last word from the leader this node had all acknowledged commits */
     bool alone;   /* true: this node may have acknowledged commits that the other lacks, and never promises. False: the

@@ -52,7 +52,7 @@ static void close_orders(tarry_client *client, const struct tarry_task **tasks, 
 int closer_main(const char *broker, const char *queue) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     signal(SIGTERM, on_signal);
-    signal(SIGINT, SIG_IGN); /* from the terminal; the parent uses SIGTERM */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C on the terminal must not end closers; the parent uses SIGTERM */
     struct tarry_options options = {.urls = broker, .name = "order_timeout/closer", .timeout_ms = 60000};
     tarry_client *client;
     char message[TARRY_MESSAGE_SIZE] = "";

@@ -26,7 +26,7 @@ def subscribe(rpc, queue, ticket):
 
 
 def consume(url, queue, count):
-    paths = ("/rpc", "/lane") if url.startswith("ws") else ("", "")  # nng's own transports have none
+    paths = ("/rpc", "/lane") if url.startswith("ws") else ("", "")  # nng's own transports have no secrets in headers
     with pynng.Req0(resend_time=-1, recv_timeout=10000) as rpc, pynng.Pull0(recv_timeout=10000, recv_max_size=64 << 20) as lane:
         rpc.dial(url + paths[0], block=True)
         lane.dial(url + paths[1], block=True)
@@ -44,7 +44,7 @@ def consume(url, queue, count):
                 lane.recv_timeout = session.silence_ms // 3
             for task in delivery.tasks[:count - sequence if count else None]:
                 payload = tarry_pb2.Content.FromString(task.content).payload
-                print(task.key.decode(), payload.decode(), flush=True)  # the work
+                print(task.key.decode(), payload.decode(), flush=True)  # stands for the real work
                 sequence += 1
                 ack = tarry_pb2.Op(ack=tarry_pb2.Ack(id=task.id, token=task.token))
                 commit = tarry_pb2.Commit(producer=producer, sequence=sequence, oldest_unanswered=sequence, ops=[ack])

@@ -18,7 +18,7 @@ int main(void) {
     if (tarry_cancel(client, &paid, false, NULL, &result) == TARRY_OK)
         printf("order-1 paid, %u seen\n", result.deliveries);
 
-    /* Order 2 is not. */
+    /* Order 2 is not paid. */
     const char *queue = "close-order";
     struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
     tarry_consumer *consumer;

@@ -75,7 +75,7 @@ struct tarry_pair_view {
     uint64_t digest_position;
     uint64_t digest;
     uint64_t peer_digest; /* if it differs from `digest`, the state of one node is wrong */
-    /* when they were compared */
+    /* time of that comparison */
     uint64_t compared_ms;
     uint64_t compared_count; /* number of comparisons since the broker started */
     /* primary: since when acknowledged changes are only on its own disk; 0: they are not, or the mode is async */

@@ -135,7 +135,7 @@ struct tarry_list {
     tarry_client *client;
     char *queue;
     struct tarry_list_options options; /* the list owns queue and prefix */
-    uint64_t left;                     /* UINT64_MAX: no limit */
+    uint64_t left;                     /* number of tasks still to list; UINT64_MAX: no limit */
     struct call page;
     bool has_page;   /* the broker has answered the last request for a result page */
     size_t at;       /* index in the page */

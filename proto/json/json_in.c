@@ -183,7 +183,7 @@ json_t *json_member(json_t *object, const char *name) {
     return value == NULL || json_is_null(value) ? NULL : value;
 }
 
-/* Whole numbers from 0, also when they are written 1.5e3. */
+/* Accepts whole numbers from 0, also written like 1.5e3. */
 bool json_take_u64(struct json_in *in, json_t *value, const char *name, uint64_t most, uint64_t *out) {
     double real = json_is_real(value) ? json_real_value(value) : -1;
     uint64_t number;

@@ -34,7 +34,7 @@ struct json_in {
  * accepts the text in parts. */
 struct json_scan {
     size_t weight;
-    size_t depth; /* after the last scanned byte */
+    size_t depth; /* nesting depth after the last scanned byte */
     size_t depth_max;
     bool in_string;
     bool is_escaped; /* in_string: the last byte was a backslash that escapes the next */

@@ -76,7 +76,7 @@ struct as_of_counts {
     uint64_t ready;
     uint64_t in_flight;
     uint64_t dead;
-    uint64_t expired; /* as_of_state is 0 */
+    uint64_t expired; /* number of tasks whose as_of_state is 0 */
     uint64_t ahead;   /* number of pending tasks that are recorded as leased ahead of their due time */
 };
 /* Counts every row by its queue's place, into QUEUE_PLACES + 1 zeroed entries. AS_OF_DIFFERS: the counts differ from

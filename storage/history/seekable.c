@@ -40,7 +40,7 @@ struct seekable_writer {
     uint8_t *entries; /* entries of the seek table, as in the file */
     size_t entry_count;
     size_t entry_room;
-    uint64_t offset; /* in the file */
+    uint64_t offset; /* offset in the file */
     uint64_t unsynced;
 };
 

@@ -204,7 +204,7 @@ int index_copy_begin(struct index_copy **out, struct index *index);
 /* Copies up to `size_max` bytes to `handle`, which is an empty file before the first step. 1: more to do; the copy may
  * have restarted because the index's map had to grow. 0: complete; the read transaction has ended. */
 int index_copy_step(struct index_copy *copy, int handle, size_t size_max);
-uint64_t index_copy_size(const struct index_copy *copy);     /* total bytes */
+uint64_t index_copy_size(const struct index_copy *copy);     /* bytes to copy in all */
 uint64_t index_copy_done(const struct index_copy *copy);     /* bytes copied */
 uint64_t index_copy_position(const struct index_copy *copy); /* log position of the copied index */
 void index_copy_end(

@@ -50,7 +50,7 @@ struct calendar_key {
 struct calendar_bucket {
     struct calendar_key key;
     uint32_t count;
-    uint32_t start; /* in `sorted` */
+    uint32_t start; /* index of the bucket's first entry in `sorted` */
 };
 struct calendar_entry {
     uint32_t cell;
@@ -58,7 +58,7 @@ struct calendar_entry {
 };
 struct calendar_writer {
     VECTOR(struct calendar_bucket) buckets;
-    VECTOR(uint32_t) places; /* entry → bucket */
+    VECTOR(uint32_t) places; /* index of the bucket of each entry */
     VECTOR(struct calendar_entry) entries;
     VECTOR(struct calendar_entry) sorted;
     struct hash_index index; /* hash index of the buckets */

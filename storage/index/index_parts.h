@@ -184,7 +184,7 @@ struct index_filter {
 };
 struct merge_head {
     uint32_t chunk;
-    uint32_t at; /* within the chunk */
+    uint32_t at; /* index of the entry within the chunk */
 };
 struct merge {     /* a merge of several runs; plain data, so a step can run again from a copy */
     size_t inputs; /* number of runs; 0: no merge in progress */
@@ -248,7 +248,7 @@ struct bucket { /* entries of one slot */
     uint8_t level;
     uint64_t slot;
     uint32_t count;
-    uint32_t start; /* in `sorted` */
+    uint32_t start; /* index of the bucket's first entry in `sorted` */
 };
 /* Slot entries that wait to be written. A counting sort orders them by slot. */
 struct slot_entry {
@@ -258,7 +258,7 @@ struct slot_entry {
 };
 struct slot_writer {
     VECTOR(struct bucket) buckets;
-    VECTOR(uint32_t) places; /* entry → bucket */
+    VECTOR(uint32_t) places; /* index of the bucket of each entry */
     VECTOR(struct slot_entry) entries;
     struct hash_index index; /* hash index of the buckets */
     struct pairs sorted;
@@ -418,7 +418,7 @@ struct index {
     uint32_t *low_places; /* by low_place() of a line: index + 1 in `lows`; 0: the line never had advice. NULL: no line
                              had advice */
     struct {
-        uint32_t first, last; /* index + 1; 0: empty */
+        uint32_t first, last; /* first and last line of the list, as index + 1; 0: empty */
     } lows_wanted;            /* queue of the lines that need a sweep or have one in progress */
     struct pairs scratch;
     struct read_ahead read_aheads[READ_AHEADS_MAX];

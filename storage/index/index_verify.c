@@ -1,9 +1,12 @@
-/* index_verify.c: recomputes all derived data from the rows and compares it, offline.
+/* index_verify.c: recomputes all derived data from the rows of an index that is not in use, and compares it.
  *
- * Five passes over one snapshot: rows (checksums, digest, counts, ranges, contents), slots (every waiting row has an
- * entry), keys (every row with a key is in the tail or in exactly one run, in order, behind its fence and filter), held
- * (leases and dead letters), the calendar. Keys are compared as sums over a mix of hash and id, the calendar likewise
- * as a sum over tasks: no random access. */
+ * It makes five passes over one snapshot:
+ *   rows      checksums, digest, counts, ranges, contents
+ *   slots     every waiting row has an entry
+ *   keys      every row with a key is in the tail or in exactly one run, in order, and its fence and filter admit it
+ *   held      leases and dead letters
+ *   calendar  every task with a due time is in it
+ * Keys and the calendar are compared as sums over their entries, so no pass needs random access. */
 #include "index_calendar.h"
 
 #include <stdarg.h>

@@ -232,7 +232,8 @@ int index_window(struct index *index, const struct line *line, struct due after,
     assert(count_max > 0);
     const struct ask ask = {line, after, until_ms, count_max};
     uint64_t from_ms = after.due_ms;
-    if (after.id == UINT64_MAX && from_ms < UINT64_MAX) from_ms++; /* no entry of that millisecond is left */
+    if (after.id == UINT64_MAX && from_ms < UINT64_MAX)
+        from_ms++; /* go on with the next millisecond: no entry of this one is left */
     MDB_txn *txn;
     int error = db_read(&index->db, &txn);
     if (error != 0) return error;

@@ -13,7 +13,7 @@
 
 #include "log.h"
 
-#define QUARANTINE_NAME "quarantine" /* in the data directory */
+#define QUARANTINE_NAME "quarantine" /* name of the folder in the data directory */
 #define QUARANTINE_NAME_SIZE 40u     /* size of a file name, including the terminating zero */
 #define QUARANTINE_WHY_SIZE 1024u
 

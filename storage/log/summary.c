@@ -186,7 +186,8 @@ static bool header_decode(const uint8_t in[HEADER_SIZE], uint64_t base, struct s
                             .pages = get_u64(in + 56),
                             .parts = get_u64(in + 64)};
     header_encode(out, get_u64(in + 72), again);
-    bool is_whole = memcmp(in, again, HEADER_SIZE) == 0; /* magic, version, sum, and zeros where nothing is said */
+    bool is_whole = memcmp(in, again, HEADER_SIZE) ==
+                    0; /* checks the magic, the version, the checksum, and that reserved bytes are zeros */
     return is_whole && out->base == base && out->end >= base && out->pages > 0 && out->pages <= PAGES_MAX &&
            out->parts <= PARTS_MAX && (out->parts == 0) == (out->end == base);
 }

@@ -1,12 +1,12 @@
-/* churn.c: consumers that come and go as fast as they can, while tasks flow: lanes are opened, taken over and lost
- * under the deliveries that are on their way.
+/* churn.c: consumers that are opened and closed as fast as possible while tasks are delivered. Lanes are opened, taken
+ * over and lost while deliveries are being sent.
  *
  *     churn URL threads cycles
  *
- * Half of the threads have a client of their own, the others share one. Every cycle opens a consumer, takes what comes
- * within some milliseconds (now and then: whatever comes), acknowledges some of it, and closes; every eighth leaves its
- * leases behind. Prints what was done; exits 1 if anything but the expected was answered. For churn_test.py, and for
- * the sanitizers to look at. */
+ * Half of the threads have their own client; the other half share one. Every cycle opens a consumer, receives tasks for
+ * some milliseconds (in some cycles without a time limit), acknowledges some of them, and closes the consumer. Every
+ * eighth cycle does not release its leases. Prints the numbers of operations; exits with 1 after an unexpected reply.
+ * For churn_test.py, and for runs with sanitizers. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,9 @@
-/* clock_shim.c: preloaded into tarryd by clock.py: CLOCK_REALTIME and CLOCK_BOOTTIME as a test wants them to be, from
- * one moment to the next. CLOCK_MONOTONIC stays what it is.
+/* clock_shim.c: preloaded into tarryd by clock.py: a test sets CLOCK_REALTIME and CLOCK_BOOTTIME, also while the broker
+ * runs. CLOCK_MONOTONIC is not changed.
  *
- * Why not libfaketime: it moves BOOTTIME with MONOTONIC or not at all, so a suspend (BOOTTIME goes on, MONOTONIC does
- * not) cannot be told with it; and it changes what waiting means, which here must stay the kernel's.
+ * libfaketime is not used because it moves BOOTTIME together with MONOTONIC or not at all. So it cannot simulate a
+ * suspend, during which BOOTTIME advances and MONOTONIC does not. It also changes how long waits take, which only the
+ * kernel may decide here.
  *
  * The file that $TARRY_CLOCK_SHIM names is mapped; `version` is odd while the test writes. */
 #include <fcntl.h>
@@ -21,7 +22,7 @@ struct shim {
     _Atomic int64_t real_offset_ns;
     _Atomic int64_t boot_offset_ns;
     _Atomic int64_t rate_ppm;       /* how much faster REALTIME runs, in ppm */
-    _Atomic int64_t rate_anchor_ns; /* MONOTONIC time since when it does */
+    _Atomic int64_t rate_anchor_ns; /* MONOTONIC time from which rate_ppm applies */
 };
 
 static const struct shim *shim;

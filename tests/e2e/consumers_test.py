@@ -39,7 +39,7 @@ class Consumers(Case):
         self.assertGreaterEqual(view["settled_ms"], before_ms)
         self.assertRegex(self.broker.words("consumers"), r"(?m)^\S+@.* q \(later\) +7 +1 ")
         self.assertEqual(self.broker.queue_stats("q")["consumers"], 1)
-        self.broker.one("schedule", "later", "--in", "1h")  # the queue exists now
+        self.broker.one("schedule", "later", "--in", "1h")  # the queue exists after this schedule
         (view,) = self.views("later")
         self.assertEqual((view["queues"], "awaited" in view), (["q", "later"], False))
         self.assertEqual(self.views("other"), [])
@@ -67,7 +67,7 @@ class Consumers(Case):
         stream.signal(2)
         stream.wait()
         self.assertIn("the queue ordres does not exist yet", "\n".join(stream.errors))
-        self.assertEqual(self.broker.ok("queues"), [])  # nor does it now
+        self.assertEqual(self.broker.ok("queues"), [])  # the subscription has still created no queue
         self.broker.one("schedule", "q", "--in", "1h")
         stream = self.consume("q")
         stream.signal(2)

@@ -1,7 +1,6 @@
 /* count_calls.c: LD_PRELOADed into tarryd and tarry by way_test.py. Counts the system calls of some threads, whose
- * names begin with $COUNT_CALLS_THREADS, in a file that the test reads ($COUNT_CALLS_FILE): a number of eight bytes
- * each, in the order of `names` there. The disk syncs at once, so that a call that comes alone always finds it quick.
- */
+ * names begin with $COUNT_CALLS_THREADS, in a file that the test reads ($COUNT_CALLS_FILE): a number of eight bytes for
+ * each call, in the order of `names` in the test. A sync returns at once, so the broker always measures a fast disk. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>

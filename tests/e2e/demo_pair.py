@@ -2,12 +2,13 @@
 
     0 %   a leads, b follows, both in sync              60 %  a consumer is killed
    25 %   a is killed with SIGKILL; b takes over        75 %  planned switch-over: b hands over to a
-   45 %   a comes back, as b's follower                 85 %  an upgrade: b, then a is stopped and started (SIGTERM)
+   45 %   a is started again, as b's follower           85 %  an upgrade: b, then a is stopped and started (SIGTERM)
                                                         end   both in sync, their states and their logs the same
 
-Clients are given both addresses and told nothing. Each step waits until the one before is done, however long that takes;
-a day that is over too soon for all of them is a failed demonstration. The coordinator is what --coordinator names
-(etcd://HOST:PORT/PATH, zk://HOST:PORT/PATH), an etcd that is started for it, or, where none is installed, a file.
+Clients have both addresses and are not informed of the steps. Each step waits until the previous one is complete, without a
+time limit. If the day ends before the last step, the demonstration has failed. The coordinator is the one that --coordinator
+names (etcd://HOST:PORT/PATH, zk://HOST:PORT/PATH); without that option an etcd that is started, or, if etcd is not installed,
+a file.
 """
 import os
 import subprocess

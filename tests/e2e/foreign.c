@@ -1,12 +1,12 @@
-/* foreign.c: a client that has nothing of libtarry: nng's own REQ and PULL sockets and the messages of tarry.proto, as
- * proto/WIRE.md describes them. Run by foreign_test.py.
+/* foreign.c: a client that does not use libtarry. It uses nng's REQ and PULL sockets and the messages of tarry.proto,
+ * as proto/WIRE.md describes them. Run by foreign_test.py.
  *
  *     foreign URL QUEUE KEY PAYLOAD_SIZE [TOKEN [CA]]     schedules a task, has it delivered on a lane, acks it
  *
  * URL: ws://, wss://, tcp://, tls+tcp:// or ipc://. CA: a file with the authority of a broker over TLS, whose
  * certificate must have the name in URL (no address). Over tls+tcp:// TOKEN is a file with the client's certificate and
  * key.
- * Prints a line for each thing that went as it should; ends with 1 at the first that did not. */
+ * Prints a line for each step that succeeded; exits with 1 at the first step that did not. */
 #include <nng/nng.h>
 #include <nng/protocol/pipeline0/pull.h>
 #include <nng/protocol/reqrep0/req.h>

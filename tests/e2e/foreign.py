@@ -1,9 +1,9 @@
-"""foreign.py: a client of tarryd in another language that has nothing of Tarry's: SP's REQ and PULL over WebSocket over TLS, as proto/WIRE.md
-and tarry.proto describe them, from Python's standard library alone. Run by foreign_test.py.
+"""foreign.py: a client of tarryd in another language, without any code of Tarry: SP's REQ and PULL protocols over WebSocket over TLS, as
+proto/WIRE.md and tarry.proto describe them. It uses only Python's standard library. Run by foreign_test.py.
 
     foreign.py URL QUEUE KEY PAYLOAD_SIZE [TOKEN [CA]]     schedules a task, has it delivered on a lane, acks it
 
-Prints a line for each thing that went as it should, like foreign.c."""
+Prints a line for each step that succeeded, like foreign.c."""
 import base64
 import hashlib
 import os

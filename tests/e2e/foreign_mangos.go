@@ -1,10 +1,10 @@
-// foreign_mangos.go: a client of tarryd by somebody else's library in another language: mangos, SP in Go from end to end, its REQ and PULL sockets
-// over its ws and wss. Run by foreign_library_test.py, where mangos is there.
+// foreign_mangos.go: a client of tarryd in another language, with a library of another project: mangos, which is SP written in Go. Uses its REQ and
+// PULL sockets over its ws and wss transports. Run by foreign_library_test.py if mangos is installed.
 //
 //	foreign_mangos URL QUEUE KEY PAYLOAD_SIZE [CA CERTIFICATE KEY]     schedules a task, has it delivered on a lane, acks it
 //
-// mangos sends no headers of its user's: a certificate stands for a token, and the lane's secret in the lane's path. Prints a line for each thing
-// that went as it should, like foreign.c.
+// mangos cannot send additional HTTP headers. So the client has a certificate instead of a token, and the lane's secret is part of the lane's path.
+// Prints a line for each step that succeeded, like foreign.c.
 package main
 
 import (

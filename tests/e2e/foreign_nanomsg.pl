@@ -1,11 +1,11 @@
 #!/usr/bin/env perl
-# foreign_nanomsg.pl: a client of tarryd by somebody else's library in another language: Perl's NanoMsg::Raw over nanomsg 1.1, the REQ and PULL
-# sockets of nng's predecessor. Run by foreign_library_test.py.
+# foreign_nanomsg.pl: a client of tarryd in another language, with a library of another project: Perl's NanoMsg::Raw over nanomsg 1.1, with the REQ
+# and PULL sockets of nng's predecessor. Run by foreign_library_test.py.
 #
 #     foreign_nanomsg.pl URL QUEUE KEY PAYLOAD_SIZE     schedules a task, has it delivered on a lane, acks it
 #
-# nanomsg speaks ws:// and sends no headers of its user's: the lane's secret stands in the lane's path, and TLS is a tunnel's (socat). Prints a
-# line for each thing that went as it should, like foreign.c.
+# nanomsg supports only ws://, and cannot send additional HTTP headers. So the lane's secret is part of the lane's path, and TLS needs a tunnel
+# (socat). Prints a line for each step that succeeded, like foreign.c.
 use strict;
 use warnings;
 use NanoMsg::Raw;

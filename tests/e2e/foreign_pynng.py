@@ -1,7 +1,7 @@
-"""foreign_pynng.py: a client of tarryd by somebody else's library, pynng (nng's Python binding): its REQ and PULL sockets, its TLS. What travels
-in them is foreign.py's. Run by foreign_library_test.py, where pynng is there.
+"""foreign_pynng.py: a client of tarryd with a library of another project, pynng (nng's Python binding): its REQ and PULL sockets and its TLS. The
+messages are made by foreign.py. Run by foreign_library_test.py if pynng is installed.
 
-pynng's own `dial` knows no headers, so a dialer is made and started by the functions of nng that it gives."""
+pynng's own `dial` cannot set HTTP headers, so this program makes and starts the dialer with nng's functions, which pynng exports."""
 import sys
 from urllib.parse import urlsplit
 

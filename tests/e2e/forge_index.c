@@ -1,9 +1,8 @@
-/* forge_index.c: makes the index of a stopped broker what no broker would make it.
+/* forge_index.c: changes the index of a stopped broker in a way that no broker does.
  *
- *   forge_index digest DIR     The state in DIR/index is another than the log says, and every checksum is right: the
- *                              digest of the whole is off by one. Nothing on that disk shows it; only another broker
- *                              with the same log can tell (F-31).
- *   forge_index calendar DIR   The index is one of a program that knew of no calendar. */
+ *   forge_index digest DIR     Adds one to the digest of the state in DIR/index, and corrects all checksums. Nothing on
+ *                              that disk shows the change; only another broker with the same log detects it (F-31).
+ *   forge_index calendar DIR   Makes the index like that of a version without a calendar. */
 #include <stdio.h>
 #include <string.h>
 

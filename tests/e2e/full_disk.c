@@ -1,9 +1,9 @@
-/* full_disk.c: a service that shares one client for all it does, while the broker's disk fills up: it schedules large
- * tasks until they are refused for want of room, goes on trying, and meanwhile works off what falls due. Its acks pass
- * what waits (client/lib/queue.c), so that no lease is lost.
+/* full_disk.c: a service that uses one client for all its calls while the broker's disk fills up. It schedules large
+ * tasks until the broker refuses them because the disk is full, continues to try, and at the same time consumes due
+ * tasks. The client sends acks before waiting schedules (client/lib/queue.c), so no lease is lost.
  *
- * full_disk URL TASKS: says "acked=N busy_ms=N slowest_ack_ms=N waiting=N". Exit status 0: every ack was good, and all
- * the while schedules waited for room. */
+ * full_disk URL TASKS: prints "acked=N busy_ms=N slowest_ack_ms=N waiting=N". Exit status 0: every ack succeeded, and
+ * schedules waited for disk space the whole time. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

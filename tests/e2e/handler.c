@@ -1,10 +1,10 @@
-/* handler.c: a consumer with a handler that does with each task what its payload says, and prints what came of it; run
- * by handler_test.py.
+/* handler.c: a consumer whose handler settles each task as its payload says, and prints the result; run by
+ * handler_test.py.
  *
  *     handler URL QUEUE COUNT          ends once COUNT verdicts are settled
- *     handler URL QUEUE COUNT loop     … with everything in the main thread's loop (tarry_loop.h)
+ *     handler URL QUEUE COUNT loop     likewise, with all callbacks in the main thread's loop (tarry_loop.h)
  *
- * Payloads: "ack", "release", "nothing", "withdraw" (cancels the task and acks it all the same), "nack [MS [REASON]]",
+ * Payloads: "ack", "release", "nothing", "withdraw" (cancels the task and acks it nevertheless), "nack [MS [REASON]]",
  * "dead [REASON]". A task that has been delivered before is acked, whatever its payload says. */
 #include <inttypes.h>
 #include <poll.h>

@@ -1,11 +1,11 @@
-/* host_shim.c: preloaded into `tarry doctor` by doctor_test.py: a host that is as a test wants it to be, and that the
- * test need not make so. What is not set is the machine's.
+/* host_shim.c: preloaded into `tarry doctor` by doctor_test.py: replaces properties of the host by values that the test
+ * chooses. Properties without a variable below are the machine's.
  *
- * TARRY_HOST_OFFSET_US: the clock is kept right, and off by so many microseconds. TARRY_HOST_DISK: "FREE ALL", blocks
- * of 4 KiB of every file system. TARRY_HOST_MEMORY: what memory.max says of the cgroup that every process is in.
- * TARRY_HOST_HIDES_PROCESSES: they cannot be listed.
+ * TARRY_HOST_OFFSET_US: the clock is synchronized, with this offset in microseconds. TARRY_HOST_DISK: "FREE ALL", the
+ * numbers of free and of all 4 KiB blocks of every file system. TARRY_HOST_MEMORY: the content of memory.max of the
+ * cgroup of every process. TARRY_HOST_HIDES_PROCESSES: processes cannot be listed.
  *
- * Files are large here as in the tool: what stands here as fopen and statvfs is fopen64 and statvfs64 to the linker. */
+ * This file is compiled for large files, like the tool: the linker sees fopen and statvfs as fopen64 and statvfs64. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>

@@ -46,7 +46,7 @@ class LaneChurn(Wire):
                 session = Session(rpc, ["q"], prefetch=1)
                 with session.dial() as lane:
                     while not wire.tasks(delivery := lane.receive()):
-                        pass  # a pipe that names no session belongs to none
+                        pass  # no session owns a pipe that names no session
                     self.assertEqual(wire.number(wire.decode(delivery), 1), session.id)
         self.assertTrue(self.broker.is_running())
 

@@ -1,6 +1,6 @@
-/* lane_jitter.c: LD_PRELOADed into tarryd by lane_churn_test.py. Now and then it makes a thread of nng's task queue
- * late, as a busy machine does, so that the end of a send comes after the pipe's closing: what happens once in
- * thousands of connections happens within a hundred. Takes no part in anything else. */
+/* lane_jitter.c: LD_PRELOADed into tarryd by lane_churn_test.py. At random it delays a thread of nng's task queue, as a
+ * busy machine does, so that a send ends after the pipe is closed. Without this program that happens once in thousands
+ * of connections; with it, within a hundred. It changes nothing else. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

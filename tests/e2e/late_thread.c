@@ -1,5 +1,5 @@
-/* late_thread.c: preloaded into tarryd: the thread that LATE_THREAD names starts its work LATE_THREAD_MS later. A test
- * can then ask what another thread may already ask of it. */
+/* late_thread.c: preloaded into tarryd: the thread that LATE_THREAD names starts its work LATE_THREAD_MS later. So a
+ * test can send requests that other threads pass to this thread before it works. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

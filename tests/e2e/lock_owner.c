@@ -1,6 +1,6 @@
-/* lock_owner.c: preloaded into tarryd by harness.watch_locks: ends a process that gives back a mutex, or waits at a
- * condition with one, that the thread has not taken. Such a thread did what the mutex is there for without it, and
- * mostly nothing comes of that in a test.
+/* lock_owner.c: preloaded into tarryd by harness.watch_locks: ends a process in which a thread unlocks a mutex, or
+ * waits for a condition with a mutex, that this thread has not locked. Such a thread accessed data without the mutex
+ * that protects them, and in a test that mostly has no visible effect.
  *
  * The GNU C library notes in a mutex the number of the thread that holds it. */
 #include <dlfcn.h>

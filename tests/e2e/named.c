@@ -1,8 +1,8 @@
-/* named.c: a program that dies between any two of its steps and goes on; run by named_test.py.
+/* named.c: a program that can be killed between any two of its steps and started again; run by named_test.py.
  *
  *     named URL name            prints a name for a commit that does not exist yet
  *     named URL run NAME KEY    runs the commit of that name: schedules q/KEY in an hour
- *     named URL ask NAME        what became of it?
+ *     named URL ask NAME        asks for the result of the commit
  *
  * Prints the code's name, and the task's id if there is one. */
 #include <inttypes.h>

@@ -1,10 +1,11 @@
-"""page_pictures_test.py: what a browser paints of each view of the page is what it was: light, dark, on a telephone; and the page of a pair.
+"""page_pictures_test.py: a browser paints each view of the page as recorded: in light and dark colours, on a telephone, and for a pair.
 
-A picture's pixels are its fonts', which differ from one Debian to the next. So what is compared with page_pictures.json is what does not hang on them:
-which blocks there are, in which order from top to bottom, where each begins and how wide it is (the layout is in rem and fractions of the window), its
-colours and sizes of letters; and, of the picture itself, that each block's own colour is painted at its edge and how much of it is ink, within a factor: a
-block that is blank, covered or filled is found, another font is not. Heights, and widths of what is as wide as its text, are the fonts'. What is there and
-is not in the file is new, and no fault. TARRY_RECORD=1 writes the file anew; TARRY_AXE=…/axe.min.js (npm's axe-core) has each view judged by axe, too."""
+The pixels of a picture depend on fonts, which differ between versions of Debian. So only properties that do not depend on fonts are compared with
+page_pictures.json: which blocks exist, their order from top to bottom, where each begins and how wide it is (the layout is in rem and fractions of the
+window), its colours, and its font sizes. Of the picture itself, two properties are compared: the colour at the edge of each block, and the share of its
+pixels that have another colour, within a factor. So a block that is empty, covered or filled is found, but another font is not a failure. Heights are not
+compared, nor widths of blocks that are as wide as their text. A block that is not in the file is new, and not a failure. TARRY_RECORD=1 writes the file
+again; with TARRY_AXE=…/axe.min.js (npm's axe-core), axe checks each view, too."""
 import json
 import os
 

@@ -1,7 +1,7 @@
-/* pass_shim.c: preloaded into tarryd by passing.py: a day passes at once. REALTIME, BOOTTIME and MONOTONIC go forward
- * together, and a thread that waits for a deadline looks at them each 20 ms, so it wakes as soon as its deadline has
- * passed. That is how deadlines of hours fire in a test; clock_shim.c moves clocks apart and leaves waits to the
- * kernel.
+/* pass_shim.c: preloaded into tarryd by passing.py: a test can make a day pass at once. REALTIME, BOOTTIME and
+ * MONOTONIC are moved forward together. A thread that waits for a deadline reads them every 20 ms, so it wakes soon
+ * after its deadline. So a test can wait for deadlines of hours. clock_shim.c moves the clocks separately, and does not
+ * change waits.
  *
  * The file that $TARRY_PASS_SHIM names is mapped: one number, the nanoseconds that have passed. */
 #include <errno.h>

@@ -117,7 +117,7 @@ def tell_everything(broker):
     broker.one("schedule", "lost", "--key", "lost-0", "--in", "5ms")
     lost = broker.stream("consume", "lost", "--ack", "none")
     lost.take(1)
-    lost.kill()  # its session ends with it
+    lost.kill()  # its lease's session ends with it
     workers.append(Worker(broker, "lost", lambda task: ["ack"]))
     broker.wait_stats("hung", dead=4, wait_s=60)
     broker.wait_stats("calls", dead=8, acked=15, wait_s=60)

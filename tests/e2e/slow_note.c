@@ -1,4 +1,4 @@
-/* slow_note.c: preloaded into tarryd: what makes a pair's note durable takes SLOW_NOTE_MS. */
+/* slow_note.c: preloaded into tarryd: each sync of a pair's state file takes SLOW_NOTE_MS. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

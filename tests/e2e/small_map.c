@@ -1,5 +1,5 @@
-/* small_map.c: preloaded into tarryd by soak.py: an LMDB map of at most 4 GiB, for valgrind has no 64 GiB of addresses
- * to give, which is what a new index is made with. */
+/* small_map.c: preloaded into tarryd by soak.py: limits an LMDB map to 4 GiB. A new index is made with 64 GiB, and
+ * valgrind does not have that much address space. */
 #include <dlfcn.h>
 #include <lmdb.h>
 #include <stdlib.h>

@@ -108,7 +108,7 @@ class Port(Beside):
         """F-23: without its session's secret, a lane cannot be read."""
         self.broker.one("schedule", "q", "--key", "first", "--in", "0s")
         holder = self.broker.consume("q", "--ack", "none")
-        self.assertEqual(holder.next()["key"], "first")  # its lane is open
+        self.assertEqual(holder.next()["key"], "first")  # the holder's lane is open
         self.broker.one("schedule", "q", "--key", "secret", "--in", "200ms", "--body", "for the holder only")
         for lane in range(0, 4):
             with WebSocket(self.broker.port, f"/lane/{lane}", wire.LANE) as thief:

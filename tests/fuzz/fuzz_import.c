@@ -22,7 +22,7 @@ static void try_resp(const char *bytes, size_t size) {
     server_link_over(&link, bytes, size);
     while (resp_read(&link, &resp)) {
         items++;
-        assert(items <= size); /* each item has taken at least one byte */
+        assert(items <= size); /* each item has used at least one byte */
         assert(resp.kind <= RESP_HUGE);
         if (resp.kind == RESP_STRING || resp.kind == RESP_ERROR) {
             assert(resp.size < size && resp.bytes >= link.data && resp.bytes + resp.size <= link.data + link.end);

@@ -129,14 +129,14 @@ void __wrap_gate_wait(struct gate *gate, unsigned turn) {
     world.turn = turn;
     run_engine(NULL);
     world.gate = NULL;
-    assert(atomic_load(&gate->turn) != turn); /* the call returned */
+    assert(atomic_load(&gate->turn) != turn); /* ends when the call has returned */
 }
 
 int __wrap_sem_wait(sem_t *sem);
 int __wrap_sem_wait(sem_t *sem) {
     run_engine(sem);
     int failed = sem_trywait(sem);
-    assert(failed == 0); /* the call returned */
+    assert(failed == 0); /* checks that the call returned successfully */
     return 0;
 }
 

@@ -212,7 +212,8 @@ static void read_all(struct log *log, const struct log_recovery *recovery, uint6
         assert(view.header.body_sum == frame_sum(view.body, view.header.body_size));
         if (!(view.header.flags & FRAME_FLAG_ERASED))
             assert(view.header.blob_sum == frame_sum(view.blob, view.header.blob_size));
-        if (scan_from <= recovery->start && !first) { /* the scan checks the chain, the cursor does not */
+        if (scan_from <= recovery->start &&
+            !first) { /* a valid frame, but with another chain: only the scan checks the chain */
             frame_chain(chain, &view.header, view.body, chain);
             assert(memcmp(chain, view.header.chain, sizeof(chain)) == 0);
         }

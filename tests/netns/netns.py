@@ -1,5 +1,5 @@
-"""netns.py: a small network in the kernel, for rounds in which a pair is cut apart. Hosts are network namespaces; a hub between
-them routes, and drops what it is told to drop, in one direction or both.
+"""netns.py: a small network in the kernel, for tests in which the nodes of a pair are disconnected. Hosts are network namespaces.
+A hub between them forwards packets, and drops those between chosen hosts, in one direction or in both.
 
     a ────┐
     b ────┤ hub: forwards, except (source, destination) in `cuts`     10.78.N.1 ◄──► 10.78.N.2 = the host
@@ -13,11 +13,10 @@ them routes, and drops what it is told to drop, in one direction or both.
 
 Packets are dropped silently, as in a real network: connections stay open, nothing arrives, no reset.
 
-*Nothing remains, whatever happens.* A namespace here has no name: it lasts as long as the process that holds it and those that
-run in it. *Because* a test may be killed. *So* holders and everything started with `prefix` die with the process that made the
-network (PR_SET_PDEATHSIG; more exactly with the *thread* that started them, so start them in a thread that lasts), and the
-namespaces, links and rules with them. Needs root, ip (iproute2), nft (nftables) and nsenter, setpriv (util-linux); `missing()`
-says what is missing.
+*Nothing remains after a test, even if the test is killed.* A namespace here has no name: it exists until the process that holds it
+and those that run in it have ended. Holders and everything started with `prefix` are killed when the *thread* that started them
+ends (PR_SET_PDEATHSIG), so start them in a thread that runs until the end of the test. The namespaces, links and rules end with
+them. Needs root, ip (iproute2), nft (nftables) and nsenter, setpriv (util-linux); `missing()` lists the ones that are missing.
 """
 import ctypes
 import os

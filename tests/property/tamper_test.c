@@ -358,7 +358,7 @@ static bool change_file(struct random *random, struct place *out) {
         memset(data, 0, file->size);
         directory_write(&directory, number, data, file->size);
         return true;
-    case 3: /* swapped with another */
+    case 3: /* a file is swapped with another */
         if (number == other) return false;
         directory_write(&directory, number, second->data, second->size);
         directory_write(&directory, other, file->data, file->size);
@@ -379,7 +379,7 @@ static bool change_heads(struct random *random, struct place *out) {
     memcpy(changed, heads, sizeof(heads));
     *out = (struct place){.at = original.start, .to = original.end, .file = "/heads"};
     switch (random_below(random, 7)) {
-    case 0: /* edited, with a correct checksum */
+    case 0: /* a head is edited, with a correct checksum */
         ((uint8_t *)&changed[i])[random_below(random, offsetof(struct head, signature) + HEAD_SIGNATURE_SIZE)] ^=
             (uint8_t)(1u << random_below(random, 8));
         if (is_same_head(&changed[i], &heads[i])) return false;

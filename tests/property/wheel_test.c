@@ -76,7 +76,7 @@ static uint64_t random_time(void) {
         return border - 1 + random_below(random, border == UINT64_MAX ? 1 : 3);
     case 4:
         return UINT64_MAX - 1 - random_below(random, 3);
-    case 5: /* in the past */
+    case 5: /* a due time in the past */
         return fx.now_ms - (fx.now_ms > 0 ? random_magnitude(random, 62) % fx.now_ms : 0);
     default:
         return saturating_add(fx.now_ms, random_magnitude(random, 64));
@@ -115,7 +115,8 @@ static bool pop_and_compare(uint64_t count_max) {
         CHECK(timer->due_ms <= fx.now_ms); /* TIME-1: not early */
         int i = (int)(timer - fx.timers);
         CHECK(i >= 0 && i < TIMERS && fx.armed[i] && !wheel_is_armed(timer));
-        CHECK(fx.due_ms[i] == fx.due_ms[min] && fx.tie[i] == fx.tie[min]); /* in order */
+        CHECK(fx.due_ms[i] == fx.due_ms[min] &&
+              fx.tie[i] == fx.tie[min]); /* expired in the order of due time and tie */
         fx.armed[i] = false;
     }
     return false;
@@ -352,7 +353,7 @@ static void a_broken_wheel_is_found_out(void **state) {
         case 14:
             small.late.due_ms = wheel->now_ms + 1;
             break;
-        case 15: /* the wheel had prepared `far` */
+        case 15: /* the wheel had already prepared the slot of `far` */
             wheel->stages[1].occupied[0] ^= 2;
             break;
         case 16:

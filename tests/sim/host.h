@@ -292,7 +292,7 @@ void host_index_later(struct world *world);
 void host_retire_later(struct world *world);
 /* Starts the indexer at the index's position. */
 void host_index_begin(struct host *host);
-/* core_filter.may_exist of a host. */
+/* Implements core_filter.may_exist of a host. */
 bool host_may_exist(const void *filter, uint64_t key_hash);
 /* ---- host_archive.c */
 void host_archive_begin(struct host *host);

@@ -46,7 +46,7 @@ struct ledger_task {     /* facts about the task that are known outside of the b
     uint32_t deliveries; /* number of deliveries that this reply named */
     uint32_t token_epoch;
     uint64_t token_position; /* FENCE-1: position of the latest lease whose delivery left */
-    uint64_t left_ns;        /* true time at which that lease's delivery first left */
+    uint64_t left_ns;        /* true time at which the delivery of that lease first left */
     uint64_t jumped_ns;      /* world.steady_jumped_ns at that time */
     uint64_t deadline_ms;    /* the lease's deadline that the broker sent to the consumer */
     uint64_t lasts_ns;       /* time from that delivery to the deadline */

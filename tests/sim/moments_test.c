@@ -287,7 +287,7 @@ static int each_queue(void *argument, const Tarry__QueuePut *queue) {
     struct flat_queue *own = &f->flat->queues[queue_place(queue->number)];
     if (own->put.number != queue->number) return 0; /* a former queue: find it by its name */
     MUST(queue_hash(queue) == own->hash);
-    own->hash = 0; /* compared already */
+    own->hash = 0; /* the hash was compared already */
     return 0;
 }
 

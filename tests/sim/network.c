@@ -11,10 +11,10 @@
 
 struct message {
     struct client *client;
-    struct request *request; /* the request, if it is one */
+    struct request *request; /* the message's request; NULL: it is none */
     uint64_t run;            /* run of the receiving client */
     uint64_t life;           /* life of the broker, for connections */
-    struct answer answer;    /* the reply, if it is one */
+    struct answer answer;    /* the message's reply */
     struct delivered delivered;
     uint64_t session;
     uint64_t pipe; /* the broker's number for the connection that breaks */

@@ -21,7 +21,7 @@ struct network { /* the current state of the network */
     bool cut_from[HOSTS_MAX];  /* for a pair: messages of that node do not reach the other */
 };
 
-struct link {      /* link of a client */
+struct link {      /* state of a client's link */
     bool cut_up;   /* messages to the broker are lost */
     bool cut_down; /* messages from the broker are lost */
 };

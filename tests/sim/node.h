@@ -75,7 +75,7 @@ struct node_following {
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
     struct freshness fresh;
-    struct node_word words[NODE_WORDS]; /* for the checks: the newest replies */
+    struct node_word words[NODE_WORDS]; /* the newest replies; only checks read them */
     size_t word_next;
 };
 
@@ -181,7 +181,7 @@ bool node_is_leading(const struct host *host);
 /* ---- between node*.c */
 void node_post(struct world *world, void (*run)(struct world *world, void *argument), void *argument);
 void node_step(struct world *world, const struct pair_event *event, struct pair_message *out_answer);
-/* node_silence.c */
+/* ---- node_silence.c */
 void node_heard(struct world *world);
 void node_check_silence(struct world *world);
 void node_check_sleep(struct world *world);
@@ -198,7 +198,7 @@ void node_unblock(struct world *world);
 /* exec: ends this life and begins the next one at once. */
 void node_run_again(struct world *world);
 void node_hard_state_write(struct world *world);
-/* node_lead.c */
+/* ---- node_lead.c */
 void lead_begin(struct world *world);
 void lead_question(struct world *world, void *message);
 void lead_forget_question(struct world *world);
@@ -209,7 +209,7 @@ void lead_record_alone(struct world *world);
 void lead_end(struct world *world);
 void lead_take_batches(struct world *world, void *nothing);
 void lead_pause_core(struct world *world); /* pauses the core or lets it continue: node->paused */
-/* node_follow.c */
+/* ---- node_follow.c */
 void follow_ask(struct world *world, const struct pair_message *question);
 void follow_check(struct world *world);
 void follow_probe(struct world *world);
@@ -219,7 +219,7 @@ void follow_leave(struct world *world);
 void follow_answered(struct world *world, void *message);
 void follow_cut(struct world *world, uint64_t end);
 void follow_take_clock(struct world *world);
-/* node_snapshot.c */
+/* ---- node_snapshot.c */
 void follow_fetch(struct world *world, uint64_t end);
 
 #endif

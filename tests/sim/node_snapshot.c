@@ -19,7 +19,7 @@
 #include "world.h"
 
 #define WANTED_NAME "snapshot.wanted"
-#define SEGMENT_HEADER_SIZE 4096u /* FORMAT.md */
+#define SEGMENT_HEADER_SIZE 4096u /* size of a segment's header (FORMAT.md) */
 #define AGAIN_NS (500 * NS_PER_MS)
 #define TRANSFER_MS_BITS 11
 

@@ -114,7 +114,7 @@ static void the_same_answer_comes_from_the_log_after_a_crash(void **state) { /* 
     f->shop->link.cut_down = false;
     client_repeat(f->shop, payment);
     SIM_ELAPSE(f, 50);
-    /* cancelled, not "cancelled already" */
+    /* the reply is "cancelled", not "cancelled already" */
     SIM_TRACE(f, "[1050] shop > cancel orders order-1 #4\n"
                  "[1051] broker append #8 cancelled 1\n"
                  "[1061] broker durable #8\n"

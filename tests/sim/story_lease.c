@@ -37,7 +37,7 @@ static void a_stopped_worker_that_wakes_up_is_told(void **state) { /* FENCE-1, F
     f->worker->link.cut_up = f->worker->link.cut_down = false; /* the worker continues, and finishes its task */
     client_settle(f->worker, &old, op_ack(f->world, &old));
     SIM_ELAPSE(f, 50);
-    /* stale: another consumer has the task */
+    /* the ack is stale: another consumer has the task */
     SIM_TRACE(f, "[13230] worker > ack task 1 #13\n"
                  "[13231] broker append #18 nothing but the answer\n"
                  "[13241] broker durable #18\n"

@@ -265,7 +265,7 @@ static void a_directory_of_another_cluster_is_refused(void **state) { /* F-29 */
 
 static void a_coordinator_whose_reply_is_lost_has_done_it_or_not(void **state) { /* F-30: R4 */
     struct fx *f = *state;
-    f->world->registrar->lost_permille = 640; /* requests and replies */
+    f->world->registrar->lost_permille = 640; /* per mille of lost requests and replies */
     kill_node(f, 1, HOST_KILLED);
     struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 60000);

@@ -114,7 +114,7 @@ static void who_is_local_may_what_is_harmless(void **state) {
     assert_true(access_is_owner(1000, 1000));
     assert_false(access_is_owner(1001, 1000));
     assert_true(access_is_owner(0, 65534));
-    assert_false(access_is_owner(65534, 65534)); /* a user without a number here */
+    assert_false(access_is_owner(65534, 65534)); /* the overflow uid stands for users without a number here */
     struct access_shown owner = {.is_owner = true, .is_local = true, .certificate = ""};
     assert_int_equal(access_judge(set, &owner, NOW_S, &who), ACCESS_IN);
     assert_int_equal(who->entry.roles, ROLES_ALL);

@@ -1,4 +1,4 @@
-/* alone_test.c: since when a leader serves alone, and why (F-27). */
+/* alone_test.c: when a leader began to serve alone, and why (F-27). */
 #include "alone.h"
 
 #include <setjmp.h>

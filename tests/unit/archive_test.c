@@ -550,7 +550,7 @@ static void erased_contents_leave_the_rest_as_it_was(void **state) {
     struct archive_info info;
     assert_int_equal(archive_look(&f->archive, f->bases[1], &info, &problem), 0);
     assert_int_equal(info.erased, 2);
-    /* A second erasure is harmless. */
+    /* A second erasure of the same contents is harmless. */
     assert_int_equal(archive_erase(&f->archive, f->bases[1], ranges, count, LEVEL, &problem), 0);
     assert_int_equal(verify(f, f->bases[1]), 0);
 }

@@ -148,7 +148,8 @@ static void what_was_handed_out_since_a_mark_is_taken_back(void **state) {
         assert_int_equal(arena.used, used);
         assert_ptr_equal(arena_alloc(&arena, 100), first);
         for (size_t i = 0; i < 5; i++) memset(arena_alloc(&arena, 1u << 18), 3, 1u << 18);
-        for (size_t i = 0; i < 100; i++) assert_int_equal(first[i], 1); /* no other allocation uses this memory */
+        for (size_t i = 0; i < 100; i++)
+            assert_int_equal(first[i], 1); /* no other allocation has returned this memory */
         arena_deinit(&arena);
     }
 }

@@ -77,7 +77,7 @@ static void every_kind_of_blocking_call_reads_by_itself(void **state) {
     tarry_commit_free(commit);
     assert_true(is_lent(story.client));
     assert_int_equal(tarry_schedule(story.client, &order, NULL), TARRY_OK);
-    assert_true(is_lent(story.client)); /* from call to call */
+    assert_true(is_lent(story.client)); /* the connection stays lent from call to call */
     story_end(&story);
 }
 

@@ -37,7 +37,7 @@ static void only_what_leaves_the_host_unencrypted_is_in_the_clear(void **state) 
     struct place place;
     static const struct {
         const char *url;
-        bool is_in_the_clear; /* data goes over a network unencrypted */
+        bool is_in_the_clear; /* true if data goes over a network unencrypted */
     } ways[] = {{"ws://10.0.0.1", true}, {"ws://127.0.0.1", false},    {"ws://127.1.2.3", false},
                 {"ws://[::1]", false},   {"ws://[2001:db8::1]", true}, {"ws://localhost", false},
                 {"ws://broker", true},   {"wss://10.0.0.1", false},    {"wss://broker", false},

@@ -355,7 +355,7 @@ static void closing_from_a_handler_is_refused(void **state) {
     assert_int_equal(closing.of_client, TARRY_E_CALLBACK);
     assert_int_equal(tarry_close(closing.client), TARRY_E_ARGUMENT); /* its consumer must be closed first */
     assert_int_equal(tarry_consumer_close(closing.consumer, 0, NULL), TARRY_OK);
-    assert_int_equal(COUNT(fake, ops), 1); /* the ack */
+    assert_int_equal(COUNT(fake, ops), 1); /* only the ack was executed */
     assert_int_equal(COUNT(fake, unsubscribes), 1);
     assert_int_equal(fake->seen_count, 0);
     assert_int_equal(tarry_close(closing.client), TARRY_OK);

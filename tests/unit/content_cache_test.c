@@ -95,7 +95,7 @@ static void what_is_put_is_found_until_it_is_forgotten(void **state) {
     for (uint64_t id = 1; id <= 200; id++) put(f, id, sizes[id % 5]);
     for (uint64_t id = 1; id <= 200; id++) assert_true(has(f, id, sizes[id % 5]));
     for (uint64_t id = 1; id <= 200; id += 2) forget(f, id);
-    forget(f, 3); /* a second time */
+    forget(f, 3); /* forgets the same content a second time */
     for (uint64_t id = 1; id <= 200; id++) assert_int_equal(has(f, id, sizes[id % 5]), id % 2 == 0);
     for (uint64_t id = 2; id <= 200; id += 2) forget(f, id);
     assert_int_equal(content_cache_bytes(f->cache), 0);

@@ -20,7 +20,7 @@ static void beat(struct fx *f, uint64_t session) {
     assert_int_equal(ask(f, &request), TARRY__CODE__OK);
 }
 
-/* Deliveries of the steps since it was last zeroed. */
+/* Number of deliveries in the steps since it was last zeroed. */
 static struct {
     uint64_t wanted; /* id of the task to look for */
     uint64_t left_ms;
@@ -243,7 +243,7 @@ static void a_lease_ahead_looks_at_no_other(void **state) {
     while (f->now_ms < due_ms - 4) at(f, f->now_ms + 1);
     assert_int_equal(f->core->ahead_count, 4000);
     uint64_t before = f->core->visits;
-    many(f, 200, 3); /* due earlier than all of them */
+    many(f, 200, 3); /* tasks that are due earlier than all others */
     assert_int_equal(f->core->ahead_count, 4200);
     assert_true(f->core->visits - before < 20);
     before = f->core->visits;

@@ -133,7 +133,8 @@ static void whoever_goes_before_has_had_nothing(void **state) {
         at(f, due_ms);
         const struct row *row = &delivery(f)->tasks[0].row;
         assert_true(row->attempt == 1 && row->deliveries == 1);
-        assert_int_equal(cancel(f, row->id), TARRY__CODE__NOT_DONE); /* in flight */
+        assert_int_equal(cancel(f, row->id),
+                         TARRY__CODE__NOT_DONE); /* the task is in flight, so the request is refused */
         lane(f, f->session, CORE_LANE_SENT, true);
         lane(f, f->session, CORE_LANE_GONE, true);
         Tarry__Op op = TARRY__OP__INIT; /* unchanged */

@@ -354,8 +354,9 @@ static void however_much_is_ready_a_step_leases_so_much(void **state) {
     step(f, &stop); /* the lanes connect while nothing leaves */
     for (unsigned i = 0; i < 8; i++, f->session--) lane(f, CORE_LANE_UP, false);
     step(f, &resume);
-    assert_true(delivered(f) >= DELIVERED_PER_STEP_MAX && delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* two steps */
-    assert_true(core_deadline(f->core) <= f->now_ms); /* the core continues at once */
+    assert_true(delivered(f) >= DELIVERED_PER_STEP_MAX &&
+                delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* two steps deliver this many tasks */
+    assert_true(core_deadline(f->core) <= f->now_ms);        /* the core continues at once */
 }
 
 static Tarry__Op pause_op(Tarry__QueuePause *body, bool paused) {

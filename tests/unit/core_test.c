@@ -193,7 +193,8 @@ static void so_many_purges_at_once_and_no_more(void **state) {
     struct fx *f = *state;
     assert_int_equal(purge(f), TARRY__CODE__NO_SUCH_QUEUE);
     assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
-    for (unsigned i = 0; i < JOBS_MAX; i++) assert_int_equal(purge(f), TARRY__CODE__OK); /* no page ever arrives */
+    for (unsigned i = 0; i < JOBS_MAX; i++)
+        assert_int_equal(purge(f), TARRY__CODE__OK); /* no result page ever arrives */
     assert_int_equal(purge(f), TARRY__CODE__BUSY);
     says(f, "purges");
 }

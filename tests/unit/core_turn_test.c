@@ -156,7 +156,7 @@ static void a_pause_is_told_once_all_that_was_decided_is_committed(void **state)
     assert_false(goes_on_to(f, TURN_PAUSED));
     f->load.durable = core_position(f->core);
     core_turn_take(&f->turn, &f->load);
-    assert_false(goes_on_to(f, TURN_PAUSED)); /* the seal that follows is not */
+    assert_false(goes_on_to(f, TURN_PAUSED)); /* the seal that follows is not durable yet */
     f->load.durable = core_position(f->core);
     core_turn_take(&f->turn, &f->load);
     assert_true(goes_on_to(f, TURN_PAUSED));

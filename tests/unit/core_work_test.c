@@ -197,8 +197,9 @@ static void a_list_is_looked_into_in_pieces(void **state) { /* F-39 */
                                .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
     assert_int_equal(looks(f, &event, change), 12 * COMMIT_OPS / LIST_PER_PIECE_MAX);
     const Tarry__ListReply *reply = f->effects.replies.items[0].reply->list;
-    assert_int_equal(reply->n_tasks, 3); /* 1 and 2 were cancelled after they had displaced 3 and 4: */
-    uint64_t after;                      /* the page is complete up to 2, and says so */
+    /* Tasks 1 and 2 were cancelled after they had displaced 3 and 4: the reply's list is complete up to task 2. */
+    assert_int_equal(reply->n_tasks, 3);
+    uint64_t after;
     assert_int_equal(reply->next.len, 16);
     memcpy(&after, reply->next.data + 8, 8);
     assert_int_equal(after, 2);

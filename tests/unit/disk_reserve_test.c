@@ -14,7 +14,7 @@ static void the_reserve_is_an_eighth_of_a_small_disk(void **state) { /* F-4 */
     assert_int_equal(disk_reserve_of(80 * MIB, MIB).bytes, 10 * MIB);
     assert_int_equal(disk_reserve_of(512 * MIB, MIB).bytes, 64 * MIB);
     assert_int_equal(disk_reserve_of(1ull << 40, MIB).bytes, 64 * MIB);
-    assert_int_equal(disk_reserve_of(0, MIB).bytes, 64 * MIB); /* size unknown */
+    assert_int_equal(disk_reserve_of(0, MIB).bytes, 64 * MIB); /* the size of the disk is unknown */
 }
 
 static void a_segment_leaves_the_reserve_alone(void **state) { /* CAP-1, F-4 */

@@ -135,7 +135,7 @@ static void erased_contents_leave_the_rest_as_it_was(void **state) {
     uint8_t bytes[CONTENT_SIZE];
     assert_int_equal(log_read(life.log, contents[0].at, bytes, sizeof bytes), 0);
     assert_true(content_is_erased(bytes, sizeof bytes));
-    assert_int_equal(log_erase(life.log, contents, count), 0); /* a second time */
+    assert_int_equal(log_erase(life.log, contents, count), 0); /* erases the contents a second time */
     assert_int_equal(check_life(&life, contents, count), 5);
     life_end(&life);
 }

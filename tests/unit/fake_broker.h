@@ -49,7 +49,7 @@ struct fake {
     /* Called for each query; NULL: reply with no tasks, no queues, … */
     void (*on_question)(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply);
     void (*on_executed)(struct fake *fake, const Tarry__Op *op); /* called once for each executed operation */
-    /* the lane */
+    /* state of the lane */
     uint64_t session; /* the current session; 0: none */
     uint64_t silence_ms;
     size_t subscribes;
@@ -60,7 +60,7 @@ struct fake {
     uint32_t lane_number;         /* lane that the reply names; only lane 1 exists */
     bool has_lane;
     bool resumes; /* the broker knows former sessions */
-    /* the pair */
+    /* state of the pair */
     bool is_not_primary;   /* the broker says so to all requests except queries */
     bool follows;          /* the broker answers queries, as a follower */
     unsigned refuses_late; /* remaining refusals; the last one is sent `late_ms` late */

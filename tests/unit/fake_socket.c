@@ -64,7 +64,7 @@ struct fake_socket {
     uint64_t last_serial;
     struct connection connections[CONNECTIONS_MAX];
     struct late *late;
-    /* fake_socket_push */
+    /* for fake_socket_push */
     pthread_mutex_t lock;
     pthread_cond_t pushed;
     const void *push; /* NULL: nothing to send */

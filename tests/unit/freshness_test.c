@@ -30,7 +30,8 @@ static void a_position_is_answered_once_it_is_applied_and_never_before(void **st
     assert_int_equal(freshness_judge(&none, &wish, true, 999, NOW + 100 * MS - 1), FRESH_WAIT);
     assert_int_equal(freshness_judge(&none, &wish, true, 999, NOW + 100 * MS), FRESH_BEHIND);
     assert_int_equal(freshness_judge(&none, &wish, true, 1000, NOW + 100 * MS), FRESH_ENOUGH);
-    assert_int_equal(freshness_judge(&none, &wish, false, 1000, NOW), FRESH_ENOUGH); /* for a leader */
+    assert_int_equal(freshness_judge(&none, &wish, false, 1000, NOW),
+                     FRESH_ENOUGH); /* a leader is always fresh enough */
 }
 
 static void an_age_counts_from_when_the_leader_was_asked(void **state) { /* TRUE-1 */
@@ -50,7 +51,8 @@ static void a_word_proves_nothing_before_it_is_applied(void **state) {
     freshness_heard(&known, 3, NOW, 1000, 999);
     assert_int_equal(freshness_age_ns(&known, NOW), UINT64_MAX);
     struct freshness_wish wish = no_older(500);
-    assert_int_equal(freshness_judge(&known, &wish, true, 999, NOW + MS), FRESH_WAIT); /* no need to ask the leader */
+    assert_int_equal(freshness_judge(&known, &wish, true, 999, NOW + MS),
+                     FRESH_WAIT); /* the last reply is recent enough, so there is no need to ask the leader */
     assert_int_equal(freshness_awaits(&known, &wish, 999), 1000);
     freshness_applied(&known, 1000);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ENOUGH);

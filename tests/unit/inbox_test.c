@@ -235,7 +235,7 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
 /* Timers that the call made due wake the core thread, which sleeps until a later one. */
 static void *sleep_towards_later(void *argument) {
     struct turn_load load;
-    inbox_take(&inbox, LONG_NS, true, &load); /* for ever, unless it is woken */
+    inbox_take(&inbox, LONG_NS, true, &load); /* sleeps for ever, unless it is woken */
     assert_null(load.first);
     return NULL;
 }

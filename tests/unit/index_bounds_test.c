@@ -68,7 +68,7 @@ static void advice_costs_the_same_however_many_lines_there_are(void **state) {
     for (uint64_t round = 1; round <= ROUNDS; round++) advise_all(index, round * 1000);
     assert_true(cpu_s() - from_s < CPU_S_MAX);
     assert_int_equal(index->lows.count, QUEUES_MAX * ROW_BASES * PRIORITY_COUNT);
-    /* Each of them gets its pass. */
+    /* Each of them gets its turn. */
     size_t passes = 0;
     for (bool did = true; did; passes += did) assert_int_equal(slots_sweep(index, &did), 0);
     assert_int_equal(passes, index->lows.count);

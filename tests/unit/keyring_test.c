@@ -68,7 +68,8 @@ static void a_destroyed_key_takes_no_other_along(void **state) {
     }
     for (size_t gone = 0; gone < KEY_IDS; gone++) {
         assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1), 0);
-        assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1), 0); /* a second time */
+        assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1),
+                         0); /* redacts the same tasks a second time */
         if (gone % 2) {
             keyring_close(keys.keyring);
             keys_open(&keys);

@@ -350,7 +350,7 @@ static void a_pair_claims_what_both_have(void **state) { /* LOG-5 */
     uint64_t syncs = two->follower.model->datasyncs;
     assert_int_equal(two_follow_once(two, 1), 0);
     assert_int_equal(two->follower.model->datasyncs, syncs);
-    /* Never more than is true. */
+    /* The mark is never beyond the durable position. */
     log_claim(two->leader.log, UINT64_MAX);
     uint64_t third = two_append(two, &two->leader, 100, 0);
     assert_int_equal(log_sync(two->leader.log), 0);

@@ -221,7 +221,7 @@ static void another_version_is_refused(void **state) { /* F-14 */
     close_log(f);
     uint8_t *header = file_of(f, LOG_POSITION_FIRST)->cached;
     header[8] = FORMAT_VERSION + 1;
-    refused(f, 0, LOG_DAMAGED, "checksum"); /* a flipped bit is not another version */
+    refused(f, 0, LOG_DAMAGED, "checksum"); /* a flipped bit does not look like another version */
     uint64_t sum = frame_sum(header, 112);
     memcpy(header + 112, &sum, sizeof(sum));
     refused(f, 0, LOG_VERSION, "format version 2");

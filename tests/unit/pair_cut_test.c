@@ -54,7 +54,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-enum { CUT, WAITS, ELSEWHERE }; /* further exit statuses of the child, besides tarryd's */
+enum { CUT, WAITS, ELSEWHERE }; /* exit statuses of the child, in addition to tarryd's */
 
 /* Runs in a child: nothing of it is visible here. */
 static int cut_at(struct fx *fx, uint64_t end) {

@@ -76,7 +76,7 @@ static void secrets_are_read(void **state) {
     assert_int_equal(push_secrets_find(&secrets, "orders")->count, 1);
     const struct push_secret *two = push_secrets_find(&secrets, "a b");
     assert_int_equal(two->count, 2);
-    assert_int_equal(two->keys[0].bytes[0], 0x04); /* the first is KEY_B */
+    assert_int_equal(two->keys[0].bytes[0], 0x04); /* the first key is KEY_B */
     assert_int_equal(two->keys[0].size, 24);
     assert_null(push_secrets_find(&secrets, "a%20b"));
     assert_non_null(push_secrets_find(&secrets, "last"));

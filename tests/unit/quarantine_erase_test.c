@@ -137,7 +137,7 @@ static size_t check(struct life *life) {
     if (quarantine_open(&log, &life->quarantine, &life->tail, &recovery, message, sizeof message) != 0)
         fail_msg("%s", message);
     MUST(recovery.end == life->tail.end && log_cursor_open(&cursor, log, recovery.start, true) == 0);
-    MUST(log_cursor_next(cursor, recovery.end, &view) == 0); /* the queue */
+    MUST(log_cursor_next(cursor, recovery.end, &view) == 0); /* the record that creates the queue */
     for (size_t i = 0; i < TASKS; i++) {
         MUST(log_cursor_next(cursor, recovery.end, &view) == 0 && view.header.blob_size == BLOB_SIZE);
         bool is_same = memcmp(view.blob, life->blobs[i], BLOB_SIZE) == 0;
@@ -162,7 +162,7 @@ static void what_is_meant_goes_and_the_rest_stays(void **state) {
     assert_int_equal(check(&life), 1);
     assert_false(tail_has(&life, KEYED));
     assert_true(tail_has(&life, PLAIN));
-    assert_int_equal(erase(&life, true, &count), 0); /* a second time, and by content */
+    assert_int_equal(erase(&life, true, &count), 0); /* redacts a second time, now by content */
     assert_int_equal(count, 2);
     assert_int_equal(check(&life), 3);
     assert_false(tail_has(&life, PLAIN));

@@ -96,7 +96,7 @@ static void a_follower_whose_process_is_gone_is_not_waited_for(void **state) { /
     assert_true(silence_is_gone(&silence, &pair, false, START + MS));
     assert_true(look_at(&silence, &pair, 1).tells);
     assert_false(look_at(&silence, &pair, 2).tells);
-    assert_true(look_at(&silence, &pair, 301).tells); /* a reminder, until the other node answers */
+    assert_true(look_at(&silence, &pair, 301).tells); /* a reminder is sent until the other node answers */
     silence_heard(&silence, &pair, &times, START + 302 * MS);
     assert_false(look_at(&silence, &pair, 701).tells);
     pair.counted = false;

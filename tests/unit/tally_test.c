@@ -22,7 +22,7 @@ struct fixture {
     struct random random;
     struct tally tally;
     struct queue_tally queues[QUEUE_PLACES + 1];
-    /* the model */
+    /* ---- the model */
     struct row rows[TASKS]; /* id 0: unused */
     uint64_t next_id;
     uint64_t queue_hashes[QUEUES + 1];

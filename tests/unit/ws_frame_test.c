@@ -157,7 +157,7 @@ static const struct {
      0},
     {{{WS_BINARY, "ab"}, {FIN | WS_CLOSE, "\x03\xe8"}, {FIN, "c"}}, "message(abclose(1000 )", 0},
     {{{FIN | WS_PING, ""}, {FIN | WS_PONG, "ho"}, SENTINEL}, "ping()pong(ho)message(later)", 0},
-    /* reserved bits and opcodes */
+    /* ---- reserved bits and opcodes */
     {{MESSAGE("a"), {FIN | 0x40 | WS_BINARY, "x"}}, "message(a)", WS_ERROR_RESERVED_BIT},
     {{{FIN | 0x20 | WS_BINARY, "x"}}, "", WS_ERROR_RESERVED_BIT},
     {{{FIN | 0x10 | WS_PING, ""}}, "", WS_ERROR_RESERVED_BIT},
@@ -206,7 +206,7 @@ static const struct {
     {{{FIN | WS_CLOSE, "\x03\xe8"
                        "a\xc3"}},
      "",
-     WS_ERROR_CLOSE_REASON}, /* half a character */
+     WS_ERROR_CLOSE_REASON}, /* the reason ends within a character */
     {{{FIN | WS_CLOSE, long_text}}, "", WS_ERROR_CONTROL_SIZE},
     {{{FIN | WS_PING, long_text}}, "", WS_ERROR_CONTROL_SIZE},
     {{{FIN | WS_PONG, long_text}}, "", WS_ERROR_CONTROL_SIZE},

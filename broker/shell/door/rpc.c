@@ -390,7 +390,7 @@ static void pass_on(const struct rpc_needs *needs, struct call *call) {
         return;
     }
     switch (request_answerer(call->engine_request.event.request.message)) {
-    case BY_NOBODY: /* request_prepare refused it */
+    case BY_NOBODY: /* request_prepare has refused unknown requests */
         assert(!"an unknown request is answered");
         break;
     case BY_CORE:

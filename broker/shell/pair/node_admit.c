@@ -28,7 +28,8 @@ static const char differs[] =
 
 Tarry__Code node_admits(const struct node *node, const struct core_request *request, const char **out_sentence) {
     const bool is_question = request_is_question(request->message);
-    if (request_answerer(request->message) != BY_CORE) return TARRY__CODE__OK; /* about the log or the pair */
+    if (request_answerer(request->message) != BY_CORE)
+        return TARRY__CODE__OK; /* requests about the log or the pair are always admitted */
     if (atomic_load(&node->leads)) {
         bool is_handing_over = atomic_load(&node->paused) && !is_question;
         if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;

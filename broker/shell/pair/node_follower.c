@@ -182,7 +182,8 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     }
     peer->heard_ns = monotonic_ns();
     if (body->epoch > peer->epoch) peer->epoch = body->epoch;
-    if (body->committed > peer->durable) peer->durable = peer->applied = body->committed; /* at least that */
+    if (body->committed > peer->durable)
+        peer->durable = peer->applied = body->committed; /* the leader has committed at least this position */
     uint64_t own_end = log_durable(node->log);
     peer->lag = (struct node_lag){0};
     uint64_t lag = own_end < body->log_end ? body->log_end - own_end : 0;

@@ -41,7 +41,7 @@ struct delivery_sender_needs {
 struct delivery_sender {
     struct batches *batches;
     struct inbox *inbox;
-    struct outgoing_needs outgoing; /* arguments for outgoing.h, shared by all threads */
+    struct outgoing_needs outgoing; /* needs of outgoing.h, shared by all threads */
     pthread_t thread;
     pthread_t readers[COLD_READERS];
     pthread_mutex_t mutex;

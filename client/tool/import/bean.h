@@ -14,7 +14,7 @@
 #define BEAN_YAML_SIZE_MAX (4u << 20) /* list-tubes, of some ten thousand tubes */
 #define BEAN_SCAN_STEP 512u      /* commands sent before their answers are read: they fit into any socket's buffer */
 #define BEAN_TAKE_STEP 64u       /* number of requests sent together whose answers may be jobs */
-#define BEAN_JOBS_MAX (1u << 25) /* ids kept in memory: 256 MiB */
+#define BEAN_JOBS_MAX (1u << 25) /* limit of ids kept in memory, which take 256 MiB */
 #define BEAN_PROBE "tarry-import-probe"
 #define BEAN_STAMP_SLACK_S 2u /* ages are whole seconds, read at some time within one */
 

@@ -17,7 +17,7 @@
 #define ITEM_NOTE_SIZE 64u
 #define ITEM_PAYLOAD_SIZE_MAX (8u << 20) /* maximum payload of any broker; a larger item is not read */
 #define COUNTS_MAX 4u
-#define REFUSALS_SAID_MAX 10u /* in words; of the others, how many */
+#define REFUSALS_SAID_MAX 10u /* refusals printed one by one; of the rest, only the number */
 
 enum verdict {
     ITEM_NEW,     /* not in Tarry yet */
@@ -27,7 +27,7 @@ enum verdict {
 };
 enum fate {
     FATE_KEPT,    /* still at the server */
-    FATE_REMOVED, /* removed by this import */
+    FATE_REMOVED, /* the item was removed by this import */
     FATE_TAKEN,   /* another client took or changed it first */
 };
 
@@ -44,7 +44,7 @@ struct import_item {
     uint64_t when_ms; /* a delay counts from read_ms */
     uint64_t read_ms; /* steady */
     uint32_t priority;
-    bool is_held; /* beanstalkd: reserved by this connection */
+    bool is_held; /* beanstalkd: the job is reserved by this connection */
     uint64_t task;
     enum verdict verdict;
     enum fate fate;
@@ -96,7 +96,7 @@ struct import {
     struct counts before;
     uint64_t total; /* number of items to import, as counted at the start; for the progress bar */
     struct progress progress;
-    /* Results: numbers of items. */
+    /* results: numbers of items */
     uint64_t moved, copied, existed, refused, taken, doubled;
 };
 

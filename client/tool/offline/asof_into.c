@@ -1,9 +1,10 @@
 /* asof_into.c: tarry audit --as-of T --into NEWDIR: a data directory as of an earlier moment.
  *
- * NEWDIR is marked as unfinished before anything else is there; then come the index, with the contents and answers that
- * lay in the log, a log that begins at the moment, and the identity of a new member (identity.h) whose epochs lie
- * beyond those of the source, which went on after the moment. When all of it is synced the mark goes. A crash on the
- * way leaves a directory that neither broker nor tool opens; it is to be deleted. The source is only read. */
+ * The first file in NEWDIR marks it as unfinished. Then this program writes the index, with the contents and replies
+ * that were stored in the log; a log that begins at T; and the identity of a new member (identity.h). The member's
+ * epochs are higher than those of the source, because the source continued after T. After all files are synced, the
+ * mark is removed. A crash before that leaves a directory that neither the broker nor the tool opens; the operator
+ * deletes it. The source is only read. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

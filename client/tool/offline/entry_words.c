@@ -102,7 +102,7 @@ static void words_lease(struct text *out, const struct entry *entry, const Tarry
     if (entry_late_ms(entry, &late_ms)) words_duration(out, ", late", late_ms);
 }
 
-/* Back from a lease, or among the dead after it. */
+/* Prints a record that returns a task after a lease, or moves it to the dead letters. */
 static void words_return(struct text *out, const struct entry *entry, const Tarry__Task *task) {
     uint64_t session = entry_session(entry);
     if (session != 0) words_session(out, "  from", entry, session);

@@ -1,12 +1,12 @@
 /* restore.c: tarry restore BACKUP --data DIR.
  *
- * BACKUP is checked as a whole; then it is copied to DIR.restoring, which is marked as unfinished, gets the identity of
- * a new member, is synced, gets the name DIR by a rename, and loses its mark last. A crash at any moment leaves DIR as
- * it was, or marked, and DIR.restoring marked: no program opens what is marked, and the next try deletes it. BACKUP is
- * not changed; it may be any data directory that no broker runs on.
+ * First, all of BACKUP is checked. Then it is copied to DIR.restoring, which is marked as unfinished. The copy gets the
+ * identity of a new member, is synced, and is renamed to DIR. Last, the mark is removed. A crash at any moment leaves
+ * DIR unchanged or marked, and DIR.restoring marked. No program opens a marked directory, and the next `tarry restore`
+ * deletes it. BACKUP is not changed; it may be any data directory that no broker uses.
  *
- * What root restores belongs to the owner of the directory that DIR lies in (owner.h): under the systemd units that is
- * the broker's user, whose number root cannot know. */
+ * If root restores, the files get the owner of DIR's parent directory (owner.h). With the systemd units that is the
+ * broker's user, whose number root cannot know. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -17,7 +17,7 @@ static struct quarantine quarantine_of(const struct store *store, char directory
     return quarantine;
 }
 
-/* "0000000000001a40-5d3e…", without the end that every file has. */
+/* Returns the name of a tail without its common ending: "0000000000001a40-5d3e…". */
 static int name_size(const struct quarantine_tail *tail) {
     return (int)strcspn(tail->name, ".");
 }

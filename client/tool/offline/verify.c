@@ -1,11 +1,16 @@
-/* verify.c: tarry verify DIR: checks a data directory that no broker runs on, and changes nothing in it.
+/* verify.c: tarry verify DIR: checks a data directory that no broker uses, and changes nothing in it.
  *
- * In this order: the lock and the identity; the index, row by row, against the digest and the counts that it stores;
- * archive and log, every frame by its sums, order and chain (twice: once as a whole, once to read the records); the
- * chain hash at the index's position; the content of every task in the log against its record's hash; the counts
- * replayed from the index's position to the end, and from the beginning too if frames still reach back to it; each
- * segment's summary against its frames; with --key, the heads that were signed (verify_evidence.c); what one of a pair
- * has noted (storage/files/hard_state.h), and the tails that were cut off and put aside (tails.h). */
+ * It checks in this order:
+ *   1. the lock and the identity;
+ *   2. the index, row by row, against the digest and the counts that the index stores;
+ *   3. archive and log: checksums, order and chain of every frame (the log is read a second time for the records);
+ *   4. the chain hash at the index's position;
+ *   5. the content of every task in the log against the hash in its record;
+ *   6. the counts, replayed from the index's position to the end, and from the first frame if it still exists;
+ *   7. each segment's summary against its frames;
+ *   8. with --key, the signed heads (verify_evidence.c);
+ *   9. the state file of a pair's node (storage/files/hard_state.h);
+ *  10. the tails that were cut off and quarantined (tails.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

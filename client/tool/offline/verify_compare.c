@@ -1,9 +1,9 @@
-/* verify_compare.c: see verify_parts.h. Frame by frame, archive and log: the chain hash of a frame stands for all
- * before it, so the first frame that differs is where the histories part. Contents are compared too, but for those that
- * were erased in one of them.
+/* verify_compare.c: see verify_parts.h. Compares archive and log frame by frame. The chain hash of a frame covers all
+ * earlier frames, so the histories differ from the first frame whose chain hash differs. Contents are compared too,
+ * except those that were erased in one of the two directories.
  *
- * Neither index is looked at, for a copy may have been made without; but for one thing: in the last segment what was
- * erased looks like a torn write, unless the index says that the log was durable beyond. */
+ * The indexes are not compared, because a copy may have been made without an index. Only one thing is read from them:
+ * how far the log was durable. In the last segment, an erased content beyond that position is a torn write. */
 #include "alloc.h"
 #include "verify_parts.h"
 
@@ -39,7 +39,7 @@ struct compare {
     uint64_t frames;        /* frames that are in both */
     uint64_t erased;        /* number of contents erased in one of them or both */
     bool differs;           /* at … */
-    uint64_t differs_at;    /* the position of the first frame that does */
+    uint64_t differs_at;    /* position of the first differing frame */
     const char *difference; /* name of the part that differs */
     struct progress progress;
 };
@@ -52,7 +52,7 @@ static int open_log(struct side *side) {
     char message[sizeof store->message];
     if (status == 0) return 0;
     memcpy(message, store->message, sizeof message);
-    store->message[0] = 0; /* said only if the index is of no help */
+    store->message[0] = 0; /* reported only if the index does not help */
     if (store_open_index(store) == 0) status = store_open_log_alone(store);
     if (status != 0) memcpy(store->message, message, sizeof message);
     return status;

@@ -130,7 +130,7 @@ static int judge_entry(struct evidence *evidence, struct evidence_file *file, co
     else if (head->number <= file->numbers[which])
         problem = "it was copied there: a head with this number came before";
     else if (file->has_next && head->position < file->next.position)
-        problem = "it speaks of an earlier position than the head before it";
+        problem = "its position is lower than that of the head before it";
     if (problem != NULL)
         return store_damaged(store, "%s, byte %" PRIu64 ", head %" PRIu64 " (position %" PRIu64 "): %s", file->path,
                              file->read * HEAD_SIZE, head->number, head->position, problem);
@@ -183,7 +183,7 @@ static int judge_elsewhere(struct evidence *evidence) {
     return 0;
 }
 
-/* The log bears it out. */
+/* Keeps a head that matches the log. */
 static void hold(struct evidence *evidence, struct evidence_file *file, const struct head *head) {
     struct evidence_signer *signer = &evidence->signers[signer_of(evidence, head)];
     if (head->position >= signer->held.position) signer->held = *head;
@@ -266,7 +266,7 @@ static int skip_missing(struct evidence *evidence) {
     return status == 0 ? meet(evidence) : status;
 }
 
-/* Before the first frame ever there is nothing. */
+/* Returns whether the point is before the first frame that was ever written. */
 static bool is_beginning(const struct frames_point *point) {
     return point->segment == 0 && point->epoch == 0 && point->steady_ns == 0 && point->wall_ns == 0 &&
            sodium_is_zero(point->chain, sizeof point->chain);
@@ -344,7 +344,7 @@ int evidence_gap(struct evidence *evidence, const struct frames *frames) {
     return skip_missing(evidence);
 }
 
-/* A head that the log does not reach. */
+/* Reports a head beyond the end of the log. */
 static int judge_reach(struct evidence *evidence) {
     const struct evidence_file *file = &evidence->files[0];
     for (size_t i = 0; i < evidence->file_count; i++)

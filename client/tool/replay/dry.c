@@ -1,12 +1,12 @@
-/* dry.c: tarry replay --dry-run: the log read twice: once for the lives of tasks, once for what was asked for, which
- * the real core (stage.h) is asked for again, at the same times of a virtual clock, with --set in force.
+/* dry.c: tarry replay --dry-run: reads the log twice. The first time it notes the events of each task. The second time
+ * it sends the recorded requests to the real core (stage.h), at the same times of a virtual clock, with --set applied.
  *
- *     log ──► lives: who took what, when, and how that ended ──┐ consumers
+ *     log ──► tasks: who took which, when, and its end       ──┐ consumers
  *      │                                                       ▼
  *      └────► asked: schedules, moves, cancels, … ──► core on a virtual clock ──► twins ──► differences
  *
- * Without --set nothing differs (but for DRY_TOLERANCE_MS). While the broker did not run, time stands still for all.
- * The wall clock goes as the record says, from frame to frame. */
+ * Without --set, no task differs by more than DRY_TOLERANCE_MS. While the broker did not run, the virtual clock stops.
+ * The wall clock is set from the record at each frame. */
 #include "dry.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static void begin_frame(struct dry *dry, const struct entry *entry) {
     end_frame(dry);
     dry->before = dry->next;
     dry->next = moment_of(header);
-    if (entry_kind(entry) == ENTRY_START) { /* the broker was not there */
+    if (entry_kind(entry) == ENTRY_START) { /* the broker was not running before this frame */
         release_consumers(dry);
         dry->before = dry->next;
         set_clock(dry, header->steady_ns);

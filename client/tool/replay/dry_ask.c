@@ -216,7 +216,7 @@ static bool add_ask(struct asking *asking, const struct ask *ask) {
 static void begin(struct asking *asking, struct dry *dry, size_t count) {
     *asking = (struct asking){.dry = dry};
     arena_init(&asking->arena, SIZE_MAX);
-    asking->ops = tool_alloc(2 * count * sizeof(Tarry__Op *)); /* a queue may need two */
+    asking->ops = tool_alloc(2 * count * sizeof(Tarry__Op *)); /* each queue may need two operations */
     asking->lives = tool_alloc(2 * count * sizeof(struct life *));
 }
 

@@ -182,7 +182,7 @@ static void run_lease(void *argument, const struct agenda_entry *item) {
     if (lost_ms < twin->row.lease_deadline_ms) extend(dry, twin, lost_ms > now_ms ? lost_ms - now_ms : 0);
 }
 
-/* The record's delivery of that number. */
+/* Returns the recorded delivery with that number. */
 static const struct turn *turn_of_number(const struct twin *twin) {
     uint64_t number = 0;
     for (const struct phase *phase = twin->life->first; phase != NULL; phase = phase->next)

@@ -1,17 +1,18 @@
-/* into.c: tarry replay --into: what clients asked for, asked again of another broker, as much later as --from is ago.
+/* into.c: tarry replay --into: sends the recorded requests of clients to another broker. The time between --from and
+ * now is added to all times.
  *
  *     log ──► record by record ──► at its time ──► operations ──► sender ──► target
  *                                                     ▲                        │ deliveries (--settle)
  *                                                     └──── holder ◄───────────┘
  *
- * Time. The moment --from (else the first frame's) becomes now; every other moment lies as far from it as in the
- * record, divided by --speed. A delay is divided likewise and counts from its own commit; an absolute time is shifted.
- * With
- * --speed max nothing is waited for, and due times are shifted, undivided; what the record then delivers (--settle) is
- * moved to now when its turn comes.
+ * Time. The moment --from (without it: the time of the first frame) is mapped to now. The distance of every other
+ * moment from it is the recorded one, divided by --speed. A delay is divided too and counts from its own commit; an
+ * absolute time is shifted. With --speed max this program does not wait, and due times are shifted and not divided. A
+ * task that was delivered in the record is then moved to now before its delivery (--settle).
  *
- * Only what took effect is in the log, so only that is asked again: what was refused then is not. A lost lease is a
- * nack without delay, which costs the same; leases are not extended, for the holder's last long enough. */
+ * The log contains only operations that took effect, so refused operations are not sent. A lost lease is sent as a nack
+ * without delay, which counts the same attempt. Leases are not extended, because the holder's leases are long
+ * enough. */
 #include "alloc.h"
 #include "replay.h"
 
@@ -48,11 +49,11 @@ struct into {
     uint64_t frames;
     uint64_t resume; /* log position to continue from; 0: everything was replayed */
     bool stopped;
-    uint64_t origin_steady_ms, origin_wall_ms;  /* in the record */
+    uint64_t origin_steady_ms, origin_wall_ms;  /* recorded times of the origin */
     uint64_t origin_ns;                         /* steady time of the origin in ns */
     uint64_t start_ms;                          /* steady clock of this machine at the start of the replay */
     uint64_t target_ms;                         /* the target's clock then */
-    bool replaces;                              /* the next schedule does */
+    bool replaces;                              /* true: the next schedule replaces the task */
     uint64_t records, before, skipped, emptied; /* tasks from before; tasks whose content is gone */
 };
 
@@ -400,7 +401,7 @@ static void begin(struct into *in, const struct frame_header *header) {
     in->origin_wall_ms = in->origin_steady_ms + header->wall_ns / NS_PER_MS - header->steady_ns / NS_PER_MS;
 }
 
-/* True: no further. */
+/* Returns true if the replay must not continue. */
 static bool begin_frame(struct into *in, const struct entry *entry) {
     const struct frame_header *header = entry->header;
     if (in->frame == 0) begin(in, header);
@@ -579,7 +580,7 @@ int replay_into(struct tool *tool, const struct replay_options *options, struct 
     content_init(&in->content);
     signals_graceful();
     status = scan(store, &filter, take, in);
-    if (status == 1 && store->message[0] == 0) status = 0; /* take stopped it, and knows why */
+    if (status == 1 && store->message[0] == 0) status = 0; /* `take` stopped the scan and reported why */
     sender_end_frame(&in->sender);
     sender_settle(&in->sender);
     if (options->settle) settle_again(in);

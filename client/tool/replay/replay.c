@@ -1,4 +1,4 @@
-/* replay.c: tarry replay: the command line of it. */
+/* replay.c: tarry replay: parses the command line and starts the chosen mode. */
 #include "replay.h"
 
 #include <math.h>

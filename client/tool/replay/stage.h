@@ -1,7 +1,7 @@
-/* stage.h: the real core, stepped as the broker steps it (core_turn.h), on a virtual clock, with everything that it
- * appends durable and indexed at once. What an index would know is kept here: a twin for each task.
+/* stage.h: the real core on a virtual clock, called as the broker calls it (core_turn.h). Everything that the core
+ * appends is durable and indexed at once. Instead of an index, this module keeps a twin for each task.
  *
- * A step hands the core one event, and tells `watch` every record that comes of it, and every delivery. */
+ * A step gives the core one event, and calls `watch` with every record that results, and with every delivery. */
 #ifndef TARRY_TOOL_STAGE_H
 #define TARRY_TOOL_STAGE_H
 

@@ -14,7 +14,7 @@ const DIAL_AGAIN_MIN_MS = 25; // pause after a round over all addresses, doubled
 const DIAL_AGAIN_MAX_MS = 400;
 const SILENCE_MS = 5000; // a connection without a reply for this long is given up
 const MESSAGE_SIZE_MAX = 64 << 20;
-const TIMER_MAX_MS = 0x7fffffff; // setTimeout takes more for 1 ms
+const TIMER_MAX_MS = 0x7fffffff; // setTimeout treats larger values as 1 ms
 const FIRST_NUMBER = 0x80000000; // SP: the first bit marks a request's number
 
 class Lost extends Error {}

@@ -117,7 +117,7 @@ test("a timeout may be longer than a timer, or none", async () => {
     const slow = (commit) => new Promise((done) => setTimeout(() => done(accepted(commit)), 50));
     const [client, broker] = clientOf(slow);
     const first = client.schedule("q", { timeoutMs });
-    while (broker.commits.length === 0) await new Promise(setImmediate); // the second waits behind it
+    while (broker.commits.length === 0) await new Promise(setImmediate); // the second commit waits behind the first
     assert.ok((await client.schedule("q", { timeoutMs })).ok && (await first).ok);
   }
 });

@@ -42,7 +42,7 @@ test("a message survives encoding and decoding", () => {
   const decoded = decode("Op", encode("Op", op));
   assert.deepStrictEqual(decoded.ack, op.ack);
   assert.deepStrictEqual(decode("When", encode("When", { kind: 1, ms: 253402300799999 })), { kind: 1, ms: 253402300799999 });
-  assert.strictEqual(encode("Op", { ack: {} }).length, 2); // present, though empty
+  assert.strictEqual(encode("Op", { ack: {} }).length, 2); // the empty ack is present in the bytes
   assert.deepStrictEqual(decode("Unsubscribe", encode("Unsubscribe", { seen: [1n, 300n] })).seen, [1n, 300n]);
 });
 

@@ -26,7 +26,7 @@ class Web(threading.Thread):
     primary."""
 
     def __init__(self, ports, seed, passing):
-        """`passing`: of the brokers' clocks."""
+        """`passing`: how far the brokers' clocks have been moved forward."""
         super().__init__(daemon=True)
         self.ports, self.random, self.passing = list(ports), random.Random(seed), passing
         self.queue = MARK + secrets.token_hex(8) + "-" + self.name_of_door
@@ -161,7 +161,7 @@ class Api(Web):
         leased = self.ask(f"/v1/queues/{self.queue}/lease", {"max": 10, "wait": "100ms", "lease": "5s"}, (200,))
         for task in leased["tasks"]:
             number = task["json"]["n"]
-            if number == self.count or number in self.twice:  # the answer to it was lost with a connection
+            if number == self.count or number in self.twice:  # the reply to this number was lost with a connection
                 self.made.setdefault(task["id"], self.due[number])
             self.has_come(task["id"])
             if task["due_ms"] > leased["delivered_ms"]:

@@ -6,7 +6,7 @@ final class Clock {
 
     private Clock() {}
 
-    /** The time of a caller has passed. */
+    /** Thrown when the caller's time is over. */
     static final class TimedOut extends Exception {
         private static final long serialVersionUID = 1;
 

@@ -235,7 +235,7 @@ public final class Tarry implements AutoCloseable {
         worker(List.of(queue), concurrency, handler).run();
     }
 
-    /** A worker with options; {@link Worker#run} works. */
+    /** Makes a worker with options; {@link Worker#run} starts the work. */
     public Worker worker(List<String> queues, int concurrency, Handler handler) {
         return new Worker(this, queues, concurrency, handler);
     }

@@ -39,7 +39,7 @@ public final class Worker {
     private ExecutorService threads;
     private Thread subscriber;
 
-    // Under the monitor.
+    // The monitor protects the following members.
     private final Map<Long, Held> held = new HashMap<>(); // task id → lease
     private final Map<Long, Task.Token> returned = new HashMap<>(); // task id → token that was settled and may be delivered once more
     private final Queue<Held> waiting = new ArrayDeque<>();
@@ -335,7 +335,7 @@ public final class Worker {
         } catch (Verdict.Retry verdict) {
             result = "retried";
             op = task.nack(verdict.getMessage(), verdict.delay, false);
-        } catch (Throwable error) { // an Error, too, is the handler's
+        } catch (Throwable error) { // an Error counts as a failure of the handler, too
             LOG.log(System.Logger.Level.WARNING, "the handler of " + task + " failed", error);
             result = "retried";
             op = task.nack(error.toString(), null, false);

@@ -169,7 +169,7 @@ public final class Tests {
             same(error.code(), "UNAVAILABLE");
             broker.forgetScript();
             tarry.schedule(new Schedule("q"));
-            same(new In(broker.commits().get(broker.commits().size() - 1)).number(Wire.Commit.SEQUENCE), 1L); // given back
+            same(new In(broker.commits().get(broker.commits().size() - 1)).number(Wire.Commit.SEQUENCE), 1L); // the sequence was given back
         }
     }
 
