@@ -130,7 +130,7 @@ class Limits(Access):
         half.peer.sendall(wire.frame(request, claimed=len(request) + 1, more=True))  # all but one byte: a single request is always admitted
         harness.wait_until("it counts", lambda: schedules(beside, BYTES // 2) == BUSY, 20)
         self.assertIn("bytes=", beside.sentence)
-        self.assertEqual(schedules(other, 2 * BYTES), OK)  # nobody else's
+        self.assertEqual(schedules(other, 2 * BYTES), OK)  # another principal is not limited
         half.close()
         harness.wait_until("its bytes are given back", lambda: schedules(beside, BYTES // 2) == OK, 20)
 
