@@ -15,6 +15,7 @@ import includes
 import links
 import lint
 import python
+import riddles
 import sizes
 import symbols
 import tidy
@@ -36,6 +37,15 @@ BAD = [
     ("format: a crooked indent", format_check.check, "proto/a.c", "int  f(void){return 1;}\n", "proto/a.c:1"),
     ("words: an unfinished place", words.check, "proto/a.c", "/* TO" + "DO: later */\n", "proto/a.c:1"),
     ("words: a sentence without an agent", words.check, "proto/a.c", "/* Nobody waits for who asks. */\n", "stand there 2 times, more than 0"),
+    ("riddles: 'none' for 'invalid'", riddles.check, "proto/a.c", "/* Refuses a URL that is none. */\n", "proto/a.c:1: 'is none'"),
+    ("riddles: no number and no unit", riddles.check, "broker/a.c", "/* Waits for so long, as often\n * as asked. */\n", "'as often'"),
+    ("riddles: a passive without an agent", riddles.check, "proto/a.h", "int x; // set once the core is told\n", "'is told'"),
+    ("riddles: a thing without a name", riddles.check, "tests/a.py", "# what it held is lost\n", "'what it held is'"),
+    ("riddles: a metaphor", riddles.check, "tests/a.c", "/* Who knocks here? */\n", "'knocks'"),
+    ("riddles: the end of another comment", riddles.check, "proto/a.c", "/* … and its size */\n", "'/* …'"),
+    ("riddles: 'the same' as another comment", riddles.check, "proto/a.c", "/* Returns the same for a queue. */\n", "'Returns the same'"),
+    ("riddles: a message", riddles.check, "client/tool/a.c", "char *a = \"the id in the path is none\";\n", "'is none'"),
+    ("riddles: Markdown", riddles.check, "docs/A.md", "`x` is\n\nthe size stands for it\n", "docs/A.md:3: 'stands for'"),
     ("words: a tab", words.check, "proto/a.c", "int\tx;\n", "a tab"),
     ("links: a file that has gone", links.check, "docs/A.md", "See [it](../gone.md#there).\n", "no ../gone.md"),
     ("sizes: a function of 73 lines", sizes.check, "proto/a.c", LONG_FUNCTION, "long_function has 73 lines"),
@@ -172,7 +182,7 @@ def main():
         good = any(expected in complaint for complaint in found) if expected else not found
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - circles: {title}" + ("" if good else f"\n# found: {found}"))
-    for check in (format_check.check, words.check, sizes.check, includes.check, cppcheck.check, tidy.check, faults.check):
+    for check in (format_check.check, words.check, riddles.check, sizes.check, includes.check, cppcheck.check, tidy.check, faults.check):
         number += 1
         path, text = (CATALOGUE, EXCUSED) if check is faults.check else ("proto/a.c", GOOD)
         found = complaints_of(real_root, check, path, text)
