@@ -13,7 +13,7 @@
 
 #define LIMIT_MS 2.0
 #define MEMORY ((size_t)512 << 20)
-#define QUEUES 4095 /* and "big" */
+#define QUEUES 4095 /* plus the queue "big" */
 #define READY 300000
 #define OVERLAY 200000
 #define OPS 200 /* operations per commit */

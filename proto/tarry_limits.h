@@ -112,8 +112,8 @@
 #define RATE_PERIOD_MIN_MS 1000ull
 #define RATE_PERIOD_MAX_MS (24ull * 3600 * 1000)
 #define RATE_BURST_DEFAULT_MS 100u    /* the default burst is what the rate allows in this time, at least one task */
-#define RATE_BURST_MIN_MS 2u          /* a given burst must be at least what the rate allows in this time … */
-#define RATE_BURST_MAX_MS 86400000ull /* … and at most what it allows in this time */
+#define RATE_BURST_MIN_MS 2u          /* a burst is at least the number that the rate allows in this time */
+#define RATE_BURST_MAX_MS 86400000ull /* a burst is at most the number that the rate allows in this time */
 
 /* Policy fields that QueueSet may set: X(field of tarry.Policy, least, most, the range as text). */
 #define QUEUE_POLICY(X)                                                                                                \

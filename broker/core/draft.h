@@ -33,7 +33,7 @@ struct draft {
     struct draft_definition **definitions; /* changes of definitions, by name; NULL: no change yet */
     uint32_t define_count;                 /* defines so far, and their bytes … */
     uint64_t define_size;
-    const char *define_space;             /* … and their space; NULL: none */
+    const char *define_space;             /* space for `define`; NULL: there are no definitions */
     const struct core_content **contents; /* accepted so far */
     size_t content_count;
     uint64_t blob_size;

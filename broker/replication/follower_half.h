@@ -90,7 +90,7 @@ struct follower_take {
 /* Begins the steps. `has_frames`: frames came with the answer. */
 struct follower_take follower_take_begin(const struct pair *pair, const struct pair_message *answer, bool has_frames,
                                          bool is_newest);
-/* Returns the next step. `applied`: position up to which the core was told to apply. */
+/* Returns the next step. `applied`: position up to which the core has been asked to apply. */
 enum follower_step follower_take_next(struct follower_take *take, const struct pair *pair, uint64_t applied);
 void follower_take_unfit(struct follower_take *take);
 /* LOG-3: returns the position up to which a follower's core and index may apply: what is known to be committed. 0: this

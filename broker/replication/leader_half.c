@@ -126,7 +126,7 @@ void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint6
 }
 
 /* F-31a. Returns whether the follower should lead because this disk hangs. The follower has all acknowledged frames,
- * and the frames that wait for this disk. It is told to lead, which it may also do after a silence. This node starts
+ * and the frames that wait for this disk. It gets TAKE_OVER, and would also lead after a silence. This node starts
  * again when its disk permits. */
 bool leader_half_is_hung(const struct leader_half *half, const struct pair *pair) {
     bool may_lead = pair->counted && pair_is_in_sync(pair) && !pair->by_operator && !pair->is_async;

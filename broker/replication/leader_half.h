@@ -52,7 +52,7 @@ struct leader_half {
     /* the follower's newest question, while it waits for its answer */
     void *held; /* the caller's question; NULL: none. leader_half_release takes it */
     uint64_t held_end, held_stamp;
-    uint64_t held_ns;  /* when the question came */
+    uint64_t held_ns;  /* when the question arrived */
     uint64_t until_ns; /* when the question must be answered */
     uint64_t wake_ns;  /* when to call leader_half_must_answer again; UINT64_MAX: at the next event */
     uint64_t told;     /* committed position that the follower got last */

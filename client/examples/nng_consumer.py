@@ -44,7 +44,7 @@ def consume(url, queue, count):
                 lane.recv_timeout = session.silence_ms // 3
             for task in delivery.tasks[:count - sequence if count else None]:
                 payload = tarry_pb2.Content.FromString(task.content).payload
-                print(task.key.decode(), payload.decode(), flush=True)  # stands for the real work
+                print(task.key.decode(), payload.decode(), flush=True)  # the real work would be here
                 sequence += 1
                 ack = tarry_pb2.Op(ack=tarry_pb2.Ack(id=task.id, token=task.token))
                 commit = tarry_pb2.Commit(producer=producer, sequence=sequence, oldest_unanswered=sequence, ops=[ack])

@@ -260,7 +260,7 @@ static const char help[] =
     "  --limit DURATION    an order not paid within it is closed (30s, 30m, 2h; default 30m)\n"
     "  --consumers N       processes that close orders (default 2); their pids are said on standard error\n"
     "  --queue NAME        default close-order\n"
-    "  --timeout DURATION  give up when no broker answers for so long (default 60s)\n"
+    "  --timeout DURATION  give up after this time without a broker's answer (default 60s)\n"
     "  --help\n"
     "\n"
     "example: order_timeout --orders orders.csv --speed 3600 --limit 30m\n";

@@ -41,10 +41,10 @@ static const char *parse_line(char *line, struct order *out) {
     if (paid == NULL) return "fewer than three columns";
     if (id[0] == 0 || strlen(id) >= sizeof(out->id)) return "the order's id is empty or too long";
     int64_t placed_at, paid_at;
-    if (parse_seconds(placed, &placed_at) != 0) return "placed_at is no number of seconds";
+    if (parse_seconds(placed, &placed_at) != 0) return "placed_at is not a number of seconds";
     out->paid_after = -1;
     if (paid[0] != 0) {
-        if (parse_seconds(paid, &paid_at) != 0) return "paid_at is no number of seconds";
+        if (parse_seconds(paid, &paid_at) != 0) return "paid_at is not a number of seconds";
         out->paid_after = paid_at > placed_at ? paid_at - placed_at : 0;
     }
     snprintf(out->id, sizeof(out->id), "%s", id);

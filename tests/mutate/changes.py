@@ -7,7 +7,7 @@ with a head in the first column that ends in `{`. Other code is not changed. The
 import re
 from typing import NamedTuple
 
-# Not changed: lines that are no product behaviour, and lines that abort at once if they are wrong.
+# Lines that are not mutated: they have no effect on behaviour, or they abort at once if they are wrong.
 SKIPPED = re.compile(r"^\s*(#(?!define \w+ \d)|//|/\*|\*|case\b|default:|static_assert|assert\b|struct\b[^=]*;|union\b|enum\b|typedef\b|extern\b|\}?\s*else\s*\{?$)|"
                      r"\bassert\(|NOLINT|explicit_bzero|logfmt\(")
 LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*.*?\*/|//.*$')

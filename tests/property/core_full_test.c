@@ -416,7 +416,7 @@ static void a_purge_waits_for_room(void **state) { /* CAP-1 */
     assert_int_equal(count_first(&rig, COUNT), COUNT);
     assert_int_equal(rig.page_count, 0); /* reading again would not help */
     for (int i = 0; i < 100 && count_first(&rig, COUNT) > 0; i++) {
-        rig_absorb(&rig, rig.frame_count - rig.absorbed); /* frames that the index has absorbed before */
+        rig_absorb(&rig, rig.frame_count - rig.absorbed); /* the index absorbs all frames */
         rig_tick(&rig);
         rig_answer(&rig);
     }

@@ -45,7 +45,7 @@ struct fake {
     /* Called for audits; NULL: unsupported. Puts the reply's contents into `reply`. Called in the fake's thread,
      * with the lock held. */
     void (*on_audit)(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply);
-    void *argument; /* the test's own */
+    void *argument; /* for the test's callbacks */
     /* Called for each query; NULL: reply with no tasks, no queues, … */
     void (*on_question)(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply);
     void (*on_executed)(struct fake *fake, const Tarry__Op *op); /* called once for each executed operation */

@@ -21,7 +21,7 @@ static struct inbox inbox;
 static struct item alone[ITEMS], others[BY_OTHERS];
 static size_t alone_taken, others_taken; /* owned by the core, like the order that they show */
 static unsigned stood_in;
-static atomic_bool is_core; /* some thread is the core */
+static atomic_bool is_core; /* a thread acts as the core */
 
 /* The core's work: items in the order of posting, and only one thread at a time. */
 static void be_core(const struct turn_load *load) {

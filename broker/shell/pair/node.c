@@ -353,7 +353,7 @@ static void *node_run(void *argument) {
 
 /* ---- called by other threads */
 
-/* Appends a call to a list of the news. */
+/* Appends a call to one of the lists of new calls. */
 static void post(struct node *node, struct item ***last, struct call *call) {
     call->engine_request.item.next = NULL;
     pthread_mutex_lock(&node->mutex);
