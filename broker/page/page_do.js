@@ -57,11 +57,11 @@ const buttons = (into, actions, say, after) => into.replaceChildren(...actions.f
 /* ---- actions for a task */
 const taskActions = (view, short) => {
   const of = `${named(view)} of ${view.queue}`, label = (word) => (short ? `${word} ${named(view)}` : undefined);
-  const cancel = { role: "produce", name: "Cancel", title: `Cancel ${of}?`, text: view.state === "in_flight" ? "Somebody works at it now; what he says of it comes to nothing." : "It is not delivered any more.",
+  const cancel = { role: "produce", name: "Cancel", title: `Cancel ${of}?`, text: view.state === "in_flight" ? "A consumer has the task now; its ack or nack will be refused." : "The task will not be delivered.",
     yes: "Cancel the task", label: label("Cancel"), op: () => ({ cancel: { id: view.id, ...(view.state === "in_flight" ? { withdraw: true } : {}) } }) };
-  const move = { role: "produce", name: "Move", title: `Move ${of}?`, text: `It is due ${exact(view.due_ms)}.`, yes: "Move the task", label: label("Move"),
+  const move = { role: "produce", name: "Move", title: `Move ${of}?`, text: `Present due time: ${exact(view.due_ms)}.`, yes: "Move the task", label: label("Move"),
     field: { label: "Due in", value: "30m", help: "a duration from now: 90s, 30m, 1h30m, 2d" }, op: (field) => ({ move: { id: view.id, in: field } }) };
-  const requeue = { role: "operate", name: "Requeue", title: `Requeue ${of}?`, text: "It is due at once, with all its attempts.", yes: "Requeue it", label: label("Requeue"), op: () => ({ requeue: { id: view.id } }) };
-  const drop = { role: "operate", name: "Drop", title: `Drop ${of}?`, text: "The dead letter is thrown away.", yes: "Drop it", label: label("Drop"), op: () => ({ drop: { id: view.id } }) };
+  const requeue = { role: "operate", name: "Requeue", title: `Requeue ${of}?`, text: "The task is due at once, and its attempts count from zero.", yes: "Requeue it", label: label("Requeue"), op: () => ({ requeue: { id: view.id } }) };
+  const drop = { role: "operate", name: "Drop", title: `Drop ${of}?`, text: "The dead letter is deleted.", yes: "Drop it", label: label("Drop"), op: () => ({ drop: { id: view.id } }) };
   return { pending: [move, cancel], ready: [move, cancel], in_flight: [cancel], dead: [requeue, drop] }[view.state] || [];
 };

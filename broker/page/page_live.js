@@ -8,7 +8,7 @@ let stream = null; /* aborts the stream */
 
 const denied = async (answer) => {
   if (answer.status !== 401 && answer.status !== 403 && answer.status !== 429) return false;
-  want(`${answer.status === 401 ? "A token is wanted" : "This token may not see it"}: ${await refusal(answer)}`);
+  want(`${answer.status === 401 ? "A token is wanted" : "This token is not allowed to see this page's data"}: ${await refusal(answer)}`);
   return true; /* no automatic retry: the user starts the next attempt */
 };
 const takeIn = async ({ status, broker, all, queues: listed }, turn) => {

@@ -189,7 +189,7 @@ const show = (told) => {
   facts("broker", [["Version", b.version], ["Up", seconds(b.uptime_ms / 1000)], ["Memory of tasks", `${bytes(b.core_bytes)} of ${bytes(b.core_bytes_max)}`],
     ["Resident", bytes(b.resident_bytes)], ["Log", `${bytes(b.log_bytes)}, ${count(b.segments)} segments`], ["Index", `${bytes(b.index_bytes)}, ${bytes(Math.max(0, b.durable - b.indexed))} behind`],
     ["Archive", b.archive_error || `${bytes(b.archive_bytes)}`, b.archive_error ? "bad" : ""], ["Disk", `${bytes(b.disk_free)} free of ${bytes(b.disk_bytes)}`],
-    ["Consumers", count(b.sessions)], ["Clock", b.clock_held ? "it has jumped: absolute times wait" : "fine", b.clock_held ? "bad" : ""]]);
+    ["Consumers", count(b.sessions)], ["Clock", b.clock_held ? "the clock jumped: tasks with absolute times wait" : "fine", b.clock_held ? "bad" : ""]]);
   const unserved = told.queues.filter(isUnserved).map((queue) => queue.name);
   const problem = [told.pair.problem, unserved.length ? `Ready, but no consumer: ${unserved.slice(0, 5).join(", ")}${unserved.length > 5 ? ` and ${unserved.length - 5} more` : ""}` : ""].filter(Boolean).join(". ");
   $("problem").hidden = !problem;

@@ -14,12 +14,12 @@ const policyFacts = (view) => {
 };
 const queueActions = (view) => {
   const name = view.name, dead = view.dead || 0;
-  const pause = { role: "operate", name: "Pause", title: `Pause ${name}?`, text: "Nothing of it is delivered; what is delivered already stays so.", yes: "Pause the queue",
+  const pause = { role: "operate", name: "Pause", title: `Pause ${name}?`, text: "The broker delivers none of its tasks. Consumers keep the tasks that they have.", yes: "Pause the queue",
     field: { label: "For", value: "", help: "a duration: 10m, 2h; empty: until it is resumed" }, op: (field) => ({ pause: { queue: name, ...(field ? { for: field } : {}) } }) };
-  const resume = { role: "operate", name: "Resume", title: `Resume ${name}?`, text: "What is due is delivered.", yes: "Resume the queue", op: () => ({ resume: { queue: name } }) };
+  const resume = { role: "operate", name: "Resume", title: `Resume ${name}?`, text: "The broker delivers its due tasks again.", yes: "Resume the queue", op: () => ({ resume: { queue: name } }) };
   const all = (word, text) => ({ role: "operate", name: `${word} all`, title: `${word} all dead letters of ${name}?`, text: `${count(dead)} now. ${text}`, yes: `${word} all`,
     op: () => ({ [word.toLowerCase()]: { queue: name, all: true } }) });
-  return [view.paused ? resume : pause, ...(dead ? [all("Requeue", "They are due at once."), all("Drop", "They are thrown away.")] : [])];
+  return [view.paused ? resume : pause, ...(dead ? [all("Requeue", "These tasks are due at once."), all("Drop", "They are deleted.")] : [])];
 };
 const deadRow = (view) => {
   const row = element("tr"), acts = element("td"), say = sayIn("queue-said");

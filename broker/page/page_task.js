@@ -4,9 +4,9 @@ let searched = 0; /* number of the shown search; results of earlier searches are
 
 /* [sentence, CSS class, sign]: the sign replaces the colour where colours are not visible. */
 const CAUSES = { scheduled: ["Scheduled", "", "+"], moved: ["Moved", "", "→"], leased: ["Delivered", "", "▸"], extended: ["Lease extended", "", "…"],
-  released: ["Given back unseen", "", "↩"], lease_lost: ["Its lease ended without an answer", "warn", "!"], unsent: ["Given back: it never left the broker", "", "↩"],
-  retried: ["Failed, to be tried again", "warn", "!"], buried: ["Dead", "bad", "✕"], requeued: ["Requeued", "", "↻"], acked: ["Acked", "good", "✓"],
-  cancelled: ["Cancelled", "", "–"], withdrawn: ["Withdrawn", "", "–"], replaced: ["Replaced by another of its key", "", "–"], purged: ["Purged", "", "–"],
+  released: ["Released", "", "↩"], lease_lost: ["Lease lost: not settled before its end", "warn", "!"], unsent: ["Returned: the broker had not sent it", "", "↩"],
+  retried: ["Failed, will be delivered again", "warn", "!"], buried: ["Dead", "bad", "✕"], requeued: ["Requeued", "", "↻"], acked: ["Acked", "good", "✓"],
+  cancelled: ["Cancelled", "", "–"], withdrawn: ["Withdrawn", "", "–"], replaced: ["Replaced by a task with the same key", "", "–"], purged: ["Purged", "", "–"],
   expired: ["Expired", "warn", "–"], dropped: ["Dropped", "", "–"] };
 const exact = (ms) => { /* 2026-11-26 11:19:48.857, here */
   const two = (n, size = 2) => String(n).padStart(size, "0"), at = new Date(ms);
@@ -34,9 +34,9 @@ const put = (record, line) => {
   return { cause, task, said };
 };
 /* Events of the task in one line of the history, oldest first. */
-const events = (line) => (line.gap_to ? [{ at_ms: 0, words: ["Here the log has a gap", "warn", "?"], said: [line.problem || ""], id: "" }] :
+const events = (line) => (line.gap_to ? [{ at_ms: 0, words: ["Records are missing here", "warn", "?"], said: [line.problem || ""], id: "" }] :
   (line.records || []).flatMap((record) => {
-    if (record.redaction) return [{ at_ms: line.at_ms, words: ["What it contained was redacted", "warn", "■"], said: [record.redaction.reason || "", whose(line)], id: record.redaction.id }];
+    if (record.redaction) return [{ at_ms: line.at_ms, words: ["Content erased (redacted)", "warn", "■"], said: [record.redaction.reason || "", whose(line)], id: record.redaction.id }];
     const of = record.put || record.end;
     if (!of) return [];
     const { cause, task, said } = put(of, line);

@@ -17,7 +17,7 @@
 #define PACKED_MAX (256u << 10)
 
 static struct {
-    size_t counted, half; /* as the door has them */
+    size_t counted, half; /* memory of bodies that the door has counted */
     bool is_small, is_whole;
     bool lacks_share, lacks_room;
 } world;

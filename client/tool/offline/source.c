@@ -81,8 +81,8 @@ static void mark_follower(struct source *source) {
 
 /* ---- a directory */
 
-/* Requests the history of the task, or of the key in the queue with this number. If the index does not know the queue
- * yet, nothing before the index's position concerns it, but everything after may: the log there defines the number. */
+/* Requests the history of the task, or of the key in the queue with this number. If the index does not have the queue
+ * yet, its number is defined in the log after the index's position, and only that part of the log can contain it. */
 static void ask_about(const struct source *source, const struct tarry_ref *task, struct history_question *out) {
     out->task.id = task->id;
     if (task->id != 0 || task->key == NULL) return;

@@ -168,8 +168,8 @@ static void take_reason(struct turn *turn, const ProtobufCBinaryData *reason) {
     memcpy(turn->reason, reason->data, reason->len);
 }
 
-/* A nack that brought the task back: was it the queue's backoff? That is drawn from id and attempt, so it can be told.
- */
+/* Handles a nack after which the task was delivered again. Computes the queue's backoff from id and attempt, to see
+ * whether the nack had a delay of its own. */
 static enum verdict nacked(const struct life *life, struct turn *turn, const Tarry__Task *task) {
     turn->delay_ms = task->due_ms - ms_up(turn->settled_ns);
     bool by_backoff = turn->delay_ms == backoff_ms(&life->plan->recorded, life->id, task->attempt);
