@@ -574,7 +574,7 @@ void op_end(struct amqp_connection *connection) {
     free(connection->held);
     connection->held = NULL;
     if (connection->is_gone) {
-        client_free(connection);
+        connection_free(connection);
         return;
     }
     client_send_out(connection);
@@ -653,7 +653,7 @@ static void on_sent(void *argument, uint64_t stamp, bool left) {
     sending_sent((struct sending *)(uintptr_t)stamp, left);
 }
 
-void client_free(struct amqp_connection *connection) {
+void connection_free(struct amqp_connection *connection) {
     declare_forget(connection);
     free(connection->held);
     amqp_out_free(&connection->out);
@@ -691,7 +691,7 @@ static void on_gone(void *argument) {
         store_leave(&server->store, &connection->job);
         was_running = false;
     }
-    if (!was_running) client_free(connection);
+    if (!was_running) connection_free(connection);
 }
 
 /* ---- */

@@ -192,7 +192,7 @@ static op *waiting_op(enum amqp_method_kind kind) {
     case AMQP_QUEUE_DECLARE:
         return op_declare_queue;
     case AMQP_QUEUE_PURGE:
-        return op_purge;
+        return queue_purge_begin;
     case AMQP_QUEUE_DELETE:
         return op_delete_queue;
     case AMQP_BASIC_GET:

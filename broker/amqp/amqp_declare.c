@@ -832,7 +832,7 @@ static void run_purge(void *argument) {
     store_commit(store, on_purged, connection);
 }
 
-void op_purge(struct amqp_connection *connection) {
+void queue_purge_begin(struct amqp_connection *connection) {
     store_enter(&connection->server->store, &connection->job, run_purge, connection);
 }
 

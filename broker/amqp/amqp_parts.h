@@ -339,7 +339,7 @@ void op_try(struct amqp_connection *connection);
 /* Goes on after something has ended for which the connection's input waited. */
 void client_go_on(struct amqp_connection *connection);
 /* Frees a connection that has gone once nothing refers to it. */
-void client_free(struct amqp_connection *connection);
+void connection_free(struct amqp_connection *connection);
 
 /* ---- amqp_channel.c: channels and their methods */
 void channel_method(struct amqp_connection *connection, uint16_t number, const struct amqp_method *method,
@@ -366,7 +366,7 @@ void op_bind(struct amqp_connection *connection);
 void op_unbind(struct amqp_connection *connection);
 void op_delete_queue(struct amqp_connection *connection);
 void op_delete_exchange(struct amqp_connection *connection);
-void op_purge(struct amqp_connection *connection);
+void queue_purge_begin(struct amqp_connection *connection);
 /* Deletes the queue without a client's request: its exclusive owner or its last consumer has gone. */
 void queue_drop(struct amqp *server, const char *name);
 void declare_drop_exclusive(struct amqp *server, uint64_t owner);

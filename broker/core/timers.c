@@ -114,8 +114,9 @@ void timers_make_ready(struct core *core) {
         struct wheel_timer *popped = NULL;
         while ((popped = wheel_pop(&core->wheels[base], base_ms(core, base)))) {
             struct timer *timer = timer_of(popped);
-            if (timer->kind == TIMER_DUE || timer->kind == TIMER_AHEAD) come_near(core, task_of(timer));
-            if (timer->kind == TIMER_EARLY)
+            if (timer->kind == TIMER_DUE || timer->kind == TIMER_AHEAD)
+                come_near(core, task_of(timer)); /* its timer's memory becomes a node of a heap: `timer` is not valid */
+            else if (timer->kind == TIMER_EARLY)
                 (void)near_early_due(core,
                                      (struct line_state *)((char *)timer - offsetof(struct line_state, early_timer)),
                                      UINT32_MAX);

@@ -200,7 +200,7 @@ static void mend(struct making *making, ProtobufCMessage *message) {
     } else if (message->descriptor == &tarry__queue_set__descriptor) {
         Tarry__QueueSet *set = (Tarry__QueueSet *)message;
         set->policy = (Tarry__Policy *)make(making, json_map_of(&tarry__policy__descriptor), DEPTH_MAX);
-        set->fields = alloc(making, 7 * sizeof(char *));
+        set->fields = alloc(making, tarry__policy__descriptor.n_fields * sizeof(char *));
         for (unsigned i = 0; i < tarry__policy__descriptor.n_fields; i++)
             set->fields[set->n_fields++] = (char *)tarry__policy__descriptor.fields[i].name;
     } else if (message->descriptor == &tarry__task_view__descriptor) {

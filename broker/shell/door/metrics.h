@@ -14,7 +14,7 @@
 
 #define METRICS_QUEUES_MAX 512u
 /* Tasks by state, gauges, counters, and one histogram: its buckets (with +Inf), sum and count. */
-#define METRICS_QUEUE_SERIES (4u + 2u + 7u + DURATION_BUCKETS + 2u)
+#define METRICS_QUEUE_SERIES (4u + 3u + 7u + DURATION_BUCKETS + 2u)
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 /* Returns text from malloc and its size without the terminating NUL; NULL if memory is exhausted. Any thread. */
