@@ -77,7 +77,8 @@ class Start(Case):
     def test_the_network_wants_tls(self):
         self.assertIn("--unsafe-no-tls", self.fails(listen="ws://0.0.0.0:0"))
         self.assertIn("--unsafe-no-tls", self.fails("--unsafe-no-tokens", listen="ws://0.0.0.0:0"))
-        self.fails(listen="tcp://127.0.0.1:0")
+        self.assertIn("--unsafe-no-tls", self.fails(listen="tcp://0.0.0.0:0"))
+        self.fails(listen="udp://127.0.0.1:0")
         self.fails(listen="ws://127.0.0.1:99999")
         self.fails(listen="nonsense")
 
