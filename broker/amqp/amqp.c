@@ -184,7 +184,8 @@ static void log_in(struct amqp_connection *connection, const struct shown *shown
     const struct gateway_caller caller = client_caller(connection);
     gateway_who(server->gateway, &caller, &holder);
     snprintf(connection->holder, sizeof(connection->holder), "%s", holder.name);
-    memcpy(connection->user, shown->user.at, shown->user.size < AMQP_SHORTSTR_MAX ? shown->user.size : 0);
+    if (shown->user.at != NULL && shown->user.size < AMQP_SHORTSTR_MAX)
+        memcpy(connection->user, shown->user.at, shown->user.size);
     outbox_init(&connection->published, server->gateway, connection->principal, connection->peer, connection);
     connection->published.settled = publish_settled;
     connection->published.went_on = publish_went_on;
@@ -667,6 +668,7 @@ static void on_gone(void *argument) {
     channels_end(connection);
     connection->is_gone = true;
     TAILQ_FOREACH(sending, &server->sendings, next) {
+        // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
         if (sending->connection != connection) continue;
         sending->connection = NULL;
         /* A part of it may be in the kernel, and its leases are released: it counts as delivered (TRUE-1). */

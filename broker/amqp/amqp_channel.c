@@ -34,6 +34,7 @@ static void channel_free(struct channel *channel) {
 void channels_leave(struct amqp_connection *connection) {
     struct channel *channel;
     TAILQ_FOREACH(channel, &connection->channels, next) {
+        // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
         if (channel->is_closing) continue;
         channel->is_closing = true;
         channel_leave(channel);
@@ -43,6 +44,7 @@ void channels_leave(struct amqp_connection *connection) {
 void channels_end(struct amqp_connection *connection) {
     struct channel *channel;
     while ((channel = TAILQ_FIRST(&connection->channels)) != NULL) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): channel_free has removed those that it freed
         channel_leave(channel);
         channel_free(channel);
     }

@@ -69,6 +69,7 @@ void unacked_commit(struct channel *channel, struct outbox *outbox) {
 
 void unacked_release(struct channel *channel) {
     struct unacked *unacked;
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): settle has removed those that it freed
     while ((unacked = TAILQ_FIRST(&channel->unacked)) != NULL) settle(channel, unacked, ITEM_RELEASE, false);
 }
 
@@ -87,6 +88,7 @@ static void on_extend(void *argument) {
     connection->extend_timer = 0;
     TAILQ_FOREACH(channel, &connection->channels, next) {
         TAILQ_FOREACH(unacked, &channel->unacked, next) {
+            // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
             if (unacked->is_settled || unacked->lease_until_ms > now_ms + AMQP_LEASE_MS - AMQP_EXTEND_MS) continue;
             struct item *item = item_of_lease(ITEM_EXTEND, unacked->id, unacked->epoch, unacked->position);
             if (item == NULL) continue;
@@ -281,8 +283,12 @@ static void fetch(struct consumer *consumer) {
 void consumers_fetch(struct amqp_connection *connection) {
     const struct channel *channel;
     struct consumer *consumer;
-    TAILQ_FOREACH(channel, &connection->channels, next)
-    TAILQ_FOREACH(consumer, &channel->consumers, in_channel) fetch(consumer);
+    TAILQ_FOREACH(channel, &connection->channels, next) {
+        TAILQ_FOREACH(consumer, &channel->consumers, in_channel) {
+            // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
+            fetch(consumer);
+        }
+    }
 }
 
 /* ---- consume and cancel */
@@ -290,6 +296,7 @@ void consumers_fetch(struct amqp_connection *connection) {
 static struct consumer *consumer_find(const struct channel *channel, struct amqp_bytes tag) {
     struct consumer *consumer;
     TAILQ_FOREACH(consumer, &channel->consumers, in_channel) {
+        // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
         if (amqp_same(tag, (struct amqp_bytes){(const uint8_t *)consumer->tag, consumer->tag_size})) return consumer;
     }
     return NULL;
@@ -378,6 +385,7 @@ void consumers_lose_queue(struct amqp_queue *queue) {
         struct amqp_connection *connection = channel->connection;
         struct unacked *unacked;
         TAILQ_FOREACH(unacked, &channel->unacked, next) {
+            // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
             if (unacked->consumer != consumer || unacked->is_settled) continue;
             struct item *item = item_of_lease(ITEM_ACK, unacked->id, unacked->epoch, unacked->position);
             if (item != NULL) outbox_add(&connection->settles, item);

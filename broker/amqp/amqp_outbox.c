@@ -224,6 +224,7 @@ static size_t choose(const struct outbox *outbox, size_t *out_ops, bool *out_is_
     *out_ops = 0;
     *out_is_atomic = false;
     for (; item != NULL; item = TAILQ_NEXT(item, next), items++) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): drop_first has removed those that it freed
         bool is_full = *out_ops + ops_of(item) > AMQP_COMMIT_OPS_MAX || bytes + bytes_of(item) > AMQP_COMMIT_BYTES_MAX;
         if (outbox->is_whole) is_full = false;
         if (items > 0 && (is_full || outbox->alone > 0)) break;
@@ -265,6 +266,7 @@ static bool settle_sent(struct outbox *outbox, const Tarry__CommitReply *commit)
     size_t at = 0;
     while (outbox->sent > 0) {
         const struct item *item = TAILQ_FIRST(&outbox->items);
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): drop_first has removed those that it freed
         size_t count = ops_of(item);
         const char *message = "";
         Tarry__Code code = code_of(commit, at, count, &message);

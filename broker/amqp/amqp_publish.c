@@ -356,7 +356,10 @@ static void tell_blocked(struct amqp_connection *connection) {
 void publish_went_on(void *argument) {
     struct amqp_connection *connection = argument;
     struct channel *channel;
-    TAILQ_FOREACH(channel, &connection->channels, next) tell_run(channel);
+    TAILQ_FOREACH(channel, &connection->channels, next) {
+        // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
+        tell_run(channel);
+    }
     tell_blocked(connection);
     client_go_on(connection);
 }

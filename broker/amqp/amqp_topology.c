@@ -776,6 +776,7 @@ static bool visit(struct route *route, struct amqp_exchange *exchange) {
     } else {
         struct amqp_binding *binding;
         TAILQ_FOREACH(binding, &exchange->from, in_from) {
+            // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
             if (!matches(route, binding)) continue;
             follow(route, binding);
             is_any = true;

@@ -163,7 +163,7 @@ static const char no_secret[] = "the file of --push-secrets has no secret for th
 /* Reads the file of secrets, unless it was read a moment ago. An invalid file leaves the former secrets in use. */
 static void read_secrets(struct push_sender *sender, uint64_t now_ms) {
     const struct push_sender_options *options = &sender->options;
-    struct push_secrets secrets, former = {0};
+    struct push_secrets secrets = {0}, former = {0};
     char message[PUSH_SECRETS_MESSAGE_SIZE], problem[PUSH_REASON_SIZE] = "";
     bool is_fine = false;
     size_t size = 0;

@@ -48,14 +48,13 @@ struct fx {
 };
 
 static int begin(void **state) {
-    struct fx *f = calloc(1, sizeof(*f));
+    struct fx *f = *state = calloc(1, sizeof(*f));
     memset(&world, 0, sizeof(world));
     if (f == NULL) return 1;
     f->plain = malloc(HTTP_BODY_MAX + 1);
     f->packed = malloc(PACKED_MAX);
     if (f->plain == NULL || f->packed == NULL) return 1;
     for (size_t i = 0; i <= HTTP_BODY_MAX; i++) f->plain[i] = (char)('a' + i / 997 % 26);
-    *state = f;
     return 0;
 }
 

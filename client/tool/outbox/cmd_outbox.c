@@ -98,7 +98,7 @@ static void disconnect(struct outbox *o) {
  * failure is reported. */
 static PGresult *query(struct outbox *o, const char *format, int count, const char *const *values) {
     char text[1024];
-    snprintf(text, sizeof text, format, o->name, o->name, o->name);
+    snprintf(text, sizeof text, format, o->name);
     PGresult *result = pq.execParams(o->connection, text, count, NULL, values, NULL, NULL, 0);
     ExecStatusType status = pq.resultStatus(result);
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) return result;

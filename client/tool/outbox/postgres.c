@@ -10,7 +10,8 @@ struct postgres_library pq;
 
 const char *postgres_load(void) {
     static char why[256];
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL); /* never unloaded */
+    static void *library; /* never unloaded */
+    library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         snprintf(why, sizeof why, "%s", dlerror());
         return why;
