@@ -549,7 +549,8 @@ static void client_run(struct amqp_connection *connection) {
 static bool keep(struct amqp_connection *connection, const uint8_t *bytes, size_t size) {
     struct door *door = connection->server->door;
     size_t left = connection->input_size - connection->input_at;
-    if (connection->input_at > 0) memmove(connection->input, connection->input + connection->input_at, left);
+    if (connection->input != NULL && connection->input_at > 0)
+        memmove(connection->input, connection->input + connection->input_at, left);
     connection->input_size = left;
     connection->input_at = 0;
     uint8_t *input = realloc(connection->input, left + size);
