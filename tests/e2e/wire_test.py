@@ -92,7 +92,7 @@ class Port(Beside):
         """F-20: input that is not HTTP, or almost HTTP."""
         for data in (b"GARBAGE\r\n\r\n", b"GET\r\n\r\n", b"\r\n" * 100, b"GET " + b"a" * 20000,
                      b"POST /rpc HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 5000,
-                     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00SP\x00\x00\x30\x00\x00"):
+                     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00SP\x00\x00\x10\x00\x00", b"\x00GET / HTTP/1.1\r\n\r\n"):
             self.ends(data)
         self.assertRegex(self.ask(b"GET / HTTP/9.9\r\n\r\n", harness.ANSWER_WAIT_S), rb"^HTTP/1\.[01] ")  # the response has an existing HTTP version
 
