@@ -161,17 +161,20 @@ static bool has_name_at(const struct access_set *set, size_t at, const char *nam
     return at < set->count && strcmp(set->principals[at]->entry.name, name) == 0;
 }
 
-static void follow(struct access_principal **own, struct access_principal *former) {
-    if (!access_is_same(&(*own)->entry, &former->entry)) return;
+/* Replaces the principal by the former one if they are the same, and frees it. Returns whether it did. */
+static bool follow(struct access_principal **own, struct access_principal *former) {
+    if (!access_is_same(&(*own)->entry, &former->entry)) return false;
     access_release(*own);
     *own = access_hold(former);
+    return true;
 }
 
 void access_set_follow(struct access_set *set, const struct access_set *former) {
     for (size_t i = 0; i < set->count; i++) {
         const char *name = set->principals[i]->entry.name;
-        for (size_t at = place_of(former, name); has_name_at(former, at, name); at++)
-            follow(&set->principals[i], former->principals[at]);
+        size_t at = place_of(former, name);
+        /* `name` belongs to the principal: after a replacement it is not read again. */
+        while (has_name_at(former, at, name) && !follow(&set->principals[i], former->principals[at])) at++;
     }
     follow(&set->owner, former->owner);
     follow(&set->broker, former->broker);
