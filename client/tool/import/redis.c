@@ -45,8 +45,9 @@ struct redis {
 
 static int refused(struct import *import, const char *what, const struct resp *resp) {
     if (import->link.error[0] != 0) return import_lost(import);
+    static const char other[] = "a reply of another type";
     const bool is_said = resp->kind == RESP_ERROR || resp->kind == RESP_STRING;
-    return import_nonsense(import, what, is_said ? resp->bytes : "a reply of another type", is_said ? resp->size : 25);
+    return import_nonsense(import, what, is_said ? resp->bytes : other, is_said ? resp->size : sizeof other - 1);
 }
 
 /* Sends a command of words, and reads the first item of its reply. False after an error message. */
