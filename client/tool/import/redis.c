@@ -41,6 +41,8 @@ struct redis {
     uint64_t page;   /* number of members to request */
 };
 
+#define AND_SIZE(text) text, sizeof(text) - 1 /* a literal and its length */
+
 /* ---- requests and replies */
 
 static int refused(struct import *import, const char *what, const struct resp *resp) {
@@ -142,7 +144,7 @@ static int next(struct import *import, struct import_batch *batch) {
     snprintf(to, sizeof to, "%llu", (unsigned long long)(redis->offset + redis->page - 1));
     if (!ASK(import, RESP_ARRAY, &resp, "ZRANGE", redis->options->zset, from, to, "WITHSCORES")) return EXIT_REFUSED;
     if (resp.number % 2 != 0 || (uint64_t)resp.number > 2 * redis->page)
-        return import_nonsense(import, "the reply to ZRANGE is malformed", "more elements than requested", 23);
+        return import_nonsense(import, "the reply to ZRANGE is malformed", AND_SIZE("more elements than requested"));
     size_t bytes = 0;
     for (int64_t i = 0; i < resp.number / 2; i++) {
         const bool is_full = i > 0 && batch->bytes >= BATCH_BYTES_MAX;
@@ -237,7 +239,7 @@ static int due_at(struct import *import, const char *place, uint64_t *out_ms, bo
         *out_ms = batch.items[0].when_ms;
         *out_there = status == 0;
     } else if (resp.number != 0) {
-        status = import_nonsense(import, "the reply to ZRANGE is malformed", "more elements than requested", 23);
+        status = import_nonsense(import, "the reply to ZRANGE is malformed", AND_SIZE("more elements than requested"));
     }
     import_batch_clear(&batch);
     free(batch.items);
@@ -286,7 +288,7 @@ static int start(struct import *import, const struct receipt *only) {
     if (!ASK(import, RESP_ARRAY, &resp, "EVAL", remove_script, "1", redis->options->zset)) return EXIT_REFUSED;
     return resp.number == 0
                ? 0
-               : import_nonsense(import, "the reply to EVAL is malformed", "more elements than requested", 23);
+               : import_nonsense(import, "the reply to EVAL is malformed", AND_SIZE("more elements than requested"));
 }
 
 static void end(struct import *import) {
