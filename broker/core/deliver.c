@@ -43,7 +43,9 @@ static uint32_t share_of(const struct core *core, const struct queue *queue, con
     if (share > LEASES_MAX - core->leases) share = LEASES_MAX - core->leases;
     uint64_t fitting = need_lease_room(core) / task_size(KEY_SIZE_MAX);
     if (share > fitting) share = fitting;
-    return (uint32_t)share;
+    if (session_is_mover(session->id)) return (uint32_t)share; /* the queue's limits are for its consumers (HERD-1) */
+    const uint32_t room = gate_room(core, queue);
+    return share < room ? (uint32_t)share : room;
 }
 
 struct lease_batch {
@@ -84,9 +86,6 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, struct ses
                               struct core_effects *effects) {
     assert(has_credit(session));
     uint32_t count_max = share_of(core, queue, session);
-    const bool is_mover = session_is_mover(session->id); /* a queue's limits are for its consumers */
-    const uint32_t gate_max = is_mover ? UINT32_MAX : gate_room(core, queue);
-    if (count_max > gate_max) count_max = gate_max;
     if (count_max > records_max) count_max = records_max;
     struct lease_batch batch = {0};
     draft_init_for(&batch.draft, core, effects->arena, session, count_max);
@@ -96,8 +95,8 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, struct ses
     uint64_t position = core->position;
     draft_commit(&batch.draft, NULL, effects);
     if (!batch.count) return (uint32_t)batch.draft.record_count; /* all tasks were expired */
-    if (!is_mover) gate_use(core, queue, batch.count);
-    if (gate_limits(queue)) near_update_serving(core, queue);
+    if (!session_is_mover(session->id)) gate_use(core, queue, batch.count);
+    if (gate_limits(queue)) near_update_serving(core, queue); /* once for the batch, not for each lease */
     for (uint32_t i = 0; i < batch.count; i++) { /* copy keys: a task may change before its message is made */
         struct row *row = &batch.tasks[i].row;
         row->key = must_copy(effects->arena, row->key, row->key_size);

@@ -49,8 +49,9 @@ uint32_t gate_room(const struct core *core, const struct queue *queue) {
         const uint64_t leased = core->tally.queues[queue_place(queue->number)].in_flight;
         room = leased < policy->max_in_flight ? policy->max_in_flight - (uint32_t)leased : 0;
     }
-    if (policy->rate && room > tokens(core, queue)) room = tokens(core, queue);
-    return room;
+    if (!policy->rate) return room;
+    const uint32_t held = tokens(core, queue);
+    return held < room ? held : room;
 }
 
 bool gate_is_open(const struct core *core, const struct queue *queue) {

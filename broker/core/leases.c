@@ -100,12 +100,6 @@ static void hold_back(struct core *core, struct session *session, struct task *t
     if (core->scan_count) list_saw(core, task); /* a List under way counted the task as in flight */
 }
 
-/* The number of tasks in flight has changed: the queue's limit may open or close its gate (HERD-1). */
-static void gate_counts(struct core *core, const struct task *task) {
-    struct queue *queue = queue_at(core, task->row.queue);
-    if (gate_limits(queue)) near_update_serving(core, queue);
-}
-
 void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
@@ -114,7 +108,6 @@ void lease_take(struct core *core, struct task *task) {
     if (!session) session = session_new(core, task->row.session, stays ? SESSION_LEFT : SESSION_UNCLAIMED);
     assert(session); /* the table has twice as many slots as sessions, so sessions from before a restart fit too */
     task->place = PLACE_LEASED;
-    gate_counts(core, task);
     session->lease_count++;
     core->leases++;
     core->lease_bytes += task_bytes(task);
@@ -191,7 +184,8 @@ void lease_drop(struct core *core, struct task *task) {
     wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
     task->before = (struct holder){0};
     task->place = PLACE_NONE;
-    gate_counts(core, task);
+    struct queue *queue = queue_at(core, task->row.queue);
+    if (gate_limits(queue)) near_update_serving(core, queue); /* HERD-1: a task less is in flight */
     bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
     if (is_over && !session->lease_count) session_free(core, session);
 }

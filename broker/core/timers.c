@@ -3,7 +3,6 @@
 
 #include "ahead.h"
 #include "decide.h"
-#include "gate.h"
 #include "leases.h"
 #include "near.h"
 
