@@ -21,17 +21,23 @@ static bool fits_window(const struct core *core) {
 
 /* Returns true if consumers may get tasks of the line that are not due, and there are consumers. */
 static bool is_taken_early(const struct core *core, const struct line_state *line) {
-    return line->leases_early && queue_at(core, line->line.queue)->consumer_count;
+    const struct queue *queue = queue_at(core, line->line.queue);
+    return queue->policy.lease_before_due && queue->consumer_count;
 }
 
-/* Returns true if the line should load: its horizon is near in time and memory allows it. If memory is short, only a
+/* Returns true if tasks beyond the line's horizon are due soon, or consumers may get them before they are due. */
+static bool is_horizon_close(const struct core *core, const struct line_state *line) {
+    return line->horizon.due_ms <= base_ms(core, line->line.base) + CLOCK_LEAD_MS || is_taken_early(core, line);
+}
+
+/* Returns true if the line should load: its horizon is close and memory allows it. If memory is short, only a
  * line without near tasks loads. Otherwise loading and eviction would alternate. */
 static bool wants_window(const struct core *core, const struct line_state *line) {
-    const bool is_taken = is_taken_early(core, line);
     if (line->loading || line->settling || line->evict_cursor || !line_index_only(core, line)) return false;
-    if (line->horizon.due_ms > base_ms(core, line->line.base) + CLOCK_LEAD_MS && !is_taken) return false;
+    if (!is_horizon_close(core, line)) return false;
     if (near_is_short(core)) return line->near_count == 0 && fits_window(core);
-    return line->ready.count < WINDOW_READY_LOW && (!is_taken || line->early.count < WINDOW_READY_LOW);
+    bool has_few_early = !is_taken_early(core, line) || line->early.count < WINDOW_READY_LOW;
+    return line->ready.count < WINDOW_READY_LOW && has_few_early;
 }
 
 uint64_t window_count_max(const struct core *core) {
@@ -116,8 +122,8 @@ static void advise_low(struct core *core, struct line_state *line, struct core_e
 
 /* Returns true if the line needs tasks from the index but has no near task. */
 static bool is_starved(const struct core *core, const struct line_state *line) {
-    bool is_near = line->horizon.due_ms <= base_ms(core, line->line.base) + CLOCK_LEAD_MS || is_taken_early(core, line);
-    return is_near && !line->loading && !line->settling && line->near_count == 0 && line_index_only(core, line);
+    return is_horizon_close(core, line) && !line->loading && !line->settling && line->near_count == 0 &&
+           line_index_only(core, line);
 }
 
 /* Checks starved lines again once memory or a hold is free. A line that loads causes the next step. */
