@@ -86,11 +86,10 @@ static struct session *next_taker(struct core *core, struct queue *queue, bool *
 /* Returns the task if it is not due yet and all earlier tasks of its line are in memory; otherwise NULL. */
 static struct task *candidate(struct core *core, uint64_t id) {
     struct task *task = task_find(core, id);
-    if (!task || task->place != PLACE_PENDING || task->row.base != ROW_STEADY) return NULL;
+    if (!task || task->place != PLACE_PENDING || !near_may_be_ahead(core, &task->row)) return NULL;
     uint64_t now_ms = steady_ms(core), due_ms = task->row.due_ms;
-    bool is_fit = !task->row.expires_ms && !gate_limits(queue_at(core, task->row.queue)) && due_ms > now_ms &&
-                  due_ms <= now_ms + core->options.ahead_ms;
-    return is_fit && !line_of(core, &task->row)->settling ? task : NULL;
+    bool is_soon = due_ms > now_ms && due_ms <= now_ms + core->options.ahead_ms;
+    return is_soon && !line_of(core, &task->row)->settling ? task : NULL;
 }
 
 /* Returns the end of the run of tasks of this queue that begins at `at`. */

@@ -7,6 +7,7 @@
 #include "decide.h"
 #include "effects.h"
 #include "gate.h"
+#include "near.h"
 #include "wishes.h"
 
 static void done(struct decision *d) {
@@ -81,10 +82,7 @@ void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
 
 /* Counts tasks as far as memory knows: ready tasks beyond a horizon count as pending. */
 static uint64_t count_states(const struct core *core, const struct queue *queue, uint32_t states) {
-    uint64_t ready = 0;
-    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
-        ready += queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT].ready.count;
-    uint64_t count = 0;
+    uint64_t ready = near_ready_count(queue), count = 0;
     if (states & STATE_PENDING) count += queue_waiting(core, queue) - ready;
     if (states & STATE_READY) count += ready;
     if (states & STATE_IN_FLIGHT) count += queue_in_flight(core, queue);

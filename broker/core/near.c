@@ -107,12 +107,25 @@ static void push_early(struct core *core, struct line_state *line, struct task *
     near_update_serving(core, queue);
 }
 
+/* Removes the task from the heap. Clears the timer and the holder, which use the memory of the heap's node. */
+static void leave_heap(struct ready *heap, struct task *task) {
+    ready_remove(heap, &task->ready);
+    task->timer = (struct timer){0};
+    task->before = (struct holder){0};
+}
+
+static void leave_ready(struct core *core, struct line_state *line, struct task *task) {
+    struct queue *queue = queue_at(core, line->line.queue);
+    leave_heap(&line->ready, task);
+    if (line->ready.count) return;
+    queue->ready_mask &= ~ready_bit(line);
+    near_update_serving(core, queue);
+}
+
 /* Removes the task from the line's heap of early tasks. The timer may stay armed for an earlier time. */
 static void leave_early(struct core *core, struct line_state *line, struct task *task) {
     struct queue *queue = queue_at(core, line->line.queue);
-    ready_remove(&line->early, &task->ready);
-    task->timer = (struct timer){0};
-    task->before = (struct holder){0};
+    leave_heap(&line->early, task);
     if (line->early.count) return;
     arm_early_timer(core, line);
     queue->early_mask &= ~ready_bit(line);
@@ -153,21 +166,12 @@ static void leave_line(struct core *core, struct task *task) {
     if (line->evict_cursor == task) line->evict_cursor = TAILQ_NEXT(task, member);
     TAILQ_REMOVE(&line->near, task, member);
     set_near_count(core, line, line->near_count - 1);
-    if (task->place == PLACE_PENDING) {
+    if (task->place == PLACE_PENDING)
         wheel_cancel(&core->wheels[task->row.base], &task->timer.wheel);
-        return;
-    }
-    if (task->place == PLACE_EARLY) {
+    else if (task->place == PLACE_EARLY)
         leave_early(core, line, task);
-        return;
-    }
-    ready_remove(&line->ready, &task->ready);
-    task->timer = (struct timer){0};
-    task->before = (struct holder){0};
-    if (!line->ready.count) {
-        queue_at(core, line->line.queue)->ready_mask &= ~ready_bit(line);
-        near_update_serving(core, queue_at(core, line->line.queue));
-    }
+    else
+        leave_ready(core, line, task);
 }
 
 void near_unplace(struct core *core, struct task *task) {
@@ -206,11 +210,15 @@ uint8_t near_halvings(const struct core *core, const struct queue *queue) {
     return undone < queue->ahead_halvings ? (uint8_t)(queue->ahead_halvings - undone) : 0;
 }
 
+bool near_may_be_ahead(const struct core *core, const struct row *row) {
+    return row->base == ROW_STEADY && !row->expires_ms && !gate_limits(queue_at(core, row->queue));
+}
+
 uint64_t near_look_ms(const struct core *core, const struct row *row) {
     uint64_t now_ms = steady_ms(core);
+    if (row->due_ms <= now_ms + AHEAD_LEAST_MS || !near_may_be_ahead(core, row)) return row->due_ms;
     uint64_t ahead_ms = core->options.ahead_ms >> near_halvings(core, queue_at(core, row->queue));
-    bool is_fit = row->base == ROW_STEADY && !row->expires_ms && row->due_ms > now_ms + AHEAD_LEAST_MS;
-    if (!ahead_ms || !is_fit || gate_limits(queue_at(core, row->queue))) return row->due_ms;
+    if (!ahead_ms) return row->due_ms;
     return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
 }
 
@@ -276,22 +284,22 @@ void near_prefetch_behind(const struct task *task) {
     if (behind) task_prefetch(task_of_ready(behind));
 }
 
-uint64_t near_ready_count(const struct queue *queue) {
+static inline uint64_t count_of(const struct queue *queue, uint32_t mask, bool early) {
     uint64_t count = 0;
-    for (uint32_t mask = queue->ready_mask; mask; mask &= mask - 1) {
+    for (; mask; mask &= mask - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(mask);
-        count += queue->lines[bit / PRIORITY_COUNT][bit % PRIORITY_COUNT].ready.count;
+        const struct line_state *line = &queue->lines[bit / PRIORITY_COUNT][bit % PRIORITY_COUNT];
+        count += early ? line->early.count : line->ready.count;
     }
     return count;
 }
 
+uint64_t near_ready_count(const struct queue *queue) {
+    return count_of(queue, queue->ready_mask, false);
+}
+
 uint64_t near_early_count(const struct queue *queue) {
-    uint64_t count = 0;
-    for (uint32_t mask = queue->early_mask; mask; mask &= mask - 1) {
-        uint32_t bit = (uint32_t)__builtin_ctz(mask);
-        count += queue->lines[bit / PRIORITY_COUNT][bit % PRIORITY_COUNT].early.count;
-    }
-    return count;
+    return count_of(queue, queue->early_mask, true);
 }
 
 uint32_t near_early_due(struct core *core, struct line_state *line, uint32_t tasks_max) {
