@@ -15,6 +15,10 @@ void *must_copy(struct arena *arena, const void *data, size_t size) {
     return out;
 }
 
+char *must_copy_text(struct arena *arena, const char *text) {
+    return must_copy(arena, text, strlen(text) + 1);
+}
+
 void *push_room(struct arena *arena, void *items, size_t *count, size_t *capacity, size_t item_size) {
     if (*count == *capacity) {
         size_t grown = *capacity ? *capacity * 2 : 8;

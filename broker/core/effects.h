@@ -22,6 +22,7 @@ static inline void *must_have(struct arena *arena, size_t size) {
     return out;
 }
 void *must_copy(struct arena *arena, const void *data, size_t size);
+char *must_copy_text(struct arena *arena, const char *text);
 
 /* ---- replies. Each waits until the log is durable up to the position that it depends on (LOG-1). */
 Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code);

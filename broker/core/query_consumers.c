@@ -38,14 +38,13 @@ static Tarry__ConsumerView *view_of(const struct session *session, const struct 
         add_name(view, request, session->subscriptions[i].queue->name, view->queues, &view->n_queues);
     TAILQ_FOREACH(wish, &session->wishes, of_session) {
         /* A copy: the entry may be used for another name before the reply is packed. */
-        add_name(view, request, must_copy(arena, wish->awaited->name, strlen(wish->awaited->name) + 1), view->awaited,
-                 &view->n_awaited);
+        add_name(view, request, must_copy_text(arena, wish->awaited->name), view->awaited, &view->n_awaited);
     }
     if (!view->queue_count) return NULL;
     view->session = session->id;
-    view->client = must_copy(arena, session->client, strlen(session->client) + 1);
-    view->peer = must_copy(arena, session->peer, strlen(session->peer) + 1);
-    view->principal = must_copy(arena, session->principal, strlen(session->principal) + 1);
+    view->client = must_copy_text(arena, session->client);
+    view->peer = must_copy_text(arena, session->peer);
+    view->principal = must_copy_text(arena, session->principal);
     view->prefetch = session->prefetch;
     view->in_flight = session->lease_count - session->ahead_count;
     view->settled_ms = session->settled_ms;

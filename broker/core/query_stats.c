@@ -21,7 +21,7 @@ void query_queues(struct core *core, const struct core_request *request, struct 
         tarry__queue_view__init(view);
         view->name = queue->name;
         view->policy = must_copy(effects->arena, &queue->policy, sizeof queue->policy);
-        view->policy->push = must_copy(effects->arena, queue->push, strlen(queue->push) + 1);
+        view->policy->push = must_copy_text(effects->arena, queue->push);
         view->paused = queue->paused;
         view->paused_until_ms = queue->paused_until_ms;
         view->pending = queue_waiting(core, queue);

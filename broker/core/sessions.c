@@ -168,7 +168,7 @@ static void name_awaited(const struct session *session, Tarry__SubscribeReply *r
     TAILQ_FOREACH(wish, &session->wishes, of_session) {
         const char *name = wish->awaited->name;
         if (reply->n_awaited == CONSUMER_QUEUES_SHOWN) break;
-        reply->awaited[reply->n_awaited++] = must_copy(arena, name, strlen(name) + 1);
+        reply->awaited[reply->n_awaited++] = must_copy_text(arena, name);
     }
 }
 
