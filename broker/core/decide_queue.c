@@ -40,14 +40,15 @@ static const char *keeps_early(const struct decision *d, const struct queue *que
 
 void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
     const struct queue *queue = d->queue;
-    Tarry__Policy policy = *draft_queue_now(d->draft, queue);
+    const Tarry__Policy *before = draft_queue_now(d->draft, queue);
+    Tarry__Policy policy = *before;
     for (size_t i = 0; i < set->n_fields; i++) take_field(&policy, set->policy, set->fields[i]);
-    const bool was_early = draft_queue_now(d->draft, queue)->lease_before_due;
-    const char *kept = policy.lease_before_due != was_early ? keeps_early(d, queue) : NULL;
-    if (policy.lease_before_due != was_early && !caller_may_all(d->caller)) {
+    const bool changes_early = policy.lease_before_due != before->lease_before_due;
+    if (changes_early && !caller_may_all(d->caller)) {
         refuse_op(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, "lease_before_due: only the broker itself may set it");
         return;
     }
+    const char *kept = changes_early ? keeps_early(d, queue) : NULL;
     if (kept) {
         refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__NONE, kept);
         return;
@@ -61,7 +62,7 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, problem);
         return;
     }
-    bool is_pushed_anew = policy.push[0] && !draft_queue_now(d->draft, queue)->push[0];
+    bool is_pushed_anew = policy.push[0] && !before->push[0];
     if (is_pushed_anew && !may_push(d)) {
         refuse_op(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE,
                   "the maximum number of queues have push already (PUSH_QUEUES_MAX, 256): remove push from one first");

@@ -103,14 +103,15 @@ static uint32_t take_chunk(struct definitions *definitions) {
 static void write_bytes(struct definitions *definitions, struct item *item, ProtobufCBinaryData name,
                         ProtobufCBinaryData value) {
     uint32_t *link = &item->chunk;
+    uint8_t *bytes = NULL;
     const size_t size = name.len + value.len;
     for (size_t at = 0; at < size; at++) {
         if (at % CHUNK_BYTES == 0) {
             *link = take_chunk(definitions);
+            bytes = definitions->chunks[*link - 1].bytes;
             link = &definitions->chunks[*link - 1].next;
         }
-        struct chunk *chunk = (struct chunk *)((char *)link - offsetof(struct chunk, next));
-        chunk->bytes[at % CHUNK_BYTES] = at < name.len ? name.data[at] : value.data[at - name.len];
+        bytes[at % CHUNK_BYTES] = at < name.len ? name.data[at] : value.data[at - name.len];
     }
     *link = 0;
     item->name_size = (uint32_t)name.len;

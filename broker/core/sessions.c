@@ -461,7 +461,7 @@ void session_lane_up(struct core *core, uint64_t id) {
     hear(core, session);
     session_changed(core, session);
     if (session_is_pooled(session->id)) return; /* other clients hold these tasks */
-    if (!session_is_pooled(session->id)) ahead_stand_up(session);
+    ahead_stand_up(session);
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         session->resend_count += !task->resend;

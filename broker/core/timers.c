@@ -14,6 +14,10 @@ static struct task *task_of(struct timer *timer) {
     return (struct task *)((char *)timer - offsetof(struct task, timer));
 }
 
+static struct line_state *line_of_early(struct timer *timer) {
+    return (struct line_state *)((char *)timer - offsetof(struct line_state, early_timer));
+}
+
 /* Handles a timer that belongs to no task. Returns the amount of work: returned leases count too, because time may end
  * all sessions at once (CALM-1). */
 static uint32_t run_other(struct core *core, struct timer *timer, struct core_effects *effects) {
@@ -37,8 +41,7 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
         near_update_serving(core, (struct queue *)(at - offsetof(struct queue, gate_timer)));
         return 1;
     case TIMER_EARLY:
-        return 1 + near_early_due(core, (struct line_state *)(at - offsetof(struct line_state, early_timer)),
-                                  TIMERS_PER_STEP_MAX);
+        return 1 + near_early_due(core, line_of_early(timer), TIMERS_PER_STEP_MAX);
     case TIMER_DUE:
     case TIMER_AHEAD:
     case TIMER_DEPART:
@@ -116,9 +119,7 @@ void timers_make_ready(struct core *core) {
             if (timer->kind == TIMER_DUE || timer->kind == TIMER_AHEAD)
                 come_near(core, task_of(timer)); /* its timer's memory becomes a node of a heap: `timer` is not valid */
             else if (timer->kind == TIMER_EARLY)
-                (void)near_early_due(core,
-                                     (struct line_state *)((char *)timer - offsetof(struct line_state, early_timer)),
-                                     UINT32_MAX);
+                (void)near_early_due(core, line_of_early(timer), UINT32_MAX);
         }
     }
 }
