@@ -278,10 +278,8 @@ void index_stats(struct index *index, struct index_stats *out) {
 
 /* ---- start-up */
 
-/* Calls `each` with every value of a table, unsealed. */
-static int each_value(struct index *index, enum db_table table,
-                      int (*each)(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data),
-                      void *argument) {
+int each_value(struct index *index, enum db_table table,
+               int (*each)(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data), void *argument) {
     MDB_txn *txn;
     MDB_cursor *cursor;
     int error = db_read(&index->db, &txn);

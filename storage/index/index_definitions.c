@@ -48,40 +48,29 @@ int definitions_write(struct index *index, MDB_txn *txn) {
     return error;
 }
 
-/* Passes on one row, after checking that it is the row of its key. */
-static int give(const MDB_val *key, const MDB_val *data,
-                int (*each)(void *argument, const Tarry__DefinitionPut *definition), void *argument) {
+struct definition_each {
+    int (*each)(void *argument, const Tarry__DefinitionPut *definition);
+    void *argument;
+};
+
+/* Passes one row on, after checking that it belongs to its key. */
+static int each_definition(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
+    const struct definition_each *definition_each = argument;
     uint8_t own[KEY_SIZE_MAX_OF_DEFINITION];
+    if (*(const uint8_t *)key->mv_data != KEY_MARK) return 0;
     Tarry__DefinitionPut *put = tarry__definition_put__unpack(NULL, data->mv_size, data->mv_data);
     if (put == NULL) return INDEX_DAMAGED;
     bool is_sound = strlen(put->space) <= DEFINITION_SPACE_SIZE_MAX && put->name.len <= DEFINITION_NAME_SIZE_MAX &&
                     put->value.len <= DEFINITION_VALUE_SIZE_MAX && put->before_hash == 0 && !put->deleted;
     size_t size = is_sound ? key_encode(own, put) : 0;
     is_sound = is_sound && size == key->mv_size && memcmp(own, key->mv_data, size) == 0;
-    int error = is_sound ? each(argument, put) : INDEX_DAMAGED;
+    int error = is_sound ? definition_each->each(definition_each->argument, put) : INDEX_DAMAGED;
     tarry__definition_put__free_unpacked(put, NULL);
     return error;
 }
 
 int index_each_definition(struct index *index, int (*each)(void *argument, const Tarry__DefinitionPut *definition),
                           void *argument) {
-    uint8_t mark = KEY_MARK;
-    MDB_val key = {1, &mark}, sealed, data;
-    MDB_txn *txn;
-    MDB_cursor *cursor;
-    int error = db_read(&index->db, &txn);
-    if (error != 0) return error;
-    error = db_cursor(&index->db, txn, DB_META, &cursor);
-    if (error == 0) {
-        int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
-        while (error == 0 && found == 0 && *(const uint8_t *)key.mv_data == KEY_MARK) {
-            error = db_unseal(&key, &sealed, &data);
-            if (error == 0) error = give(&key, &data, each, argument);
-            if (error == 0) found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT);
-        }
-        if (error == 0 && found != 0 && found != MDB_NOTFOUND) error = found;
-        mdb_cursor_close(cursor);
-    }
-    db_read_end(&index->db, txn);
-    return error;
+    struct definition_each definition_each = {each, argument};
+    return each_value(index, DB_META, each_definition, &definition_each);
 }

@@ -442,6 +442,9 @@ static inline size_t step_scale(const struct index *index) {
 }
 
 /* ---- index.c */
+/* Calls `each` with every value of a table, unsealed. */
+int each_value(struct index *index, enum db_table table,
+               int (*each)(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data), void *argument);
 int index_write(struct index *index, int (*body)(void *argument, MDB_txn *txn), void *argument);
 int meta_put(struct index *index, MDB_txn *txn, const struct meta_record *meta);
 int meta_read(struct index *index, MDB_txn *txn, struct meta_record *out);
