@@ -37,9 +37,10 @@ static void put_number(FILE *out, uint64_t value, enum unit unit) {
 #define BROKER_METRICS(X)                                                                                              \
     X("uptime_seconds", "gauge", FROM_MS, b->uptime_ms, "Seconds since this process started.")                         \
     X("epoch", "gauge", AS_IT_IS, b->epoch, "The broker's epoch; it grows with each start as primary.")                \
-    X("live_tasks", "gauge", AS_IT_IS, b->live, "Live tasks of all queues: waiting, in flight and dead.")              \
+    X("live_tasks", "gauge", AS_IT_IS, b->live,                                                                        \
+      "Tasks of all queues that are waiting or in flight; dead letters do not count.")                                 \
     X("near_tasks", "gauge", AS_IT_IS, b->near_tasks, "Tasks in memory.")                                              \
-    X("sessions", "gauge", AS_IT_IS, b->sessions, "Consumers.")                                                        \
+    X("sessions", "gauge", AS_IT_IS, b->sessions, "Connected consumers.")                                              \
     X("producers", "gauge", AS_IT_IS, b->producers, "Producers whose replies the broker remembers.")                   \
     X("core_memory_bytes", "gauge", AS_IT_IS, b->core_bytes, "Memory that tasks use, in bytes.")                       \
     X("core_memory_limit_bytes", "gauge", AS_IT_IS, b->core_bytes_max, "Memory that tasks may use, in bytes.")         \
@@ -161,10 +162,10 @@ static void put_broker(FILE *out, const Tarry__BrokerStats *b) {
 
 #define QUEUE_COUNTERS(X)                                                                                              \
     X("scheduled_total", scheduled, "Tasks scheduled.")                                                                \
-    X("cancelled_total", cancelled, "Tasks cancelled.")                                                                \
+    X("cancelled_total", cancelled, "Tasks cancelled, withdrawn, replaced or purged.")                                 \
     X("delivered_total", delivered, "Deliveries.")                                                                     \
     X("acked_total", acked, "Tasks acknowledged.")                                                                     \
-    X("retried_total", retried, "Failed attempts after which the task waits again.")                                   \
+    X("retried_total", retried, "Nacks after which the task waits again.")                                             \
     X("expired_total", expired, "Tasks that expired.")                                                                 \
     X("dropped_total", dropped, "Dead letters dropped.")
 
@@ -244,7 +245,7 @@ static void put_sums(FILE *out, const Tarry__StatsReply *stats, size_t shown) {
     put_head(out, "queues", "gauge", "Queues.");
     fprintf(out, "tarry_queues %zu\n", stats->n_queues);
     put_head(out, "queues_left_out", "gauge",
-             "Number of the newest queues, which have no series of their own because there are too many queues.");
+             "Number of queues that have no series of their own, because there are too many queues.");
     fprintf(out, "tarry_queues_left_out %zu\n", stats->n_queues - shown);
     put_head(out, "tasks", "gauge", "Tasks of all queues by state: pending, ready, in_flight, dead.");
     uint64_t sum;

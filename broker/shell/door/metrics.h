@@ -1,9 +1,10 @@
 /* metrics.h: formats the reply to a Stats request as text for Prometheus. It follows the Prometheus conventions: base
  * units, `_total` for counters, histograms with fixed buckets, HELP and TYPE.
  *
- * The number of series is limited. The oldest METRICS_QUEUES_MAX queues have series of their own, so that a queue's
- * series does not come and go. Younger queues are counted only in the sums over all queues; tarry_queues_left_out is
- * their number. Each queue has METRICS_QUEUE_SERIES series. */
+ * The number of series is limited. The first METRICS_QUEUES_MAX queues of the broker's table have series of their own.
+ * A queue keeps its place in the table, so its series come or go only when a queue before it is created or deleted. The
+ * other queues are counted only in the sums over all queues; tarry_queues_left_out is their number. Each queue has
+ * METRICS_QUEUE_SERIES series. */
 #ifndef TARRY_SHELL_METRICS_H
 #define TARRY_SHELL_METRICS_H
 
