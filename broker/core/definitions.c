@@ -230,7 +230,7 @@ int definitions_apply(struct definitions *definitions, const Tarry__DefinitionPu
     return add_at(definitions, space, place, put);
 }
 
-/* ---- the question */
+/* ---- listing */
 
 void definitions_list(const struct definitions *definitions, const Tarry__Definitions *request, struct arena *arena,
                       Tarry__DefinitionsReply *out) {

@@ -55,7 +55,7 @@ struct lease_batch {
     uint64_t bytes;
 };
 
-/* Removes ready tasks from their heaps, so that each is visited once, and records them in the draft as leased or
+/* Removes the next tasks from their heaps, so that each is visited once, and records them in the draft as leased or
  * expired. */
 static void gather(struct core *core, struct queue *queue, const struct session *session, uint32_t count_max,
                    uint32_t records_max, struct lease_batch *batch) {
@@ -66,7 +66,7 @@ static void gather(struct core *core, struct queue *queue, const struct session 
         if (batch->count && batch->bytes + task->row.blob_size > DELIVERY_SIZE_MAX) return;
         near_prefetch_behind(task);
         struct known known = known_of(task);
-        /* Removed here, because near_next_ready would return it again; apply would remove it only later. */
+        /* Removed here, because the next turn would find it again; apply would remove it only later. */
         near_unplace(core, task);
         if (is_expired(core, &task->row)) {
             draft_end(&batch->draft, TARRY__CAUSE__CAUSE_EXPIRED, &known);

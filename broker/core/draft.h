@@ -31,10 +31,10 @@ struct draft {
     bool has_job;                          /* the draft starts a job */
     bool has_tasks;                        /* the draft has a record about a task */
     struct draft_definition **definitions; /* changes of definitions, by name; NULL: no change yet */
-    uint32_t define_count;                 /* defines so far, and their bytes … */
-    uint64_t define_size;
-    const char *define_space;             /* space for `define`; NULL: there are no definitions */
-    const struct core_content **contents; /* accepted so far */
+    uint32_t define_count;                 /* number of defines in this commit so far */
+    uint64_t define_size;                  /* bytes of their definitions (definition_size) */
+    const char *define_space;              /* space of these definitions; NULL: no define yet */
+    const struct core_content **contents;  /* accepted so far */
     size_t content_count;
     uint64_t blob_size;
     uint64_t next_id;

@@ -103,7 +103,7 @@ static void hold_back(struct core *core, struct session *session, struct task *t
 void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
-    /* Nobody claims a pooled session, and its leases stay. */
+    /* Nobody can claim a pooled session. Its leases stay until their deadlines, unless it is bound to a process. */
     bool stays = session_is_pooled(task->row.session) && !session_is_bound(task->row.session);
     if (!session) session = session_new(core, task->row.session, stays ? SESSION_LEFT : SESSION_UNCLAIMED);
     assert(session); /* the table has twice as many slots as sessions, so sessions from before a restart fit too */

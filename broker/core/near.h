@@ -43,8 +43,8 @@ uint64_t near_early_count(const struct queue *queue);
  * Returns their number. */
 uint32_t near_early_due(struct core *core, struct line_state *line, uint32_t tasks_max);
 
-/* Updates whether the queue is served: a task is ready, a consumer is willing and the queue is not paused. Call it
- * after any of these changed. */
+/* Updates whether the queue is served: it has a task for consumers, a consumer is willing, the queue is not paused, and
+ * its gate (gate.h) is open. Updates likewise whether movers get tasks of it. Call it after any of these changed. */
 void near_update_serving(struct core *core, struct queue *queue);
 /* Sorts a served queue anew, by its changed `served`. */
 void near_serve_again(struct core *core, struct queue *queue);

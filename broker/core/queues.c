@@ -47,9 +47,9 @@ static uint64_t free_rank(const struct core *core, uint32_t place) {
     return core->deletions[place] + (outcomes_of_queue(core->outcomes, core->queues[place].number) ? last : 0);
 }
 
-static int compare_deletions(const void *one, const void *other) {
+static int compare_ranks(const void *one, const void *other) {
     const struct free_place *first = one, *second = other;
-    return first->deletion < second->deletion ? -1 : first->deletion > second->deletion;
+    return first->rank < second->rank ? -1 : first->rank > second->rank;
 }
 
 static void find_free_places(struct core *core) {
@@ -61,8 +61,7 @@ static void find_free_places(struct core *core) {
         if (is_free(core, place))
             free_places->items[free_places->count++] = (struct free_place){free_rank(core, place), place};
     }
-    if (free_places->count)
-        qsort(free_places->items, free_places->count, sizeof *free_places->items, compare_deletions);
+    if (free_places->count) qsort(free_places->items, free_places->count, sizeof *free_places->items, compare_ranks);
 }
 
 uint32_t queue_new_number(struct core *core, bool is_own) {

@@ -220,8 +220,8 @@ struct queue {
     uint32_t ahead_count;     /* tasks leased ahead of time */
     uint8_t ahead_halvings;   /* number of times that the time ahead was halved because credit was short */
     struct pause ahead_pause; /* its end undoes the first halving; each `length_ms` after it undoes one more */
-    /* In core->serving if a task is ready (with lease_before_due: early), a consumer is willing and it is not paused.
-     */
+    /* In core->serving if a task is ready (with lease_before_due: early), a consumer is willing, the queue is not
+     * paused, and its gate is open (gate.h). */
     struct ready_node serving;
     uint64_t served; /* value of core->turn when the queue was last served */
     uint32_t job_count;
@@ -234,7 +234,8 @@ enum session_state {
     SESSION_FREE = 0,
     SESSION_WAITING_LANE, /* subscribed; its pipe is not connected yet */
     SESSION_UP,
-    SESSION_UNCLAIMED, /* from before a restart; holds leases until the session returns or the claim time ends */
+    SESSION_UNCLAIMED, /* from before a restart; holds leases until the session returns or the claim time ends. A bound
+                          session's leases end at once */
     SESSION_LEFT,      /* session closed normally; its leases stay */
 };
 
@@ -366,10 +367,10 @@ struct pending { /* see pending.h */
 /* Number of lists of producers, hashed by owner. */
 #define OWNER_BUCKETS 1024u
 
-/* The places that a new queue may take, as found at the first search of a step: the queue that was deleted longest ago
+/* The places that a new queue may take, as found at the first search of a step, the lowest rank (free_rank in queues.c)
  * first. A commit that creates many queues searches once (CALM-1). */
 struct free_place {
-    uint64_t deletion;
+    uint64_t rank;
     uint32_t place;
 };
 struct free_places {

@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-#define DIGITS_MAX 18 /* of an integer that an int64_t holds whatever its digits are */
+#define DIGITS_MAX 18 /* any integer of at most 18 digits fits into an int64_t */
 
 /* ---- reading */
 
@@ -74,7 +74,7 @@ static json_t *read_word(struct reader *reader, const char *word, json_t *value)
     size_t size = strlen(word), left = (size_t)(reader->end - reader->at);
     if (left < size || memcmp(reader->at, word, size) != 0) return NULL;
     reader->at += size;
-    return value; /* jansson's constants have no owner */
+    return value; /* a constant of jansson, which needs no json_decref */
 }
 
 /* Reads `"name": value` of an object. */

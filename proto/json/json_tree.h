@@ -1,9 +1,9 @@
-/* json_tree.h: reads and writes plain JSON values several times faster than jansson does. Whatever is not plain, and
- * whatever is wrong, is left to jansson: these functions accept only what jansson accepts, with the same result
+/* json_tree.h: reads and writes plain JSON values several times faster than jansson does. A value that is not plain, or
+ * is malformed, is left to jansson: these functions accept only what jansson accepts, with the same result
  * (json_text_test compares them). Any thread.
  *
  * Plain: strings without escapes, integers of at most 18 digits, true, false, null, and arrays and objects of them.
- * Because of a request of 95 bytes jansson's reader took 28 % of the door's instructions, and its writer 14 %. */
+ * With requests of 95 bytes, jansson's reader took 28 % of the door's instructions, and its writer 14 %. */
 #ifndef TARRY_JSON_TREE_H
 #define TARRY_JSON_TREE_H
 

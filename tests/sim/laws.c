@@ -52,7 +52,7 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
     bool is_ahead = now_ns(flat, row->base) / 1000000 < row->due_ms, is_mover = session_is_mover(row->session);
     bool is_early = flat_is_early(flat, row->queue);
     MUST(!is_mover || (is_early && !is_ahead)); /* TIME-1: a mover gets only what is due, and only from such queues */
-    MUST(is_mover || !is_early || is_ahead);    /* … and a consumer of such a queue only what is not */
+    MUST(is_mover || !is_early || is_ahead);    /* TIME-1: a consumer of such a queue gets only what is not due */
     if (is_ahead &&
         !is_early) { /* TIME-1: the lease record says that its delivery leaves when the task is due (core/ahead.h) */
         MUST(row->base == ROW_STEADY && !row->expires_ms && row->delivered_ms == row->due_ms);
