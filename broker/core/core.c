@@ -435,9 +435,8 @@ static bool has_more_to_do(const struct core *core) {
 /* Returns true if ready tasks can leave at once, because work after the step's deliveries allowed it. They must not
  * wait for the next event (CALM-1). */
 static bool may_deliver_now(const struct core *core, bool could_lease) {
-    bool can_move = core->moving.count && !TAILQ_EMPTY(&core->movers);
     bool is_serving =
-        core->started && !core->stopping && !core->full && (core->serving.count || can_move) && may_lease(core);
+        core->started && !core->stopping && !core->full && (core->serving.count || can_move(core)) && may_lease(core);
     return is_serving && (core->ready_anew || !could_lease);
 }
 

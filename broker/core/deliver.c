@@ -208,7 +208,7 @@ static void to_the_end(struct core *core, struct queue *queue) {
 /* Leases due tasks of queues with lease_before_due to the movers: one delivery to each mover. */
 static void serve_movers(struct core *core, struct allowance *left, struct core_effects *effects) {
     uint32_t looks = DELIVERIES_PER_STEP_MAX;
-    while (looks-- && core->moving.count && !TAILQ_EMPTY(&core->movers) && may_lease(core) && !is_used_up(left)) {
+    while (looks-- && can_move(core) && may_lease(core) && !is_used_up(left)) {
         struct queue *queue = queue_at(core, (uint32_t)ready_min(&core->moving)->id);
         core->visits++;
         uint32_t count = deliver_batch(core, queue, TAILQ_FIRST(&core->movers), left->tasks, effects);
@@ -226,7 +226,7 @@ bool deliver(struct core *core, struct core_effects *effects) {
     struct allowance left = {.deliveries = DELIVERIES_PER_STEP_MAX, .tasks = most, .tasks_least = most / 2};
     /* A queue that yields nothing waits for the eviction under way in its line (near_is_relieving). */
     uint32_t looks = DELIVERIES_PER_STEP_MAX;
-    if (core->moving.count) serve_movers(core, &left, effects);
+    serve_movers(core, &left, effects);
     uint64_t count = core->serving.count;
     for (; count && looks && !is_used_up(&left) && core->serving.count && may_lease(core); count--) {
         struct ready_node *first = ready_min(&core->serving);
@@ -235,8 +235,7 @@ bool deliver(struct core *core, struct core_effects *effects) {
         if (!serve(core, queue, &left, effects)) looks--;
         to_the_end(core, queue);
     }
-    bool is_moving = core->moving.count && !TAILQ_EMPTY(&core->movers);
-    bool more = (count || is_used_up(&left)) && (core->serving.count || is_moving) && may_lease(core);
+    bool more = (count || is_used_up(&left)) && (core->serving.count || can_move(core)) && may_lease(core);
     if (!more && may_lease(core)) ahead_lease(core, left.tasks, effects);
     return more;
 }

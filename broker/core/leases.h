@@ -88,6 +88,10 @@ void row_unsend(const struct task *task, struct row *row);
  */
 bool may_lease(const struct core *core);
 
+/* Returns true if a queue has tasks for a mover and a mover may get them. */
+static inline bool can_move(const struct core *core) {
+    return core->moving.count && !TAILQ_EMPTY(&core->movers);
+}
 /* Leases ready tasks to consumers with credit. Bounded per call; returns true if more may be left. */
 bool deliver(struct core *core, struct core_effects *effects);
 
