@@ -4,9 +4,6 @@
 #include <assert.h>
 #include <stddef.h>
 
-/* Maximum size of a frame with one or two records. */
-#define FRAME_SMALL 512u
-
 void release_gate_init(struct release_gate *gate, uint64_t reached) {
     *gate = (struct release_gate){.reached = reached, .told = reached};
     gate->last = &gate->first;
