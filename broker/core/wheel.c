@@ -248,7 +248,7 @@ static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned 
 }
 
 /* Distributes the timers of a bucket whose slot has begun. */
-static void bucket_open(struct wheel *wheel, unsigned level, struct wheel_bucket *bucket) {
+static void bucket_open(struct wheel *wheel, struct wheel_bucket *bucket) {
     struct wheel_timer *timer = bucket->head.next;
     /* The links of the emptied ring still lead to the bucket's head. */
     while (timer != &bucket->head) {
@@ -272,9 +272,9 @@ static void wheel_open_slot(struct wheel *wheel, unsigned level, unsigned slot) 
     vacate(wheel, level, slot);
     if (stage != NULL && stage->slot == slot) {
         stage_open(wheel, stage, level);
-        bucket_open(wheel, level, &stage->buckets[0]);
+        bucket_open(wheel, &stage->buckets[0]);
     }
-    bucket_open(wheel, level, &wheel->slots[level][slot]);
+    bucket_open(wheel, &wheel->slots[level][slot]);
     wheel_settle(wheel);
 }
 

@@ -29,8 +29,8 @@ uint64_t index_erased(const struct index *index) {
 }
 
 /* Reads up to `count_max` redactions into `out`. */
-static int read_some(struct index *index, MDB_cursor *cursor, size_t count_max, struct arena *arena,
-                     Tarry__Redaction **out, size_t *out_count) {
+static int read_some(MDB_cursor *cursor, size_t count_max, struct arena *arena, Tarry__Redaction **out,
+                     size_t *out_count) {
     MDB_val key, sealed, data;
     size_t count = 0;
     int found = 0, error = 0;
@@ -60,7 +60,7 @@ int index_redactions(struct index *index, size_t count_max, struct arena *arena,
     if (error != 0) return error;
     error = db_cursor(&index->db, txn, DB_REDACTIONS, &cursor);
     if (error == 0) {
-        error = read_some(index, cursor, count_max, arena, redactions, out_count);
+        error = read_some(cursor, count_max, arena, redactions, out_count);
         mdb_cursor_close(cursor);
     }
     db_read_end(&index->db, txn);

@@ -61,7 +61,7 @@ void log_advance(struct log *log, const struct frame_header *header) {
 }
 
 /* Returns the synced_to of a new frame. */
-static uint64_t claim_of(const struct log *log, const struct log_frame *frame) {
+static uint64_t claim_of(const struct log *log) {
     uint64_t durable = atomic_load_explicit(&log->durable, memory_order_relaxed);
     uint64_t claim = atomic_load_explicit(&log->claim, memory_order_acquire);
     return claim < durable ? claim : durable;
@@ -87,7 +87,7 @@ static void encode(struct log *log, const struct log_frame *frame, uint32_t blob
         .body_size = frame->body_size,
         .blob_size = blob_size,
         .position = frame->position,
-        .synced_to = claim_of(log, frame),
+        .synced_to = claim_of(log),
         .steady_ns = frame->steady_ns,
         .wall_ns = frame->wall_ns,
         .body_sum = frame_sum(body, frame->body_size),
