@@ -2,7 +2,8 @@
  *
  *     space ─► order: indexes of items, sorted by name ─► item ─► chunk ─► chunk … : name ‖ value
  *
- * A change moves the rest of `order`, at most 256 KiB. So a commit has at most DEFINES_PER_COMMIT_MAX of them. */
+ * A new or a deleted definition moves the rest of `order`, at most 256 KiB. So a commit has at most
+ * DEFINES_PER_COMMIT_MAX of them. */
 #include "definitions.h"
 
 #include <assert.h>
@@ -100,8 +101,8 @@ static uint32_t take_chunk(struct definitions *definitions) {
     return chunk;
 }
 
-static void write_bytes(struct definitions *definitions, struct item *item, ProtobufCBinaryData name,
-                        ProtobufCBinaryData value) {
+static void write_item(struct definitions *definitions, struct item *item, const Tarry__DefinitionPut *put) {
+    const ProtobufCBinaryData name = put->name, value = put->value;
     uint32_t *link = &item->chunk;
     uint8_t *bytes = NULL;
     const size_t size = name.len + value.len;
@@ -116,6 +117,8 @@ static void write_bytes(struct definitions *definitions, struct item *item, Prot
     *link = 0;
     item->name_size = (uint32_t)name.len;
     item->value_size = (uint32_t)value.len;
+    item->version = put->version;
+    item->hash = definition_hash(put);
 }
 
 static void drop_bytes(struct definitions *definitions, struct item *item) {
@@ -206,9 +209,7 @@ static int add_at(struct definitions *definitions, struct space *space, uint32_t
     uint32_t index = definitions->item_free ? definitions->item_free - 1 : definitions->item_end++;
     struct item *item = &definitions->items[index];
     if (definitions->item_free) definitions->item_free = item->chunk;
-    write_bytes(definitions, item, put->name, put->value);
-    item->version = put->version;
-    item->hash = definition_hash(put);
+    write_item(definitions, item, put);
     memmove(space->order + place + 1, space->order + place, (space->count - place) * sizeof *space->order);
     space->order[place] = index;
     space->count++;
@@ -216,14 +217,29 @@ static int add_at(struct definitions *definitions, struct space *space, uint32_t
     return 0;
 }
 
+static int replace_at(struct definitions *definitions, struct space *space, uint32_t place,
+                      const Tarry__DefinitionPut *put) {
+    struct item *item = &definitions->items[space->order[place]];
+    const uint64_t others = space->size - definition_size(item->name_size, item->value_size);
+    const uint64_t size = others + definition_size(put->name.len, put->value.len);
+    if (size > DEFINITIONS_SIZE_MAX) return CORE_NONSENSE;
+    drop_bytes(definitions, item);
+    write_item(definitions, item, put);
+    space->size = size;
+    return 0;
+}
+
 int definitions_apply(struct definitions *definitions, const Tarry__DefinitionPut *put) {
     struct space *space = space_of(definitions, put->space);
     bool is_there = false;
     uint32_t place = space ? place_of(definitions, space, put->name.data, put->name.len, &is_there) : 0;
-    if (is_there != (put->before_hash != 0)) return CORE_NONSENSE;
+    if (is_there != (put->before_hash != 0) || (put->deleted && !is_there)) return CORE_NONSENSE;
     if (is_there && definitions->items[space->order[place]].hash != put->before_hash) return CORE_NONSENSE;
-    if (is_there) remove_at(definitions, space, place);
-    if (put->deleted) return is_there ? 0 : CORE_NONSENSE;
+    if (put->deleted) {
+        remove_at(definitions, space, place);
+        return 0;
+    }
+    if (is_there) return replace_at(definitions, space, place, put);
     if (!space) space = space_unused(definitions);
     if (!space) return CORE_NONSENSE;
     if (!space->count) memcpy(space->name, put->space, strlen(put->space) + 1);
