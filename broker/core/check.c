@@ -35,6 +35,7 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     }
     assert(near == line->near_count && far == line->far_count && ready == line->ready.count);
     assert(line->size_class == (near ? 64 - __builtin_clzll(near) : 0));
+    assert(line->leases_early == queue->policy.lease_before_due);
     assert(ready_check(&line->ready) && ready_check(&line->early) && early == line->early.count);
     if (queue->policy.lease_before_due) assert(near == ready + early); /* none is pending */
     if (!queue->policy.lease_before_due) assert(!early);

@@ -236,7 +236,7 @@ void near_place_waiting(struct core *core, struct task *task) {
         push_ready(core, line, task);
         return;
     }
-    if (queue_at(core, task->row.queue)->policy.lease_before_due) {
+    if (line->leases_early) {
         push_early(core, line, task);
         return;
     }

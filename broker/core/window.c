@@ -21,8 +21,7 @@ static bool fits_window(const struct core *core) {
 
 /* Returns true if consumers may get tasks of the line that are not due, and there are consumers. */
 static bool is_taken_early(const struct core *core, const struct line_state *line) {
-    const struct queue *queue = queue_at(core, line->line.queue);
-    return queue->policy.lease_before_due && queue->consumer_count;
+    return line->leases_early && queue_at(core, line->line.queue)->consumer_count;
 }
 
 /* Returns true if tasks beyond the line's horizon are due soon, or consumers may get them before they are due. */
@@ -122,8 +121,8 @@ static void advise_low(struct core *core, struct line_state *line, struct core_e
 
 /* Returns true if the line needs tasks from the index but has no near task. */
 static bool is_starved(const struct core *core, const struct line_state *line) {
-    return is_horizon_close(core, line) && !line->loading && !line->settling && line->near_count == 0 &&
-           line_index_only(core, line);
+    return line->near_count == 0 && !line->loading && !line->settling && line_index_only(core, line) &&
+           is_horizon_close(core, line);
 }
 
 /* Checks starved lines again once memory or a hold is free. A line that loads causes the next step. */
