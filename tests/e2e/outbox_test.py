@@ -47,9 +47,9 @@ class Outbox(Case):
         self.assertEqual(done.status, status, done)
         return done
 
-    def insert(self, *tasks):
+    def insert(self, *tasks, table="tarry_outbox"):
         values = ", ".join("('" + json.dumps(task).replace("'", "''") + "')" for task in tasks)
-        self.sql(f"BEGIN; INSERT INTO tarry_outbox (task) VALUES {values}; COMMIT;")
+        self.sql(f"BEGIN; INSERT INTO {table} (task) VALUES {values}; COMMIT;")
 
     def keys(self, queue="q"):
         return sorted(task["key"] for task in self.broker.ok("list", queue))
@@ -61,6 +61,13 @@ class Outbox(Case):
         self.assertEqual((self.keys(), self.sql("SELECT count(*) FROM tarry_outbox")), (["a", "b"], ["0"]))
         self.assertEqual(self.broker.one("get", "q", "a")["json"], {"order": "it's"})
         self.assertEqual(self.outbox("--once").one["moved"], 0)
+
+    def test_a_table_may_have_quotes_in_its_name(self):
+        name = "the shop's \"outbox\""
+        self.outbox("--table", name, "--init")
+        self.insert({"queue": "q", "key": "a", "in": "1h"}, table='"the shop\'s ""outbox"""')
+        self.assertEqual(self.outbox("--table", name, "--once").one["moved"], 1)
+        self.assertEqual(self.keys(), ["a"])
 
     def test_a_delay_counts_from_the_transaction(self):
         self.insert({"queue": "q", "key": "a", "in": "1h"})

@@ -56,7 +56,6 @@ const struct command command_outbox = {
             "be in ~/.pgpass or PGPASSWORD. The task in queue tarry-outbox names the rows of the last batch.",
     .options = options,
     .positional_max = 0,
-    .positional_names = "nothing",
     .examples = "tarry outbox --postgres 'host=db dbname=shop' --init\n"
                 "tarry outbox --postgres postgresql://relay@db/shop",
     .run = run,
@@ -94,26 +93,33 @@ static void disconnect(struct outbox *o) {
     o->connection = NULL;
 }
 
-/* Runs a statement with the table's name in place of %s. NULL: it failed, and the connection was closed; the first
- * failure is reported. */
-static PGresult *query(struct outbox *o, const char *format, int count, const char *const *values) {
-    char text[1024];
-    snprintf(text, sizeof text, format, o->name);
+/* Closes the connection after an error. The first error is reported, with its first line. */
+static void lose(struct outbox *o, const char *consequence) {
+    const char *message = pq.errorMessage(o->connection);
+    if (!o->was_lost) tool_say("PostgreSQL: %.*s%s", (int)strcspn(message, "\n"), message, consequence);
+    o->was_lost = true;
+    disconnect(o);
+}
+
+/* Runs a statement. NULL: it failed, and the connection was closed. */
+static PGresult *query(struct outbox *o, const char *text, int count, const char *const *values) {
     PGresult *result = pq.execParams(o->connection, text, count, NULL, values, NULL, NULL, 0);
     ExecStatusType status = pq.resultStatus(result);
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) return result;
-    char message[300];
-    snprintf(message, sizeof message, "%s", pq.errorMessage(o->connection));
-    message[strcspn(message, "\n")] = 0;
-    if (!o->was_lost) tool_say("PostgreSQL: %s", message);
-    o->was_lost = true;
     pq.clear(result);
-    disconnect(o);
+    lose(o, "");
     return NULL;
 }
 
+/* Like query, with the table's name in place of %s. */
+static PGresult *query_table(struct outbox *o, const char *format, int count, const char *const *values) {
+    char text[1024];
+    snprintf(text, sizeof text, format, o->name);
+    return query(o, text, count, values);
+}
+
 static bool execute(struct outbox *o, const char *format, int count, const char *const *values) {
-    PGresult *result = query(o, format, count, values);
+    PGresult *result = query_table(o, format, count, values);
     if (result == NULL) return false;
     pq.clear(result);
     return true;
@@ -126,12 +132,7 @@ static bool reconnect(struct outbox *o) {
         o->name = pq.escapeIdentifier(o->connection, o->table, strlen(o->table));
         if (o->name != NULL) return true;
     }
-    char message[300];
-    snprintf(message, sizeof message, "%s", pq.errorMessage(o->connection));
-    message[strcspn(message, "\n")] = 0;
-    if (!o->was_lost) tool_say("PostgreSQL: %s; retrying", message);
-    o->was_lost = true;
-    disconnect(o);
+    lose(o, "; retrying");
     return false;
 }
 
@@ -179,7 +180,7 @@ static bool read_rows(struct outbox *o) {
         "FROM %s WHERE refused IS NULL ORDER BY number LIMIT 500";
     size_t bytes = 0;
     rows_free(o);
-    PGresult *result = query(o, text, 0, NULL);
+    PGresult *result = query_table(o, text, 0, NULL);
     if (result == NULL) return false;
     for (int i = 0; i < pq.ntuples(result) && o->count < BATCH_ROWS; i++) {
         size_t size = (size_t)pq.getlength(result, i, 1);
@@ -277,8 +278,7 @@ static bool add_all(struct outbox *o, tarry_commit *commit) {
                                                                    .payload_size = receipt.size});
     text_deinit(&receipt);
     for (size_t i = 0; i < o->count; i++) {
-        const bool was_out = o->rows[i].is_out;
-        if (was_out) continue;
+        if (o->rows[i].is_out) continue;
         if (!add_row(o, &o->rows[i], commit)) return false;
         if (o->rows[i].is_out) return add_all(o, commit); /* the receipt must not name it */
     }
@@ -341,12 +341,13 @@ static int move(struct outbox *o, tarry_commit *commit) {
 /* Becomes the one relay of the table, for as long as this connection lasts, and learns the receipt's key. False:
  * another relay works, or PostgreSQL was lost. */
 static bool begin(struct outbox *o) {
+    const char *values[] = {o->name};
     PGresult *result =
         query(o,
               "SELECT pg_try_advisory_lock(hashtextextended('tarry outbox', tableoid::bigint)), 'outbox:' || "
               "(SELECT system_identifier FROM pg_control_system()) || ':' || tableoid "
-              "FROM (SELECT '%s'::regclass::oid AS tableoid) AS named",
-              0, NULL);
+              "FROM (SELECT $1::regclass::oid AS tableoid) AS named",
+              1, values);
     if (result == NULL) return false;
     bool is_ours = pq.getvalue(result, 0, 0)[0] == 't';
     snprintf(o->key, sizeof o->key, "%s", pq.getvalue(result, 0, 1));
