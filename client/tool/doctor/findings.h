@@ -14,9 +14,7 @@ enum found { FOUND_FINE, FOUND_WARN, FOUND_FAIL };
 /* Advice for a full disk. Some space is always reserved, so the broker still accepts acks, but no new tasks. */
 #define DISK_MEND                                                                                                      \
     "free some disk space, or keep less (--retain-log-size, --retain-archive-size): shortly before the disk is full, " \
-    "the broker refuses new "                                                                                          \
-    "tasks "                                                                                                           \
-    "are refused"
+    "the broker refuses new tasks"
 
 struct finding {
     enum found found;
