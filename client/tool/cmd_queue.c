@@ -20,8 +20,6 @@ static int run_pause(struct tool *tool, const struct args *args);
 static int run_delete(struct tool *tool, const struct args *args);
 static int run_purge(struct tool *tool, const struct args *args);
 
-static const struct arg_spec no_options[] = {{0}};
-
 static const struct arg_spec set_options[] = {
     {"push", ARG_VALUE, "URL", "same as push=URL"},
     {0},
@@ -140,7 +138,6 @@ const struct command command_queue_resume = {
     .usage = "QUEUE",
     .summary = "resume the deliveries of a queue",
     .text = "Ends the pause of a queue. A queue that does not exist is created.",
-    .options = no_options,
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "QUEUE",
@@ -275,7 +272,8 @@ static int run_queues(struct tool *tool, const struct args *args) {
 static const struct column queue_lines[] = {
     {"queue", "name", NULL},        {"pending", "pending", NULL},       {"in flight", "in_flight", NULL},
     {"dead", "dead", NULL},         {"lease", "policy.lease_ms", NULL}, {"attempts", NULL, say_attempts},
-    {"backoff", NULL, say_backoff}, {"paused", NULL, say_paused},       {"push", "policy.push", NULL},
+    {"backoff", NULL, say_backoff}, {"limits", NULL, say_limits},       {"paused", NULL, say_paused},
+    {"push", "policy.push", NULL},
 };
 
 static int run_show(struct tool *tool, const struct args *args) {
@@ -349,8 +347,10 @@ static int take_policy(const struct args *args, struct tarry_policy *policy, uin
 #define SECRET_WAIT_MS 2000u
 #define SECRET_LOOK_MS 50
 
-/* Warns if the queue's tasks will not be pushed. A client that may not see statistics learns nothing. */
-static void warn_of_push(struct tool *tool, const char *queue) {
+/* Warns if the queue's tasks will not be pushed, although the policy has a URL. A client that may not see statistics
+ * learns nothing. */
+static void warn_of_push(struct tool *tool, const char *queue, const struct tarry_policy *policy) {
+    if (policy->push == NULL || policy->push[0] == 0) return;
     for (uint64_t until_ms = steady_ms() + SECRET_WAIT_MS; steady_ms() < until_ms;) {
         struct tarry_stats_view *view = NULL;
         if (tarry_stats(tool->client, queue, NULL, &view, NULL) != TARRY_OK) return;
@@ -373,7 +373,7 @@ static int run_set(struct tool *tool, const struct args *args) {
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     tarry_queue_set(tool->client, args->positional[0], &policy, fields, &result);
-    if (result.code == TARRY_OK && policy.push != NULL && policy.push[0] != 0) warn_of_push(tool, args->positional[0]);
+    if (result.code == TARRY_OK) warn_of_push(tool, args->positional[0], &policy);
     return conclude(tool, args->positional[0], "set", &result, NULL);
 }
 
@@ -393,7 +393,7 @@ static int run_create(struct tool *tool, const struct args *args) {
         tarry_queue_set(tool->client, queue, &policy, fields, &result);
     else
         tarry_queue_pause(tool->client, queue, false, 0, &result); /* creates the queue, with the default policy */
-    if (result.code == TARRY_OK && policy.push != NULL && policy.push[0] != 0) warn_of_push(tool, queue);
+    if (result.code == TARRY_OK) warn_of_push(tool, queue, &policy);
     return conclude(tool, queue, "created", &result, NULL);
 }
 

@@ -55,13 +55,24 @@ const char *policy_push(const char *value) {
     return strcmp(value, "none") == 0 ? "" : value;
 }
 
+/* Reports an unknown field, with the list of the known ones. */
+static int policy_unknown(const struct args *args, const char *name, const char *const *names, size_t count) {
+    struct text known = {0};
+    for (size_t i = 0; i < count; i++)
+        text_printf(&known, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " and ", names[i]);
+    int status = tool_usage(args, "unknown policy field '%s': the fields are %s", name, text_str(&known));
+    text_deinit(&known);
+    return status;
+}
+
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields) {
     enum { FIELDS = 11 }; /* enum tarry_policy_field */
     static const char *const names[FIELDS] = {"lease",       "max_attempts",   "backoff", "backoff_min",
                                               "backoff_max", "backoff_jitter", "rate",    "rate_period",
                                               "burst",       "max_in_flight",  "push"};
-    static const char *const names_ms[FIELDS] = {"lease_ms",       "", "", "backoff_min_ms",
-                                                 "backoff_max_ms", "", "", "rate_period_ms"};
+    /* NULL: the field is not a duration. */
+    static const char *const names_ms[FIELDS] = {
+        [0] = "lease_ms", [3] = "backoff_min_ms", [4] = "backoff_max_ms", [7] = "rate_period_ms"};
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text) return tool_usage(args, "'%s' is not name=value", text);
     char *name = tool_strdup(text);
@@ -112,12 +123,8 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
             policy->push = policy_push(value);
             break;
         default:
-            status = near != NULL
-                         ? tool_usage(args, "unknown policy field '%s' (did you mean '%s'?)", name, near)
-                         : tool_usage(args,
-                                      "unknown policy field '%s': the fields are lease, max_attempts, backoff, "
-                                      "backoff_min, backoff_max, backoff_jitter and push",
-                                      name);
+            status = near != NULL ? tool_usage(args, "unknown policy field '%s' (did you mean '%s'?)", name, near)
+                                  : policy_unknown(args, name, names, FIELDS);
         }
     if (place < FIELDS) *fields |= 1u << place;
     free(name);
