@@ -345,7 +345,7 @@ int token_file_renew(struct token_file *file, const char *name, const uint8_t ha
     const char *prefix = former->prefixes;
     for (size_t i = 0; i < former->prefix_count; i++, prefix += strlen(prefix) + 1) {
         if (access_entry_add_prefix(&successor, prefix, strlen(prefix))) continue;
-        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "there is no memory for it");
+        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "out of memory");
         free(successor.prefixes);
         return 1;
     }

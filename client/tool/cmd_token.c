@@ -178,8 +178,8 @@ static int take_many(const struct args *args, struct access_entry *entry, bool *
     return status;
 }
 
-/* "90d" from now, "2027-01-31", or RFC 3339. */
-static int take_expiry(const struct args *args, struct access_entry *entry) {
+/* --expires: "90d" from now, "2027-01-31", or RFC 3339. An absent option leaves *out_s untouched. */
+static int take_expiry(const struct args *args, uint64_t *out_s) {
     const char *text = args_get(args, "expires");
     char midnight[RFC3339_TEXT_SIZE];
     uint64_t ms = 0;
@@ -196,7 +196,7 @@ static int take_expiry(const struct args *args, struct access_entry *entry) {
                 text);
     }
     if (ms <= wall_ms()) return tool_usage(args, "--expires '%s' is not in the future", text);
-    entry->expires_s = (ms + 999) / 1000;
+    *out_s = (ms + 999) / 1000;
     return 0;
 }
 
@@ -211,7 +211,7 @@ static int fill_entry(const struct args *args, struct access_entry *entry) {
     snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->kind = is_loopback ? KIND_LOOPBACK : args_has(args, "certificate") ? KIND_CERTIFICATE : KIND_TOKEN;
     int status = take_many(args, entry, &says_none);
-    if (status == 0) status = take_expiry(args, entry);
+    if (status == 0) status = take_expiry(args, &entry->expires_s);
     if (status != 0) return status;
     if (says_none == (entry->roles != 0))
         return tool_usage(args,
@@ -221,6 +221,13 @@ static int fill_entry(const struct args *args, struct access_entry *entry) {
     if (is_loopback && (entry->roles & (ROLE_admin | ROLE_peer)) != 0)
         return tool_usage(args, "loopback cannot have the roles admin and peer: they always need a token");
     return 0;
+}
+
+/* Prepares the making of a token. 0, or EXIT_REFUSED after an error message. */
+static int start_random(void) {
+    if (sodium_init() >= 0) return 0;
+    tool_say("the system provides no random numbers");
+    return EXIT_REFUSED;
 }
 
 /* Prints what happened to a principal ("added", "renewed"), and its token. */
@@ -265,10 +272,7 @@ static int run_add(struct tool *tool, const struct args *args) {
     char path[PATH_SIZE];
     struct access_entry entry = {0};
     int status = path_of(args, path);
-    if (status == 0 && sodium_init() < 0) {
-        tool_say("the system provides no random numbers");
-        status = EXIT_REFUSED;
-    }
+    if (status == 0) status = start_random();
     if (status == 0) status = fill_entry(args, &entry);
     if (status == 0) status = add(tool, path, &entry);
     free(entry.prefixes);
@@ -300,19 +304,16 @@ static int renew(const struct tool *tool, const char *path, const char *name, ui
 
 static int run_renew(struct tool *tool, const struct args *args) {
     char path[PATH_SIZE];
-    struct access_entry times = {0};
+    uint64_t expires_s = 0;
     const char *former = args_get(args, "former");
     uint64_t former_ms = FORMER_DEFAULT_MS;
     int status = path_of(args, path);
     if (status == 0 && former != NULL && !duration_parse(former, &former_ms))
         status = tool_usage(args, "--former: '%s' is not a duration such as 7d, 12h or 0s", former);
-    if (status == 0) status = take_expiry(args, &times);
-    if (status == 0 && sodium_init() < 0) {
-        tool_say("the system gives no random numbers");
-        status = EXIT_REFUSED;
-    }
+    if (status == 0) status = take_expiry(args, &expires_s);
+    if (status == 0) status = start_random();
     if (status != 0) return status;
-    return renew(tool, path, args->positional[0], times.expires_s, (wall_ms() + former_ms) / 1000);
+    return renew(tool, path, args->positional[0], expires_s, (wall_ms() + former_ms) / 1000);
 }
 
 /* ---- list */
