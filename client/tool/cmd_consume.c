@@ -90,9 +90,9 @@ const struct command command_consume = {
             "The command of --exec has these environment variables: TARRY_ID, TARRY_TOKEN, TARRY_QUEUE,\n"
             "TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER, and TARRY_ATTR_NAME for\n"
             "each attribute. Its standard error is passed on; if it fails, as much of the end of that as fits\n"
-            "into 255 bytes becomes the reason of the nack, and of the dead letter. The tool renews the lease of the "
-            "task while the command runs. With --json the\n"
-            "standard output of the command goes to standard error.",
+            "into 255 bytes becomes the reason of the nack, and of the dead letter. The tool renews the lease of\n"
+            "the task while the command runs. With --json the standard output of the command goes to standard\n"
+            "error.",
     .options = options,
     .positional_min = 1,
     .positional_max = QUEUES_PER_SUBSCRIBE_MAX,
