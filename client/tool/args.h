@@ -35,7 +35,7 @@ struct command {
     const struct arg_spec *options;
     size_t positional_min;
     size_t positional_max;
-    const char *positional_names; /* for the error message when one is missing: "QUEUE and KEY" */
+    const char *positional_names; /* "QUEUE and KEY": for the error message when one is missing */
     const char *examples;
     int (*run)(struct tool *tool, const struct args *args);
 };

@@ -42,7 +42,6 @@ const struct command command_calendar = {
     .options = options_known,
     .positional_min = 0,
     .positional_max = 1,
-    .positional_names = "nothing",
     .examples = "tarry calendar\ntarry calendar close-order --step 1m --spans 60\n"
                 "tarry calendar --from 2026-12-24T00:00:00Z --step 1d --spans 14 --by-queue --json",
     .run = run,

@@ -37,7 +37,6 @@ const struct command command_cancel = {
     .options = cancel_options,
     .positional_min = 0,
     .positional_max = 2,
-    .positional_names = "QUEUE and KEY",
     .examples = "tarry cancel close-order order-1\n"
                 "tarry cancel --id 4711 --withdraw\n"
                 "tarry list close-order --prefix test- --json | tarry cancel --from -",
@@ -66,7 +65,6 @@ const struct command command_move = {
     .options = move_options,
     .positional_min = 0,
     .positional_max = 2,
-    .positional_names = "QUEUE and KEY",
     .examples = "tarry move close-order order-1 --in 1h\n"
                 "tarry move --id 4711 --at 2026-12-01T09:00:00Z\n"
                 "tarry move --from moves.ndjson --json",

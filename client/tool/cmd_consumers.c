@@ -13,14 +13,13 @@ const struct command command_consumers = {
     .summary = "list the connected consumers: who, from where, which queues, what they have",
     .text = "Lists the consumers that are connected to the primary now, or those of QUEUE. IN FLIGHT counts the\n"
             "tasks that the consumer has and has not settled, of at most PREFETCH. LAST SETTLED is the time of\n"
-            "its last ack, nack or release. A queue in parentheses does not exist yet: the consumer gets its\n"
-            "tasks when it is created. A name may be misspelt.\n\n"
+            "its last ack, nack or release. A queue in parentheses does not exist: the consumer gets its tasks\n"
+            "when the queue is created. Check that its name is spelled correctly.\n\n"
             "Clients of HTTP and of beanstalkd's protocol that wait for the same queues share one consumer,\n"
             "which is marked (shared), and is shown under the name of the client that was first. It is connected\n"
             "while at least one of them waits, and two seconds longer.",
     .positional_min = 0,
     .positional_max = 1,
-    .positional_names = "nothing",
     .examples = "tarry consumers\ntarry consumers close-order --json",
     .run = run,
 };

@@ -50,7 +50,6 @@ const struct command command_dead_requeue = {
     .options = decide_options,
     .positional_min = 0,
     .positional_max = 2,
-    .positional_names = "QUEUE and KEY",
     .examples =
         "tarry dead requeue close-order order-1\ntarry dead requeue --id 4711\ntarry dead requeue close-order --all",
     .run = run_decide,
@@ -64,7 +63,6 @@ const struct command command_dead_drop = {
     .options = decide_options,
     .positional_min = 0,
     .positional_max = 2,
-    .positional_names = "QUEUE and KEY",
     .examples = "tarry dead drop close-order order-1\ntarry dead drop --id 4711\ntarry dead drop close-order --all",
     .run = run_decide,
 };

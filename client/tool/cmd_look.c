@@ -26,7 +26,6 @@ const struct command command_get = {
     .options = get_options,
     .positional_min = 0,
     .positional_max = 2,
-    .positional_names = "QUEUE and KEY",
     .examples = "tarry get close-order order-1\ntarry get --id 4711 --json\n"
                 "tarry get close-order order-1 --from-follower --staleness 500ms --broker ws://b:7272",
     .run = run_get,

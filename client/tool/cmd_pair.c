@@ -32,7 +32,6 @@ const struct command command_pair_record = {
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
-    .positional_names = "nothing",
     .examples = "tarry pair record --broker ws://a:7272\n"
                 "tarry pair record --write --broker ws://a:7272\n"
                 "tarry pair record --write --peer-is-stopped --broker ws://a:7272",

@@ -47,7 +47,6 @@ const struct command command_promote = {
     .options = promote_options,
     .positional_min = 0,
     .positional_max = 0,
-    .positional_names = "nothing",
     .examples = "tarry promote --broker ws://b:7272\n"
                 "tarry promote --broker ws://b:7272 --peer-is-stopped --wait 2m\n"
                 "tarry promote --broker ws://a:7272,ws://b:7272 --json",
@@ -70,7 +69,6 @@ const struct command command_demote = {
     .options = demote_options,
     .positional_min = 0,
     .positional_max = 0,
-    .positional_names = "nothing",
     .examples = "tarry demote --broker ws://a:7272\n"
                 "tarry demote --broker ws://a:7272,ws://b:7272 --json",
     .run = run,

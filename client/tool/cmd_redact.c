@@ -43,7 +43,6 @@ const struct command command_redact = {
     .options = options,
     .positional_min = 0,
     .positional_max = 2,
-    .positional_names = "QUEUE and KEY",
     .examples = "tarry redact close-order order-1001 --reason 'erasure request 4711'\n"
                 "tarry redact --id 1001 --reason 'card number in the payload'\n"
                 "tarry redact --queue close-order --to 2026-01-01T00:00:00Z --reason 'retention: 10 months'",

@@ -57,7 +57,6 @@ const struct command command_schedule = {
     .options = options,
     .positional_min = 0,
     .positional_max = 1,
-    .positional_names = "QUEUE",
     .examples = "tarry schedule close-order --key order-1 --in 30m --body '{\"order\":1}'\n"
                 "tarry schedule reminders --at 2026-12-24T18:00:00+01:00 --attr lang=de --body 'Merry Christmas'\n"
                 "tarry schedule coupons --key c-77 --in 365d --on-conflict later\n"

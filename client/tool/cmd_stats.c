@@ -41,7 +41,6 @@ const struct command command_stats = {
     .options = options,
     .positional_min = 0,
     .positional_max = 1,
-    .positional_names = "nothing",
     .examples = "tarry stats\ntarry stats --watch\ntarry stats close-order --json",
     .run = run,
 };

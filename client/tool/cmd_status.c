@@ -37,7 +37,6 @@ const struct command command_status = {
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
-    .positional_names = "nothing",
     .examples = "tarry status --broker ws://a:7272,ws://b:7272\n"
                 "tarry status --broker ws://a:7272,ws://b:7272 --wait 30s\n"
                 "tarry status --broker ws://b:7272 --json",

@@ -34,7 +34,6 @@ const struct command command_doctor = {
             "prints one object for each finding: check, result (fine, warning or wrong), what, mend.",
     .options = options,
     .positional_max = 0,
-    .positional_names = "nothing",
     .examples = "tarry doctor\n"
                 "tarry doctor --broker ws://a:7272,ws://b:7272\n"
                 "tarry doctor --data /var/lib/tarry/main --certificate /etc/tarry/tls.crt --json",

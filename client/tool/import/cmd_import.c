@@ -56,7 +56,6 @@ const struct command command_import = {
     .options = options,
     .positional_min = 0,
     .positional_max = 1,
-    .positional_names = "QUEUE",
     .examples = "tarry import --beanstalkd 10.0.0.5 --dry-run\n"
                 "tarry import --beanstalkd 10.0.0.5:11300 --tube close-order\n"
                 "tarry import close-order --redis-zset delayed-orders --redis 10.0.0.6 --member-key",

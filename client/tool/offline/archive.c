@@ -45,7 +45,6 @@ const struct command command_archive_list = {
     .options = list_options,
     .positional_min = 0,
     .positional_max = 0,
-    .positional_names = "",
     .examples = "tarry archive list --data /var/lib/tarry/main\ntarry archive list --archive /mnt/tarry-archive --json",
     .run = run_list,
 };
@@ -68,7 +67,6 @@ const struct command command_archive_prune = {
     .options = prune_options,
     .positional_min = 0,
     .positional_max = 0,
-    .positional_names = "",
     .examples = "tarry archive prune --data /var/lib/tarry/main --older-than 90d --dry-run\n"
                 "tarry archive prune --data /var/lib/tarry/main --keep-size 10GiB",
     .run = run_prune,
@@ -94,7 +92,6 @@ const struct command command_archive_hold = {
     .options = hold_options,
     .positional_min = 0,
     .positional_max = 0,
-    .positional_names = "",
     .examples = "tarry archive hold --data /var/lib/tarry/main --reason 'case 17' --from 2026-11-01T00:00:00Z "
                 "--to 2026-12-01T00:00:00Z",
     .run = run_hold,

@@ -56,7 +56,6 @@ const struct command command_audit = {
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
-    .positional_names = "",
     .examples =
         "tarry audit --follow --queue close-order\n"
         "tarry audit --data /var/lib/tarry/main --queue close-order --key order-1001\n"

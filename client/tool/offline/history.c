@@ -26,7 +26,6 @@ const struct command command_history = {
     .options = options,
     .positional_min = 0,
     .positional_max = 2,
-    .positional_names = "QUEUE and KEY",
     .examples = "tarry history close-order order-1001\n"
                 "tarry history --data /var/lib/tarry/main close-order order-1001\n"
                 "tarry history --data /var/lib/tarry/main --id 4711 --json",

@@ -53,7 +53,6 @@ const struct command command_replay = {
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
-    .positional_names = "",
     .examples = "tarry replay --data /backup/tarry --into ws://test:7272 --from 2026-11-21T08:00:00Z --speed 10\n"
                 "tarry replay --data /backup/tarry --into ws://test:7272 --speed max --settle --policies\n"
                 "tarry replay --data /backup/tarry --dry-run --set close-order.max_attempts=3",
