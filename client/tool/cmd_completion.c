@@ -27,7 +27,7 @@ static size_t first_size(const char *name) {
     return strcspn(name, " ");
 }
 
-/* Returns whether an earlier command has the same first word. */
+/* Returns whether an earlier command has the same first word. Such commands are adjacent in the table. */
 static bool is_repeated(const struct command *const *command) {
     size_t size = first_size((*command)->name);
     return command > tool_commands && first_size(command[-1]->name) == size &&
@@ -136,7 +136,10 @@ static void add_fish_options(struct text *out, const char *condition, const stru
     for (; specs != NULL && specs->name != NULL; specs++) {
         text_printf(out, "complete -c tarry %s-l %s", condition, specs->name);
         if (specs->kind != ARG_FLAG) text_add_str(out, " -r");
-        if (specs->help[0] != 0) text_add_str(out, " -d "), add_quoted(out, specs->help);
+        if (specs->help[0] != 0) {
+            text_add_str(out, " -d ");
+            add_quoted(out, specs->help);
+        }
         text_add_char(out, '\n');
     }
 }
@@ -148,9 +151,11 @@ static void add_fish(struct text *out) {
         const char *name = (*c)->name, *second = strchr(name, ' ');
         char condition[256];
         int size = (int)first_size(name);
-        if (!is_repeated(c)) text_printf(out, "complete -c tarry -f -n __fish_use_subcommand -a %.*s -d ", size, name);
-        if (!is_repeated(c)) add_quoted(out, second == NULL ? (*c)->summary : "see its subcommands");
-        if (!is_repeated(c)) text_add_char(out, '\n');
+        if (!is_repeated(c)) {
+            text_printf(out, "complete -c tarry -f -n __fish_use_subcommand -a %.*s -d ", size, name);
+            add_quoted(out, second == NULL ? (*c)->summary : "see its subcommands");
+            text_add_char(out, '\n');
+        }
         if (second != NULL) {
             text_printf(out,
                         "complete -c tarry -f -n '__fish_seen_subcommand_from %.*s; and not "
