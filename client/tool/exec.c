@@ -63,8 +63,10 @@ static void add_attribute(struct environment *environment, const struct tarry_at
 
 /* Variables with which the command connects to the same broker. */
 static bool is_credential(const char *variable) {
-    return strncmp(variable, "TARRY_TLS_", 10) == 0 || strncmp(variable, "TARRY_TOKEN_FILE=", 17) == 0 ||
-           strncmp(variable, "TARRY_UNSAFE_PLAIN_TOKEN=", 25) == 0;
+    static const char *const beginnings[] = {"TARRY_TLS_", "TARRY_TOKEN_FILE=", "TARRY_UNSAFE_PLAIN_TOKEN="};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
+        if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    return false;
 }
 
 static struct environment environment_new(const struct tool *tool, const struct tarry_task *task) {

@@ -201,7 +201,8 @@ static int count_all(struct import *import, struct counts *out) {
     const struct redis *redis = import->state;
     struct resp resp;
     if (!ASK(import, RESP_INTEGER, &resp, "ZCARD", redis->options->zset)) return EXIT_REFUSED;
-    if (resp.number < 0) return import_nonsense(import, "the reply to ZCARD is malformed", "a number below 0", 16);
+    if (resp.number < 0)
+        return import_nonsense(import, "the reply to ZCARD is malformed", AND_SIZE("a number below 0"));
     *out = (struct counts){.names = {"members"}, .numbers = {(uint64_t)resp.number}, .count = 1};
     return 0;
 }
