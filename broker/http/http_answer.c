@@ -175,10 +175,14 @@ static void send_answer(struct http_exchange *exchange, unsigned status, const c
         door_stream_send(door, exchange->id, body);
 }
 
+static void refuse_response(struct http_exchange *exchange) {
+    http_refuse(exchange, 503, "busy", "the broker has too little memory for the response: try again in a moment");
+}
+
 void http_respond(struct http_exchange *exchange, unsigned status, struct text *out) {
     struct message *body = http_text_take(out);
     if (body == NULL) {
-        http_refuse(exchange, 503, "busy", "the broker has too little memory for the response: try again in a moment");
+        refuse_response(exchange);
         return;
     }
     send_answer(exchange, status, status < 400 ? "application/json" : "application/problem+json", body, 0);
@@ -191,7 +195,7 @@ void http_respond_leased(struct http_exchange *exchange, struct text *out) {
     exchange->handle = 0;
     if (body == NULL) {
         gateway_left(exchange->server->gateway, lease, false);
-        http_refuse(exchange, 503, "busy", "the broker has too little memory for the response: try again in a moment");
+        refuse_response(exchange);
         return;
     }
     send_answer(exchange, 200, "application/json", body, lease);

@@ -8,8 +8,6 @@
 
 #include "rfc3339.h"
 
-static const char no_memory[] = "the broker has too little memory for this request: try again in a moment";
-
 /* ---- replies and timers */
 
 static void on_reply(void *argument, const Tarry__Reply *reply) {
@@ -29,7 +27,7 @@ void http_ask(struct http_exchange *exchange, Tarry__Request *request,
     take_payment_back(exchange);
     exchange->on_reply = then;
     exchange->handle = gateway_ask(exchange->server->gateway, &exchange->caller, request, on_reply, exchange);
-    if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
+    if (exchange->handle == 0) http_refuse_memory(exchange);
 }
 
 void http_fingerprint_begin(struct http_exchange *exchange) {
@@ -96,7 +94,7 @@ static void send_commit(struct http_exchange *exchange) {
     memcpy(once.fingerprint, exchange->fingerprint, sizeof(once.fingerprint));
     exchange->handle = gateway_commit(exchange->server->gateway, &exchange->caller, exchange->commit,
                                       key->text != NULL ? &once : NULL, on_commit_reply, exchange);
-    if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
+    if (exchange->handle == 0) http_refuse_memory(exchange);
 }
 
 static void on_leased(void *argument, const struct gateway_leased *leased) {
@@ -111,7 +109,7 @@ void http_lease(struct http_exchange *exchange, const struct gateway_lease_optio
     exchange->on_leased = then;
     exchange->handle = gateway_lease(exchange->server->gateway, &exchange->caller, options, on_leased, exchange);
     if (exchange->handle == 0) {
-        http_refuse(exchange, 503, "busy", no_memory);
+        http_refuse_memory(exchange);
         return;
     }
     /* The lease may wait for long, so it must not hold its request's memory. */
@@ -151,7 +149,7 @@ bool http_read_json(struct http_exchange *exchange, bool optional) {
                    (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
     if (exchange->body.size == 0 && optional) {
         exchange->json = json_object();
-        if (exchange->json == NULL) http_refuse(exchange, 503, "busy", no_memory);
+        if (exchange->json == NULL) http_refuse_memory(exchange);
         return exchange->json != NULL;
     }
     /* A web page's form cannot send this type without a CORS preflight. */
@@ -215,6 +213,6 @@ bool http_parameters_only(struct http_exchange *exchange, const char *known) {
 void *http_make(struct http_exchange *exchange, size_t size) {
     void *made = arena_alloc(&exchange->arena, size > 0 ? size : 1);
     if (made != NULL) return memset(made, 0, size);
-    http_refuse(exchange, 503, "busy", no_memory);
+    http_refuse_memory(exchange);
     return NULL;
 }

@@ -143,6 +143,10 @@ void http_respond_text(struct http_exchange *exchange, unsigned status, const ch
 void http_respond_page(struct http_exchange *exchange, struct message *page);
 /* Refuses the request with problem details (RFC 9457). Within a stream it ends the stream visibly incomplete. */
 void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence);
+/* Refuses a request for which the broker has too little memory. */
+static inline void http_refuse_memory(struct http_exchange *exchange) {
+    http_refuse(exchange, 503, "busy", "the broker has too little memory for this request: try again in a moment");
+}
 void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const char *sentence, const char *primary);
 /* Returns true if the reply is missing or a refusal, after passing that on to the client. */
 bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply);

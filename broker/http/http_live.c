@@ -120,11 +120,10 @@ static void on_stats(struct http_exchange *exchange, const Tarry__Reply *reply) 
     struct text *out = &exchange->out;
     if (is_over(exchange, reply)) return;
     if (!grow(exchange, reply->stats->n_queues)) {
-        static const char sentence[] = "the broker's buffers for request bodies are full: try again in a moment";
         if (exchange->is_stream)
             http_stream_end(exchange);
         else
-            http_refuse(exchange, 503, "busy", sentence);
+            http_refuse_memory(exchange);
         return;
     }
     if (!exchange->is_stream) http_stream_begin(exchange, text_stream);
@@ -175,7 +174,7 @@ void http_live_begin(struct http_exchange *exchange) {
     }
     exchange->live = calloc(1, sizeof(*exchange->live));
     if (exchange->live == NULL) {
-        http_refuse(exchange, 503, "busy", "the broker has too little memory for this request: try again in a moment");
+        http_refuse_memory(exchange);
         return;
     }
     server->live_count++;

@@ -146,7 +146,7 @@ void http_route(struct http_exchange *exchange) {
     else if (!route->is_built)
         route->handle(exchange);
     else if (weight <= JSON_WEIGHT_MAX && !http_hold(exchange, weight)) /* a heavier body is refused without parsing */
-        http_refuse(exchange, 503, "busy", "the broker has too little memory for this request: try again in a moment");
+        http_refuse_memory(exchange);
     else
         http_build(exchange, route->handle, http_built);
 }

@@ -30,7 +30,7 @@ static struct ops *ops_new(struct http_exchange *exchange, size_t capacity) {
     ops->names = arena_alloc(&exchange->arena, (capacity + 1) * sizeof(char *));
     ops->capacity = capacity;
     if (ops->commit.ops != NULL && ops->names != NULL) return ops;
-    http_refuse(exchange, 503, "busy", "the broker has too little memory for this request: try again in a moment");
+    http_refuse_memory(exchange);
     return NULL;
 }
 
