@@ -82,8 +82,7 @@ bool listen_parse(const char *url, struct listen_address *out, const char **out_
     *out = (struct listen_address){.port = DEFAULT_PORT};
     *out_problem = "it must look like ws://127.0.0.1:7272, wss://HOST:PORT, tcp://127.0.0.1:7273, tls+tcp://HOST:PORT, "
                    "beanstalk://127.0.0.1:11300, amqp://127.0.0.1:5672 or amqps://HOST:PORT, without a path, or like "
-                   "unix:///run/tarry/tarryd.sock or "
-                   "ipc:///run/tarry/nng.sock";
+                   "unix:///run/tarry/tarryd.sock or ipc:///run/tarry/nng.sock";
     while (strncmp(url, schemes[out->scheme], strlen(schemes[out->scheme])) != 0)
         if (out->scheme++ == LISTEN_IPC) return false;
     const char *host = url + strlen(schemes[out->scheme]);
