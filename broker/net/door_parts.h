@@ -366,7 +366,10 @@ void stream_answer(struct connection *connection, struct message *page);
 bool stream_is_paused(const struct connection *connection);
 
 /* ---- door_upgrade.c */
-/* Replaces the protocol of an upgraded connection by WebSocket. */
+/* Lets `upgrade` take effect in the next round. `behind`: the `upgrade->size` bytes received after the request. False:
+ * out of memory. */
+bool upgrade_begin(struct connection *connection, const struct upgrade *upgrade, const void *behind);
+/* Replaces the protocol of an upgraded connection by SP messages. */
 void upgrade_finish(struct connection *connection);
 
 /* ---- door_turn.c */

@@ -40,22 +40,13 @@ static void refuse(const struct greeting *greeting, unsigned status, const char 
 
 /* Changes the connection to SP messages in the next round. False: out of memory. */
 static bool go_on(struct connection *connection, enum connection_kind kind, const uint8_t *behind, size_t size) {
-    struct upgrade *upgrade = malloc(sizeof(*upgrade) + size);
+    const struct upgrade upgrade = {.kind = kind, .framing = FRAMING_SP, .size = size};
     struct message *hello = message_new(SP_HELLO_SIZE);
-    if (upgrade == NULL || hello == NULL) {
-        free(upgrade);
-        message_free(hello);
-        return false;
-    }
+    if (hello == NULL) return false;
     sp_hello_encode(kind == KIND_LANE ? SP_PROTOCOL_PUSH : SP_PROTOCOL_REP, hello->bytes);
     hello->kind = ORDER_CONTROL;
     io_queue(connection, hello);
-    *upgrade = (struct upgrade){.kind = kind, .framing = FRAMING_SP, .size = size};
-    if (size > 0) memcpy(upgrade->bytes, behind, size);
-    connection->stream.upgrade = upgrade;
-    deadline_cancel(&connection->deadline);
-    if (!LISTED(connection, in_again)) LIST_LAST(&connection->door->again, connection, in_again);
-    return true;
+    return upgrade_begin(connection, &upgrade, behind);
 }
 
 static void greeted(const struct greeting *greeting, const uint8_t *behind, size_t size) {

@@ -165,7 +165,6 @@ void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms) {
         deadline_arm(&door->deadlines, &connection->deadline, door->now_us + after_ms * DOOR_US_PER_MS);
 }
 
-/* Returns the connection whose protocol's memory is counted; NULL: it has ended, and nothing is counted any more. */
 struct connection *stream_find_alive(struct door *door, uint64_t id) {
     struct connection *connection = connection_find(door, id);
     bool is_there = connection != NULL && connection->kind == KIND_STREAM && connection->state != STATE_DEAD;

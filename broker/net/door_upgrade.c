@@ -117,6 +117,17 @@ static bool respond(struct connection *connection, const struct head *head, cons
     return true;
 }
 
+bool upgrade_begin(struct connection *connection, const struct upgrade *upgrade, const void *behind) {
+    struct upgrade *kept = malloc(sizeof(*kept) + upgrade->size);
+    if (kept == NULL) return false;
+    *kept = *upgrade;
+    if (kept->size > 0) memcpy(kept->bytes, behind, kept->size);
+    connection->stream.upgrade = kept;
+    deadline_cancel(&connection->deadline);
+    if (!LISTED(connection, in_again)) LIST_LAST(&connection->door->again, connection, in_again);
+    return true;
+}
+
 struct caller_verdict door_stream_upgrade(struct door *door, uint64_t id, const struct head *head, const void *behind,
                                           size_t size) {
     struct connection *connection = connection_find(door, id);
@@ -126,18 +137,10 @@ struct caller_verdict door_stream_upgrade(struct door *door, uint64_t id, const 
         return REFUSED(400, "the connection has ended");
     struct caller_verdict verdict = judge(connection, head, &wish, &holder);
     if (verdict.status != 0) return verdict;
-    struct upgrade *upgrade = connection->has_ended ? NULL : malloc(sizeof(*upgrade) + size);
-    if (upgrade == NULL || !respond(connection, head, &wish)) {
-        free(upgrade);
+    const struct upgrade upgrade = {
+        .kind = wish.kind, .framing = FRAMING_WS, .lane = wish.lane, .holder = holder, .size = size};
+    if (connection->has_ended || !upgrade_begin(connection, &upgrade, behind) || !respond(connection, head, &wish))
         connection_kill(connection);
-        return taken;
-    }
-    *upgrade =
-        (struct upgrade){.kind = wish.kind, .framing = FRAMING_WS, .lane = wish.lane, .holder = holder, .size = size};
-    if (size > 0) memcpy(upgrade->bytes, behind, size);
-    connection->stream.upgrade = upgrade;
-    deadline_cancel(&connection->deadline);
-    if (!LISTED(connection, in_again)) LIST_LAST(&door->again, connection, in_again);
     return taken;
 }
 
