@@ -14,6 +14,11 @@
 #define DIGITS(limit) #limit
 #define NUMBER(limit) DIGITS(limit)
 
+_Static_assert(DEFINITION_NAME_SIZE_MAX == 255 && DEFINITIONS_LIMIT_MAX == 1000 && CALENDAR_SPANS_MAX == 10080 &&
+                   FOLLOW_EPOCHS_MAX == 64 && LEASE_MIN_MS == 10 && FOLLOW_WAIT_MAX_MS == 10000 &&
+                   AUDIT_WAIT_MAX_MS == 10000 && AUDIT_SIZE_MAX == 1048576 && BACKUP_READ_MAX == 1048576,
+               "the messages below state these limits");
+
 static const char out_of_memory[] = "decoding the request needs more memory than is allowed: split it";
 static const char frame_too_large[] =
     "the contents of the commit are together larger than a log frame may be: split the commit";
@@ -179,7 +184,7 @@ static const char *check_definitions(const Tarry__Definitions *definitions) {
     if (problem != NULL) return problem;
     if (definitions->prefix.len > DEFINITION_NAME_SIZE_MAX || definitions->after.len > DEFINITION_NAME_SIZE_MAX)
         return "prefix and after must be at most 255 bytes";
-    return definitions->limit <= DEFINITIONS_LIMIT_MAX ? NULL : "limit must be at most 1000 (DEFINITIONS_LIMIT_MAX)";
+    return definitions->limit <= DEFINITIONS_LIMIT_MAX ? NULL : "limit must be at most 1000";
 }
 
 static const char *check_calendar(const Tarry__Calendar *calendar) {
