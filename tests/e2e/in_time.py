@@ -1,9 +1,16 @@
 """in_time.py: for promises with a time limit. A lease of two seconds, a session that may be resumed for two seconds after a
 start, a client that may be silent for a time: such a limit also applies to the test, and a machine that stops for longer
 breaks it although the product is right. Such a test is written as an attempt with limited spans, and `judged` repeats the
-attempt until all spans were short enough: def attempt(number): with in_time(2, "from the start until the claim is answered"):
-... in_time.judged(attempt) A failure within the limits fails the test. A failure after a late span proves nothing, except a
-crash (harness.Broken). If no attempt was in time, the test fails."""
+attempt until all spans were short enough:
+
+    def attempt(number):
+        with in_time(2, "from the start until the claim is answered"):
+            ...
+    in_time.judged(attempt)
+
+A failure within the limits fails the test. A failure after a late span proves nothing, except a crash (harness.Broken). If no
+attempt was in time, the test fails.
+"""
 import contextlib
 import itertools
 import time

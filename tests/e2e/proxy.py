@@ -1,7 +1,12 @@
-"""proxy.py: a network that can misbehave: a TCP proxy on loopback between clients and the broker. client ──► proxy.url ──► [ up:
-held? late? a byte at a time? ] ──► broker ◄── [ down: likewise ] ◄── It keeps the promises of TCP: within a connection bytes
-are neither lost nor reordered. So a partition *holds* bytes; then `heal` delivers them late, or `cut` drops them and resets
-the connection, as real networks do. Requests are lost, repeated and reordered between connections only."""
+"""proxy.py: a network that can misbehave: a TCP proxy on loopback between clients and the broker.
+
+    client ──► proxy.url ──► [ up: held? late? a byte at a time? ] ──► broker
+           ◄──               [ down: likewise                    ] ◄──
+
+It keeps the promises of TCP: within a connection bytes are neither lost nor reordered. So a partition *holds* bytes; then `heal`
+delivers them late, or `cut` drops them and resets the connection, as real networks do. Requests are lost, repeated and
+reordered between connections only.
+"""
 import socket
 import struct
 import threading
