@@ -127,6 +127,7 @@ class Amqp(Case):
         third.consume("q")
         message = third.delivery()
         self.assertEqual((message.body, message.redelivered), (b"x", True))
+        self.assertIn("its connection ended with the former broker process", self.broker.words("audit", "--kind", "session_end"))
         third.ack(message.delivery_tag)
         self.assertEqual(third.declare("q", passive=True).message_count, 0)
 

@@ -206,33 +206,33 @@ ProtobufCBinaryData entry_reason(const struct entry *entry) {
     return task != NULL ? task->reason : (ProtobufCBinaryData){0};
 }
 
-static const char *enum_word(const char *const *words, size_t count, int value) {
+const char *entry_word(const char *const *words, size_t count, int value) {
     return value >= 0 && (size_t)value < count ? words[value] : "unknown";
 }
 
 const char *entry_job_name(const struct entry *entry) {
     static const char *const jobs[] = {"purge", "requeue_all", "drop_all"};
-    return enum_word(jobs, 3, (int)entry->record->job->what);
+    return ENTRY_WORD(jobs, entry->record->job->what);
 }
 
 const char *entry_session_cause(const struct entry *entry) {
     static const char *const causes[] = {"not_said", "unsubscribed", "pipe_lost",
                                          "silent",   "not_resumed",  "process_ended"};
-    return enum_word(causes, 6, (int)entry->record->session_end->cause);
+    return ENTRY_WORD(causes, entry->record->session_end->cause);
 }
 
 const char *entry_alone_why(const struct entry *entry) {
     static const char *const whys[] = {"not_said", "silent", "left", "stuck", "told", "promoted"};
-    return enum_word(whys, 6, (int)entry->record->alone->why);
+    return ENTRY_WORD(whys, entry->record->alone->why);
 }
 
 const char *entry_before_start(const struct entry *entry) {
     static const char *const befores[] = {"not_said", "nothing", "stopped", "broken_off"};
-    return enum_word(befores, 4, (int)entry->record->epoch->before);
+    return ENTRY_WORD(befores, entry->record->epoch->before);
 }
 
 const char *entry_refusal_reason(const struct entry *entry) {
     static const char *const reasons[] = {"not_said",      "nothing_shown",   "unknown_token",
                                           "expired_token", "session_revoked", "role_lacks"};
-    return enum_word(reasons, 6, (int)entry->record->refused->why);
+    return ENTRY_WORD(reasons, entry->record->refused->why);
 }

@@ -94,6 +94,9 @@ bool entry_late_ms(const struct entry *entry, uint64_t *out);
 uint64_t entry_leaves_ms(const struct entry *entry);
 /* Returns the reason of a nack or a dead letter, usually UTF-8; empty: none. */
 ProtobufCBinaryData entry_reason(const struct entry *entry);
+/* Returns the word of an enumerator; "unknown" for one that only a newer version knows. */
+const char *entry_word(const char *const *words, size_t count, int value);
+#define ENTRY_WORD(words, value) entry_word(words, sizeof(words) / sizeof((words)[0]), (int)(value))
 /* Return the cause of a job, of the end of a session, of a start: "purge", "pipe_lost", "stopped". */
 const char *entry_job_name(const struct entry *entry);
 const char *entry_session_cause(const struct entry *entry);

@@ -203,14 +203,17 @@ static void words_new_session(struct text *out, const struct entry *entry) {
 }
 
 static void words_session_end(struct text *out, const struct entry *entry) {
-    static const char *const causes[] = {"no reason given", "unsubscribed", "its connection was lost",
-                                         "it sent no heartbeat for too long", "it did not come back after the restart"};
+    static const char *const causes[] = {"no reason given",
+                                         "unsubscribed",
+                                         "its connection was lost",
+                                         "it sent no heartbeat for too long",
+                                         "it did not come back after the restart",
+                                         "its connection ended with the former broker process"};
     const Tarry__SessionEnd *end = entry->record->session_end;
     text_printf(out, "  %" PRIu64, end->session);
     if (entry->consumer != NULL && !is_own(entry))
         words_who(out, " of", entry->consumer->client, entry->consumer->peer);
-    text_printf(out, ": %s, %u leases given back", (unsigned)end->cause < 5 ? causes[end->cause] : "unknown",
-                end->returned);
+    text_printf(out, ": %s, %u leases given back", ENTRY_WORD(causes, end->cause), end->returned);
     if (end->kept != 0) text_printf(out, ", %u kept", end->kept);
 }
 
@@ -225,7 +228,7 @@ static void words_alone(struct text *out, const struct entry *entry) {
     };
     const Tarry__AlonePut *alone = entry->record->alone;
     words_time(out, "  since", alone->since_ms);
-    text_add_str(out, (unsigned)alone->why < 6 ? whys[alone->why] : "");
+    text_add_str(out, (unsigned)alone->why < sizeof whys / sizeof whys[0] ? whys[alone->why] : "");
     if (alone->over && entry_ms(entry) >= alone->since_ms)
         words_duration(out, ", for", entry_ms(entry) - alone->since_ms);
     text_printf(out,
@@ -239,7 +242,8 @@ static void words_start(struct text *out, const struct entry *entry) {
     const Tarry__EpochPut *epoch = entry->record->epoch;
     text_add_str(out, "  tarryd ");
     words_name(out, epoch->server_version);
-    text_printf(out, ", epoch %u%s", epoch->epoch, (unsigned)epoch->before < 4 ? befores[epoch->before] : "");
+    text_printf(out, ", epoch %u%s", epoch->epoch,
+                (unsigned)epoch->before < sizeof befores / sizeof befores[0] ? befores[epoch->before] : "");
     if (epoch->config_digest.len < DIGEST_BYTES_SHOWN) return;
     text_add_str(out, ", configuration ");
     for (size_t i = 0; i < DIGEST_BYTES_SHOWN; i++) text_printf(out, "%02x", epoch->config_digest.data[i]);
@@ -259,7 +263,7 @@ static void words_refused(struct text *out, const struct entry *entry) {
         text_add_str(out, " as ");
         words_name(out, refused->principal);
     }
-    text_printf(out, ": %s", (unsigned)refused->why < 6 ? reasons[refused->why] : "unknown");
+    text_printf(out, ": %s", ENTRY_WORD(reasons, refused->why));
     if (refused->what[0] != '\0') {
         text_add_str(out, ", ");
         words_name(out, refused->what);
