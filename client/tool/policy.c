@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "tarry_limits.h"
 #include "tool.h"
 #include "units.h"
 
@@ -66,7 +67,8 @@ static int policy_unknown(const struct args *args, const char *name, const char 
 }
 
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields) {
-    enum { FIELDS = 11 }; /* enum tarry_policy_field */
+    enum { FIELDS = QUEUE_POLICY_FIELDS };
+    /* In the order of enum tarry_policy_field. */
     static const char *const names[FIELDS] = {"lease",       "max_attempts",   "backoff", "backoff_min",
                                               "backoff_max", "backoff_jitter", "rate",    "rate_period",
                                               "burst",       "max_in_flight",  "push"};
