@@ -184,13 +184,14 @@ static void furnish_door(struct shell *shell) {
 static void add_listener(struct shell *shell, unsigned i) {
     enum listen_scheme scheme = shell->endpoints.addresses[i].scheme;
     const struct door_stream_calls *speaks = NULL;
-    if (scheme == LISTEN_BEANSTALK)
+    if (scheme == LISTEN_BEANSTALK) {
         speaks = beanstalk_calls(shell->beanstalk);
-    else if (scheme == LISTEN_AMQP || scheme == LISTEN_AMQPS)
+    } else if (scheme == LISTEN_AMQP || scheme == LISTEN_AMQPS) {
         speaks = amqp_calls(shell->amqp);
-    else if (!listen_is_for_clients(scheme))
+        amqp_is_heard(shell->amqp);
+    } else if (!listen_is_for_clients(scheme)) {
         speaks = door_sp_calls(shell->door);
-    if (scheme == LISTEN_AMQP || scheme == LISTEN_AMQPS) amqp_is_heard(shell->amqp);
+    }
     door_add(shell->door, shell->endpoints.sockets[i].fd, listen_is_tls(scheme), speaks);
 }
 

@@ -53,8 +53,8 @@ static const struct option options[] = {
     {"data", OPTION_TEXT, FIELD(data), 1, 0, "DIR", "data directory; created if missing (required)", NO_BEHAVIOUR},
     {"listen", OPTION_LISTEN, FIELD(listen), 1, 0, "URL",
      "address to listen at: ws://HOST:PORT, wss://HOST:PORT, unix:///PATH, beanstalk://HOST:PORT, "
-     "amqp://HOST:PORT, amqps://HOST:PORT, or for nng "
-     "tcp://HOST:PORT, tls+tcp://HOST:PORT, ipc:///PATH; port 0 takes any free port; may be repeated [" DEFAULT_URL "]",
+     "amqp://HOST:PORT, amqps://HOST:PORT, or for nng tcp://HOST:PORT, tls+tcp://HOST:PORT, ipc:///PATH; "
+     "port 0 takes any free port; may be repeated [" DEFAULT_URL "]",
      NO_BEHAVIOUR},
     {"tls-cert", OPTION_TEXT, FIELD(tls_cert), 1, 0, "FILE", "certificate chain of this broker for wss://, PEM",
      NO_BEHAVIOUR},
