@@ -10,6 +10,7 @@
 #include "alloc.h"
 
 #define USAGE 2
+#define COMMANDS_MAX 128u /* commands that are compared with an unknown one */
 
 const struct arg_spec args_globals[] = {
     {"broker", ARG_VALUE, "URL", ""},      {"timeout", ARG_VALUE, "DUR", ""},
@@ -48,21 +49,25 @@ static const char *option_name(const char *word, size_t *out_size, const char **
     return name;
 }
 
+const char *args_second_word(const struct command *command, const char *first, size_t size) {
+    bool is_there = strncmp(command->name, first, size) == 0 && command->name[size] == ' ';
+    return is_there ? command->name + size + 1 : NULL;
+}
+
 static bool has_prefix(const struct command *const *commands, const char *word) {
-    size_t size = strlen(word);
     for (; *commands != NULL; commands++)
-        if (strncmp((*commands)->name, word, size) == 0 && (*commands)->name[size] == ' ') return true;
+        if (args_second_word(*commands, word, strlen(word)) != NULL) return true;
     return false;
 }
 
 /* Writes the second words of the commands that begin with `word`: "set, pause, resume". */
 static void list_subcommands(const struct command *const *commands, const char *word, char *out, size_t out_size) {
-    size_t size = strlen(word), used = 0;
+    size_t used = 0;
     out[0] = 0;
     for (; *commands != NULL; commands++) {
-        const char *name = (*commands)->name;
-        if (strncmp(name, word, size) != 0 || name[size] != ' ' || used >= out_size) continue;
-        used += (size_t)snprintf(out + used, out_size - used, "%s%s", used > 0 ? ", " : "", name + size + 1);
+        const char *second = args_second_word(*commands, word, strlen(word));
+        if (second == NULL || used >= out_size) continue;
+        used += (size_t)snprintf(out + used, out_size - used, "%s%s", used > 0 ? ", " : "", second);
     }
 }
 
@@ -94,14 +99,20 @@ static int command_words(const struct parse *p, int out_at[2], const char **out_
     return count;
 }
 
-static int unknown_command(const struct parse *p, const char *first, const char *second) {
-    const char *names[64];
+/* Returns the command with the most similar name; NULL: none is similar. */
+static const char *nearest_command(const struct parse *p, const char *name) {
+    const char *names[COMMANDS_MAX];
     size_t count = 0;
-    for (const struct command *const *c = p->commands; *c != NULL && count < 64; c++) names[count++] = (*c)->name;
+    for (const struct command *const *c = p->commands; *c != NULL && count < COMMANDS_MAX; c++)
+        names[count++] = (*c)->name;
+    return nearest(name, names, count);
+}
+
+static int unknown_command(const struct parse *p, const char *first, const char *second) {
     char full[256];
     snprintf(full, sizeof full, "%s%s%s", first, second[0] != 0 ? " " : "", second);
-    const char *near = nearest(full, names, count);
-    if (near == NULL) near = nearest(first, names, count);
+    const char *near = nearest_command(p, full);
+    if (near == NULL) near = nearest_command(p, first);
     if (near != NULL)
         snprintf(p->message, p->message_size, "unknown command '%s'; did you mean '%s'? See 'tarry --help'", full,
                  near);
@@ -112,12 +123,9 @@ static int unknown_command(const struct parse *p, const char *first, const char 
 
 static int unknown_subcommand(const struct parse *p, const char *first, const char *second) {
     char words[256], full[256];
-    const char *names[64];
-    size_t count = 0;
     list_subcommands(p->commands, first, words, sizeof words);
-    for (const struct command *const *c = p->commands; *c != NULL && count < 64; c++) names[count++] = (*c)->name;
     snprintf(full, sizeof full, "%s %s", first, second);
-    const char *near = nearest(full, names, count);
+    const char *near = nearest_command(p, full);
     if (near != NULL && strchr(near, ' ') != NULL)
         snprintf(p->message, p->message_size, "unknown command '%s'; did you mean '%s'? '%s' has the subcommands %s",
                  full, near, first, words);

@@ -70,6 +70,8 @@ extern const struct arg_spec args_globals[]; /* options of every command, withou
 int args_parse(struct args *args, const struct command *const *commands, int argc, char **argv, char *message,
                size_t message_size);
 void args_deinit(struct args *args);
+/* Returns the second word of a command whose first word is the first `size` bytes of `first`; NULL: another command. */
+const char *args_second_word(const struct command *command, const char *first, size_t size);
 
 bool args_has(const struct args *args, const char *name);
 const char *args_get(const struct args *args, const char *name); /* NULL: absent */

@@ -42,9 +42,10 @@ static void add_options(struct text *out, const struct arg_spec *specs, bool onl
 /* Appends the second words of the commands that begin with the first word of `name`. */
 static void add_second_words(struct text *out, const char *name) {
     size_t size = first_size(name);
-    for (const struct command *const *c = tool_commands; *c != NULL; c++)
-        if (strncmp((*c)->name, name, size) == 0 && (*c)->name[size] == ' ')
-            text_printf(out, " %s", (*c)->name + size + 1);
+    for (const struct command *const *c = tool_commands; *c != NULL; c++) {
+        const char *second = args_second_word(*c, name, size);
+        if (second != NULL) text_printf(out, " %s", second);
+    }
 }
 
 /* ---- bash and zsh: one function, which knows the words before the cursor and returns a list */
