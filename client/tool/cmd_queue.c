@@ -288,7 +288,8 @@ static int run_show(struct tool *tool, const struct args *args) {
     else if (tool->json)
         json_line(&out, &queue->base, &answer.source);
     else
-        columns_lines(&out, queue_lines, sizeof queue_lines / sizeof queue_lines[0], 9, &queue->base);
+        columns_lines(&out, queue_lines, sizeof queue_lines / sizeof queue_lines[0], sizeof "in flight" - 1,
+                      &queue->base);
     tool_say_source(tool, &answer.source);
     status = output_flush(&out, status);
     text_deinit(&out);
