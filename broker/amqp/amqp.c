@@ -571,6 +571,14 @@ void op_try(struct amqp_connection *connection) {
     op(connection);
 }
 
+/* Frees a connection that has gone once nothing refers to it. */
+static void connection_free(struct amqp_connection *connection) {
+    declare_forget(connection);
+    free(connection->held);
+    amqp_out_free(&connection->out);
+    free(connection);
+}
+
 void op_end(struct amqp_connection *connection) {
     connection->is_busy = false;
     free(connection->held);
@@ -606,8 +614,6 @@ static void *on_opened(void *argument, uint64_t id, const char *peer) {
     TAILQ_INIT(&connection->settles.items);
     TAILQ_INIT(&connection->transaction.items);
     TAILQ_INSERT_TAIL(&server->connections, connection, all);
-    server->connection_count++;
-    server->connections_total++;
     door_stream_deadline(server->door, id, AMQP_HANDSHAKE_MS);
     return connection;
 }
@@ -655,13 +661,6 @@ static void on_sent(void *argument, uint64_t stamp, bool left) {
     sending_sent((struct sending *)(uintptr_t)stamp, left);
 }
 
-void connection_free(struct amqp_connection *connection) {
-    declare_forget(connection);
-    free(connection->held);
-    amqp_out_free(&connection->out);
-    free(connection);
-}
-
 static void on_gone(void *argument) {
     struct amqp_connection *connection = argument;
     struct amqp *server = connection->server;
@@ -687,8 +686,7 @@ static void on_gone(void *argument) {
     (void)door_stream_hold(server->door, -connection->held_bytes);
     channel_count_half(connection, connection->half_size, 0);
     TAILQ_REMOVE(&server->connections, connection, all);
-    server->connection_count--;
-    if (connection->exclusive_count > 0) declare_drop_exclusive(server, connection->id);
+    if (connection->has_exclusive) declare_drop_exclusive(server, connection->id);
     bool was_running = !store_cancel(&server->store, &connection->job);
     if (was_running && connection->asked != 0) { /* its turn, but nothing of it is in the log */
         store_leave(&server->store, &connection->job);
@@ -732,9 +730,7 @@ void amqp_serve(struct amqp *server, struct door *door) {
 }
 
 void amqp_is_heard(struct amqp *server) {
-    if (server->is_heard) return;
-    server->is_heard = true;
-    server->tick_timer = gateway_timer(server->gateway, 1, on_tick, server);
+    if (server->tick_timer == 0) server->tick_timer = gateway_timer(server->gateway, 1, on_tick, server);
 }
 
 const struct door_stream_calls *amqp_calls(const struct amqp *server) {

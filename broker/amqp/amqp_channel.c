@@ -8,7 +8,7 @@
 #include "amqp_parts.h"
 #include "door_stream.h"
 
-struct channel *channel_find(const struct amqp_connection *connection, uint16_t number) {
+static struct channel *channel_find(const struct amqp_connection *connection, uint16_t number) {
     struct channel *channel;
     TAILQ_FOREACH(channel, &connection->channels, next)
     if (channel->number == number) return channel;
@@ -52,18 +52,18 @@ void channels_end(struct amqp_connection *connection) {
 
 void channel_fail(struct channel *channel, unsigned code, enum amqp_method_kind kind, const char *format, ...) {
     struct amqp_connection *connection = channel->connection;
-    struct amqp_method empty = {.kind = kind};
+    uint16_t class_id, method_id;
     char text[AMQP_SHORTSTR_MAX + 1];
     va_list arguments;
     if (channel->is_closing) return;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    amqp_method_ids(kind, &empty.class_id, &empty.method_id);
+    amqp_method_ids(kind, &class_id, &method_id);
     channel->is_closing = true;
     channel_leave(channel);
-    amqp_put_method(&connection->out, channel->number, AMQP_CHANNEL_CLOSE, code, amqp_text(text),
-                    (unsigned)empty.class_id, (unsigned)empty.method_id);
+    amqp_put_method(&connection->out, channel->number, AMQP_CHANNEL_CLOSE, code, amqp_text(text), (unsigned)class_id,
+                    (unsigned)method_id);
     outbox_flush(&connection->settles);
 }
 

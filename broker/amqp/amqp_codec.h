@@ -23,7 +23,7 @@
 
 enum amqp_frame_type { AMQP_FRAME_METHOD = 1, AMQP_FRAME_CONTENT = 2, AMQP_FRAME_BODY = 3, AMQP_FRAME_HEARTBEAT = 8 };
 
-enum amqp_class { AMQP_CLASS_CONNECTION = 10, AMQP_CLASS_CHANNEL = 20, AMQP_CLASS_BASIC = 60 };
+enum amqp_class { AMQP_CLASS_CONNECTION = 10, AMQP_CLASS_BASIC = 60 };
 
 enum amqp_method_kind {
     AMQP_UNKNOWN_METHOD,

@@ -13,6 +13,7 @@
 #define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16)
 
 static void fetch(struct consumer *consumer);
+static void extend_arm(struct amqp_connection *connection);
 
 /* ---- what is not acknowledged */
 
@@ -100,7 +101,7 @@ static void on_extend(void *argument) {
     extend_arm(connection);
 }
 
-void extend_arm(struct amqp_connection *connection) {
+static void extend_arm(struct amqp_connection *connection) {
     const struct channel *channel;
     bool has_any = false;
     TAILQ_FOREACH(channel, &connection->channels, next)

@@ -4,7 +4,6 @@
  *
  * Permissions: a name must be within the principal's prefixes, as a queue's name must. A principal that may produce or
  * consume may declare and bind; deleting and purging need the role that a purge needs (docs/AMQP.md). */
-#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,8 +231,8 @@ static bool may_dead_letter(struct channel *channel, const struct amqp_queue *qu
     struct amqp_bytes exchange = amqp_text(queue->dead_exchange);
     if (!queue->has_dead_exchange || !is_confined(channel->connection)) return true;
     if (exchange.size > 0) return may(channel, exchange, TARRY__OP__OP_SCHEDULE, TARRY__OP__OP_SCHEDULE);
-    struct amqp_bytes key = {(const uint8_t *)queue->dead_key, queue->dead_key_size};
-    if (queue->has_dead_key) return may(channel, key, TARRY__OP__OP_SCHEDULE, TARRY__OP__OP_SCHEDULE);
+    if (queue->has_dead_key)
+        return may(channel, amqp_text(queue->dead_key), TARRY__OP__OP_SCHEDULE, TARRY__OP__OP_SCHEDULE);
     channel_fail(channel, AMQP_ACCESS_REFUSED, channel->connection->method.kind,
                  "ACCESS_REFUSED - x-dead-letter-routing-key is missing: this principal is confined to some queues");
     return false;
@@ -249,7 +248,7 @@ static void on_queue_stored(void *argument, Tarry__Code code, const char *senten
         if (queue->exclusive && connection->is_gone)
             queue_drop(server, queue->name);
         else if (queue->exclusive)
-            connection->exclusive_count++;
+            connection->has_exclusive = true;
         if (channel != NULL) declared(channel, queue, 0);
     } else {
         refuse_stored(connection, code != TARRY__CODE__OK ? code : TARRY__CODE__BUSY, sentence);

@@ -1,7 +1,6 @@
 /* amqp_mover.c: messages that were rejected, or have expired, go to the dead-letter exchange of their queue. One atomic
  * commit acks the message and schedules it in its new queues, so it is never lost and never doubled. */
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "amqp_parts.h"
@@ -77,7 +76,7 @@ static struct item *make_dead(struct mover *mover, const struct amqp_queue *queu
     if (!*out_failed) amqp_put_dead(&raw, &envelope, queue, death, wall_s());
     *out_failed |= raw.failed;
     struct amqp_bytes key = envelope.key;
-    if (queue->has_dead_key) key = (struct amqp_bytes){(const uint8_t *)queue->dead_key, queue->dead_key_size};
+    if (queue->has_dead_key) key = amqp_text(queue->dead_key);
     if (!*out_failed && amqp_properties_read((struct amqp_bytes){raw.bytes, raw.size}, &properties)) {
         struct amqp_properties former;
         (void)amqp_properties_read(envelope.properties, &former);

@@ -106,12 +106,6 @@ static void drop_first(struct outbox *outbox) {
 
 /* ---- the commit */
 
-struct ops {
-    Tarry__Op *ops;
-    Tarry__Op **pointers;
-    size_t count;
-};
-
 union body {
     Tarry__Schedule schedule;
     Tarry__Ack ack;

@@ -41,11 +41,9 @@
 #define AMQP_FANOUT_BYTES_MAX (REQUEST_SIZE_MAX - (1u << 20))
 #define AMQP_TX_OPS_MAX 4096u /* operations of a transaction */
 #define AMQP_BUSY_MS 50u
-#define AMQP_OPENED_MS 1000u
 #define AMQP_SPACE "amqp" /* of the definitions */
 
 enum { /* reply codes */
-       AMQP_CONTENT_TOO_LARGE = 311,
        AMQP_NO_ROUTE = 312,
        AMQP_FORCED = 320,
        AMQP_ACCESS_REFUSED = 403,
@@ -163,7 +161,6 @@ void store_leave(struct store *store, struct job *job);
 /* Removes a job that waits. False: it runs. */
 bool store_cancel(struct store *store, struct job *job);
 void store_put(struct store *store, const char *key, struct amqp_out *definition); /* frees the definition */
-void store_delete(struct store *store, const char *key);
 void store_delete_doomed(struct store *store);
 void store_purge(struct store *store, const char *queue);
 /* Sets whether messages of the queue may be taken before they are due, and go to the mover when they are (policy
@@ -288,7 +285,7 @@ struct amqp_connection {
     uint64_t purged;
     uint64_t asked;
     uint64_t get_lease, counted;   /* basic.get: the awaited lease, and the messages in the queue before it */
-    uint32_t exclusive_count;      /* exclusive queues that it owns */
+    bool has_exclusive;            /* it has declared an exclusive queue */
     struct amqp_queue *made_queue; /* about to be added */
     struct amqp_exchange *made_exchange;
     struct amqp_binding *made_binding;
@@ -306,15 +303,11 @@ struct amqp {
     struct amqp_connections connections;
     struct sendings sendings;
     struct drops drops;
-    uint64_t connections_total;
-    uint32_t connection_count;
     uint32_t epoch; /* in which the definitions were read */
-    uint64_t own;   /* the broker's principal; 0: not yet held */
     struct mover *mover;
     uint64_t names; /* numbers of generated names */
     char id[17];
-    bool is_heard;
-    uint64_t tick_timer;
+    uint64_t tick_timer; /* 0: no listener for AMQP */
 };
 
 /* ---- amqp.c: connections */
@@ -338,14 +331,11 @@ void op_end(struct amqp_connection *connection);
 void op_try(struct amqp_connection *connection);
 /* Goes on after something has ended for which the connection's input waited. */
 void client_go_on(struct amqp_connection *connection);
-/* Frees a connection that has gone once nothing refers to it. */
-void connection_free(struct amqp_connection *connection);
 
 /* ---- amqp_channel.c: channels and their methods */
 void channel_method(struct amqp_connection *connection, uint16_t number, const struct amqp_method *method,
                     struct amqp_bytes payload);
 void channel_content(struct amqp_connection *connection, const struct amqp_frame *frame);
-struct channel *channel_find(const struct amqp_connection *connection, uint16_t number);
 /* Ends the channel with channel.close. */
 void channel_fail(struct channel *channel, unsigned code, enum amqp_method_kind kind, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -417,7 +407,6 @@ void unacked_restore(struct channel *channel);
 /* Adds what a transaction has settled to its commit. `dies`: rejected messages, after the commit. */
 void unacked_commit(struct channel *channel, struct outbox *outbox);
 void sending_sent(struct sending *sending, bool left);
-void extend_arm(struct amqp_connection *connection);
 
 /* ---- amqp_mover.c: messages that have expired or were rejected go to their dead-letter exchange */
 struct mover *mover_new(struct amqp *server);

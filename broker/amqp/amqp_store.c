@@ -88,15 +88,11 @@ void store_put(struct store *store, const char *key, struct amqp_out *definition
         amqp_out_free(definition);
 }
 
-void store_delete(struct store *store, const char *key) {
-    (void)add_change(store, CHANGE_DELETE, key);
-}
-
 void store_delete_doomed(struct store *store) {
     char key[AMQP_DEFINITION_KEY_SIZE];
     for (size_t i = 0; i < store->topology.doomed_count; i++) {
         amqp_key_of_doomed(&store->topology, i, key);
-        store_delete(store, key);
+        (void)add_change(store, CHANGE_DELETE, key);
     }
 }
 

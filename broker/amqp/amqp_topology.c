@@ -180,7 +180,7 @@ void amqp_queue_free(struct amqp_queue *queue) {
     free(queue);
 }
 
-static size_t size_of(const struct amqp_topology *topology, uint8_t kind, const struct amqp_node *node) {
+static size_t size_of(uint8_t kind, const struct amqp_node *node) {
     if (kind == 'e') return sizeof(struct amqp_exchange) + ((const struct amqp_exchange *)node)->arguments_size;
     if (kind == 'q') return sizeof(struct amqp_queue) + ((const struct amqp_queue *)node)->arguments_size;
     const struct amqp_binding *binding = (const struct amqp_binding *)node;
@@ -189,13 +189,13 @@ static size_t size_of(const struct amqp_topology *topology, uint8_t kind, const 
 
 bool amqp_exchange_add(struct amqp_topology *topology, struct amqp_exchange *exchange) {
     if (!hash_add(&topology->exchanges, &exchange->node, hash_of(amqp_text(exchange->name)))) return false;
-    topology->bytes += size_of(topology, 'e', &exchange->node);
+    topology->bytes += size_of('e', &exchange->node);
     return true;
 }
 
 bool amqp_queue_add(struct amqp_topology *topology, struct amqp_queue *queue) {
     if (!hash_add(&topology->queues, &queue->node, hash_of(amqp_text(queue->name)))) return false;
-    topology->bytes += size_of(topology, 'q', &queue->node);
+    topology->bytes += size_of('q', &queue->node);
     return true;
 }
 
@@ -207,7 +207,7 @@ bool amqp_binding_add(struct amqp_topology *topology, struct amqp_binding *bindi
     }
     TAILQ_INSERT_TAIL(&binding->source->from, binding, in_from);
     TAILQ_INSERT_TAIL(binding->exchange != NULL ? &binding->exchange->to : &binding->queue->to, binding, in_to);
-    topology->bytes += size_of(topology, 'b', &binding->node);
+    topology->bytes += size_of('b', &binding->node);
     return true;
 }
 
@@ -225,7 +225,7 @@ static bool predeclare(struct amqp_topology *topology, const char *name, enum am
     struct amqp_exchange *exchange = amqp_exchange_new(amqp_text(name), (struct amqp_bytes){0});
     if (exchange == NULL) return false;
     exchange->type = type;
-    exchange->durable = exchange->is_predeclared = true;
+    exchange->durable = true;
     if (amqp_exchange_add(topology, exchange)) return true;
     amqp_exchange_free(exchange);
     return false;
@@ -370,7 +370,7 @@ static void remove_binding(struct amqp_topology *topology, struct amqp_binding *
 /* Removes bindings first, because they refer to the others. */
 void amqp_doomed_remove(struct amqp_topology *topology) {
     for (size_t i = 0; i < topology->doomed_count; i++) {
-        topology->bytes -= size_of(topology, topology->doomed_kinds[i], topology->doomed[i]);
+        topology->bytes -= size_of(topology->doomed_kinds[i], topology->doomed[i]);
         if (topology->doomed_kinds[i] == 'b') remove_binding(topology, (struct amqp_binding *)topology->doomed[i]);
     }
     for (size_t i = 0; i < topology->doomed_count; i++) {
@@ -599,7 +599,6 @@ static const char *queue_argument(struct amqp_queue *queue, const struct amqp_fi
         if (!copy_name(field, queue->dead_key, AMQP_SHORTSTR_MAX))
             return "invalid arg 'x-dead-letter-routing-key': it must be a text of at most 255 bytes";
         queue->has_dead_key = true;
-        queue->dead_key_size = (uint8_t)field->value.size;
     } else if (amqp_is(field->name, "x-max-priority")) {
         if (!field->is_integer || field->number < 0 || field->number > 255)
             return "invalid arg 'x-max-priority': it must be 0 to 255";

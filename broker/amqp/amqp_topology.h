@@ -41,14 +41,13 @@ struct amqp_exchange {
     char name[AMQP_NAME_MAX + 1];
     enum amqp_exchange_type type;
     bool durable, auto_delete, internal;
-    bool is_predeclared; /* amq.…: no definition */
     char creator[PRINCIPAL_SIZE_MAX + 1];
     uint8_t *arguments;
     size_t arguments_size;
     char alternate[AMQP_NAME_MAX + 1];
     struct amqp_bindings from; /* bindings of which it is the source */
     struct amqp_bindings to;   /* … the destination */
-    uint64_t mark;
+    uint64_t mark;             /* topology.mark of the last search that has visited it */
     bool is_doomed;
 };
 
@@ -62,7 +61,6 @@ struct amqp_queue {
     uint64_t ttl_ms;
     char dead_exchange[AMQP_NAME_MAX + 1];
     char dead_key[AMQP_SHORTSTR_MAX + 1];
-    uint8_t dead_key_size;
     uint32_t priority_max; /* 0: none */
     uint64_t owner;        /* exclusive: id of its connection; 0: a former process's */
     char creator[PRINCIPAL_SIZE_MAX + 1];
@@ -70,7 +68,6 @@ struct amqp_queue {
     struct amqp_consumers consumers; /* the door's */
     uint32_t consumer_count;
     bool has_exclusive_consumer;
-    uint64_t mark;
     bool is_doomed;
 };
 
@@ -94,7 +91,7 @@ struct amqp_topology {
     struct amqp_node **doomed; /* exchanges, queues, bindings */
     uint8_t *doomed_kinds;     /* 'e', 'q', 'b' */
     size_t doomed_count, doomed_capacity;
-    uint64_t mark;
+    uint64_t mark;  /* number of searches for targets (amqp_route) */
     uint64_t bytes; /* memory of all of them */
 };
 
