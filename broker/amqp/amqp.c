@@ -282,7 +282,8 @@ static bool is_current(const struct amqp *server) {
     return server->store.state == STORE_LOADED && server->epoch == gateway_epoch(server->gateway);
 }
 
-/* Ends what belongs to definitions of another epoch: this node has not led all the time since they were read. */
+/* If the epoch has changed, another node may have changed the definitions since they were read. Then ends the
+ * connections that use them, and forgets them. */
 static void forget_if_stale(struct amqp *server) {
     struct amqp_connection *connection, *next;
     if (server->store.state != STORE_LOADED || is_current(server)) return;

@@ -118,10 +118,11 @@ struct amqp_field {
     int64_t number; /* is_integer, and t */
 };
 bool amqp_table_valid(struct amqp_bytes table);
-/* Reads the next field, and removes it from `rest`. False: there is none. `is_array`: fields have no names. */
+/* Reads the next field, and removes it from `rest`. False: there is no further field. `is_array`: fields have no names.
+ */
 bool amqp_field_next(struct amqp_bytes *rest, bool is_array, struct amqp_field *out);
 bool amqp_table_find(struct amqp_bytes table, const char *name, struct amqp_field *out);
-/* Whether both have the same value: integers of different types may. */
+/* Whether both have the same value. Integers are compared by their value, whatever their types. */
 bool amqp_field_same(const struct amqp_field *a, const struct amqp_field *b);
 
 /* ---- writing */
@@ -138,7 +139,7 @@ void amqp_put_longstr(struct amqp_out *out, struct amqp_bytes text);
 /* Begins something that starts with its length in 4 bytes; amqp_put_end writes the length. */
 size_t amqp_put_begin(struct amqp_out *out);
 void amqp_put_end(struct amqp_out *out, size_t begin);
-void amqp_put_field(struct amqp_out *out, const char *name, uint8_t type); /* … and the value follows */
+void amqp_put_field(struct amqp_out *out, const char *name, uint8_t type); /* the caller writes the value */
 void amqp_put_text_field(struct amqp_out *out, const char *name, struct amqp_bytes text);
 
 /* Writes a method frame. One argument for each letter of the method's fields: unsigned for o, w, d and b, uint64_t for

@@ -137,7 +137,8 @@ void sending_sent(struct sending *sending, bool left) {
     free(sending);
 }
 
-/* Notes a delivery: for the client's acknowledgement, or for the automatic one. False: out of memory. */
+/* Notes a delivery until the client acknowledges it; `no_ack`: until its bytes are in the kernel. False: out of memory.
+ */
 static bool note(struct channel *channel, struct consumer *consumer, const Tarry__DeliveredTask *task, bool no_ack,
                  bool has_dead_exchange, struct sending *sending) {
     const uint64_t tag = channel->next_tag++;

@@ -23,7 +23,7 @@ static bool flag(const struct amqp_connection *connection, int field) {
     return connection->method.fields[field].number != 0;
 }
 
-/* Text between quotes of a message: names are at most 255 bytes. */
+/* Arguments for "'%.*s'": at most 150 bytes of a name, so that the sentence behind it fits into the reply's text. */
 #define QUOTED(bytes) (int)((bytes).size < 150 ? (bytes).size : 150), (const char *)(bytes).at
 
 /* Ends the method; may free the connection. */
@@ -559,7 +559,7 @@ void op_bind(struct amqp_connection *connection) {
     store_enter(&connection->server->store, &connection->job, run_bind, connection);
 }
 
-/* Takes the doomed out of the topology, or leaves them there. */
+/* Removes the doomed from the topology if their commit was durable; otherwise they stay. */
 static void remove_doomed(struct amqp *server, bool is_stored) {
     struct amqp_topology *topology = &server->store.topology;
     for (size_t i = 0; is_stored && i < topology->doomed_count; i++)
@@ -777,8 +777,7 @@ void queue_drop(struct amqp *server, const char *name) {
     if (drop != NULL) store_enter(&server->store, &drop->job, run_drop, drop);
 }
 
-/* Drops the exclusive queues for which `owner` is the owner; their names are gathered first, because dropping may
- * change the table. */
+/* Gathers the names of the queues first, because dropping a queue may change the table. */
 void declare_drop_exclusive(struct amqp *server, uint64_t owner) {
     const struct amqp_hash *queues = &server->store.topology.queues;
     char(*names)[AMQP_NAME_MAX + 1] = calloc(queues->count + 1, sizeof(*names));

@@ -9,8 +9,8 @@
 
 _Static_assert(1 + 2 * (AMQP_SHORTSTR_MAX + 1) + AMQP_PROPERTIES_SIZE_MAX + AMQP_DEATHS_MAX * 350 +
                        3 * (AMQP_SHORTSTR_MAX + 40) <=
-                   PROPERTIES_SIZE_MAX + 4096,
-               "an envelope with deaths of usual size fits; amqp_put_dead cuts the list otherwise");
+                   PROPERTIES_SIZE_MAX,
+               "an envelope with the maximum number of deaths, of at most 350 bytes each, fits");
 
 void amqp_put_envelope(struct amqp_out *out, struct amqp_bytes exchange, struct amqp_bytes key,
                        struct amqp_bytes properties) {

@@ -22,7 +22,8 @@ void amqp_put_envelope(struct amqp_out *out, struct amqp_bytes exchange, struct 
 bool amqp_envelope_of(const Tarry__Content *content, const char *queue, struct amqp_out *made,
                       struct amqp_envelope *out);
 
-/* Reads the expiration of a message: milliseconds as a decimal text. False: it is none. */
+/* Reads the expiration of a message: milliseconds as a decimal text, at most ten years. False: the text is not valid.
+ */
 bool amqp_expiration_read(struct amqp_bytes text, uint64_t *out_ms);
 /* Adds the queues that a message gets to by its routing key, and by its headers CC and BCC. False: CC or BCC is no list
  * of texts. */
@@ -37,8 +38,8 @@ enum amqp_death { AMQP_DEATH_EXPIRED, AMQP_DEATH_REJECTED };
  * expiration, and no CC if the queue has a dead-letter routing key. */
 void amqp_put_dead(struct amqp_out *out, const struct amqp_envelope *envelope, const struct amqp_queue *queue,
                    enum amqp_death death, uint64_t now_s);
-/* Whether a message with these headers has come to this queue before without having been rejected: it would circle for
- * ever. */
+/* Whether a message with these headers would circle for ever: it has died in this queue before, and was not rejected
+ * since. */
 bool amqp_death_circles(struct amqp_bytes headers, const char *queue);
 
 #endif

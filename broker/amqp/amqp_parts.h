@@ -319,8 +319,9 @@ void client_send(struct amqp_connection *connection, struct amqp_out *out, struc
 /* Ends the connection with connection.close. */
 void client_fail(struct amqp_connection *connection, unsigned code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Ends the connection because the broker answered so: not the primary, stopping, or failed. */
+/* Ends the connection for one of the codes of code_ends_connection. */
 void client_refuse(struct amqp_connection *connection, Tarry__Code code, const char *primary);
+/* Whether this code of the broker ends the connection: NOT_PRIMARY, STOPPING, FAILED. */
 bool code_ends_connection(Tarry__Code code);
 /* Counts memory of the connection; negative: it is freed. False: the memory is exhausted. */
 bool client_hold(struct amqp_connection *connection, int64_t bytes);
@@ -343,9 +344,9 @@ void channel_fail(struct channel *channel, unsigned code, enum amqp_method_kind 
 void op_begin(struct amqp_connection *connection, uint16_t channel, struct amqp_bytes payload,
               void (*op)(struct amqp_connection *connection));
 struct channel *op_channel(struct amqp_connection *connection);
-/* Ends what all channels do, without a word to the client. They are freed with the connection. */
+/* Ends the work of all channels without a message to the client. channels_end frees the channels. */
 void channels_leave(struct amqp_connection *connection);
-/* … and frees them. */
+/* Ends the work of all channels, and frees them. */
 void channels_end(struct amqp_connection *connection);
 void channel_count_half(struct amqp_connection *connection, size_t before, size_t after);
 
@@ -359,6 +360,7 @@ void op_delete_exchange(struct amqp_connection *connection);
 void queue_purge_begin(struct amqp_connection *connection);
 /* Deletes the queue without a client's request: its exclusive owner or its last consumer has gone. */
 void queue_drop(struct amqp *server, const char *name);
+/* Drops the exclusive queues of the connection with this id. */
 void declare_drop_exclusive(struct amqp *server, uint64_t owner);
 /* Drops the exclusive queues of connections that ended with an earlier process. */
 void declare_drop_orphans(struct amqp *server);
@@ -404,14 +406,14 @@ void consumers_lose_queue(struct amqp_queue *queue);
 void unacked_release(struct channel *channel);
 /* Puts the deliveries that a transaction has settled back, as not settled. */
 void unacked_restore(struct channel *channel);
-/* Adds what a transaction has settled to its commit. `dies`: rejected messages, after the commit. */
+/* Adds what a transaction has settled to its commit. Messages that it has rejected go to the mover now. */
 void unacked_commit(struct channel *channel, struct outbox *outbox);
 void sending_sent(struct sending *sending, bool left);
 
 /* ---- amqp_mover.c: messages that have expired or were rejected go to their dead-letter exchange */
 struct mover *mover_new(struct amqp *server);
 void mover_free(struct mover *mover);
-/* Begins or ends to move expired messages, with the definitions. */
+/* Starts and stops the mover. It needs the definitions in memory. */
 void mover_start(struct mover *mover);
 void mover_stop(struct mover *mover);
 /* Moves a leased message to its dead-letter exchange, or drops it if there is none. */

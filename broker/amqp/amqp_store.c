@@ -1,6 +1,6 @@
-/* amqp_store.c: the definitions of exchanges, queues and bindings. Each is a task of the reserved queue AMQP_STORE,
- * which is due in ten years, and stays there when it is: its key names what it defines, its payload is the definition.
- * So definitions are in the log, survive a crash, and are on the follower. The topology in memory changes after the
+/* amqp_store.c: the definitions of exchanges, queues and bindings. Each is a definition of the broker (the operation
+ * Define) in the space AMQP_SPACE: its name is the definition's key (amqp_key_of_…), its value the definition. So
+ * definitions are in the log, survive a crash, and are on the follower. The topology in memory changes after the
  * commit.
  *
  * One job at a time changes definitions. It checks, commits, and changes the topology; nothing changes in between. */

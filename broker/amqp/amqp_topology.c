@@ -12,7 +12,7 @@
 #include "tarry_limits.h"
 
 static_assert(AMQP_NAME_MAX == QUEUE_NAME_SIZE_MAX, "an AMQP queue is a queue");
-static_assert(AMQP_DEFINITION_KEY_SIZE - 1 <= KEY_SIZE_MAX, "a definition's key is a task's key");
+static_assert(AMQP_DEFINITION_KEY_SIZE - 1 <= DEFINITION_NAME_SIZE_MAX, "a key is the name of a definition");
 
 #define BUCKETS_MIN 64u
 #define DEFINITION_VERSION 1u

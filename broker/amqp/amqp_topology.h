@@ -1,5 +1,5 @@
 /* amqp_topology.h: exchanges, queues and bindings in memory, and where a message goes. Pure. The broker's log has each
- * of them as a *definition* (amqp_definition_…), from which this is read again after a start or a failover.
+ * of them as a *definition* (amqp_define), from which this is read again after a start or a failover.
  *
  * Names are at most AMQP_NAME_MAX bytes. To remove something, *doom* it first: amqp_doom_… marks it and all that
  * goes with it. Then either the doomed are removed (amqp_doomed_remove), or they stay (amqp_doomed_spare). */
@@ -46,7 +46,7 @@ struct amqp_exchange {
     size_t arguments_size;
     char alternate[AMQP_NAME_MAX + 1];
     struct amqp_bindings from; /* bindings of which it is the source */
-    struct amqp_bindings to;   /* … the destination */
+    struct amqp_bindings to;   /* bindings of which it is the destination */
     uint64_t mark;             /* topology.mark of the last search that has visited it */
     bool is_doomed;
 };
@@ -78,7 +78,7 @@ struct amqp_binding {
     struct amqp_exchange *source;
     struct amqp_exchange *exchange; /* destination; NULL: it is `queue` */
     struct amqp_queue *queue;
-    uint8_t id[16]; /* hash of all that follows */
+    uint8_t id[16]; /* hash of source, destination, key and arguments */
     struct amqp_bytes key;
     struct amqp_bytes arguments;
     char creator[PRINCIPAL_SIZE_MAX + 1];
@@ -136,7 +136,7 @@ bool amqp_doom_binding(struct amqp_topology *topology, struct amqp_binding *bind
 void amqp_doomed_remove(struct amqp_topology *topology);
 void amqp_doomed_spare(struct amqp_topology *topology);
 
-/* ---- definitions: a key, and a payload; both are texts that another version of this program reads */
+/* ---- definitions: a key, which is a text, and a payload, whose first byte is the version of its format */
 void amqp_key_of_queue(const char *name, char out[AMQP_DEFINITION_KEY_SIZE]);
 void amqp_key_of_exchange(const char *name, char out[AMQP_DEFINITION_KEY_SIZE]);
 void amqp_key_of_binding(const struct amqp_binding *binding, char out[AMQP_DEFINITION_KEY_SIZE]);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """methods.py: writes methods.def from the machine-readable specification of AMQP 0-9-1 with RabbitMQ's extensions, in
 Debian's package amqp-specs. The build needs neither the package nor this script: the .def file is checked in, and
-tests/unit/amqp_codec_test.c compares the two where the package is installed.
+tests/e2e/amqp_test.py compares the two where the package is installed.
 
     broker/amqp/methods.py > broker/amqp/methods.def"""
 import sys
@@ -10,8 +10,6 @@ import xml.etree.ElementTree as ElementTree
 SPECIFICATION = "/usr/share/amqp/specs/0-9-1-rabbit/amqp0-9-1.stripped.extended.xml"
 LETTERS = {"octet": "o", "short": "w", "long": "d", "longlong": "q", "shortstr": "s", "longstr": "L", "table": "T",
            "bit": "b", "timestamp": "q"}
-
-
 # Methods of RabbitMQ that Debian's specification does not have yet, as (class, class id, method, method id, fields).
 LATER = [("connection", 10, "blocked", 60, [("reason", "s")]), ("connection", 10, "unblocked", 61, []),
          ("connection", 10, "update-secret", 70, [("new-secret", "L"), ("reason", "s")]),

@@ -1,10 +1,12 @@
 """amqp_test.py: tarryd as a RabbitMQ: what programs that speak AMQP 0-9-1 rely on (docs/AMQP.md), also when the broker is
 killed; and what hostile bytes do to it."""
+import os
 import random
 import socket
 import struct
 import subprocess
 import time
+import unittest
 
 import harness
 import amqp
@@ -12,6 +14,7 @@ import pair
 from amqp import Client, Closed
 from harness import Case, wait_until
 
+SPECIFICATION = "/usr/share/amqp/specs/0-9-1-rabbit/amqp0-9-1.stripped.extended.xml"
 PIKA = """
 import sys, pika
 connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", int(sys.argv[1])))
@@ -471,6 +474,13 @@ class Amqp(Case):
                     lambda c: c.ask("QUEUE_PURGE", 0, "other", False), lambda c: c.ask("QUEUE_DELETE", 0, "other", False, False, False)):
             self.assert_closed(403, ask, self.client(user="shop", password=shop))
         self.assertEqual(self.client().declare("other", passive=True).message_count, 0)
+
+    @unittest.skipUnless(os.path.exists(SPECIFICATION), "needs Debian's amqp-specs")
+    def test_the_table_of_methods_is_that_of_the_specification(self):
+        script = os.path.join(os.path.dirname(amqp.TABLE), "methods.py")
+        written = subprocess.run(["python3", script, SPECIFICATION], capture_output=True, text=True, check=True).stdout
+        with open(amqp.TABLE) as table:
+            self.assertEqual(table.read(), written)
 
     def test_pika_works_unchanged(self):
         for python in ("/usr/bin/python3", "python3"):
