@@ -52,26 +52,25 @@ static uint64_t number_of(struct amqp_bytes bytes) {
     return number;
 }
 
-static bool take_number(struct amqp_bytes *rest, size_t size, uint64_t *out) {
+bool amqp_take_number(struct amqp_bytes *rest, size_t size, uint64_t *out) {
     struct amqp_bytes bytes;
     if (!take(rest, size, &bytes)) return false;
     *out = number_of(bytes);
     return true;
 }
 
-/* Takes bytes that follow their length, which has `length_size` bytes. */
-static bool take_sized(struct amqp_bytes *rest, size_t length_size, struct amqp_bytes *out) {
+bool amqp_take_sized(struct amqp_bytes *rest, size_t length_size, struct amqp_bytes *out) {
     uint64_t size;
-    return take_number(rest, length_size, &size) && take(rest, size, out);
+    return amqp_take_number(rest, length_size, &size) && take(rest, size, out);
 }
 
 enum amqp_framing amqp_frame_read(struct amqp_bytes bytes, uint32_t frame_max, struct amqp_frame *out,
                                   size_t *out_size) {
     uint64_t type, channel, size;
-    if (!take_number(&bytes, 1, &type)) return AMQP_FRAME_PART;
+    if (!amqp_take_number(&bytes, 1, &type)) return AMQP_FRAME_PART;
     bool is_type = (type >= AMQP_FRAME_METHOD && type <= AMQP_FRAME_BODY) || type == AMQP_FRAME_HEARTBEAT;
     if (!is_type) return AMQP_FRAME_BAD;
-    if (!take_number(&bytes, 2, &channel) || !take_number(&bytes, 4, &size)) return AMQP_FRAME_PART;
+    if (!amqp_take_number(&bytes, 2, &channel) || !amqp_take_number(&bytes, 4, &size)) return AMQP_FRAME_PART;
     if (size > frame_max - AMQP_FRAME_OVERHEAD) return AMQP_FRAME_BAD;
     *out = (struct amqp_frame){.type = (uint8_t)type, .channel = (uint16_t)channel};
     if (!take(&bytes, size, &out->payload) || bytes.size == 0) return AMQP_FRAME_PART;
@@ -88,20 +87,20 @@ static enum amqp_method_kind kind_of(uint64_t class_id, uint64_t method_id) {
 static bool take_field(struct amqp_bytes *rest, char letter, uint64_t *out_number, struct amqp_bytes *out_bytes) {
     switch (letter) {
     case 'o':
-        return take_number(rest, 1, out_number);
+        return amqp_take_number(rest, 1, out_number);
     case 'w':
-        return take_number(rest, 2, out_number);
+        return amqp_take_number(rest, 2, out_number);
     case 'd':
-        return take_number(rest, 4, out_number);
+        return amqp_take_number(rest, 4, out_number);
     case 'q':
-        return take_number(rest, 8, out_number);
+        return amqp_take_number(rest, 8, out_number);
     case 's':
-        return take_sized(rest, 1, out_bytes);
+        return amqp_take_sized(rest, 1, out_bytes);
     case 'L':
-        return take_sized(rest, 4, out_bytes);
+        return amqp_take_sized(rest, 4, out_bytes);
     default:
         assert(letter == 'T');
-        return take_sized(rest, 4, out_bytes) && amqp_table_valid(*out_bytes);
+        return amqp_take_sized(rest, 4, out_bytes) && amqp_table_valid(*out_bytes);
     }
 }
 
@@ -109,7 +108,7 @@ bool amqp_method_read(struct amqp_bytes payload, struct amqp_method *out) {
     uint64_t class_id, method_id, bits = 0;
     unsigned bit = 0;
     *out = (struct amqp_method){0};
-    if (!take_number(&payload, 2, &class_id) || !take_number(&payload, 2, &method_id)) return false;
+    if (!amqp_take_number(&payload, 2, &class_id) || !amqp_take_number(&payload, 2, &method_id)) return false;
     out->kind = kind_of(class_id, method_id);
     out->class_id = (uint16_t)class_id;
     out->method_id = (uint16_t)method_id;
@@ -121,7 +120,7 @@ bool amqp_method_read(struct amqp_bytes payload, struct amqp_method *out) {
             if (!take_field(&payload, letters[i], &out->fields[i].number, &out->fields[i].bytes)) return false;
             continue;
         }
-        if (bit == 0 && !take_number(&payload, 1, &bits)) return false;
+        if (bit == 0 && !amqp_take_number(&payload, 1, &bits)) return false;
         out->fields[i].number = bits >> bit & 1;
         bit = (bit + 1) % 8;
     }
@@ -132,8 +131,8 @@ bool amqp_content_read(struct amqp_bytes payload, struct amqp_content_head *out)
     uint64_t class_id, weight;
     struct amqp_properties properties;
     *out = (struct amqp_content_head){0};
-    if (!take_number(&payload, 2, &class_id) || !take_number(&payload, 2, &weight)) return false;
-    if (class_id != AMQP_CLASS_BASIC || !take_number(&payload, 8, &out->body_size)) return false;
+    if (!amqp_take_number(&payload, 2, &class_id) || !amqp_take_number(&payload, 2, &weight)) return false;
+    if (class_id != AMQP_CLASS_BASIC || !amqp_take_number(&payload, 8, &out->body_size)) return false;
     out->properties = payload;
     return amqp_properties_read(payload, &properties);
 }
@@ -147,7 +146,7 @@ static char property_letter(unsigned which) {
 bool amqp_properties_read(struct amqp_bytes properties, struct amqp_properties *out) {
     uint64_t flags;
     *out = (struct amqp_properties){0};
-    if (!take_number(&properties, 2, &flags)) return false;
+    if (!amqp_take_number(&properties, 2, &flags)) return false;
     if ((flags & 3) != 0) return false; /* more flags follow, or a flag that no property has */
     for (unsigned i = 0; i < AMQP_PROPERTIES; i++) {
         if ((flags & 0x8000u >> i) == 0) continue;
@@ -198,7 +197,6 @@ static int64_t integer_of(uint8_t type, struct amqp_bytes raw, bool *out_is_inte
     case 'B':
     case 'u':
     case 'i':
-        return (int64_t)number;
     case 'l':
     case 'L':
         return (int64_t)number;
@@ -212,8 +210,8 @@ bool amqp_field_next(struct amqp_bytes *rest, bool is_array, struct amqp_field *
     uint64_t type;
     struct amqp_bytes at = *rest;
     *out = (struct amqp_field){0};
-    if (!is_array && !take_sized(&at, 1, &out->name)) return false;
-    if (!take_number(&at, 1, &type)) return false;
+    if (!is_array && !amqp_take_sized(&at, 1, &out->name)) return false;
+    if (!amqp_take_number(&at, 1, &type)) return false;
     out->type = (uint8_t)type;
     size_t size = fixed_size(out->type);
     bool is_sized = out->type == 'S' || out->type == 'x' || out->type == 'F' || out->type == 'A';
@@ -221,7 +219,7 @@ bool amqp_field_next(struct amqp_bytes *rest, bool is_array, struct amqp_field *
     if (size > 0) {
         if (!take(&at, size, &out->raw)) return false;
     } else if (is_sized) {
-        if (!take_sized(&at, 4, &out->value)) return false;
+        if (!amqp_take_sized(&at, 4, &out->value)) return false;
         out->raw = (struct amqp_bytes){begin, out->value.size + 4};
     } else if (out->type != 'V') {
         return false;
@@ -247,10 +245,14 @@ bool amqp_table_valid(struct amqp_bytes table) {
     return is_valid(table, false, 1, &count);
 }
 
-bool amqp_table_find(struct amqp_bytes table, const char *name, struct amqp_field *out) {
+bool amqp_table_find_named(struct amqp_bytes table, struct amqp_bytes name, struct amqp_field *out) {
     while (amqp_field_next(&table, false, out))
-        if (amqp_is(out->name, name)) return true;
+        if (amqp_same(out->name, name)) return true;
     return false;
+}
+
+bool amqp_table_find(struct amqp_bytes table, const char *name, struct amqp_field *out) {
+    return amqp_table_find_named(table, amqp_text(name), out);
 }
 
 bool amqp_field_same(const struct amqp_field *a, const struct amqp_field *b) {

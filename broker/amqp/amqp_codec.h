@@ -50,6 +50,11 @@ bool amqp_is(struct amqp_bytes bytes, const char *text);
 bool amqp_begins(struct amqp_bytes bytes, const char *text);
 
 /* ---- reading */
+/* Takes a number of `size` bytes, at most 8, from the front of `rest`. False: there are fewer bytes. */
+bool amqp_take_number(struct amqp_bytes *rest, size_t size, uint64_t *out);
+/* Takes bytes that follow their length, which has `length_size` bytes. False: there are fewer bytes. */
+bool amqp_take_sized(struct amqp_bytes *rest, size_t length_size, struct amqp_bytes *out);
+
 struct amqp_frame {
     uint8_t type;
     uint16_t channel;
@@ -122,6 +127,7 @@ bool amqp_table_valid(struct amqp_bytes table);
  */
 bool amqp_field_next(struct amqp_bytes *rest, bool is_array, struct amqp_field *out);
 bool amqp_table_find(struct amqp_bytes table, const char *name, struct amqp_field *out);
+bool amqp_table_find_named(struct amqp_bytes table, struct amqp_bytes name, struct amqp_field *out);
 /* Whether both have the same value. Integers are compared by their value, whatever their types. */
 bool amqp_field_same(const struct amqp_field *a, const struct amqp_field *b);
 

@@ -22,16 +22,11 @@ void amqp_put_envelope(struct amqp_out *out, struct amqp_bytes exchange, struct 
 
 static bool read_envelope(struct amqp_bytes bytes, struct amqp_envelope *out) {
     struct amqp_properties properties;
-    if (bytes.size < 3 || bytes.at[0] != ENVELOPE_VERSION) return false;
-    size_t exchange_size = bytes.at[1];
-    if (bytes.size < 3 + exchange_size) return false;
-    size_t key_size = bytes.at[2 + exchange_size];
-    if (bytes.size < 3 + exchange_size + key_size) return false;
-    out->exchange = (struct amqp_bytes){bytes.at + 2, exchange_size};
-    out->key = (struct amqp_bytes){bytes.at + 3 + exchange_size, key_size};
-    size_t begin = 3 + exchange_size + key_size;
-    out->properties = (struct amqp_bytes){bytes.at + begin, bytes.size - begin};
-    return amqp_properties_read(out->properties, &properties);
+    uint64_t version;
+    bool is_envelope = amqp_take_number(&bytes, 1, &version) && version == ENVELOPE_VERSION &&
+                       amqp_take_sized(&bytes, 1, &out->exchange) && amqp_take_sized(&bytes, 1, &out->key);
+    out->properties = bytes;
+    return is_envelope && amqp_properties_read(bytes, &properties);
 }
 
 bool amqp_envelope_of(const Tarry__Content *content, const char *queue, struct amqp_out *made,

@@ -274,15 +274,13 @@ void amqp_topology_deinit(struct amqp_topology *topology) {
 
 bool amqp_arguments_same(struct amqp_bytes a, struct amqp_bytes b, struct amqp_bytes *out_name) {
     struct amqp_field field, other;
-    char name[AMQP_SHORTSTR_MAX + 1];
     const struct amqp_bytes tables[2] = {a, b};
     for (unsigned side = 0; side < 2; side++) {
         struct amqp_bytes rest = tables[side];
         while (amqp_field_next(&rest, false, &field)) {
-            memcpy(name, field.name.at, field.name.size);
-            name[field.name.size] = '\0';
             *out_name = field.name;
-            if (!amqp_table_find(tables[1 - side], name, &other) || !amqp_field_same(&field, &other)) return false;
+            if (!amqp_table_find_named(tables[1 - side], field.name, &other) || !amqp_field_same(&field, &other))
+                return false;
         }
     }
     return true;
@@ -462,26 +460,26 @@ struct definition {
     struct amqp_bytes name, arguments, creator, more[2];
 };
 
+static bool has_nul(struct amqp_bytes text) {
+    return text.size > 0 && memchr(text.at, '\0', text.size) != NULL;
+}
+
 static bool read_definition(struct amqp_bytes payload, struct definition *out) {
+    uint64_t version, kind, flags;
     *out = (struct definition){0};
-    if (payload.size < 4 || payload.at[0] != DEFINITION_VERSION) return false;
-    out->kind = payload.at[1];
-    out->flags = payload.at[2];
-    size_t at = 3;
-    const unsigned count = out->kind == 'q' ? 3 : out->kind == 'e' ? 4 : 5;
-    for (unsigned i = 0; i < count; i++) {
-        size_t length_size = i == 1 ? 4 : 1, size = 0;
-        if (payload.size - at < length_size) return false;
-        for (size_t j = 0; j < length_size; j++) size = size << 8 | payload.at[at++];
-        if (payload.size - at < size) return false;
-        struct amqp_bytes *const places[] = {&out->name, &out->arguments, &out->creator, &out->more[0], &out->more[1]};
-        *places[i] = (struct amqp_bytes){payload.at + at, size};
-        at += size;
-    }
-    if (at != payload.size || out->creator.size > PRINCIPAL_SIZE_MAX) return false;
-    if (out->name.size > 0 && memchr(out->name.at, '\0', out->name.size) != NULL) return false;
-    if (out->creator.size > 0 && memchr(out->creator.at, '\0', out->creator.size) != NULL) return false;
-    return out->name.size > 0 && out->name.size <= AMQP_NAME_MAX && amqp_table_valid(out->arguments);
+    bool is_read = amqp_take_number(&payload, 1, &version) && version == DEFINITION_VERSION &&
+                   amqp_take_number(&payload, 1, &kind) && amqp_take_number(&payload, 1, &flags) &&
+                   amqp_take_sized(&payload, 1, &out->name) && amqp_take_sized(&payload, 4, &out->arguments) &&
+                   amqp_take_sized(&payload, 1, &out->creator);
+    if (!is_read) return false;
+    out->kind = (uint8_t)kind;
+    out->flags = (uint8_t)flags;
+    const unsigned more = kind == 'q' ? 0 : kind == 'e' ? 1 : 2;
+    for (unsigned i = 0; i < more; i++)
+        if (!amqp_take_sized(&payload, 1, &out->more[i])) return false;
+    if (payload.size > 0 || has_nul(out->name) || has_nul(out->creator)) return false;
+    return out->name.size > 0 && out->name.size <= AMQP_NAME_MAX && out->creator.size <= PRINCIPAL_SIZE_MAX &&
+           amqp_table_valid(out->arguments);
 }
 
 static enum amqp_defined define_queue(struct amqp_topology *topology, const struct definition *definition) {
@@ -702,7 +700,6 @@ bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key) {
 
 bool amqp_headers_match(struct amqp_bytes arguments, struct amqp_bytes headers) {
     struct amqp_field field, found;
-    char name[AMQP_SHORTSTR_MAX + 1];
     bool is_any = false, with_x = false, has_one = false;
     if (amqp_table_find(arguments, "x-match", &field)) {
         is_any = amqp_is(field.value, "any") || amqp_is(field.value, "any-with-x");
@@ -710,9 +707,7 @@ bool amqp_headers_match(struct amqp_bytes arguments, struct amqp_bytes headers) 
     }
     while (amqp_field_next(&arguments, false, &field)) {
         if (amqp_is(field.name, "x-match") || (!with_x && amqp_begins(field.name, "x-"))) continue;
-        memcpy(name, field.name.at, field.name.size);
-        name[field.name.size] = '\0';
-        bool is_there = amqp_table_find(headers, name, &found);
+        bool is_there = amqp_table_find_named(headers, field.name, &found);
         bool matches = is_there && (field.type == 'V' || amqp_field_same(&field, &found));
         if (is_any && matches) return true;
         if (!is_any && !matches) return false;
