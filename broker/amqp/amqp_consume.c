@@ -376,7 +376,7 @@ void consumer_end(struct consumer *consumer, bool is_told) {
     if (consumer->exclusive) queue->has_exclusive_consumer = false;
     connection->consumer_count--;
     free(consumer);
-    if (queue->auto_delete && queue->consumer_count == 0 && !queue->is_doomed)
+    if (queue->auto_delete && queue->consumer_count == 0 && !queue->node.is_doomed)
         queue_drop(connection->server, queue->name);
 }
 

@@ -563,7 +563,7 @@ void op_bind(struct amqp_connection *connection) {
 static void remove_doomed(struct amqp *server, bool is_stored) {
     struct amqp_topology *topology = &server->store.topology;
     for (size_t i = 0; is_stored && i < topology->doomed_count; i++)
-        if (topology->doomed_kinds[i] == 'q') consumers_lose_queue((struct amqp_queue *)topology->doomed[i]);
+        if (topology->doomed[i]->kind == 'q') consumers_lose_queue((struct amqp_queue *)topology->doomed[i]);
     if (is_stored)
         amqp_doomed_remove(topology);
     else
@@ -841,7 +841,7 @@ static void on_queue_deleted(void *argument, Tarry__Code code, const char *sente
     struct store *store = &server->store;
     char name[AMQP_NAME_MAX + 1] = "";
     for (size_t i = 0; i < store->topology.doomed_count; i++)
-        if (store->topology.doomed_kinds[i] == 'q')
+        if (store->topology.doomed[i]->kind == 'q')
             memcpy(name, ((struct amqp_queue *)store->topology.doomed[i])->name, sizeof(name));
     if (code == TARRY__CODE__NO_SUCH_QUEUE) { /* it never had a message */
         store_delete_doomed(store);

@@ -121,6 +121,7 @@ struct amqp_exchange *amqp_exchange_new(struct amqp_bytes name, struct amqp_byte
         return NULL;
     }
     assert(name.size <= AMQP_NAME_MAX);
+    exchange->node.kind = 'e';
     memcpy(exchange->name, name.at, name.size);
     TAILQ_INIT(&exchange->from);
     TAILQ_INIT(&exchange->to);
@@ -134,6 +135,7 @@ struct amqp_queue *amqp_queue_new(struct amqp_bytes name, struct amqp_bytes argu
         return NULL;
     }
     assert(name.size <= AMQP_NAME_MAX);
+    queue->node.kind = 'q';
     memcpy(queue->name, name.at, name.size);
     TAILQ_INIT(&queue->to);
     TAILQ_INIT(&queue->consumers);
@@ -151,6 +153,7 @@ struct amqp_binding *amqp_binding_new(struct amqp_exchange *source, struct amqp_
     crypto_generichash_state state;
     struct amqp_binding *binding = calloc(1, sizeof(*binding) + key.size + arguments.size);
     if (binding == NULL) return NULL;
+    binding->node.kind = 'b';
     binding->source = source;
     binding->exchange = exchange;
     binding->queue = queue;
@@ -180,22 +183,22 @@ void amqp_queue_free(struct amqp_queue *queue) {
     free(queue);
 }
 
-static size_t size_of(uint8_t kind, const struct amqp_node *node) {
-    if (kind == 'e') return sizeof(struct amqp_exchange) + ((const struct amqp_exchange *)node)->arguments_size;
-    if (kind == 'q') return sizeof(struct amqp_queue) + ((const struct amqp_queue *)node)->arguments_size;
+static size_t size_of(const struct amqp_node *node) {
+    if (node->kind == 'e') return sizeof(struct amqp_exchange) + ((const struct amqp_exchange *)node)->arguments_size;
+    if (node->kind == 'q') return sizeof(struct amqp_queue) + ((const struct amqp_queue *)node)->arguments_size;
     const struct amqp_binding *binding = (const struct amqp_binding *)node;
     return sizeof(*binding) + binding->key.size + binding->arguments.size;
 }
 
 bool amqp_exchange_add(struct amqp_topology *topology, struct amqp_exchange *exchange) {
     if (!hash_add(&topology->exchanges, &exchange->node, hash_of(amqp_text(exchange->name)))) return false;
-    topology->bytes += size_of('e', &exchange->node);
+    topology->bytes += size_of(&exchange->node);
     return true;
 }
 
 bool amqp_queue_add(struct amqp_topology *topology, struct amqp_queue *queue) {
     if (!hash_add(&topology->queues, &queue->node, hash_of(amqp_text(queue->name)))) return false;
-    topology->bytes += size_of('q', &queue->node);
+    topology->bytes += size_of(&queue->node);
     return true;
 }
 
@@ -207,7 +210,7 @@ bool amqp_binding_add(struct amqp_topology *topology, struct amqp_binding *bindi
     }
     TAILQ_INSERT_TAIL(&binding->source->from, binding, in_from);
     TAILQ_INSERT_TAIL(binding->exchange != NULL ? &binding->exchange->to : &binding->queue->to, binding, in_to);
-    topology->bytes += size_of('b', &binding->node);
+    topology->bytes += size_of(&binding->node);
     return true;
 }
 
@@ -268,7 +271,6 @@ void amqp_topology_deinit(struct amqp_topology *topology) {
     hash_free(&topology->queues, free_queue);
     hash_free(&topology->exchanges, free_exchange);
     free(topology->doomed);
-    free(topology->doomed_kinds);
     *topology = (struct amqp_topology){0};
 }
 
@@ -303,43 +305,38 @@ struct amqp_created amqp_created_by(const struct amqp_topology *topology, const 
 
 /* ---- removal */
 
-static bool doom(struct amqp_topology *topology, uint8_t kind, struct amqp_node *node) {
+static bool doom(struct amqp_topology *topology, struct amqp_node *node) {
     if (topology->doomed_count == topology->doomed_capacity) {
         size_t capacity = topology->doomed_capacity == 0 ? 16 : topology->doomed_capacity * 2;
         struct amqp_node **doomed = realloc(topology->doomed, capacity * sizeof(*doomed));
         if (doomed == NULL) return false;
         topology->doomed = doomed;
-        uint8_t *kinds = realloc(topology->doomed_kinds, capacity);
-        if (kinds == NULL) return false;
-        topology->doomed_kinds = kinds;
         topology->doomed_capacity = capacity;
     }
-    topology->doomed[topology->doomed_count] = node;
-    topology->doomed_kinds[topology->doomed_count++] = kind;
+    topology->doomed[topology->doomed_count++] = node;
+    node->is_doomed = true;
     return true;
 }
 
 /* Whether the exchange goes with its last binding. */
 static bool is_left_alone(const struct amqp_exchange *exchange) {
     const struct amqp_binding *binding;
-    if (!exchange->auto_delete || exchange->is_doomed) return false;
+    if (!exchange->auto_delete || exchange->node.is_doomed) return false;
     TAILQ_FOREACH(binding, &exchange->from, in_from)
-    if (!binding->is_doomed) return false;
+    if (!binding->node.is_doomed) return false;
     return true;
 }
 
 bool amqp_doom_binding(struct amqp_topology *topology, struct amqp_binding *binding) {
-    if (binding->is_doomed) return true;
-    if (!doom(topology, 'b', &binding->node)) return false;
-    binding->is_doomed = true;
+    if (binding->node.is_doomed) return true;
+    if (!doom(topology, &binding->node)) return false;
     return !is_left_alone(binding->source) || amqp_doom_exchange(topology, binding->source);
 }
 
 bool amqp_doom_exchange(struct amqp_topology *topology, struct amqp_exchange *exchange) {
     struct amqp_binding *binding;
-    if (exchange->is_doomed) return true;
-    if (!doom(topology, 'e', &exchange->node)) return false;
-    exchange->is_doomed = true;
+    if (exchange->node.is_doomed) return true;
+    if (!doom(topology, &exchange->node)) return false;
     TAILQ_FOREACH(binding, &exchange->from, in_from)
     if (!amqp_doom_binding(topology, binding)) return false;
     TAILQ_FOREACH(binding, &exchange->to, in_to)
@@ -349,9 +346,8 @@ bool amqp_doom_exchange(struct amqp_topology *topology, struct amqp_exchange *ex
 
 bool amqp_doom_queue(struct amqp_topology *topology, struct amqp_queue *queue) {
     struct amqp_binding *binding;
-    if (queue->is_doomed) return true;
-    if (!doom(topology, 'q', &queue->node)) return false;
-    queue->is_doomed = true;
+    if (queue->node.is_doomed) return true;
+    if (!doom(topology, &queue->node)) return false;
     TAILQ_FOREACH(binding, &queue->to, in_to)
     if (!amqp_doom_binding(topology, binding)) return false;
     return true;
@@ -368,28 +364,25 @@ static void remove_binding(struct amqp_topology *topology, struct amqp_binding *
 /* Removes bindings first, because they refer to the others. */
 void amqp_doomed_remove(struct amqp_topology *topology) {
     for (size_t i = 0; i < topology->doomed_count; i++) {
-        topology->bytes -= size_of(topology->doomed_kinds[i], topology->doomed[i]);
-        if (topology->doomed_kinds[i] == 'b') remove_binding(topology, (struct amqp_binding *)topology->doomed[i]);
+        topology->bytes -= size_of(topology->doomed[i]);
+        if (topology->doomed[i]->kind != 'b') continue;
+        remove_binding(topology, (struct amqp_binding *)topology->doomed[i]);
+        topology->doomed[i] = NULL;
     }
     for (size_t i = 0; i < topology->doomed_count; i++) {
         struct amqp_node *node = topology->doomed[i];
-        if (topology->doomed_kinds[i] == 'e') {
-            hash_remove(&topology->exchanges, node);
+        if (node == NULL) continue;
+        hash_remove(node->kind == 'e' ? &topology->exchanges : &topology->queues, node);
+        if (node->kind == 'e')
             free_exchange(node);
-        } else if (topology->doomed_kinds[i] == 'q') {
-            hash_remove(&topology->queues, node);
+        else
             free_queue(node);
-        }
     }
     topology->doomed_count = 0;
 }
 
 void amqp_doomed_spare(struct amqp_topology *topology) {
-    for (size_t i = 0; i < topology->doomed_count; i++) {
-        if (topology->doomed_kinds[i] == 'e') ((struct amqp_exchange *)topology->doomed[i])->is_doomed = false;
-        if (topology->doomed_kinds[i] == 'q') ((struct amqp_queue *)topology->doomed[i])->is_doomed = false;
-        if (topology->doomed_kinds[i] == 'b') ((struct amqp_binding *)topology->doomed[i])->is_doomed = false;
-    }
+    for (size_t i = 0; i < topology->doomed_count; i++) topology->doomed[i]->is_doomed = false;
     topology->doomed_count = 0;
 }
 
@@ -411,9 +404,9 @@ void amqp_key_of_binding(const struct amqp_binding *binding, char out[AMQP_DEFIN
 
 void amqp_key_of_doomed(const struct amqp_topology *topology, size_t number, char out[AMQP_DEFINITION_KEY_SIZE]) {
     const struct amqp_node *node = topology->doomed[number];
-    if (topology->doomed_kinds[number] == 'q')
+    if (node->kind == 'q')
         amqp_key_of_queue(((const struct amqp_queue *)node)->name, out);
-    else if (topology->doomed_kinds[number] == 'e')
+    else if (node->kind == 'e')
         amqp_key_of_exchange(((const struct amqp_exchange *)node)->name, out);
     else
         amqp_key_of_binding((const struct amqp_binding *)node, out);

@@ -23,6 +23,8 @@
 struct amqp_node {
     struct amqp_node *next;
     uint64_t hash;
+    char kind; /* 'e', 'q', 'b': exchange, queue, binding */
+    bool is_doomed;
 };
 struct amqp_hash {
     struct amqp_node **buckets;
@@ -48,7 +50,6 @@ struct amqp_exchange {
     struct amqp_bindings from; /* bindings of which it is the source */
     struct amqp_bindings to;   /* bindings of which it is the destination */
     uint64_t mark;             /* topology.mark of the last search that has visited it */
-    bool is_doomed;
 };
 
 struct amqp_queue {
@@ -68,7 +69,6 @@ struct amqp_queue {
     struct amqp_consumers consumers; /* the door's */
     uint32_t consumer_count;
     bool has_exclusive_consumer;
-    bool is_doomed;
 };
 
 struct amqp_binding {
@@ -82,14 +82,12 @@ struct amqp_binding {
     struct amqp_bytes key;
     struct amqp_bytes arguments;
     char creator[PRINCIPAL_SIZE_MAX + 1];
-    bool is_doomed;
     uint8_t bytes[]; /* of key and arguments */
 };
 
 struct amqp_topology {
     struct amqp_hash exchanges, queues, bindings, routes;
-    struct amqp_node **doomed; /* exchanges, queues, bindings */
-    uint8_t *doomed_kinds;     /* 'e', 'q', 'b' */
+    struct amqp_node **doomed;
     size_t doomed_count, doomed_capacity;
     uint64_t mark;  /* number of searches for targets (amqp_route) */
     uint64_t bytes; /* memory of all of them */
