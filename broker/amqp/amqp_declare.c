@@ -172,7 +172,7 @@ void queue_count(struct amqp_connection *connection, const char *name, counted *
     stats.queue = (char *)name;
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
-    const struct gateway_caller caller = {.principal = gateway_own(gateway), .peer = "amqp", .client = "AMQP door"};
+    const struct gateway_caller caller = own_caller(gateway);
     connection->counts = counts;
     connection->asked = gateway_ask(gateway, &caller, &request, on_counted, connection);
     gateway_disown(gateway, caller.principal);
@@ -714,9 +714,7 @@ static void on_delete_timer(void *argument) {
     op.queue_delete = &body;
     commit.ops = &ops;
     commit.n_ops = 1;
-    const struct gateway_caller caller = {.principal = gateway_own(server->gateway),
-                                          .peer = "amqp",
-                                          .client = "AMQP door"};
+    const struct gateway_caller caller = own_caller(server->gateway);
     (void)gateway_commit(server->gateway, &caller, &commit, NULL, NULL, NULL);
     gateway_disown(server->gateway, caller.principal);
     if (++drop->tries < sizeof(drop_pauses_ms) / sizeof(drop_pauses_ms[0]))

@@ -25,7 +25,8 @@ struct mover {
     struct outbox outbox;
     struct rejected_list waiting, reading;
     unsigned read_count;
-    uint64_t principal, timer;
+    struct gateway_caller caller; /* the broker itself */
+    uint64_t timer;
     uint64_t lease, lease_timer; /* messages whose time is over are awaited; the pause after a refusal */
     bool is_started;
 };
@@ -162,8 +163,7 @@ static void read_on(struct mover *mover) {
         get.with_content = true;
         request.body_case = TARRY__REQUEST__BODY_GET;
         request.get = &get;
-        const struct gateway_caller caller = {.principal = mover->principal, .peer = "amqp", .client = "AMQP door"};
-        rejected->asked = gateway_ask(gateway, &caller, &request, on_read, rejected);
+        rejected->asked = gateway_ask(gateway, &mover->caller, &request, on_read, rejected);
         if (rejected->asked == 0) break;
         TAILQ_REMOVE(&mover->waiting, rejected, next);
         TAILQ_INSERT_TAIL(&mover->reading, rejected, next);
@@ -221,8 +221,7 @@ static void lease_on(struct mover *mover) {
                                                   .wait_ms = GATEWAY_WAIT_MAX_MS,
                                                   .bound = true,
                                                   .mover = true};
-    const struct gateway_caller caller = {.principal = mover->principal, .peer = "amqp", .client = "AMQP door"};
-    mover->lease = gateway_lease(gateway, &caller, &options, on_leased, mover);
+    mover->lease = gateway_lease(gateway, &mover->caller, &options, on_leased, mover);
     if (mover->lease == 0) mover->lease_timer = gateway_timer(gateway, AMQP_MOVER_PAUSE_MS, on_lease_timer, mover);
 }
 
@@ -255,8 +254,8 @@ struct mover *mover_new(struct amqp *server) {
 void mover_start(struct mover *mover) {
     if (mover->is_started) return;
     mover->is_started = true;
-    mover->principal = gateway_own(mover->server->gateway);
-    outbox_init(&mover->outbox, mover->server->gateway, mover->principal, "amqp", mover);
+    mover->caller = own_caller(mover->server->gateway);
+    outbox_init(&mover->outbox, mover->server->gateway, mover->caller.principal, mover->caller.peer, mover);
     mover->outbox.settled = on_settled;
     mover->outbox.went_on = on_went_on;
     lease_on(mover);
@@ -282,7 +281,7 @@ void mover_stop(struct mover *mover) {
     mover->read_count = 0;
     if (mover->timer != 0) gateway_timer_cancel(mover->server->gateway, mover->timer);
     mover->timer = 0;
-    gateway_disown(mover->server->gateway, mover->principal);
+    gateway_disown(mover->server->gateway, mover->caller.principal);
 }
 
 void mover_free(struct mover *mover) {

@@ -151,6 +151,8 @@ struct store {
     void (*loaded)(void *argument, Tarry__Code code, const char *primary);
     void *loaded_argument;
 };
+/* The broker itself as the caller of a request. Release its principal with gateway_disown. */
+struct gateway_caller own_caller(struct gateway *gateway);
 /* Reads the definitions into the topology. */
 void store_load(struct store *store);
 void store_forget(struct store *store);

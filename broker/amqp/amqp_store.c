@@ -17,9 +17,8 @@ struct change {
     struct amqp_out definition;
 };
 
-/* Returns the broker itself as the caller. */
-static struct gateway_caller own_caller(const struct store *store) {
-    return (struct gateway_caller){.principal = gateway_own(store->gateway), .peer = "amqp", .client = "AMQP door"};
+struct gateway_caller own_caller(struct gateway *gateway) {
+    return (struct gateway_caller){.principal = gateway_own(gateway), .peer = "amqp", .client = "AMQP door"};
 }
 
 /* ---- turns */
@@ -139,7 +138,7 @@ static void ask_purge(struct store *store) {
     stats.job = store->purge_job;
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
-    const struct gateway_caller caller = own_caller(store);
+    const struct gateway_caller caller = own_caller(store->gateway);
     uint64_t handle = gateway_ask(store->gateway, &caller, &request, on_purging, store);
     gateway_disown(store->gateway, caller.principal);
     if (handle == 0) on_purging(store, NULL);
@@ -230,7 +229,7 @@ void store_commit(struct store *store, stored *done, void *argument) {
     commit.ops = pointers;
     commit.n_ops = count;
     commit.atomic = true;
-    const struct gateway_caller caller = own_caller(store);
+    const struct gateway_caller caller = own_caller(store->gateway);
     bool is_sent = has_memory && gateway_commit(store->gateway, &caller, &commit, NULL, on_stored, store) != 0;
     gateway_disown(store->gateway, caller.principal);
     free(ops);
@@ -334,7 +333,7 @@ static void ask_page(struct loading *loading) {
     definitions.after = (ProtobufCBinaryData){.data = loading->after, .len = loading->after_size};
     request.body_case = TARRY__REQUEST__BODY_DEFINITIONS;
     request.definitions = &definitions;
-    const struct gateway_caller caller = own_caller(store);
+    const struct gateway_caller caller = own_caller(store->gateway);
     loading->asked = gateway_ask(store->gateway, &caller, &request, on_page, loading);
     gateway_disown(store->gateway, caller.principal);
     /* No callback is made within a function of the store. */
