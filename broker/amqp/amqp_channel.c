@@ -194,7 +194,7 @@ static op *waiting_op(enum amqp_method_kind kind) {
     case AMQP_QUEUE_DECLARE:
         return op_declare_queue;
     case AMQP_QUEUE_PURGE:
-        return queue_purge_begin;
+        return op_purge_queue;
     case AMQP_QUEUE_DELETE:
         return op_delete_queue;
     case AMQP_BASIC_GET:

@@ -176,12 +176,11 @@ static bool put_delivery(struct channel *channel, const struct consumer *consume
     if (content == NULL) return false;
     bool is_made = amqp_envelope_of(content, task->queue, &made, &envelope);
     if (is_made && consumer != NULL)
-        amqp_put_method(out, channel->number, AMQP_BASIC_DELIVER,
-                        (struct amqp_bytes){(const uint8_t *)consumer->tag, consumer->tag_size}, tag, again,
-                        envelope.exchange, envelope.key);
+        amqp_put_method(out, channel->number, AMQP_BASIC_DELIVER, consumer->tag, tag, again, envelope.exchange,
+                        envelope.key);
     else if (is_made)
         amqp_put_method(out, channel->number, AMQP_BASIC_GET_OK, tag, again, envelope.exchange, envelope.key,
-                        (unsigned)(left < UINT32_MAX ? left : UINT32_MAX));
+                        count_field(left));
     if (is_made)
         amqp_put_content(out, channel->number, channel->connection->frame_max, envelope.properties,
                          (struct amqp_bytes){content->payload.data, content->payload.len});
@@ -299,7 +298,7 @@ static struct consumer *consumer_find(const struct channel *channel, struct amqp
     struct consumer *consumer;
     TAILQ_FOREACH(consumer, &channel->consumers, in_channel) {
         // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
-        if (amqp_same(tag, (struct amqp_bytes){(const uint8_t *)consumer->tag, consumer->tag_size})) return consumer;
+        if (amqp_same(tag, consumer->tag)) return consumer;
     }
     return NULL;
 }
@@ -336,7 +335,7 @@ void channel_consume(struct channel *channel, const struct amqp_method *method) 
         snprintf(made, sizeof(made), "amq.ctag-%s-%" PRIu64, connection->server->id, ++connection->server->names);
         tag = amqp_text(made);
     }
-    struct consumer *consumer = calloc(1, sizeof(*consumer));
+    struct consumer *consumer = calloc(1, sizeof(*consumer) + tag.size);
     if (consumer == NULL) {
         client_fail(connection, AMQP_RESOURCE_ERROR, "RESOURCE_ERROR - out of memory");
         return;
@@ -346,8 +345,8 @@ void channel_consume(struct channel *channel, const struct amqp_method *method) 
     consumer->no_ack = method->fields[AMQP_BASIC_CONSUME_no_ack].number != 0;
     consumer->exclusive = method->fields[AMQP_BASIC_CONSUME_exclusive].number != 0;
     consumer->prefetch = channel->prefetch;
-    consumer->tag_size = (uint8_t)tag.size;
-    memcpy(consumer->tag, tag.at, tag.size);
+    memcpy(consumer->tag_bytes, tag.at, tag.size);
+    consumer->tag = (struct amqp_bytes){consumer->tag_bytes, tag.size};
     TAILQ_INSERT_TAIL(&channel->consumers, consumer, in_channel);
     TAILQ_INSERT_TAIL(&queue->consumers, consumer, in_queue);
     queue->consumer_count++;
@@ -368,8 +367,7 @@ void consumer_end(struct consumer *consumer, bool is_told) {
     TAILQ_FOREACH(unacked, &channel->unacked, next)
     if (unacked->consumer == consumer) unacked->consumer = NULL;
     if (is_told && connection->can_cancel)
-        amqp_put_method(&connection->out, channel->number, AMQP_BASIC_CANCEL,
-                        (struct amqp_bytes){(const uint8_t *)consumer->tag, consumer->tag_size}, 1u);
+        amqp_put_method(&connection->out, channel->number, AMQP_BASIC_CANCEL, consumer->tag, 1u);
     TAILQ_REMOVE(&channel->consumers, consumer, in_channel);
     TAILQ_REMOVE(&queue->consumers, consumer, in_queue);
     queue->consumer_count--;
@@ -450,10 +448,7 @@ static void on_got(void *argument, const struct gateway_leased *leased) {
 }
 
 static void get_counted(struct amqp_connection *connection, uint64_t messages) {
-    struct channel *channel = op_channel(connection);
-    struct amqp_queue *queue =
-        channel != NULL ? queue_of(channel, connection->method.fields[AMQP_BASIC_GET_queue].bytes, AMQP_BASIC_GET)
-                        : NULL;
+    const struct amqp_queue *queue = op_queue(connection, AMQP_BASIC_GET_queue);
     if (queue == NULL) {
         op_end(connection);
         return;
@@ -465,15 +460,12 @@ static void get_counted(struct amqp_connection *connection, uint64_t messages) {
     connection->counted = messages;
     connection->get_lease = gateway_lease(connection->server->gateway, &caller, &options, on_got, connection);
     if (connection->get_lease != 0) return;
-    channel_fail(channel, AMQP_RESOURCE_ERROR, AMQP_BASIC_GET, "RESOURCE_ERROR - out of memory");
+    channel_fail(op_channel(connection), AMQP_RESOURCE_ERROR, AMQP_BASIC_GET, "RESOURCE_ERROR - out of memory");
     op_end(connection);
 }
 
 void op_get(struct amqp_connection *connection) {
-    struct channel *channel = op_channel(connection);
-    const struct amqp_queue *queue =
-        channel != NULL ? queue_of(channel, connection->method.fields[AMQP_BASIC_GET_queue].bytes, AMQP_BASIC_GET)
-                        : NULL;
+    const struct amqp_queue *queue = op_queue(connection, AMQP_BASIC_GET_queue);
     if (queue == NULL)
         op_end(connection);
     else
@@ -485,20 +477,17 @@ void op_get(struct amqp_connection *connection) {
 /* Settles one delivery, or all up to it. `dies`: the message goes to the dead-letter exchange, or is dropped. */
 static void settle_tags(struct channel *channel, const struct amqp_method *method, uint64_t tag, bool multiple,
                         bool requeue, bool dies) {
-    struct unacked *unacked = TAILQ_FIRST(&channel->unacked), *next;
+    struct unacked *unacked = multiple ? TAILQ_FIRST(&channel->unacked) : unacked_find(channel, tag), *next;
     bool is_all = multiple && tag == 0;
-    bool is_known = is_all || unacked_find(channel, tag) != NULL ||
-                    (multiple && unacked != NULL && unacked->tag <= tag && tag < channel->next_tag);
+    bool is_known = is_all || (unacked != NULL && unacked->tag <= tag && tag < channel->next_tag);
     if (!is_known) {
         channel_fail(channel, AMQP_PRECONDITION, method->kind, "PRECONDITION_FAILED - unknown delivery tag %" PRIu64,
                      tag);
         return;
     }
-    if (!multiple) unacked = unacked_find(channel, tag);
     for (; unacked != NULL && (is_all || unacked->tag <= tag); unacked = next) {
         next = TAILQ_NEXT(unacked, next);
         settle(channel, unacked, requeue ? ITEM_RELEASE : ITEM_ACK, dies);
-        if (!multiple) break;
     }
     if (!requeue) consumers_fetch(channel->connection); /* else once they are back in their places */
 }

@@ -145,6 +145,12 @@ struct amqp_queue *queue_of(struct channel *channel, struct amqp_bytes name, enu
     return find_queue(channel, name, kind, true);
 }
 
+struct amqp_queue *op_queue(struct amqp_connection *connection, int field) {
+    struct channel *channel = op_channel(connection);
+    if (channel == NULL) return NULL;
+    return queue_of(channel, connection->method.fields[field].bytes, connection->method.kind);
+}
+
 static struct amqp_exchange *exchange_of(struct channel *channel, struct amqp_bytes name) {
     struct amqp_exchange *exchange = amqp_exchange_find(&channel->connection->server->store.topology, name);
     if (exchange == NULL)
@@ -186,16 +192,12 @@ static void declared(struct channel *channel, const struct amqp_queue *queue, ui
     memcpy(channel->last_queue, queue->name, sizeof(channel->last_queue));
     if (!flag(connection, AMQP_QUEUE_DECLARE_no_wait))
         amqp_put_method(&connection->out, channel->number, AMQP_QUEUE_DECLARE_OK, amqp_text(queue->name),
-                        (unsigned)(messages < UINT32_MAX ? messages : UINT32_MAX), queue->consumer_count);
+                        count_field(messages), queue->consumer_count);
 }
 
 static void existing_counted(struct amqp_connection *connection, uint64_t messages) {
-    struct channel *channel = op_channel(connection);
-    const struct amqp_queue *queue =
-        channel != NULL
-            ? queue_of(channel, connection->method.fields[AMQP_QUEUE_DECLARE_queue].bytes, AMQP_QUEUE_DECLARE)
-            : NULL;
-    if (queue != NULL) declared(channel, queue, messages);
+    const struct amqp_queue *queue = op_queue(connection, AMQP_QUEUE_DECLARE_queue);
+    if (queue != NULL) declared(op_channel(connection), queue, messages);
     leave(connection);
 }
 
@@ -324,10 +326,8 @@ static void run_declare_queue(void *argument) {
 }
 
 void op_declare_queue(struct amqp_connection *connection) {
-    struct channel *channel = op_channel(connection);
-    if (channel != NULL && flag(connection, AMQP_QUEUE_DECLARE_passive)) {
-        const struct amqp_queue *queue =
-            queue_of(channel, connection->method.fields[AMQP_QUEUE_DECLARE_queue].bytes, AMQP_QUEUE_DECLARE);
+    if (op_channel(connection) != NULL && flag(connection, AMQP_QUEUE_DECLARE_passive)) {
+        const struct amqp_queue *queue = op_queue(connection, AMQP_QUEUE_DECLARE_queue);
         if (queue != NULL)
             queue_count(connection, queue->name, existing_counted);
         else
@@ -802,7 +802,7 @@ static void purged(struct amqp_connection *connection, uint64_t messages) {
     bool no_wait = flag(connection, is_delete ? (int)AMQP_QUEUE_DELETE_no_wait : (int)AMQP_QUEUE_PURGE_no_wait);
     if (channel == NULL || no_wait) return;
     amqp_put_method(&connection->out, channel->number, is_delete ? AMQP_QUEUE_DELETE_OK : AMQP_QUEUE_PURGE_OK,
-                    (unsigned)(messages < UINT32_MAX ? messages : UINT32_MAX));
+                    count_field(messages));
 }
 
 static void on_purged(void *argument, Tarry__Code code, const char *sentence, uint64_t count) {
@@ -818,10 +818,8 @@ static void run_purge(void *argument) {
     struct amqp_connection *connection = argument;
     struct store *store = &connection->server->store;
     if (has_gone(connection)) return;
-    struct channel *channel = op_channel(connection);
-    const struct amqp_queue *queue =
-        queue_of(channel, connection->method.fields[AMQP_QUEUE_PURGE_queue].bytes, AMQP_QUEUE_PURGE);
-    if (queue == NULL || !may_delete(channel, amqp_text(queue->name))) {
+    const struct amqp_queue *queue = op_queue(connection, AMQP_QUEUE_PURGE_queue);
+    if (queue == NULL || !may_delete(op_channel(connection), amqp_text(queue->name))) {
         turn_over(connection);
         return;
     }
@@ -829,7 +827,7 @@ static void run_purge(void *argument) {
     store_commit(store, on_purged, connection);
 }
 
-void queue_purge_begin(struct amqp_connection *connection) {
+void op_purge_queue(struct amqp_connection *connection) {
     store_enter(&connection->server->store, &connection->job, run_purge, connection);
 }
 

@@ -205,10 +205,10 @@ struct consumer {
     struct amqp_queue *queue;
     bool no_ack, exclusive;
     uint32_t prefetch, unacked;
-    uint64_t lease; /* handle of the awaited lease */
-    uint64_t timer; /* retries after BUSY */
-    uint8_t tag_size;
-    char tag[AMQP_SHORTSTR_MAX + 1];
+    uint64_t lease;        /* handle of the awaited lease */
+    uint64_t timer;        /* retries after BUSY */
+    struct amqp_bytes tag; /* in `tag_bytes` */
+    uint8_t tag_bytes[];
 };
 
 /* A message that a client publishes, while it arrives. */
@@ -359,7 +359,7 @@ void op_bind(struct amqp_connection *connection);
 void op_unbind(struct amqp_connection *connection);
 void op_delete_queue(struct amqp_connection *connection);
 void op_delete_exchange(struct amqp_connection *connection);
-void queue_purge_begin(struct amqp_connection *connection);
+void op_purge_queue(struct amqp_connection *connection);
 /* Deletes the queue without a client's request: its exclusive owner or its last consumer has gone. */
 void queue_drop(struct amqp *server, const char *name);
 /* Drops the exclusive queues of the connection with this id. */
@@ -372,6 +372,12 @@ void drops_free(struct amqp *server);
 void queue_count(struct amqp_connection *connection, const char *name, counted *counts);
 /* The queue that the method names, which the connection may use; NULL: the channel has failed. */
 struct amqp_queue *queue_of(struct channel *channel, struct amqp_bytes name, enum amqp_method_kind kind);
+/* The queue in a field of the method that is being carried out; NULL: the channel has gone or failed. */
+struct amqp_queue *op_queue(struct amqp_connection *connection, int field);
+/* A number of messages, for a field of 32 bits. */
+static inline unsigned count_field(uint64_t messages) {
+    return messages < UINT32_MAX ? (unsigned)messages : UINT32_MAX;
+}
 
 /* ---- amqp_publish.c */
 void publish_begin(struct channel *channel, const struct amqp_method *method);
