@@ -22,9 +22,9 @@ static void settle_removed(struct channel *channel, struct unacked *unacked, str
     struct amqp_connection *connection = channel->connection;
     struct item *item = NULL;
     if (unacked->dies && !unacked->is_settled)
-        mover_reject(connection->server->mover, unacked->id, unacked->epoch, unacked->position);
+        mover_reject(connection->server->mover, &unacked->task);
     else if (!unacked->is_settled)
-        item = item_of_lease(unacked->outcome, unacked->id, unacked->epoch, unacked->position);
+        item = item_of_lease(unacked->outcome, &unacked->task);
     if (item != NULL) outbox_add(outbox, item); /* without memory the lease ends at its deadline */
     (void)client_hold(connection, -UNACKED_BYTES);
     free(unacked);
@@ -91,7 +91,7 @@ static void on_extend(void *argument) {
         TAILQ_FOREACH(unacked, &channel->unacked, next) {
             // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
             if (unacked->is_settled || unacked->lease_until_ms > now_ms + AMQP_LEASE_MS - AMQP_EXTEND_MS) continue;
-            struct item *item = item_of_lease(ITEM_EXTEND, unacked->id, unacked->epoch, unacked->position);
+            struct item *item = item_of_lease(ITEM_EXTEND, &unacked->task);
             if (item == NULL) continue;
             outbox_add(&connection->settles, item);
             unacked->lease_until_ms = now_ms + AMQP_LEASE_MS;
@@ -128,8 +128,7 @@ void sending_sent(struct sending *sending, bool left) {
     struct amqp_connection *connection = sending->connection;
     gateway_left(sending->server->gateway, sending->lease, left);
     for (size_t i = 0; left && connection != NULL && i < sending->ack_count; i++) {
-        struct item *item =
-            item_of_lease(ITEM_ACK, sending->acks[i].id, sending->acks[i].epoch, sending->acks[i].position);
+        struct item *item = item_of_lease(ITEM_ACK, &sending->acks[i]);
         if (item != NULL) outbox_add(&connection->settles, item);
     }
     if (connection != NULL) outbox_flush(&connection->settles);
@@ -143,21 +142,20 @@ static bool note(struct channel *channel, struct consumer *consumer, const Tarry
                  bool has_dead_exchange, struct sending *sending) {
     const uint64_t tag = channel->next_tag++;
     if (no_ack) {
-        sending->acks[sending->ack_count].id = task->id;
-        sending->acks[sending->ack_count].epoch = task->token->epoch;
-        sending->acks[sending->ack_count++].position = task->token->position;
+        sending->acks[sending->ack_count++] = leased_task_of(task);
         return true;
     }
     if (!client_hold(channel->connection, UNACKED_BYTES)) return false;
-    struct unacked *unacked = calloc(1, sizeof(*unacked));
+    struct unacked *unacked = malloc(sizeof(*unacked));
     if (unacked == NULL) {
         (void)client_hold(channel->connection, -UNACKED_BYTES);
         return false;
     }
-    *unacked = (struct unacked){.tag = tag, .id = task->id, .epoch = task->token->epoch, .consumer = consumer};
-    unacked->position = task->token->position;
-    unacked->lease_until_ms = amqp_now_ms() + AMQP_LEASE_MS;
-    unacked->has_dead_exchange = has_dead_exchange;
+    *unacked = (struct unacked){.tag = tag,
+                                .task = leased_task_of(task),
+                                .lease_until_ms = amqp_now_ms() + AMQP_LEASE_MS,
+                                .consumer = consumer,
+                                .has_dead_exchange = has_dead_exchange};
     TAILQ_INSERT_TAIL(&channel->unacked, unacked, next);
     channel->unacked_count++;
     if (consumer != NULL) consumer->unacked++;
@@ -387,7 +385,7 @@ void consumers_lose_queue(struct amqp_queue *queue) {
         TAILQ_FOREACH(unacked, &channel->unacked, next) {
             // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
             if (unacked->consumer != consumer || unacked->is_settled) continue;
-            struct item *item = item_of_lease(ITEM_ACK, unacked->id, unacked->epoch, unacked->position);
+            struct item *item = item_of_lease(ITEM_ACK, &unacked->task);
             if (item != NULL) outbox_add(&connection->settles, item);
             unacked->is_settled = true;
         }

@@ -15,8 +15,8 @@
 struct rejected {
     TAILQ_ENTRY(rejected) next;
     struct mover *mover;
-    uint64_t id, position, asked;
-    uint32_t epoch;
+    struct leased_task task;
+    uint64_t asked;
 };
 TAILQ_HEAD(rejected_list, rejected);
 
@@ -39,8 +39,8 @@ static uint64_t wall_s(void) {
     return (uint64_t)now.tv_sec;
 }
 
-static void add_settle(struct mover *mover, enum item_kind kind, uint64_t id, uint32_t epoch, uint64_t position) {
-    struct item *item = item_of_lease(kind, id, epoch, position);
+static void add_settle(struct mover *mover, enum item_kind kind, const struct leased_task *task) {
+    struct item *item = item_of_lease(kind, task);
     if (item != NULL) outbox_add(&mover->outbox, item); /* else the lease ends, and the message comes again */
 }
 
@@ -98,8 +98,8 @@ static struct item *make_dead(struct mover *mover, const struct amqp_queue *queu
 }
 
 /* Moves a leased message. */
-static void move(struct mover *mover, const char *queue_name, const ProtobufCBinaryData *packed, uint64_t id,
-                 uint32_t epoch, uint64_t position, enum amqp_death death) {
+static void move(struct mover *mover, const char *queue_name, const ProtobufCBinaryData *packed,
+                 const struct leased_task *task, enum amqp_death death) {
     const struct amqp_queue *queue = amqp_queue_find(&mover->server->store.topology, amqp_text(queue_name));
     Tarry__Content *content = tarry__content__unpack(NULL, packed->len, packed->data);
     bool failed = content == NULL;
@@ -107,14 +107,12 @@ static void move(struct mover *mover, const char *queue_name, const ProtobufCBin
     if (!failed && queue != NULL && queue->has_dead_exchange) item = make_dead(mover, queue, content, death, &failed);
     if (item != NULL) {
         item->acks = true;
-        item->id = id;
-        item->epoch = epoch;
-        item->position = position;
+        item->task = *task;
         outbox_add(&mover->outbox, item);
     } else if (!failed && queue != NULL && queue->has_dead_exchange) {
-        add_settle(mover, ITEM_ACK, id, epoch, position); /* no queue gets it: it is dropped, as RabbitMQ does */
-    } else if (!failed) {                                 /* the queue was deleted or declared anew meanwhile */
-        add_settle(mover, ITEM_BURY, id, epoch, position);
+        add_settle(mover, ITEM_ACK, task); /* no queue gets it: it is dropped, as RabbitMQ does */
+    } else if (!failed) {                  /* the queue was deleted or declared anew meanwhile */
+        add_settle(mover, ITEM_BURY, task);
     }
     if (content != NULL) tarry__content__free_unpacked(content, NULL);
 }
@@ -135,9 +133,7 @@ static void on_read(void *argument, const Tarry__Reply *reply) {
     if (code == TARRY__CODE__BUSY) {
         TAILQ_INSERT_TAIL(&mover->waiting, rejected, next);
     } else {
-        if (task != NULL)
-            move(mover, task->queue, &task->content, rejected->id, rejected->epoch, rejected->position,
-                 AMQP_DEATH_REJECTED);
+        if (task != NULL) move(mover, task->queue, &task->content, &rejected->task, AMQP_DEATH_REJECTED);
         free(rejected);
     }
     outbox_flush(&mover->outbox);
@@ -158,7 +154,7 @@ static void read_on(struct mover *mover) {
         Tarry__Request request = TARRY__REQUEST__INIT;
         Tarry__Get get = TARRY__GET__INIT;
         Tarry__Ref ref = TARRY__REF__INIT;
-        ref.id = rejected->id;
+        ref.id = rejected->task.id;
         get.task = &ref;
         get.with_content = true;
         request.body_case = TARRY__REQUEST__BODY_GET;
@@ -173,13 +169,13 @@ static void read_on(struct mover *mover) {
     if (waits && mover->timer == 0) mover->timer = gateway_timer(gateway, AMQP_BUSY_MS, on_read_timer, mover);
 }
 
-void mover_reject(struct mover *mover, uint64_t id, uint32_t epoch, uint64_t position) {
+void mover_reject(struct mover *mover, const struct leased_task *task) {
     struct rejected *rejected = calloc(1, sizeof(*rejected));
     if (rejected == NULL || !mover->is_started) { /* the lease ends at its deadline */
         free(rejected);
         return;
     }
-    *rejected = (struct rejected){.mover = mover, .id = id, .epoch = epoch, .position = position};
+    *rejected = (struct rejected){.mover = mover, .task = *task};
     TAILQ_INSERT_TAIL(&mover->waiting, rejected, next);
     read_on(mover);
 }
@@ -200,9 +196,8 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
     uint64_t lease = mover->lease;
     mover->lease = 0;
     for (size_t i = 0; i < leased->count; i++) {
-        const Tarry__DeliveredTask *task = leased->tasks[i];
-        move(mover, task->queue, &task->content, task->id, task->token->epoch, task->token->position,
-             AMQP_DEATH_EXPIRED);
+        const struct leased_task task = leased_task_of(leased->tasks[i]);
+        move(mover, leased->tasks[i]->queue, &leased->tasks[i]->content, &task, AMQP_DEATH_EXPIRED);
     }
     if (leased->count > 0) gateway_left(gateway, lease, true);
     outbox_flush(&mover->outbox);

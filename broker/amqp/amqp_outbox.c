@@ -36,13 +36,11 @@ struct item *item_of_message(const struct amqp_targets *targets, uint8_t *conten
     return item;
 }
 
-struct item *item_of_lease(enum item_kind kind, uint64_t id, uint32_t epoch, uint64_t position) {
+struct item *item_of_lease(enum item_kind kind, const struct leased_task *task) {
     struct item *item = calloc(1, sizeof(*item));
     if (item == NULL) return NULL;
     item->kind = kind;
-    item->id = id;
-    item->epoch = epoch;
-    item->position = position;
+    item->task = *task;
     return item;
 }
 
@@ -123,18 +121,18 @@ struct building {
 
 static void build_settle(const struct building *to, const struct item *item) {
     tarry__token__init(to->token);
-    to->token->epoch = item->epoch;
-    to->token->position = item->position;
+    to->token->epoch = item->task.epoch;
+    to->token->position = item->task.position;
     tarry__op__init(to->op);
     if (item->kind == ITEM_RELEASE) {
         tarry__release__init(&to->body->release);
-        to->body->release.id = item->id;
+        to->body->release.id = item->task.id;
         to->body->release.token = to->token;
         to->op->op_case = TARRY__OP__OP_RELEASE;
         to->op->release = &to->body->release;
     } else if (item->kind == ITEM_BURY) {
         tarry__nack__init(&to->body->nack);
-        to->body->nack.id = item->id;
+        to->body->nack.id = item->task.id;
         to->body->nack.token = to->token;
         to->body->nack.dead = true;
         to->body->nack.reason = "its AMQP queue, or its dead-letter exchange, is not declared any more";
@@ -142,14 +140,14 @@ static void build_settle(const struct building *to, const struct item *item) {
         to->op->nack = &to->body->nack;
     } else if (item->kind == ITEM_EXTEND) {
         tarry__extend__init(&to->body->extend);
-        to->body->extend.id = item->id;
+        to->body->extend.id = item->task.id;
         to->body->extend.token = to->token;
         to->body->extend.lease_ms = AMQP_LEASE_MS;
         to->op->op_case = TARRY__OP__OP_EXTEND;
         to->op->extend = &to->body->extend;
     } else {
         tarry__ack__init(&to->body->ack);
-        to->body->ack.id = item->id;
+        to->body->ack.id = item->task.id;
         to->body->ack.token = to->token;
         to->op->op_case = TARRY__OP__OP_ACK;
         to->op->ack = &to->body->ack;

@@ -66,6 +66,15 @@ struct channel;
 typedef void counted(struct amqp_connection *connection, uint64_t messages);
 
 /* ---- amqp_outbox.c: commits of one client, one at a time, so that they keep their order */
+/* A leased task, and the token of its lease. */
+struct leased_task {
+    uint64_t id, position;
+    uint32_t epoch;
+};
+static inline struct leased_task leased_task_of(const Tarry__DeliveredTask *task) {
+    return (struct leased_task){.id = task->id, .position = task->token->position, .epoch = task->token->epoch};
+}
+
 enum item_kind { ITEM_MESSAGE, ITEM_ACK, ITEM_RELEASE, ITEM_EXTEND, ITEM_BURY };
 struct target {
     const char *queue; /* within the item */
@@ -76,10 +85,8 @@ struct target {
 struct item {
     TAILQ_ENTRY(item) next;
     enum item_kind kind;
-    bool acks; /* a message that replaces a leased one: the same commit acks it */
-    uint64_t id;
-    uint32_t epoch;
-    uint64_t position;
+    bool acks;               /* a message that replaces a leased one: the same commit acks it */
+    struct leased_task task; /* the leased one that the item settles */
     uint64_t channel_serial;
     uint64_t confirm; /* publisher confirm; 0: none */
     uint8_t *content;
@@ -110,7 +117,7 @@ void outbox_init(struct outbox *outbox, struct gateway *gateway, uint64_t princi
 /* Makes a message for `targets` that takes over `content`. NULL: out of memory. */
 struct item *item_of_message(const struct amqp_targets *targets, uint8_t *content, size_t content_size,
                              struct amqp_bytes key);
-struct item *item_of_lease(enum item_kind kind, uint64_t id, uint32_t epoch, uint64_t position);
+struct item *item_of_lease(enum item_kind kind, const struct leased_task *task);
 /* Copies a message, without its key; NULL: out of memory. */
 struct item *item_without_key(const struct item *item);
 void item_free(struct item *item);
@@ -179,18 +186,15 @@ struct sending {
     struct amqp_connection *connection; /* NULL: it has ended */
     uint64_t lease;
     size_t ack_count; /* automatic acks once it is sent */
-    struct {
-        uint64_t id, position;
-        uint32_t epoch;
-    } acks[];
+    struct leased_task acks[];
 };
 TAILQ_HEAD(sendings, sending);
 
 struct unacked {
     TAILQ_ENTRY(unacked) next; /* in the order of tags */
     uint64_t tag;
-    uint64_t id, position, lease_until_ms;
-    uint32_t epoch;
+    struct leased_task task;
+    uint64_t lease_until_ms;
     struct consumer *consumer; /* NULL: basic.get, or the consumer is cancelled */
     bool has_dead_exchange;    /* its queue has one */
     enum item_kind outcome;    /* in a transaction: what becomes of it */
@@ -425,6 +429,6 @@ void mover_free(struct mover *mover);
 void mover_start(struct mover *mover);
 void mover_stop(struct mover *mover);
 /* Moves a leased message to its dead-letter exchange, or drops it if there is none. */
-void mover_reject(struct mover *mover, uint64_t id, uint32_t epoch, uint64_t position);
+void mover_reject(struct mover *mover, const struct leased_task *task);
 
 #endif
