@@ -104,93 +104,88 @@ static void drop_first(struct outbox *outbox) {
 
 /* ---- the commit */
 
-union body {
-    Tarry__Schedule schedule;
-    Tarry__Ack ack;
-    Tarry__Release release;
-    Tarry__Nack nack;
-    Tarry__Extend extend;
-};
-
+/* An operation with all that it points to. */
 struct building {
-    Tarry__Op *op;
-    union body *body;
-    Tarry__Token *token;
-    Tarry__When *when;
+    Tarry__Op op;
+    union {
+        Tarry__Schedule schedule;
+        Tarry__Ack ack;
+        Tarry__Release release;
+        Tarry__Nack nack;
+        Tarry__Extend extend;
+    } body;
+    Tarry__Token token;
+    Tarry__When when;
 };
 
-static void build_settle(const struct building *to, const struct item *item) {
-    tarry__token__init(to->token);
-    to->token->epoch = item->task.epoch;
-    to->token->position = item->task.position;
-    tarry__op__init(to->op);
+static void build_settle(struct building *to, const struct item *item) {
+    tarry__token__init(&to->token);
+    to->token.epoch = item->task.epoch;
+    to->token.position = item->task.position;
+    tarry__op__init(&to->op);
     if (item->kind == ITEM_RELEASE) {
-        tarry__release__init(&to->body->release);
-        to->body->release.id = item->task.id;
-        to->body->release.token = to->token;
-        to->op->op_case = TARRY__OP__OP_RELEASE;
-        to->op->release = &to->body->release;
+        tarry__release__init(&to->body.release);
+        to->body.release.id = item->task.id;
+        to->body.release.token = &to->token;
+        to->op.op_case = TARRY__OP__OP_RELEASE;
+        to->op.release = &to->body.release;
     } else if (item->kind == ITEM_BURY) {
-        tarry__nack__init(&to->body->nack);
-        to->body->nack.id = item->task.id;
-        to->body->nack.token = to->token;
-        to->body->nack.dead = true;
-        to->body->nack.reason = "its AMQP queue, or its dead-letter exchange, is not declared any more";
-        to->op->op_case = TARRY__OP__OP_NACK;
-        to->op->nack = &to->body->nack;
+        tarry__nack__init(&to->body.nack);
+        to->body.nack.id = item->task.id;
+        to->body.nack.token = &to->token;
+        to->body.nack.dead = true;
+        to->body.nack.reason = "its AMQP queue, or its dead-letter exchange, is not declared any more";
+        to->op.op_case = TARRY__OP__OP_NACK;
+        to->op.nack = &to->body.nack;
     } else if (item->kind == ITEM_EXTEND) {
-        tarry__extend__init(&to->body->extend);
-        to->body->extend.id = item->task.id;
-        to->body->extend.token = to->token;
-        to->body->extend.lease_ms = AMQP_LEASE_MS;
-        to->op->op_case = TARRY__OP__OP_EXTEND;
-        to->op->extend = &to->body->extend;
+        tarry__extend__init(&to->body.extend);
+        to->body.extend.id = item->task.id;
+        to->body.extend.token = &to->token;
+        to->body.extend.lease_ms = AMQP_LEASE_MS;
+        to->op.op_case = TARRY__OP__OP_EXTEND;
+        to->op.extend = &to->body.extend;
     } else {
-        tarry__ack__init(&to->body->ack);
-        to->body->ack.id = item->task.id;
-        to->body->ack.token = to->token;
-        to->op->op_case = TARRY__OP__OP_ACK;
-        to->op->ack = &to->body->ack;
+        tarry__ack__init(&to->body.ack);
+        to->body.ack.id = item->task.id;
+        to->body.ack.token = &to->token;
+        to->op.op_case = TARRY__OP__OP_ACK;
+        to->op.ack = &to->body.ack;
     }
 }
 
-static void build_schedule(const struct building *to, const struct item *item, const struct target *target) {
-    Tarry__Schedule *schedule = &to->body->schedule;
-    tarry__when__init(to->when);
-    to->when->ms = target->delay_ms;
+static void build_schedule(struct building *to, const struct item *item, const struct target *target) {
+    Tarry__Schedule *schedule = &to->body.schedule;
+    tarry__when__init(&to->when);
+    to->when.ms = target->delay_ms;
     tarry__schedule__init(schedule);
     schedule->queue = (char *)target->queue;
-    schedule->when = to->when;
+    schedule->when = &to->when;
     schedule->content = (ProtobufCBinaryData){.data = item->content, .len = item->content_size};
     schedule->priority = target->priority;
     schedule->expires_ms = target->expires_ms;
     if (item->key != NULL)
         schedule->key = (ProtobufCBinaryData){.data = (uint8_t *)item->key, .len = strlen(item->key)};
-    tarry__op__init(to->op);
-    to->op->op_case = TARRY__OP__OP_SCHEDULE;
-    to->op->schedule = schedule;
+    tarry__op__init(&to->op);
+    to->op.op_case = TARRY__OP__OP_SCHEDULE;
+    to->op.schedule = schedule;
 }
 
 /* Commits the first `items` items, which have `count` operations. Returns the handle; 0: out of memory. */
 static uint64_t commit_first(struct outbox *outbox, size_t items, size_t count, bool is_atomic, gateway_reply *reply) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
-    Tarry__Op *ops = calloc(count, sizeof(*ops));
+    struct building *buildings = calloc(count, sizeof(*buildings));
     Tarry__Op **pointers = calloc(count, sizeof(Tarry__Op *));
-    union body *bodies = calloc(count, sizeof(*bodies));
-    Tarry__Token *tokens = calloc(count, sizeof(*tokens));
-    Tarry__When *whens = calloc(count, sizeof(*whens));
-    bool has_memory = ops != NULL && pointers != NULL && bodies != NULL && tokens != NULL && whens != NULL;
+    bool has_memory = buildings != NULL && pointers != NULL;
     const struct item *item = TAILQ_FIRST(&outbox->items);
     size_t at = 0;
     for (size_t i = 0; has_memory && i < items; i++, item = TAILQ_NEXT(item, next)) {
         for (size_t j = 0; j < ops_of(item); j++, at++) {
-            const struct building to = {&ops[at], &bodies[at], &tokens[at], &whens[at]};
             bool is_settle = item->kind != ITEM_MESSAGE || j == item->target_count;
             if (is_settle)
-                build_settle(&to, item);
+                build_settle(&buildings[at], item);
             else
-                build_schedule(&to, item, &item->targets[j]);
-            pointers[at] = &ops[at];
+                build_schedule(&buildings[at], item, &item->targets[j]);
+            pointers[at] = &buildings[at].op;
         }
     }
     commit.ops = pointers;
@@ -201,11 +196,8 @@ static uint64_t commit_first(struct outbox *outbox, size_t items, size_t count, 
                                           .client = "AMQP client"};
     uint64_t handle =
         has_memory ? gateway_commit(outbox->gateway, &caller, &commit, NULL, reply, reply != NULL ? outbox : NULL) : 0;
-    free(ops);
+    free(buildings);
     free(pointers);
-    free(bodies);
-    free(tokens);
-    free(whens);
     return handle;
 }
 

@@ -167,64 +167,58 @@ static void on_stored(void *argument, const Tarry__Reply *reply) {
         tell(store, code, sentence, 0);
 }
 
-union body {
-    Tarry__Define define;
-    Tarry__QueuePurge purge;
-    Tarry__QueueSet set;
-};
-
+/* An operation with all that it points to. */
 struct building {
-    Tarry__Op *op;
-    union body *body;
-    Tarry__Policy *policy;
+    Tarry__Op op;
+    union {
+        Tarry__Define define;
+        Tarry__QueuePurge purge;
+        Tarry__QueueSet set;
+    } body;
+    Tarry__Policy policy;
 };
 
 static char *holding_fields[] = {"lease_before_due"};
 
-static void build(const struct building *to, const struct change *change) {
-    tarry__op__init(to->op);
+static void build(struct building *to, const struct change *change) {
+    tarry__op__init(&to->op);
     if (change->kind == CHANGE_PUT || change->kind == CHANGE_DELETE) {
-        tarry__define__init(&to->body->define);
-        to->body->define.space = (char *)AMQP_SPACE;
-        to->body->define.name = (ProtobufCBinaryData){.data = (uint8_t *)change->key, .len = strlen(change->key)};
-        to->body->define.value =
-            (ProtobufCBinaryData){.data = change->definition.bytes, .len = change->definition.size};
-        to->body->define.deleted = change->kind == CHANGE_DELETE;
-        to->op->op_case = TARRY__OP__OP_DEFINE;
-        to->op->define = &to->body->define;
+        tarry__define__init(&to->body.define);
+        to->body.define.space = (char *)AMQP_SPACE;
+        to->body.define.name = (ProtobufCBinaryData){.data = (uint8_t *)change->key, .len = strlen(change->key)};
+        to->body.define.value = (ProtobufCBinaryData){.data = change->definition.bytes, .len = change->definition.size};
+        to->body.define.deleted = change->kind == CHANGE_DELETE;
+        to->op.op_case = TARRY__OP__OP_DEFINE;
+        to->op.define = &to->body.define;
     } else if (change->kind == CHANGE_PURGE) {
-        tarry__queue_purge__init(&to->body->purge);
-        to->body->purge.queue = (char *)change->key;
-        to->op->op_case = TARRY__OP__OP_QUEUE_PURGE;
-        to->op->queue_purge = &to->body->purge;
+        tarry__queue_purge__init(&to->body.purge);
+        to->body.purge.queue = (char *)change->key;
+        to->op.op_case = TARRY__OP__OP_QUEUE_PURGE;
+        to->op.queue_purge = &to->body.purge;
     } else {
-        tarry__policy__init(to->policy);
-        to->policy->lease_before_due = change->kind == CHANGE_HOLDING;
-        tarry__queue_set__init(&to->body->set);
-        to->body->set.queue = (char *)change->key;
-        to->body->set.policy = to->policy;
-        to->body->set.fields = holding_fields;
-        to->body->set.n_fields = sizeof(holding_fields) / sizeof(holding_fields[0]);
-        to->op->op_case = TARRY__OP__OP_QUEUE_SET;
-        to->op->queue_set = &to->body->set;
+        tarry__policy__init(&to->policy);
+        to->policy.lease_before_due = change->kind == CHANGE_HOLDING;
+        tarry__queue_set__init(&to->body.set);
+        to->body.set.queue = (char *)change->key;
+        to->body.set.policy = &to->policy;
+        to->body.set.fields = holding_fields;
+        to->body.set.n_fields = sizeof(holding_fields) / sizeof(holding_fields[0]);
+        to->op.op_case = TARRY__OP__OP_QUEUE_SET;
+        to->op.queue_set = &to->body.set;
     }
 }
 
 void store_commit(struct store *store, stored *done, void *argument) {
     const size_t count = store->change_count;
     Tarry__Commit commit = TARRY__COMMIT__INIT;
-    Tarry__Op *ops = calloc(count, sizeof(*ops));
+    struct building *buildings = calloc(count, sizeof(*buildings));
     Tarry__Op **pointers = calloc(count, sizeof(Tarry__Op *));
-    union body *bodies = calloc(count, sizeof(*bodies));
-    Tarry__Policy *policies = calloc(count, sizeof(*policies));
-    bool has_memory = ops != NULL && pointers != NULL && bodies != NULL && policies != NULL && !store->failed &&
-                      count <= DEFINES_PER_COMMIT_MAX;
+    bool has_memory = buildings != NULL && pointers != NULL && !store->failed && count <= DEFINES_PER_COMMIT_MAX;
     store->stored = done;
     store->argument = argument;
     for (size_t i = 0; has_memory && i < count; i++) {
-        const struct building to = {&ops[i], &bodies[i], &policies[i]};
-        build(&to, &store->changes[i]);
-        pointers[i] = &ops[i];
+        build(&buildings[i], &store->changes[i]);
+        pointers[i] = &buildings[i].op;
     }
     commit.ops = pointers;
     commit.n_ops = count;
@@ -232,10 +226,8 @@ void store_commit(struct store *store, stored *done, void *argument) {
     const struct gateway_caller caller = own_caller(store->gateway);
     bool is_sent = has_memory && gateway_commit(store->gateway, &caller, &commit, NULL, on_stored, store) != 0;
     gateway_disown(store->gateway, caller.principal);
-    free(ops);
+    free(buildings);
     free(pointers);
-    free(bodies);
-    free(policies);
     if (is_sent) return;
     drop_changes(store);
     tell(store, TARRY__CODE__BUSY, "the broker is out of memory, or this changes too many definitions at once", 0);
