@@ -33,7 +33,7 @@ uint64_t held_soonest_ms(const struct beanstalk_connection *connection) {
     return soonest_ms;
 }
 
-static void token_of(const struct beanstalk_reserved *reserved, Tarry__Token *out) {
+void held_token(const struct beanstalk_reserved *reserved, Tarry__Token *out) {
     tarry__token__init(out);
     out->epoch = reserved->epoch;
     out->position = reserved->position;
@@ -60,7 +60,7 @@ static void release_all(struct beanstalk *server, const struct gateway_caller *c
     for (size_t i = 0; (reserved = TAILQ_FIRST(list)) != NULL; i++) {
         TAILQ_REMOVE(list, reserved, all);
         if (has_memory) { /* otherwise the lease ends at its deadline */
-            token_of(reserved, &tokens[i]);
+            held_token(reserved, &tokens[i]);
             tarry__release__init(&releases[i]);
             releases[i].id = reserved->id;
             releases[i].token = &tokens[i];
@@ -95,7 +95,7 @@ static void extend_all(struct beanstalk_connection *connection) {
     uint64_t until_ms = beanstalk_now_ms() + BEANSTALK_LEASE_MS;
     TAILQ_FOREACH(reserved, &connection->reserved, all) {
         if (reserved->is_settling || !has_memory) continue;
-        token_of(reserved, &tokens[count]);
+        held_token(reserved, &tokens[count]);
         tarry__extend__init(&extends[count]);
         extends[count].id = reserved->id;
         extends[count].token = &tokens[count];

@@ -87,9 +87,7 @@ static struct beanstalk_reserved *settle(struct beanstalk_connection *connection
     connection->settling = reserved;
     if (reserved == NULL) return NULL;
     reserved->is_settling = true;
-    tarry__token__init(out_token);
-    out_token->epoch = reserved->epoch;
-    out_token->position = reserved->position;
+    held_token(reserved, out_token);
     return reserved;
 }
 
@@ -265,6 +263,13 @@ void touch_begin(struct beanstalk_connection *connection) {
     connection_answer(connection, reserved != NULL ? "TOUCHED" : "NOT_FOUND");
 }
 
+/* Reads the job in a task's content; a content without a job gives beanstalkd's defaults. */
+static void parse_job(const Tarry__TaskView *view, struct beanstalk_job *out) {
+    Tarry__Content *content = tarry__content__unpack(NULL, view->content.len, view->content.data);
+    beanstalk_job_parse(content, out);
+    if (content != NULL) tarry__content__free_unpacked(content, NULL);
+}
+
 /* Returns the pri of a task: from its reason, its due time, its note, or its content, in this order. */
 static uint32_t view_pri(const struct beanstalk *server, const Tarry__TaskView *view, const struct beanstalk_job *job) {
     const struct beanstalk_note *note = beanstalk_note_find(&server->notes, view->id);
@@ -283,35 +288,24 @@ static uint32_t view_pri(const struct beanstalk *server, const Tarry__TaskView *
 /* Operations that make a job ready at the place of its pri. If the pri is unknown, the job is fresh, and the connection
  * that leases it ranks it. */
 struct kicked {
-    Tarry__Ref ref;
     Tarry__DeadOp dead;
-    Tarry__Move move;
-    Tarry__When when;
+    struct ranking ranking;
 };
 
 /* Appends the job's operations to `ops`. Returns the number of operations. */
 static size_t kick_ops(struct kicked *kicked, uint64_t id, bool is_dead, const uint32_t *pri, Tarry__Op *ops) {
     size_t count = 0;
-    tarry__ref__init(&kicked->ref);
+    ranking_init(&kicked->ranking, id, pri != NULL ? beanstalk_rank_ms(*pri) : beanstalk_wall_ms() - KICKED_AGO_MS,
+                 pri != NULL ? BEANSTALK_PRIORITY_RANKED : BEANSTALK_PRIORITY_FRESH);
     tarry__dead_op__init(&kicked->dead);
-    tarry__move__init(&kicked->move);
-    tarry__when__init(&kicked->when);
-    kicked->ref.id = id;
     kicked->dead.what = TARRY__DEAD_OP__WHAT__REQUEUE;
-    kicked->dead.task = kicked->move.task = &kicked->ref;
-    kicked->when.kind = TARRY__WHEN__KIND__AT;
-    kicked->when.ms = pri != NULL ? beanstalk_rank_ms(*pri) : beanstalk_wall_ms() - KICKED_AGO_MS;
-    kicked->move.when = &kicked->when;
-    kicked->move.has_priority = true;
-    kicked->move.priority = pri != NULL ? BEANSTALK_PRIORITY_RANKED : BEANSTALK_PRIORITY_FRESH;
+    kicked->dead.task = &kicked->ranking.ref;
     if (is_dead) {
         tarry__op__init(&ops[count]);
         ops[count].op_case = TARRY__OP__OP_DEAD;
         ops[count++].dead = &kicked->dead;
     }
-    tarry__op__init(&ops[count]);
-    ops[count].op_case = TARRY__OP__OP_MOVE;
-    ops[count++].move = &kicked->move;
+    ops[count++] = kicked->ranking.op;
     return count;
 }
 
@@ -348,9 +342,7 @@ static void on_kickable(void *argument, const Tarry__Reply *reply) {
         return;
     }
     struct beanstalk_job job;
-    Tarry__Content *content = tarry__content__unpack(NULL, view->content.len, view->content.data);
-    beanstalk_job_parse(content, &job);
-    if (content != NULL) tarry__content__free_unpacked(content, NULL);
+    parse_job(view, &job);
     uint32_t pri = view_pri(connection->server, view, &job);
     Tarry__Op ops[2];
     struct kicked kicked;
@@ -487,13 +479,18 @@ void kick_begin(struct beanstalk_connection *connection) {
 
 /* ==== peek and its variants, stats-job */
 
+/* Whether the job exists: beanstalkd shows a job until it is deleted. */
+static bool is_there(const Tarry__TaskReply *get) {
+    bool is_live = get->outcome == TARRY__OUTCOME__PENDING || get->outcome == TARRY__OUTCOME__IN_FLIGHT ||
+                   get->outcome == TARRY__OUTCOME__DEAD;
+    return is_live && get->task != NULL;
+}
+
 static void on_peeked(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (!reply_is_fine(connection, reply)) return;
     const Tarry__TaskReply *get = reply->get;
-    bool is_there = get->outcome == TARRY__OUTCOME__PENDING || get->outcome == TARRY__OUTCOME__IN_FLIGHT ||
-                    get->outcome == TARRY__OUTCOME__DEAD;
-    if (!is_there || get->task == NULL) {
+    if (!is_there(get)) {
         connection_answer(connection, "NOT_FOUND");
         return;
     }
@@ -589,9 +586,7 @@ static void describe(struct beanstalk_connection *connection, const Tarry__TaskV
     static const struct beanstalk_note nothing;
     const struct beanstalk_note *note = beanstalk_note_find(&connection->server->notes, view->id);
     struct beanstalk_job job;
-    Tarry__Content *content = tarry__content__unpack(NULL, view->content.len, view->content.data);
-    beanstalk_job_parse(content, &job);
-    if (content != NULL) tarry__content__free_unpacked(content, NULL);
+    parse_job(view, &job);
     if (note == NULL) note = &nothing;
     uint64_t now_ms = beanstalk_wall_ms();
     const struct beanstalk_job_view job_view = {
@@ -617,9 +612,7 @@ static void on_stats_job(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (!reply_is_fine(connection, reply)) return;
     const Tarry__TaskReply *get = reply->get;
-    bool is_there = get->outcome == TARRY__OUTCOME__PENDING || get->outcome == TARRY__OUTCOME__IN_FLIGHT ||
-                    get->outcome == TARRY__OUTCOME__DEAD;
-    if (is_there && get->task != NULL)
+    if (is_there(get))
         describe(connection, get->task);
     else
         connection_reply(connection, "NOT_FOUND");

@@ -110,7 +110,7 @@ struct beanstalk_connection {
     gateway_reply *committed;           /* callback of connection_commit while it runs */
     struct beanstalk_tube *changes_one; /* the only tube into which the running commit puts jobs */
     bool changes_any;                   /* the running commit may change the order in any tube */
-    Tarry__When undo;                   /* reserve-job: the job's original due time */
+    uint64_t undo_ms;                   /* reserve-job: the job's original due time and priority */
     uint32_t undo_priority;
 
     uint64_t done; /* kick: jobs kicked so far */
@@ -190,6 +190,14 @@ bool reply_is_fine(struct beanstalk_connection *connection, const Tarry__Reply *
 Tarry__Code result_code(const Tarry__Reply *reply, size_t index);
 
 /* ---- beanstalk_reserve.c */
+/* Operation that moves a job: its rank is its due time and its priority. */
+struct ranking {
+    Tarry__Op op;
+    Tarry__Move move;
+    Tarry__Ref ref;
+    Tarry__When when;
+};
+void ranking_init(struct ranking *ranking, uint64_t id, uint64_t due_ms, uint32_t priority);
 void reserve_begin(struct beanstalk_connection *connection);
 void reserve_job_begin(struct beanstalk_connection *connection);
 /* Ends a waiting reserve after the client's shutdown: it gets a ready job, or TIMED_OUT. */
@@ -204,6 +212,8 @@ void look_for_first(struct beanstalk_connection *connection, const char *tube, u
 /* ---- beanstalk_held.c: jobs that connections have reserved */
 struct beanstalk_reserved *held_find(const struct beanstalk_connection *connection, uint64_t id);
 void held_add(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved);
+/* The token of the job's lease. */
+void held_token(const struct beanstalk_reserved *reserved, Tarry__Token *out);
 /* Removes the job from the connection's reserved jobs, and frees the entry. */
 void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved);
 void held_touch(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved);

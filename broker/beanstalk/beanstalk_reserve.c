@@ -70,15 +70,20 @@ static void look_page(struct beanstalk_connection *connection, const ProtobufCBi
     connection_list(connection, &list, on_page);
 }
 
-void look_for_first(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,
-                    beanstalk_looked *looked) {
-    connection->look_into = NULL;
+static void look_begin(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,
+                       beanstalk_looked *looked) {
     connection->look_tube = tube;
     connection->look_from_ms = from_ms;
     connection->look_to_ms = to_ms;
     connection->look_pages = 0;
     connection->looked = looked;
     look_page(connection, NULL);
+}
+
+void look_for_first(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,
+                    beanstalk_looked *looked) {
+    connection->look_into = NULL;
+    look_begin(connection, tube, from_ms, to_ms, looked);
 }
 
 /* ---- the cache of a tube */
@@ -231,12 +236,7 @@ static void choose_abandon(struct beanstalk_connection *connection) {
 static void look_at_ranked(struct beanstalk_connection *connection, struct beanstalk_tube *tube) {
     connection->look_into = tube;
     connection->look_version = version_of(connection->server, tube);
-    connection->look_tube = tube->name;
-    connection->look_from_ms = beanstalk_rank_ms(0);
-    connection->look_to_ms = BEANSTALK_RANK_END_MS;
-    connection->look_pages = 0;
-    connection->looked = on_ranked_first;
-    look_page(connection, NULL);
+    look_begin(connection, tube->name, beanstalk_rank_ms(0), BEANSTALK_RANK_END_MS, on_ranked_first);
 }
 
 static void choose_next(struct beanstalk_connection *connection) {
@@ -266,7 +266,6 @@ static void choose_begin(struct beanstalk_connection *connection) {
 }
 
 static void reserve_try(struct beanstalk_connection *connection);
-static void on_leased(void *argument, const struct gateway_leased *leased);
 
 /* ==== reserve, reserve-with-timeout, reserve-job */
 
@@ -340,33 +339,29 @@ static void on_ranked(void *argument, const Tarry__Reply *reply) {
     reserve_try(connection); /* also after a failure: another consumer may have leased the job meanwhile */
 }
 
-/* Operation that moves a job to the place of its pri. */
-struct ranking {
-    Tarry__Op op;
-    Tarry__Move move;
-    Tarry__Ref ref;
-    Tarry__When when;
-};
-
-static void ranking_init(struct ranking *ranking, uint64_t id, uint32_t pri) {
+void ranking_init(struct ranking *ranking, uint64_t id, uint64_t due_ms, uint32_t priority) {
     tarry__op__init(&ranking->op);
     tarry__move__init(&ranking->move);
     tarry__ref__init(&ranking->ref);
     tarry__when__init(&ranking->when);
     ranking->ref.id = id;
     ranking->when.kind = TARRY__WHEN__KIND__AT;
-    ranking->when.ms = beanstalk_rank_ms(pri);
+    ranking->when.ms = due_ms;
     ranking->move.task = &ranking->ref;
     ranking->move.when = &ranking->when;
     ranking->move.has_priority = true;
-    ranking->move.priority = BEANSTALK_PRIORITY_RANKED;
+    ranking->move.priority = priority;
     ranking->op.op_case = TARRY__OP__OP_MOVE;
     ranking->op.move = &ranking->move;
 }
 
+static void rank_by_pri(struct ranking *ranking, uint64_t id, uint32_t pri) {
+    ranking_init(ranking, id, beanstalk_rank_ms(pri), BEANSTALK_PRIORITY_RANKED);
+}
+
 static void rank(struct beanstalk_connection *connection) {
     struct ranking ranking;
-    ranking_init(&ranking, connection->held->id, connection->held->job.pri);
+    rank_by_pri(&ranking, connection->held->id, connection->held->job.pri);
     connection->ranks++;
     put_back(connection);
     connection_commit(connection, &ranking.op, 1, on_ranked);
@@ -392,12 +387,12 @@ static bool rank_all(struct beanstalk_connection *connection, const Tarry__ListR
     Tarry__Op *ops = calloc(list->n_tasks + 1, sizeof(*ops));
     size_t count = 0;
     bool has_memory = rankings != NULL && ops != NULL;
-    if (has_memory) ranking_init(&rankings[count++], connection->held->id, connection->held->job.pri);
+    if (has_memory) rank_by_pri(&rankings[count++], connection->held->id, connection->held->job.pri);
     for (size_t i = 0; i < list->n_tasks && has_memory; i++) {
         const Tarry__TaskView *view = list->tasks[i];
         const struct beanstalk_note *note = beanstalk_note_find(notes, view->id);
         if (view->priority == BEANSTALK_PRIORITY_FRESH && note != NULL && note->has_pri)
-            ranking_init(&rankings[count++], view->id, note->pri);
+            rank_by_pri(&rankings[count++], view->id, note->pri);
     }
     for (size_t i = 0; i < count; i++) ops[i] = rankings[i].op;
     if (has_memory) {
@@ -505,18 +500,10 @@ static void on_undone(void *argument, const Tarry__Reply *reply) {
 
 /* Moves the job back to its old place if it still waits: no client has leased it, because its tube is paused. */
 static void undo_first(struct beanstalk_connection *connection) {
-    Tarry__Op op = TARRY__OP__INIT;
-    Tarry__Move move = TARRY__MOVE__INIT;
-    Tarry__Ref ref = TARRY__REF__INIT;
-    ref.id = connection->wanted;
-    move.task = &ref;
-    move.when = &connection->undo;
-    move.has_priority = true;
-    move.priority = connection->undo_priority;
-    op.op_case = TARRY__OP__OP_MOVE;
-    op.move = &move;
+    struct ranking ranking;
+    ranking_init(&ranking, connection->wanted, connection->undo_ms, connection->undo_priority);
     connection->wanted = 0;
-    connection_commit(connection, &op, 1, on_undone);
+    connection_commit(connection, &ranking.op, 1, on_undone);
 }
 
 static void got_nothing(struct beanstalk_connection *connection) {
@@ -629,8 +616,8 @@ void reserve_begin(struct beanstalk_connection *connection) {
     if (connection->is_deaf) connection->wait_until_ms = connection->wait_began_ms;
     connection->wanted = 0;
     connection->ranks = 0;
-    connection->is_busy =
-        true; /* also while another connection looks at the tube for it, without a request of its own */
+    /* Also while another connection looks at the tube for this one, which has no request of its own then. */
+    connection->is_busy = true;
     waiting_begin(connection);
     reserve_try(connection);
 }
@@ -655,21 +642,13 @@ static void on_first(void *argument, const Tarry__Reply *reply) {
 static void put_first(struct beanstalk_connection *connection, uint64_t id, bool is_dead) {
     Tarry__Op ops[2] = {TARRY__OP__INIT, TARRY__OP__INIT};
     Tarry__DeadOp dead = TARRY__DEAD_OP__INIT;
-    Tarry__Move move = TARRY__MOVE__INIT;
-    Tarry__Ref ref = TARRY__REF__INIT;
-    Tarry__When when = TARRY__WHEN__INIT;
-    ref.id = id;
+    struct ranking ranking;
+    ranking_init(&ranking, id, 0, BEANSTALK_PRIORITY_FRESH);
     dead.what = TARRY__DEAD_OP__WHAT__REQUEUE;
-    dead.task = &ref;
-    when.kind = TARRY__WHEN__KIND__AT;
-    move.task = &ref;
-    move.when = &when;
-    move.has_priority = true;
-    move.priority = BEANSTALK_PRIORITY_FRESH;
+    dead.task = &ranking.ref;
     ops[0].op_case = TARRY__OP__OP_DEAD;
     ops[0].dead = &dead;
-    ops[1].op_case = TARRY__OP__OP_MOVE;
-    ops[1].move = &move;
+    ops[1] = ranking.op;
     connection->wanted = id;
     connection_commit(connection, is_dead ? ops : ops + 1, is_dead ? 2 : 1, on_first);
 }
@@ -696,9 +675,7 @@ static void on_wanted(void *argument, const Tarry__Reply *reply) {
         note->has_pri = true;
     }
     memcpy(connection->tube, view->queue, strlen(view->queue) + 1);
-    tarry__when__init(&connection->undo);
-    connection->undo.kind = TARRY__WHEN__KIND__AT;
-    connection->undo.ms = view->due_ms;
+    connection->undo_ms = view->due_ms;
     connection->undo_priority = view->priority;
     put_first(connection, view->id, is_dead);
 }
