@@ -44,77 +44,86 @@ static void note_deadline(struct beanstalk *server, uint64_t id, uint64_t deadli
     if (note != NULL) note->deadline_ms = deadline_ms;
 }
 
-/* Ignores the reply: no client waits for it. */
-static void on_settled(void *argument, const Tarry__Reply *reply) {}
+/* A commit of one operation for each of several reserved jobs. No client waits for its reply. */
+struct batch {
+    struct batch_entry {
+        Tarry__Op op;
+        union {
+            Tarry__Release release;
+            Tarry__Extend extend;
+        } body;
+        Tarry__Token token;
+    } * entries;
+    Tarry__Op **ops;
+    size_t count;
+};
+
+/* Without memory, batch_add returns NULL: the leases end at their deadlines. */
+static struct batch batch_new(size_t count_max) {
+    struct batch batch = {.entries = calloc(count_max, sizeof(*batch.entries)),
+                          .ops = calloc(count_max, sizeof(Tarry__Op *))};
+    return batch;
+}
+
+static struct batch_entry *batch_add(struct batch *batch, const struct beanstalk_reserved *reserved) {
+    if (batch->entries == NULL || batch->ops == NULL) return NULL;
+    struct batch_entry *entry = &batch->entries[batch->count];
+    batch->ops[batch->count++] = &entry->op;
+    tarry__op__init(&entry->op);
+    held_token(reserved, &entry->token);
+    return entry;
+}
+
+/* Commits and frees the batch. */
+static void batch_commit(struct batch *batch, struct gateway *gateway, const struct gateway_caller *caller) {
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    commit.ops = batch->ops;
+    commit.n_ops = batch->count;
+    if (batch->count > 0) (void)gateway_commit(gateway, caller, &commit, NULL, NULL, NULL);
+    free(batch->entries);
+    free(batch->ops);
+}
 
 /* Releases all `count` jobs of the list, and frees the entries. */
 static void release_all(struct beanstalk *server, const struct gateway_caller *caller,
                         struct beanstalk_reserved_list *list, size_t count) {
-    Tarry__Commit commit = TARRY__COMMIT__INIT;
-    Tarry__Op *ops = calloc(count, sizeof(*ops));
-    Tarry__Op **pointers = calloc(count, sizeof(Tarry__Op *));
-    Tarry__Release *releases = calloc(count, sizeof(*releases));
-    Tarry__Token *tokens = calloc(count, sizeof(*tokens));
-    bool has_memory = ops != NULL && pointers != NULL && releases != NULL && tokens != NULL;
+    struct batch batch = batch_new(count);
     struct beanstalk_reserved *reserved = NULL;
-    for (size_t i = 0; (reserved = TAILQ_FIRST(list)) != NULL; i++) {
+    while ((reserved = TAILQ_FIRST(list)) != NULL) {
         TAILQ_REMOVE(list, reserved, all);
-        if (has_memory) { /* otherwise the lease ends at its deadline */
-            held_token(reserved, &tokens[i]);
-            tarry__release__init(&releases[i]);
-            releases[i].id = reserved->id;
-            releases[i].token = &tokens[i];
-            tarry__op__init(&ops[i]);
-            ops[i].op_case = TARRY__OP__OP_RELEASE;
-            ops[i].release = &releases[i];
-            pointers[i] = &ops[i];
+        struct batch_entry *entry = batch_add(&batch, reserved);
+        if (entry != NULL) {
+            tarry__release__init(&entry->body.release);
+            entry->body.release.id = reserved->id;
+            entry->body.release.token = &entry->token;
+            entry->op.op_case = TARRY__OP__OP_RELEASE;
+            entry->op.release = &entry->body.release;
         }
         note_deadline(server, reserved->id, 0);
         free(reserved);
     }
-    commit.ops = pointers;
-    commit.n_ops = count;
-    if (has_memory) gateway_commit(server->gateway, caller, &commit, NULL, on_settled, NULL);
+    batch_commit(&batch, server->gateway, caller);
     server->changes++;
-    free(ops);
-    free(pointers);
-    free(releases);
-    free(tokens);
 }
 
 /* Extends the leases of all reserved jobs to BEANSTALK_LEASE_MS from now. */
 static void extend_all(struct beanstalk_connection *connection) {
-    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    struct batch batch = batch_new(connection->reserved_count);
     struct beanstalk_reserved *reserved = NULL;
-    size_t count = 0, most = connection->reserved_count;
-    Tarry__Op *ops = calloc(most, sizeof(*ops));
-    Tarry__Op **pointers = calloc(most, sizeof(Tarry__Op *));
-    Tarry__Extend *extends = calloc(most, sizeof(*extends));
-    Tarry__Token *tokens = calloc(most, sizeof(*tokens));
-    bool has_memory = ops != NULL && pointers != NULL && extends != NULL && tokens != NULL;
     uint64_t until_ms = beanstalk_now_ms() + BEANSTALK_LEASE_MS;
     TAILQ_FOREACH(reserved, &connection->reserved, all) {
-        if (reserved->is_settling || !has_memory) continue;
-        held_token(reserved, &tokens[count]);
-        tarry__extend__init(&extends[count]);
-        extends[count].id = reserved->id;
-        extends[count].token = &tokens[count];
-        extends[count].lease_ms = BEANSTALK_LEASE_MS;
-        tarry__op__init(&ops[count]);
-        ops[count].op_case = TARRY__OP__OP_EXTEND;
-        ops[count].extend = &extends[count];
-        pointers[count] = &ops[count];
+        struct batch_entry *entry = reserved->is_settling ? NULL : batch_add(&batch, reserved);
+        if (entry == NULL) continue;
+        tarry__extend__init(&entry->body.extend);
+        entry->body.extend.id = reserved->id;
+        entry->body.extend.token = &entry->token;
+        entry->body.extend.lease_ms = BEANSTALK_LEASE_MS;
+        entry->op.op_case = TARRY__OP__OP_EXTEND;
+        entry->op.extend = &entry->body.extend;
         reserved->lease_until_ms = until_ms;
-        count++;
     }
-    commit.ops = pointers;
-    commit.n_ops = count;
     const struct gateway_caller caller = connection_caller(connection);
-    if (count > 0) gateway_commit(connection->server->gateway, &caller, &commit, NULL, on_settled, NULL);
-    free(ops);
-    free(pointers);
-    free(extends);
-    free(tokens);
+    batch_commit(&batch, connection->server->gateway, &caller);
 }
 
 /* Releases jobs whose TTR is over, and extends leases that end soon. */
