@@ -64,22 +64,23 @@ static struct amqp_bytes key_of(struct amqp_bytes headers) {
     return has_key && field.value.size <= KEY_SIZE_MAX ? field.value : (struct amqp_bytes){0};
 }
 
-/* Makes the message that replaces the dead one; NULL: no queue gets it, or there is no memory (`*out_failed`). */
+/* Makes the message that replaces the dead one. NULL: no queue gets it, or it cannot be made (`*out_failed`): there is
+ * no memory, or with x-death its headers have more than AMQP_TABLE_FIELDS_MAX fields. Then its lease ends, and it comes
+ * again, until Tarry's dead letters get it (max_attempts). */
 static struct item *make_dead(struct mover *mover, const struct amqp_queue *queue, const Tarry__Content *content,
                               enum amqp_death death, bool *out_failed) {
     struct amqp_out made = {0}, raw = {0}, packed = {0};
     struct amqp_envelope envelope;
-    struct amqp_properties properties;
+    struct amqp_properties former, properties;
     struct amqp_targets targets = {0};
     struct item *item = NULL;
     size_t size = 0;
     *out_failed = !amqp_envelope_of(content, queue->name, &made, &envelope);
     if (!*out_failed) amqp_put_dead(&raw, &envelope, queue, death, wall_s());
-    *out_failed |= raw.failed;
+    *out_failed |= raw.failed || !amqp_properties_read((struct amqp_bytes){raw.bytes, raw.size}, &properties);
     struct amqp_bytes key = envelope.key;
     if (queue->has_dead_key) key = amqp_text(queue->dead_key);
-    if (!*out_failed && amqp_properties_read((struct amqp_bytes){raw.bytes, raw.size}, &properties)) {
-        struct amqp_properties former;
+    if (!*out_failed) {
         (void)amqp_properties_read(envelope.properties, &former);
         find_targets(mover, queue, key, former.bytes[AMQP_HEADERS], &targets);
         *out_failed |= targets.failed;

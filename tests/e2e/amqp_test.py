@@ -294,6 +294,18 @@ class Amqp(Case):
         client.publish("", "circle", b"x")
         wait_until("it is dropped", lambda: client.declare("circle", passive=True).message_count == 0, 30)
 
+    def test_a_message_without_room_for_x_death_is_not_lost(self):
+        """LOG-1: its headers have almost as many fields as a table may have, so it cannot be written with x-death."""
+        client = self.client()
+        client.declare("dead")
+        client.declare("wait", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+        client.publish("", "wait", b"full", expiration="100", headers={f"h{number}": None for number in range(1020)})
+        client.publish("", "wait", b"small", expiration="400")
+        client.consume("dead")
+        self.assertEqual(client.delivery().body, b"small")
+        stats = self.broker.queue_stats("wait")
+        self.assertEqual((stats["acked"], stats["in_flight"]), (1, 1))
+
     def test_a_transaction_is_one_commit(self):
         client = self.client()
         client.declare("a")
