@@ -12,6 +12,9 @@
 /* Memory of an entry, with what malloc adds. */
 #define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16)
 
+/* Pause of basic.get before its second try. */
+#define GET_AGAIN_MS 2u
+
 static void fetch(struct consumer *consumer);
 static void extend_arm(struct amqp_connection *connection);
 
@@ -407,7 +410,8 @@ void channel_cancel(struct channel *channel, const struct amqp_method *method) {
 
 void get_abandon(struct amqp_connection *connection) {
     if (connection->get_lease != 0) gateway_cancel(connection->server->gateway, connection->get_lease);
-    connection->get_lease = 0;
+    if (connection->get_timer != 0) gateway_timer_cancel(connection->server->gateway, connection->get_timer);
+    connection->get_lease = connection->get_timer = 0;
 }
 
 static void got(struct channel *channel, uint64_t lease, const Tarry__DeliveredTask *task) {
@@ -428,6 +432,17 @@ static void got(struct channel *channel, uint64_t lease, const Tarry__DeliveredT
     client_send(connection, &out, sending);
 }
 
+static void get_again(void *argument);
+
+/* A message that was published a moment ago is ready when the millisecond ends (TIME-1). So the lease is tried once
+ * more if the queue has messages. */
+static bool tries_again(struct amqp_connection *connection) {
+    if (connection->has_tried || connection->counted == 0) return false;
+    connection->has_tried = true;
+    connection->get_timer = gateway_timer(connection->server->gateway, GET_AGAIN_MS, get_again, connection);
+    return connection->get_timer != 0;
+}
+
 static void on_got(void *argument, const struct gateway_leased *leased) {
     struct amqp_connection *connection = argument;
     uint64_t lease = connection->get_lease;
@@ -437,6 +452,8 @@ static void on_got(void *argument, const struct gateway_leased *leased) {
         if (leased->count > 0) gateway_left(connection->server->gateway, lease, false);
     } else if (leased->code != TARRY__CODE__OK) {
         refuse(channel, leased, AMQP_BASIC_GET);
+    } else if (leased->count == 0 && tries_again(connection)) {
+        return;
     } else if (leased->count == 0) {
         amqp_put_method(&connection->out, channel->number, AMQP_BASIC_GET_EMPTY, amqp_text(""));
     } else {
@@ -445,7 +462,7 @@ static void on_got(void *argument, const struct gateway_leased *leased) {
     op_end(connection);
 }
 
-static void get_counted(struct amqp_connection *connection, uint64_t messages) {
+static void get_lease(struct amqp_connection *connection) {
     const struct amqp_queue *queue = op_queue(connection, AMQP_BASIC_GET_queue);
     if (queue == NULL) {
         op_end(connection);
@@ -455,11 +472,22 @@ static void get_counted(struct amqp_connection *connection, uint64_t messages) {
     const struct gateway_lease_options options = {
         .queues = &name, .queue_count = 1, .max = 1, .lease_ms = AMQP_LEASE_MS, .bound = true};
     const struct gateway_caller caller = client_caller(connection);
-    connection->counted = messages;
     connection->get_lease = gateway_lease(connection->server->gateway, &caller, &options, on_got, connection);
     if (connection->get_lease != 0) return;
     channel_fail(op_channel(connection), AMQP_RESOURCE_ERROR, AMQP_BASIC_GET, "RESOURCE_ERROR - out of memory");
     op_end(connection);
+}
+
+static void get_again(void *argument) {
+    struct amqp_connection *connection = argument;
+    connection->get_timer = 0;
+    get_lease(connection);
+}
+
+static void get_counted(struct amqp_connection *connection, uint64_t messages) {
+    connection->counted = messages;
+    connection->has_tried = false;
+    get_lease(connection);
 }
 
 void op_get(struct amqp_connection *connection) {

@@ -290,7 +290,9 @@ struct amqp_connection {
     counted *counts;
     uint64_t purged;
     uint64_t asked;
-    uint64_t get_lease, counted;   /* basic.get: the awaited lease, and the messages in the queue before it */
+    uint64_t get_lease, get_timer; /* basic.get: the awaited lease, or the pause before its second try */
+    uint64_t counted;              /* basic.get, queue.delete: the messages in the queue before it */
+    bool has_tried;                /* basic.get: its second try has begun */
     bool has_exclusive;            /* it has declared an exclusive queue */
     struct amqp_queue *made_queue; /* about to be added */
     struct amqp_exchange *made_exchange;

@@ -106,6 +106,17 @@ class Amqp(Case):
         self.assertEqual([int(message.body) for message in rest], list(range(10, 100)))
         self.assertEqual(client.declare("q", passive=True).message_count, 0)
 
+    def test_a_confirmed_message_is_got_at_once(self):
+        """Also within the millisecond in which it was published."""
+        client = self.client()
+        client.ask("CONFIRM_SELECT", 0)
+        client.declare("q")
+        for number in range(200):
+            client.publish("", "q", b"%d" % number)
+            self.assertEqual(client.confirm().name, "BASIC_ACK")
+            message = client.get("q")
+            self.assertEqual((message and message.body, message and message.message_count), (b"%d" % number, 0), number)
+
     def test_priorities_come_first(self):
         client = self.client()
         client.declare("q", arguments={"x-max-priority": 9})
