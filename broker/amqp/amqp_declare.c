@@ -570,6 +570,21 @@ static void remove_doomed(struct amqp *server, bool is_stored) {
         amqp_doomed_spare(topology);
 }
 
+/* Commits the deletion of the doomed, and of the messages of the queue `purged` (NULL: none). `is_doomed` false: there
+ * was no memory to doom all, so the method is refused. */
+static void delete_doomed(struct amqp_connection *connection, bool is_doomed, const char *purged, stored *done) {
+    struct store *store = &connection->server->store;
+    if (!is_doomed) {
+        amqp_doomed_spare(&store->topology);
+        refuse_stored(connection, TARRY__CODE__BUSY, "out of memory");
+        turn_over(connection);
+        return;
+    }
+    store_delete_doomed(store);
+    if (purged != NULL) store_purge(store, purged);
+    store_commit(store, done, connection);
+}
+
 static void on_unbound(void *argument, Tarry__Code code, const char *sentence, uint64_t purged) {
     struct amqp_connection *connection = argument;
     remove_doomed(connection->server, code == TARRY__CODE__OK);
@@ -591,17 +606,10 @@ static void run_unbind(void *argument) {
     bool is_none = like != NULL && binding == NULL;
     free(like);
     if (is_none) bound(connection); /* as RabbitMQ answers */
-    if (binding != NULL && !amqp_doom_binding(&store->topology, binding)) {
-        amqp_doomed_spare(&store->topology);
-        refuse_stored(connection, TARRY__CODE__BUSY, "out of memory");
-        binding = NULL;
-    }
-    if (binding == NULL) {
+    if (binding == NULL)
         turn_over(connection);
-        return;
-    }
-    store_delete_doomed(store);
-    store_commit(store, on_unbound, connection);
+    else
+        delete_doomed(connection, amqp_doom_binding(&store->topology, binding), NULL, on_unbound);
 }
 
 void op_unbind(struct amqp_connection *connection) {
@@ -646,17 +654,11 @@ static void run_delete_exchange(void *argument) {
         exchange = NULL;
     } else if (!may_delete(channel, name)) {
         exchange = NULL;
-    } else if (!amqp_doom_exchange(&store->topology, exchange)) {
-        amqp_doomed_spare(&store->topology);
-        refuse_stored(connection, TARRY__CODE__BUSY, "out of memory");
-        exchange = NULL;
     }
-    if (exchange == NULL) {
+    if (exchange == NULL)
         turn_over(connection);
-        return;
-    }
-    store_delete_doomed(store);
-    store_commit(store, on_exchange_deleted, connection);
+    else
+        delete_doomed(connection, amqp_doom_exchange(&store->topology, exchange), NULL, on_exchange_deleted);
 }
 
 void op_delete_exchange(struct amqp_connection *connection) {
@@ -874,18 +876,11 @@ static void run_delete_queue(void *argument) {
         queue = NULL;
     } else if (!queue->exclusive && !may_delete(channel, amqp_text(queue->name))) {
         queue = NULL;
-    } else if (!amqp_doom_queue(&store->topology, queue)) {
-        amqp_doomed_spare(&store->topology);
-        refuse_stored(connection, TARRY__CODE__BUSY, "out of memory");
-        queue = NULL;
     }
-    if (queue == NULL) {
+    if (queue == NULL)
         turn_over(connection);
-        return;
-    }
-    store_delete_doomed(store);
-    store_purge(store, queue->name);
-    store_commit(store, on_queue_deleted, connection);
+    else
+        delete_doomed(connection, amqp_doom_queue(&store->topology, queue), queue->name, on_queue_deleted);
 }
 
 static void delete_counted(struct amqp_connection *connection, uint64_t messages) {
