@@ -74,7 +74,7 @@ struct message *job_message(const char *word, uint64_t id, const void *body, siz
 }
 
 void connection_reply_yaml(struct beanstalk_connection *connection) {
-    const struct beanstalk_text *yaml = &connection->yaml;
+    const struct text *yaml = &connection->yaml;
     char head[32];
     if (yaml->failed) {
         connection_reply(connection, "OUT_OF_MEMORY");
@@ -83,12 +83,12 @@ void connection_reply_yaml(struct beanstalk_connection *connection) {
         struct message *message = message_new((size_t)head_size + yaml->size + 2);
         if (message != NULL) {
             memcpy(message->bytes, head, (size_t)head_size);
-            memcpy(message->bytes + head_size, yaml->bytes, yaml->size);
+            memcpy(message->bytes + head_size, yaml->data, yaml->size);
             memcpy(message->bytes + head_size + yaml->size, "\r\n", 2);
         }
         connection_send(connection, message);
     }
-    beanstalk_text_free(&connection->yaml);
+    text_deinit(&connection->yaml);
 }
 
 /* ---- requests to the broker */
@@ -264,7 +264,7 @@ static void ignore(struct beanstalk_connection *connection, const char *name) {
 }
 
 static void list_watched(struct beanstalk_connection *connection) {
-    beanstalk_text_add(&connection->yaml, "---\n");
+    text_printf(&connection->yaml, "---\n");
     for (uint32_t i = 0; i < connection->watched_count; i++)
         beanstalk_text_item(&connection->yaml, connection->watched[i]->name);
     connection_reply_yaml(connection);
@@ -564,7 +564,7 @@ static void on_gone(void *argument) {
     leave(connection);
     beanstalk_parser_end(&connection->parser);
     drop_input(connection);
-    beanstalk_text_free(&connection->yaml);
+    text_deinit(&connection->yaml);
     free(connection->urgent_tubes);
     free(connection);
 }

@@ -84,7 +84,7 @@ struct beanstalk_connection {
     struct beanstalk_command command;
     uint64_t asked;                      /* handle of the awaited reply; 0: none */
     struct beanstalk_reserved *settling; /* the member of `reserved` that the command settles */
-    struct beanstalk_text yaml;
+    struct text yaml;
 
     /* State of reserve and reserve-job. */
     uint64_t lease; /* handle of the awaited lease; 0: none */

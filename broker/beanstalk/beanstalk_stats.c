@@ -239,7 +239,7 @@ static void on_queues(void *argument, const Tarry__Reply *reply) {
     if (!reply_is_fine(connection, reply)) return;
     const struct beanstalk *server = connection->server;
     const struct beanstalk_tube *tube = NULL;
-    beanstalk_text_add(&connection->yaml, "---\n- default\n");
+    text_printf(&connection->yaml, "---\n- default\n");
     TAILQ_FOREACH(tube, &server->tubes.all, all) {
         if (beanstalk_tube_is_referred(tube) && strcmp(tube->name, "default") != 0)
             beanstalk_text_item(&connection->yaml, tube->name);

@@ -3,48 +3,10 @@
 #include "beanstalk_text.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "check.h"
-
-#define CAPACITY_FIRST 256u
-
-void beanstalk_text_free(struct beanstalk_text *text) {
-    free(text->bytes);
-    *text = (struct beanstalk_text){0};
-}
-
-static bool grow(struct beanstalk_text *text, size_t needed) {
-    size_t capacity = text->capacity > 0 ? text->capacity : CAPACITY_FIRST;
-    while (capacity < needed) capacity *= 2;
-    if (capacity == text->capacity) return true;
-    char *bytes = realloc(text->bytes, capacity);
-    if (bytes == NULL) {
-        text->failed = true;
-        return false;
-    }
-    text->bytes = bytes;
-    text->capacity = capacity;
-    return true;
-}
-
-void beanstalk_text_add(struct beanstalk_text *text, const char *format, ...) {
-    va_list arguments, again;
-    if (text->failed) return;
-    va_start(arguments, format);
-    va_copy(again, arguments);
-    int size = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    if (size >= 0 && grow(text, text->size + (size_t)size + 1)) {
-        vsnprintf(text->bytes + text->size, (size_t)size + 1, format, again);
-        text->size += (size_t)size;
-    }
-    va_end(again);
-}
 
 /* ---- scalars of YAML */
 
@@ -82,45 +44,45 @@ static uint32_t character(const unsigned char *at, size_t *out_size) {
     return c;
 }
 
-void beanstalk_text_string(struct beanstalk_text *text, const char *value) {
+void beanstalk_text_string(struct text *text, const char *value) {
     size_t size = strlen(value), step = 1;
     bool is_plain =
         size > 0 && strspn(value, tube_bytes) == size && (is_integer(value, size) || !is_typed(value, size));
     if (is_plain) {
-        beanstalk_text_add(text, "%s", value);
+        text_printf(text, "%s", value);
         return;
     }
     bool is_valid = is_utf8(value, size);
-    beanstalk_text_add(text, "\"");
+    text_printf(text, "\"");
     for (const unsigned char *at = (const unsigned char *)value; *at != '\0'; at += step) {
         uint32_t c = is_valid ? character(at, &step) : *at;
         if (is_escaped(c) || (!is_valid && c >= 0x80))
-            beanstalk_text_add(text, "\\u%04x", c);
+            text_printf(text, "\\u%04x", c);
         else
-            beanstalk_text_add(text, "%.*s", (int)step, (const char *)at);
+            text_printf(text, "%.*s", (int)step, (const char *)at);
     }
-    beanstalk_text_add(text, "\"");
+    text_printf(text, "\"");
 }
 
 /* Appends one line of a map. */
-static void string(struct beanstalk_text *text, const char *key, const char *value) {
-    beanstalk_text_add(text, "%s: ", key);
+static void string(struct text *text, const char *key, const char *value) {
+    text_printf(text, "%s: ", key);
     beanstalk_text_string(text, value);
-    beanstalk_text_add(text, "\n");
+    text_printf(text, "\n");
 }
 
-void beanstalk_text_item(struct beanstalk_text *text, const char *name) {
-    beanstalk_text_add(text, "- ");
+void beanstalk_text_item(struct text *text, const char *name) {
+    text_printf(text, "- ");
     beanstalk_text_string(text, name);
-    beanstalk_text_add(text, "\n");
+    text_printf(text, "\n");
 }
 
-static void number(struct beanstalk_text *text, const char *key, uint64_t value) {
-    beanstalk_text_add(text, "%s: %" PRIu64 "\n", key, value);
+static void number(struct text *text, const char *key, uint64_t value) {
+    text_printf(text, "%s: %" PRIu64 "\n", key, value);
 }
 
-void beanstalk_text_job(struct beanstalk_text *text, const struct beanstalk_job_view *job) {
-    beanstalk_text_add(text, "---\n");
+void beanstalk_text_job(struct text *text, const struct beanstalk_job_view *job) {
+    text_printf(text, "---\n");
     number(text, "id", job->id);
     string(text, "tube", job->tube);
     string(text, "state", job->state);
@@ -137,7 +99,7 @@ void beanstalk_text_job(struct beanstalk_text *text, const struct beanstalk_job_
     number(text, "kicks", job->kicks);
 }
 
-static void counts(struct beanstalk_text *text, const struct beanstalk_counts *jobs) {
+static void counts(struct text *text, const struct beanstalk_counts *jobs) {
     number(text, "current-jobs-urgent", jobs->urgent);
     number(text, "current-jobs-ready", jobs->ready);
     number(text, "current-jobs-reserved", jobs->reserved);
@@ -145,8 +107,8 @@ static void counts(struct beanstalk_text *text, const struct beanstalk_counts *j
     number(text, "current-jobs-buried", jobs->buried);
 }
 
-void beanstalk_text_tube(struct beanstalk_text *text, const struct beanstalk_tube_view *tube) {
-    beanstalk_text_add(text, "---\n");
+void beanstalk_text_tube(struct text *text, const struct beanstalk_tube_view *tube) {
+    text_printf(text, "---\n");
     string(text, "name", tube->name);
     counts(text, &tube->jobs);
     number(text, "total-jobs", tube->jobs.total);
@@ -159,7 +121,7 @@ void beanstalk_text_tube(struct beanstalk_text *text, const struct beanstalk_tub
     number(text, "pause-time-left", tube->pause_left_s);
 }
 
-static void commands(struct beanstalk_text *text, const uint64_t counted[BEANSTALK_KINDS]) {
+static void commands(struct text *text, const uint64_t counted[BEANSTALK_KINDS]) {
     static const enum beanstalk_kind order[] = {
         BEANSTALK_PUT,
         BEANSTALK_PEEK,
@@ -185,15 +147,15 @@ static void commands(struct beanstalk_text *text, const uint64_t counted[BEANSTA
         BEANSTALK_PAUSE_TUBE,
     };
     for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++)
-        beanstalk_text_add(text, "cmd-%s: %" PRIu64 "\n", beanstalk_name(order[i]), counted[order[i]]);
+        text_printf(text, "cmd-%s: %" PRIu64 "\n", beanstalk_name(order[i]), counted[order[i]]);
 }
 
-static void seconds(struct beanstalk_text *text, const char *key, uint64_t us) {
-    beanstalk_text_add(text, "%s: %" PRIu64 ".%06" PRIu64 "\n", key, us / 1000000, us % 1000000);
+static void seconds(struct text *text, const char *key, uint64_t us) {
+    text_printf(text, "%s: %" PRIu64 ".%06" PRIu64 "\n", key, us / 1000000, us % 1000000);
 }
 
-void beanstalk_text_server(struct beanstalk_text *text, const struct beanstalk_server_view *server) {
-    beanstalk_text_add(text, "---\n");
+void beanstalk_text_server(struct text *text, const struct beanstalk_server_view *server) {
+    text_printf(text, "---\n");
     counts(text, &server->jobs);
     commands(text, server->commands);
     number(text, "job-timeouts", server->timeouts);
@@ -205,7 +167,7 @@ void beanstalk_text_server(struct beanstalk_text *text, const struct beanstalk_s
     number(text, "current-workers", server->workers);
     number(text, "current-waiting", server->waiting);
     number(text, "total-connections", server->connections_total);
-    beanstalk_text_add(text, "pid: %" PRId64 "\nversion: \"%s\"\n", server->pid, server->version);
+    text_printf(text, "pid: %" PRId64 "\nversion: \"%s\"\n", server->pid, server->version);
     seconds(text, "rusage-utime", server->user_us);
     seconds(text, "rusage-stime", server->system_us);
     number(text, "uptime", server->uptime_s);
@@ -214,7 +176,7 @@ void beanstalk_text_server(struct beanstalk_text *text, const struct beanstalk_s
     number(text, "binlog-records-migrated", 0);
     number(text, "binlog-records-written", 0);
     number(text, "binlog-max-size", 0);
-    beanstalk_text_add(text, "draining: %s\n", server->draining ? "true" : "false");
+    text_printf(text, "draining: %s\n", server->draining ? "true" : "false");
     string(text, "id", server->id);
     string(text, "hostname", server->hostname);
     string(text, "os", server->os);

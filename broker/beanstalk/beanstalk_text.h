@@ -7,22 +7,13 @@
 #include <stdint.h>
 
 #include "beanstalk_parser.h"
+#include "text.h"
 
-/* Growing text; all zero: empty. */
-struct beanstalk_text {
-    char *bytes;
-    size_t size;
-    size_t capacity;
-    bool failed; /* out of memory; later text is missing */
-};
-
-void beanstalk_text_free(struct beanstalk_text *text);
-void beanstalk_text_add(struct beanstalk_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Appends a text as a YAML scalar that every parser reads as this text: plain if possible, as beanstalkd 1.12 writes
  * it; else in double quotes, as 1.13 writes it. */
-void beanstalk_text_string(struct beanstalk_text *text, const char *value);
+void beanstalk_text_string(struct text *text, const char *value);
 /* Appends a list item: "- name". */
-void beanstalk_text_item(struct beanstalk_text *text, const char *name);
+void beanstalk_text_item(struct text *text, const char *name);
 
 /* A job in beanstalkd's terms. */
 struct beanstalk_job_view {
@@ -33,7 +24,7 @@ struct beanstalk_job_view {
     uint64_t age_s, delay_s, ttr_s, time_left_s;
     uint32_t reserves, timeouts, releases, buries, kicks;
 };
-void beanstalk_text_job(struct beanstalk_text *text, const struct beanstalk_job_view *job);
+void beanstalk_text_job(struct text *text, const struct beanstalk_job_view *job);
 
 struct beanstalk_counts { /* numbers of jobs */
     uint64_t urgent, ready, reserved, delayed, buried, total;
@@ -44,7 +35,7 @@ struct beanstalk_tube_view {
     uint32_t using, watching, waiting;
     uint64_t deletes, pauses, pause_s, pause_left_s;
 };
-void beanstalk_text_tube(struct beanstalk_text *text, const struct beanstalk_tube_view *tube);
+void beanstalk_text_tube(struct text *text, const struct beanstalk_tube_view *tube);
 
 struct beanstalk_server_view {
     struct beanstalk_counts jobs;
@@ -60,6 +51,6 @@ struct beanstalk_server_view {
     bool draining;
     const char *id, *hostname, *os, *platform;
 };
-void beanstalk_text_server(struct beanstalk_text *text, const struct beanstalk_server_view *server);
+void beanstalk_text_server(struct text *text, const struct beanstalk_server_view *server);
 
 #endif

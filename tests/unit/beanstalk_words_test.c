@@ -266,7 +266,7 @@ static void notes_and_tubes_are_bounded(void **state) {
 }
 
 static void yaml_is_beanstalkds(void **state) {
-    struct beanstalk_text text = {0};
+    struct text text = {0};
     const struct beanstalk_job_view job = {.id = 7,
                                            .tube = "t",
                                            .state = "ready",
@@ -281,10 +281,10 @@ static void yaml_is_beanstalkds(void **state) {
                                            .buries = 10,
                                            .kicks = 11};
     beanstalk_text_job(&text, &job);
-    assert_string_equal(text.bytes,
+    assert_string_equal(text_str(&text),
                         "---\nid: 7\ntube: t\nstate: ready\npri: 1\nage: 2\ndelay: 3\nttr: 4\ntime-left: 5\n"
                         "file: 0\nreserves: 6\ntimeouts: 8\nreleases: 9\nburies: 10\nkicks: 11\n");
-    beanstalk_text_free(&text);
+    text_deinit(&text);
     const struct beanstalk_tube_view tube = {.name = "t",
                                              .jobs = {1, 2, 3, 4, 5, 6},
                                              .using = 7,
@@ -295,12 +295,12 @@ static void yaml_is_beanstalkds(void **state) {
                                              .pause_s = 12,
                                              .pause_left_s = 13};
     beanstalk_text_tube(&text, &tube);
-    assert_string_equal(text.bytes,
+    assert_string_equal(text_str(&text),
                         "---\nname: t\ncurrent-jobs-urgent: 1\ncurrent-jobs-ready: 2\ncurrent-jobs-reserved: 3\n"
                         "current-jobs-delayed: 4\ncurrent-jobs-buried: 5\ntotal-jobs: 6\ncurrent-using: 7\n"
                         "current-watching: 8\ncurrent-waiting: 9\ncmd-delete: 10\ncmd-pause-tube: 11\npause: 12\n"
                         "pause-time-left: 13\n");
-    beanstalk_text_free(&text);
+    text_deinit(&text);
 }
 
 /* Texts are quoted if YAML would read them differently or not at all; otherwise the output equals beanstalkd 1.12. */
@@ -336,20 +336,20 @@ static void a_name_is_a_scalar_that_yaml_reads_back(void **state) {
                   {"\xc3\xa4 \xf0\x9f\x98\x80", "\"\xc3\xa4 \xf0\x9f\x98\x80\""},
                   {"x\xe2\x80\xa8- y\xc2\x85z\xef\xbb\xbf", "\"x\\u2028- y\\u0085z\\ufeff\""},
                   {"\xff", "\"\\u00ff\""}};
-    struct beanstalk_text text = {0};
+    struct text text = {0};
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
         beanstalk_text_string(&text, plain[i]);
-        assert_string_equal(text.bytes, plain[i]);
-        beanstalk_text_free(&text);
+        assert_string_equal(text_str(&text), plain[i]);
+        text_deinit(&text);
     }
     for (size_t i = 0; i < sizeof(quoted) / sizeof(quoted[0]); i++) {
         beanstalk_text_string(&text, quoted[i].name);
-        assert_string_equal(text.bytes, quoted[i].written);
-        beanstalk_text_free(&text);
+        assert_string_equal(text_str(&text), quoted[i].written);
+        text_deinit(&text);
     }
     beanstalk_text_item(&text, "- a");
-    assert_string_equal(text.bytes, "- \"- a\"\n");
-    beanstalk_text_free(&text);
+    assert_string_equal(text_str(&text), "- \"- a\"\n");
+    text_deinit(&text);
 }
 
 int main(void) {
