@@ -24,8 +24,6 @@
 #include "log.h"
 
 #define ARCHIVE_PATH_SIZE 4096u
-#define ARCHIVE_LEVEL_MIN 1
-#define ARCHIVE_LEVEL_MAX 19
 
 struct archive {
     const struct disk *disk;
