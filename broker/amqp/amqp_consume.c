@@ -382,6 +382,7 @@ void consumer_end(struct consumer *consumer, bool is_told) {
 void consumers_lose_queue(struct amqp_queue *queue) {
     struct consumer *consumer;
     while ((consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): consumer_end has removed the former one from the list
         struct channel *channel = consumer->channel;
         struct amqp_connection *connection = channel->connection;
         struct unacked *unacked;

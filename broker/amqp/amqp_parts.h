@@ -262,10 +262,12 @@ struct amqp_connection {
     bool shows_token;
     bool can_cancel, can_blocked, can_auth_close; /* capabilities of the client */
     bool is_blocked;
+    bool has_sent; /* since the last heartbeat */
+    bool is_running, is_deaf, is_gone;
+    bool is_busy; /* a method is being carried out */
     uint32_t frame_max;
     uint16_t channel_max, heartbeat_s;
     uint64_t heartbeat_timer, extend_timer;
-    bool has_sent; /* since the last heartbeat */
     struct channels channels;
     uint32_t channel_count, consumer_count;
     uint64_t channel_serial;
@@ -278,10 +280,8 @@ struct amqp_connection {
     size_t input_size, input_at;
     size_t half_size;   /* memory of arriving messages */
     int64_t held_bytes; /* of channels and deliveries, as counted by the door */
-    bool is_running, is_deaf, is_gone;
 
     /* The method that is being carried out; input waits meanwhile. */
-    bool is_busy;
     struct job job;
     void (*op)(struct amqp_connection *connection); /* waits until publishes and acks before it are durable */
     uint8_t *held;                                  /* the method's bytes */

@@ -16,8 +16,9 @@
 
 _Static_assert(DEFINITION_NAME_SIZE_MAX == 255 && DEFINITIONS_LIMIT_MAX == 1000 && CALENDAR_SPANS_MAX == 10080 &&
                    FOLLOW_EPOCHS_MAX == 64 && LEASE_MIN_MS == 10 && FOLLOW_WAIT_MAX_MS == 10000 &&
-                   AUDIT_WAIT_MAX_MS == 10000 && AUDIT_SIZE_MAX == 1048576 && BACKUP_READ_MAX == 1048576,
+                   AUDIT_SIZE_MAX == 1048576,
                "the messages below state these limits");
+_Static_assert(AUDIT_WAIT_MAX_MS == 10000 && BACKUP_READ_MAX == 1048576, "the messages below state these limits");
 
 static const char out_of_memory[] = "decoding the request needs more memory than is allowed: split it";
 static const char frame_too_large[] =
