@@ -237,21 +237,21 @@ struct tarry_result {
     /* An enum tarry_code. TARRY_OK: the operation took effect, or had taken effect before (TARRY_ALREADY_CANCELLED). */
     int code;
     enum tarry_outcome outcome;
-    uint64_t id;                /* the task; 0: not known */
-    uint64_t due_ms;            /* due time; valid if the task was scheduled, moved or kept, or exists */
-    uint32_t deliveries;        /* number of deliveries of the task so far */
-    uint32_t attempt;           /* number of delivery attempts charged to the task */
-    uint64_t at_ms;             /* when the lease began, the task became a dead letter, or the task ended */
-    uint64_t session;           /* session that holds the task or held it last; 0: none */
-    uint64_t delivered_ms;      /* time of the last delivery; 0: never delivered */
-    struct tarry_token token;   /* TARRY_IN_FLIGHT: the current lease */
-    uint64_t known_since_ms;    /* TARRY_UNKNOWN: the broker remembers ended tasks since this time */
-    uint64_t lease_deadline_ms; /* TARRY_EXTENDED: the new deadline */
+    uint64_t id;              /* id of the task; 0: not known */
+    uint64_t due_ms;          /* due time; valid if the task was scheduled, moved or kept, or exists */
+    uint32_t deliveries;      /* number of deliveries of the task so far */
+    uint32_t attempt;         /* number of delivery attempts charged to the task */
+    uint64_t at_ms;           /* when the lease began, the task became a dead letter, or the task ended */
+    uint64_t session;         /* session that holds the task or held it last; 0: none */
+    uint64_t delivered_ms;    /* time of the last delivery; 0: never delivered */
+    struct tarry_token token; /* token of the current lease; valid if `outcome` is TARRY_IN_FLIGHT */
+    uint64_t known_since_ms; /* valid if `outcome` is TARRY_UNKNOWN: the broker remembers ended tasks since this time */
+    uint64_t lease_deadline_ms; /* new deadline of the lease; valid if `outcome` is TARRY_EXTENDED */
     uint64_t count;             /* queue-wide operations: number of tasks, as far as known when the reply was sent */
-    uint64_t job;               /* queue-wide operations: see tarry_job; TARRY_REDACTED: see tarry_redact */
-    uint64_t left;              /* TARRY_REDACTED by time range: number of live tasks, which were not redacted */
-    uint64_t producer;          /* producer of the commit that carried the operation (ONCE-1); 0: never sent */
-    /* sequence number of that commit */
+    uint64_t job; /* queue-wide operation: number of its job (tarry_job); TARRY_REDACTED: log position (tarry_redact) */
+    uint64_t left;     /* TARRY_REDACTED by time range: number of live tasks, which were not redacted */
+    uint64_t producer; /* producer of the commit that carried the operation (ONCE-1); 0: never sent */
+    /* sequence number of the commit that carried the operation */
     uint64_t sequence;
     uint64_t index; /* index of the operation in its commit, from 0 */
     /* Log position for tarry_call.at_least. A request with this value sees the change. 0: none. */
@@ -299,10 +299,11 @@ struct tarry_source {
  *     } */
 struct tarry_call {
     uint64_t timeout_ms; /* time limit, counted from the start of the call; 0: the client's; TARRY_FOREVER: none */
-    uint64_t at_least;   /* a log position; 0: no requirement */
-    /* A duration of at most INT32_MAX ms (24 days; more: TARRY_E_ARGUMENT). 0: no requirement. */
+    uint64_t at_least;   /* log position that the answer must include; 0: no requirement */
+    /* Maximum age of the answer's data: at most INT32_MAX ms (24 days), otherwise TARRY_E_ARGUMENT. 0: no requirement.
+     */
     uint64_t staleness_ms;
-    uint64_t reserved[5]; /* must be 0 */
+    uint64_t reserved[5]; /* for later versions; must be 0 */
 };
 
 /* ---- the client --------------------------------------------------------------------------------------------------*/
@@ -327,7 +328,7 @@ struct tarry_options {
     bool follower_reads;        /* followers may answer read requests (get, list, …): see struct tarry_source */
     bool dispatch;              /* callbacks run only inside tarry_dispatch: see tarry_loop.h */
     tarry_event_fn on_event;    /* called on connection changes (tarry_loop.h); NULL: no events */
-    /* passed to on_event */
+    /* value that the library passes to on_event */
     void *event_arg;
     /* Paths of files. The library reads the files at each connect, so they may be replaced. NULL: the environment
      * variable TARRY_TOKEN_FILE, TARRY_TLS_CA, TARRY_TLS_CERT or TARRY_TLS_KEY; "": no file. A file with a token or
@@ -342,7 +343,7 @@ struct tarry_options {
      * allowed, such calls fail with TARRY_DENIED. false: allowed only if the environment variable
      * TARRY_UNSAFE_PLAIN_TOKEN is 1. */
     bool unsafe_plain_token;
-    uint64_t reserved[8]; /* must be 0 */
+    uint64_t reserved[8]; /* for later versions; must be 0 */
 };
 
 /* Opens a client. Programs call tarry_open, which passes the version of their tarry.h. */
@@ -405,7 +406,7 @@ struct tarry_schedule_options {
     /* Properties of another protocol's message, such as AMQP; opaque, at most 64 KiB; NULL: none. */
     const void *properties;
     size_t properties_size;
-    uint64_t reserved[4]; /* must be 0 */
+    uint64_t reserved[4]; /* for later versions; must be 0 */
 };
 
 /* Options of tarry_nack. */
@@ -416,7 +417,7 @@ struct tarry_nack_options {
     /* reason for the record and the dead letter; NULL: none */
     const char *reason;
     uint64_t timeout_ms;  /* timeout of this call, as in struct tarry_schedule_options */
-    uint64_t reserved[4]; /* must be 0 */
+    uint64_t reserved[4]; /* for later versions; must be 0 */
 };
 
 /* Policy of a queue. tarry_queue_set applies only the fields that its `fields` argument selects. */
@@ -425,9 +426,9 @@ struct tarry_policy {
     uint64_t lease_ms;
     uint32_t max_attempts;    /* delivery attempts before a task becomes a dead letter; 0: no limit */
     bool backoff_exponential; /* true: double the delay after each attempt; false: always backoff_min_ms */
-    /* 0 to 30 days */
+    /* shortest delay before a failed task is delivered again; 0 to 30 days */
     uint64_t backoff_min_ms;
-    /* 0 to 30 days */
+    /* longest delay before a failed task is delivered again; 0 to 30 days */
     uint64_t backoff_max_ms;
     uint32_t backoff_jitter; /* random extra delay, 0 … 100 per cent of the delay */
     /* URL, http:// or https://, at most 512 bytes. The primary POSTs due tasks to it (docs/WEBHOOKS.md). "" or NULL:
@@ -440,7 +441,7 @@ struct tarry_policy {
     uint32_t rate;
     uint32_t burst;
     uint32_t max_in_flight;
-    uint64_t reserved[5]; /* must be 0 */
+    uint64_t reserved[5]; /* for later versions; must be 0 */
 };
 /* Bits that select fields of struct tarry_policy. */
 enum tarry_policy_field {
@@ -459,7 +460,7 @@ enum tarry_policy_field {
 
 /* Bits that select task states, for tarry_queue_purge and tarry_list_open. */
 enum tarry_state {
-    TARRY_STATE_PENDING = 1, /* not yet due */
+    TARRY_STATE_PENDING = 1, /* tasks that are not due yet */
     TARRY_STATE_READY = 2,
     TARRY_STATE_IN_FLIGHT = 4,
     TARRY_STATE_DEAD = 8
@@ -557,7 +558,7 @@ TARRY_API void tarry_commit_clear(tarry_commit *commit);
 /* Returns the number of operations. */
 TARRY_API size_t tarry_commit_count(const tarry_commit *commit);
 
-/* Each function adds one operation and copies its arguments. The commit remembers the first failure
+/* Each of the following functions adds one operation and copies its arguments. The commit remembers the first failure
  * (TARRY_E_ARGUMENT, TARRY_TOO_LARGE, TARRY_E_NOMEM). tarry_commit_run and tarry_commit_submit then return that code
  * and send nothing. */
 TARRY_API int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *options);

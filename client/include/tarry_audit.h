@@ -76,7 +76,7 @@ struct tarry_audit_options {
      * TARRY_TOO_OLD. */
     uint64_t at_least;
     uint64_t staleness_ms;
-    uint64_t reserved[6]; /* must be 0 */
+    uint64_t reserved[6]; /* for later versions; must be 0 */
 };
 
 /* Reader of the log. One thread at a time may use it, except for tarry_audit_wake. */
@@ -119,9 +119,9 @@ struct tarry_audit_view {
     uint64_t segments_read;
     uint64_t segments_skipped; /* segments that the broker skipped, because their summaries show no matching frame */
     uint64_t queues;           /* number of queue names known so far (tarry_audit_queue) */
-    /* number of gaps so far */
+    /* number of gaps (missing frames) found so far */
     uint64_t gaps;
-    uint64_t gaps_damaged;      /* of `gaps`: those caused by a damaged archive */
+    uint64_t gaps_damaged;      /* number of gaps that a damaged archive caused */
     struct tarry_source source; /* node that answered the last page request */
     uint64_t reserved[6];       /* always 0 */
 };

@@ -13,8 +13,8 @@ extern "C" {
 
 /* Options of tarry_backup. */
 struct tarry_backup_options {
-    /* Path on this machine. The directory must not exist (its parent must), or be empty, or hold an unfinished
-     * backup, which is deleted first. */
+    /* Directory of the backup on this machine. It must not exist, or be empty, or hold an unfinished backup, which is
+     * deleted first. Its parent must exist. */
     const char *directory;
     bool with_archive;    /* copy archived segments too */
     uint64_t deadline_ms; /* time limit for the whole backup, a duration; 0: none */
@@ -22,7 +22,7 @@ struct tarry_backup_options {
      * NULL. */
     bool (*progress)(void *arg, uint64_t done_size, uint64_t total_size);
     void *arg;
-    uint64_t reserved[6]; /* must be 0 */
+    uint64_t reserved[6]; /* for later versions; must be 0 */
 };
 /* Result of tarry_backup. */
 struct tarry_backup_view {

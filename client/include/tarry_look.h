@@ -16,27 +16,27 @@ struct tarry_view {
     /* TARRY_PENDING, _IN_FLIGHT or _DEAD, or how the task ended, or TARRY_UNKNOWN (then only known_since_ms is
      * valid). */
     enum tarry_outcome outcome;
-    uint64_t known_since_ms; /* TARRY_UNKNOWN: the broker remembers ended tasks since this time */
+    uint64_t known_since_ms; /* valid if `outcome` is TARRY_UNKNOWN: the broker remembers ended tasks since this time */
     uint64_t id;
     const char *queue;
     const char *key; /* ends with a 0; NULL: no key */
     size_t key_size;
     const char *state; /* "pending", "ready", "in_flight", "dead", "acked", "cancelled", "expired" or "dropped" */
     uint64_t due_ms;
-    bool absolute; /* the due time was given as an absolute time (TARRY_AT) */
+    bool absolute; /* true: the due time was given as an absolute time (TARRY_AT) */
     uint32_t priority;
     uint32_t attempt; /* delivery attempts charged so far; 0 for an ended task, whose attempts are not remembered */
     uint32_t deliveries;
     uint64_t scheduled_ms;
-    uint64_t expires_ms; /* duration after the due time; 0: never */
-    /* last delivery; 0: never */
+    uint64_t expires_ms; /* duration after the due time at which an undelivered task expires; 0: never */
+    /* time of the last delivery; 0: never delivered */
     uint64_t delivered_ms;
     /* session that holds the task, or held it last; 0: none */
     uint64_t session;
-    /* in flight: the lease */
+    /* token of the current lease; valid while the task is in flight */
     struct tarry_token token;
     uint64_t lease_deadline_ms;
-    /* since when the task is a dead letter */
+    /* time at which the task became a dead letter */
     uint64_t dead_ms;
     const char *reason; /* why the task is a dead letter; "" if not known */
     uint64_t ended_ms;  /* when the task ended; 0: the task is live */
@@ -72,9 +72,9 @@ struct tarry_list_options {
     size_t prefix_size;    /* bytes; 0: strlen(prefix) */
     uint64_t limit;        /* limit for the number of tasks; 0: none */
     uint64_t timeout_ms;   /* timeout of each page request; 0: the client's; TARRY_FOREVER: none */
-    uint64_t at_least;     /* for each page request, as in struct tarry_call */
-    uint64_t staleness_ms; /* for each page request, as in struct tarry_call */
-    uint64_t reserved[6];  /* must be 0 */
+    uint64_t at_least;     /* minimum log position of each result page, as in struct tarry_call */
+    uint64_t staleness_ms; /* maximum age of each result page's data, as in struct tarry_call */
+    uint64_t reserved[6];  /* for later versions; must be 0 */
 };
 /* Opens a list. No request is sent yet. `options` is copied. The caller closes *out_list. One thread at a time may
  * use a list. */
@@ -96,10 +96,10 @@ struct tarry_calendar_options {
     uint64_t step_ms;      /* length of each span; whole minutes, at most 366 days */
     uint32_t spans;        /* number of spans, at most 10,080 */
     bool by_queue;         /* also count the tasks of each queue */
-    uint64_t timeout_ms;   /* 0: the client's; TARRY_FOREVER: none */
+    uint64_t timeout_ms;   /* timeout of the call; 0: the client's; TARRY_FOREVER: none */
     uint64_t at_least;     /* minimum log position of the answer, as in struct tarry_call */
-    uint64_t staleness_ms; /* as in struct tarry_call */
-    uint64_t reserved[6];  /* must be 0 */
+    uint64_t staleness_ms; /* maximum age of the answer's data, as in struct tarry_call */
+    uint64_t reserved[6];  /* for later versions; must be 0 */
 };
 /* One queue and the number of its tasks in all spans together. */
 struct tarry_calendar_queue {
@@ -136,8 +136,8 @@ struct tarry_queue_view {
     const char *name;
     const struct tarry_policy *policy;
     bool paused;
-    uint64_t paused_until_ms; /* 0: until resumed */
-    uint64_t pending;         /* includes ready tasks */
+    uint64_t paused_until_ms; /* end of the pause; 0: the queue stays paused until it is resumed */
+    uint64_t pending;         /* number of waiting tasks, ready tasks included */
     uint64_t in_flight;
     uint64_t dead;
     uint32_t jobs; /* number of jobs (purges and the like) that are still running */
@@ -162,7 +162,7 @@ struct tarry_quantiles {
 /* Statistics of one queue. */
 struct tarry_queue_stats {
     const char *name;
-    uint64_t pending; /* not yet due */
+    uint64_t pending; /* number of tasks that are not due yet */
     uint64_t ready;
     /* `ready` is a lower bound: there may be more */
     bool ready_is_lower_bound;
@@ -170,7 +170,7 @@ struct tarry_queue_stats {
     uint64_t dead;
     bool paused;
     uint64_t paused_until_ms;
-    uint64_t scheduled; /* counters since the creation of the queue, from here to `dropped` */
+    uint64_t scheduled; /* this and the following counters up to `dropped` count since the creation of the queue */
     uint64_t cancelled;
     uint64_t delivered;
     uint64_t acked;
@@ -215,7 +215,7 @@ struct tarry_broker_stats {
     /* checksum of the broker's state, compared between the nodes of a pair */
     uint64_t digest;
     bool clock_held;    /* true: the wall clock jumped, and tasks with an absolute due time wait (TIME-2) */
-    const char *member; /* id of the data directory, in hexadecimal; a restored copy has another */
+    const char *member; /* id of the data directory, in hexadecimal; a restored copy has another id */
     uint64_t erased;    /* redactions recorded below this log position are complete */
     /* number of archived segments; this and the archive fields below are updated once a minute */
     uint64_t archived_segments;
@@ -224,20 +224,20 @@ struct tarry_broker_stats {
     uint64_t archive_held;      /* number of archived segments that a hold protects from pruning */
     const char *archive_error;  /* why the broker cannot archive segments now; "": no error */
     uint64_t disk_free_bytes;   /* free bytes of the data directory's file system */
-    uint64_t disk_size_bytes;   /* size of that file system in bytes; 0: the broker does not report it */
-    uint64_t signed_position;   /* log position of the last signed head; 0: the broker signs nothing */
-    uint64_t signed_ms;         /* time of that head */
+    uint64_t disk_size_bytes; /* size of the data directory's file system in bytes; 0: the broker does not report it */
+    uint64_t signed_position; /* log position of the last signed head; 0: the broker signs nothing */
+    uint64_t signed_ms;       /* time of the last signed head of the log */
     /* the wall clock of the broker's host, right or wrong; 0: the broker does not report it */
     uint64_t host_ms;
 };
 /* Statistics of one queue with a push URL (docs/WEBHOOKS.md), counted since this broker became the primary. */
 struct tarry_push_stats {
     const char *queue;
-    uint32_t in_flight; /* requests that have no response yet */
-    uint64_t sent;      /* requests that have ended */
-    uint64_t acked;     /* of `sent`: requests with a 2xx response */
-    uint64_t failed;    /* of `sent`: requests with another response or none */
-    uint64_t refused;   /* of `failed`: responses with status 410; their tasks became dead letters */
+    uint32_t in_flight; /* number of POST requests that have no response yet */
+    uint64_t sent;      /* number of POST requests that have ended */
+    uint64_t acked;     /* number of ended requests with a 2xx response */
+    uint64_t failed;    /* number of ended requests with another response or none */
+    uint64_t refused;   /* number of responses with status 410; their tasks became dead letters */
     /* HTTP status of the request that ended last; 0: it had no response, or none has ended */
     uint32_t status;
     uint64_t succeeded_ms;     /* time of the last success; 0: none */
@@ -245,7 +245,8 @@ struct tarry_push_stats {
     const char *error;         /* the last failure, or the reason why nothing is sent; "": no failure */
     uint64_t resting_until_ms; /* nothing is sent before this time; 0: sending is not suspended */
     const char *url;           /* target URL from the queue's policy */
-    bool signs; /* the file of secrets has one for the queue; false: nothing is sent, `error` says why if known */
+    bool signs; /* true: the file of secrets has a secret for this queue; false: nothing is sent, and `error` says why
+                   if known */
 };
 /* Result of tarry_stats. The library owns the memory. */
 struct tarry_stats_view {

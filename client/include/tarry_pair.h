@@ -17,7 +17,7 @@ extern "C" {
 enum tarry_role {
     TARRY_PRIMARY = 1,
     TARRY_FOLLOWER = 2,
-    TARRY_LOOKING = 3,      /* neither: the node does not know the primary yet, or waits for an operator */
+    TARRY_LOOKING = 3,      /* the node has no role yet: it does not know the primary, or waits for an operator */
     TARRY_PROMOTING = 4,    /* the node is about to become the primary */
     TARRY_HANDING_OVER = 5, /* the node is still the primary, but accepts no writes */
     TARRY_COPYING = 6       /* the node is a follower that must first fetch a snapshot */
@@ -37,8 +37,8 @@ TARRY_API const char *tarry_replication_name(enum tarry_replication replication)
 /* A broker's own view of its pair. The library owns the memory; strings are never NULL. */
 struct tarry_pair_view {
     enum tarry_role role;
-    uint32_t epoch;      /* epoch in which it leads or follows */
-    uint32_t node;       /* 0: it founded the cluster; 1: it joined */
+    uint32_t epoch;      /* epoch in which this broker leads or follows */
+    uint32_t node;       /* 0: this broker founded the cluster; 1: it joined the cluster */
     const char *cluster; /* cluster id, hexadecimal */
     const char *member;  /* id of the data directory, hexadecimal */
     const char *url;     /* address that other nodes use for this broker */
@@ -48,44 +48,45 @@ struct tarry_pair_view {
     uint64_t solo_after_ms;
     const char *coordinator; /* the configured coordinator; "": an operator decides */
     const char *problem;     /* one sentence: what prevents normal operation; "": no problem */
-    uint64_t since_ms;       /* when it took its present role */
+    uint64_t since_ms;       /* time at which the broker took its present role */
     uint64_t now_ms;
-    bool in_sync;      /* acknowledged changes are durable on both nodes */
-    bool alone;        /* the primary has acknowledged changes without its follower since they were last in sync */
-    uint64_t appended; /* end of its log; log positions count bytes */
-    /* end of its durable log */
+    bool in_sync; /* true: acknowledged changes are durable on both nodes */
+    bool alone;   /* true: the primary has acknowledged changes without its follower since both were last in sync */
+    uint64_t appended; /* end of this broker's log; log positions count bytes */
+    /* end of this broker's durable log */
     uint64_t durable;
     uint64_t committed;   /* end of the log that is durable wherever the replication mode requires it */
-    uint64_t applied;     /* answers show the log up to here */
+    uint64_t applied;     /* answers of this broker show the log up to this position */
     uint64_t copied_size; /* TARRY_COPYING: bytes of the snapshot received so far */
     /* TARRY_COPYING: size of the snapshot in bytes */
     uint64_t copy_size;
-    /* The other node of the pair. */
+    /* The fields from here to lag_ms describe the other node of the pair. */
     bool has_peer; /* false: the peer_ and lag_ fields are invalid */
     const char *peer_url;
-    const char *peer_member; /* "": the peer has never answered */
+    const char *peer_member; /* id of the peer's data directory; "": the peer has never answered */
     uint64_t peer_heard_ms;  /* time of the last message from the peer; 0: never */
     uint64_t peer_durable;
     uint64_t peer_applied;
-    uint64_t lag_frames; /* how far the follower is behind the primary, whichever of them this node is */
+    uint64_t lag_frames; /* frames that the follower lacks, whether this node is the follower or the primary */
     uint64_t lag_size;
     uint64_t lag_ms; /* age of the oldest frame that the follower lacks; 0: it lacks none */
     /* Last comparison of both nodes' digests (checksums of their state) at the same log position. */
     bool has_digest;
     uint64_t digest_position;
     uint64_t digest;
-    uint64_t peer_digest; /* if it differs from `digest`, the state of one node is wrong */
-    /* time of that comparison */
+    uint64_t peer_digest; /* digest of the peer; if it differs from `digest`, the state of one node is wrong */
+    /* time of the last comparison of digests */
     uint64_t compared_ms;
-    uint64_t compared_count; /* number of comparisons since the broker started */
-    /* primary: since when acknowledged changes are only on its own disk; 0: they are not, or the mode is async */
+    uint64_t compared_count; /* number of digest comparisons since the broker started */
+    /* primary: time since which acknowledged changes are only on its own disk; 0: no such changes, or the mode is async
+     */
     uint64_t alone_since_ms;
     /* The coordinator's record as text, for tarry_pair_record. "": there is none, or it was not requested. */
     const char *record;
-    const char *const *urls;   /* the addresses on which it listens, in the order of its --listen options */
+    const char *const *urls;   /* addresses on which the broker listens, in the order of its --listen options */
     size_t url_count;          /* number of `urls`; 0: the broker's version does not report them */
     uint64_t peer_copied_size; /* primary whose follower fetches a snapshot: bytes that the follower has received */
-    /* primary whose follower fetches a snapshot: its size in bytes; 0: no snapshot is fetched */
+    /* primary whose follower fetches a snapshot: the snapshot's size in bytes; 0: no snapshot is fetched */
     uint64_t peer_copy_size;
     /* Estimated time until the follower has the snapshot or the frames it lacks. 0: very short, or not known. */
     uint64_t left_ms;
@@ -104,7 +105,7 @@ struct tarry_pair_stats {
     uint64_t lag_frames;
     uint64_t lag_size;
     uint64_t lag_ms;
-    uint64_t digest_position; /* 0: no digests have been compared yet */
+    uint64_t digest_position; /* log position of the last digest comparison; 0: none yet */
     uint64_t compared_count;
     uint64_t copied_size; /* bytes of the snapshot, as peer_copied_size and peer_copy_size of struct tarry_pair_view */
     uint64_t copy_size;

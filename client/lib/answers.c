@@ -69,7 +69,7 @@ static bool is_from_elsewhere(const tarry_client *client, const struct request *
 static void take_not_primary(tarry_client *client, const struct request *request) {
     const Tarry__Reply *reply = request->reply;
     client->not_primary_ms = now_ms();
-    /* the link has left that broker already */
+    /* the link has already left the broker that sent this reply */
     if (request->sent_over != client->link.serial || client->link.again) return;
     link_not_primary(&client->link, reply->primary, reply->code == TARRY__CODE__OK ? "" : reply->message);
 }
@@ -189,7 +189,7 @@ bool answer_take(tarry_client *client, const uint8_t *data, size_t size) {
     const uint64_t now = now_ms();
     client->heard = true;
     if (request->reply == NULL && request->arena.starved) {
-        /* Out of memory says nothing about the reply. If the request is sent again, the broker gives the same one
+        /* Without memory the reply cannot be read. The request is sent again, and the broker gives the same reply
          * (ONCE-1). */
         answer_lost(client, request, now + RETRY_BACKOFF_MAX_MS, now);
     } else if (understand(client, request, now)) {

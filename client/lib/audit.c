@@ -17,13 +17,14 @@
 #define MESSAGE_SIZE 1024u
 /* Longest time that a request may wait at the broker for new frames; well below RESEND_AFTER_MS. */
 #define POLL_MS 2000u
-/* Limit of such requests at the same time, so that slots remain for other calls. */
+/* Maximum number of audit requests that wait at the broker at the same time, so that slots remain for other calls. */
 #define POLLS_MAX (CALL_SLOTS / 2)
 #define POLL_PAUSE_MS 100u /* pause between two requests that found nothing */
 
 struct tarry_audit {
     tarry_client *client;
-    struct tarry_audit_options options; /* task: see `has_task` */
+    struct tarry_audit_options
+        options; /* options of the program, except the task, which the audit copies to its own field `task` */
     bool has_task;
     struct tarry_ref task;   /* the audit owns queue and key */
     struct queue_map queues; /* names of queues */
@@ -33,7 +34,7 @@ struct tarry_audit {
     bool is_broken;  /* a page was invalid */
     uint64_t ask_ms; /* earliest time of the next request, because the last one found nothing */
     char message[MESSAGE_SIZE];
-    /* The current page. */
+    /* The current result page and its memory. */
     struct arena arena;
     const Tarry__AuditReply *page; /* NULL: none */
     size_t at;
@@ -46,7 +47,7 @@ struct tarry_audit {
     unsigned owners; /* number of owners: the program, the request */
     unsigned wakes;
     bool is_asked;
-    bool is_polling; /* counted in client->polls */
+    bool is_polling; /* true: the request under way is counted in client->polls */
     bool is_answered;
     int code;
     char refusal[MESSAGE_SIZE]; /* message for `code` */
@@ -67,7 +68,7 @@ static void audit_free(tarry_audit *audit) {
     free(audit);
 }
 
-/* Removes one owner. Lock held; released here. */
+/* Removes one owner of the audit. The caller holds the lock, and this function releases it. */
 static void leave(tarry_audit *audit) {
     bool is_last = --audit->owners == 0;
     pthread_mutex_unlock(&audit->lock);
@@ -218,7 +219,7 @@ static int ask(tarry_audit *audit) {
 
 /* ---- waiting */
 
-/* Waits for the reply (asked), or until a request may be sent (not asked). */
+/* Waits for the reply if a request is under way, otherwise until a request may be sent. */
 static int await(tarry_audit *audit, uint64_t until_ms) {
     int rv = TARRY_OK;
     pthread_mutex_lock(&audit->lock);

@@ -22,7 +22,7 @@ struct backup {
     uint32_t file_count;
     struct tarry_backup_view view;
     struct backup_directory directory;
-    char message[TARRY_MESSAGE_SIZE]; /* "": use the code's sentence */
+    char message[TARRY_MESSAGE_SIZE]; /* error message; "": use the code's sentence */
 };
 
 /* Sends a request. The reply is call->reply->backup. The caller must use call_end in both cases. */

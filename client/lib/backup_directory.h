@@ -34,7 +34,7 @@ int backup_directory_create(struct backup_directory *directory, const char *name
 int backup_directory_write(struct backup_directory *directory, const void *data, size_t size);
 /* Syncs and closes the file. */
 int backup_directory_close(struct backup_directory *directory);
-/* Syncs all directories, then removes the mark. */
+/* Syncs all directories, then removes the mark backup.partial. */
 int backup_directory_end(struct backup_directory *directory);
 /* Closes open files after a failure. The unfinished files stay. */
 void backup_directory_abandon(struct backup_directory *directory);

@@ -51,7 +51,8 @@ bool caller_is_gone(const tarry_client *client, uint64_t now) {
 static void lend(tarry_client *client, uint64_t now) {
     if (client->link.connection.is_lent) return;
     ws_client_lend(&client->link.connection);
-    if (client->engine_until_ms > now + LENT_MS) engine_kick(client); /* the engine must take it back in time */
+    if (client->engine_until_ms > now + LENT_MS)
+        engine_kick(client); /* the engine must take the borrowed connection back after LENT_MS */
 }
 
 /* Waits until there is something to read or the engine has worked. Releases the lock meanwhile. False: this caller
@@ -67,7 +68,8 @@ static bool wait_readable(tarry_client *client, uint32_t *out_events) {
     return client->link.connection.is_lent && client->link.connection.id == id && (count >= 0 || errno == EINTR);
 }
 
-/* Reads and completes what has arrived, if it is only for callers. Releases the lock meanwhile. */
+/* Reads what has arrived. Completes the replies if all of them belong to blocking calls. Releases the lock meanwhile.
+ */
 static void turn(tarry_client *client, uint32_t events) {
     client->caller_turns = true;
     link_turn(client, events);

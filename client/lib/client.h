@@ -43,7 +43,7 @@
 #define REQUEST_OVERHEAD_MAX 512u        /* bytes of a Commit's outer fields, with the client's name */
 #define REPLY_ARENA_MAX (256u << 20)     /* a reply that unpacks to more bytes than this is rejected */
 #define ANSWER_SIZE_MAX (64u << 20)      /* size of a reply on the wire, in bytes */
-#define RETRY_BACKOFF_MIN_MS 5u          /* after BUSY and STOPPING */
+#define RETRY_BACKOFF_MIN_MS 5u          /* first pause before a commit is sent again after BUSY or STOPPING */
 #define RETRY_BACKOFF_MAX_MS 100u
 #define RESEND_AFTER_MS 5000u /* send again if no reply comes although the connection is up */
 /* A commit without a reply, on a connection without any reply, is sent to the next address after this time. It is
@@ -57,7 +57,7 @@
 /* limit for the TCP handshake in the first DIAL_ROUNDS_TCP rounds: the host may be dead */
 #define DIAL_PATIENCE_TCP_MS 300u
 #define DIAL_ROUNDS_TCP 3u
-/* the other kernel acknowledges nothing for this long, and there are other addresses */
+/* A host counts as dead if its kernel acknowledges nothing for this time and there are other addresses. */
 #define HOST_DEAD_AFTER_MS 800u
 #define NOT_PRIMARY_GRACE_MS 100u /* wait for the remaining replies of a broker that is not the primary */
 #define GOODBYE_TIMEOUT_MS 200u
@@ -65,7 +65,7 @@
 #define LOOK_AGAIN_MS 1000u   /* the engine wakes again this soon after an event, so a sender need not wake it */
 #define LENT_MS LOOK_AGAIN_MS /* the engine takes back a connection that no caller has read for this long */
 #define GATES 64u
-/* a call with less time than this left does not wait for others, and others do not wait for it */
+/* A call with less time left than this does not wait for other calls to gather, and other calls do not wait for it. */
 #define GROUP_SPARE_MS 20u
 #define REQUEST_ID_SIZE 4u /* size of the SP request id before each message, in bytes */
 #define REQUEST_POOL_MAX 8u
@@ -172,7 +172,7 @@ struct tarry_client {
     bool kicked;
     bool heard; /* something arrived since the engine last waited */
     bool closing;
-    uint64_t engine_until_ms; /* the engine waits until then at most */
+    uint64_t engine_until_ms; /* latest time until which the engine waits */
     /* A caller that reads its reply itself: see caller.c. */
     pthread_cond_t turned; /* signalled when caller_turns becomes false */
     bool caller_reads;     /* a caller has borrowed the connection */
@@ -192,7 +192,7 @@ struct tarry_client {
     bool follower_reads;
     /* Requests. */
     struct commit_queue commits[COMMIT_RANKS];
-    struct request_list resend;   /* commits that may have been executed, by sequence; few */
+    struct request_list resend;   /* commits that may have been executed, in order of sequence; usually few */
     struct request_list mixed;    /* commits of the queue NEEDS_ROOM that also have operations of other ranks */
     struct request_list settling; /* commits that settle leases and have no reply */
     struct names names;           /* tasks named by unanswered operations of rank NEEDS_ROOM */
@@ -211,13 +211,13 @@ struct tarry_client {
     size_t queued_size;
     size_t waiting;       /* requests without a reply, with the library's own */
     size_t primary_calls; /* of `waiting`: calls that only a primary can answer */
-    uint64_t looks;       /* number of single looks at waiting requests; a test checks it */
+    uint64_t looks;       /* number of waiting requests examined so far; a test checks that it stays small */
     unsigned polls;       /* of `waiting`: audits that wait for new frames */
-    /* The producer (ONCE-1). */
+    /* Producer under whose number the client sends its commits (ONCE-1). */
     uint64_t producer; /* 0: request one from the broker */
     uint64_t next_sequence;
     struct ledger ledger;
-    uint8_t greeted[CLUSTER_ID_SIZE]; /* cluster of these producers; all zero: not known yet */
+    uint8_t greeted[CLUSTER_ID_SIZE]; /* cluster that issued the producer numbers; all zero: not known yet */
     bool hello_under_way;
     uint64_t hello_retry_ms;
     int hello_refused; /* code of the broker's final refusal, for waiting commits; 0: none */
@@ -226,9 +226,9 @@ struct tarry_client {
     uint8_t cluster[CLUSTER_ID_SIZE]; /* cluster of the first producer */
     size_t cluster_size;              /* 0: not known, or there is only one address */
     /* Silence. */
-    uint64_t answered_ms;               /* time of the last reply; NOT_PRIMARY does not count */
-    uint64_t left_ms;                   /* time at which RESEND_ELSEWHERE_MS was over last; 0: never */
-    uint64_t primary_ms;                /* time of the last reply from a primary */
+    uint64_t answered_ms; /* time of the last reply; NOT_PRIMARY does not count */
+    uint64_t left_ms;     /* time of the last check that found a commit unanswered for RESEND_ELSEWHERE_MS; 0: never */
+    uint64_t primary_ms;  /* time of the last reply from a primary */
     uint64_t waiting_since_ms;          /* when `waiting` became positive or the silence was reported */
     char busy_reason[MESSAGE_SIZE_MAX]; /* message of the last BUSY refusal */
     uint64_t not_primary_ms;            /* time of a NOT_PRIMARY reply with no other reply since; 0: none */
@@ -237,9 +237,9 @@ struct tarry_client {
     /* Events that have not been reported yet. */
     tarry_event_fn on_event;
     void *event_arg;
-    struct deferred *events_first; /* used without dispatch */
+    struct deferred *events_first; /* events that the engine reports; used without tarry_options.dispatch */
     struct deferred *events_last;
-    size_t event_count; /* events in both queues */
+    size_t event_count; /* number of waiting events, in this queue and in the queue of tarry_dispatch */
     size_t events_dropped;
 };
 
@@ -319,18 +319,19 @@ void event_note(tarry_client *client, enum tarry_event_kind kind, const char *ur
     __attribute__((format(printf, 4, 5)));
 /* Adds a log event with the last result of this address, unless the last such event had the same text. */
 void event_note_address(tarry_client *client, struct address *address);
-void events_tell(tarry_client *client); /* releases the lock meanwhile */
+void events_tell(tarry_client *client); /* reports the waiting events; releases the lock meanwhile */
 
 /* ---- commit.c: functions for once.c. No lock. */
 tarry_client *commit_client(const tarry_commit *commit);
-uint32_t commit_timeout(const tarry_commit *commit);                   /* in ms, as in struct op_note */
-const struct tarry_commit_id *commit_name(const tarry_commit *commit); /* NULL: it has no name */
+uint32_t commit_timeout(const tarry_commit *commit); /* returns the commit's timeout in ms, as in struct op_note */
+const struct tarry_commit_id *
+commit_name(const tarry_commit *commit); /* returns the commit's name; NULL: it has none */
 void commit_set_name(tarry_commit *commit, const struct tarry_commit_id *id);
 /* Takes ownership of `results`. */
 void commit_take_results(tarry_commit *commit, struct tarry_result *results, size_t count);
 
 /* ---- engine.c: lock held, except where noted. */
-void *engine_run(void *arg);                   /* `arg`: the client; no lock */
+void *engine_run(void *arg); /* main function of the engine's thread; `arg` is the client; called without its lock */
 void engine_kick(tarry_client *client);        /* makes the engine check everything again */
 bool engine_is_me(const tarry_client *client); /* no lock */
 /* Handles a submitted request. `sends`: the caller waits for the reply, and sends the request itself if it can go

@@ -131,7 +131,8 @@ static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note n
 int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *given) {
     struct tarry_schedule_options options;
     int taken = OPTIONS_TAKE(options, given);
-    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* the commit has the timeout */
+    if (taken == TARRY_OK && options.timeout_ms != 0)
+        taken = TARRY_E_ARGUMENT; /* only the commit as a whole has a timeout */
     ADD(commit, taken != TARRY_OK ? note_other(false) : note_schedules(&options),
         taken != TARRY_OK ? taken : pack_schedule(BODY(commit), &options));
 }
@@ -148,7 +149,8 @@ int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token toke
                       const struct tarry_nack_options *given) {
     struct tarry_nack_options options;
     int taken = OPTIONS_TAKE(options, given);
-    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* the commit has the timeout */
+    if (taken == TARRY_OK && options.timeout_ms != 0)
+        taken = TARRY_E_ARGUMENT; /* only the commit as a whole has a timeout */
     ADD(commit, note_settles(id, token), taken != TARRY_OK ? taken : pack_nack(BODY(commit), id, token, &options));
 }
 int tarry_commit_extend(tarry_commit *commit, uint64_t id, struct tarry_token token, uint64_t lease_ms) {
@@ -163,7 +165,8 @@ int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const str
 int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *given) {
     struct tarry_redact_options options;
     int taken = OPTIONS_TAKE(options, given);
-    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* the commit has the timeout */
+    if (taken == TARRY_OK && options.timeout_ms != 0)
+        taken = TARRY_E_ARGUMENT; /* only the commit as a whole has a timeout */
     ADD(commit, note_other(false), taken != TARRY_OK ? taken : pack_redact(BODY(commit), &options));
 }
 int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *given, uint32_t fields) {
@@ -258,7 +261,7 @@ int tarry_commit_run(tarry_commit *commit, const struct tarry_result **out_resul
 }
 
 struct submitted {
-    struct deferred deferred; /* must be first */
+    struct deferred deferred; /* must be the first member */
     tarry_client *client;
     tarry_commit_done_fn done;
     void *arg;

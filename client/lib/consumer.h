@@ -57,7 +57,7 @@ struct tarry_consumer {
     bool opening;            /* during the first subscription, whose refusal tarry_consumer_open returns */
     bool closing;            /* the engine ignores the consumer */
     bool busy;               /* the engine reads the lane, without the lock */
-    int opened;              /* -1: no reply yet; otherwise a code */
+    int opened;              /* result of the first subscription; -1: no reply yet, otherwise a code */
     uint64_t open_until_ms;  /* deadline of tarry_consumer_open */
     uint64_t close_until_ms; /* limit for the handler's thread to wait for queue space; UINT64_MAX: not closing */
     int trouble;             /* code of the last failed attempt while opening; else 0 */

@@ -99,7 +99,7 @@ damaged:
     return NULL;
 }
 
-/* False: the task is or was in the set of held leases. */
+/* Adds the lease to the set of held leases. False: the task is or was in the set. */
 static bool hold(tarry_consumer *consumer, const struct tarry_task *task, uint64_t now) {
     uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
     struct held_entry entry = {.id = task->id, .token = task->token, .until_ms = now + lease_ms};

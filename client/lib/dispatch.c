@@ -68,7 +68,7 @@ bool dispatch_is_me(const tarry_client *client) {
 /* ---- results of operations */
 
 struct deferred_result {
-    struct deferred deferred; /* must be first */
+    struct deferred deferred; /* must be the first member */
     tarry_client *client;
     tarry_done_fn done;
     void *arg;

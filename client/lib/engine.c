@@ -86,7 +86,9 @@ int request_fail(struct request *request, int code, const char *message) {
 /* Completes a request that the broker would refuse: it is too large, or Hello was refused for good. False: neither. */
 static bool refuse_unsent(tarry_client *client, struct request *request) {
     if (client->producer == 0 && request->sequence == 0)
-        request_fail(request, client->hello_refused, client->hello_message); /* the broker would refuse again */
+        request_fail(
+            request, client->hello_refused,
+            client->hello_message); /* the broker refused Hello for good, so it would refuse this request too */
     else if (request->body.size + REQUEST_OVERHEAD_MAX > client->request_max)
         request_fail(request, TARRY_TOO_LARGE, "the request is larger than the maximum of this broker");
     else
@@ -167,8 +169,8 @@ static void check_silence(tarry_client *client, uint64_t now) {
     link_stalled(client);
 }
 
-/* Returns whether a commit without a reply is soon tried at another address. Once only until a reply comes: a slow
- * primary must not lose its clients again and again. */
+/* Returns whether a commit without a reply is soon tried at another address. This happens only once until a reply
+ * comes. Otherwise a slow primary would lose its clients again and again. */
 static bool may_leave(const tarry_client *client) {
     return client->link.addresses.count > 1 && client->answered_ms >= client->left_ms;
 }

@@ -11,7 +11,7 @@
 #define SAME_AGAIN_MS 10000u
 
 struct event {
-    struct deferred deferred; /* must be first; its `next` belongs to the queue */
+    struct deferred deferred; /* must be the first member; its `next` belongs to the queue */
     tarry_client *client;
     enum tarry_event_kind kind;
     uint64_t at_ms;

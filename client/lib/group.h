@@ -27,7 +27,7 @@
 
 struct group {             /* all zero: no caller is expected */
     size_t returning;      /* callers that were woken and have not called again */
-    uint64_t returning_ms; /* time after which they are no longer expected */
+    uint64_t returning_ms; /* time after which woken callers are no longer expected to call again */
     uint64_t until_ms;     /* end of the gathering commit's wait; 0: it does not wait */
     unsigned rest;         /* number of commits still to be sent at once */
 };

@@ -58,7 +58,7 @@ static void lost(tarry_client *client) {
         if (was_useful) start_anew(link);
         if (link->connection.dead) {
             link->tried = 1u << link->address;
-            link->again = true; /* tries the next address first */
+            link->again = true; /* the next attempt uses the next address */
             sessions_host_dead(client, now_ms());
         }
     }
@@ -103,7 +103,7 @@ void link_turn(tarry_client *client, uint32_t events) {
 
 /* ---- connection attempts */
 
-/* Returns a random time between half of it and all of it, so that clients do not reconnect at the same moment. */
+/* Returns a random time between half of wait_ms and wait_ms, so that clients do not reconnect at the same moment. */
 static uint64_t some_of(uint64_t wait_ms) {
     uint32_t random = 0;
     (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
@@ -230,8 +230,8 @@ static size_t next_address(struct link *link) {
     return next;
 }
 
-/* Records the result of the current address if it has reported none. A young attempt does not overwrite the result
- * of the previous one. */
+/* Records the result of the current address if it has reported none. An attempt that has just begun does not overwrite
+ * the result of the previous one. */
 static void note_present(tarry_client *client) {
     struct link *link = &client->link;
     bool is_young = present(link)->said[0] != 0 && now_ms() < link->since_ms + DIAL_PATIENCE_MS;

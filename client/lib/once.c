@@ -191,7 +191,8 @@ int tarry_ask(tarry_client *client, const struct tarry_result *unknown, struct t
     if (inquiry.results != NULL && unknown->index < inquiry.count) {
         result = inquiry.results[unknown->index];
     } else {
-        if (inquiry.results != NULL) rv = TARRY_E_PROTOCOL; /* the commit had fewer operations */
+        if (inquiry.results != NULL)
+            rv = TARRY_E_PROTOCOL; /* the named commit had fewer operations than `unknown->index` needs */
         result_failed(rv, inquiry.message[0] != 0 && inquiry.results == NULL ? inquiry.message : NULL, &result);
     }
     free(inquiry.results);

@@ -154,7 +154,8 @@ int tarry_drain(tarry_client *client, size_t pending_max, const struct tarry_cal
     if (rv == TARRY_OK) rv = may_block(client);
     if (rv != TARRY_OK) return rv;
     pthread_mutex_lock(&client->lock);
-    /* Calls submitted before have ended by then; calls that others submit meanwhile may not. */
+    /* By this time, calls submitted before this one have ended. Calls that other threads submit meanwhile may be
+     * unanswered. */
     const uint64_t until_ms = deadline_of(client, now_ms() + DRAIN_GRACE_MS, timeout_of(call.timeout_ms));
     while (client->pending > pending_max && !client->closing && rv == TARRY_OK)
         if (!wait_drained(client, until_ms)) rv = TARRY_E_TIMEOUT;

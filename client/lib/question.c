@@ -10,7 +10,7 @@ struct answer_box {
     uint8_t bytes[];
 };
 
-/* An Audit may wait for frames: tarry_audit reads it. */
+/* An Audit request may wait for new frames, so only tarry_audit sends it. */
 static bool is_question(const Tarry__Request *request) {
     if (request->body_case == TARRY__REQUEST__BODY_PAIR) return request->pair->what == TARRY__PAIR__WHAT__STATUS;
     if (request->body_case == TARRY__REQUEST__BODY_CONSUMERS) return true;
@@ -39,7 +39,7 @@ int tarry_question(tarry_client *client, const void *request, size_t size, const
         tarry__request__free_unpacked(wire, NULL);
         return message_say(out_message, TARRY_E_ARGUMENT);
     }
-    Tarry__Request asked = TARRY__REQUEST__INIT; /* the library says who asks, and how fresh the answer must be */
+    Tarry__Request asked = TARRY__REQUEST__INIT; /* the library fills in the client's name and the required freshness */
     asked.body_case = wire->body_case;
     asked.get = wire->get;
     rv = call_wish(client, &asked, &options);

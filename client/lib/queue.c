@@ -186,7 +186,7 @@ void queue_admit_part(tarry_client *client, struct request *part, struct request
     part->last_order = of->last_order;
     part->refused = of->refused;
     count_in(client, part);
-    if (part->of_rank[SETTLES] > 0) { /* callers that wait for the one request also wait for the other */
+    if (part->of_rank[SETTLES] > 0) { /* callers that wait for one of the two requests also wait for the other one */
         part->settling = of->settling;
         list_insert(&client->settling, AMONG_SETTLING, of->links[AMONG_SETTLING].previous, part);
     }

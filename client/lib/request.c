@@ -100,7 +100,7 @@ struct request *request_divide(tarry_client *client, struct request *request,
         request_free(client, part);
         return NULL;
     }
-    size_t kept = 0, from = 0, to = 0; /* numbers of operations; offsets in the body */
+    size_t kept = 0, from = 0, to = 0; /* `kept`: number of operations; `from`, `to`: offsets in the body */
     for (size_t i = 0; i < request->count; i++) {
         const struct op_note note = request->notes[i];
         if (is_meant(&note, argument)) {

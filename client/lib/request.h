@@ -98,7 +98,7 @@ struct request {
     uint64_t last_order;          /* submission number of its last operation */
     uint64_t settling;            /* number of the operation in client->settling */
     struct timer deadline;
-    uint64_t made_ms; /* for calls and whole commits, as in struct op_note */
+    uint64_t made_ms; /* time at which a call or a whole commit was made, as in struct op_note */
     uint32_t timeout_ms;
     request_done_fn *done; /* for the whole request; NULL: the notes have the callbacks */
     void *arg;
@@ -139,7 +139,7 @@ struct commit_queue {
 
 /* ---- request.c: requests outside the engine. Lock held if a client is passed. */
 struct request *request_new(tarry_client *client, enum request_kind kind); /* NULL: out of memory */
-void request_free(tarry_client *client, struct request *request);          /* returns it to the pool */
+void request_free(tarry_client *client, struct request *request);          /* returns the request to the pool */
 void request_destroy(struct request *request);
 int request_add_note(struct request *request, const struct op_note *note);
 void list_append(struct request_list *list, enum request_link link, struct request *request);

@@ -242,7 +242,7 @@ void sessions_turn(tarry_client *client, uint64_t id, uint32_t events) {
     for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
         if (consumer->connection.id != id || consumer->connection.state == WS_CLIENT_CLOSED) continue;
         lane_turn(consumer, events);
-        return; /* the list may have changed */
+        return; /* lane_turn released the lock, so the list of consumers may have changed */
     }
 }
 

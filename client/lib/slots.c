@@ -5,7 +5,7 @@
 #include "client.h"
 
 #define TAG_MARK 0x80000000u /* SP: marks the last part of a backtrace */
-#define TAG_SLOT 0x1fu       /* the slot, in each number; the other bits count */
+#define TAG_SLOT 0x1fu       /* bits of a request's number that hold its slot; the other bits count */
 
 static_assert(SLOTS_MAX <= TAG_SLOT + 1, "a slot's number fits");
 
