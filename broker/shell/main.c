@@ -54,7 +54,7 @@ static void page_lost(int number) {
         "event=index_unreadable reason=\"the kernel cannot read a memory-mapped file: the disk failed, or the file was "
         "truncated; restore the data directory from a copy\" action=exit\n";
     ssize_t written = write(STDERR_FILENO, line, sizeof(line) - 1);
-    (void)written; /* there is no other place to report it */
+    (void)written; /* a failed write cannot be reported anywhere */
     _exit(EXIT_STORAGE);
 }
 
@@ -64,12 +64,12 @@ static void block_signals(sigset_t *out) {
     sigaddset(out, SIGINT);
     sigaddset(out, SIGHUP);
     pthread_sigmask(SIG_BLOCK, out, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a client that has gone is an error of write(2) */
+    signal(SIGPIPE, SIG_IGN); /* With SIGPIPE ignored, write(2) returns an error when a client has disconnected. */
     signal(SIGBUS, page_lost);
 }
 
-/* Raises the limit of file descriptors to one per connection. Not more, because the library's tables are as long as the
- * limit. */
+/* Raises the limit of file descriptors to one per connection. A higher limit would make the library's tables larger,
+ * because they are as long as the limit. */
 static void raise_descriptors(void) {
     struct rlimit limit;
     const rlim_t wanted = DOOR_CONNECTIONS_MAX + DESCRIPTORS_RESERVED;
@@ -230,7 +230,7 @@ int main(int argc, char **argv) {
     int come = stop_open_signals(&signals);
     if (come < 0) refuse_to_start("start_failed", strerror(-come));
     shell_open_door(&shell, connections_max());
-    uint64_t live = core_live(shell.core); /* before the core's thread owns the core */
+    uint64_t live = core_live(shell.core); /* read before the core's thread owns the core */
     shell_start_threads(&shell);
     error = door_start(shell.door);
     if (error != 0) refuse_to_start("listen_failed", strerror(error));
@@ -245,11 +245,11 @@ int main(int argc, char **argv) {
     system_user_of_signal(&caught, shell.run.stopped_by);
     notify("STOPPING=1");
     logfmt("stopping", "url=%s", shell.run.url);
-    push_stop(shell.push); /* while its pending tasks can still be acked */
+    push_stop(shell.push); /* stopped early, while tasks that wait for a webhook's answer can still be acked */
     if (shell.node.on) node_leave(&shell.node);
     shell_stop(&shell);
 #ifdef __SANITIZE_ADDRESS__
-    __lsan_do_leak_check(); /* _exit would skip the check; memory still in use is reachable, so it is no leak */
+    __lsan_do_leak_check(); /* _exit would skip the leak check; memory still in use is reachable, so it is no leak */
 #endif
     fflush(NULL);
     _exit(0);

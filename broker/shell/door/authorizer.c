@@ -223,7 +223,7 @@ static const char expired[] = "the token has expired; get a new one ('tarry toke
 static const char gone[] = "the principal of this session may no longer use the broker";
 static const char too_many[] = "this address sent too many wrong tokens; wait a minute";
 
-/* The caller holds the mutex, as for the functions below. */
+/* The caller of this function and of the functions below holds the mutex. */
 static struct caller_verdict fail(struct authorizer *authorizer, const struct net_caller *caller,
                                   Tarry__AccessRefused__Why why, const char *principal) {
     static const char *const sentences[] = {[TARRY__ACCESS_REFUSED__WHY__NOTHING_SHOWN] = nothing_shown,
@@ -243,8 +243,8 @@ static struct caller_verdict fail(struct authorizer *authorizer, const struct ne
                                    .wants_token = true};
 }
 
-/* Counts one more connection of the principal. A connection that is judged again already counts: the door dismisses its
- * former verdict after this one. */
+/* Counts one more connection of the principal. A connection that is judged again is not counted twice against the
+ * limit; the door dismisses its former verdict afterwards. */
 static struct caller_verdict let_in(struct authorizer *authorizer, const struct net_caller *caller,
                                     struct access_principal *principal) {
     uint64_t most = principal->entry.limits[LIMIT_connections];
@@ -263,7 +263,7 @@ static bool is_local(const struct authorizer *authorizer, const struct net_calle
     return caller->way != CALLER_NETWORK || authorizer_is_open(authorizer);
 }
 
-/* Admits a lane's connection. The session's secret was checked; the principal is that of the client that subscribed. */
+/* Admits a lane's connection. It gets the principal of the client that subscribed, if the session's secret is right. */
 static struct caller_verdict admit_lane(struct authorizer *authorizer, const struct net_caller *caller) {
     const struct access_set *set = authorizer->set;
     char name[PRINCIPAL_SIZE_MAX + 1] = "";
@@ -312,7 +312,7 @@ static struct caller_verdict admit_shown(struct authorizer *authorizer, const st
 
 struct caller_verdict authorizer_admit(struct authorizer *authorizer, const struct net_caller *caller) {
     const struct access_rule *rule = caller->place == CALLER_PAGE ? access_rule_of_page(caller->path) : NULL;
-    /* a page without access control, for clients that show no token */
+    /* the page has no access control, and the client shows no token */
     bool is_open = rule != NULL && rule->roles == ROLES_NONE && caller->token_size == 0;
     if (is_open) return (struct caller_verdict){0};
     pthread_mutex_lock(&authorizer->mutex);

@@ -53,7 +53,7 @@ struct authorizer {
     _Atomic uint64_t denied;  /* count of denied requests and operations */
     _Atomic uint64_t limited; /* count of requests and operations refused because of a limit of the principal */
     pthread_t thread;
-    int wake; /* eventfd that wakes the thread: refusals are waiting, or `stops` is set */
+    int wake; /* eventfd that wakes the thread when refusals are waiting or `stops` is set */
     bool runs;
     _Atomic bool stops;
 };
@@ -120,10 +120,10 @@ Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_pr
  * a message. The door's thread only. */
 Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,
                                    const char *const *queues, size_t queue_count, char sentence[ACCESS_SENTENCE_SIZE]);
-/* Decides whether the principal may do this operation in this queue. Charges nothing. False: a message. */
+/* Returns whether the principal may do this operation in this queue; if not, writes a message. Charges nothing. */
 bool authorizer_judge_op(struct authorizer *authorizer, const struct access_principal *principal,
                          Tarry__Op__OpCase operation, const char *queue, char sentence[ACCESS_SENTENCE_SIZE]);
-/* Returns the broker's own principal (KIND_BROKER), held. */
+/* Returns the broker's own principal (KIND_BROKER) with a new reference, which the caller releases. */
 uint64_t authorizer_own(struct authorizer *authorizer);
 /* Changes the size of one of the principal's pending requests from `before` to `after` bytes. Returns false if that
  * exceeds the limit `bytes`. A decrease is always allowed, and so is a request that is the principal's only one. The

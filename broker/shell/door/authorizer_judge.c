@@ -1,6 +1,6 @@
-/* authorizer_judge.c: decides whether a principal may make a request; see authorizer.h. This file checks queues that a
- * request names. If it names a task, a session or a producer only by number, the core checks it with the caller it
- * gets. */
+/* authorizer_judge.c: decides whether a principal may make a request; see authorizer.h. This file checks the queues
+ * that a request names. If a request names a task, a session or a producer only by number, the core checks the
+ * principal's rights to it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void note(struct authorizer *authorizer, const struct access_principal *p
 /* Checks the operations of a commit. A malformed operation already has its error, and is not checked. */
 static void judge_ops(struct authorizer *authorizer, const struct access_principal *principal, struct arena *arena,
                       const struct core_request *request) {
-    /* request_prepare made the contents; the core may only read them */
+    /* The cast is safe: request_prepare made the contents. Only the core must not change them. */
     struct core_content *contents = (struct core_content *)request->commit.contents;
     const Tarry__Commit *commit = request->message->commit;
     const struct access_rule *noted = NULL;
@@ -94,20 +94,21 @@ static bool may_request(const struct access_principal *principal, const struct a
     return true;
 }
 
-/* Returns whether this is the other node of the pair, which proves its identity by the pair's key (checked in rpc.c).
- * On this host, the proof is as good as a token with the role `peer`. Over the network, the node needs both. */
+/* Returns whether the requester is the other node of the pair, which proves its identity by the pair's key (checked in
+ * rpc.c). On this host, the proof is as good as a token with the role `peer`. Over the network, the node needs the
+ * proof and the token. */
 static bool is_peers(const struct access_principal *principal, enum authorizer_side side,
                      const Tarry__Request *request) {
     bool is_proved = side == SIDE_PEER;
     bool is_near = principal->entry.kind == KIND_LOOPBACK || principal->entry.kind == KIND_OWNER;
     bool is_role = is_near || (principal->entry.roles & ROLE_peer) != 0;
     if (request->body_case == TARRY__REQUEST__BODY_BACKUP)
-        return is_role && is_proved; /* the other node fetches its snapshot with Backup requests */
+        return is_role && is_proved; /* the other node uses Backup requests to fetch its snapshot */
     return is_role && request->body_case == TARRY__REQUEST__BODY_FOLLOW;
 }
 
-/* Checks only names that clients give themselves. The other node and the gateway use names from this program, and a
- * principal may have the same name. */
+/* Checks only names that clients choose for themselves. The other node and the gateway use names from this program,
+ * which may equal a principal's name. */
 static bool is_anothers_name(struct authorizer *authorizer, const struct access_principal *principal,
                              enum authorizer_side side, const char *client) {
     if (side != SIDE_CLIENT) return false;

@@ -18,7 +18,7 @@
 #include "rpc.h"
 #include "run.h"
 
-/* Concurrent requests for /metrics. */
+/* Maximum number of concurrent requests for /metrics. */
 #define NUMBERS_MAX 8
 #define NUMBERS_ARENA_MAX (1u << 20)
 

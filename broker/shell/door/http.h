@@ -22,7 +22,7 @@ struct http_needs {
     struct lanes *lanes;
     struct lone *lone;
     struct readiness readiness;
-    /* Both are set before the door starts. */
+    /* `door` and `gateway` are set before the door starts. */
     struct door *door;
     struct gateway *gateway;
 };

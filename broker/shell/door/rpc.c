@@ -24,8 +24,8 @@
 
 /* Memory of an unpacked request with contents and salts, as a multiple of the packed size; usually an upper bound. */
 #define CHARGE_FACTOR 4
-/* Size limits of urgent requests, which are admitted beyond the budget. A commit full of acks is smaller, packed and
- * unpacked. So is every other normal urgent request: a heartbeat, a subscription, a question. */
+/* Size limits of urgent requests, which are admitted beyond the budget. Every normal urgent request is smaller, packed
+ * and unpacked: a commit full of acks, a heartbeat, a subscription, a question. */
 #define URGENT_SIZE_MAX (512u << 10)
 #define URGENT_COMMIT_CHARGE_MAX (CHARGE_FACTOR * URGENT_SIZE_MAX)
 #define URGENT_OTHER_CHARGE_MAX (256u << 10)
@@ -107,7 +107,7 @@ static void context_give(struct rpc_context *context) {
     if (is_awaited) door_resume(rpc->needs.door);
 }
 
-/* Appends the proof. Returns false if memory is exhausted. */
+/* Appends the proof to the reply. Returns false if memory is exhausted. */
 static bool prove(const struct rpc_context *context, struct message **reply) {
     size_t size = (*reply)->size + PEER_REPLY_TRAILER_SIZE;
     if (!message_grow(reply, size)) return false;
@@ -117,7 +117,7 @@ static bool prove(const struct rpc_context *context, struct message **reply) {
     return true;
 }
 
-/* Appends the age limit. Returns false if memory is exhausted. */
+/* Appends the state's maximum age to the reply. Returns false if memory is exhausted. */
 static bool say_age(struct message **reply, uint32_t age_max_ms) {
     uint8_t field[WIRE_AGE_SIZE_MAX];
     size_t size = wire_age_encode(age_max_ms, field);
@@ -127,8 +127,8 @@ static bool say_age(struct message **reply, uint32_t age_max_ms) {
     return true;
 }
 
-/* Sends the reply. `reply` NULL, or no memory for the proof: the connection is closed, so that the client asks again
- * and does not wait. */
+/* Sends the reply. If `reply` is NULL, or no memory is left for the proof, the connection is closed, so that the client
+ * asks again instead of waiting. */
 static void send_reply(struct call *call, struct message *reply) {
     struct rpc_context *context = (struct rpc_context *)call;
     struct door *door = context->rpc->needs.door;
@@ -142,7 +142,8 @@ static void send_reply(struct call *call, struct message *reply) {
         reply = NULL;
     }
     if (reply != NULL) message_put_head(reply, context->head, context->head_size);
-    /* Before the reply: a client that reads it finds this context free and not counted in `busy`. */
+    /* Free the context before the reply is sent, so that a client that has read the reply finds the context free and
+     * not counted in `busy`. */
     context_give(context);
     door_answer(door, from, reply);
 }
@@ -243,15 +244,16 @@ static const char no_peer[] =
 
 static const char another_cluster[] = "the client's producer belongs to another cluster than this broker";
 
-/* A producer's number means another producer in another cluster, and so does its sequence (ONCE-1). */
+/* Returns whether the request is meant for another cluster. There, the same producer number and sequence belong to
+ * another producer (ONCE-1). */
 static bool is_of_another_cluster(const struct rpc_needs *needs, const Tarry__Request *request) {
     if (request->cluster.len == 0) return false;
     return request->cluster.len != CLUSTER_ID_SIZE ||
            memcmp(request->cluster.data, needs->dir->cluster, CLUSTER_ID_SIZE) != 0;
 }
 
-/* Returns whether only the other node's contexts are left. Otherwise requests that wait for its confirmation could keep
- * it from sending one. */
+/* Returns whether all free contexts are reserved for the other node. Without the reserve, requests that wait for the
+ * other node's confirmation could block that confirmation. */
 static bool is_too_busy(const struct rpc *rpc) {
     return rpc->needs.node->on && atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
 }
@@ -278,7 +280,7 @@ static Tarry__Code refuse_load(struct rpc_context *context, const struct core_re
     struct rpc *rpc = context->rpc;
     bool follows = context->proof == PEER_RIGHT && request->message->body_case == TARRY__REQUEST__BODY_FOLLOW;
     enum request_answerer answerer = request_answerer(request->message);
-    /* Questions about the log, and backups: all others have priority. */
+    /* Questions about the log, and backups, have the lowest priority. */
     bool is_last = answerer != BY_CORE && answerer != BY_LANES && !follows;
     bool schedules = request_has_op(request->message, TARRY__OP__OP_SCHEDULE);
     Tarry__Code code = refuse_now(rpc, follows);
@@ -318,7 +320,8 @@ static struct message *pack_challenge(const struct rpc_needs *needs, const char 
 static const char only_looked_at[] =
     "a broker with --inspect cannot prove how old its data are, so it refuses staleness_ms: omit it";
 
-/* Checks the wishes about staleness. A broker without a pair is never stale; in a pair, node_wish checks later. */
+/* Checks the request's demands on the log position and on the age of the reply's state. A broker without a pair is
+ * never stale; in a pair, node_wish checks later. */
 static struct request_refusal refuse_wish(const struct rpc_needs *needs, const Tarry__Request *request,
                                           struct arena *arena) {
     uint64_t end = log_durable(needs->log);
@@ -474,8 +477,8 @@ static void receive_request(struct rpc_context *context, struct message *message
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
         struct message *answer =
             unproved_why != NULL ? pack_challenge(needs, unproved_why) : pack_refusal(needs, refusal);
-        forget_request(
-            context); /* free it before the refusal is sent: a flood of malformed requests must not use memory */
+        forget_request(context); /* free the request before the refusal is sent: a flood of malformed requests must not
+                                    use memory */
         send_reply(&context->call, answer);
         return;
     }

@@ -47,14 +47,17 @@ struct run;
 struct rpc;
 
 #define RPC_CONTEXTS 256
-/* When fewer contexts are free, new tasks are refused, so that acks and heartbeats still find a context. */
+/* Number of free contexts that are reserved for acks, heartbeats and other urgent requests. When fewer are free, new
+ * tasks are refused. */
 #define RPC_CONTEXTS_RESERVED 64
-/* Contexts for questions whose reply may be long, at most. */
+/* Maximum number of contexts for questions whose reply may be long. */
 #define RPC_CONTEXTS_OF_ANSWERS 128
-/* A principal may have up to this many times the number of free places for questions: one alone gets two thirds. A
- * connection may have as many as are free: one alone gets half. */
+/* A principal may have twice as many such questions as there are free places for them, so a single busy principal gets
+ * two thirds of the places. A connection may have as many as there are free places, so a single busy connection gets
+ * half. */
 #define RPC_PRINCIPAL_SHARE 2u
-/* The replies to a principal may use up to this many times the free bytes: one alone gets four fifths. */
+/* The replies to a principal may use up to this many times the free bytes, so a single busy principal gets four fifths
+ * of the bytes. */
 #define RPC_BYTES_SHARE 4u
 /* Contexts that only the other node of a pair may use. */
 #define RPC_CONTEXTS_OF_PEER 4
@@ -110,7 +113,7 @@ struct rpc {
     uint64_t follower;     /* the connection of the other node's newest Follow; 0: none. The door's thread only */
     pthread_mutex_t mutex; /* guards `free` and `is_awaited` */
     struct rpc_context *free;
-    bool is_awaited; /* the door keeps requests because no context was free */
+    bool is_awaited; /* true while the door keeps requests because no context was free */
     struct rpc_context contexts[RPC_CONTEXTS];
 };
 

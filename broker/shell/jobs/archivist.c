@@ -23,7 +23,8 @@
 #define RETRY_NS 2000000000ull
 #define SAY_NS 60000000000ull
 #define PRUNE_NS 60000000000ull
-/* Not the lowest priority: retirement waits for this thread, and so do redactions and free space in the log. */
+/* Niceness of the thread. It is not the lowest priority, because retirement, redactions and free space in the log wait
+ * for this thread. */
 #define NICENESS 10
 
 /* Error of the archive's directory: neither an errno nor one of storage_codes.h. */
@@ -136,7 +137,8 @@ static int take_possession(struct archivist *archivist) {
     snprintf(parent, sizeof(parent), "%s/..", archivist->directory);
     int error = disk_posix.sync_directory(NULL, parent);
     if (error != 0 && error != -EACCES)
-        return error; /* no permission to open the parent, so another process made the directory */
+        return error; /* -EACCES, no permission to open the parent, means that another process made the directory:
+                         continue */
     int lock = archive_lock(&archivist->archive);
     if (lock < 0) return lock;
     struct archive_owner owner = us(archivist);

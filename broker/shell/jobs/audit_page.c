@@ -12,10 +12,10 @@
 #include "log.h"
 #include "monotonic.h"
 
-/* Bytes of log to read between two looks at the clock. */
+/* Number of log bytes to read between two checks of the clock. */
 #define SLICE_BYTES (1u << 20)
-/* Time limit of a page without frames. It is longer, because otherwise a question about one task would need a round
- * trip per slice of its last segment. */
+/* Time limit of a result page that has no frames yet. It is longer than that of other pages; otherwise a question about
+ * one task would need a round trip for each slice of its last segment. */
 #define EMPTY_PAGE_MAX_MS (10 * AUDIT_PAGE_MAX_MS)
 
 struct page {
@@ -188,7 +188,8 @@ static int read_frames(struct page *page, struct history *history, uint64_t dura
         if (limit < history_position(history)) limit = history_position(history);
         limit = durable - limit > SLICE_BYTES ? limit + SLICE_BYTES : durable;
         uint64_t max_ms = page->out->n_frames > 0 ? AUDIT_PAGE_MAX_MS : EMPTY_PAGE_MAX_MS;
-        /* Go on without progress even if it is late, because the same page would be requested again and again. */
+        /* Without progress, continue even after the time limit, because the client would request the same page again
+         * and again. */
         bool is_begun = page->out->n_frames > 0 || history_position(history) > begin;
         if (!is_begun || monotonic_ns() - begin_ns < max_ms * NS_PER_MS) error = 0;
     }
@@ -254,9 +255,9 @@ static int fill(struct page *page, const struct history_question *question, uint
     out->segments_skipped = stats.segments_skipped;
     out->end = out->next >= durable;
     bool is_begun = out->n_frames > 0 || out->next != question->position;
-    if (error == LOG_RETIRED && is_begun) return 0; /* the next page reports it */
+    if (error == LOG_RETIRED && is_begun) return 0; /* the next result page reports the retired frames */
     if (error == HISTORY_GAP || error == LOG_RETIRED) return answer_gap(page, &gap, question->position);
-    if (error == LOG_DAMAGED && is_begun) return 0; /* the next page reports it */
+    if (error == LOG_DAMAGED && is_begun) return 0; /* the next result page reports the damage */
     return error == LOG_DAMAGED ? -EINVAL : error;
 }
 

@@ -23,10 +23,10 @@
 
 /* Bytes of the index copied between two checks for new requests. */
 #define SLICE_BYTES ((size_t)4 << 20)
-/* Interval of the checks during a backup: is it idle, has the disk free space? */
+/* Interval of the checks whether a running backup is idle and whether the disk has free space. */
 #define LOOK_NS (1000ull * 1000000u)
-/* Longest idle time that one check adds. While the whole process was stopped, the client could not send requests
- * (F-13). */
+/* Longest idle time that one check adds. The time during which the whole process was stopped must not count, because
+ * the client could not send requests (F-13). */
 #define LOOK_COUNTS_NS (2 * LOOK_NS)
 #define TEMPORARY_NAME "backup.tmp"
 #define PATH_SIZE 1200
@@ -295,7 +295,7 @@ static void *backup_run(void *argument) {
 void backup_start(struct backup *backup, const struct backup_needs *needs) {
     char path[PATH_SIZE];
     *backup = (struct backup){.needs = *needs, .block = fatal_calloc(BACKUP_READ_MAX)};
-    /* Unique across runs: a number of an earlier run must not match one of this run. */
+    /* Numbers are unique across runs, so that the number of an earlier run's backup matches no backup of this run. */
     backup->number_last = (uint64_t)atomic_load(&needs->run->epoch) << 32;
     backup->last = &backup->first;
     pthread_mutex_init(&backup->mutex, NULL);

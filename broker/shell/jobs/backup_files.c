@@ -96,7 +96,8 @@ static int add_segment(const struct backup_needs *needs, struct backup_slot *slo
     return add_file(needs, &slot->files, name);
 }
 
-/* Adds the note of the durable position, if the log has one. The whole copied log is durable. */
+/* Adds the file that notes the durable position, if the log has one. In the copy, the position is the copied log's end.
+ */
 static int add_mark(const struct backup_needs *needs, struct backup_slot *slot) {
     char path[PATH_SIZE];
     snprintf(path, sizeof(path), "%s/" LOG_MARK_NAME, needs->dir->log);
@@ -119,7 +120,7 @@ static int add_log(const struct backup_needs *needs, struct backup_slot *slot) {
     }
 }
 
-/* Adds the identity of a new member. It must not be able to act as this member or reuse its epochs. */
+/* Adds the identity of a new member, so that the copy cannot act as this member or reuse its epochs. */
 static int add_identity(const struct backup_needs *needs, struct backup_files *files) {
     struct identity own, identity;
     struct member member;

@@ -9,13 +9,13 @@
 
 struct index;
 
-/* Time that a question waits for the index, which stops when the disk is full (F-4). */
+/* Maximum time that a question waits for the index. The index stops growing when the disk is full (F-4). */
 #define CALENDAR_WAIT_MS 2000u
 
 struct calendar_reader_needs {
     struct index *index;
     struct inbox *inbox;
-    /* Waits at most `wait_ns` until the index includes all records below `position`. NULL: the index never grows
+    /* Waits at most `wait_ns` until the index includes all records below `position`. NULL if the index never grows
      * (--inspect). */
     bool (*await)(void *context, uint64_t position, uint64_t wait_ns);
     void *context;

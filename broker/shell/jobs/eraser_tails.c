@@ -1,5 +1,5 @@
 /* eraser_tails.c: see eraser.h. A tail belongs to another history than the log, so log positions do not apply to it.
- * Contents there are found by queue and key, and by the content itself, as long as the log still has it. */
+ * Contents in a tail are found by queue and key, and by the content itself, while the log still has the content. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -117,7 +117,7 @@ static void take_frame(struct search *search, const struct frame_header *header,
     }
 }
 
-/* Later tasks are left for the next operation. */
+/* Returns whether the list is full. The next redact operation handles the tasks with larger ids. */
 static bool is_full(const struct search *search) {
     return is_range(search) && search->past->count == search->room;
 }

@@ -91,7 +91,7 @@ static enum retention_result remove_segment(struct retirement *retire) {
     close_segment(retire);
     int error = log_retire(needs->log, segment->base);
     if (error == LOG_PINNED)
-        return RETENTION_PINNED; /* a backup began meanwhile; the segment is removed after it ends */
+        return RETENTION_PINNED; /* a backup has begun, so the segment is removed after the backup ends */
     if (error != 0) fatal("retire_failed", error);
     summary_delete(needs->log, segment->base);
     logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, segment->base, segment->end,

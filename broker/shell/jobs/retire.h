@@ -40,7 +40,7 @@ void retire_init(struct retirement *retire, const struct retirement_needs *needs
  * process. */
 int retire_step(struct retirement *retire);
 bool retire_active(const struct retirement *retire);
-/* Returns the longest time until the next look, if nothing else happens. */
+/* Returns the longest time until the next check for work, if nothing else happens. */
 uint64_t retire_wait_ns(struct retirement *retire);
 
 #endif

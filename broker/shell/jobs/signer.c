@@ -48,7 +48,7 @@ static int read_key(struct sign_secret *out, const char *path, char *message, si
 }
 
 static int load_key(struct signer *signer, const char *path, char *message, size_t message_size) {
-    /* Memory with guard pages, locked, and left out of core dumps. */
+    /* This memory has guard pages, is locked, and is left out of core dumps. */
     signer->secret = sodium_malloc(sizeof(*signer->secret));
     if (signer->secret == NULL)
         return REFUSE(
@@ -185,7 +185,7 @@ void signer_step(struct signer *signer) {
 
 void signer_retire(struct signer *signer, uint64_t kept_from) {
     if (signer->secret == NULL || signer->next.position <= signer->last.position) {
-        /* Nothing new: repeat the last head with the new start of the log. */
+        /* Nothing new to sign: sign the last head again with the new start of the log. */
         if (signer->secret == NULL || signer->last.number == 0) return;
         signer->next = signer->last;
     }

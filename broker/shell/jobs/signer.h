@@ -43,19 +43,19 @@ uint64_t signer_known(const struct signer *signer);
 /* Returns the last head's position and time (Unix milliseconds); 0: no head. Any thread. */
 void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *out_ms);
 
-/* Sets the log, once it is open and before the index thread starts. */
+/* Sets the log, after the log is opened and before the index thread starts. */
 void signer_start(struct signer *signer, struct log *log);
 
-/* The functions below are for the index thread. signer_take receives the next durable frame and the base of its
+/* Only the index thread calls the functions below. signer_take receives the next durable frame and the base of its
  * segment. */
 void signer_take(struct signer *signer, uint64_t segment, const struct frame_header *header);
 /* Returns the time until there is something to do; UINT64_MAX: wait for the next frame. */
 uint64_t signer_wait_ns(const struct signer *signer);
-/* Signs if it is due. */
+/* Signs the next head if its time has come. */
 void signer_step(struct signer *signer);
 /* Signs a head that states that the log begins at `kept_from`. Call it before the segments below are deleted. */
 void signer_retire(struct signer *signer, uint64_t kept_from);
-/* Signs the rest of the log, and wipes the key. */
+/* Signs the part of the log that is not signed yet, and wipes the key. */
 void signer_stop(struct signer *signer);
 
 #endif

@@ -19,12 +19,12 @@
 #define ASK_MS 5000
 #define PAUSE_MS 200
 #define WHY_MS 1000
-/* The second attempt uses the challenge of a broker that has started since; the third is for another new start just
- * then. */
+/* Maximum number of attempts. The second attempt uses the challenge of a broker that has started since the first; the
+ * third one is needed if another broker starts just then. */
 #define CHALLENGES_MAX 3
 #define ANSWER_SIZE_MAX (BACKUP_READ_MAX + (1u << 20))
 
-/* Takes an answer. On the RPC client's thread. */
+/* Receives an answer. Called on the RPC client's thread. */
 static void on_answer(void *argument, struct message *answer) {
     struct blocking_rpc *blocking_rpc = argument;
     pthread_mutex_lock(&blocking_rpc->mutex);
@@ -60,7 +60,7 @@ Tarry__Request blocking_rpc_request(Tarry__Request__BodyCase body) {
     return request;
 }
 
-/* Sends one request. Returns the answer, from whichever process it came; NULL: no answer. */
+/* Sends one request. Returns the answer of any process that listens there; NULL: no answer. */
 static struct message *exchange(struct blocking_rpc *blocking_rpc, const Tarry__Request *request) {
     size_t size = tarry__request__get_packed_size(request) + PEER_REQUEST_TRAILER_SIZE;
     struct message *message = message_new(size);
@@ -110,7 +110,7 @@ Tarry__Reply *blocking_rpc_ask(struct blocking_rpc *blocking_rpc, const Tarry__R
     return reply;
 }
 
-/* With TLS 1.3 a client learns only by a closed connection that its certificate was refused. */
+/* With TLS 1.3, a client whose certificate was refused learns that only from the closed connection. */
 static const char unanswered_over_tls[] =
     "a server listens there, but no tarryd answers over TLS: a CA in the other node's --tls-peer-ca must have signed "
     "each node's certificate, and the certificate must name the node's address";

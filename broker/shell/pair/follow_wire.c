@@ -91,12 +91,12 @@ static bool has_epoch(const struct log_epochs *epochs, uint32_t epoch) {
     return i < epochs->count;
 }
 
-/* Returns whether the position where the logs part lies before the own log's beginning, and so is retired. Either the
- * last common position is before it; or the frame before it is of an epoch that the other log, which has reported all
- * its epochs that far back, never had. */
+/* Returns whether the position where the two logs part lies before the beginning of the own log, because that part is
+ * retired. There are two such cases. Either the last common position is before the beginning; or the other log never
+ * had the epoch of the frame before the beginning, although it has reported all its epochs that far back. */
 static bool is_retired(const struct log_epochs *own, const struct log_epochs *others, uint64_t common) {
     if (own->start == LOG_POSITION_FIRST || own->count == 0) return false;
-    bool is_all = others->count < FOLLOW_EPOCHS_MAX; /* else only the newest epochs were reported */
+    bool is_all = others->count < FOLLOW_EPOCHS_MAX; /* false: only the newest epochs were reported */
     bool is_told = others->start < own->start || (is_all && others->start == own->start);
     return common < own->start || (is_told && !has_epoch(others, own->items[0].epoch));
 }
@@ -106,7 +106,7 @@ static int find_common(struct log *log, const Tarry__Follow *follow, uint64_t *o
     struct log_epoch items[FOLLOW_EPOCHS_MAX];
     int error;
     do error = log_epochs_read(log, &own);
-    while (error == LOG_RETIRED); /* retired during this call: the log now begins later */
+    while (error == LOG_RETIRED); /* the segment was retired during this call, so the log now begins later */
     if (error != 0) return error;
     for (size_t i = 0; i < others.count; i++) items[i] = (struct log_epoch){follow->epochs[i], follow->epoch_starts[i]};
     if (others.count == 0) items[others.count++] = (struct log_epoch){follow->last_epoch, LOG_POSITION_FIRST};
@@ -145,7 +145,8 @@ int follow_wire_tell_chain(struct log *log, const Tarry__Follow *follow, uint8_t
     struct log_point point;
     if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__CUT_TO) return 0;
     int error = log_point(log, body->cut, &point);
-    if (error == LOG_RETIRED || error == LOG_WITHIN || error == LOG_END) return 0; /* nothing to compare with */
+    if (error == LOG_RETIRED || error == LOG_WITHIN || error == LOG_END)
+        return 0; /* there is no frame to compare with */
     if (error != 0 || !is_told(follow, point.epoch)) return error;
     memcpy(chain, point.chain, FRAME_CHAIN_SIZE);
     body->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, chain};
@@ -156,6 +157,6 @@ bool follow_wire_differs(struct log *log, const Tarry__FollowReply *body) {
     struct log_point point;
     if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__CUT_TO || body->chain.len != FRAME_CHAIN_SIZE) return false;
     int error = log_point(log, body->cut, &point);
-    if (error == LOG_WITHIN) return true; /* no frame begins there */
+    if (error == LOG_WITHIN) return true; /* no frame begins at that position */
     return error == 0 && memcmp(point.chain, body->chain.data, FRAME_CHAIN_SIZE) != 0;
 }

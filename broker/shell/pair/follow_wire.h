@@ -14,23 +14,26 @@
 
 /* Fills in the question from the rules. The caller adds the end of its log and the chain's hash there. */
 void follow_wire_ask(const struct pair_message *question, Tarry__Follow *out);
-/* `hard_state`: of the node that received the message; it names the other node's disk. */
+/* Returns a question as a message of the rules. `hard_state` is that of the node that received the message; it names
+ * the other node's disk. */
 struct pair_message follow_wire_asked(const Tarry__Follow *follow, const struct hard_state *hard_state);
 
 /* Fills in an answer without frames. */
 void follow_wire_answer(const struct pair_message *answer, Tarry__FollowReply *out);
-/* `body` has a verdict of the rules: any but JOIN and REFUSED. */
+/* Returns an answer as a message of the rules. `body` must have a verdict of the rules: any verdict but JOIN and
+ * REFUSED. */
 struct pair_message follow_wire_answered(const Tarry__FollowReply *body, const struct hard_state *hard_state);
 
-/* Compares the requester's log with this one (R8) and sets in the event: `fits`; or `end`, up to which both may be
- * equal by their epochs (KIP-101); or `retired`, and `end`, where this log begins. Returns 0, or the log's error. */
+/* Compares the requester's log with this one (R8) and sets one of three results in the event: `fits`; `end`, the
+ * position up to which both may be equal by their epochs (KIP-101); or `retired` and `end`, the position where this log
+ * begins. Returns 0, or the log's error. */
 int follow_wire_compare(struct log *log, const Tarry__Follow *follow, struct pair_event *event);
 /* Adds to a CUT_TO answer the hash of this log's chain at the cut, if both logs have that epoch. The caller owns
  * `chain`; `body` points to it. Returns 0, or the log's error. */
 int follow_wire_tell_chain(struct log *log, const Tarry__Follow *follow, uint8_t chain[FRAME_CHAIN_SIZE],
                            Tarry__FollowReply *body);
-/* Returns whether the requester's chain at the cut differs from that hash: the logs then differ within an epoch
- * (F-31d). */
+/* Returns whether the hash of this log's chain at the cut differs from the hash in the answer: the logs then differ
+ * within an epoch (F-31d). */
 bool follow_wire_differs(struct log *log, const Tarry__FollowReply *body);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* Returns the leader's steady time at BOOTTIME zero; 0: unknown, and the note then says 0, too. */
+/* Returns the leader's steady time at BOOTTIME zero; 0: unknown, and the note in DIR/boot is then 0, too. */
 static uint64_t steady_at_boot(const struct leader_clock *clock) {
     return clock->now.steady_ns > clock->boot_ns ? clock->now.steady_ns - clock->boot_ns : 0;
 }
@@ -13,7 +13,8 @@ bool leader_clock_hear(struct leader_clock *clock, struct instant now, uint64_t 
     clock->now = now;
     clock->boot_ns = boot_ns;
     uint64_t steady_ns = steady_at_boot(clock);
-    bool is_ahead = clock->noted_steady_ns > steady_ns; /* TIME-1: a start would go on too early */
+    bool is_ahead = clock->noted_steady_ns > steady_ns; /* after a start from this note, the clock would be ahead of the
+                                                           leader's, and tasks early (TIME-1) */
     bool is_behind = steady_ns > clock->noted_steady_ns + LEADER_CLOCK_BEHIND_MAX_MS * NS_PER_MS;
     if (!is_first && !is_ahead && !is_behind) return false;
     uint64_t slack_ns = LEADER_CLOCK_SLACK_MS * NS_PER_MS;

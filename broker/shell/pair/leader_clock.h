@@ -17,13 +17,13 @@
 
 #include "clock.h"
 
-/* Margin of the note below an answer's value; and the largest margin before the note is renewed. */
+/* Margin of the note below an answer's value; and the largest margin, above which the note is renewed. */
 #define LEADER_CLOCK_SLACK_MS 10
 #define LEADER_CLOCK_BEHIND_MAX_MS 100
 
 struct leader_clock {
-    struct instant now;       /* the leader's logical time ... */
-    uint64_t boot_ns;         /* BOOTTIME of this node at that answer, or a little earlier; 0: no answer in this run */
+    struct instant now; /* the leader's logical time in its last answer */
+    uint64_t boot_ns; /* BOOTTIME of this node when `now` was received, or a little earlier; 0: no answer in this run */
     uint64_t noted_steady_ns; /* value in DIR/boot, as written in this run; 0: not written */
 };
 

@@ -12,8 +12,8 @@
 
 #include "blocking_rpc.h"
 
-/* Redactions recorded from `position` on, where a frame began here. 0; -1: no answer; 1: they cannot be kept, and
- * *out_error (of storage) says why. Ends the process at a signal, like snapshot_fetch. */
+/* Fetches the redactions recorded from `position` on, where a frame began in this log. Returns 0; -1 if no answer came;
+ * 1 if they cannot be kept, with storage's error in *out_error. Ends the process at a signal, like snapshot_fetch. */
 int missed_redactions_ask(struct blocking_rpc *blocking_rpc, const char *directory, uint64_t position, int *out_error);
 
 #endif

@@ -27,7 +27,7 @@
 
 /* Delay before a new start by an operator's command, so that the reply to that command is sent first. */
 #define AGAIN_NS (200 * NS_PER_MS)
-/* Largest answer: its frames, and its other fields. */
+/* Size limit of an answer: its frames and its other fields. */
 #define FOLLOW_ANSWER_SIZE_MAX (FRAME_SIZE_MAX + (64u << 10))
 
 static const char *const roles[] = {
@@ -47,7 +47,8 @@ const char *node_role(const struct node *node) {
 
 /* ---- effects */
 
-/* Ends the run. A node that led starts again, because recovery is the one way back. Otherwise an operator must look. */
+/* Ends the run. A node that led starts again, because only recovery takes it back to another role. In other roles an
+ * operator must decide. */
 static _Noreturn void end_run(struct node *node, enum pair_role before, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     atomic_store(&node->leads, false);
@@ -55,7 +56,7 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
     bool led = before == PAIR_LEADING || before == PAIR_YIELDING;
     if (led && stop_is_told()) {
         logfmt("stopped", "reason=%s", logfmt_quote(reason, quoted));
-        _exit(0); /* this node may no longer answer what was not confirmed */
+        _exit(0); /* the replies that were not confirmed must not be sent any more */
     }
     if (led) {
         logfmt("deposed", "epoch=%u reason=%s action=restart", node->pair.epoch, logfmt_quote(reason, quoted));
@@ -102,8 +103,8 @@ static void swap(struct node *node, const struct pair_effect *effect) {
     record_client_swap(&node->record_client, effect->version, &effect->record, members);
 }
 
-/* Reports a sentence to the operator. The reply to an operator's command is for that operator. Any other sentence is
- * valid until this node leads or follows. */
+/* Reports a sentence to the operator. The reply to an operator's command shows it only once. Any other sentence stays
+ * in the status until this node leads or follows. */
 void node_say(struct node *node, const char *sentence, uint32_t epoch) {
     char quoted[LOGFMT_VALUE_SIZE], text[COORDINATOR_MESSAGE_SIZE];
     const struct node_said said = {sentence, epoch};
@@ -287,7 +288,7 @@ static uint64_t next_timer(struct node *node) {
     if (node->again_ns < until_ns && !stop_is_told()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node_is_leading(node)) other_ns = leader_half_timer(&node->leading.half);
-    /* Other roles send no questions; a timer in the past would make the thread spin. */
+    /* Only a follower sends questions. In other roles this timer may be in the past, and the thread would spin. */
     if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.half.again_ns;
     return other_ns < until_ns ? other_ns : until_ns;
 }
@@ -333,7 +334,7 @@ static void *node_run(void *argument) {
     for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
     for (;;) {
         struct node_news news;
-        node_check_sleep(node); /* the process may also have been stopped during a turn */
+        node_check_sleep(node); /* check again, because the process may have been stopped during the last turn */
         take_news(node, silence_plan(&node->silence, monotonic_ns(), next_timer(node)), &news);
         node_check_sleep(node);
         turn(node, &news);
@@ -345,7 +346,7 @@ static void *node_run(void *argument) {
     leader_stop(node);
     node_refuse_wishes(node);
     node_drop_word(node, TARRY__CODE__STOPPING, NULL);
-    /* A follower writes no seal itself. */
+    /* A follower writes no seal frame itself, so its durable position is noted in a file. */
     int error = atomic_load(&node->writes) ? 0 : log_mark(node->log);
     if (error != 0) fatal("log_failed", error);
     return NULL;
@@ -440,7 +441,7 @@ static void on_changed(void *argument) {
 static void on_answer(void *argument, struct message *answer) {
     struct node *node = argument;
     pthread_mutex_lock(&node->mutex);
-    message_free(node->news.answer); /* the newer answer replaces it */
+    message_free(node->news.answer); /* the newer answer replaces the older one */
     node->news.answer = answer;
     node->news.answered = true;
     pthread_cond_signal(&node->changed);
@@ -496,7 +497,7 @@ static void on_session(void *argument, const struct coordinator_session *session
 
 /* ---- starting and stopping */
 
-/* Gives this run its own number, and makes that durable before the run takes part (R6). */
+/* Gives this run a number of its own, and stores it durably before the run takes part in the pair (R6). */
 static void begin_hard_state(struct node *node) {
     const struct node_needs *needs = &node->needs;
     struct log_point last;
@@ -527,10 +528,11 @@ static void make_rules(struct node *node) {
         .by_operator = config->coordinator[0] == '\0',
         .is_async = config->replication == REPLICATION_ASYNC,
         .run = node->hard_state.runs,
-        /* Answers to an earlier run's questions came on that run's connections, which are closed. */
+        /* The serial may repeat numbers of an earlier run: answers to its questions came on connections that are
+           closed. */
         .serial = (uint64_t)now.tv_sec,
         .committed = index_position(node->index), /* LOG-3: the index has absorbed nothing uncommitted */
-        .heard = last.epoch,                      /* after a snapshot: perhaps above all epochs promised here */
+        .heard = last.epoch, /* after a snapshot, this epoch may be above all epochs promised here */
     };
 }
 
@@ -566,7 +568,7 @@ static void open_lines(struct node *node) {
     struct listen_address peer;
     const char *problem;
     bool is_right = listen_parse_peer(node->needs.config->peer, &peer, &problem);
-    assert(is_right); /* node_check has tested it */
+    assert(is_right); /* node_check has already checked this address */
     int error = tcp_check_open(&node->tcp_check, &peer, on_refused, node);
     if (error == 0)
         error =
@@ -581,7 +583,7 @@ void node_start(struct node *node) {
     const struct node_needs *needs = &node->needs;
     begin_hard_state(node);
     make_rules(node);
-    node->shown = node->pair; /* clients may ask before the pair thread's first turn */
+    node->shown = node->pair; /* clients may ask for the status before the pair thread's first turn */
     snprintf(node->url, sizeof(node->url), "%s",
              needs->config->advertise[0] != '\0' ? needs->config->advertise : needs->run->url);
     node->again_ns = UINT64_MAX;

@@ -100,28 +100,28 @@ struct node_lag {
     uint64_t ms;      /* age of the oldest frame that the follower lacks */
     uint64_t left_ms; /* estimated time until the follower has caught up; 0: soon, or unknown */
 };
-/* Smallest lag that is reported; a smaller one is gone before a person reads the report. */
+/* Smallest lag that is reported. A smaller lag disappears before a person reads the report. */
 #define CATCH_UP_BYTES (1u << 20)
 
 /* Events and calls that other threads have posted since the pair thread last looked. */
 struct node_news {
     struct item *questions; /* calls: the follower's questions; the newest last */
     struct item **questions_last;
-    struct batch *batches; /* durable on this node */
+    struct batch *batches; /* batches that are durable on this node */
     struct batch **batches_last;
     uint64_t written; /* end of the sync thread's writes */
     uint64_t frames;  /* number of frames before `written` since this node leads */
     bool moved;       /* `written` has grown */
     uint64_t durable;
     struct message *answer; /* answer to this node's newest question */
-    bool answered;          /* the question is over; `answer` is NULL if no answer came */
+    bool answered;          /* no answer will follow to this node's newest question; `answer` is NULL if none came */
     struct message *probed; /* answer to the newest probe; NULL: no answer */
     bool refused;           /* a connection to the other node was refused */
     bool hung_up;           /* the connection that brings the other node's questions broke */
-    bool kept;              /* the record client has finished its call */
+    bool kept;              /* the record client has finished its operation */
     bool began;             /* the core has begun to lead */
     bool changed;           /* the coordinator's record may have changed */
-    bool paused;            /* the core decides nothing more ... */
+    bool paused;            /* the core has stopped deciding, for a hand-over */
     uint64_t paused_at;     /* end of the log while `paused` */
     struct item *audits;    /* calls: questions about the log */
     struct item **audits_last;
@@ -130,8 +130,8 @@ struct node_news {
     struct item *wishes; /* calls: questions with a demand on position or age (freshness.h) */
     struct item **wishes_last;
     bool applied; /* the core has applied up to `awaited` */
-    bool again;   /* an operator's command requires a new run */
-    bool leave;   /* SIGTERM came: hand over, or announce the stop */
+    bool again;   /* an operator's command requires that the process starts again */
+    bool leave;   /* SIGTERM has arrived: hand over, or announce the stop */
     bool stop;
 };
 
@@ -140,10 +140,10 @@ struct node_peer {
     uint8_t member[MEMBER_ID_SIZE]; /* zeros: unknown */
     char url[CONFIG_TEXT_SIZE];
     uint64_t heard_ns; /* MONOTONIC; 0: never */
-    uint32_t epoch;    /* newest epoch that it has led or promised, by its own report */
+    uint32_t epoch;    /* newest epoch that the other node has led or promised, by its own report */
     uint64_t durable;
     uint64_t applied;
-    struct copy_progress progress; /* estimate of the follower's catch-up; the follower may be either node */
+    struct copy_progress progress; /* estimate of the follower's catch-up; the follower is this node or the other one */
     /* valid while this node leads */
     uint64_t copied, copy_bytes;  /* bytes copied and size of the snapshot that the follower fetches; 0: none */
     struct copy_progress copying; /* estimate for that snapshot */
@@ -166,7 +166,7 @@ struct node_teller {
     char principal[PRINCIPAL_SIZE_MAX + 1];
 };
 
-/* The record that this node serves alone, or no longer does. The core thread builds one for a single event. */
+/* The record that this node serves alone, or no longer serves alone. The core thread builds one for a single event. */
 struct node_alone_fact {
     Tarry__AlonePut put;
     uint8_t member[MEMBER_ID_SIZE];
@@ -178,7 +178,7 @@ struct node_alone_fact {
 
 /* State of the pair thread while its node leads. */
 struct node_leading {
-    struct leader_half half; /* `held` is a call */
+    struct leader_half half; /* the leader's decisions; the member `held` is a call */
     struct sync_point points[SYNC_POINTS];
     size_t point_next;
     uint64_t frame_count; /* number of frames before `written` */
@@ -186,9 +186,9 @@ struct node_leading {
     uint64_t audits_question;
     struct log_bytes frames;  /* frames to send */
     const uint8_t *requester; /* disk id of the node whose question is being handled; NULL: none */
-    /* The last comparison with a follower's end that did not fit (R8). The comparison reads much of the log, so its
-     * answer may come too late for the first question. The own log below its end does not change, so the next question
-     * uses this result. */
+    /* The last comparison that found a follower's end not in this log (R8). A comparison reads much of the log, so its
+     * answer may come too late for the follower's first question. The next question uses this stored result, which
+     * stays true because this log does not change below its end. */
     uint64_t unfit_end; /* end of the follower's log; 0: no comparison yet */
     uint8_t unfit_chain[FRAME_CHAIN_SIZE];
     uint64_t common;
@@ -202,9 +202,9 @@ struct node_following {
     struct peer_requester requester; /* proofs of this node and of the other node */
     struct peer_requester prober;    /* sends probes, like `requester` sends questions */
     uint64_t asked_ns;               /* BOOTTIME; when the newest question was sent */
-    uint64_t answered_ns;    /* BOOTTIME; when the question was sent whose answer is being handled (the rules may have
-                                asked again since) */
-    uint64_t probed_ns;      /* BOOTTIME; when the newest probe was sent */
+    uint64_t answered_ns; /* BOOTTIME; send time of the question whose answer is being handled (the rules may have asked
+                             again since) */
+    uint64_t probed_ns;   /* BOOTTIME; when the newest probe was sent */
     uint64_t probe_until_ns; /* MONOTONIC; deadline for the answer to the probe */
     struct follower_half half;
     struct leader_clock clock;
@@ -225,12 +225,12 @@ struct node {
     bool on;
     bool is_new; /* the directory never belonged to a pair */
     struct hard_state hard_state;
-    char url[CONFIG_TEXT_SIZE]; /* how others reach this node; constant after node_start */
+    char url[CONFIG_TEXT_SIZE]; /* URL at which others reach this node; constant after node_start */
 
     /* for any thread */
-    _Atomic bool writes;         /* the sync thread writes the log: this node leads or is about to lead */
+    _Atomic bool writes;         /* true: the sync thread writes the log, because this node leads or is about to lead */
     _Atomic bool leads;          /* the core decides: it accepts changes */
-    _Atomic bool paused;         /* a hand-over: the core leads but decides nothing more */
+    _Atomic bool paused;         /* during a hand-over: the core leads but decides nothing more */
     _Atomic bool follows;        /* this node follows a leader that has answered */
     _Atomic int role;            /* enum pair_role */
     _Atomic uint64_t stalled_ns; /* MONOTONIC; when a late follower was last noticed; 0: not stalled */
@@ -253,17 +253,17 @@ struct node {
                                                succeeded */
     uint64_t doubt_ns;                      /* MONOTONIC; when `doubt` began */
     uint64_t role_since_ms;                 /* logical time */
-    uint64_t took_over_ms;                  /* logical; when a follower became the leader; 0: did not */
+    uint64_t took_over_ms;                  /* logical time when this follower became the leader; 0: it did not */
     char primary[CONFIG_TEXT_SIZE];         /* URL; empty: unknown */
     struct alone alone;                     /* whether this leader serves alone; written by the pair thread only */
     struct node_teller teller;              /* the client of the last command */
     struct pair shown;                      /* copy of the rules' state for other threads */
-    bool settled;                           /* this node leads, or follows a leader that has answered */
+    bool settled;                           /* true: this node leads, or follows a leader that has answered */
     bool left;                              /* this node has finished node_take_leave */
 
     /* for the core thread only */
     struct alone alone_recorded; /* state that the log has recorded in this epoch */
-    uint64_t alone_since_ms;     /* logical steady time; since when */
+    uint64_t alone_since_ms;     /* logical steady time since when this node serves alone */
 
     /* for the pair thread only */
     pthread_t thread;
@@ -274,7 +274,7 @@ struct node {
     struct record_client record_client;
     struct record_reads reads;
     bool has_followed;            /* this node has followed a leader in this run of the process */
-    bool is_told;                 /* the current step carries out an operator's command */
+    bool is_told;                 /* true: the current step carries out an operator's command */
     bool takes_no_wishes;         /* this node is stopping and accepts no more questions of this kind */
     struct node_said said;        /* messages of the rules in the current step */
     struct node_said said_before; /* the message that was logged last */
@@ -301,8 +301,7 @@ int node_join(const struct config *config, const struct peer_key *key, const str
 /* Finds out whether this broker is one of a pair, and which node. Call before recovery. Returns 0, or 1 with a
  * sentence. */
 int node_open(struct node *node, const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]);
-/* Stores the open log and index. Call before any thread asks for a position of the pair, or of a broker without a pair.
- */
+/* Stores the open log and index. Call before any thread reads a log position from this node, with or without a pair. */
 void node_recovered(struct node *node, struct log *log, struct index *index);
 /* Starts the pair thread, which becomes the log's only writer. */
 void node_start(struct node *node);
@@ -321,7 +320,7 @@ void node_stop(struct node *node);
 void node_question(struct node *node, struct call *call);
 /* Reports that the connection that brought the newest Follow is closed. */
 void node_hung_up(struct node *node);
-/* Returns OK if the request may go on to the core; otherwise `*out_sentence` gives the reason. */
+/* Returns OK if the request may be passed to the core; otherwise `*out_sentence` gives the reason. */
 Tarry__Code node_admits(const struct node *node, const struct core_request *request, const char **out_sentence);
 /* Returns a NOT_PRIMARY reply that names the primary; NULL: out of memory. */
 struct message *node_pack_refusal(struct node *node, const char *sentence);
@@ -333,7 +332,8 @@ void node_wish(struct node *node, struct call *call);
 bool fresh_is_asked_for(const Tarry__Request *request);
 /* Returns the refusal, in `arena`, of a primary whose log ends at `end`, below `at_least`. Any thread. */
 const char *fresh_beyond(struct arena *arena, uint64_t at_least, uint64_t end);
-/* Has the follower confirm a question that the auditor answers, not the core (R3). Call only while node_confirms. */
+/* Asks the follower to confirm a question that the auditor, not the core, answers (R3). Call only while node_confirms.
+ */
 void node_confirm(struct node *node, struct call *call);
 bool node_confirms(const struct node *node);
 /* Takes a call whose request is a Pair that commands a change. */
@@ -348,30 +348,32 @@ void node_start_again(struct node *node);
 /* ---- called by the sync thread, while node_writes */
 /* Reports that `frames` frames were appended and are readable up to `position`. */
 void node_written(struct node *node, uint64_t position, size_t frames);
-/* Reports that the log is durable up to `position`. Takes over the batches (a list by `next`, not empty). */
+/* Reports that the log is durable up to `position`. Takes over the batches: a list linked by `next`, not empty. */
 void node_durable(struct node *node, uint64_t position, struct batch *batches);
 
 /* ---- called by the core thread */
-/* Leading: notes the digest of the state after everything up to `position`. */
+/* Called while leading: notes the digest of the state after everything up to `position`. */
 void node_digest(struct node *node, uint64_t position, uint64_t digest);
-/* Following: reports that one more frame is applied. Ends the process if the leader's state differs (F-31). */
+/* Called while following: reports that one more frame is applied. Ends the process if the leader's state differs
+ * (F-31). */
 void node_applied(struct node *node, uint64_t position, uint64_t digest);
-/* Leading: compares the follower's digest after `position`. Returns a sentence if it differs; NULL: it does not. */
+/* Called while leading: compares the follower's digest after `position`. Returns a sentence if it differs; NULL: it is
+ * equal. */
 const char *node_compare(struct node *node, uint64_t position, uint64_t digest);
 /* Reports that the core has handled CORE_START. */
 void node_began(struct node *node);
-/* Returns whether the log must record that this node serves alone, or no longer does. If true, the core handles
+/* Returns whether the log must record that this node serves alone, or no longer serves alone. If true, the core handles
  * `*out_event`, which borrows from `*out`. Call once the core decides. */
 bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct core_event *out_event);
-/* After inbox_pause: reports that the core decides nothing more, and that all up to `position`, the log's end, is
- * committed. */
+/* Called after inbox_pause: reports that the core decides nothing more, and that everything up to `position`, the log's
+ * end, is committed. */
 void node_paused(struct node *node, uint64_t position);
 
 /* ---- called by any thread */
-/* Returns the position up to which replies may be released (R3): committed, as this node knows; without a pair,
- * durable. */
+/* Returns the position up to which replies may be released (R3): in a pair, the committed position that this node
+ * knows; without a pair, the durable one. */
 uint64_t node_committed(const struct node *node);
-/* Returns whether the sync thread may append what is decided here. */
+/* Returns whether the sync thread may append what this node's core decides. */
 bool node_writes(const struct node *node);
 /* Returns the first position that the other node lacks: the log must be kept from there on. UINT64_MAX: no limit. */
 uint64_t node_kept_from(const struct node *node);
@@ -385,12 +387,11 @@ void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]);
 void node_copies(struct node *node, uint64_t copied, uint64_t bytes);
 /* Adds the statistics of the pair. */
 void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *arena);
-/* Returns the follower's lag; the follower may be either node. The caller holds `node->mutex`. */
+/* Returns the follower's lag. The follower is this node or the other one. The caller holds `node->mutex`. */
 struct node_lag node_lag(const struct node *node);
 /* Returns the name of the role: "leading", "following", "looking", … */
 const char *node_role(const struct node *node);
 
-/* Returns the coordinator's address and credentials. `config` must outlive the result. */
 static inline struct record_client_access node_access(const struct config *config) {
     return (struct record_client_access){.url = config->coordinator,
                                          .credentials = config->coordinator_credentials,
@@ -406,16 +407,17 @@ static inline uint32_t node_presence_ms(const struct config *config) {
 }
 
 /* ---- between the files node*.c; pair thread, unless stated otherwise */
-/* Empties every list of `news`; also initialises it. */
+/* Empties every list of `news`, or initialises it. */
 void node_news_empty(struct node_news *news);
 void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer);
-/* Quarantines the log behind `end` and cuts it there, now or later, and then tells the rules. */
+/* Quarantines the log behind `end` and cuts it there, at once or later. Informs the rules afterwards. */
 void node_cut(struct node *node, uint64_t end);
 bool node_is_leading(const struct node *node);
 /* Carries out an operator's command. Takes the call over. Pair thread. */
 void node_take_word(struct node *node, struct call *call);
 void node_tell(struct node *node, enum pair_word word);
-/* node_alone.c. Logs that this node serves alone and since when, or that it no longer does. Called after each turn. */
+/* Logs that this node serves alone and since when, or that it no longer does. Called after each turn. Defined in
+ * node_alone.c, like the next function. */
 void node_show_alone(struct node *node);
 /* Notes an operator's command that may make this node serve alone. */
 void node_alone_told(struct node *node, const struct call *call);
@@ -424,16 +426,16 @@ void node_members(struct node *node, struct record_member members[RECORD_NODES])
 /* Begins the stop: hands over if this node leads, otherwise announces the stop. Pair thread, like the functions below.
  */
 void node_take_leave(struct node *node);
-/* Lets node_leave return: there is nothing more to tell the other node. */
+/* Lets node_leave return, because the other node needs no more messages. */
 void node_has_left(struct node *node);
 /* Handles the follower's announced stop: from now on the follower counts as silent. */
 void node_is_left(struct node *node);
-/* node_silence.c. Notes a sign of life of the other node. */
+/* Notes a sign of life of the other node. Defined in node_silence.c. */
 void node_heard(struct node *node);
 /* Probes a silent node, and tells the rules when the silence has lasted long enough. */
 void node_check_silence(struct node *node, uint64_t now_ns);
 uint64_t node_silence_timer(const struct node *node); /* MONOTONIC */
-/* Checks whether this node stood still, and so may have missed the other node's messages. */
+/* Checks whether this process was stopped for a while, and so may have missed the other node's messages. */
 void node_check_sleep(struct node *node);
 /* Returns whether this node declares itself present as the leader at the coordinator. */
 bool node_is_declaring(struct node *node);
@@ -451,7 +453,7 @@ void node_take_refused(struct node *node);
 void node_take_wishes(struct node *node, struct item *items);
 /* Answers or refuses the waiting questions that are due. Called after each turn. */
 void node_look_wishes(struct node *node);
-/* Handles that this node stood still. */
+/* Adjusts the waiting questions after this process was stopped for a while. */
 void node_wishes_overslept(struct node *node);
 uint64_t node_wishes_timer(const struct node *node); /* MONOTONIC */
 void node_refuse_wishes(struct node *node);          /* called when this node stops */

@@ -29,12 +29,13 @@ static const char differs[] =
 Tarry__Code node_admits(const struct node *node, const struct core_request *request, const char **out_sentence) {
     const bool is_question = request_is_question(request->message);
     if (request_answerer(request->message) != BY_CORE)
-        return TARRY__CODE__OK; /* requests about the log or the pair are always admitted */
+        return TARRY__CODE__OK; /* requests about the log or about the pair are admitted in every role */
     if (atomic_load(&node->leads)) {
         bool is_handing_over = atomic_load(&node->paused) && !is_question;
         if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;
         *out_sentence = is_handing_over ? handing_over : awaited;
-        /* An HTTP client waits 1 s after BUSY (Retry-After); the other node serves long before that. */
+        /* After BUSY, an HTTP client waits 1 s (Retry-After). The other node serves long before that, so NOT_PRIMARY is
+         * better. */
         return is_handing_over && request->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
     }
     if (is_question && !atomic_load(&node->writes)) return TARRY__CODE__OK;

@@ -1,7 +1,8 @@
-/* node_alone.c: reports that a leader serves alone: in the program's log, in the status, and as an AlonePut in the
- * broker's log, for an auditor; see node.h and alone.h.
+/* node_alone.c: reports that a leader serves alone: in the program's log, in the status, and as an AlonePut record in
+ * the broker's log, for an auditor; see node.h and alone.h.
  *
- *   pair thread: it begins or ends ──► node->alone ──► core thread, once it decides: not recorded yet? ──► CORE_ALONE
+ * The pair thread notes in node->alone that such a period begins or ends. Once the core decides, its thread checks
+ * whether the log has recorded that. If not, the core handles CORE_ALONE.
  *
  * A period that ended before the core could record it leaves no record: nothing was decided in that period, so nothing
  * was acknowledged. */
@@ -68,7 +69,7 @@ bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct c
     }
     pthread_mutex_unlock(&node->mutex);
     if (is_same) return false;
-    bool is_over = recorded->is; /* if the node serves alone again, the next call tells */
+    bool is_over = recorded->is; /* if the node serves alone again, the next call reports that */
     if (is_over) {
         recorded->is = false;
     } else {

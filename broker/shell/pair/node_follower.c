@@ -25,7 +25,7 @@
 #include "snapshot_mark.h"
 #include "wire.h"
 
-/* Timeout for sending the announcement of a stop, and again for its answer, which comes at once. */
+/* Time limit for sending the announcement of a stop, and again for its answer. The leader answers at once. */
 #define GOODBYE_MS 150
 
 static struct logfmt_repeat refused_repeat, damaged_repeat;
@@ -50,7 +50,7 @@ static const struct log_epochs *own_epochs(struct node *node) {
 /* Sends the epochs that the leader needs to find the last common position (R8, KIP-101). */
 static void tell_epochs(struct node *node, Tarry__Follow *follow, uint32_t *numbers, uint64_t *starts) {
     const struct log_epochs *epochs = own_epochs(node);
-    if (epochs == NULL) return; /* the last epoch is sent anyway */
+    if (epochs == NULL) return; /* without the list, the question still has the last epoch */
     size_t from = epochs->count > FOLLOW_EPOCHS_MAX ? epochs->count - FOLLOW_EPOCHS_MAX : 0;
     for (size_t i = from; i < epochs->count; i++) {
         numbers[i - from] = epochs->items[i].epoch;
@@ -69,7 +69,8 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     uint32_t numbers[FOLLOW_EPOCHS_MAX];
     uint64_t starts[FOLLOW_EPOCHS_MAX];
     struct log_point point;
-    /* A proposal names no position of the log. Every other question is a follower's: follower_half_listens. */
+    /* A proposal names no position of the log. follower_half_listens ensures that only a follower sends any other
+     * question. */
     assert(question->kind == PAIR_PROPOSE || !node_is_leading(node));
     uint64_t end = question->kind == PAIR_PROPOSE ? log_durable(node->log) : question->end;
     int error = log_point(node->log, end, &point);
@@ -128,8 +129,7 @@ bool follower_leave(struct node *node) {
     return message != NULL;
 }
 
-/* Sends a probe to the same run of the leader that the question went to: an answer of another run is no sign of life.
- */
+/* Sends a probe to the run of the leader that got the question. An answer of another run is no sign of life. */
 void follower_probe(struct node *node) {
     struct node_following *following = &node->following;
     memcpy(following->prober.challenge, following->requester.challenge, PEER_CHALLENGE_SIZE);
@@ -169,7 +169,7 @@ static void hear_clock(struct node *node, const Tarry__FollowReply *body) {
     clock_gettime(CLOCK_BOOTTIME, &boot);
     uint64_t boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
     if (leader_clock_hear(clock, now, boot_ns) && !datadir_note_boot(node->needs.dir, clock->noted_steady_ns))
-        clock->noted_steady_ns = 0; /* the next answer's time is noted */
+        clock->noted_steady_ns = 0; /* not noted, so the next answer tries again */
 }
 
 static void note_leader(struct node *node, const Tarry__FollowReply *body) {
@@ -273,8 +273,8 @@ static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
         take_step(node, &take, body, &event);
 }
 
-/* Another process at the address of the leader that this run has followed: that one is gone, and this node may be to
- * lead. */
+/* Returns whether another cluster's process answers at the address of the leader that this run has followed. The leader
+ * is then gone, and this node may be the one to lead. */
 static bool is_stranger(const struct node *node, const Tarry__FollowReply *body) {
     bool is_other = body->cluster.len == CLUSTER_ID_SIZE &&
                     memcmp(body->cluster.data, node->needs.dir->cluster, CLUSTER_ID_SIZE) != 0;
@@ -298,8 +298,8 @@ static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool
     node_unanswered(node, is_early);
 }
 
-/* Handles an answer while this node leads. By_operator, a leader proposes its epoch to a silent node. This node does
- * not follow anything in the answer. */
+/* Handles an answer while this node leads. Without a coordinator (`by_operator`), a leader proposes its epoch to a
+ * silent node. A leader obeys nothing in the answer. */
 static void take_reply_as_leader(struct node *node, const Tarry__FollowReply *body, bool is_early) {
     if (body->verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED) {
         logfmt_repeated(&refused_repeat, body->sentence, "peer_refuses", "peer=%s", node->needs.config->peer);
@@ -368,7 +368,7 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
-/* Handles an answer. Returns false if a newer question has replaced its question. */
+/* Handles an answer. Returns false if a newer question has replaced the one that it answers. */
 static bool take_answer(struct node *node, struct message *answer) {
     struct node_following *following = &node->following;
     const uint8_t *data = message_data(answer);
@@ -445,7 +445,7 @@ bool follower_cut(struct node *node, uint64_t end) {
     return true;
 }
 
-/* Quarantines the log behind `end` (R8): it is unknown whether the leader has those frames, so they are kept. */
+/* Quarantines the log behind `end` (R8). The frames are kept, because it is unknown whether the leader has them. */
 static void put_aside(struct node *node, uint64_t end) {
     const struct node_needs *needs = &node->needs;
     struct quarantine quarantine = quarantine_of(needs);
@@ -467,7 +467,7 @@ void follower_fetch(struct node *node, uint64_t end) {
     int error = log_point(node->log, durable, &last);
     if (error != 0) fatal("log_unreadable", error);
     bool is_the_leaders =
-        last.epoch == node->pair.hard_state.floor; /* the frame is the leader's, and so is everything before it */
+        last.epoch == node->pair.hard_state.floor; /* the last frame is the leader's, and so are all frames before it */
     if (durable > end && !is_the_leaders) put_aside(node, end);
     error = snapshot_want(needs->dir->path, index_erased(node->index));
     if (error != 0) fatal("snapshot_failed", error);
@@ -487,6 +487,6 @@ void follower_end(struct node *node) {
     if (error != 0) fatal("log_unreadable", error);
     struct instant log_end = {.steady_ns = end.steady_ns, .wall_ns = end.wall_ns};
     clock_restart(needs->clock, leader_clock_origin(&following->clock, log_end));
-    /* If this process starts again in this boot, its clock continues from here (TIME-1). */
+    /* If this process starts again before the machine does, its clock continues from this value (TIME-1). */
     (void)datadir_note_boot(needs->dir, clock_boot_steady(needs->clock));
 }

@@ -1,5 +1,5 @@
-/* node_fresh.c: questions that demand at least a log position, or a state no older than a limit.
- * broker/replication/freshness.h decides whether each one is answered, waits or is refused. A probe fetches the
+/* node_fresh.c: handles questions that demand at least a log position, or a state no older than a limit.
+ * broker/replication/freshness.h decides whether each question is answered, waits or is refused. A probe fetches the
  * leader's confirmation. See node.h. */
 #include <assert.h>
 #include <inttypes.h>
@@ -69,8 +69,8 @@ static void refuse_too_old(const struct node *node, struct call *call, uint64_t 
 
 static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
     const char *sentence = NULL;
-    Tarry__Code code =
-        node_admits(node, &call->engine_request.event.request, &sentence); /* the role may have changed */
+    Tarry__Code code = node_admits(node, &call->engine_request.event.request,
+                                   &sentence); /* check again, because the role may have changed */
     if (code != TARRY__CODE__OK) {
         call->answer(call, code == TARRY__CODE__NOT_PRIMARY ? node_pack_refusal(node, sentence)
                                                             : reply_pack_refusal(code, sentence));
@@ -85,7 +85,8 @@ static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
 
 static void ask_leader(struct node *node) {
     struct node_following *following = &node->following;
-    if (following->half.has_left || monotonic_ns() < following->probe_until_ns) return; /* one probe at a time */
+    if (following->half.has_left || monotonic_ns() < following->probe_until_ns)
+        return; /* only one probe may be pending */
     follower_probe(node);
 }
 
@@ -100,7 +101,8 @@ static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied,
         call->answer(call, reply_pack_refusal(TARRY__CODE__STOPPING, NULL));
         return true;
     }
-    if (atomic_load(&node->leads)) { /* never stale: the follower confirms what a leader answers (R3) */
+    if (atomic_load(
+            &node->leads)) { /* a leader's answer is never stale: the follower confirms it before it is sent (R3) */
         uint64_t end = log_durable(node->log);
         if (wait->wish.at_least > end)
             refuse(call, TARRY__CODE__BEHIND, false,
@@ -128,7 +130,7 @@ static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied,
     return false;
 }
 
-/* Looks at all waiting questions. It sets `awaited` before it reads the state, so that the core thread wakes it if the
+/* Checks all waiting questions. Sets `awaited` before it reads the state, so that the core thread wakes this one if the
  * position is applied in between. */
 static uint64_t look(struct node *node) {
     uint64_t awaited = UINT64_MAX, applied = atomic_load(&node->applied), now_ns = boottime_ns();
@@ -188,7 +190,7 @@ uint64_t node_wishes_timer(const struct node *node) {
     }
     if (until_ns == UINT64_MAX) return UINT64_MAX;
     uint64_t at_ns = until_ns > boot_ns ? now_ns + (until_ns - boot_ns) : now_ns;
-    /* If a probe fails, another one follows. */
+    /* If a probe fails, send another one after its timeout. */
     uint64_t again_ns = node->following.probe_until_ns;
     return again_ns > now_ns && again_ns < at_ns ? again_ns : at_ns;
 }

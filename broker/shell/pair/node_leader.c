@@ -45,7 +45,8 @@ void leader_begin(struct node *node) {
     struct log_point last;
     int error = log_point(node->log, end, &last);
     if (error != 0) fatal("log_unreadable", error);
-    assert(node->pair.epoch > last.epoch); /* a node never claims an epoch older than its log (F-31b) */
+    assert(node->pair.epoch >
+           last.epoch); /* a node never claims an epoch that is older than its log's last frame (F-31b) */
     struct log_recovery found = {.end = end};
     error = last_shutdown(node->log, &found, &needs->run->before);
     if (error != 0) fatal("log_unreadable", error);
@@ -87,7 +88,7 @@ static void pass_audits_on(struct node *node) {
     }
 }
 
-/* Takes questions about the log. The confirmation of the newest one confirms all of them. */
+/* Takes over questions about the log. The confirmation of the newest one confirms all of them. */
 void leader_take_audits(struct node *node, struct item *audits) {
     struct node_leading *leading = &node->leading;
     if (audits == NULL) return;
@@ -162,7 +163,7 @@ static void refuse(struct node *node, struct call *call, Tarry__Code code, const
     answer_coded(node, call, code, &body);
 }
 
-/* Answers without frames: this node leads `epoch` (0: does not lead), or has nothing to report for this question. */
+/* Answers without frames: this node leads `epoch` (0: it does not lead), or this question needs no more. */
 static void answer_empty(struct node *node, struct call *call, uint32_t epoch) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
@@ -171,12 +172,13 @@ static void answer_empty(struct node *node, struct call *call, uint32_t epoch) {
     answer_with(node, call, &body);
 }
 
-/* Returns which position the requester may know as acknowledged; 0 for a disk that another disk has replaced (F-29). */
+/* Returns the position up to which the requester may learn what is acknowledged; 0 for a disk that another disk has
+ * replaced (F-29). */
 static uint64_t known_to(const struct node *node, const Tarry__Follow *follow) {
     return hard_state_is_another(&node->hard_state, follow->member.data) ? 0 : leader_half_known(&node->pair);
 }
 
-/* Answers a probe. A probe acknowledges nothing, and leaves the waiting question alone. */
+/* Answers a probe. A probe acknowledges nothing, and does not affect the waiting question. */
 static void answer_probe(struct node *node, struct call *call) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
@@ -218,15 +220,16 @@ static void answer_join(struct node *node, struct call *call) {
     answer_with(node, call, &body);
 }
 
-/* Notes the follower's disk durably. The rules may count it with the next step, and a later run must know which disk
- * that was. */
+/* Notes the follower's disk durably, because the rules may count it with the next step. A later run must know which
+ * disk was counted. */
 static void admit_disk(struct node *node, const Tarry__Follow *follow) {
     if (!hard_state_admit(&node->hard_state, follow->member.data)) return;
     int error = hard_state_write(&disk_posix, node->needs.dir->path, &node->hard_state);
     if (error != 0) fatal("note_failed", error);
 }
 
-/* Returns the number of frames up to `end`, and when the first frame behind `end` was written, as far back as known. */
+/* Returns the number of frames up to `end`, and when the first frame behind `end` was written, if that is still known.
+ */
 static void measure(const struct node_leading *leading, uint64_t end, uint64_t *out_frames, uint64_t *out_since_ns) {
     uint64_t frames = 0, since_ns = monotonic_ns();
     for (size_t i = 0; i < SYNC_POINTS && leading->points[i].position != 0; i++) {
@@ -325,13 +328,16 @@ static void ask_rules(struct node *node, struct call *call) {
     note_peer(node, follow);
     bool is_leading = node_is_leading(node);
     struct pair_event event = event_of(node, follow);
-    if (is_leading && event.message.another) leader_forget_question(node); /* the question came from the former disk */
+    if (is_leading && event.message.another)
+        leader_forget_question(node); /* forget the waiting question, which came from the follower's former disk */
     if (is_leading) admit_disk(node, follow);
     struct pair_message answer = {0};
-    node->leading.requester = follow->member.data; /* for the hard state if this makes this node lead (F-29) */
+    node->leading.requester =
+        follow->member.data; /* needed for the hard state if this event makes this node lead (F-29) */
     node_step(node, &event, &answer);
     node->leading.requester = NULL;
-    if (!is_leading && node_is_leading(node)) admit_disk(node, follow); /* the follower's promise made this node lead */
+    if (!is_leading && node_is_leading(node))
+        admit_disk(node, follow); /* the follower's promise has made this node lead */
     bool leaves = follow->leaves && node_is_leading(node);
     if (answer.kind == PAIR_FRAMES) {
         node_heard(node);
@@ -374,7 +380,7 @@ void leader_question(struct node *node, struct call *call) {
 
 /* ---- answers */
 
-/* Returns whether a request waits for the follower to confirm an answer that is sent from now on. */
+/* Returns whether a request waits for the follower's confirmation of an answer sent from now on. */
 static bool wants_word(const struct node *node) {
     return node->leading.audits != NULL || releaser_wants_confirmation(node->needs.releaser);
 }
@@ -412,7 +418,7 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
     body.digest_position = point.position;
     body.digest = point.digest;
     pthread_mutex_lock(&node->mutex);
-    struct node_lag lag = node_lag(node); /* lag when the question arrived */
+    struct node_lag lag = node_lag(node); /* the follower's lag when its question arrived */
     pthread_mutex_unlock(&node->mutex);
     body.lag_frames = lag.frames;
     body.lag_ms = lag.ms;
@@ -458,7 +464,8 @@ void leader_go_on(struct node *node) {
     answer_held(node);
     if (leader_half_look(half, monotonic_ns())) say_stalled(node);
     atomic_store(&node->stalled_ns, half->stalled_ns);
-    /* The core thread may wait for a batch that will never be confirmed. */
+    /* When the broker stops, the core thread may wait for a batch that a stalled follower will never confirm. Fail the
+     * batch. */
     if (half->stalled_ns != 0 && atomic_load(&node->needs.run->stopping)) releaser_fail(node->needs.releaser);
 }
 
@@ -474,5 +481,5 @@ void leader_stop(struct node *node) {
     leader_forget_question(node);
     releaser_fail(node->needs.releaser);
     node->leading.audits_question = 0;
-    pass_audits_on(node); /* the auditor answers that the broker stops */
+    pass_audits_on(node); /* the auditor replies that the broker is stopping */
 }

@@ -1,9 +1,8 @@
-/* node_leave.c: a node of a pair that is stopped cleanly tells the other node, so that the other need not wait for a
- * timeout; see node.h.
+/* node_leave.c: a node of a pair that is stopped cleanly tells the other node, so that the other node need not wait for
+ * a timeout; see node.h.
  *
- *   the leader      hands over; its clients meet a planned switch-over
- *   the follower    asks once more, and announces its stop: the leader then treats it as silent at once
- *                   (PAIR_SILENT, R4); a strict leader still counts it
+ * The leader hands over; its clients see a planned switch-over. The follower asks once more, and announces its stop.
+ * The leader then treats it as silent at once (PAIR_SILENT, R4); with `--solo-after never` the leader still counts it.
  *
  * Safety does not depend on this: an announcement that is lost or late costs only time. */
 #include <inttypes.h>
@@ -15,7 +14,7 @@
 #include "node.h"
 #include "node_parts.h"
 
-/* A planned switch-over takes about 40 ms. */
+/* Time limit of a planned switch-over, which usually takes about 40 ms. */
 #define NODE_HAND_OVER_MAX_MS 1000u
 
 /* ---- pair thread */

@@ -62,8 +62,8 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
 
 /* ---- joining */
 
-/* Returns whether the directory has no identity yet. One with an identity has joined already, or was used by a node
- * before. */
+/* Returns whether the directory has no identity yet. A directory with an identity has joined already, or a broker has
+ * used it. */
 static bool is_new(const char *path) {
     char name[CONFIG_TEXT_SIZE + 16];
     struct stat status;
@@ -161,7 +161,8 @@ static int read_hard_state(struct node *node, char message[DATADIR_MESSAGE_SIZE]
     return error != 0;
 }
 
-/* Refuses to start a node of a pair as a single broker: the other node may lead, and would lack its commits. */
+/* Refuses to start a node of a pair as a single broker: the other node may lead, and this node would lack the other's
+ * commits. */
 static int check_alone(const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]) {
     struct hard_state hard_state;
     if (needs->config->inspect || hard_state_read(&disk_posix, needs->dir->path, &hard_state, message) == -ENOENT)
@@ -182,7 +183,7 @@ int node_open(struct node *node, const struct node_needs *needs, char message[DA
     pthread_mutex_init(&node->mutex, NULL);
     monotonic_cond_init(&node->changed);
     monotonic_cond_init(&node->settled_changed);
-    node_news_empty(&node->news); /* before any other thread may post */
+    node_news_empty(&node->news); /* initialise it before any other thread may post */
     if (read_hard_state(node, message) != 0) return 1;
     if (!snapshot_is_wanted(needs->dir->path)) return 0;
     return snapshot_fetch(needs->dir, needs->config->peer, needs->peer_key, needs->credentials, message);

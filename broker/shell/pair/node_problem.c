@@ -10,7 +10,7 @@
 #include "node.h"
 #include "tls.h"
 
-/* A coordinator or a node that is silent for longer is not merely starting. */
+/* A coordinator or node that is silent for longer than this is not merely starting. */
 #define PATIENCE_MS 2000u
 
 static const char strict[] = "the follower does not confirm, and this node acknowledges nothing without it: start the "
@@ -67,8 +67,8 @@ static const char *problem_of_coordinator(struct node *node, char buffer[COORDIN
     return buffer;
 }
 
-/* Returns whether the follower still asks after the leader has found that it confirms nothing. A node that is gone does
- * not ask. */
+/* Returns whether the follower still sends questions after the leader has found that it confirms nothing. A node that
+ * is gone sends none. */
 static bool is_useless(const struct node *node, const struct node_peer *peer) {
     uint64_t stalled_ns = atomic_load(&node->stalled_ns);
     return stalled_ns != 0 && peer->heard_ns > stalled_ns;
@@ -76,7 +76,9 @@ static bool is_useless(const struct node *node, const struct node_peer *peer) {
 
 static const char *problem_of_leader(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
     const struct config *config = node->needs.config;
-    bool is_alone = !pair->counted && !pair->is_async && peer->heard_ns != 0; /* else it may not have joined yet */
+    bool is_alone =
+        !pair->counted && !pair->is_async &&
+        peer->heard_ns != 0; /* if not counted and never heard from, the other node may not have joined yet */
     if (is_alone) return is_silent(peer, config->failover_after_ms + PATIENCE_MS) ? alone : NULL;
     bool is_strict = config->solo_after_ms == SOLO_NEVER;
     if (!pair->counted) return NULL;
@@ -92,7 +94,7 @@ static const char *problem_of_follower(const struct node *node, const struct pai
     if (!is_silent(peer, config->failover_after_ms + PATIENCE_MS)) return NULL;
     if (is_quiet) return may_assert ? nobody : nobody_new;
     if (!may_assert) return may_lack;
-    return pair->by_operator ? may_lead : present; /* else it would lead by now */
+    return pair->by_operator ? may_lead : present; /* with a coordinator, this node would lead by now */
 }
 
 const char *node_problem(struct node *node, const struct pair *pair, const struct node_peer *peer,

@@ -18,8 +18,8 @@ struct record_word {
     struct node *node;
     struct call *call;
     pthread_t thread;
-    struct pair pair; /* the rules' state when the command arrived; the write is based on it, and on the version that is
-                         read now */
+    struct pair pair; /* the rules' state when the command arrived. The record is written from it, with the version that
+                         is read now */
     struct record_member members[RECORD_NODES];
     struct record_client record_client;
     pthread_mutex_t mutex;
@@ -61,8 +61,8 @@ static void refuse(struct record_word *word, const char *sentence) {
     word->call->answer(word->call, reply_pack_refusal(TARRY__CODE__NOT_DONE, sentence));
 }
 
-/* Returns whether the record that was read is older than this node's knowledge. A leader knows all of its own epoch;
- * the other node knows only the epoch's number. */
+/* Returns whether the record that was read is older than this node's knowledge. A leader knows everything about its own
+ * epoch; the other node knows only the epoch's number. */
 static bool is_behind(const struct pair *pair, const struct pair_event *read) {
     if (pair_is_lost(pair, read)) return true;
     const struct pair_record *known = &pair->record, *found = &read->record;
@@ -80,7 +80,7 @@ static struct pair_record record_of(const struct pair *pair) {
         .high_water = pair->durable,
     };
     if (pair->role != PAIR_LEADING) return record;
-    record = pair->record; /* every node that the record has as in sync has been counted */
+    record = pair->record; /* every node that the record has as in sync has been counted by this leader */
     if (pair->committed > record.high_water) record.high_water = pair->committed;
     return record;
 }
@@ -97,7 +97,7 @@ static const char *write_again(struct record_word *word, const struct pair_event
     record_client_swap(&word->record_client, read->version, &record, word->members);
     wait_for_answer(word);
     (void)record_client_take(&word->record_client, word->pair.hard_state.recorded, &event,
-                             message); /* always 0 for a compare-and-set */
+                             message); /* the result is always 0 for a compare-and-set */
     if (event.outcome == PAIR_REFUSED) return overtaken;
     if (event.outcome != PAIR_DONE) return word->record_client.call.reason;
     logfmt("record_written", "epoch=%u version=%" PRIu64 " was_version=%" PRIu64 " action=restart", record.epoch,
@@ -105,8 +105,8 @@ static const char *write_again(struct record_word *word, const struct pair_event
     return NULL;
 }
 
-/* Reads the record into `text`, and writes it again if asked to. Returns NULL, or the reason for a failure.
- * `*out_again`: it was written. */
+/* Reads the record into `text`, and writes it again if requested. Returns NULL, or the reason for a failure. Sets
+ * `*out_again` if it was written. */
 static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SIZE_MAX + 1],
                         char message[COORDINATOR_MESSAGE_SIZE], bool *out_again) {
     bool writes = word->call->engine_request.event.request.message->pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;
@@ -137,7 +137,7 @@ static void *record_word_run(void *argument) {
         if (found != NULL) snprintf(problem, sizeof(problem), "%s", found);
         record_client_close(&word->record_client);
     }
-    atomic_store(&word->is_over, true); /* before the reply: the client may ask again at once */
+    atomic_store(&word->is_over, true); /* set before the reply, because the client may ask again at once */
     if (problem[0] != '\0')
         refuse(word, problem);
     else

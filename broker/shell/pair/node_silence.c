@@ -46,7 +46,7 @@ void node_check_silence(struct node *node, uint64_t now_ns) {
     const uint64_t planned_ns = node->silence.look_ns;
     const struct silence_verdict verdict =
         silence_look(&node->silence, &node->pair, node->following.half.has_left, stuck_ns(node), now_ns);
-    if (verdict.stood_still) has_stood_still(node, planned_ns, now_ns); /* this node stood still during this turn */
+    if (verdict.stood_still) has_stood_still(node, planned_ns, now_ns); /* this process was stopped during this turn */
     if (verdict.probes || verdict.tells) summons_ask(&node->summons, &node->pair, now_ns);
     if (verdict.probes) follower_probe(node);
     if (!verdict.tells) return;
