@@ -47,7 +47,7 @@ static int open_index(struct recovery *recovery, char *message, size_t message_s
         .outcomes_max = (uint32_t)recovery->config->outcomes_max,
         .outcome_retention_ms = recovery->config->outcome_retention_ms,
         .read_only = recovery->config->inspect,
-        .filters_later = true, /* the filter reader reads them, so that due tasks do not wait for them */
+        .filters_later = true, /* read the filters in their own thread, later, so that due tasks do not wait for them */
     };
     memcpy(options.cluster, recovery->dir->cluster, sizeof(options.cluster));
     message[0] = '\0';
@@ -158,7 +158,7 @@ static int restore(struct recovery *recovery, enum recovery_part part, const str
     return 0;
 }
 
-/* Replays all frames to replay, or stops at the first one that fails. */
+/* Replays all frames of the plan, or stops at the first frame that fails. */
 static void replay(struct recovery *recovery, struct recovery_plan *plan) {
     struct log_cursor *cursor;
     struct arena arena;

@@ -21,7 +21,7 @@
 #include "stats.h"
 #include "tls.h"
 
-/* Time limit for sending replies that are already made. */
+/* Time limit for sending replies that are already packed. */
 #define FLUSH_MAX_MS 1000
 
 /* ---- callbacks of the pair's thread */
@@ -162,7 +162,7 @@ static void open_rpc(struct shell *shell) {
                                               .calls_us = &shell->calls_us});
 }
 
-/* Sets the callbacks of the door. */
+/* Sets the door's callbacks. */
 static void furnish_door(struct shell *shell) {
     shell->gateways_needs = (struct gateways_needs){.run = &shell->run,
                                                     .rpc = &shell->rpc,
@@ -256,8 +256,8 @@ static void start_indexer(struct shell *shell) {
     indexer_start(&shell->indexer, &needs, core_position(shell->core));
 }
 
-/* Waits for the index. A follower may have applied records that its index may not include yet (LOG-3): waits only for
- * those that it may include. */
+/* Waits for the index. A follower may have applied records that its index may not include yet (LOG-3). The wait covers
+ * only the records that the index may include. */
 static bool await_index(void *context, uint64_t position, uint64_t wait_ns) {
     struct shell *shell = context;
     if (shell->node.on && !atomic_load(&shell->node.leads)) {
@@ -354,10 +354,12 @@ static void start_core(struct shell *shell) {
 }
 
 void shell_start_threads(struct shell *shell) {
-    shell->inbox.durable = core_position(shell->core); /* a follower may not have applied all */
+    shell->inbox.durable =
+        core_position(shell->core); /* the core's position, because a follower may not have applied the whole log */
     shell->inbox.indexed = index_position(shell->index);
     shell->inbox.follow_to = core_position(shell->core);
-    node_recovered(&shell->node, shell->log, shell->index); /* before any thread asks how far it may index or retire */
+    node_recovered(&shell->node, shell->log,
+                   shell->index); /* call this before any thread asks how far it may index or retire */
     start_auditor(shell);
     init_releaser(shell);
     start_sync(shell);
@@ -369,15 +371,15 @@ void shell_start_threads(struct shell *shell) {
     start_backup(shell);
     locator_start(&shell->locator, shell->log, shell->index, &shell->archivist.archive, &shell->inbox);
     start_core(shell);
-    filter_reader_start(&shell->filter_reader, shell->index); /* no thread waits for it */
+    filter_reader_start(&shell->filter_reader, shell->index); /* no thread waits for the filters */
     if (shell->node.on) node_start(&shell->node);
 }
 
 void shell_stop(struct shell *shell) {
     uint64_t from_ms = monotonic_ns() / NS_PER_MS;
     atomic_store(&shell->run.stopping, true);
-    authorizer_tell(&shell->authorizer, true); /* before the log's last record */
-    auditor_stop(&shell->auditor);             /* before the core: long polls get their reply now */
+    authorizer_tell(&shell->authorizer, true); /* record the refusals before the log's last record is written */
+    auditor_stop(&shell->auditor);             /* stop it before the core, so that long polls get their reply at once */
     inbox_stop(&shell->inbox);
     batches_stop(&shell->batches);
     core_thread_join(&shell->core_thread);
@@ -397,7 +399,7 @@ void shell_stop(struct shell *shell) {
     beanstalk_free(shell->beanstalk);
     amqp_free(shell->amqp);
     push_free(shell->push);
-    http_server_free(shell->http); /* the HTTP server's worker wakes the gateway */
+    http_server_free(shell->http); /* free it before the gateway, because the HTTP server's worker wakes the gateway */
     gateway_free(shell->gateway);
     endpoints_remove(&shell->endpoints);
     uint64_t position = index_position(shell->index);

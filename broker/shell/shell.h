@@ -94,7 +94,7 @@ struct shell {
     struct latency fsync_us;
     struct latency calls_us;
 
-    /* arguments that modules keep a pointer to */
+    /* structs that modules keep a pointer to */
     struct pair_status pair_status;
     struct http_needs http_needs;
     struct gateways_needs gateways_needs;

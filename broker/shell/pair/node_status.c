@@ -18,7 +18,7 @@
 /* ---- commands */
 
 static const char word_waits[] = "another 'tarry promote' waits for the other node's reply: try again in a moment";
-/* Longest wait of a command for the other node's answer: twice a question's timeout. */
+/* Longest time that a command waits for the other node's answer: twice a question's timeout. */
 #define WORD_WAIT_NS (2500 * NS_PER_MS)
 /* Time for sending the reply to the operator before the process starts again. */
 static const struct timespec ANSWER_LEAVES = {.tv_nsec = 100000000};
@@ -30,7 +30,7 @@ static enum pair_word word_of(const struct node *node, const Tarry__Pair *reques
     return request->force ? PAIR_FORCE : PAIR_PROMOTE;
 }
 
-/* Returns whether the requested state already holds; that is no error. */
+/* Returns whether the requested state already holds. The command then succeeds without a change. */
 static bool is_so(const struct node *node, const Tarry__Pair *request) {
     if (request->what == TARRY__PAIR__WHAT__DEMOTE) return !node_is_leading(node) || node->pair.handing != PAIR_KEEPING;
     return node_is_leading(node) && !request->peer_is_stopped;
@@ -39,7 +39,7 @@ static bool is_so(const struct node *node, const Tarry__Pair *request) {
 void node_tell(struct node *node, enum pair_word word) {
     struct pair_event event = {.kind = PAIR_TOLD, .word = word};
     if (word == PAIR_SOLO)
-        leader_forget_question(node); /* answering the question would make the follower count again */
+        leader_forget_question(node); /* an answer to the waiting question would make the follower count again */
     node->is_told = true;
     node_step(node, &event, NULL);
     node->is_told = false;
@@ -115,7 +115,7 @@ static Tarry__PairReply__Role role_of(const struct node *node, const struct pair
     }
 }
 
-/* Converts MONOTONIC to logical time. */
+/* Converts a MONOTONIC time (ns) to logical time (ms). */
 static uint64_t logical_ms(uint64_t now_ms, uint64_t ns) {
     uint64_t ago_ms = (monotonic_ns() - ns) / NS_PER_MS;
     return ns == 0 ? 0 : now_ms > ago_ms ? now_ms - ago_ms : 0;
@@ -160,7 +160,7 @@ static void fill_peer(const struct node_peer *peer, const struct node_lag *lag, 
 
 static bool fill_digest(const struct digests *digests, uint64_t now_ms, Tarry__PairDigest *out) {
     out->position = digests->compared.position;
-    out->own = out->peer = digests->compared.digest; /* a digest that differs ends the follower's process */
+    out->own = out->peer = digests->compared.digest; /* equal: a follower whose digest differs ends its process */
     out->compared_ms = logical_ms(now_ms, digests->compared_ns);
     out->count = digests->count;
     return digests->count != 0;
@@ -230,7 +230,7 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
 
 void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *arena) {
     Tarry__PairStats *out = arena_alloc(arena, sizeof(*out));
-    if (out == NULL) return; /* the client asks again */
+    if (out == NULL) return; /* no memory for the reply: the client asks again */
     tarry__pair_stats__init(out);
     stats->pair = out;
     pthread_mutex_lock(&node->mutex);

@@ -32,7 +32,7 @@ static int read_token(const struct config *config, char out[RPC_CLIENT_TOKEN_SIZ
     return private_file_use(&file, RPC_CLIENT_TOKEN_SIZE + 2, take, out, message, message_size);
 }
 
-/* Reads the token. On the RPC client's thread. */
+/* Reads the token. Called on the RPC client's thread. */
 static bool token(const void *argument, char out[RPC_CLIENT_TOKEN_SIZE]) {
     static struct logfmt_limit limit;
     char message[CONFIG_TEXT_SIZE + 256], quoted[LOGFMT_VALUE_SIZE];

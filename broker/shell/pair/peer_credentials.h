@@ -1,5 +1,5 @@
-/* peer_credentials.h: what this node sends to the other node of the pair, and how it recognises that node:
- * certificates, a token, the peer key. */
+/* peer_credentials.h: the credentials of a pair: what this node shows to the other node, and how it recognises the
+ * other node. They are certificates, a token and the peer key. */
 #ifndef TARRY_SHELL_PEER_CREDENTIALS_H
 #define TARRY_SHELL_PEER_CREDENTIALS_H
 
@@ -16,7 +16,7 @@ int peer_credentials_open(struct peer_credentials *out, const struct config *con
                           size_t message_size);
 
 /* ---- the file of --peer-key: a text that only the two nodes of a pair have (peer_proof.h) */
-/* Sizes in bytes. White space around the text does not belong to it. */
+/* Minimum size of the text and maximum size of the file, in bytes. White space around the text is not counted. */
 #define PEER_KEY_TEXT_MIN 32u
 #define PEER_KEY_FILE_MAX 1024u
 

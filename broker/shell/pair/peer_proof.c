@@ -1,5 +1,5 @@
 /* peer_proof.c: see peer_proof.h. A MAC is a Poly1305 tag with a one-time key: the tag of an XChaCha20-Poly1305 box
- * with empty content and the message as additional data. The nonce is random, and so long that it never repeats. */
+ * with empty content and the message as additional data. The nonce is random, and long enough that it never repeats. */
 #include "peer_proof.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@ _Static_assert(PEER_REQUEST_PROOF_SIZE < 128 && PEER_REPLY_PROOF_SIZE < 128, "on
 
 static const uint8_t no_content[1];
 
-/* Writes the MAC of all bytes before it. */
+/* Writes the MAC of all message bytes that precede the MAC. */
 static void put_mac(const uint8_t key[PEER_SUBKEY_SIZE], const uint8_t nonce[PEER_NONCE_SIZE], uint8_t *data,
                     size_t size) {
     uint8_t *mac = data + size - PEER_MAC_SIZE;

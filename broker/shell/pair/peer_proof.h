@@ -29,12 +29,12 @@
 #define PEER_NONCE_SIZE crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
 #define PEER_MAC_SIZE crypto_aead_xchacha20poly1305_ietf_ABYTES
 #define PEER_SUBKEY_SIZE crypto_aead_xchacha20poly1305_ietf_KEYBYTES
-/* Sizes of Request.proof and Reply.proof; and of their encoding at the end of a packed message, with tag and length. */
+/* Sizes of Request.proof and Reply.proof, alone and as encoded at the end of a packed message, with tag and length. */
 #define PEER_REQUEST_PROOF_SIZE (PEER_CHALLENGE_SIZE + PEER_NONCE_SIZE + PEER_MAC_SIZE)
 #define PEER_REPLY_PROOF_SIZE (2 * PEER_NONCE_SIZE + PEER_MAC_SIZE)
 #define PEER_REQUEST_TRAILER_SIZE (2 + PEER_REQUEST_PROOF_SIZE)
 #define PEER_REPLY_TRAILER_SIZE (2 + PEER_REPLY_PROOF_SIZE)
-/* Largest reply without a proof: a refusal. */
+/* Size limit of a reply without a proof. Such a reply can only be a refusal. */
 #define PEER_REFUSAL_SIZE_MAX 4096u
 /* Size of the sealed cluster secret (FollowReply.secret). */
 #define PEER_SEALED_SIZE (PEER_NONCE_SIZE + IDENTITY_SECRET_SIZE + PEER_MAC_SIZE)
@@ -46,7 +46,7 @@ struct peer_key {
     uint8_t challenge[PEER_CHALLENGE_SIZE]; /* challenge of this run, when this node answers */
 };
 
-/* State of one requester about its answerer. All zeros at first. */
+/* A requester's knowledge about its answerer. All zeros at first. */
 struct peer_requester {
     uint8_t challenge[PEER_CHALLENGE_SIZE]; /* challenge of the other node's run, as last reported */
     uint8_t nonce[PEER_NONCE_SIZE];         /* nonce of the newest request */
@@ -55,7 +55,7 @@ struct peer_requester {
 enum peer_proof {
     PEER_NONE,  /* the message has no proof */
     PEER_STALE, /* a request with another run's challenge, or a reply to an earlier request */
-    PEER_WRONG, /* made with another key, or changed on the network */
+    PEER_WRONG, /* the proof was made with another key, or the message was changed on the network */
     PEER_RIGHT
 };
 
@@ -66,12 +66,12 @@ void peer_key_derive(struct peer_key *key, const void *text, size_t size);
 void peer_prove_request(const struct peer_key *key, struct peer_requester *requester, uint8_t *data, size_t size);
 enum peer_proof peer_check_reply(const struct peer_key *key, const struct peer_requester *requester,
                                  const uint8_t *data, size_t size);
-/* Stores Reply.challenge. Returns true if it is new: the request may be sent again. Returns false if it is invalid, or
- * known: then the keys differ. */
+/* Stores Reply.challenge. Returns true if the challenge is new, so the request may be sent again. Returns false if it
+ * is invalid, or already known, which means that the keys differ. */
 bool peer_learn(struct peer_requester *requester, const uint8_t *challenge, size_t size);
 
-/* Checks the end of a packed request. Before unpacking, only PEER_RIGHT is certain, because any message may end like a
- * proof. PEER_RIGHT sets `out_nonce`. */
+/* Checks the end of a packed request. Before unpacking, only the result PEER_RIGHT is certain, because any message may
+ * end with bytes that look like a proof. PEER_RIGHT sets `out_nonce`. */
 enum peer_proof peer_check_request(const struct peer_key *key, const uint8_t *data, size_t size,
                                    uint8_t out_nonce[PEER_NONCE_SIZE]);
 /* Writes the proof into the last PEER_REPLY_TRAILER_SIZE of `size` bytes. `nonce` is the request's. */

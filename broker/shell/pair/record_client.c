@@ -13,7 +13,7 @@
 
 #define CREDENTIALS_SIZE_MAX 255 /* bytes */
 
-/* By node: a leader is present under its own name. */
+/* Names under which nodes declare their presence, by node. */
 static const char *const presence_names[RECORD_NODES] = {"present-0", "present-1"};
 
 static void call_done(struct coordinator_call *call) {
@@ -44,7 +44,7 @@ static void write_asks(uint64_t number, char out[COORDINATOR_PRESENCE_SIZE_MAX +
     snprintf(out, COORDINATOR_PRESENCE_SIZE_MAX + 1, "%s%016" PRIx64, asks, number);
 }
 
-/* Returns whether the declaration begins with `words`; `*out_number` is the number after them. */
+/* Returns whether the declaration begins with `words`, and writes the number that follows them to `*out_number`. */
 static bool says(const struct coordinator_call *presence, const char *words, uint64_t *out_number) {
     size_t size = strlen(words);
     bool is_there = presence->outcome == PAIR_DONE && presence->version != 0;
@@ -63,7 +63,8 @@ static void ask_summons(struct record_client *record_client) {
                                  &record_client->summons);
 }
 
-/* Handles the answer. A new question is declared as heard after the node's next turn (record_client_declare). */
+/* Handles the result of reading the other node's question. A new question is declared as heard after the node's next
+ * turn (record_client_declare). */
 static void summons_done(struct coordinator_call *call) {
     struct record_client *record_client =
         (struct record_client *)((char *)call - offsetof(struct record_client, summons));
@@ -114,7 +115,7 @@ static int check_file(const char *path, const char *option, char message[COORDIN
     return 1;
 }
 
-/* Checks the private key: only its owner may read it, and libcurl must be able to. */
+/* Checks the private key. Only its owner may have access to it, and libcurl must be able to read it. */
 static int check_key(const char *path, char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct private_file file = {.what = "coordinator key",
                                       .path = path,
@@ -208,7 +209,7 @@ void record_client_swap(struct record_client *record_client, uint64_t version, c
                                 &record_client->call);
 }
 
-/* Applies the record's statements about this node to this node's disk only. */
+/* Applies the record's statements about this node only if they are about this node's disk. */
 static int claim_disk(struct record_client *record_client, uint32_t recorded, struct pair_record *record,
                       char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct coordinator_record *read = &record_client->record;
@@ -231,8 +232,8 @@ static int claim_disk(struct record_client *record_client, uint32_t recorded, st
     return 0;
 }
 
-/* Takes the leader's presence. A declaration for another epoch than the record's proves nothing. A failed read is not
- * an absence. */
+/* Stores whether the leader is present. A declaration for another epoch than the record's proves nothing, and a failed
+ * read does not prove absence. */
 static void take_presence(struct record_client *record_client, struct pair_event *out) {
     const struct coordinator_call *presence = &record_client->presence;
     char expected[COORDINATOR_PRESENCE_SIZE_MAX + 1];

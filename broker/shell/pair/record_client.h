@@ -1,12 +1,12 @@
-/* record_client.h: reads and writes the pair's record at the coordinator for the rules: one call at a time, its outcome
- * as an event.
+/* record_client.h: reads and writes the pair's record at the coordinator for the rules. It makes one call at a time and
+ * returns the outcome as an event.
  *
- * The record also names each node's disk. The disk is in sync, not the node; a wiped disk is another disk (F-29).
- * Statements of the record about another disk than this node's do not apply to this node.
+ * The record also names each node's disk. It says that a disk, not a node, is in sync; a wiped disk is another disk
+ * (F-29). Statements of the record about another disk than this node's do not apply to this node.
  *
- * Besides the record, this client asks whether the record's leader is present, if the rules want it. While this node
- * leads, the client declares it as present (coordinator.h). A follower that hears nothing declares a question there,
- * and the leader reads and answers it there (broker/replication/summons.h).
+ * If the rules require it, this client also asks whether the record's leader is present. While this node leads, the
+ * client declares it as present (coordinator.h). A follower that hears nothing from the leader declares a question at
+ * the coordinator, and the leader reads and answers it there (broker/replication/summons.h).
  *
  * Thread-safety: one owner. `done` and `changed` (the record may have changed) are called on the coordinator's thread.
  */
@@ -22,18 +22,18 @@
 /* Address of the coordinator, and paths of credential files; NULL or empty: not used. */
 struct record_client_access {
     const char *url;
-    const char *credentials; /* file with user:password; readable by its owner only */
+    const char *credentials; /* file with user:password; only its owner may have access to it */
     const char *ca;          /* PEM files for etcds:// */
     const char *certificate;
-    const char *key; /* readable by its owner only */
+    const char *key; /* PEM file; only its owner may have access to it */
 };
 
-/* What a read asks for besides the record. */
+/* Question that is asked together with a read of the record. */
 enum record_client_question {
     RECORD_CLIENT_RECORD,
     RECORD_CLIENT_PRESENCE, /* whether the record's leader is present; if that is unknown, the read fails */
-    RECORD_CLIENT_SUMMONS,  /* reads the follower's question afterwards, because this node leads (summons.h); the caller
-                               does not wait for it */
+    RECORD_CLIENT_SUMMONS,  /* after the read, the leader reads the follower's question (summons.h); the caller does not
+                               wait for that */
 };
 
 struct record_client {
@@ -50,17 +50,18 @@ struct record_client {
     uint8_t self; /* node */
     uint8_t member[MEMBER_ID_SIZE];
     uint32_t presence_ms;                 /* lifetime of a presence, as in coordinator_options */
-    bool swaps;                           /* the call under way is a compare-and-set */
-    enum record_client_question question; /* kind of the read under way */
+    bool swaps;                           /* true: the current call is a compare-and-set */
+    enum record_client_question question; /* question of the current read */
     uint64_t heard;                       /* number of the question that the leader has answered, as last read */
     struct coordinator_call summons;      /* reads the other node's question */
     _Atomic bool summons_under_way;
-    _Atomic bool summons_again;     /* read it once more afterwards */
+    _Atomic bool summons_again;     /* true: read the other node's question once more after the current read */
     _Atomic uint64_t summons_heard; /* number of the other node's question; 0: none arrived */
     struct coordinator_call presence;
     struct pair_record wanted;
-    struct coordinator_record record; /* the record as last read or written; never one whose write is under way */
-    struct coordinator_record next;   /* the record whose write is under way */
+    struct coordinator_record
+        record; /* the record as last read or written; a write that has not ended does not change it */
+    struct coordinator_record next; /* the record that is being written */
 };
 
 /* Opens the client. The caller has set `done`, `changed`, `session_changed`, `argument`, cluster, self and member.
@@ -74,7 +75,7 @@ void record_client_read(struct record_client *record_client, enum record_client_
 void record_client_declare(struct record_client *record_client, uint32_t epoch);
 /* Declares that this node follows and asks its leader question `number`. */
 void record_client_summon(struct record_client *record_client, uint64_t number);
-/* Returns whether the coordinator has that question; `*out_ms`: for how long, as far as is known. */
+/* Returns whether the coordinator has question `number`; `*out_ms` is the time since when, as far as is known. */
 bool record_client_summons_stands(struct record_client *record_client, uint64_t number, uint64_t *out_ms);
 /* Starts a compare-and-set. `members`: the members as known now, by node. */
 void record_client_swap(struct record_client *record_client, uint64_t version, const struct pair_record *record,

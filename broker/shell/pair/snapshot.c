@@ -22,7 +22,7 @@
 
 #define PATH_SIZE 1400
 
-/* Folders that are copied: the leader's index and log. The rest of its directory belongs to the leader. */
+/* Folders that are copied from the leader. The rest of its directory belongs to the leader alone. */
 static const char *const folders[] = {"log", "index"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
 
@@ -31,9 +31,9 @@ struct snapshot {
     const char *directory;
     const char *url;
     const uint8_t *cluster; /* id of this node's cluster, CLUSTER_ID_SIZE bytes */
-    char *message; /* DATADIR_MESSAGE_SIZE; empty: the connection failed or the leader has dropped the backup, so try
-                      again */
-    char said[LOGFMT_VALUE_SIZE]; /* reason of the last snapshot_waits line */
+    char *message; /* buffer of DATADIR_MESSAGE_SIZE bytes; empty text: the connection failed or the leader has dropped
+                      the backup, so try again */
+    char said[LOGFMT_VALUE_SIZE]; /* reason in the last `snapshot_waits` log line */
     uint64_t number;              /* number of the leader's backup; 0: none to end */
     uint32_t file_count;
     uint64_t bytes;
@@ -84,7 +84,7 @@ static int touch(const char *path) {
     return error;
 }
 
-/* Creates an empty DIR/snapshot, marked as incomplete. */
+/* Creates an empty DIR/snapshot with the mark of an incomplete snapshot. */
 static int begin_files(const struct snapshot *snapshot) {
     char base[PATH_SIZE], path[PATH_SIZE];
     path_of(snapshot, "", base);
@@ -130,7 +130,8 @@ static int move_folder(const struct snapshot *snapshot, const char *name) {
     return error == 0 ? disk_posix.rename(NULL, from, to) : error;
 }
 
-/* Replaces log and index. After a crash in between, the next start repeats it, because the mark is removed last. */
+/* Replaces log and index. If the process crashes meanwhile, the next start repeats it, because the mark is removed
+ * last. */
 static int put_in_place(const struct snapshot *snapshot) {
     char path[PATH_SIZE];
     int error = 0;
@@ -336,8 +337,8 @@ static void end(struct snapshot *snapshot) {
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
-/* Records the redactions made since this node's log ended. The snapshot counts them as erased, which is true of the
- * leader's disk only. */
+/* Records the redactions made since the end of this node's log. The snapshot says that they are carried out, but that
+ * is true of the leader's disk only. */
 static int keep_redactions(struct snapshot *snapshot) {
     uint64_t position = snapshot_erased_before(snapshot->directory);
     int error;
@@ -376,7 +377,7 @@ static int fetch_once(struct snapshot *snapshot) {
     return error;
 }
 
-/* Returns 0, or 1 with a sentence. */
+/* Fetches all files. Returns 0, or 1 with a sentence. */
 static int fetch_all(struct snapshot *snapshot, const struct peer_key *key,
                      const struct peer_credentials *credentials) {
     if (is_whole(snapshot)) return 0;

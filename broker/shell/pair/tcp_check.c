@@ -13,9 +13,9 @@
 
 /* Timeout of one attempt. A host that does not answer in this time counts as not refusing. */
 #define TCP_CHECK_MS 200
-/* A process that is being killed still listens for a moment, and then resets the connections that the kernel has
- * accepted. A connection that lasts longer than STANDS_MS proves a living process. After a shorter one there is another
- * attempt, at most TRIES_MAX in total. */
+/* A process that is being killed still listens for a moment, and afterwards resets the connections that the kernel has
+ * accepted. Only a connection that lasts longer than STANDS_MS proves a living process. After a shorter one, try again,
+ * at most TRIES_MAX times in total. */
 #define STANDS_MS 100
 #define TRIES_MAX 8
 
@@ -49,7 +49,7 @@ static bool stands(int fd) {
     return poll(&ready, 1, STANDS_MS) <= 0 || recv(fd, &byte, 1, MSG_PEEK) > 0;
 }
 
-/* Like tcp_check_once; ECONNRESET: the connection was accepted and closed at once. */
+/* Like tcp_check_once, but returns ECONNRESET if the connection was accepted and closed at once. */
 static int try_once(const struct addrinfo *to, int wait_ms, bool must_stand) {
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return errno;
@@ -69,7 +69,7 @@ static bool refuses(const struct addrinfo *to) {
     return error == ECONNREFUSED;
 }
 
-/* Returns whether all addresses refuse. If one of them only does not answer, the other node may still be there. */
+/* Returns whether all addresses refuse. If an address does not answer at all, the other node may still be there. */
 static bool is_refused(const struct listen_address *where) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
@@ -82,7 +82,7 @@ static bool is_refused(const struct listen_address *where) {
     return all;
 }
 
-/* Waits for a start. Returns false if closed. */
+/* Waits until tcp_check_start is called. Returns false if the check is closed instead. */
 static bool wait_for_start(struct tcp_check *tcp_check) {
     pthread_mutex_lock(&tcp_check->mutex);
     while (!tcp_check->is_asked && !tcp_check->is_closed) pthread_cond_wait(&tcp_check->changed, &tcp_check->mutex);

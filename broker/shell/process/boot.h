@@ -14,7 +14,7 @@
 /* Returns steady time at BOOTTIME zero, as an earlier run of this boot noted it; 0: no such note. */
 uint64_t boot_recall(const char *directory);
 /* Writes the note. Returns 0 or a positive errno. After an error there is no note, because an old note may be ahead of
- * the true time (TIME-1). `steady_ns` 0: not known. If the machine gives no boot id, nothing is written. */
+ * the true time (TIME-1). `steady_ns` 0 means unknown. If the machine gives no boot id, writes nothing. */
 int boot_note(const char *directory, uint64_t steady_ns);
 
 #endif

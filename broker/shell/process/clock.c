@@ -10,10 +10,10 @@ static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Returns whether `sample` is further ahead of the expected wall time than allowed. Expected: the wall where it last
- * advanced, plus BOOTTIME since then. A clock that was set back and then corrected is no jump. A wrong clock stays
- * disbelieved however long it runs. Backward jumps need no rule: the wall stands still until the clock reaches it
- * again. */
+/* Returns whether `sample` is further ahead of the expected wall time than allowed. The expected wall time is the wall
+ * where it last advanced, plus BOOTTIME since then. A clock that was set back and then corrected is no jump. A wrong
+ * clock stays disbelieved however long it runs. Backward jumps need no rule: the wall stands still until the clock
+ * reaches it again. */
 static bool clock_jumps(const struct clock_state *state, struct sample sample) {
     uint64_t line_ns = state->high.real_ns + (sample.boot_ns - state->high.boot_ns);
     return sample.real_ns > line_ns && sample.real_ns - line_ns > state->jump_max_ns;
@@ -32,9 +32,10 @@ void clock_begin(struct clock_state *state, struct clock_origin origin, struct s
     state->accepted = jumps && origin.accept_jump;
     state->held = jumps && !origin.accept_jump;
     if (state->accepted) state->jump_max_ns = UINT64_MAX;
-    /* Within a boot, BOOTTIME gives the time that has passed, whatever happened to the wall clock. Otherwise the
-     * difference of the wall clocks gives it, unless that is not believed. If steady time is ahead of the wall, the
-     * wall stood still (held, or set back). The time that passed then is already counted (TIME-1). */
+    /* Within a boot, BOOTTIME says how much time has passed, whatever happened to the wall clock. Otherwise the
+     * difference of the wall clocks says it, unless the difference is too large to be believed. If steady time is ahead
+     * of the wall, the wall stood still (held, or set back), and the time that passed meanwhile is already counted
+     * (TIME-1). */
     uint64_t counted_ns = max_u64(last.wall_ns, last.steady_ns);
     if (origin.boot_steady_ns != 0)
         state->now.steady_ns = max_u64(last.steady_ns, origin.boot_steady_ns + first.boot_ns);
@@ -58,7 +59,7 @@ struct instant clock_advance(struct clock_state *state, struct sample sample) {
             state->high = sample;
         }
     }
-    return state->now; /* TIME-2: both members only grow */
+    return state->now; /* steady and wall time only grow (TIME-2) */
 }
 
 static uint64_t read_ns(clockid_t id) {
@@ -79,8 +80,8 @@ static struct sample sample_now(void) {
     return sample;
 }
 
-/* The first sample sets steady time for the whole run. So take the sample with the shortest delay between its two
- * reads. */
+/* The first sample sets steady time for the whole run, so use the sample with the shortest delay between its two reads.
+ */
 static struct sample sample_closest(void) {
     struct sample best = sample_now();
     for (int i = 1; i < SAMPLES; i++) {
@@ -110,7 +111,7 @@ void clock_init_stopped(struct clock *clock, struct instant at) {
 }
 
 uint64_t clock_boot_steady(const struct clock *clock) {
-    const struct clock_state *state = &clock->state; /* both are constant after the start */
+    const struct clock_state *state = &clock->state; /* steady_from and boot_from are constant after the start */
     return state->steady_from > state->boot_from ? state->steady_from - state->boot_from : 0;
 }
 

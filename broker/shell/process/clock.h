@@ -1,13 +1,15 @@
 /* clock.h: logical time, made from two clocks of the machine (TIME-2).
  *
- *   steady   for delays and leases: the last recorded value plus the time passed by BOOTTIME. Within a boot of the
- * machine this also holds across starts (boot.h). Across a reboot: plus the positive difference of the wall clocks,
- * less the time by which steady was already ahead of the wall. wall     for absolute times: REALTIME, but it never goes
- * back (it stands still while the clock is behind). A jump of more than CLOCK_JUMP_RUN_MS within a run, or
- * CLOCK_JUMP_START_MS across a start, is not believed: the wall is *held* at its value until the jump is reversed.
+ * Steady time is for delays and leases. It is the last recorded value plus the time that BOOTTIME has advanced. Within
+ * a boot of the machine this also holds across starts (boot.h). Across a reboot, the positive difference of the wall
+ * clocks is added, less the time by which steady time was already ahead of the wall.
  *
- * The first half is pure: its inputs are clock samples. The second half reads the machine's clocks; any thread may call
- * it. */
+ * Wall time is for absolute times. It is REALTIME, but it never goes back: it stands still while the machine's clock is
+ * behind. A jump of more than CLOCK_JUMP_RUN_MS within a run, or CLOCK_JUMP_START_MS across a start, is not believed:
+ * the wall is *held* at its value until the jump is reversed.
+ *
+ * The first half of this file is pure: its inputs are clock samples. The second half reads the machine's clocks; any
+ * thread may call it. */
 #ifndef TARRY_SHELL_CLOCK_H
 #define TARRY_SHELL_CLOCK_H
 
@@ -18,14 +20,14 @@
 #include "core.h"
 #include "monotonic.h"
 
-/* A sample of both clocks at about one moment. `real_ns` is read first, so that steady time, which follows BOOTTIME
- * from there, never runs ahead of the wall. */
+/* A sample of the machine's two clocks at about one moment. `real_ns` is read first, so that steady time, which is
+ * counted from it by BOOTTIME, never runs ahead of the wall. */
 struct sample {
     uint64_t real_ns;
     uint64_t boot_ns;
 };
 
-/* What a start knows about the time before it. */
+/* Knowledge of a start about the time before it. */
 struct clock_origin {
     struct instant last;     /* the latest recorded logical time; {0, 0} in a new data directory */
     uint64_t boot_steady_ns; /* steady time at BOOTTIME zero, noted by an earlier run of this boot; 0: not known */
@@ -53,13 +55,13 @@ struct clock {
 };
 
 void clock_init(struct clock *clock, struct clock_origin origin);
-/* Alternative to clock_init: time stands still at `at`. */
+/* Alternative to clock_init, for a clock that always returns the time `at`. */
 void clock_init_stopped(struct clock *clock, struct instant at);
-/* Restarts from the last time of another node's clock, the one that led until now. Any thread. Time may go back for
- * readers; the core takes the later of the two times. */
+/* Restarts from the last time of another node's clock, after that node has led until now. Any thread. Time may go back
+ * for readers; the core takes the later of the two times. */
 void clock_restart(struct clock *clock, struct clock_origin origin);
-/* Returns steady time at BOOTTIME zero, for the next start (clock_origin); 0: steady time began later. Any time after
- * clock_init. */
+/* Returns steady time at BOOTTIME zero, for the next start (clock_origin); 0 if steady time began after BOOTTIME zero.
+ * Call it at any time after clock_init. */
 uint64_t clock_boot_steady(const struct clock *clock);
 struct instant clock_now(struct clock *clock, bool *out_held);
 /* Returns the machine's wall clock, right or wrong. */

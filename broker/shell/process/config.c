@@ -24,15 +24,15 @@ enum option_kind {
     OPTION_BACKOFF,
     OPTION_MODE,
     OPTION_SOLO,
-    OPTION_LISTEN,  /* may be repeated: values are added; those of the command line replace the file's */
-    OPTION_ORIGINS, /* may be repeated: values are added */
-    OPTION_NETWORKS /* may be repeated: values are added */
+    OPTION_LISTEN,  /* may be repeated; the values are added. Values of the command line replace those of the file */
+    OPTION_ORIGINS, /* may be repeated; the values are added */
+    OPTION_NETWORKS /* may be repeated; the values are added */
 };
 
 struct option {
     const char *name;
     enum option_kind kind;
-    size_t offset; /* offset of the member in struct config */
+    size_t offset; /* offset of the option's member in struct config */
     uint64_t least;
     uint64_t most;
     const char *argument; /* name of the value in the help */
@@ -42,7 +42,7 @@ struct option {
 
 enum {
     COMMAND_LINE_ONLY = 1, /* not allowed in the file of --config */
-    NO_BEHAVIOUR = 2       /* says where the broker is, or is for a single start: not in config_print */
+    NO_BEHAVIOUR = 2       /* the option says where the broker is, or is for a single start, so config_print omits it */
 };
 
 #define FIELD(name) offsetof(struct config, name)
@@ -214,7 +214,7 @@ static const struct option *option_find(const char *name, size_t size) {
     for (size_t i = 0; i < OPTIONS; i++) {
         if (strlen(options[i].name) != size) continue;
         size_t at = 0;
-        /* An underscore equals a hyphen: retain_log_age is retain-log-age. */
+        /* An underscore counts as a hyphen: retain_log_age is retain-log-age. */
         while (at < size && options[i].name[at] == (name[at] == '_' ? '-' : name[at])) at++;
         if (at == size) return &options[i];
     }
@@ -324,7 +324,8 @@ static int option_set(struct config *config, const struct option *option, const 
                       char message[CONFIG_MESSAGE_SIZE]) {
     void *field = (char *)config + option->offset;
     if (option->kind == OPTION_TEXT) return text_set(option, field, value, message);
-    if (option->kind == OPTION_LISTEN && !config->listens) config->listen[0] = '\0'; /* replaces the default */
+    if (option->kind == OPTION_LISTEN && !config->listens)
+        config->listen[0] = '\0'; /* the first value replaces the default */
     if (option->kind == OPTION_LISTEN) config->listens = true;
     if (option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS || option->kind == OPTION_NETWORKS)
         return list_add(option, field, value, message);
@@ -362,13 +363,13 @@ static_assert(CONFIG_FILE_MAX == 1048576, "the message below states this limit")
 struct ini_load {
     struct config *config;
     const char *path;
-    char *message;        /* CONFIG_MESSAGE_SIZE bytes; set by the first wrong line */
+    char *message;        /* buffer of CONFIG_MESSAGE_SIZE bytes for the error in the first wrong line */
     const char *at, *end; /* the unread text */
     int number;           /* number of the last line that was read, from 1 */
 };
 
-/* Reads one line for inih. inih would treat the rest of a line longer than `room` as a line of its own: the end of a
- * long comment as an option. */
+/* Reads one line for inih. A line longer than `room` needs care: inih would read its rest as a new line, so the end of
+ * a long comment would count as an option. */
 static char *ini_line(char *out, int room, void *stream) {
     struct ini_load *load = stream;
     if (load->message[0] != '\0' || load->at == load->end) return NULL;
@@ -413,8 +414,8 @@ static int ini_option(void *user, const char *section, const char *name, const c
     return option_set(load->config, option, value == NULL ? "" : value, load->message) == 0;
 }
 
-/* Reads the whole file, at most CONFIG_FILE_MAX bytes: it may be a FIFO or /dev/stdin, and /dev/zero never ends.
- * Returns its text, or NULL with an error message. */
+/* Reads the whole file, at most CONFIG_FILE_MAX bytes, because the file may be a FIFO, /dev/stdin, or /dev/zero, which
+ * never ends. Returns its text, or NULL with an error message. */
 static char *file_read(const char *path, size_t *out_size, char message[CONFIG_MESSAGE_SIZE]) {
     FILE *file = fopen(path, "re");
     char *text = file != NULL ? malloc(CONFIG_FILE_MAX + 1) : NULL;
@@ -451,7 +452,7 @@ int config_read(struct config *config, const char *path, char message[CONFIG_MES
     return 1;
 }
 
-/* Reads one option of the command line, and moves *at after it and its value. */
+/* Reads one option of the command line, and moves *at behind the option and its value. */
 static int argument_take(struct config *config, int argc, char **argv, int *at, char message[CONFIG_MESSAGE_SIZE]) {
     const char *argument = argv[(*at)++];
     if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0') {

@@ -24,9 +24,10 @@ enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLIC
 #define MEMORY_SHARE_CORE(memory) ((memory) / 2)
 #define MEMORY_SHARE_INDEX(memory) ((memory) / 4 - MEMORY_SHARE_CONTENTS(memory) / 2)
 #define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
-/* Stored tasks that were read for requests and are not used yet. */
+/* Share for stored tasks that were read for requests and are not used yet. */
 #define MEMORY_SHARE_FACTS(memory) ((memory) / 16)
-/* Cache for contents that have left the log: a part of a large budget, of no use to the index and the rest. */
+/* Share for the cache of contents that have left the log. Only a budget above MEMORY_CONTENTS_FROM has this share: a
+ * quarter of the excess, which the index and the other parts could not use. */
 #define MEMORY_CONTENTS_FROM (1ull << 30)
 #define MEMORY_SHARE_CONTENTS(memory) ((memory) > MEMORY_CONTENTS_FROM ? ((memory)-MEMORY_CONTENTS_FROM) / 4 : 0)
 
@@ -34,7 +35,7 @@ struct config {
     uint64_t memory;                 /* memory that the broker may use, in bytes */
     char data[CONFIG_TEXT_SIZE];     /* the data directory */
     char listen[CONFIG_TEXT_SIZE];   /* URLs to listen on, separated by spaces */
-    bool listens;                    /* the operator gave `listen` */
+    bool listens;                    /* true: the operator gave `listen` */
     char file[CONFIG_TEXT_SIZE];     /* the INI file; empty: none */
     char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: no signing */
     /* PEM files; empty: none */
@@ -44,7 +45,7 @@ struct config {
     char tls_peer_ca[CONFIG_TEXT_SIZE];   /* CA of the other node's certificate; empty: tls_client_ca */
     bool unsafe_no_tls;                   /* ws:// may listen on an address that is not loopback */
     char tokens[CONFIG_TEXT_SIZE];        /* file of tokens; empty: `tokens` in the data directory */
-    bool unsafe_no_tokens; /* clients from the network without a token or certificate are admitted as if local */
+    bool unsafe_no_tokens; /* clients from the network without a token or certificate are admitted like local clients */
     char allow_origin[CONFIG_TEXT_SIZE]; /* origins of web pages that may use the broker, separated by spaces */
     char push_secrets[CONFIG_TEXT_SIZE]; /* file of keys that sign webhooks; empty: no webhooks */
     char push_allow[CONFIG_TEXT_SIZE];   /* networks that webhooks may go to, separated by spaces */
@@ -55,12 +56,13 @@ struct config {
     bool archiving;       /* archive retired segments before they are deleted */
     uint64_t payload_max; /* largest payload of a task, in bytes */
     /* webhooks */
-    uint64_t push_requests;       /* concurrent requests in total; fewer if the process has few file descriptors */
-    uint64_t push_host_requests;  /* concurrent requests to one host */
-    uint64_t push_queue_requests; /* concurrent requests of one queue */
-    uint64_t push_timeout_ms;     /* timeout of a request */
+    uint64_t push_requests;       /* maximum number of concurrent webhook requests; fewer if the process has few file
+                                     descriptors */
+    uint64_t push_host_requests;  /* maximum number of concurrent webhook requests to one host */
+    uint64_t push_queue_requests; /* maximum number of concurrent webhook requests of one queue */
+    uint64_t push_timeout_ms;     /* timeout of a webhook request */
     uint64_t push_connect_timeout_ms;
-    uint64_t push_rest_ms; /* longest backoff of a failing target */
+    uint64_t push_rest_ms; /* longest backoff of a webhook target that fails */
     uint64_t outcome_retention_ms;
     uint64_t outcomes_max;
     uint64_t retain_log_age_ms;
@@ -70,24 +72,26 @@ struct config {
     uint64_t retain_archive_age_ms; /* age at which archived segments are pruned; 0: never */
     uint64_t retain_archive_size;   /* size limit of the archive in bytes; 0: no limit */
     uint64_t segment_size;
-    /* options of a pair; empty `peer`: no pair */
+    /* options of a pair; if `peer` is empty, there is no pair */
     char peer[CONFIG_TEXT_SIZE];            /* URL of the other node */
     char follow[CONFIG_TEXT_SIZE];          /* URL of the other node, given by --follow */
     bool joins;                             /* a new directory joins the peer's cluster instead of founding one */
     char advertise[CONFIG_TEXT_SIZE];       /* URL at which others reach this node; empty: the listen URL */
     char peer_key[CONFIG_TEXT_SIZE];        /* file with the key that both nodes share */
     char peer_token_file[CONFIG_TEXT_SIZE]; /* file with the token that this node shows to the other one; empty: none */
-    char coordinator[CONFIG_TEXT_SIZE];     /* URL; empty: an operator decides which node leads */
+    char coordinator[CONFIG_TEXT_SIZE];     /* URL of the coordinator; empty: an operator decides which node leads */
     char coordinator_credentials[CONFIG_TEXT_SIZE]; /* file with user:password; empty: none */
     char
         coordinator_ca[CONFIG_TEXT_SIZE]; /* PEM files for etcds://; empty: the host's own CAs, no client certificate */
     char coordinator_certificate[CONFIG_TEXT_SIZE];
     char coordinator_key[CONFIG_TEXT_SIZE];
     uint64_t replication;       /* an enum replication */
-    uint64_t solo_after_ms;     /* wait for a silent follower before going on alone; SOLO_NEVER; SOLO_UNSAID: default */
-    uint64_t failover_after_ms; /* wait for a silent leader before failover; 0: default */
-    uint64_t index_lag_max;     /* record lag above which new tasks are refused; 0: from `memory` */
-    uint64_t index_lag_hard;    /* record lag above which moves and leases are refused; 0: from index_lag_max */
+    uint64_t solo_after_ms;     /* how long the primary waits for a silent follower before it goes on alone; SOLO_NEVER;
+                                   SOLO_UNSAID: default */
+    uint64_t failover_after_ms; /* how long the follower waits for a silent leader before it takes over; 0: default */
+    uint64_t index_lag_max;  /* index lag, in records, above which new tasks are refused; 0: computed from `memory` */
+    uint64_t index_lag_hard; /* index lag, in records, above which moves and leases are refused; 0: computed from
+                                index_lag_max */
     /* policy of new queues */
     uint64_t lease_ms;
     uint64_t max_attempts;
@@ -111,20 +115,21 @@ int config_read(struct config *config, const char *path, char message[CONFIG_MES
 void config_help(FILE *out);
 
 /* Prints the options in force that affect the broker's behaviour, as lines `name=value` in a fixed order, durations in
- * ms and sizes in bytes. Not printed: where the broker is (data, listen, config), and options for a single start. */
+ * ms and sizes in bytes. Omits the options that say where the broker is (data, listen, config), and options for a
+ * single start. */
 void config_print(const struct config *config, FILE *out);
 /* Computes BLAKE2b-256 of the output of config_print, for the log: `tarryd --print-config … | b2sum -l 256`. Returns
  * false if memory is exhausted. */
 bool config_digest(const struct config *config, uint8_t out[CONFIG_DIGEST_SIZE]);
 
 /* ---- config_pair.c: checks the options of a pair together, and sets the defaults of missing ones. Pure. */
-/* Sets the missing options. Returns 0, or 1 with an error message. */
+/* Sets the missing options of a pair. Returns 0, or 1 with an error message. */
 int config_resolve_pair(struct config *config, char message[CONFIG_MESSAGE_SIZE]);
 
 /* ---- config_tls.c: checks the options of TLS together. Pure. */
 /* Returns whether the broker listens on wss://, or its peer does. */
 bool config_uses_tls(const struct config *config);
-/* Returns 0, or 1 with an error message. */
+/* Checks the TLS options. Returns 0, or 1 with an error message. */
 int config_check_tls(const struct config *config, char message[CONFIG_MESSAGE_SIZE]);
 
 #endif

@@ -26,7 +26,7 @@ static int refuse(char *message, const char *format, ...) {
     return 1;
 }
 #define REFUSE(...) refuse(message, __VA_ARGS__)
-/* Limit of the wait for the lock. A broker that was just killed holds it until the system has cleaned up. */
+/* Time limit of the wait for the lock. A broker that was just killed holds the lock until the system has cleaned up. */
 #define FOREIGN_NAME_SIZE 100
 #define LOCK_TRIES 50
 #define LOCK_TRY_US 20000
@@ -59,7 +59,7 @@ static int refuse_unwritable(const char *path, const char *what, int error, char
     return REFUSE("data directory %s is not writable: %s%s%s", path, what, strerror(error), owner);
 }
 
-/* Refuses a new directory inside another broker's directory: one of them is a mistake. */
+/* Refuses a new directory inside another broker's directory, because the operator must have made a mistake. */
 static int check_not_nested(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     char parent[1024], identity[1100];
     snprintf(identity, sizeof(identity), "%s/" IDENTITY_NAME, path);
@@ -134,14 +134,15 @@ static bool is_ours(const char *name) {
     return false;
 }
 
-/* Copies the first foreign name to `argument`. */
+/* Copies the first name that is not Tarry's to `argument`. */
 static int each_name(void *argument, const char *name) {
     if (is_ours(name)) return 0;
     snprintf(argument, FOREIGN_NAME_SIZE, "%s", name);
     return 1;
 }
 
-/* Checks that a directory without identity is empty. Otherwise it is not Tarry's, or has lost its identity. */
+/* Checks that a directory without identity is empty. A directory that has other files is not Tarry's, or has lost its
+ * identity. */
 static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_SIZE]) {
     char foreign[FOREIGN_NAME_SIZE];
     int result = disk_posix.list(disk_posix.context, dir->path, each_name, foreign);
@@ -156,8 +157,8 @@ static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_S
                   dir->path, foreign);
 }
 
-/* Reads the identity and the member; makes them at the first start unless the directory is read-only. `member` was
- * added later than `identity`: a directory of an older version gets it now. */
+/* Reads the identity and the member id. At the first start, creates them unless the directory is read-only. `member`
+ * was added later than `identity`, so a directory of an older version gets it now. */
 static int identity_open(struct datadir *dir, bool may_write, char message[DATADIR_MESSAGE_SIZE]) {
     struct identity identity;
     int error = identity_read(dir->path, &identity, message);
@@ -201,13 +202,13 @@ static int check_writers(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     uid_t uid = geteuid();
     if (stat(path, &status) != 0) return REFUSE("data directory %s cannot be read: %s", path, strerror(errno));
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        bool is_shared = (status.st_mode & S_ISVTX) != 0; /* like /tmp, or the root of a tmpfs */
+        bool is_shared = (status.st_mode & S_ISVTX) != 0; /* a shared directory like /tmp, or the root of a tmpfs */
         return REFUSE("other users can write to data directory %s (mode %04o): %s%s%sgive a directory below it with "
                       "--data, which tarryd then creates",
                       path, (unsigned)(status.st_mode & 07777), is_shared ? "" : "chmod go-w ", is_shared ? "" : path,
                       is_shared ? "" : ", or ");
     }
-    /* If another user's directory is not writable, the next steps report it. */
+    /* Another user's directory is no problem here: if this process cannot write to it, the next steps report that. */
     if (status.st_uid == uid || access(path, W_OK | X_OK) != 0) return 0;
     return REFUSE("data directory %s belongs to uid %u, which could replace its content, but this broker runs as uid "
                   "%u: run tarryd as the owner, or chown -R %u:%u %s",
@@ -217,7 +218,7 @@ static int check_writers(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
 int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     if (name_directory(dir, path, message) != 0) return 1;
     if (make_directory(path, message) != 0) return 1;
-    /* Checked before the lock file is made, so that no file is left in a foreign directory. */
+    /* Check this before the lock file is made, so that no file is left in a directory that is not Tarry's. */
     char identity[1100];
     snprintf(identity, sizeof(identity), "%s/identity", path);
     if (access(identity, F_OK) != 0 && errno == ENOENT && check_empty(dir, message) != 0) return 1;
@@ -246,7 +247,7 @@ int datadir_join(const char *path, const struct identity *identity, const struct
 int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     char name[1100];
     if (name_directory(dir, path, message) != 0) return 1;
-    /* Checked first, because identity_open would make one. */
+    /* Check this first, because identity_open would create an identity. */
     snprintf(name, sizeof(name), "%s/identity", path);
     if (access(name, F_OK) != 0)
         return REFUSE("%s: %s; this is not a data directory, and --inspect creates none", name, strerror(errno));

@@ -29,7 +29,7 @@ struct datadir {
     char quarantine[1100];
     int lock; /* file descriptor that holds the lock */
     uint8_t cluster[CLUSTER_ID_SIZE];
-    uint8_t secret[IDENTITY_SECRET_SIZE]; /* key from which the sessions' secrets are made */
+    uint8_t secret[IDENTITY_SECRET_SIZE]; /* key from which the secrets of sessions are made */
     struct member member;
 };
 
@@ -44,8 +44,8 @@ int datadir_join(const char *path, const struct identity *identity, const struct
  * directory without a lock file is read without a lock: such a copy may lie on a read-only medium. Returns like
  * datadir_open. */
 int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]);
-/* Notes steady time at BOOTTIME zero for the next start in this boot (boot.h). Returns false if that fails; the failure
- * is logged and there is no note. Any thread. */
+/* Notes steady time at BOOTTIME zero for the next start in this boot (boot.h). Returns false if that fails; then the
+ * failure is logged and no note exists. Any thread. */
 bool datadir_note_boot(const struct datadir *dir, uint64_t steady_ns);
 
 /* ---- datadir_neighbours.c: warns if a new data directory was made by mistake. A restore to the wrong place, a unit
@@ -54,8 +54,9 @@ bool datadir_note_boot(const struct datadir *dir, uint64_t steady_ns);
 bool neighbours_is_data(const char *path);
 /* Writes the parent directory of `path`, computed from the name alone: `path` need not exist. */
 void neighbours_parent(const char *path, char *out, size_t size);
-/* Logs event=founded_beside if a data directory lies beside `path`, which has just been founded. Looks at the first
- * NEIGHBOURS_MAX names. Looks at none if all users may write to the parent (/tmp): those belong to others. */
+/* Logs event=founded_beside if a data directory lies beside `path`, which has just been founded. Checks the first
+ * NEIGHBOURS_MAX names. Checks none if all users may write to the parent (/tmp), because the directories there belong
+ * to others. */
 #define NEIGHBOURS_MAX 1000
 void neighbours_tell(const char *path);
 

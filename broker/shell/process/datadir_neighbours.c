@@ -16,7 +16,7 @@ struct search {
     const char *own; /* name of the new directory in `parent` */
     char found[PATH_SIZE];
     unsigned looked_at;
-    unsigned others; /* number of further data directories */
+    unsigned others; /* number of further data directories beside it */
 };
 
 bool neighbours_is_data(const char *path) {

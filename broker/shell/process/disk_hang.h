@@ -1,13 +1,17 @@
-/* disk_hang.h: how long the log's disk has delayed a sync. The sync thread writes it; status and failover read it. */
+/* disk_hang.h: measures how long the log's disk has delayed a sync. The sync thread writes the time; status and
+ * failover read it. */
 #ifndef TARRY_SHELL_DISK_HANG_H
 #define TARRY_SHELL_DISK_HANG_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* An operator is needed if a sync takes this long. A disk that collects garbage, or a full cache of a controller, takes
- * up to a second or two. A process that was stopped in the middle of a sync reports this too, until that sync ends.
- * (The leader of a pair lets its follower lead after LEADER_DISK_HUNG_MS, if it was awake meanwhile: hung_disk.h.) */
+/* If a sync takes this long, an operator is needed. A disk that collects garbage, or a full cache of a controller,
+ * takes up to a second or two. A process that was stopped in the middle of a sync reports this too, until that sync
+ * ends.
+ *
+ * The leader of a pair lets its follower lead after LEADER_DISK_HUNG_MS, if the leader was awake meanwhile
+ * (hung_disk.h). */
 #define DISK_HANG_MS 1000u
 #define DISK_HANG_PROBLEM_SIZE 256
 

@@ -16,7 +16,7 @@ static const char disk_full[] = "the broker's disk is nearly full, so it refuses
 static const char segment_awaited[] =
     "the broker's disk is slow, and the log has no space for new tasks yet: try again in a moment";
 
-static const struct disk_space *the_disk_space; /* for disk_space_allocate, which the log's threads call */
+static const struct disk_space *the_disk_space; /* used by disk_space_allocate, which the log's threads call */
 
 static bool free_bytes(const char *path, uint64_t *out_free, uint64_t *out_total) {
     struct statvfs status;

@@ -54,7 +54,7 @@ int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[
         snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen gives no address");
         return 1;
     }
-    /* The tool and Tarry's clients need an address of their own, beside other protocols. */
+    /* Tarry's clients, also the tool, need an address of their own, beside those of other protocols. */
     bool is_foreign = true;
     for (unsigned i = 0; i < endpoints->count; i++)
         is_foreign &= !listen_is_for_clients(endpoints->addresses[i].scheme);

@@ -18,7 +18,8 @@ _Noreturn void refuse_to_start(const char *event, const char *sentence);
 /* Initializes an arena for allocations that must not fail. If the system has no memory, the process ends with an error
  * message (F-11) and does not mistake the failure for damage. */
 void fatal_arena_init(struct arena *arena);
-/* Allocates zeroed memory in the same way; never NULL. Release it with free(). */
+/* Allocates zeroed memory, or ends the process with an error message. Never returns NULL. Release the memory with
+ * free(). */
 void *fatal_calloc(size_t size) __attribute__((malloc, returns_nonnull));
 /* Starts a thread, or ends the process with an error message. */
 void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);

@@ -30,8 +30,8 @@ static void put_char(struct entry *entry, char c) {
     put(entry, &c, 1);
 }
 
-/* Writes a value without its quotes: `"a \"b\""`. Returns the text after it. The value contains no newline, which would
- * start another field: logfmt escapes newlines. */
+/* Writes a value without its quotes and escapes: `"a \"b\""` becomes `a "b"`. Returns the text after the value. The
+ * written value contains no newline, which would start another field, because logfmt escapes newlines. */
 static const char *put_value(struct entry *entry, const char *at, const char *end) {
     bool is_quoted = at < end && *at == '"';
     if (is_quoted) at++;

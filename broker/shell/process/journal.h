@@ -1,6 +1,6 @@
-/* journal.h: sends a line of the log to systemd's journal, with one field per pair. `event=ready url=ws://…` becomes
- * TARRY_EVENT=ready, TARRY_URL=ws://… beside MESSAGE, PRIORITY and SYSLOG_IDENTIFIER. So `journalctl
- * TARRY_EVENT=torn_tail` finds it. (The journal's native protocol, systemd.journal-fields(7).) */
+/* journal.h: sends a log line to systemd's journal, with one field per pair. `event=ready url=ws://…` becomes
+ * TARRY_EVENT=ready and TARRY_URL=ws://…, beside MESSAGE, PRIORITY and SYSLOG_IDENTIFIER. So `journalctl
+ * TARRY_EVENT=torn_tail` finds such lines. Uses the journal's native protocol, systemd.journal-fields(7). */
 #ifndef TARRY_SHELL_JOURNAL_H
 #define TARRY_SHELL_JOURNAL_H
 

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* Values below 16 have one bucket each. Above, each power of two is divided into 16 buckets. */
+/* Each value below 16 has a bucket of its own. Above 16, each power of two is divided into 16 buckets. */
 static unsigned bucket_of(uint64_t value) {
     if (value < 16) return (unsigned)value;
     unsigned power = 63u - (unsigned)__builtin_clzll(value);

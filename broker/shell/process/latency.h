@@ -1,6 +1,5 @@
-/* latency.h: a histogram of durations in microseconds, with log-linear buckets: the error is at most 1/16.
- *
- * Any number of threads may write and read at the same time. A reader may miss the newest counts. */
+/* latency.h: a histogram of durations in microseconds, with log-linear buckets: the error of a quantile is at most
+ * 1/16. Any number of threads may write and read at the same time. A reader may miss the newest counts. */
 #ifndef TARRY_SHELL_LATENCY_H
 #define TARRY_SHELL_LATENCY_H
 

@@ -25,7 +25,7 @@ static void put_line(int priority, const char *event, const char *level, const c
     const size_t mark_size = is_marked ? strlen("<4>") : 0;
     if (journal_send(line + mark_size, size - mark_size, priority)) return;
     line[size++] = '\n';
-    /* Errors are ignored: there is no other place to report them. */
+    /* Errors are ignored, because they cannot be reported anywhere else. */
     while (write(STDERR_FILENO, line, size) < 0 && errno == EINTR) {
     }
 }
@@ -75,7 +75,7 @@ bool logfmt_allowed(struct logfmt_limit *limit) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     uint64_t second = (uint64_t)now.tv_sec;
-    /* If two threads reset it at the same time, only a few more lines are logged. */
+    /* If two threads reset the count at the same time, only a few more lines are logged. */
     if (atomic_exchange(&limit->second, second) != second) atomic_store(&limit->count, 0);
     return atomic_fetch_add(&limit->count, 1) < LOGFMT_BURST;
 }

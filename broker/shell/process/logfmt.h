@@ -31,17 +31,17 @@ struct logfmt_limit {
 };
 bool logfmt_allowed(struct logfmt_limit *limit);
 
-/* Limit for a problem that lasts until an operator ends it. The same message is logged at once, then after 1 s, 2 s, 4
- * s …, at last every 60 s. Initialized to zeros. One thread. */
+/* Limit for a problem that lasts until an operator ends it. The same message is logged at once, and again after 1 s, 2
+ * s, 4 s …, in the end every 60 s. Initialized to zeros. One thread. */
 #define LOGFMT_REPEAT_FIRST_S 1u
 #define LOGFMT_REPEAT_MAX_S 60u
 struct logfmt_repeat {
     uint64_t sentence_hash; /* hash of the message that was logged last */
-    uint64_t next_s;        /* CLOCK_MONOTONIC in seconds: the message is not logged again before */
+    uint64_t next_s;        /* CLOCK_MONOTONIC in seconds, before which the message is not logged again */
     uint64_t wait_s;
     uint64_t count; /* occurrences since the message was first logged */
 };
-/* Returns whether to log `sentence` now. `out_count`: its occurrences, including this one. */
+/* Returns whether to log `sentence` now. `out_count` is the number of its occurrences, including this one. */
 bool logfmt_repeat_due(struct logfmt_repeat *repeat, const char *sentence, uint64_t now_s, uint64_t *out_count);
 /* Logs event=<event>, the formatted pairs and reason=<sentence> if due now. The second and later lines add times=N. */
 void logfmt_repeated(struct logfmt_repeat *repeat, const char *sentence, const char *event, const char *format, ...)

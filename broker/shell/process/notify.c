@@ -40,7 +40,7 @@ void notify(const char *state) {
 
 #define NS_PER_US 1000u
 #define NS_PER_S 1000000000u
-#define FEEDS 3u /* pings per watchdog timeout */
+#define FEEDS 3u /* number of pings per watchdog timeout */
 
 /* Returns 0 if there is no watchdog, or it watches another process. */
 static uint64_t watchdog_us(void) {
@@ -69,7 +69,8 @@ uint64_t watchdog_feed(struct watchdog *watchdog) {
 void watchdog_suspend(void) {
     char state[64];
     if (watchdog_us() == 0) return;
-    snprintf(state, sizeof(state), "WATCHDOG_USEC=%" PRIu64, UINT64_MAX); /* infinity: the watchdog never fires */
+    snprintf(state, sizeof(state), "WATCHDOG_USEC=%" PRIu64,
+             UINT64_MAX); /* an infinite timeout, so that the watchdog never fires */
     tell(state, 0);
 }
 

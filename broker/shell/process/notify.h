@@ -7,7 +7,8 @@
 /* Sends `state`, such as "READY=1". Without NOTIFY_SOCKET it does nothing; a send error is logged. */
 void notify(const char *state);
 
-/* Pings systemd's watchdog. systemd restarts a unit that sends no ping for WatchdogSec=. One thread's own. */
+/* State of the pings to systemd's watchdog. systemd restarts a unit that sends no ping for WatchdogSec=. Used by one
+ * thread. */
 struct watchdog {
     uint64_t every_ns; /* interval of the pings in ns; 0: no watchdog */
     uint64_t fed_ns;

@@ -1,25 +1,26 @@
 /* pending_erasures.h: redactions that a snapshot has skipped. The snapshot's log and index come from the leader, which
- * has already carried them out. But this node's own archive and its quarantined tails are older and still have the
- * contents.
+ * has already carried out the redactions. But this node's own archive and quarantined tails are older and still have
+ * the contents.
  *
- *   DIR/unerased   a packed FrameBody whose records are these redactions, then XXH3-64 of it (FORMAT.md)
+ * DIR/unerased contains a packed FrameBody whose records are these redactions, followed by its XXH3-64 (FORMAT.md).
  *
  * Rule: the file is durable before the snapshot replaces the old data, and is deleted once all redactions are done.
- * Reason: afterwards no other file knows of them. Consequence: a kill at any moment only repeats work.
+ * Reason: after the replacement no other file contains these redactions. Consequence: a kill at any moment only repeats
+ * work.
  *
- * Not thread-safe: used by the starting thread, then by the index thread. */
+ * Not thread-safe: used by the starting thread, and later by the index thread. */
 #ifndef TARRY_SHELL_PENDING_ERASURES_H
 #define TARRY_SHELL_PENDING_ERASURES_H
 
 #include "erasures.h" /* UNERASED_NAME */
 #include "tarry.pb-c.h"
 
-/* Reads the redactions; free with tarry__frame_body__free_unpacked. NULL in *out: no file. Returns 0, a negative errno,
- * or LOG_DAMAGED. */
+/* Reads the redactions; free them with tarry__frame_body__free_unpacked. *out is NULL if there is no file. Returns 0, a
+ * negative errno, or LOG_DAMAGED. */
 int pending_erasures_read(const char *directory, Tarry__FrameBody **out);
 /* Replaces the redactions by `body` (borrowed). Returns 0 or a negative errno. */
 int pending_erasures_write(const char *directory, const Tarry__FrameBody *body);
-/* Deletes the file: all redactions are done. Returns 0 or a negative errno. */
+/* Deletes the file after all redactions are done. Returns 0 or a negative errno. */
 int pending_erasures_end(const char *directory);
 
 #endif

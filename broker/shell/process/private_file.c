@@ -13,8 +13,8 @@
 
 #include "disk.h"
 
-/* Returns NULL, or the reason not to trust the file. If systemd grants access to a credential by an ACL, the group bits
- * of its mode are the ACL's mask and grant the group nothing. */
+/* Returns NULL, or the reason not to trust the file. The group bits of a systemd credential are no problem: systemd may
+ * grant access by an ACL, and then these bits are the ACL's mask and grant the group nothing. */
 static const char *judge(int handle, const char *path) {
     struct stat status;
     mode_t others = credential_is(path) ? S_IRWXO | S_IWGRP | S_IXGRP : S_IRWXO | S_IRWXG;

@@ -17,7 +17,7 @@
 #include "logfmt.h"
 #include "notify.h"
 
-/* Global variables, because there is one of each per process. */
+/* These are global variables, because there is one of each per process. */
 static char **process_arguments;
 static char listens_at[ENDPOINTS_TEXT_SIZE];
 
@@ -29,7 +29,8 @@ void restart_remember_urls(const char *urls) {
     strncpy(listens_at, urls, sizeof(listens_at) - 1);
 }
 
-/* Guards the signal: either stop_wait has taken it and restart knows, or the next run receives it. */
+/* Guards told_to_stop and the taking of the stop signal. Either stop_wait takes the signal and restart sees
+ * told_to_stop, or the signal stays pending and the next run receives it. */
 static pthread_mutex_t stop_mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool told_to_stop;
 
@@ -49,7 +50,8 @@ void stop_wait(int come, const sigset_t *signals, siginfo_t *out) {
         pthread_mutex_lock(&stop_mutex);
         int number = sigtimedwait(signals, out, &now);
         if (number == SIGTERM || number == SIGINT) atomic_store(&told_to_stop, true);
-        pthread_mutex_unlock(&stop_mutex); /* other signals, such as a closed terminal, do not stop the broker */
+        pthread_mutex_unlock(
+            &stop_mutex); /* other signals, such as SIGHUP of a closed terminal, do not stop the broker */
     }
     close(come);
 }

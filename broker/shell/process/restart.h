@@ -1,5 +1,5 @@
-/* restart.h: ends a run of the broker. It ends by a signal, or another run follows in the same process (on a node of a
- * pair that no longer leads). */
+/* restart.h: ends a run of the broker. A signal ends the process; or another run follows in the same process, on a node
+ * of a pair that no longer leads. */
 #ifndef TARRY_SHELL_RESTART_H
 #define TARRY_SHELL_RESTART_H
 
@@ -11,18 +11,18 @@
 
 /* Keeps the process's arguments for the restart. Must be called first. */
 void restart_remember(char **arguments);
-/* Keeps the URLs of this run. With port 0 the next run would get another port, and clients would not find it. Call it
- * before any thread may call restart. */
+/* Keeps the URLs of this run for the next one. With port 0 the next run would get another port, and clients would not
+ * find it. Call it before any thread may call restart. */
 void restart_remember_urls(const char *urls);
-/* Ends this run immediately, as a crash would, and starts again: same process, same arguments. If the process was told
- * to stop, it exits and does not start again. Any thread. */
+/* Ends this run immediately, as a crash would, and starts again in the same process with the same arguments. If the
+ * process was told to stop, exits instead. Any thread. */
 _Noreturn void restart(void);
 
-/* Returns a file descriptor that becomes readable when one of `signals` arrives, or -errno. All threads block the
- * signals. Open it before clients are admitted, because they may use up all file descriptors (F-21). */
+/* Returns a file descriptor that becomes readable when one of `signals` arrives, or -errno. All threads must have
+ * blocked the signals. Open it before clients are admitted, because clients may use up all file descriptors (F-21). */
 int stop_open_signals(const sigset_t *signals);
 /* Waits for SIGTERM or SIGINT, and closes `come`, the descriptor from stop_open_signals. From then on, restart ends the
- * process, because the next run would not know of the signal. Main thread only. */
+ * process, because a next run would not know of the signal. Main thread only. */
 void stop_wait(int come, const sigset_t *signals, siginfo_t *out);
 /* Returns whether the stop signal has arrived. Any thread. */
 bool stop_is_told(void);

@@ -12,12 +12,13 @@
 #define SESSION_SECRET_SIZE                                                                                            \
     40 /* session id (u64 LE), then BLAKE2b-256 of it and the principal's name, keyed by the directory's secret */
 
-/* Makes a secret. `principal`: at most PRINCIPAL_SIZE_MAX bytes; "": a local client. */
+/* Makes a secret. `principal` has at most PRINCIPAL_SIZE_MAX bytes; "" means a local client. */
 void secret_make(const uint8_t key[IDENTITY_SECRET_SIZE], uint64_t session, const char *principal,
                  uint8_t out[SESSION_SECRET_SIZE]);
-/* Returns the session of `secret`; 0: not made by this broker, or not for this principal. */
+/* Returns the session of `secret`; 0 if the secret was not made by this broker or not for this principal. */
 uint64_t secret_check(const uint8_t key[IDENTITY_SECRET_SIZE], const char *principal, const void *secret, size_t size);
-/* Returns the session of the value of an Authorization header: `Bearer <hex>`; 0 as for secret_check. */
+/* Returns the session whose secret is in the value of an Authorization header: `Bearer <hex>`. Returns 0 like
+ * secret_check. */
 uint64_t secret_check_authorization(const uint8_t key[IDENTITY_SECRET_SIZE], const char *principal,
                                     const char *authorization);
 

@@ -14,7 +14,8 @@
 
 int snapshot_want(const char *directory, uint64_t erased) {
     char text[32] = "", left[PATH_SIZE];
-    /* An earlier snapshot that was killed at its last step has left its empty folder, which would look complete. */
+    /* An earlier snapshot whose process was killed at the last step has left its empty folder, which would look like a
+     * complete snapshot. */
     snprintf(left, sizeof(left), "%s/" SNAPSHOT_NAME, directory);
     if (rmdir(left) != 0 && errno != ENOENT && errno != ENOTEMPTY) return -errno;
     if (erased != 0) snprintf(text, sizeof(text), "%" PRIu64 "\n", erased);

@@ -9,11 +9,12 @@
 #define SNAPSHOT_NAME "snapshot"
 #define SNAPSHOT_WANTED_NAME "snapshot.wanted"
 
-/* Makes the next start fetch a snapshot; durable. The data here have all redactions below position `erased` carried
- * out; 0: there are no data here. Returns 0 or a negative errno. */
+/* Makes the next start fetch a snapshot; durable. In the present data, all redactions below position `erased` are
+ * carried out; 0 if there are no data. Returns 0 or a negative errno. */
 int snapshot_want(const char *directory, uint64_t erased);
 bool snapshot_is_wanted(const char *directory);
-/* Returns the `erased` of snapshot_want; 0: there were no data before, or the file does not say. */
+/* Returns the value of `erased` that was passed to snapshot_want; 0: there were no data before, or the file does not
+ * say. */
 uint64_t snapshot_erased_before(const char *directory);
 
 #endif

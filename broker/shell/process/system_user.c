@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #define HOST_SIZE 65
-#define ENTRY_SIZE 4096 /* bytes of an entry of /etc/passwd; the search ends at a longer entry */
+#define ENTRY_SIZE 4096 /* size limit of an entry of /etc/passwd in bytes; the search ends at a longer entry */
 
-/* Finds the user's name in /etc/passwd. Not by getpwuid_r: in glibc 2.36 it crashes when an allocation fails, and a
- * directory service may delay it. */
+/* Finds the user's name in /etc/passwd. getpwuid_r is not used: in glibc 2.36 it crashes when an allocation fails, and
+ * a directory service may delay it. */
 static bool name_of(uid_t user, char *buffer, size_t size, const char **out) {
     FILE *file = fopen("/etc/passwd", "re");
     struct passwd entry = {0}, *found = NULL;

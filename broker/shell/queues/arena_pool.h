@@ -17,15 +17,15 @@ struct pooled_arena {
 
 struct arena_pool {
     pthread_mutex_t mutex;
-    size_t size_max; /* most bytes of an arena (arena_init) */
-    size_t keep_max; /* most bytes that an idle arena keeps (arena.h) */
-    size_t idle_max; /* most idle arenas that the pool keeps */
+    size_t size_max; /* maximum size of an arena in bytes (arena_init) */
+    size_t keep_max; /* maximum number of bytes that an idle arena keeps (arena.h) */
+    size_t idle_max; /* maximum number of idle arenas in the pool */
     struct pooled_arena *idle;
     size_t idle_count;
 };
 
 void arena_pool_init(struct arena_pool *pool, size_t size_max, size_t keep_max, size_t idle_max);
-/* Frees the idle arenas. All others must have been given back. */
+/* Frees the idle arenas. All arenas must have been given back. */
 void arena_pool_deinit(struct arena_pool *pool);
 /* Returns an empty arena; NULL if memory is exhausted. */
 struct pooled_arena *arena_pool_take(struct arena_pool *pool);

@@ -25,7 +25,7 @@ void batches_stop(struct batches *batches) {
 
 static struct batch *batch_new(void) {
     struct batch *batch = fatal_calloc(sizeof(*batch));
-    /* Effects are limited by what the core may have pending, not by the arena. */
+    /* The arena needs no limit, because the core's own limits bound the effects. */
     fatal_arena_init(&batch->arena);
     batch->arena.keep_max = BATCH_ARENA_KEEP;
     core_effects_init(&batch->effects, &batch->arena);
@@ -44,7 +44,8 @@ bool batches_has_none(struct batches *batches) {
     return has_none;
 }
 
-/* Waits for a short time. The core thread wakes regularly, so it detects that the process was stopped meanwhile. */
+/* Waits for a free batch for a short time. The core thread wakes regularly, so it detects that the process was stopped
+ * meanwhile. */
 static void await_free(struct batches *batches) {
     struct timespec until = monotonic_after(STALL_LOOK_NS);
     (void)pthread_cond_timedwait(&batches->freed, &batches->mutex, &until);
@@ -77,7 +78,7 @@ void batch_drop(struct batches *batches, struct batch *batch) {
     bool last = --batch->users == 0;
     pthread_mutex_unlock(&batches->mutex);
     if (!last) return;
-    /* No other thread sees the batch until it is on the free list. */
+    /* No other thread uses the batch until it is on the free list. */
     core_effects_reset(&batch->effects);
     batch->answers = NULL;
     batch->answer_count = 0;

@@ -1,7 +1,8 @@
 /* batch.h: the effects of some steps of the core, on their way to the disk and to the clients.
  *
- *   core thread: fills ─┬─► sync thread: appends, syncs, answers ───────────────────────┬─► free again
- *                       └─► (delivery sender: reads meanwhile, delivers when it is synced) ┘
+ * The core thread fills a batch. The sync thread appends and syncs its frames and sends its replies. Meanwhile the
+ * delivery sender reads the contents that the batch's deliveries need, and sends the deliveries when the batch is
+ * synced. The last of these users frees the batch for reuse.
  *
  * The batch's arena owns everything in `effects`. Log positions only grow from batch to batch. No effect of a batch
  * needs a position after the batch's own appends. So a batch may be released once it is synced (LOG-1). */
@@ -20,19 +21,20 @@ struct answer {
 };
 
 struct batch {
-    struct release release; /* entry in the release gate; must be the first member: batch_of */
+    struct release release; /* entry in the release gate; must be the first member (see batch_of) */
     struct batch *next;     /* next batch in a queue of the sync thread */
-    struct batch *next_out; /* next batch in the queue of the delivery sender, at the same time */
+    struct batch *next_out; /* next batch in the queue of the delivery sender; a batch can be in that queue and in one
+                               of the sync thread */
     struct arena arena;
     struct core_effects effects;
     struct answer *answers; /* replies to send after the sync; in the arena */
     size_t answer_count;
     /* Log position after the batch's appends. The batch is released once the log is durable up to `end` on all required
-     * nodes. 0: a follower's batch, which reads only committed records. */
+     * nodes. 0 for a follower's batch, whose replies read only committed records. */
     uint64_t end;
 
     bool must_be_read; /* the delivery sender must read contents for its deliveries or replies */
-    bool reads_late;   /* the delivery sender gets the batch only when it is released, not before */
+    bool reads_late;   /* true: the delivery sender gets the batch only when it is released, not earlier */
     unsigned users;
 };
 
@@ -41,9 +43,9 @@ struct batches {
     pthread_cond_t freed; /* uses CLOCK_MONOTONIC */
     struct batch *free;
     unsigned made;
-    bool stops; /* the process is stopping */
+    bool stops; /* true: the process is stopping */
     bool is_awaited;
-    struct inbox *inbox; /* nudged when a batch is free again after batches_has_none returned true */
+    struct inbox *inbox; /* this inbox is nudged when a batch is free again after batches_has_none returned true */
 };
 
 static inline struct batch *batch_of(struct release *release) {
@@ -53,12 +55,12 @@ static inline struct batch *batch_of(struct release *release) {
 struct inbox;
 
 void batches_init(struct batches *batches, struct inbox *inbox);
-/* Returns whether batch_take would wait. If so, the inbox is nudged as soon as a batch is free. */
+/* Returns whether batch_take would wait. If it would, the inbox is nudged as soon as a batch is free. */
 bool batches_has_none(struct batches *batches);
 /* Makes batch_take return at once from now on, even if too many batches are in use. */
 void batches_stop(struct batches *batches);
 /* Returns an empty batch with one user. Waits while too many batches are in use (core_turn_may_fill). Called by the
- * core thread or its stand-in, which calls inbox_look while it waits. */
+ * core thread or by the thread that stands in for it, which calls inbox_look while it waits. */
 struct batch *batch_take(struct batches *batches);
 void batch_hold(struct batches *batches, struct batch *batch);
 /* Drops one use of the batch. The last drop frees the batch for reuse. */

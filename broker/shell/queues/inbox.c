@@ -10,10 +10,11 @@ void inbox_init(struct inbox *inbox) {
     monotonic_cond_init(&inbox->changed);
 }
 
-/* Returns whether the item is the first one in the inbox. */
+/* Appends the item. Returns whether it is the first one in the inbox. */
 static bool append(struct inbox *inbox, struct item *item) {
     item->next = NULL;
-    item_receive(item, &inbox->stall, boottime_ns()); /* under the mutex, so that the times are in posting order */
+    item_receive(item, &inbox->stall,
+                 boottime_ns()); /* stamped under the mutex, so that the times are in posting order */
     bool was_empty = inbox->first == NULL;
     *inbox->last = item;
     inbox->last = &item->next;
@@ -27,7 +28,7 @@ static void wake(struct inbox *inbox) {
 
 void inbox_post(struct inbox *inbox, struct item *item) {
     pthread_mutex_lock(&inbox->mutex);
-    /* The core thread takes all items at once, so only the first item can find it asleep. */
+    /* The core thread takes all items at once, so it can be asleep only when the first item is posted. */
     if (append(inbox, item) || inbox->owes_wake) wake(inbox);
     pthread_mutex_unlock(&inbox->mutex);
 }
@@ -48,7 +49,8 @@ void inbox_durable(struct inbox *inbox, uint64_t position) {
     pthread_mutex_lock(&inbox->mutex);
     assert(position >= inbox->durable);
     inbox->durable = position;
-    /* Only a stop waits for it. Otherwise the core thread reads it at its next wake-up (TURN_DURABLE_NS). */
+    /* Only a stop waits for the durable position. Otherwise the core thread reads it at its next wake-up
+     * (TURN_DURABLE_NS). */
     if (inbox->stop) {
         inbox->nudged = true;
         pthread_cond_signal(&inbox->changed);
@@ -174,6 +176,7 @@ void inbox_give_back(struct inbox *inbox, uint64_t wait_ns) {
     inbox->is_lent = false;
     if (boottime_ns() + wait_ns < inbox->stall.asleep_until_ns) inbox->nudged = true;
     if (inbox->nudged || !inbox->is_lendable)
-        wake(inbox); /* the core thread must wake earlier than planned, or is awake and waits for the end of the loan */
+        wake(inbox); /* the core thread must wake earlier than planned; or it is awake and waits for the end of
+                        inbox_borrow */
     pthread_mutex_unlock(&inbox->mutex);
 }

@@ -1,5 +1,5 @@
-/* refusals_told.h: refused clients, to be recorded in the log. The owner offers them to the core thread, which records
- * them and gives the struct back. */
+/* refusals_told.h: refused clients that are to be recorded in the log. The owner offers the refusals to the core
+ * thread, which records them and gives the struct back. */
 #ifndef TARRY_SHELL_REFUSALS_TOLD_H
 #define TARRY_SHELL_REFUSALS_TOLD_H
 
@@ -10,17 +10,17 @@
 #include "engine_request.h"
 #include "refusals.h"
 
-/* Most bytes of log that the AccessRefused records of one offer use. */
+/* Maximum size in log bytes of the AccessRefused records of one offer. */
 #define REFUSALS_RECORDS_SIZE_MAX (REFUSALS_TOLD_MAX * 512u)
 
 struct refusals_told {
     struct item item; /* must be the first member */
-    /* Gives the struct back to its owner. Refusals that were not recorded are offered again: a follower keeps them
+    /* Gives the struct back to its owner. Refusals that were not recorded are offered again: a follower records none
      * until it leads. */
     void (*told)(struct refusals_told *told, bool is_recorded);
     void *owner;
     bool is_offered; /* the core thread owns the struct; guarded by the owner's mutex */
-    size_t count;    /* rows to record; 0: all rows were recorded */
+    size_t count;    /* number of rows to record; 0: all rows were recorded */
     struct refusal rows[REFUSALS_TOLD_MAX];
 };
 

@@ -1,9 +1,9 @@
-/* releaser.h: carries out what the release gate (engine/release_gate.h) decides. It sends the replies of released
- * batches and passes batches that must be read first to the delivery sender. It tells the subscribers up to which
- * position the log is durable on all required nodes. Packed replies are sent here. The delivery sender sends
- * deliveries, and replies that must be read, when it learns the position.
+/* releaser.h: carries out the decisions of the release gate (engine/release_gate.h). It sends the packed replies of
+ * released batches, and passes batches that must be read first to the delivery sender. It tells the subscribers the
+ * position up to which the log is durable on all required nodes. When the delivery sender learns the position, it sends
+ * deliveries, and replies whose content must be read.
  *
- * On a broker without a pair, the sync thread or its stand-in calls the releaser; in a pair, the pair thread. */
+ * On a broker without a pair, the sync thread or its stand-in calls the releaser; in a pair, the pair thread does. */
 #ifndef TARRY_SHELL_RELEASER_H
 #define TARRY_SHELL_RELEASER_H
 
@@ -30,15 +30,15 @@ struct releaser {
     size_t subscriber_count;
 };
 
-/* Starts with the log durable up to position `reached`. */
+/* Initializes the releaser. The log is durable up to position `reached`. */
 void releaser_init(struct releaser *releaser, struct batches *batches, uint64_t reached);
 /* Sets the function that sends batches that must be read first. Call it before any batch enters, like
  * releaser_subscribe. */
 void releaser_send_by(struct releaser *releaser, void (*send)(void *sender, struct batch *batch), void *sender);
-/* Calls `reached` whenever the durable position grows, after all earlier subscribers. */
+/* Adds a subscriber: `reached` is called whenever the durable position grows, after all earlier subscribers. */
 void releaser_subscribe(struct releaser *releaser, void (*reached)(void *context, uint64_t position), void *context);
-/* Takes over the list of batches, in log order. `question`: number of the question whose confirmation the batches
- * without appends need (R3); 0: they need none. */
+/* Takes over the list of batches, in log order. `question` is the number of the question whose confirmation the batches
+ * without appends need (R3); 0 if they need none. */
 void releaser_enter(struct releaser *releaser, struct batch *batches, uint64_t question);
 /* See release_gate_reach and release_gate_confirm. No batch is released before releaser_run. */
 void releaser_reach(struct releaser *releaser, uint64_t position);

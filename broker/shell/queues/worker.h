@@ -14,7 +14,7 @@ struct worker {
     struct item *first;
     struct item **last;
     bool stop;
-    void (*run)(void *owner, struct engine_request *engine_request); /* takes over the request */
+    void (*run)(void *owner, struct engine_request *engine_request); /* takes over the request and processes it */
     void *owner;
 };
 

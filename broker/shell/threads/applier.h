@@ -21,7 +21,7 @@ struct applier {
     struct log_cursor *cursor;
     struct arena arena; /* memory of the frame's body */
     struct frame_header header;
-    Tarry__FrameBody *body; /* body of a frame that was read but waits for memory; NULL: none */
+    Tarry__FrameBody *body; /* body of a frame that was read but does not fit into memory yet; NULL: none */
 };
 
 /* Initializes the applier at the core's position. */

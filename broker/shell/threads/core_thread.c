@@ -62,7 +62,7 @@ static void carry_out_at_once(struct core_thread *core_thread) {
             lanes_close(needs->lanes, lane->lane, lane->session);
     }
     for (; core_thread->stamped < effects->deliveries.count;
-         core_thread->stamped++) { /* after the lanes of the same step */
+         core_thread->stamped++) { /* only after the lanes of the same step were opened or closed */
         struct core_delivery *delivery = &effects->deliveries.items[core_thread->stamped];
         delivery->turn = lanes_turn(needs->lanes, delivery->lane);
         delivery_sender_decided(needs->delivery_sender, delivery);
@@ -118,7 +118,7 @@ static void core_thread_step(struct core_thread *core_thread, struct core_event 
     tell_push(core_thread, event->kind == CORE_START);
 }
 
-/* Adds what only the shell knows: the cluster of these data, and the largest payload. */
+/* Adds the data of the shell to the reply: the id of the cluster, and the largest payload. */
 static struct message *pack_greeted(const struct core_thread_needs *needs, const Tarry__Reply *reply) {
     Tarry__Reply copy = *reply;
     Tarry__HelloReply hello = *reply->hello;
@@ -149,7 +149,7 @@ static bool has_room(const struct core_reply *reply) {
     return call->sized(call, tarry__reply__get_packed_size(reply->reply) + content_size);
 }
 
-/* Returns whether a delivery is not an early one, and so waits for this batch. */
+/* Returns whether a delivery must wait for this batch, because it is not an early one. */
 static bool has_ordinary(const struct core_effects *effects) {
     for (size_t i = 0; i < effects->deliveries.count; i++)
         if (!effects->deliveries.items[i].departs) return true;
@@ -209,8 +209,8 @@ static void flush(struct core_thread *core_thread) {
     core_turn_flushed(&core_thread->turn);
 }
 
-/* Returns whether the batch must wait because no other is free: the disk hangs, or the other node has not confirmed.
- * Further decisions join this batch. Early deliveries are still sent on time. */
+/* Returns whether the batch must wait because no other batch is free: the disk hangs, or the other node has not
+ * confirmed. Later decisions go into this batch too. Early deliveries are still sent on time. */
 static bool is_put_off(struct core_thread *core_thread) {
     return !core_turn_is_large(&core_thread->turn) && batches_has_none(core_thread->needs.batches);
 }
@@ -239,8 +239,8 @@ static bool refuse_for_room(struct core_thread *core_thread, struct engine_reque
     return true;
 }
 
-/* Returns true if the event has all facts and can be stepped. False: the request waits in another thread, or was
- * refused. */
+/* Returns true if the event has all facts and can be stepped. Returns false if the request waits in another thread, or
+ * was refused. */
 static bool has_all(struct core_thread *core_thread, struct engine_request *engine_request) {
     const struct core_thread_needs *needs = &core_thread->needs;
     const struct core_filter filter = {.may_exist = may_exist, .prefetch = prefetch, .keys = core_thread->filter};
@@ -390,7 +390,7 @@ static void take_item(struct core_thread *core_thread, struct item *item) {
 static void refuse_call(struct core_thread *core_thread, struct call *call) {
     bool pooled = call->engine_request.event.request.pooled;
     end_request(core_thread, &call->engine_request);
-    if (pooled) /* node_admits gives the reason */
+    if (pooled) /* NOT_PRIMARY for a pooled request, for the reason that node_admits gives */
         call->answer(call, node_pack_refusal(core_thread->needs.node, handing_over));
     else
         answer_refusal(call, TARRY__CODE__BUSY, handing_over);
@@ -415,7 +415,8 @@ static void begin_run(struct core_thread *core_thread, enum core_event_kind kind
 static void apply(struct core_thread *core_thread, uint64_t to) {
     const struct core_thread_needs *needs = &core_thread->needs;
     bool more = applier_step(&core_thread->applier, to);
-    /* LOG-3: part of the log with which a leader starts may never be confirmed. */
+    /* LOG-3: a leader starts with a part of the log that may never be confirmed, so the index must not include it yet.
+     */
     uint64_t may_index = atomic_load(&needs->node->may_index), position = core_position(needs->core);
     indexer_durable(needs->indexer, may_index < position ? may_index : position);
     core_turn_applied(&core_thread->turn, more);

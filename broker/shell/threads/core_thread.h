@@ -72,17 +72,17 @@ struct core_thread {
     const struct index_filter *filter; /* filter of an index position at or above the last CORE_INDEXED */
     struct core_turn turn;
     uint64_t push_version; /* last core_push_version that was reported to the webhook module (pusher.h) */
-    size_t stamped;        /* count of the batch's deliveries that know their lane's turn */
+    size_t stamped;        /* number of the batch's deliveries in which the lane's turn is set */
     struct watchdog watchdog;
     uint64_t looked_ns;     /* CLOCK_BOOTTIME of the last inbox_look */
     struct applier applier; /* used while another node leads */
     bool clock_held;
-    bool is_lent; /* another thread stands in for the core thread */
+    bool is_lent; /* another thread does this thread's work (inbox_borrow) */
 };
 
 void core_thread_start(struct core_thread *core_thread, const struct core_thread_needs *needs);
-/* Runs one turn of the core thread on the thread that called inbox_borrow, then gives back. Batches are posted without
- * waking the sync thread: sync_stand_in must follow. */
+/* Runs one turn of the core on the thread that called inbox_borrow, and calls inbox_give_back. Batches are posted
+ * without waking the sync thread, so sync_stand_in must follow. */
 void core_thread_stand_in(struct core_thread *core_thread, const struct turn_load *load);
 /* Returns once the core has stopped. All its decisions are then with the sync thread. */
 void core_thread_join(struct core_thread *core_thread);

@@ -37,7 +37,7 @@ bool delivery_sender_is_full(const struct delivery_sender *delivery_sender) {
     return atomic_load(&delivery_sender->out_bytes) >= OUT_BYTES_MAX;
 }
 
-/* The delivery was sent, or never will be. */
+/* Subtracts a delivery that was sent, or never will be, from the unsent bytes. */
 static void has_left(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
     uint64_t bytes = delivery_bytes(delivery);
     uint64_t before = atomic_fetch_sub(&delivery_sender->out_bytes, bytes);
@@ -85,7 +85,8 @@ static struct cold_item *copy_delivery(const struct core_delivery *delivery, uin
     struct cold_item *item = cold_item_new(end);
     struct core_delivered *tasks = copied(&item->arena, delivery->tasks, delivery->count * sizeof(*tasks));
     for (size_t i = 0; i < delivery->count; i++) row_own(&item->arena, &tasks[i].row);
-    item->delivery = *delivery; /* queue names are never freed */
+    item->delivery =
+        *delivery; /* the copied pointer to the queue's name stays valid, because queue names are never freed */
     item->delivery.tasks = tasks;
     return item;
 }
@@ -119,7 +120,7 @@ static void cold_post(struct delivery_sender *delivery_sender, struct cold_item 
     pthread_mutex_unlock(&delivery_sender->mutex);
 }
 
-/* OUTGOING_COLD: nothing was done. */
+/* Sends the delivery. OUTGOING_COLD means that nothing was done, because a part is not in memory. */
 static int deliver(struct delivery_sender *delivery_sender, struct outgoing *outgoing,
                    const struct core_delivery *delivery) {
     int result = outgoing_deliver(outgoing, delivery);
@@ -132,7 +133,7 @@ static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery
     outgoing->end = batch->end;
     for (size_t i = 0; i < effects->deliveries.count; i++) {
         const struct core_delivery *delivery = &effects->deliveries.items[i];
-        if (delivery->departs) continue; /* an early delivery, sent by delivery_sender_depart */
+        if (delivery->departs) continue; /* delivery_sender_depart sends early deliveries */
         if (deliver(delivery_sender, outgoing, delivery) == OUTGOING_COLD)
             cold_post(delivery_sender, copy_delivery(delivery, batch->end));
     }
@@ -233,7 +234,7 @@ void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t p
     pthread_mutex_lock(&delivery_sender->mutex);
     if (position > delivery_sender->durable) delivery_sender->durable = position;
     if (delivery_sender->durable >= delivery_sender->awaited) {
-        delivery_sender->awaited = UINT64_MAX; /* a thread that waits for a higher position sets it again */
+        delivery_sender->awaited = UINT64_MAX; /* another thread that waits for a higher position sets it again */
         pthread_cond_broadcast(&delivery_sender->grown);
     }
     pthread_mutex_unlock(&delivery_sender->mutex);

@@ -35,18 +35,18 @@ struct delivery_sender_needs {
 
 /* Number of cold readers. A disk serves several reads at once; more threads would only use memory. */
 #define COLD_READERS 4
-/* Most bytes of unsent deliveries, contents included: space for eight of the largest ones. */
+/* Maximum size of unsent deliveries in bytes, contents included: space for eight of the largest ones. */
 #define OUT_BYTES_MAX (8ull * DELIVERY_SIZE_MAX)
 
 struct delivery_sender {
     struct batches *batches;
     struct inbox *inbox;
-    struct outgoing_needs outgoing; /* needs of outgoing.h, shared by all threads */
+    struct outgoing_needs outgoing; /* arguments of outgoing.h, shared by all threads */
     pthread_t thread;
     pthread_t readers[COLD_READERS];
     pthread_mutex_t mutex;
-    pthread_cond_t posted;  /* wakes the delivery sender's thread */
-    pthread_cond_t chilled; /* wakes the cold readers */
+    pthread_cond_t posted;  /* signals the delivery sender's thread that a batch was posted */
+    pthread_cond_t chilled; /* signals the cold readers that they have work */
     pthread_cond_t grown;   /* signals that `durable` has reached `awaited` */
     struct batch *first;
     struct batch **last;
@@ -54,7 +54,7 @@ struct delivery_sender {
     struct cold_item **cold_last;
     uint64_t durable;
     uint64_t awaited; /* the lowest position that a thread waits for; UINT64_MAX: none */
-    bool ended;       /* `durable` does not grow any more, so waiting threads give up */
+    bool ended;       /* true: `durable` will not grow any more, so waiting threads give up */
     bool stop;
     bool cold_stop;
     _Atomic uint64_t out_bytes;
@@ -73,7 +73,7 @@ void delivery_sender_decided(struct delivery_sender *delivery_sender, const stru
 /* Sends an early delivery (core_delivery.departs): it is copied and sent as soon as its own leases are durable,
  * independently of the rest of its batch. Core thread only. */
 void delivery_sender_depart(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
-/* Returns whether too many bytes are unsent. If so, the inbox is nudged when this ends. */
+/* Returns whether too many bytes are unsent. If they are, the inbox is nudged as soon as enough bytes are sent. */
 bool delivery_sender_is_full(const struct delivery_sender *delivery_sender);
 
 #endif

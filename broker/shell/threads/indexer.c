@@ -18,7 +18,7 @@
 #include "signer.h"
 #include "wire.h"
 
-/* Enough for an unpacked frame of a few thousand records, so that the next frame needs no new memory. */
+/* Bytes of the arena that are kept for the next frame: enough for an unpacked frame of a few thousand records. */
 #define ARENA_KEEP (4u << 20)
 
 /* Returns false if the disk is full. Any other error ends the process. */
@@ -43,7 +43,7 @@ static void commit(struct indexer *indexer) {
     if (has && was_full) logfmt("index_resumed", "indexed=%" PRIu64, index_position(needs->index));
 }
 
-/* Returns false if there is no frame. */
+/* Absorbs the next frame. Returns false if there is none. */
 static bool absorb_frame(struct indexer *indexer, uint64_t limit) {
     const struct indexer_needs *needs = &indexer->needs;
     struct log_view view;
@@ -146,7 +146,7 @@ static uint64_t maintain_wait_ns(struct indexer *indexer) {
     return at_ns > now_ns ? at_ns - now_ns : 0;
 }
 
-/* The caller holds the mutex. */
+/* Returns the present orders for the index schedule (index_schedule.h). The caller holds the mutex. */
 static struct index_orders find_orders(struct indexer *indexer) {
     struct index_orders orders = {
         .durable = indexer->durable,
@@ -174,7 +174,7 @@ static void take_window(struct indexer *indexer) {
     if (indexer->windows == NULL) indexer->windows_last = &indexer->windows;
 }
 
-/* Returns the next effect. INDEX_WAIT: there are only hints to process. */
+/* Returns the next effect. INDEX_WAIT means that there are only hints to process. */
 static enum index_effect next_effect(struct indexer *indexer, struct low_note **out_lows) {
     enum index_effect effect;
     pthread_mutex_lock(&indexer->mutex);
@@ -266,7 +266,7 @@ void indexer_window(struct indexer *indexer, const struct core_window *window) {
 
 void indexer_low(struct indexer *indexer, const struct core_low *low) {
     struct low_note *note = malloc(sizeof(*note));
-    if (note == NULL) return; /* only a hint; it comes again later */
+    if (note == NULL) return; /* the note is only a hint, and the core sends it again later */
     note->low = *low;
     pthread_mutex_lock(&indexer->mutex);
     note->next = indexer->lows;

@@ -1,5 +1,5 @@
-/* lanes.c: see lanes.h. The door may be called under a lane's mutex, because the door takes no lock of this file while
- * it holds its own. */
+/* lanes.c: see lanes.h. The door may be called while a lane's mutex is held, because the door holds no lock of its own
+ * when it calls this file. */
 #include "lanes.h"
 
 #include <assert.h>
@@ -61,8 +61,8 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
     uint64_t former = lane_state_close(&lane->state, session);
-    /* The consumer must close: nng's dialer reconnects at once when the peer closes, and its own close hangs during
-     * that. */
+    /* The consumer must close the connection, not the broker. If the broker closed it, nng's dialer would reconnect at
+     * once, and its own close would hang during the reconnect. */
     if (former != 0) door_linger(lanes->door, former);
     pthread_mutex_unlock(&lane->mutex);
 }

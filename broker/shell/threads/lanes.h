@@ -23,7 +23,7 @@ struct lanes;
 /* Events of a lane, in the order of the core's event kinds in core_thread.c. */
 enum lane_event { LANE_UP, LANE_GONE, LANE_SENT, LANE_CREDIT };
 
-/* Event of a lane for the core thread, which frees it. It is dropped unless lanes_is_news is true. */
+/* Event of a lane for the core thread, which frees the struct. The event is dropped unless lanes_is_news is true. */
 struct lane_news {
     struct item item; /* must be the first member */
     enum lane_event event;
@@ -52,15 +52,16 @@ struct lanes {
 void lanes_init(struct lanes *lanes, const struct datadir *dir, struct inbox *inbox, struct door *door);
 /* Gives the lane to a session and expects its connection. Closes the connection of a former holder. */
 void lanes_open(struct lanes *lanes, const struct core_lane *open);
-/* Takes the lane from a session. After it returns, no delivery that waits for the lane begins to be sent. The consumer
- * closes the connection; it has DOOR_LINGER_S seconds for that. */
+/* Takes the lane from a session. After it returns, no further delivery to the session begins to be sent. The consumer
+ * has DOOR_LINGER_S seconds to close the connection. */
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
-/* Returns the lane's turn. A delivery decided in an earlier turn is never sent, even if its session holds the lane
- * again: the core expects no event about it (TRUE-1). Core thread only. */
+/* Returns the lane's turn: a number that changes when another session gets the lane. A delivery decided in an earlier
+ * turn is never sent, even if its session holds the lane again, because the core expects no event about it (TRUE-1).
+ * Core thread only. */
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number);
-/* Returns whether the turn in which this event was posted still lasts. Core thread only. */
+/* Returns whether the lane's turn is still the one in which this event was posted. Core thread only. */
 bool lanes_is_news(const struct lanes *lanes, const struct lane_news *news);
-/* Takes over `message` and sends it (NULL: the message could not be made). LANE_SENT reports the result; `ok` false
+/* Takes over `message` and sends it; NULL if the message could not be made. LANE_SENT reports the result; `ok` false
  * means that it was certainly not sent. A delivery of another turn is dropped without an event. */
 void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message,
                 uint64_t delivered_ns);

@@ -12,7 +12,7 @@ void lone_init(struct lone *lone, struct inbox *inbox, struct core_thread *core_
 }
 
 void lone_post(struct lone *lone, struct item *call, uint64_t from, bool is_alone) {
-    if (door_is_inside(from)) from = DOOR_INSIDE; /* each request of the gateway has an id of its own */
+    if (door_is_inside(from)) from = DOOR_INSIDE; /* each request of the gateway has a different id */
     bool comes_again = from == lone->from;
     lone->from = from;
     lone->posted++;
@@ -38,7 +38,7 @@ void lone_served(struct lone *lone) {
     }
     struct turn_load load;
     if (!inbox_borrow(lone->inbox, &load)) return;
-    uint64_t from = lone->from; /* read before the sync: other connections may be served during it */
+    uint64_t from = lone->from; /* read before the sync, because other connections may be served during the sync */
     core_thread_stand_in(lone->core_thread, &load);
     sync_stand_in(lone->sync);
     lone->was_inside = from == DOOR_INSIDE;

@@ -42,8 +42,8 @@ static int read_blob(void *context, const struct row *row, struct arena *arena, 
                               : index_blob_now(index, row->id, arena, out, out_size);
 }
 
-/* Prefetches contents from the index. They are scattered in memory, and the wait for each took most of the sender's
- * time. */
+/* Prefetches contents from the index into the CPU cache. They are scattered in memory, and without the prefetch most of
+ * the sender's time was spent waiting for them. */
 static void prefetch(void *context, const struct core_delivered *tasks, size_t count) {
     const struct outgoing *outgoing = context;
     const uint64_t start = log_start(outgoing->needs->log);
@@ -60,7 +60,7 @@ static uint64_t erasures(void *context) {
     return log_erasures(outgoing->needs->log);
 }
 
-/* Waits for the message's position and `after` (LOG-1). */
+/* Waits until the message's position and the position `after` are durable (LOG-1). */
 static bool wait_durable(void *context, uint64_t after) {
     const struct outgoing *outgoing = context;
     return outgoing->needs->wait_durable(outgoing->needs->context, after > outgoing->end ? after : outgoing->end);
@@ -84,7 +84,7 @@ static bool was_read(const struct outgoing *outgoing, const char *what, int erro
     return true;
 }
 
-/* Replies FAILED: the broker stops, and the follower has not confirmed the records that the reply needs. */
+/* Replies FAILED, because the broker stops and the follower has not confirmed the records that the reply needs. */
 static void reply_unknown(const struct core_reply *reply) {
     struct call *call = call_of(reply->ticket);
     call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, CALL_UNCONFIRMED));
@@ -157,7 +157,7 @@ static void tell_overdue(const struct core_delivery *delivery, size_t count) {
         logfmt("lease_over_unsent", "session=%" PRIu64 " tasks=%zu", delivery->session, count);
 }
 
-/* NULL: memory is exhausted. */
+/* Makes the message of a delivery. Returns NULL if memory is exhausted. */
 static struct message *delivery_message(struct outgoing *outgoing, const struct core_delivery *delivery,
                                         const struct outgoing_contents *contents, struct instant now) {
     struct arena *arena = &outgoing->arena;

@@ -38,7 +38,7 @@ enum { OUTGOING_COLD = 1 };
 /* Sends the delivery, or reports that it will never be sent. Returns 0. Without `may_wait` it may return OUTGOING_COLD:
  * nothing was done, because a part is not in memory. A read error ends the process (LOG-4). */
 int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *delivery);
-/* Like outgoing_delivery, for a reply that has a content or repeats an earlier reply. */
+/* Like outgoing_deliver, for a reply that has a content or repeats an earlier reply. */
 int outgoing_reply(struct outgoing *outgoing, const struct core_reply *reply);
 
 #endif

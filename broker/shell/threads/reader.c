@@ -5,7 +5,7 @@
 #include "inbox.h"
 #include "index.h"
 
-/* Most rows, of any queue, that a job's result page may examine before it is returned. */
+/* Maximum number of rows, of any queue, that a job's result page may examine before it is returned. */
 #define EXAMINE_MAX 65536
 
 static void count_rows(struct reader *reader, size_t size) {

@@ -12,7 +12,7 @@
 struct inbox;
 struct index;
 
-/* A result page of a job (core_page), then the facts that the core lacks to act on it. */
+/* A result page of a job (core_page). The facts that the core needs to act on the page are read afterwards. */
 struct page_load {
     struct engine_request engine_request; /* must be the first member */
     struct arena arena;
@@ -23,17 +23,17 @@ struct page_load {
 struct reader {
     struct index *index;
     struct inbox *inbox;
-    size_t rows_max;    /* most bytes of rows that requests may hold unused, in total */
+    size_t rows_max;    /* maximum size of unused rows that requests may hold, in bytes, in total */
     atomic_size_t rows; /* bytes of rows that requests hold */
     struct worker worker;
 };
 
-/* Starts the thread. Calls beyond `rows_max` are refused as busy (CALM-1). Job pages are not: there are few
- * (JOB_PAGES_MAX). */
+/* Starts the thread. When the rows of all requests exceed `rows_max` bytes, further requests are refused as busy
+ * (CALM-1). Pages of jobs are never refused: there are at most JOB_PAGES_MAX. */
 void reader_start(struct reader *reader, struct index *index, struct inbox *inbox, size_t rows_max);
 /* Takes over the request and posts it to the core's inbox with the rows that it needs. */
 void reader_post(struct reader *reader, struct engine_request *engine_request);
-/* Releases the rows that were read for a request, which ends. Core thread only. */
+/* Releases the rows that were read for a request that ends. Core thread only. */
 void reader_release(struct reader *reader, struct engine_request *engine_request);
 void reader_stop(struct reader *reader);
 

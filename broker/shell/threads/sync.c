@@ -23,7 +23,8 @@
 
 #define FAILED_FLUSH_MS 200
 
-/* The disk failed: replies to the waiting callers that the outcome is unknown, and ends the process (LOG-4). */
+/* Handles that the disk failed (LOG-4). Replies to the waiting callers that the outcome is unknown, and ends the
+ * process. */
 static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int error) {
     logfmt("log_failed", "error=%d reason=\"%s\" action=exit", error, storage_error(error));
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
@@ -32,7 +33,7 @@ static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int er
             call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
         }
     }
-    door_stop(sync->needs.door, FAILED_FLUSH_MS); /* other threads must do nothing meanwhile */
+    door_stop(sync->needs.door, FAILED_FLUSH_MS); /* stop the door, because no other thread may act from now on */
     _exit(EXIT_STORAGE);
 }
 
@@ -51,7 +52,7 @@ static int append_one(struct log *log, const struct core_append *append) {
     return error;
 }
 
-/* Appends and writes all frames. From then on the other node of a pair may copy them. */
+/* Appends and writes all frames. The other node of a pair may copy them as soon as they are written. */
 static int append_all(struct sync *sync, const struct batch *batches) {
     struct log *log = sync->needs.log;
     const struct group_commit *group = &sync->group;
@@ -103,7 +104,7 @@ static void begin_group(struct sync *sync, const struct batch *batches, bool is_
     group_commit_begin(&sync->group, frames, end, is_pair);
 }
 
-/* Carries out the group's steps before its release. Returns 0, or the storage error (LOG-4). */
+/* Carries out the steps of the group that precede its release. Returns 0, or the storage error (LOG-4). */
 static int make_durable(struct sync *sync, struct batch *batches) {
     struct group_commit *group = &sync->group;
     atomic_store(&sync->hang.since_ns, monotonic_ns());
@@ -124,8 +125,7 @@ static void release(struct sync *sync, struct batch *batches) {
     const struct sync_needs *needs = &sync->needs;
     struct group_commit *group = &sync->group;
     assert(group->frames == 0 || log_durable(needs->log) == group->end); /* LOG-1 */
-    if (group->frames > 0)
-        locator_durable(needs->locator, group->end); /* before a redaction of the records that it finds */
+    if (group->frames > 0) locator_durable(needs->locator, group->end);  /* a redaction may wait for this position */
     if (group->is_replicated) {
         node_durable(needs->node, log_durable(needs->log), batches);
     } else {
@@ -181,12 +181,13 @@ void sync_stand_in(struct sync *sync) {
     struct batch *batches = sync->is_busy ? NULL : take_group(sync);
     pthread_mutex_unlock(&sync->mutex);
     if (batches == NULL) return;
-    assert(!node_writes(sync->needs.node)); /* a leader sends its frames while its own disk syncs */
+    assert(!node_writes(
+        sync->needs.node)); /* a pair has no stand-in, because a leader sends its frames while its own disk syncs */
     begin_group(sync, batches, false);
     int error = make_durable_aside(sync, batches);
     if (error == 0) release(sync, batches);
     pthread_mutex_lock(&sync->mutex);
-    sync->is_busy = error != 0; /* after an error it stays true: no thread touches the disk again */
+    sync->is_busy = error != 0; /* after an error it stays true, so that no thread uses the disk again */
     if (error != 0) sync->failed = batches;
     if (sync->first != NULL || sync->stop || error != 0) pthread_cond_signal(&sync->changed);
     pthread_mutex_unlock(&sync->mutex);
@@ -210,7 +211,8 @@ void sync_start(struct sync *sync, const struct sync_needs *needs) {
 void sync_post(struct sync *sync, struct batch *batch, bool wakes) {
     batch->next = NULL;
     pthread_mutex_lock(&sync->mutex);
-    if (wakes && !sync->is_busy) pthread_cond_signal(&sync->changed); /* otherwise the busy thread looks again */
+    if (wakes && !sync->is_busy)
+        pthread_cond_signal(&sync->changed); /* otherwise the busy thread finds the batch when it has finished */
     *sync->last = batch;
     sync->last = &batch->next;
     pthread_mutex_unlock(&sync->mutex);

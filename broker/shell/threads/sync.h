@@ -43,20 +43,21 @@ struct sync {
     struct batch *first;
     struct batch **last;
     bool stop;
-    bool is_busy; /* the sync thread, or its stand-in, is committing a group */
+    bool is_busy; /* the sync thread, or a thread that stands in for it, is committing a group */
     struct group_commit group;
-    struct batch *failed; /* the stand-in's batches whose sync failed; the sync thread reports the failure (LOG-4) */
+    struct batch
+        *failed; /* batches of a stand-in thread whose sync failed; the sync thread reports the failure (LOG-4) */
     _Atomic uint64_t took_us; /* duration of the last sync */
     struct disk_hang hang;
 };
 
-/* Limit for a stand-in. It saves three hand-overs between threads, about 100 µs; a slower sync makes that saving
- * unimportant. */
+/* Limit of the last sync's duration, in µs, above which no thread stands in for the sync thread. A stand-in saves three
+ * hand-overs between threads, about 100 µs, which is unimportant beside a slower sync. */
 #define SYNC_QUICK_US 1000u
 
 void sync_start(struct sync *sync, const struct sync_needs *needs);
-/* Takes over the batch. Core thread only: the order of posting is the order of the log. If not `wakes`, sync_stand_in
- * must follow. */
+/* Takes over the batch. Core thread only: the order of posting is the order of the log. If `wakes` is false,
+ * sync_stand_in must follow. */
 void sync_post(struct sync *sync, struct batch *batch, bool wakes);
 /* Returns whether nothing is pending and the last sync was faster than SYNC_QUICK_US. Any thread. */
 bool sync_is_quick(struct sync *sync);
