@@ -15,8 +15,8 @@
 #include "erasures.h" /* UNERASED_NAME */
 #include "tarry.pb-c.h"
 
-/* Reads the redactions; free them with tarry__frame_body__free_unpacked. *out is NULL if there is no file. Returns 0, a
- * negative errno, or LOG_DAMAGED. */
+/* Reads the redactions; free them with tarry__frame_body__free_unpacked. *out is NULL if the file does not exist.
+ * Returns 0, a negative errno, or LOG_DAMAGED. */
 int pending_erasures_read(const char *directory, Tarry__FrameBody **out);
 /* Replaces the redactions by `body` (borrowed). Returns 0 or a negative errno. */
 int pending_erasures_write(const char *directory, const Tarry__FrameBody *body);
