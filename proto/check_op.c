@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "queue_policy.h"
 #include "requests.h"
 #include "row.h"
 #include "tarry_limits.h"
@@ -116,14 +117,14 @@ static const char *check_dead(const Tarry__DeadOp *dead) {
 
 static const char *check_policy_field(const Tarry__Policy *policy, const char *field) {
     /* The unsigned comparison with a lower limit of 0 is intended. -Wtype-limits would warn about it in plain code. */
-#define X(name, least, most, range)                                                                                    \
+#define POLICY_NUMBER(name, word, option, kind, least, most, range, preset, argument, help)                            \
     if (strcmp(field, #name) == 0) {                                                                                   \
         uint64_t value = policy->name, value_min = (least), value_max = (most);                                        \
         return value_min <= value && value <= value_max ? NULL : #name " is out of range (" range ")";                 \
     }
-    QUEUE_POLICY(X)
-#undef X
-    if (strcmp(field, "push") == 0) return check_push_url(policy->push);
+#define POLICY_TEXT(name, argument, help)                                                                              \
+    if (strcmp(field, #name) == 0) return check_##name##_url(policy->name);
+#include "policy.def"
     if (strcmp(field, "lease_before_due") == 0) return NULL;
     return policy_unknown;
 }
@@ -135,7 +136,7 @@ static const char *check_queue_set(const Tarry__QueueSet *set) {
     if (set->n_fields == 0) return NULL; /* creates the queue if it is missing */
     if (set->policy == NULL) return "policy is missing";
     /* Checked before the names are compared with each other, to limit that work. */
-    if (set->n_fields > QUEUE_POLICY_FIELDS + QUEUE_POLICY_FIELDS_OWN) return "more policy fields than exist";
+    if (set->n_fields > POLICY_FIELDS + POLICY_FIELDS_OWN) return "more policy fields than exist";
     for (size_t i = 0; i < set->n_fields; i++) {
         problem = check_policy_field(set->policy, set->fields[i]);
         if (problem != NULL) return problem;

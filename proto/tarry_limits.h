@@ -99,13 +99,6 @@
 #define OUTCOMES_MAX_DEFAULT 262144
 #define OUTCOME_RETENTION_DEFAULT_MS (3600ull * 1000)
 
-/* Defaults of a queue's policy. */
-#define LEASE_DEFAULT_MS (30ull * 1000)
-#define MAX_ATTEMPTS_DEFAULT 16
-#define BACKOFF_MIN_DEFAULT_MS 1000ull
-#define BACKOFF_MAX_DEFAULT_MS (10ull * 60 * 1000)
-#define BACKOFF_JITTER_DEFAULT 20
-
 /* Limits of a queue's rate (broker/core/gate.h). */
 #define RATE_MAX 1000000u /* tasks per period, and tasks in a burst */
 #define RATE_PERIOD_DEFAULT_MS 1000ull
@@ -114,25 +107,6 @@
 #define RATE_BURST_DEFAULT_MS 100u    /* the default burst is what the rate allows in this time, at least one task */
 #define RATE_BURST_MIN_MS 2u          /* a burst is at least the number that the rate allows in this time */
 #define RATE_BURST_MAX_MS 86400000ull /* a burst is at most the number that the rate allows in this time */
-
-/* Policy fields that QueueSet may set: X(field of tarry.Policy, least, most, the range as text). */
-#define QUEUE_POLICY(X)                                                                                                \
-    X(lease_ms, LEASE_MIN_MS, LEASE_MAX_MS, "10 ms to 24 hours")                                                       \
-    X(max_attempts, 0, UINT32_MAX, "0 to 4294967295")                                                                  \
-    X(backoff, 0, 1, "fixed or exponential")                                                                           \
-    X(backoff_min_ms, 0, BACKOFF_MAX_MS, "0 to 30 days")                                                               \
-    X(backoff_max_ms, 0, BACKOFF_MAX_MS, "0 to 30 days")                                                               \
-    X(backoff_jitter, 0, 100, "0 to 100 per cent")                                                                     \
-    X(rate, 0, RATE_MAX, "0 to 1000000")                                                                               \
-    X(rate_period_ms, RATE_PERIOD_MIN_MS, RATE_PERIOD_MAX_MS, "1 second to 24 hours")                                  \
-    X(burst, 0, RATE_MAX, "0 to 1000000")                                                                              \
-    X(max_in_flight, 0, LEASES_MAX, "0 to 262144")
-#define QUEUE_POLICY_NUMBERS 10
-/* Number of policy fields: those of QUEUE_POLICY and the text `push` (check_push.c). */
-#define QUEUE_POLICY_FIELDS 11
-
-/* Number of further policy fields that only the broker itself may set: `lease_before_due`. */
-#define QUEUE_POLICY_FIELDS_OWN 1
 
 /* Webhooks (docs/WEBHOOKS.md). */
 #define PUSH_URL_SIZE_MAX 512u

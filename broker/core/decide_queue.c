@@ -16,11 +16,11 @@ static void done(struct decision *d) {
 
 /* Copies one field of a policy; check_op has checked it. */
 static void take_field(Tarry__Policy *policy, const Tarry__Policy *from, const char *field) {
-#define TAKE(name, minimum, maximum, range)                                                                            \
+#define POLICY_NUMBER(name, ...)                                                                                       \
     if (!strcmp(field, #name)) policy->name = from->name;
-    QUEUE_POLICY(TAKE)
-#undef TAKE
-    if (!strcmp(field, "push")) policy->push = from->push;
+#define POLICY_TEXT(name, ...)                                                                                         \
+    if (!strcmp(field, #name)) policy->name = from->name;
+#include "policy.def"
     if (!strcmp(field, "lease_before_due")) policy->lease_before_due = from->lease_before_due;
 }
 

@@ -96,12 +96,10 @@ static int make_core(struct recovery *recovery) {
     };
     randombytes_buf(&options.salt, sizeof(options.salt));
     tarry__policy__init(&options.policy);
-    options.policy.lease_ms = config->lease_ms;
-    options.policy.max_attempts = (uint32_t)config->max_attempts;
-    options.policy.backoff = (Tarry__Policy__Backoff)config->backoff;
-    options.policy.backoff_min_ms = config->backoff_min_ms;
-    options.policy.backoff_max_ms = config->backoff_max_ms;
-    options.policy.backoff_jitter = (uint32_t)config->backoff_jitter;
+#define POLICY_NUMBER(field, ...) options.policy.field = (__typeof__(options.policy.field))config->field;
+#define POLICY_LIMIT(field, ...)
+#define POLICY_TEXT(field, ...)
+#include "policy.def"
     recovery->core = core_new(&options);
     return recovery->core != NULL ? 0 : -ENOMEM;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "queue_policy.h"
 #include "wire.h"
 #include "wire_field.h"
 
@@ -268,14 +269,17 @@ int pack_redact(struct buffer *body, const struct tarry_redact_options *options)
 /* ---- whole queues */
 
 int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_policy *policy, uint32_t fields) {
-    static const char *const names[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
-                                        "backoff_max_ms", "backoff_jitter", "rate",    "rate_period_ms",
-                                        "burst",          "max_in_flight",  "push"};
+    static const char *const names[] = {
+#define POLICY_NUMBER(field, ...) #field,
+#define POLICY_TEXT(field, ...) #field,
+#include "policy.def"
+    };
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueueSet set = TARRY__QUEUE_SET__INIT;
     Tarry__Policy wire = TARRY__POLICY__INIT;
-    char *named[sizeof(names) / sizeof(names[0])];
-    _Static_assert(sizeof(names) / sizeof(names[0]) == QUEUE_POLICY_FIELDS, "one name for each field of a policy");
+    char *named[POLICY_FIELDS];
+    _Static_assert(POLICY_FIELDS_ALL == (1 << POLICY_FIELDS) - 1 && TARRY_POLICY_PUSH == 1 << POLICY_AT_push,
+                   "enum tarry_policy_field has the order of policy.def");
     if (queue == NULL || policy == NULL || (fields & ~(uint32_t)POLICY_FIELDS_ALL) != 0) return TARRY_E_ARGUMENT;
     wire.lease_ms = policy->lease_ms;
     wire.max_attempts = policy->max_attempts;
@@ -288,7 +292,7 @@ int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_po
     wire.burst = policy->burst;
     wire.max_in_flight = policy->max_in_flight;
     if ((fields & TARRY_POLICY_PUSH) != 0 && policy->push != NULL) wire.push = (char *)policy->push;
-    for (size_t i = 0; i < QUEUE_POLICY_FIELDS; i++)
+    for (size_t i = 0; i < POLICY_FIELDS; i++)
         if ((fields & 1u << i) != 0) named[set.n_fields++] = (char *)names[i];
     set.queue = (char *)queue;
     set.policy = &wire;

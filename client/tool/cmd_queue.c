@@ -88,21 +88,9 @@ const struct command command_queue_set = {
     .usage = "QUEUE [name=value…] [--push URL]",
     .summary = "change a queue's policy",
     .text = "Sets the named fields of a queue's policy; the other fields do not change. A queue that does not\n"
-            "exist is created.\n\n"
-            "  lease=DUR              lease of a delivery: after that time the task is delivered again [30s]\n"
-            "  max_attempts=N         failed attempts before a task becomes a dead letter; 0: no limit [16]\n"
-            "  backoff=KIND           fixed (always backoff_min), or exponential (doubles up to backoff_max)\n"
-            "  backoff_min=DUR        delay after the first nack [1s]\n"
-            "  backoff_max=DUR        maximum delay after a nack [10m]\n"
-            "  backoff_jitter=N       random addition to the delay, in per cent of the delay [20]\n"
-            "  rate=N/UNIT            maximum number of deliveries, such as 1000/s, 600/min or 50/h; 0: no limit [0]\n"
-            "  burst=N                deliveries at once after a pause; 0: what the rate allows in 100 ms [0]\n"
-            "  max_in_flight=N        maximum number of tasks in flight, over all consumers; 0: no limit [0]\n"
-            "  push=URL               http:// or https:// URL; the primary POSTs each due task to it, signed,\n"
-            "                         and acks the task if the answer is 2xx (docs/WEBHOOKS.md); none: no push\n"
-            "                         [none]\n\n"
-            "lease_ms, backoff_min_ms and backoff_max_ms set the same durations in milliseconds. rate=N keeps\n"
-            "the period of the rate; rate_period=DUR sets it.",
+            "exist is created. lease_ms, backoff_min_ms, backoff_max_ms and rate_period_ms set the same\n"
+            "durations in milliseconds.",
+    .print_more = policy_print_help,
     .options = set_options,
     .positional_min = 1,
     .positional_max = ARGS_POSITIONAL_ANY,

@@ -102,6 +102,7 @@ void help_print_command(const struct command *command) {
     if (command->usage[0] == 0) printf("  %s\n", lead);
     print_lines(command->usage, lead);
     printf("\n%s\n", command->text);
+    if (command->print_more != NULL) command->print_more();
     if (command->options != NULL && command->options->name != NULL) {
         printf("\nOptions:\n");
         print_options(command->options);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "tarry_limits.h"
+#include "queue_policy.h"
 #include "tool.h"
 #include "units.h"
 
@@ -56,79 +56,87 @@ const char *policy_push(const char *value) {
     return strcmp(value, "none") == 0 ? "" : value;
 }
 
-/* Reports an unknown field, with the list of the known ones. */
-static int policy_unknown(const struct args *args, const char *name, const char *const *names, size_t count) {
-    struct text known = {0};
-    for (size_t i = 0; i < count; i++)
-        text_printf(&known, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " and ", names[i]);
-    int status = tool_usage(args, "unknown policy field '%s': the fields are %s", name, text_str(&known));
-    text_deinit(&known);
-    return status;
+static int policy_backoff(const struct args *args, const char *value, bool *out_exponential) {
+    *out_exponential = strcmp(value, "exponential") == 0;
+    if (*out_exponential || strcmp(value, "fixed") == 0) return 0;
+    return tool_usage(args, "backoff: '%s' is not fixed or exponential", value);
+}
+
+static int unknown_field(const struct args *args, const char *name) {
+    static const char *const words[] = {
+#define POLICY_NUMBER(field, word, ...) #word,
+#define POLICY_TEXT(field, ...) #field,
+#include "policy.def"
+    };
+    const char *near = nearest(name, words, POLICY_FIELDS);
+#define POLICY_NUMBER(field, word, ...) #word ", "
+#define POLICY_TEXT(field, ...) #field
+    if (near == NULL)
+        return tool_usage(args, "unknown policy field '%s': the fields are %s", name,
+#include "policy.def"
+        );
+    return tool_usage(args, "unknown policy field '%s' (did you mean '%s'?)", name, near);
+}
+
+/* The parsers of the kinds of policy.def, and where struct tarry_policy has the field. */
+#define PARSE_DURATION(field) policy_duration(args, name, value, &policy->field)
+#define PARSE_COUNT(field) policy_number(args, name, value, &policy->field)
+#define PARSE_BACKOFF(field) policy_backoff(args, value, &policy->field##_exponential)
+#define PARSE_RATE(field) policy_rate(args, value, policy, fields)
+
+static int take_field(const struct args *args, const char *name, const char *value, struct tarry_policy *policy,
+                      uint32_t *fields) {
+#define TWICE(field, word)                                                                                             \
+    if ((*fields & 1u << POLICY_AT_##field) != 0) return tool_usage(args, "%s is given twice", word);                  \
+    *fields |= 1u << POLICY_AT_##field;
+#define POLICY_NUMBER(field, word, option, kind, ...)                                                                  \
+    if (strcmp(name, #field) == 0 || strcmp(name, #word) == 0) {                                                       \
+        TWICE(field, #word)                                                                                            \
+        return PARSE_##kind(field);                                                                                    \
+    }
+#define POLICY_TEXT(field, ...)                                                                                        \
+    if (strcmp(name, #field) == 0) {                                                                                   \
+        TWICE(field, #field)                                                                                           \
+        policy->field = policy_push(value);                                                                            \
+        return 0;                                                                                                      \
+    }
+#include "policy.def"
+#undef TWICE
+    return unknown_field(args, name);
 }
 
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields) {
-    enum { FIELDS = QUEUE_POLICY_FIELDS };
-    /* In the order of enum tarry_policy_field. */
-    static const char *const names[FIELDS] = {"lease",       "max_attempts",   "backoff", "backoff_min",
-                                              "backoff_max", "backoff_jitter", "rate",    "rate_period",
-                                              "burst",       "max_in_flight",  "push"};
-    /* NULL: the field is not a duration. */
-    static const char *const names_ms[FIELDS] = {
-        [0] = "lease_ms", [3] = "backoff_min_ms", [4] = "backoff_max_ms", [7] = "rate_period_ms"};
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text) return tool_usage(args, "'%s' is not name=value", text);
     char *name = tool_strdup(text);
     name[equals - text] = 0;
-    const char *value = equals + 1;
-    int place = 0, status = 0;
-    while (place < FIELDS && strcmp(name, names[place]) != 0 &&
-           (names_ms[place] == NULL || strcmp(name, names_ms[place]) != 0))
-        place++;
-    const char *near = place == FIELDS ? nearest(name, names, FIELDS) : NULL;
-    if (place < FIELDS && (*fields & 1u << place) != 0) {
-        status = tool_usage(args, "%s is given twice", names[place]);
-    } else
-        switch (place) {
-        case 0:
-            status = policy_duration(args, name, value, &policy->lease_ms);
-            break;
-        case 1:
-            status = policy_number(args, name, value, &policy->max_attempts);
-            break;
-        case 2:
-            policy->backoff_exponential = strcmp(value, "exponential") == 0;
-            if (!policy->backoff_exponential && strcmp(value, "fixed") != 0)
-                status = tool_usage(args, "backoff: '%s' is not fixed or exponential", value);
-            break;
-        case 3:
-            status = policy_duration(args, name, value, &policy->backoff_min_ms);
-            break;
-        case 4:
-            status = policy_duration(args, name, value, &policy->backoff_max_ms);
-            break;
-        case 5:
-            status = policy_number(args, name, value, &policy->backoff_jitter);
-            break;
-        case 6:
-            status = policy_rate(args, value, policy, fields);
-            break;
-        case 7:
-            status = policy_duration(args, name, value, &policy->rate_period_ms);
-            break;
-        case 8:
-            status = policy_number(args, name, value, &policy->burst);
-            break;
-        case 9:
-            status = policy_number(args, name, value, &policy->max_in_flight);
-            break;
-        case 10:
-            policy->push = policy_push(value);
-            break;
-        default:
-            status = near != NULL ? tool_usage(args, "unknown policy field '%s' (did you mean '%s'?)", name, near)
-                                  : policy_unknown(args, name, names, FIELDS);
-        }
-    if (place < FIELDS) *fields |= 1u << place;
+    int status = take_field(args, name, equals + 1, policy, fields);
     free(name);
     return status;
+}
+
+/* ---- help */
+
+#define PRESET_DURATION(preset) duration_format(preset, text)
+#define PRESET_COUNT(preset) (snprintf(text, sizeof text, "%u", (unsigned)(preset)), text)
+#define PRESET_BACKOFF(preset) ((preset) == TARRY__POLICY__BACKOFF__FIXED ? "fixed" : "exponential")
+
+static void print_field(const char *word, const char *argument, const char *help, const char *preset) {
+    char left[UNITS_TEXT_SIZE + 32];
+    snprintf(left, sizeof left, "%s=%s", word, argument);
+    printf("  %-22s ", left);
+    for (const char *line; (line = strchr(help, '\n')) != NULL; help = line + 1)
+        printf("%.*s\n%25s", (int)(line - help), help, "");
+    printf("%s [%s]\n", help, preset);
+}
+
+void policy_print_help(void) {
+    char text[UNITS_TEXT_SIZE];
+    printf("\n");
+#define POLICY_NUMBER(field, word, option, kind, least, most, range, preset, argument, help)                           \
+    print_field(#word, argument, help, PRESET_##kind(preset));
+#define POLICY_LIMIT(field, word, kind, least, most, range, preset, argument, help)                                    \
+    print_field(#word, argument, help, preset);
+#define POLICY_TEXT(field, argument, help) print_field(#field, argument, help, "none");
+#include "policy.def"
 }

@@ -7,7 +7,7 @@
 #include "tarry.pb-c.h"
 #include "text.h"
 
-/* Parses one name=value. The name is a field's name on the command line, or its name in tarry_limits.h QUEUE_POLICY.
+/* Parses one name=value. The name is a field's name on the command line, or its name in proto/policy.def.
  * `fields` collects the bits of enum tarry_policy_field. Only the broker checks ranges. `text` must outlive `policy`.
  * 0, or EXIT_USAGE after an error message. */
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields);
@@ -15,5 +15,7 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
 void policy_limits(struct text *out, const Tarry__Policy *policy);
 /* Returns the push URL for an option's value: `none` means no URL. */
 const char *policy_push(const char *value);
+/* Prints the fields, for the help of a command. */
+void policy_print_help(void);
 
 #endif

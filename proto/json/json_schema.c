@@ -86,9 +86,9 @@ static void print_policy(struct text *out) {
         const char *field;
         uint64_t least, most;
     } rows[] = {
-#define X(field, least, most, range) {#field, least, most},
-        QUEUE_POLICY(X)
-#undef X
+#define POLICY_NUMBER(field, word, option, kind, least, most, ...) {#field, least, most},
+#define POLICY_TEXT(field, ...)
+#include "policy.def"
     };
     out_key(out, "policy");
     out_begin(out, '{');

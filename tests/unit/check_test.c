@@ -14,6 +14,7 @@
 #include "../random.h"
 #include "check.h"
 #include "errors.h"
+#include "queue_policy.h"
 #include "tarry_limits.h"
 #include "wire.h"
 
@@ -484,7 +485,7 @@ static void policies(void **state) {
                              "backoff"};
     FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
     good.queue_set.fields = fields;
-    good.queue_set.n_fields = QUEUE_POLICY_FIELDS + QUEUE_POLICY_FIELDS_OWN;
+    good.queue_set.n_fields = POLICY_FIELDS + POLICY_FIELDS_OWN;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "policy is missing");
     char *queue = good.queue_set.queue;
     good.queue_set.queue = ".";
@@ -515,7 +516,7 @@ static void policies(void **state) {
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "backoff_max_ms is out of range (0 to 30 days)");
     good.policy.backoff = (Tarry__Policy__Backoff)2;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "backoff is out of range (fixed or exponential)");
-    good.queue_set.n_fields = QUEUE_POLICY_FIELDS + QUEUE_POLICY_FIELDS_OWN + 1;
+    good.queue_set.n_fields = POLICY_FIELDS + POLICY_FIELDS_OWN + 1;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "more policy fields than exist");
     good.queue_set.n_fields = 2;
     fields[1] = "lease_ms";

@@ -102,7 +102,7 @@ static void begin(struct rig *rig) {
     struct core_options options = {
         .memory = 64u << 20, .outcomes_max = 1024, .outcome_retention_ms = 1000, .create_queues = true, .version = ""};
     tarry__policy__init(&options.policy);
-    options.policy.lease_ms = LEASE_DEFAULT_MS;
+    options.policy.lease_ms = 30000;
     rig->core = core_new(&options);
     arena_init(&rig->arena, SIZE_MAX);
     core_effects_init(&rig->effects, &rig->arena);

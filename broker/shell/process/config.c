@@ -35,9 +35,11 @@ struct option {
     size_t offset; /* offset of the option's member in struct config */
     uint64_t least;
     uint64_t most;
+    uint64_t preset;      /* default of a number */
     const char *argument; /* name of the value in the help */
     const char *help;
-    uint64_t flags; /* COMMAND_LINE_ONLY, NO_BEHAVIOUR */
+    const char *words; /* default in the help; NULL: `preset`; empty: none */
+    uint64_t flags;    /* COMMAND_LINE_ONLY, NO_BEHAVIOUR */
 };
 
 enum {
@@ -50,164 +52,150 @@ enum {
 #define SIZE_LIMIT (1ull << 50)
 
 static const struct option options[] = {
-    {"data", OPTION_TEXT, FIELD(data), 1, 0, "DIR", "data directory; created if missing (required)", NO_BEHAVIOUR},
-    {"listen", OPTION_LISTEN, FIELD(listen), 1, 0, "URL",
+    {"data", OPTION_TEXT, FIELD(data), 1, 0, 0, "DIR", "data directory; created if missing (required)", "",
+     NO_BEHAVIOUR},
+    {"listen", OPTION_LISTEN, FIELD(listen), 1, 0, 0, "URL",
      "address to listen at: ws://HOST:PORT, wss://HOST:PORT, unix:///PATH, beanstalk://HOST:PORT, "
      "amqp://HOST:PORT, amqps://HOST:PORT, or for nng tcp://HOST:PORT, tls+tcp://HOST:PORT, ipc:///PATH; "
-     "port 0 takes any free port; may be repeated [" DEFAULT_URL "]",
+     "port 0 takes any free port; may be repeated",
+     DEFAULT_URL, NO_BEHAVIOUR},
+    {"tls-cert", OPTION_TEXT, FIELD(tls_cert), 1, 0, 0, "FILE", "certificate chain of this broker for wss://, PEM", "",
      NO_BEHAVIOUR},
-    {"tls-cert", OPTION_TEXT, FIELD(tls_cert), 1, 0, "FILE", "certificate chain of this broker for wss://, PEM",
-     NO_BEHAVIOUR},
-    {"tls-key", OPTION_TEXT, FIELD(tls_key), 1, 0, "FILE", "private key of --tls-cert, PEM", NO_BEHAVIOUR},
-    {"tls-client-ca", OPTION_TEXT, FIELD(tls_client_ca), 1, 0, "FILE",
-     "clients at wss:// must show a certificate signed by one of these CAs, PEM [clients need none]", NO_BEHAVIOUR},
-    {"tls-peer-ca", OPTION_TEXT, FIELD(tls_peer_ca), 1, 0, "FILE",
-     "the peer at wss:// must show a certificate signed by one of these CAs, PEM [--tls-client-ca]", NO_BEHAVIOUR},
-    {"config", OPTION_TEXT, FIELD(file), 1, 0, "FILE",
-     "read options from this INI file; options on the command line take precedence", COMMAND_LINE_ONLY | NO_BEHAVIOUR},
-    {"memory", OPTION_SIZE, FIELD(memory), MEMORY_MIN, SIZE_LIMIT, "SIZE", "memory budget [256MiB]"},
-    {"unsafe-no-tls", OPTION_BOOL, FIELD(unsafe_no_tls), 0, 1, "BOOL",
-     "allow ws:// on addresses other than loopback: anybody on the network path can read tokens and tasks [no]"},
-    {"tokens", OPTION_TEXT, FIELD(tokens), 1, 0, "FILE",
-     "file of tokens: which clients may use the broker, and for what (tarry token) [DIR/tokens of --data]",
-     NO_BEHAVIOUR},
-    {"unsafe-no-tokens", OPTION_BOOL, FIELD(unsafe_no_tokens), 0, 1, "BOOL",
-     "clients on the network without a token may produce, consume, read and operate [no]"},
-    {"allow-origin", OPTION_ORIGINS, FIELD(allow_origin), 1, 0, "ORIGIN",
-     "web pages of this origin (https://example.org) may use the broker; may be repeated [no origin]"},
-    {"push-secrets", OPTION_TEXT, FIELD(push_secrets), 1, 0, "FILE",
-     "file of the secrets that sign webhooks, lines QUEUE whsec_NEW [whsec_OLD]; a queue without a line is not pushed "
-     "[none]",
-     NO_BEHAVIOUR},
-    {"push-allow", OPTION_NETWORKS, FIELD(push_allow), 1, 0, "CIDR",
-     "webhooks may go to this private network (10.1.0.0/16, ::1); may be repeated [none]"},
-    {"push-ca", OPTION_TEXT, FIELD(push_ca), 1, 0, "FILE",
-     "CAs that signed the certificates of webhook targets, PEM [the system's CAs]", NO_BEHAVIOUR},
-    {"push-requests", OPTION_COUNT, FIELD(push_requests), 1, PUSH_REQUESTS_MAX, "N",
-     "webhook requests under way at the same time [512]"},
-    {"push-host-requests", OPTION_COUNT, FIELD(push_host_requests), 1, PUSH_REQUESTS_MAX, "N",
-     "webhook requests under way to one host (scheme, name and port) [32]"},
-    {"push-queue-requests", OPTION_COUNT, FIELD(push_queue_requests), 1, PUSH_REQUESTS_MAX, "N",
-     "webhook requests under way for one queue [32]"},
-    {"push-timeout", OPTION_DURATION, FIELD(push_timeout_ms), PUSH_TIME_MIN_MS, PUSH_TIME_MAX_MS, "DURATION",
-     "timeout of a webhook request; at most four fifths of the queue's lease [30s]"},
-    {"push-connect-timeout", OPTION_DURATION, FIELD(push_connect_timeout_ms), PUSH_TIME_MIN_MS, PUSH_TIME_MAX_MS,
-     "DURATION", "timeout of a webhook request's connection attempt [10s]"},
-    {"push-rest", OPTION_DURATION, FIELD(push_rest_ms), PUSH_TIME_MIN_MS, PUSH_TIME_MAX_MS, "DURATION",
-     "webhooks: a target that fails again and again is left alone for so long at most [1m]"},
-    {"accept-clock-jump", OPTION_BOOL, FIELD(accept_clock_jump), 0, 1, "BOOL",
-     "at this start, believe a wall clock that is more than 30 days ahead of the log [no]", NO_BEHAVIOUR},
-    {"inspect", OPTION_BOOL, FIELD(inspect), 0, 1, "BOOL",
-     "read-only: answer questions about the directory; deliver nothing, change nothing, keep the clock stopped [no]",
-     NO_BEHAVIOUR},
-    {"create-queues", OPTION_BOOL, FIELD(create_queues), 0, 1, "BOOL", "create a queue when it is first used [yes]"},
-    {"payload-max", OPTION_SIZE, FIELD(payload_max), 1, PAYLOAD_SIZE_MAX_LIMIT, "SIZE",
-     "largest payload of a task [1MiB]"},
-    {"outcome-retention", OPTION_DURATION, FIELD(outcome_retention_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
-     "how long the broker remembers how a task ended [1h]"},
-    {"outcomes-max", OPTION_COUNT, FIELD(outcomes_max), 1, 100000000, "N",
-     "how many ended tasks the broker remembers [262144]"},
-    {"retain-log-age", OPTION_DURATION, FIELD(retain_log_age_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
-     "retire log segments older than this [7d]"},
-    {"retain-log-size", OPTION_SIZE, FIELD(retain_log_size), 0, SIZE_LIMIT, "SIZE",
-     "retire the oldest log segments while the log is larger than this [1GiB]"},
-    {"sign-key", OPTION_TEXT, FIELD(sign_key), 1, 0, "FILE",
-     "sign heads of the log with this secret key (tarry keygen); tarry verify --key checks the signatures"},
-    {"archiving", OPTION_BOOL, FIELD(archiving), 0, 1, "BOOL", "archive log segments before they are retired [yes]"},
-    {"archive", OPTION_TEXT, FIELD(archive), 1, 0, "DIR",
-     "directory of the archive; must exist [DIR/archive of --data]"},
-    {"archive-level", OPTION_COUNT, FIELD(archive_level), 1, 19, "N",
-     "zstd compression level of the archive, 1 to 19 [3]"},
-    {"retain-archive-age", OPTION_DURATION, FIELD(retain_archive_age_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
-     "delete archived segments older than this; 0: never [90d]"},
-    {"retain-archive-size", OPTION_SIZE, FIELD(retain_archive_size), 0, SIZE_LIMIT, "SIZE",
-     "delete the oldest archived segments while the archive is larger than this; 0: never [4GiB]"},
-    {"segment-size", OPTION_SIZE, FIELD(segment_size), SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX, "SIZE",
-     "size of a log segment [64MiB]"},
-    {"peer", OPTION_TEXT, FIELD(peer), 1, 0, "URL",
-     "address of the other node of the pair, such as ws://10.0.0.2:7272 [none]", NO_BEHAVIOUR},
-    {"follow", OPTION_TEXT, FIELD(follow), 1, 0, "URL",
-     "like --peer; a new data directory joins the cluster of that node", NO_BEHAVIOUR},
-    {"advertise", OPTION_TEXT, FIELD(advertise), 1, 0, "URL",
-     "address at which the peer and the clients reach this node [--listen]", NO_BEHAVIOUR},
-    {"peer-token-file", OPTION_TEXT, FIELD(peer_token_file), 1, 0, "FILE",
-     "file with a token of role peer; this node shows it to the other node", NO_BEHAVIOUR},
-    {"peer-key", OPTION_TEXT, FIELD(peer_key), 1, 0, "FILE",
-     "file with a secret that only the two nodes of the pair share (tarry keygen --peer); a pair needs it",
-     NO_BEHAVIOUR},
-    {"coordinator", OPTION_TEXT, FIELD(coordinator), 1, 0, "URL",
-     "service that keeps the pair's record: etcd://HOST:PORT,…/PATH (etcds:// with TLS), zk://… or file:///PATH [none: "
-     "an operator decides]",
-     NO_BEHAVIOUR},
-    {"coordinator-credentials", OPTION_TEXT, FIELD(coordinator_credentials), 1, 0, "FILE",
-     "file with user:password for etcd or ZooKeeper; only this pair can then change its record [none: everybody can]"},
-    {"coordinator-ca", OPTION_TEXT, FIELD(coordinator_ca), 1, 0, "FILE",
-     "etcds://: CAs that signed the certificates of the etcd servers, PEM [the system's CAs]"},
-    {"coordinator-certificate", OPTION_TEXT, FIELD(coordinator_certificate), 1, 0, "FILE",
-     "etcds://: certificate of this node for servers that ask for one, PEM [none]"},
-    {"coordinator-key", OPTION_TEXT, FIELD(coordinator_key), 1, 0, "FILE",
-     "private key of --coordinator-certificate, PEM"},
-    {"replication", OPTION_MODE, FIELD(replication), REPLICATION_NONE, REPLICATION_SYNC, "MODE",
-     "none, async, or sync; with sync an acknowledged change is durable on the follower too [sync with a peer]"},
-    {"solo-after", OPTION_SOLO, FIELD(solo_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
-     "how long the leader waits for a silent follower before it continues alone; never: it waits [1500ms with a "
-     "coordinator]"},
-    {"failover-after", OPTION_DURATION, FIELD(failover_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
-     "how long a leader must be silent before the follower takes over, if the coordinator agrees [750ms]"},
-    {"index-lag-max", OPTION_COUNT, FIELD(index_lag_max), 0, COUNT_MAX, "N",
-     "records that the index may lag behind the log before new tasks are refused as busy; 0: from --memory [0]"},
-    {"index-lag-hard", OPTION_COUNT, FIELD(index_lag_hard), 0, COUNT_MAX, "N",
-     "records that the index may lag before moves, cancels and new leases are refused too; 0: 1.5 x index-lag-max [0]"},
-    {"lease", OPTION_DURATION, FIELD(lease_ms), LEASE_MIN_MS, LEASE_MAX_MS, "DURATION", "lease of new queues [30s]"},
-    {"max-attempts", OPTION_COUNT, FIELD(max_attempts), 0, UINT32_MAX, "N",
-     "new queues: attempts before a task becomes a dead letter; 0: no limit [16]"},
-    {"backoff", OPTION_BACKOFF, FIELD(backoff), 0, 1, "KIND",
-     "new queues: backoff after a failed attempt, fixed or exponential [exponential]"},
-    {"backoff-min", OPTION_DURATION, FIELD(backoff_min_ms), 0, BACKOFF_MAX_MS, "DURATION",
-     "new queues: first backoff [1s]"},
-    {"backoff-max", OPTION_DURATION, FIELD(backoff_max_ms), 0, BACKOFF_MAX_MS, "DURATION",
-     "new queues: longest backoff [10m]"},
-    {"backoff-jitter", OPTION_COUNT, FIELD(backoff_jitter), 0, 100, "PERCENT",
-     "new queues: random share that is added to a backoff [20]"},
-    {"help", OPTION_BOOL, FIELD(help), 0, 1, "", "print this text and exit", COMMAND_LINE_ONLY | NO_BEHAVIOUR},
-    {"version", OPTION_BOOL, FIELD(version), 0, 1, "", "print the version and exit", COMMAND_LINE_ONLY | NO_BEHAVIOUR},
-    {"print-config", OPTION_BOOL, FIELD(print_config), 0, 1, "",
-     "print the options in force and exit; the log records the BLAKE2b-256 of that text as config_digest at each "
-     "start",
+    {"tls-key", OPTION_TEXT, FIELD(tls_key), 1, 0, 0, "FILE", "private key of --tls-cert, PEM", "", NO_BEHAVIOUR},
+    {"tls-client-ca", OPTION_TEXT, FIELD(tls_client_ca), 1, 0, 0, "FILE",
+     "clients at wss:// must show a certificate signed by one of these CAs, PEM", "clients need none", NO_BEHAVIOUR},
+    {"tls-peer-ca", OPTION_TEXT, FIELD(tls_peer_ca), 1, 0, 0, "FILE",
+     "the peer at wss:// must show a certificate signed by one of these CAs, PEM", "--tls-client-ca", NO_BEHAVIOUR},
+    {"config", OPTION_TEXT, FIELD(file), 1, 0, 0, "FILE",
+     "read options from this INI file; options on the command line take precedence", "",
      COMMAND_LINE_ONLY | NO_BEHAVIOUR},
+    {"memory", OPTION_SIZE, FIELD(memory), MEMORY_MIN, SIZE_LIMIT, MEMORY_DEFAULT, "SIZE", "memory budget", NULL, 0},
+    {"unsafe-no-tls", OPTION_BOOL, FIELD(unsafe_no_tls), 0, 1, false, "BOOL",
+     "allow ws:// on addresses other than loopback: anybody on the network path can read tokens and tasks", NULL, 0},
+    {"tokens", OPTION_TEXT, FIELD(tokens), 1, 0, 0, "FILE",
+     "file of tokens: which clients may use the broker, and for what (tarry token)", "DIR/tokens of --data",
+     NO_BEHAVIOUR},
+    {"unsafe-no-tokens", OPTION_BOOL, FIELD(unsafe_no_tokens), 0, 1, false, "BOOL",
+     "clients on the network without a token may produce, consume, read and operate", NULL, 0},
+    {"allow-origin", OPTION_ORIGINS, FIELD(allow_origin), 1, 0, 0, "ORIGIN",
+     "web pages of this origin (https://example.org) may use the broker; may be repeated", "no origin", 0},
+    {"push-secrets", OPTION_TEXT, FIELD(push_secrets), 1, 0, 0, "FILE",
+     "file of the secrets that sign webhooks, lines QUEUE whsec_NEW [whsec_OLD]; a queue without a line is not pushed",
+     "none", NO_BEHAVIOUR},
+    {"push-allow", OPTION_NETWORKS, FIELD(push_allow), 1, 0, 0, "CIDR",
+     "webhooks may go to this private network (10.1.0.0/16, ::1); may be repeated", "none", 0},
+    {"push-ca", OPTION_TEXT, FIELD(push_ca), 1, 0, 0, "FILE",
+     "CAs that signed the certificates of webhook targets, PEM", "the system's CAs", NO_BEHAVIOUR},
+    {"push-requests", OPTION_COUNT, FIELD(push_requests), 1, PUSH_REQUESTS_MAX, PUSH_REQUESTS_DEFAULT, "N",
+     "webhook requests under way at the same time", NULL, 0},
+    {"push-host-requests", OPTION_COUNT, FIELD(push_host_requests), 1, PUSH_REQUESTS_MAX, PUSH_HOST_REQUESTS_DEFAULT,
+     "N", "webhook requests under way to one host (scheme, name and port)", NULL, 0},
+    {"push-queue-requests", OPTION_COUNT, FIELD(push_queue_requests), 1, PUSH_REQUESTS_MAX, PUSH_QUEUE_REQUESTS_DEFAULT,
+     "N", "webhook requests under way for one queue", NULL, 0},
+    {"push-timeout", OPTION_DURATION, FIELD(push_timeout_ms), PUSH_TIME_MIN_MS, PUSH_TIME_MAX_MS, PUSH_TIME_DEFAULT_MS,
+     "DURATION", "timeout of a webhook request; at most four fifths of the queue's lease", NULL, 0},
+    {"push-connect-timeout", OPTION_DURATION, FIELD(push_connect_timeout_ms), PUSH_TIME_MIN_MS, PUSH_TIME_MAX_MS,
+     PUSH_CONNECT_DEFAULT_MS, "DURATION", "timeout of a webhook request's connection attempt", NULL, 0},
+    {"push-rest", OPTION_DURATION, FIELD(push_rest_ms), PUSH_TIME_MIN_MS, PUSH_TIME_MAX_MS, PUSH_REST_DEFAULT_MS,
+     "DURATION", "webhooks: a target that fails again and again is left alone for so long at most", NULL, 0},
+    {"accept-clock-jump", OPTION_BOOL, FIELD(accept_clock_jump), 0, 1, false, "BOOL",
+     "at this start, believe a wall clock that is more than 30 days ahead of the log", NULL, NO_BEHAVIOUR},
+    {"inspect", OPTION_BOOL, FIELD(inspect), 0, 1, false, "BOOL",
+     "read-only: answer questions about the directory; deliver nothing, change nothing, keep the clock stopped", NULL,
+     NO_BEHAVIOUR},
+    {"create-queues", OPTION_BOOL, FIELD(create_queues), 0, 1, true, "BOOL", "create a queue when it is first used",
+     NULL, 0},
+    {"payload-max", OPTION_SIZE, FIELD(payload_max), 1, PAYLOAD_SIZE_MAX_LIMIT, PAYLOAD_SIZE_MAX_DEFAULT, "SIZE",
+     "largest payload of a task", NULL, 0},
+    {"outcome-retention", OPTION_DURATION, FIELD(outcome_retention_ms), 0, DUE_AHEAD_MAX_MS,
+     OUTCOME_RETENTION_DEFAULT_MS, "DURATION", "how long the broker remembers how a task ended", NULL, 0},
+    {"outcomes-max", OPTION_COUNT, FIELD(outcomes_max), 1, 100000000, OUTCOMES_MAX_DEFAULT, "N",
+     "how many ended tasks the broker remembers", NULL, 0},
+    {"retain-log-age", OPTION_DURATION, FIELD(retain_log_age_ms), 0, DUE_AHEAD_MAX_MS, RETAIN_LOG_AGE_DEFAULT_MS,
+     "DURATION", "retire log segments older than this", NULL, 0},
+    {"retain-log-size", OPTION_SIZE, FIELD(retain_log_size), 0, SIZE_LIMIT, RETAIN_LOG_SIZE_DEFAULT, "SIZE",
+     "retire the oldest log segments while the log is larger than this", NULL, 0},
+    {"sign-key", OPTION_TEXT, FIELD(sign_key), 1, 0, 0, "FILE",
+     "sign heads of the log with this secret key (tarry keygen); tarry verify --key checks the signatures", "", 0},
+    {"archiving", OPTION_BOOL, FIELD(archiving), 0, 1, true, "BOOL", "archive log segments before they are retired",
+     NULL, 0},
+    {"archive", OPTION_TEXT, FIELD(archive), 1, 0, 0, "DIR", "directory of the archive; must exist",
+     "DIR/archive of --data", 0},
+    {"archive-level", OPTION_COUNT, FIELD(archive_level), 1, 19, ARCHIVE_LEVEL_DEFAULT, "N",
+     "zstd compression level of the archive, 1 to 19", NULL, 0},
+    {"retain-archive-age", OPTION_DURATION, FIELD(retain_archive_age_ms), 0, DUE_AHEAD_MAX_MS,
+     RETAIN_ARCHIVE_AGE_DEFAULT_MS, "DURATION", "delete archived segments older than this; 0: never", NULL, 0},
+    {"retain-archive-size", OPTION_SIZE, FIELD(retain_archive_size), 0, SIZE_LIMIT, RETAIN_ARCHIVE_SIZE_DEFAULT, "SIZE",
+     "delete the oldest archived segments while the archive is larger than this; 0: never", NULL, 0},
+    {"segment-size", OPTION_SIZE, FIELD(segment_size), SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX, SEGMENT_SIZE_DEFAULT, "SIZE",
+     "size of a log segment", NULL, 0},
+    {"peer", OPTION_TEXT, FIELD(peer), 1, 0, 0, "URL",
+     "address of the other node of the pair, such as ws://10.0.0.2:7272", "none", NO_BEHAVIOUR},
+    {"follow", OPTION_TEXT, FIELD(follow), 1, 0, 0, "URL",
+     "like --peer; a new data directory joins the cluster of that node", "", NO_BEHAVIOUR},
+    {"advertise", OPTION_TEXT, FIELD(advertise), 1, 0, 0, "URL",
+     "address at which the peer and the clients reach this node", "--listen", NO_BEHAVIOUR},
+    {"peer-token-file", OPTION_TEXT, FIELD(peer_token_file), 1, 0, 0, "FILE",
+     "file with a token of role peer; this node shows it to the other node", "", NO_BEHAVIOUR},
+    {"peer-key", OPTION_TEXT, FIELD(peer_key), 1, 0, 0, "FILE",
+     "file with a secret that only the two nodes of the pair share (tarry keygen --peer); a pair needs it", "",
+     NO_BEHAVIOUR},
+    {"coordinator", OPTION_TEXT, FIELD(coordinator), 1, 0, 0, "URL",
+     "service that keeps the pair's record: etcd://HOST:PORT,…/PATH (etcds:// with TLS), zk://… or file:///PATH",
+     "none: an operator decides", NO_BEHAVIOUR},
+    {"coordinator-credentials", OPTION_TEXT, FIELD(coordinator_credentials), 1, 0, 0, "FILE",
+     "file with user:password for etcd or ZooKeeper; only this pair can then change its record", "none: everybody can",
+     0},
+    {"coordinator-ca", OPTION_TEXT, FIELD(coordinator_ca), 1, 0, 0, "FILE",
+     "etcds://: CAs that signed the certificates of the etcd servers, PEM", "the system's CAs", 0},
+    {"coordinator-certificate", OPTION_TEXT, FIELD(coordinator_certificate), 1, 0, 0, "FILE",
+     "etcds://: certificate of this node for servers that ask for one, PEM", "none", 0},
+    {"coordinator-key", OPTION_TEXT, FIELD(coordinator_key), 1, 0, 0, "FILE",
+     "private key of --coordinator-certificate, PEM", "", 0},
+    {"replication", OPTION_MODE, FIELD(replication), REPLICATION_NONE, REPLICATION_SYNC, REPLICATION_UNSAID, "MODE",
+     "none, async, or sync; with sync an acknowledged change is durable on the follower too", "sync with a peer", 0},
+    {"solo-after", OPTION_SOLO, FIELD(solo_after_ms), 100, DUE_AHEAD_MAX_MS, SOLO_UNSAID, "DURATION",
+     "how long the leader waits for a silent follower before it continues alone; never: it waits",
+     "1500ms with a coordinator", 0},
+    {"failover-after", OPTION_DURATION, FIELD(failover_after_ms), 100, DUE_AHEAD_MAX_MS, 0, "DURATION",
+     "how long a leader must be silent before the follower takes over, if the coordinator agrees", "750ms", 0},
+    {"index-lag-max", OPTION_COUNT, FIELD(index_lag_max), 0, COUNT_MAX, 0, "N",
+     "records that the index may lag behind the log before new tasks are refused as busy; 0: from --memory", NULL, 0},
+    {"index-lag-hard", OPTION_COUNT, FIELD(index_lag_hard), 0, COUNT_MAX, 0, "N",
+     "records that the index may lag before moves, cancels and new leases are refused too; 0: 1.5 x index-lag-max",
+     NULL, 0},
+#define POLICY_NUMBER(field, word, option, kind, least, most, range, preset, argument, help)                           \
+    {option, OPTION_##kind, FIELD(field), least, most, preset, argument, "new queues: " help, NULL, 0},
+#define POLICY_LIMIT(field, ...)
+#define POLICY_TEXT(field, ...)
+#include "policy.def"
+    {"help", OPTION_BOOL, FIELD(help), 0, 1, false, "", "print this text and exit", "",
+     COMMAND_LINE_ONLY | NO_BEHAVIOUR},
+    {"version", OPTION_BOOL, FIELD(version), 0, 1, false, "", "print the version and exit", "",
+     COMMAND_LINE_ONLY | NO_BEHAVIOUR},
+    {"print-config", OPTION_BOOL, FIELD(print_config), 0, 1, false, "",
+     "print the options in force and exit; the log records the BLAKE2b-256 of that text as config_digest at each start",
+     "", COMMAND_LINE_ONLY | NO_BEHAVIOUR},
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
+static bool is_text(const struct option *option) {
+    return option->kind == OPTION_TEXT || option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS ||
+           option->kind == OPTION_NETWORKS;
+}
+
+static void number_set(struct config *config, const struct option *option, uint64_t number) {
+    void *field = (char *)config + option->offset;
+    if (option->kind == OPTION_BOOL)
+        *(bool *)field = number != 0;
+    else
+        memcpy(field, &number, sizeof(number));
+}
+
 void config_defaults(struct config *config) {
-    *config = (struct config){
-        .listen = DEFAULT_URL,
-        .memory = MEMORY_DEFAULT,
-        .push_requests = PUSH_REQUESTS_DEFAULT,
-        .push_host_requests = PUSH_HOST_REQUESTS_DEFAULT,
-        .push_queue_requests = PUSH_QUEUE_REQUESTS_DEFAULT,
-        .push_timeout_ms = PUSH_TIME_DEFAULT_MS,
-        .push_connect_timeout_ms = PUSH_CONNECT_DEFAULT_MS,
-        .push_rest_ms = PUSH_REST_DEFAULT_MS,
-        .create_queues = true,
-        .payload_max = PAYLOAD_SIZE_MAX_DEFAULT,
-        .outcome_retention_ms = OUTCOME_RETENTION_DEFAULT_MS,
-        .outcomes_max = OUTCOMES_MAX_DEFAULT,
-        .retain_log_age_ms = RETAIN_LOG_AGE_DEFAULT_MS,
-        .retain_log_size = RETAIN_LOG_SIZE_DEFAULT,
-        .archiving = true,
-        .archive_level = ARCHIVE_LEVEL_DEFAULT,
-        .retain_archive_age_ms = RETAIN_ARCHIVE_AGE_DEFAULT_MS,
-        .retain_archive_size = RETAIN_ARCHIVE_SIZE_DEFAULT,
-        .replication = REPLICATION_UNSAID,
-        .solo_after_ms = SOLO_UNSAID,
-        .segment_size = SEGMENT_SIZE_DEFAULT,
-        .lease_ms = LEASE_DEFAULT_MS,
-        .max_attempts = MAX_ATTEMPTS_DEFAULT,
-        .backoff = TARRY__POLICY__BACKOFF__EXPONENTIAL,
-        .backoff_min_ms = BACKOFF_MIN_DEFAULT_MS,
-        .backoff_max_ms = BACKOFF_MAX_DEFAULT_MS,
-        .backoff_jitter = BACKOFF_JITTER_DEFAULT,
-    };
+    *config = (struct config){.listen = DEFAULT_URL};
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (!is_text(&options[i])) number_set(config, &options[i], options[i].preset);
 }
 
 static const struct option *option_find(const char *name, size_t size) {
@@ -276,16 +264,17 @@ static const char *const wants[] = {
     [OPTION_NETWORKS] = "a network such as 10.1.0.0/16, without bits behind its prefix",
 };
 
-static void range_format(const struct option *option, char out[2][UNITS_TEXT_SIZE]) {
-    const uint64_t ends[2] = {option->least, option->most};
-    for (int i = 0; i < 2; i++) {
-        if (option->kind == OPTION_SIZE)
-            size_format(ends[i], out[i]);
-        else if (option->kind == OPTION_DURATION || option->kind == OPTION_SOLO)
-            duration_format(ends[i], out[i]);
-        else
-            snprintf(out[i], UNITS_TEXT_SIZE, "%" PRIu64, ends[i]);
-    }
+static const char *number_format(const struct option *option, uint64_t number, char out[UNITS_TEXT_SIZE]) {
+    static const char *const bools[] = {"no", "yes"}, *const backoffs[] = {"fixed", "exponential"};
+    if (option->kind == OPTION_BOOL) return bools[number];
+    if (option->kind == OPTION_BACKOFF) return backoffs[number];
+    if (option->kind == OPTION_SIZE)
+        size_format(number, out);
+    else if (option->kind == OPTION_DURATION || option->kind == OPTION_SOLO)
+        duration_format(number, out);
+    else
+        snprintf(out, UNITS_TEXT_SIZE, "%" PRIu64, number);
+    return out;
 }
 
 static int text_set(const struct option *option, char *field, const char *value, char message[CONFIG_MESSAGE_SIZE]) {
@@ -349,9 +338,8 @@ static int option_set(struct config *config, const struct option *option, const 
     if (option->kind == OPTION_BOOL) return 0;
     if (number < option->least || number > option->most) {
         char range[2][UNITS_TEXT_SIZE];
-        range_format(option, range);
         snprintf(message, CONFIG_MESSAGE_SIZE, "option %s must be between %s and %s, not \"%.100s\"", option->name,
-                 range[0], range[1], value);
+                 number_format(option, option->least, range[0]), number_format(option, option->most, range[1]), value);
         return 1;
     }
     memcpy(field, &number, sizeof(number));
@@ -553,7 +541,11 @@ void config_help(FILE *out) {
         char left[64];
         snprintf(left, sizeof(left), "--%s%s%s", options[i].name, options[i].argument[0] == '\0' ? "" : " ",
                  options[i].argument);
-        fprintf(out, "  %-30s %s\n", left, options[i].help);
+        char text[UNITS_TEXT_SIZE];
+        const char *words = options[i].words;
+        if (words == NULL) words = number_format(&options[i], options[i].preset, text);
+        fprintf(out, "  %-30s %s", left, options[i].help);
+        fprintf(out, words[0] != '\0' ? " [%s]\n" : "\n", words);
     }
     fprintf(
         out,
@@ -567,11 +559,6 @@ void config_help(FILE *out) {
         "  tarryd --data ./b --listen ws://127.0.0.1:7274 --follow ws://127.0.0.1:7273 --peer-key pair.key\n\n"
         "Exit status: 0 stopped as asked; 1 startup or runtime error, or the other node of the pair refused this one;\n"
         "2 wrong usage; 4 the disk failed.\n");
-}
-
-static bool is_text(const struct option *option) {
-    return option->kind == OPTION_TEXT || option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS ||
-           option->kind == OPTION_NETWORKS;
 }
 
 void config_print(const struct config *config, FILE *out) {

@@ -93,13 +93,11 @@ struct config {
     uint64_t index_lag_hard; /* index lag, in records, above which moves and leases are refused; 0: computed from
                                 index_lag_max */
     /* policy of new queues */
-    uint64_t lease_ms;
-    uint64_t max_attempts;
-    uint64_t backoff; /* a Tarry__Policy__Backoff */
-    uint64_t backoff_min_ms;
-    uint64_t backoff_max_ms;
-    uint64_t backoff_jitter; /* percent */
-    bool help;               /* --help or --version was given: all other members are invalid */
+#define POLICY_NUMBER(field, ...) uint64_t field;
+#define POLICY_LIMIT(field, ...)
+#define POLICY_TEXT(field, ...)
+#include "policy.def"
+    bool help; /* --help or --version was given: all other members are invalid */
     bool version;
     bool print_config; /* print the options in force and exit */
 };

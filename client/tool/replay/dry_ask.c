@@ -5,6 +5,7 @@
 
 #include "alloc.h"
 #include "dry.h"
+#include "queue_policy.h"
 
 struct asking { /* one commit being put together; everything in one arena */
     struct dry *dry;
@@ -137,15 +138,18 @@ static void op_job(struct asking *asking, const struct ask *ask, Tarry__Op *op) 
 }
 
 static void op_policy(struct asking *asking, const struct plan *plan, Tarry__Op *op) {
-#define NAME(field, least, most, range) (char *)#field,
-    static char *const names[] = {QUEUE_POLICY(NAME)};
+#define POLICY_NUMBER(field, ...) (char *)#field,
+#define POLICY_TEXT(field, ...)
+    static char *const names[] = {
+#include "policy.def"
+    };
     Tarry__Policy policy = plan_policy(plan);
     op->op_case = TARRY__OP__OP_QUEUE_SET;
     op->queue_set = NEW(asking, Tarry__QueueSet, TARRY__QUEUE_SET__INIT);
     op->queue_set->queue = plan->name;
     op->queue_set->policy = new_of(asking, sizeof policy, &policy);
     op->queue_set->fields = (char **)names;
-    op->queue_set->n_fields = QUEUE_POLICY_NUMBERS; /* a dry run pushes nothing */
+    op->queue_set->n_fields = POLICY_NUMBERS; /* a dry run pushes nothing */
 }
 
 static Tarry__Op *add_op(struct asking *asking, struct life *scheduled) {

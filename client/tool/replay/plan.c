@@ -7,6 +7,7 @@
 
 #include "alloc.h"
 #include "policy.h"
+#include "queue_policy.h"
 #include "tarry_limits.h"
 
 static bool is_option(const struct args *args, size_t at, const char *option) {
@@ -42,13 +43,13 @@ static Tarry__Policy policy_to_proto(const struct tarry_policy *from) {
     return policy;
 }
 
-/* X(field, …) in the order of the bits of enum tarry_policy_field. */
-#define OUT_OF_RANGE(field, least, most, range)                                                                        \
-    if ((fields & 1u << place++) != 0 && ((int64_t)policy->field < (int64_t)(least) || policy->field > (most)))        \
-        return #field " is not within " range;
 static const char *out_of_range(const Tarry__Policy *policy, uint32_t fields) {
-    unsigned place = 0;
-    QUEUE_POLICY(OUT_OF_RANGE)
+#define POLICY_NUMBER(field, word, option, kind, least, most, range, preset, value, help)                              \
+    if ((fields & 1u << POLICY_AT_##field) != 0 &&                                                                     \
+        ((int64_t)policy->field < (int64_t)(least) || policy->field > (most)))                                         \
+        return #field " is not within " range;
+#define POLICY_TEXT(field, ...)
+#include "policy.def"
     return NULL;
 }
 
@@ -89,13 +90,7 @@ static struct plan *add(struct plans *plans, const char *name) {
     }
     struct plan *plan = tool_alloc(sizeof *plan);
     *plan = (struct plan){.name = tool_strdup(name), .taken = is_taken(plans->args, name)};
-    plan->recorded = (Tarry__Policy)TARRY__POLICY__INIT;
-    plan->recorded.lease_ms = LEASE_DEFAULT_MS;
-    plan->recorded.max_attempts = MAX_ATTEMPTS_DEFAULT;
-    plan->recorded.backoff = TARRY__POLICY__BACKOFF__EXPONENTIAL;
-    plan->recorded.backoff_min_ms = BACKOFF_MIN_DEFAULT_MS;
-    plan->recorded.backoff_max_ms = BACKOFF_MAX_DEFAULT_MS;
-    plan->recorded.backoff_jitter = BACKOFF_JITTER_DEFAULT;
+    plan->recorded = policy_default();
     plans->items[plans->count++] = plan;
     return plan;
 }
@@ -151,12 +146,12 @@ const char *plans_not_met(const struct plans *plans) {
     return NULL;
 }
 
-#define TAKE(field, least, most, range)                                                                                \
-    if ((plan->set_fields & 1u << place++) != 0) policy.field = plan->set.field;
 Tarry__Policy plan_policy(const struct plan *plan) {
     Tarry__Policy policy = plan->recorded;
-    unsigned place = 0;
-    QUEUE_POLICY(TAKE)
+#define POLICY_NUMBER(field, ...)                                                                                      \
+    if ((plan->set_fields & 1u << POLICY_AT_##field) != 0) policy.field = plan->set.field;
+#define POLICY_TEXT(field, ...)
+#include "policy.def"
     return policy;
 }
 

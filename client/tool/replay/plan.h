@@ -27,7 +27,7 @@ struct plan {
     uint64_t late_position; /* frame that found an unsent lease after the time to send it (life.c) */
     uint64_t late_from_ns;  /* earliest time to send such a lease (steady) */
     Tarry__Policy set;      /* --set … */
-    uint32_t set_fields;    /* fields of `set` that are valid: bits in the order of QUEUE_POLICY */
+    uint32_t set_fields;    /* fields of `set` that are valid: bits 1 << enum policy_place */
     bool known;             /* the queue exists in the dry run's core */
     uint32_t number;        /* number of the queue in the core */
     struct workers *line;   /* workers.h; owned by the dry run */

@@ -289,10 +289,9 @@ static bool make_core(struct stage *stage, size_t count) {
                                    .index_lag_max = NEVER_LAGS,
                                    .index_lag_hard = NEVER_LAGS,
                                    .create_queues = true,
-                                   .policy = TARRY__POLICY__INIT,
+                                   .policy = policy_default(),
                                    .version = TARRY_VERSION};
     struct tally tally;
-    options.policy.lease_ms = LEASE_DEFAULT_MS;
     stage->core = core_new(&options);
     if (stage->core != NULL && queues != NULL) {
         tally_init(&tally, queues);

@@ -1,0 +1,29 @@
+/* queue_policy.h: what policy.def says of a queue's policy, as code. */
+#ifndef TARRY_PROTO_QUEUE_POLICY_H
+#define TARRY_PROTO_QUEUE_POLICY_H
+
+#include <stdint.h>
+
+#include "tarry.pb-c.h"
+#include "tarry_limits.h"
+
+/* Places of the fields, which are their bits in enum tarry_policy_field. */
+enum policy_place {
+#define POLICY_NUMBER(field, ...) POLICY_AT_##field,
+#define POLICY_TEXT(field, ...) POLICY_AT_##field,
+#include "policy.def"
+    POLICY_FIELDS,
+    POLICY_NUMBERS = POLICY_AT_push, /* the numbers come first */
+    POLICY_FIELDS_OWN = 1 /* number of further fields, which only the broker itself may set: `lease_before_due` */
+};
+
+/* The policy of a queue whose broker has no option about it. */
+static inline Tarry__Policy policy_default(void) {
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+#define POLICY_NUMBER(field, word, option, kind, least, most, range, preset, value, help) policy.field = (preset);
+#define POLICY_TEXT(field, value, help)
+#include "policy.def"
+    return policy;
+}
+
+#endif
