@@ -69,7 +69,7 @@ class Words(unittest.TestCase):
         for command in commands:
             done = subprocess.run([harness.find_program("tarry"), *command.split(), "--help"], stdout=subprocess.PIPE, text=True, check=False)
             texts["tarry " + command] = done.stdout
-        for page in ("README.md", "docs/OPERATING.md", "docs/man/tarry.1", "docs/man/tarryd.8", "packaging/README.md"):
+        for page in ("README.md", "docs/OPERATING.md", "docs/man/tarry.1.in", "docs/man/tarryd.8.in", "packaging/README.md"):
             with open(os.path.join(ROOT, page), encoding="utf-8") as file:
                 texts[page] = file.read()
         for where, text in texts.items():
