@@ -114,7 +114,7 @@ def man(template, program):
 def ini(program):
     out = ["; Every option of tarryd, with its default. `tarryd --config FILE` reads such a file; a line without `;` sets an option.", "[tarryd]"]
     for name, argument, text in options_in(help_of(program).splitlines()):
-        if argument:  # the others are for the command line
+        if argument and name != "config":  # the others are for the command line
             said, preset = sentence(text)
             is_value = preset and re.fullmatch(r"[\w:/.]+", preset) and preset not in ("none", "no")
             out += ["", f"; {said}", f"; {name} = {preset if is_value or preset == 'no' else argument}"]

@@ -14,6 +14,7 @@
 
 #include "config.h"
 #include "listen.h"
+#include "queue_policy.h"
 #include "tarry.pb-c.h"
 
 static char message[CONFIG_MESSAGE_SIZE];
@@ -43,7 +44,7 @@ static void defaults_are_the_named_limits(void **state) {
     assert_int_equal(config.payload_max, PAYLOAD_SIZE_MAX_DEFAULT);
     assert_int_equal(config.outcomes_max, OUTCOMES_MAX_DEFAULT);
     assert_int_equal(config.segment_size, SEGMENT_SIZE_DEFAULT);
-    assert_int_equal(config.lease_ms, LEASE_DEFAULT_MS);
+    assert_int_equal(config.lease_ms, policy_default().lease_ms);
 }
 
 static void options_take_their_value_after_a_blank_or_an_equals_sign(void **state) {

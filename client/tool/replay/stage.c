@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "queue_policy.h"
 #include "tally.h"
 #include "wire.h"
 
