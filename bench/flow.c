@@ -39,7 +39,7 @@ void bench_flow_submit(struct bench_flow *flow, tarry_commit *commit, uint64_t u
     pthread_mutex_lock(&flow->lock);
     flow->under_way++;
     pthread_mutex_unlock(&flow->lock);
-    int rc = tarry_commit_submit(commit, commit_done, flow);
+    int rc = tarry_commit_submit(commit, NULL, commit_done, flow);
     if (rc != TARRY_OK) bench_die("submit: %s", tarry_code_sentence(rc));
 }
 

@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
     for (uint64_t i = 0; i < commits; i++) {
         struct tarry_schedule_options task = {.queue = queue, .when_ms = 3600000};
         if (tarry_commit_schedule(commit, &task) != TARRY_OK) bench_die("schedule");
-        if (tarry_commit_submit(commit, done, &pending) != TARRY_OK) bench_die("submit");
+        if (tarry_commit_submit(commit, NULL, done, &pending) != TARRY_OK) bench_die("submit");
     }
     const uint64_t submitted_ns = bench_now_ns();
     while (atomic_load(&pending.good) + atomic_load(&pending.bad) < commits)

@@ -46,7 +46,7 @@ static int set_policy(tarry_client *client) {
     int rv = tarry_queue_set(client, "charge", &policy,
                              TARRY_POLICY_MAX_ATTEMPTS | TARRY_POLICY_BACKOFF | TARRY_POLICY_BACKOFF_MIN |
                                  TARRY_POLICY_BACKOFF_MAX | TARRY_POLICY_BACKOFF_JITTER,
-                             &result);
+                             NULL, &result);
     if (rv != TARRY_OK) fprintf(stderr, "worker: %s\n", result.message);
     return rv;
 }
@@ -74,7 +74,7 @@ static void finish_and_go_on(tarry_client *client, const struct tarry_task *task
     tarry_commit_ack(commit, task->id, task->token);
     tarry_commit_schedule(commit, &ship);
     size_t count;
-    int rv = tarry_commit_run(commit, &results, &count);
+    int rv = tarry_commit_run(commit, NULL, &results, &count);
     if (rv == TARRY_OK) {
         printf("%s charged at attempt %u, ships in a second\n", task->key, task->attempt);
     } else {

@@ -32,7 +32,7 @@
  *
  * Deadlines. Every call, blocking or asynchronous, ends within its timeout, which starts when the call is made and
  * includes the time in the client's own queue. The timeout is that of the client (struct tarry_options), unless the
- * call's options or its `struct tarry_call` have another one. The code says what is known:
+ * call's `struct tarry_call` has another one. The code says what is known:
  * TARRY_BUSY, _STOPPING, _NOT_PRIMARY, _E_NO_BROKER: nothing was done; TARRY_E_TIMEOUT, TARRY_FAILED: the outcome is
  * unknown.
  *
@@ -268,8 +268,9 @@ struct tarry_source {
     uint64_t position; /* log position of a follower's answer; 0 for a primary's, which is current */
 };
 
-/* Settings of one call that differ from the client's defaults. A function that takes a pointer to it copies the
- * struct; NULL means all defaults.
+/* Settings of one call that differ from the client's defaults: the only way to give a call a deadline, or an answer a
+ * limit of age. It is the member `call` of the call's options, or the argument `call` of a function without options,
+ * which copies it; NULL means all defaults.
  *
  * A follower (tarry_options.follower_reads) answers from its own data, which may be old. `at_least` and
  * `staleness_ms` limit their age. Operations ignore both fields.
@@ -401,12 +402,11 @@ struct tarry_schedule_options {
     uint32_t priority;   /* 0 … 9; among tasks that are ready, 9 is delivered first */
     uint64_t expires_ms; /* duration after the due time at which an undelivered task expires; 0: never */
     enum tarry_on_conflict on_conflict;
-    /* Timeout of this call. 0: the client's; TARRY_FOREVER: none. Must be 0 in a commit (see tarry_commit_timeout). */
-    uint64_t timeout_ms;
     /* Properties of another protocol's message, such as AMQP; opaque, at most 64 KiB; NULL: none. */
     const void *properties;
     size_t properties_size;
-    uint64_t reserved[4]; /* for later versions; must be 0 */
+    struct tarry_call call; /* all 0 in a commit, which has its own */
+    uint64_t reserved[4];   /* for later versions; must be 0 */
 };
 
 /* Options of tarry_nack. */
@@ -416,8 +416,8 @@ struct tarry_nack_options {
     bool dead; /* move the task to the dead letters now */
     /* reason for the record and the dead letter; NULL: none */
     const char *reason;
-    uint64_t timeout_ms;  /* timeout of this call, as in struct tarry_schedule_options */
-    uint64_t reserved[4]; /* for later versions; must be 0 */
+    struct tarry_call call; /* all 0 in a commit, which has its own */
+    uint64_t reserved[4];   /* for later versions; must be 0 */
 };
 
 /* Policy of a queue. tarry_queue_set applies only the fields that its `fields` argument selects. */
@@ -501,18 +501,19 @@ TARRY_API int tarry_dead(tarry_client *client, enum tarry_dead_what what, const 
 /* Sets the policy fields that `fields` selects (bits of enum tarry_policy_field). Creates a missing queue if the
  * broker allows that. */
 TARRY_API int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *policy,
-                              uint32_t fields, struct tarry_result *out_result);
+                              uint32_t fields, const struct tarry_call *call, struct tarry_result *out_result);
 /* Deletes a queue with its policy, pause and counters. TARRY_NOT_DONE: the queue has tasks, dead letters, consumers
  * or a job; the message says which. TARRY_NO_SUCH_QUEUE. Its ended tasks can still be looked up. A later use, also
  * by a consumer, creates the queue again if the broker allows that. */
-TARRY_API int tarry_queue_delete(tarry_client *client, const char *queue, struct tarry_result *out_result);
+TARRY_API int tarry_queue_delete(tarry_client *client, const char *queue, const struct tarry_call *call,
+                                 struct tarry_result *out_result);
 /* Pauses a queue for `for_ms` milliseconds (0: until resumed), or resumes it if `paused` is false. */
 TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
-                                struct tarry_result *out_result);
+                                const struct tarry_call *call, struct tarry_result *out_result);
 /* Cancels the tasks whose state `states` selects when the request reaches the broker, as a background job
  * (tarry_job). `states`: bits of enum tarry_state; 0: pending and ready. Their outcome is cancelled (purged).
  * out_result->count: number of tasks, as far as known when the reply was sent. */
-TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states,
+TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states, const struct tarry_call *call,
                                 struct tarry_result *out_result);
 
 /* Asynchronous versions. Arguments are copied before the function returns. If it returns TARRY_OK, `done` is called
@@ -576,22 +577,19 @@ TARRY_API int tarry_commit_queue_set(tarry_commit *commit, const char *queue, co
 TARRY_API int tarry_commit_queue_pause(tarry_commit *commit, const char *queue, bool paused, uint64_t for_ms);
 TARRY_API int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, uint32_t states);
 
-/* Sets the timeout of all later runs, submissions and tarry_commit_ask calls of this commit; tarry_commit_clear
- * keeps it. 0 (initially): the client's; TARRY_FOREVER: none. TARRY_E_ARGUMENT: `commit` is NULL. */
-TARRY_API int tarry_commit_timeout(tarry_commit *commit, uint64_t timeout_ms);
-
 /* Sends the commit and waits for the reply. *out_results (may be NULL) receives one result per operation, in order.
  * The commit owns them; they are valid until its next run, clear or free. Returns TARRY_OK if every operation
  * succeeded. TARRY_ABORTED: the commit was atomic and was refused; the results show which operation caused that.
  * Otherwise returns the code of the first operation that failed. */
-TARRY_API TARRY_MUST_USE int tarry_commit_run(tarry_commit *commit, const struct tarry_result **out_results,
-                                              size_t *out_count);
+TARRY_API TARRY_MUST_USE int tarry_commit_run(tarry_commit *commit, const struct tarry_call *call,
+                                              const struct tarry_result **out_results, size_t *out_count);
 
 /* Sends the commit without waiting. `done` is called once with all results, which are valid until `done` returns.
  * `count` is 0 if there was no memory for the results. `code` is as for tarry_commit_run. After this call the commit
  * is empty and may be reused or freed at once. */
 typedef void (*tarry_commit_done_fn)(void *arg, int code, const struct tarry_result *results, size_t count);
-TARRY_API TARRY_MUST_USE int tarry_commit_submit(tarry_commit *commit, tarry_commit_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_commit_submit(tarry_commit *commit, const struct tarry_call *call,
+                                                 tarry_commit_done_fn done, void *arg);
 
 #ifdef __cplusplus
 }

@@ -70,12 +70,11 @@ struct tarry_audit_options {
     /* Skip frames that contain only changes of other tasks. A task by key means all tasks that ever had this key in
      * this queue. NULL: skip none. The broker applies this filter; the program must do any other filtering itself. */
     const struct tarry_ref *task;
-    /* Requirements for each page request, as in struct tarry_call. With at_least, all frames below that log position
-     * are returned if they match. While the follower lacks frames, tarry_audit_next waits; after the client's
-     * timeout_ms it returns TARRY_BEHIND, and the call may be repeated. For staleness_ms it may return
-     * TARRY_TOO_OLD. */
-    uint64_t at_least;
-    uint64_t staleness_ms;
+    /* Requirements for each page request. With at_least, all frames below that log position are returned if they match.
+     * While the follower lacks frames, tarry_audit_next waits; after the client's timeout_ms it returns TARRY_BEHIND,
+     * and the call may be repeated. For staleness_ms it may return TARRY_TOO_OLD. timeout_ms must be 0: an audit waits
+     * for `wait_ms` of tarry_audit_next. */
+    struct tarry_call call;
     uint64_t reserved[6]; /* for later versions; must be 0 */
 };
 

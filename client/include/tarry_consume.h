@@ -71,9 +71,8 @@ struct tarry_consumer_options {
     tarry_handler_fn handler;
     void *arg;                /* passed to `handler` and `settled` */
     tarry_settled_fn settled; /* NULL: the broker's answers to verdicts are not reported */
-    /* Timeout of tarry_consumer_open. 0: the client's; TARRY_FOREVER: until a broker accepts or refuses. */
-    uint64_t timeout_ms;
-    uint64_t reserved[6]; /* for later versions; must be 0 */
+    struct tarry_call call;   /* for tarry_consumer_open; TARRY_FOREVER: until a broker accepts or refuses */
+    uint64_t reserved[6];     /* for later versions; must be 0 */
 };
 
 /* Subscribes to the queues and waits for the broker's reply. `options` is copied. The caller closes *out_consumer.

@@ -67,14 +67,12 @@ struct tarry_list_options {
     uint32_t states; /* bits of enum tarry_state; 0: pending, ready and in flight */
     /* only tasks due at this time or later */
     uint64_t due_from_ms;
-    uint64_t due_to_ms;    /* only tasks due before this time; 0: no end */
-    const char *prefix;    /* only keys that begin with this; NULL: all tasks */
-    size_t prefix_size;    /* bytes; 0: strlen(prefix) */
-    uint64_t limit;        /* limit for the number of tasks; 0: none */
-    uint64_t timeout_ms;   /* timeout of each page request; 0: the client's; TARRY_FOREVER: none */
-    uint64_t at_least;     /* minimum log position of each result page, as in struct tarry_call */
-    uint64_t staleness_ms; /* maximum age of each result page's data, as in struct tarry_call */
-    uint64_t reserved[6];  /* for later versions; must be 0 */
+    uint64_t due_to_ms;     /* only tasks due before this time; 0: no end */
+    const char *prefix;     /* only keys that begin with this; NULL: all tasks */
+    size_t prefix_size;     /* bytes; 0: strlen(prefix) */
+    uint64_t limit;         /* limit for the number of tasks; 0: none */
+    struct tarry_call call; /* for each page request */
+    uint64_t reserved[6];   /* for later versions; must be 0 */
 };
 /* Opens a list. No request is sent yet. `options` is copied. The caller closes *out_list. One thread at a time may
  * use a list. */
@@ -91,15 +89,13 @@ TARRY_API void tarry_list_close(tarry_list *list);
 /* Options of tarry_calendar, which counts waiting tasks (pending and ready) by due time. The counts are exact as of
  * one log position, which is not older than the request. */
 struct tarry_calendar_options {
-    const char *queue;     /* NULL: all queues that the caller may see, added up */
-    uint64_t from_ms;      /* start of the first span, Unix ms; a whole minute */
-    uint64_t step_ms;      /* length of each span; whole minutes, at most 366 days */
-    uint32_t spans;        /* number of spans, at most 10,080 */
-    bool by_queue;         /* also count the tasks of each queue */
-    uint64_t timeout_ms;   /* timeout of the call; 0: the client's; TARRY_FOREVER: none */
-    uint64_t at_least;     /* minimum log position of the answer, as in struct tarry_call */
-    uint64_t staleness_ms; /* maximum age of the answer's data, as in struct tarry_call */
-    uint64_t reserved[6];  /* for later versions; must be 0 */
+    const char *queue; /* NULL: all queues that the caller may see, added up */
+    uint64_t from_ms;  /* start of the first span, Unix ms; a whole minute */
+    uint64_t step_ms;  /* length of each span; whole minutes, at most 366 days */
+    uint32_t spans;    /* number of spans, at most 10,080 */
+    bool by_queue;     /* also count the tasks of each queue */
+    struct tarry_call call;
+    uint64_t reserved[6]; /* for later versions; must be 0 */
 };
 /* One queue and the number of its tasks in all spans together. */
 struct tarry_calendar_queue {

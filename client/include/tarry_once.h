@@ -55,8 +55,8 @@ TARRY_API TARRY_MUST_USE int tarry_commit_id_parse(const char *text, struct tarr
  * request a producer number from the broker, so it blocks: TARRY_E_TIMEOUT, TARRY_E_NO_BROKER, TARRY_E_CALLBACK.
  * TARRY_E_ARGUMENT: the commit has a name already. The next run or submission uses the name up; tarry_commit_clear
  * discards it. `out_message` may be NULL. */
-TARRY_API TARRY_MUST_USE int tarry_commit_prepare(tarry_commit *commit, struct tarry_commit_id *out_id,
-                                                  char out_message[TARRY_MESSAGE_SIZE]);
+TARRY_API TARRY_MUST_USE int tarry_commit_prepare(tarry_commit *commit, const struct tarry_call *call,
+                                                  struct tarry_commit_id *out_id, char out_message[TARRY_MESSAGE_SIZE]);
 
 /* Gives the commit a name under which this or another process may have sent it before. It must have the same
  * operations as then. If it took effect before, the broker does not execute it again, and its results are those of
@@ -84,12 +84,13 @@ TARRY_API TARRY_MUST_USE int tarry_result_commit_id(tarry_client *client, const 
  *
  * Blocks. Any thread, but no callbacks (TARRY_E_CALLBACK). */
 TARRY_API TARRY_MUST_USE int tarry_commit_ask(tarry_commit *commit, const struct tarry_commit_id *id,
-                                              const struct tarry_result **out_results, size_t *out_count);
+                                              const struct tarry_call *call, const struct tarry_result **out_results,
+                                              size_t *out_count);
 
 /* Asks like tarry_commit_ask for the outcome of one operation. `unknown` is the result that had an unknown outcome.
  * Returns out_result->code. `out_result` may be NULL or equal to `unknown`. */
 TARRY_API TARRY_MUST_USE int tarry_ask(tarry_client *client, const struct tarry_result *unknown,
-                                       struct tarry_result *out_result);
+                                       const struct tarry_call *call, struct tarry_result *out_result);
 
 #ifdef __cplusplus
 }

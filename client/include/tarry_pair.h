@@ -130,16 +130,18 @@ enum tarry_assertion {
  * the current status; call tarry_pair_status until the role is TARRY_PRIMARY. TARRY_OK if the broker is the primary
  * already. TARRY_NOT_DONE: the message has the reason. The caller frees *out_view. */
 TARRY_API TARRY_MUST_USE int tarry_promote(tarry_client *client, enum tarry_assertion assertion,
-                                           struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
+                                           const struct tarry_call *call, struct tarry_pair_view **out_view,
+                                           char out_message[TARRY_MESSAGE_SIZE]);
 /* Starts to hand over to the follower, which becomes the primary once it has the whole log. Returns at once with the
  * current status. The caller frees *out_view. */
-TARRY_API TARRY_MUST_USE int tarry_demote(tarry_client *client, struct tarry_pair_view **out_view,
-                                          char out_message[TARRY_MESSAGE_SIZE]);
+TARRY_API TARRY_MUST_USE int tarry_demote(tarry_client *client, const struct tarry_call *call,
+                                          struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
 /* Returns the coordinator's record of the pair, in out_view->record. `writes`: the record was lost or set back to an
  * old version, so the broker writes it again and then restarts itself. If the broker is not the primary, this needs
  * the assertion TARRY_PEER_IS_STOPPED. TARRY_NOT_DONE: the message has the reason. The caller frees *out_view. */
 TARRY_API TARRY_MUST_USE int tarry_pair_record(tarry_client *client, bool writes, enum tarry_assertion assertion,
-                                               struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
+                                               const struct tarry_call *call, struct tarry_pair_view **out_view,
+                                               char out_message[TARRY_MESSAGE_SIZE]);
 
 #ifdef __cplusplus
 }

@@ -15,13 +15,12 @@ extern "C" {
 struct tarry_redact_options {
     /* One task by id, all tasks that ever had a queue and key, or (queue alone) the tasks of a time range. */
     struct tarry_ref task;
-    const char *reason; /* reason for the record: 1 … 255 bytes of UTF-8 */
-    uint64_t from_ms;   /* for a reference with a queue only: redact tasks scheduled at this time or later */
-    uint64_t to_ms;     /* for a reference with a queue only: redact tasks scheduled before this time; 0: no end */
-    uint64_t after_id;  /* redact only tasks with a greater id than this */
-    /* Timeout of this call. 0: the client's; TARRY_FOREVER: none. Must be 0 in a commit (see tarry_commit_timeout). */
-    uint64_t timeout_ms;
-    uint64_t reserved[6]; /* for later versions; must be 0 */
+    const char *reason;     /* reason for the record: 1 … 255 bytes of UTF-8 */
+    uint64_t from_ms;       /* for a reference with a queue only: redact tasks scheduled at this time or later */
+    uint64_t to_ms;         /* for a reference with a queue only: redact tasks scheduled before this time; 0: no end */
+    uint64_t after_id;      /* redact only tasks with a greater id than this */
+    struct tarry_call call; /* all 0 in a commit, which has its own */
+    uint64_t reserved[6];   /* for later versions; must be 0 */
 };
 
 /* Erases the contents of ended tasks (payload, attributes, salt) from the broker's log, archive and index. The

@@ -94,9 +94,10 @@ static int take_task(tarry_audit *audit, const struct tarry_ref *task) {
 
 int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *given, tarry_audit **out_audit) {
     struct tarry_audit_options options;
-    int rv = OPTIONS_TAKE(options, given);
+    int rv = OPTIONS_CALL_TAKE(options, given);
     if (rv != TARRY_OK) return rv;
-    if (client == NULL || out_audit == NULL || options.staleness_ms > INT32_MAX) return TARRY_E_ARGUMENT;
+    if (client == NULL || out_audit == NULL || options.call.staleness_ms > INT32_MAX || options.call.timeout_ms != 0)
+        return TARRY_E_ARGUMENT;
     if (options.at_end && options.position != 0) return TARRY_E_ARGUMENT;
     rv = may_call(client);
     if (rv != TARRY_OK) return rv;
@@ -179,11 +180,7 @@ static int submit(tarry_audit *audit) {
     pthread_mutex_lock(&client->lock);
     struct request *request = client->closing ? NULL : request_new(client, REQUEST_CALL);
     int rv = client->closing ? TARRY_E_CLOSED : request == NULL ? TARRY_E_NOMEM : TARRY_OK;
-    if (rv == TARRY_OK) {
-        const struct tarry_call fresh = {.at_least = audit->options.at_least,
-                                         .staleness_ms = audit->options.staleness_ms};
-        rv = call_wish(client, &wire, &fresh);
-    }
+    if (rv == TARRY_OK) rv = call_wish(client, &wire, &audit->options.call);
     if (rv == TARRY_OK) {
         body.wait_ms = poll_ms(audit);
         rv = request_fill_call(client, request, &wire);

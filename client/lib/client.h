@@ -323,7 +323,6 @@ void events_tell(tarry_client *client); /* reports the waiting events; releases 
 
 /* ---- commit.c: functions for once.c. No lock. */
 tarry_client *commit_client(const tarry_commit *commit);
-uint32_t commit_timeout(const tarry_commit *commit); /* returns the commit's timeout in ms, as in struct op_note */
 const struct tarry_commit_id *
 commit_name(const tarry_commit *commit); /* returns the commit's name; NULL: it has none */
 void commit_set_name(tarry_commit *commit, const struct tarry_commit_id *id);
@@ -448,6 +447,9 @@ int message_say(char out_message[TARRY_MESSAGE_SIZE], int code);
  * so the program uses a newer header. */
 int options_take(void *out, const void *given, size_t size, size_t reserved_at);
 #define OPTIONS_TAKE(out, given) options_take(&(out), (given), sizeof(out), offsetof(__typeof__(out), reserved))
+/* The same for options with a `call`, which is right before their own reserved fields. */
+#define OPTIONS_CALL_TAKE(out, given)                                                                                  \
+    options_take(&(out), (given), sizeof(out), offsetof(__typeof__(out), call.reserved))
 /* Copies `message`, cut to `size` bytes. Returns `text`. */
 const char *message_copy(char *text, size_t size, const char *message);
 

@@ -7,8 +7,7 @@ struct tarry_commit {
     tarry_client *client;
     struct request *request; /* the request that is being built; NULL: none yet */
     bool atomic;
-    uint64_t timeout_ms; /* timeout of later runs and submissions; 0: the client's */
-    int failed;          /* the first failure while adding an operation; TARRY_OK: none */
+    int failed; /* the first failure while adding an operation; TARRY_OK: none */
     /* Reply to the last run. */
     struct tarry_result *results;
     size_t result_count;
@@ -54,16 +53,6 @@ void tarry_commit_clear(tarry_commit *commit) {
 void tarry_commit_free(tarry_commit *commit) {
     tarry_commit_clear(commit);
     free(commit);
-}
-
-int tarry_commit_timeout(tarry_commit *commit, uint64_t timeout_ms) {
-    if (commit == NULL) return TARRY_E_ARGUMENT;
-    commit->timeout_ms = timeout_ms;
-    return TARRY_OK;
-}
-
-uint32_t commit_timeout(const tarry_commit *commit) {
-    return timeout_of(commit->timeout_ms);
 }
 
 tarry_client *commit_client(const tarry_commit *commit) {
@@ -128,11 +117,19 @@ static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note n
     } while (0)
 #define BODY(commit) (&(commit)->request->body)
 
+static bool is_default(const struct tarry_call *call) {
+    return call->timeout_ms == 0 && call->at_least == 0 && call->staleness_ms == 0;
+}
+
+/* Takes the options of an operation in a commit: the run of the commit has the timeout. */
+#define TAKE_OF_COMMIT(out, given)                                                                                     \
+    (OPTIONS_CALL_TAKE(out, given) != TARRY_OK ? TARRY_E_VERSION                                                       \
+     : is_default(&(out).call)                 ? TARRY_OK                                                              \
+                                               : TARRY_E_ARGUMENT)
+
 int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *given) {
     struct tarry_schedule_options options;
-    int taken = OPTIONS_TAKE(options, given);
-    if (taken == TARRY_OK && options.timeout_ms != 0)
-        taken = TARRY_E_ARGUMENT; /* only the commit as a whole has a timeout */
+    int taken = TAKE_OF_COMMIT(options, given);
     ADD(commit, taken != TARRY_OK ? note_other(false) : note_schedules(&options),
         taken != TARRY_OK ? taken : pack_schedule(BODY(commit), &options));
 }
@@ -148,9 +145,7 @@ int tarry_commit_ack(tarry_commit *commit, uint64_t id, struct tarry_token token
 int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token token,
                       const struct tarry_nack_options *given) {
     struct tarry_nack_options options;
-    int taken = OPTIONS_TAKE(options, given);
-    if (taken == TARRY_OK && options.timeout_ms != 0)
-        taken = TARRY_E_ARGUMENT; /* only the commit as a whole has a timeout */
+    int taken = TAKE_OF_COMMIT(options, given);
     ADD(commit, note_settles(id, token), taken != TARRY_OK ? taken : pack_nack(BODY(commit), id, token, &options));
 }
 int tarry_commit_extend(tarry_commit *commit, uint64_t id, struct tarry_token token, uint64_t lease_ms) {
@@ -164,9 +159,7 @@ int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const str
 }
 int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *given) {
     struct tarry_redact_options options;
-    int taken = OPTIONS_TAKE(options, given);
-    if (taken == TARRY_OK && options.timeout_ms != 0)
-        taken = TARRY_E_ARGUMENT; /* only the commit as a whole has a timeout */
+    int taken = TAKE_OF_COMMIT(options, given);
     ADD(commit, note_other(false), taken != TARRY_OK ? taken : pack_redact(BODY(commit), &options));
 }
 int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *given, uint32_t fields) {
@@ -199,11 +192,11 @@ static void results_fill(const struct request *request, struct tarry_result *out
 }
 
 /* Submits the request; on failure the commit keeps it. *out_reads: the waiting caller reads the reply itself. */
-static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool *out_reads) {
+static int submit(tarry_commit *commit, uint64_t timeout_ms, request_done_fn *done, void *arg, bool *out_reads) {
     const bool waits = out_reads != NULL;
     commit->request->done = done;
     commit->request->arg = arg;
-    commit->request->timeout_ms = commit_timeout(commit);
+    commit->request->timeout_ms = timeout_of(timeout_ms);
     commit->request->named = commit->is_named;
     commit->request->name = commit->name;
     pthread_mutex_lock(&commit->client->lock);
@@ -231,13 +224,13 @@ static void run_done(void *arg, struct request *request) {
 }
 
 /* Memory for the results is allocated before sending, so that TARRY_E_NOMEM means that nothing was done. */
-static int run(tarry_commit *commit) {
+static int run(tarry_commit *commit, uint64_t timeout_ms) {
     struct running running = {.commit = commit};
     commit->results = malloc(commit->request->count * sizeof(*commit->results));
     if (commit->results == NULL) return TARRY_E_NOMEM;
     if (sem_init(&running.ready, 0, 0) != 0) return TARRY_E_SYSTEM;
     bool reads = false;
-    int rv = submit(commit, run_done, &running, &reads);
+    int rv = submit(commit, timeout_ms, run_done, &running, &reads);
     if (reads) caller_read(commit->client, &running.is_done);
     if (rv == TARRY_OK) {
         while (sem_wait(&running.ready) != 0) {
@@ -248,13 +241,16 @@ static int run(tarry_commit *commit) {
     return rv;
 }
 
-int tarry_commit_run(tarry_commit *commit, const struct tarry_result **out_results, size_t *out_count) {
+int tarry_commit_run(tarry_commit *commit, const struct tarry_call *given, const struct tarry_result **out_results,
+                     size_t *out_count) {
+    struct tarry_call call;
     if (commit == NULL) return TARRY_E_ARGUMENT;
     if (commit->failed != TARRY_OK) return commit->failed;
-    int rv = may_block(commit->client);
+    int rv = OPTIONS_TAKE(call, given);
+    if (rv == TARRY_OK) rv = may_block(commit->client);
     if (rv != TARRY_OK) return rv;
     results_drop(commit);
-    if (tarry_commit_count(commit) > 0) rv = run(commit);
+    if (tarry_commit_count(commit) > 0) rv = run(commit, call.timeout_ms);
     if (out_results != NULL) *out_results = commit->result_count > 0 ? commit->results : NULL;
     if (out_count != NULL) *out_count = commit->result_count;
     return rv;
@@ -295,16 +291,18 @@ static void submit_done(void *arg, struct request *request) {
         submitted_tell(&submitted->deferred);
 }
 
-int tarry_commit_submit(tarry_commit *commit, tarry_commit_done_fn done, void *arg) {
+int tarry_commit_submit(tarry_commit *commit, const struct tarry_call *given, tarry_commit_done_fn done, void *arg) {
+    struct tarry_call call;
     if (commit == NULL || tarry_commit_count(commit) == 0) return TARRY_E_ARGUMENT;
     if (commit->failed != TARRY_OK) return commit->failed;
-    int rv = may_call(commit->client);
+    int rv = OPTIONS_TAKE(call, given);
+    if (rv == TARRY_OK) rv = may_call(commit->client);
     if (rv != TARRY_OK) return rv;
     struct submitted *submitted = malloc(sizeof(*submitted));
     if (submitted == NULL) return TARRY_E_NOMEM;
     *submitted =
         (struct submitted){.deferred = {NULL, submitted_tell}, .client = commit->client, .done = done, .arg = arg};
-    rv = submit(commit, submit_done, submitted, NULL);
+    rv = submit(commit, call.timeout_ms, submit_done, submitted, NULL);
     if (rv != TARRY_OK) free(submitted);
     return rv;
 }

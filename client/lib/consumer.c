@@ -95,7 +95,7 @@ static int consumer_open(tarry_client *client, const struct tarry_consumer_optio
         consumer_free(consumer);
         return rv;
     }
-    rv = join_engine(consumer, timeout_of(options->timeout_ms));
+    rv = join_engine(consumer, timeout_of(options->call.timeout_ms));
     message_set(message, consumer->message);
     if (rv == TARRY_OK && consumer->handler != NULL && !client->dispatch.on) {
         consumer->thread_runs = true;
@@ -115,7 +115,7 @@ int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_option
                         char out_message[TARRY_MESSAGE_SIZE]) {
     struct tarry_consumer_options options;
     char message[TARRY_MESSAGE_SIZE] = "";
-    int rv = OPTIONS_TAKE(options, given);
+    int rv = OPTIONS_CALL_TAKE(options, given);
     if (rv == TARRY_OK) rv = options_check(&options);
     if (rv == TARRY_OK && (client == NULL || out_consumer == NULL)) rv = TARRY_E_ARGUMENT;
     if (rv == TARRY_OK) rv = consumer_open(client, &options, out_consumer, message);

@@ -147,11 +147,11 @@ struct tarry_list {
 int tarry_list_open(tarry_client *client, const struct tarry_list_options *given, tarry_list **out_list) {
     struct tarry_list_options taken;
     const struct tarry_list_options *options = &taken;
-    int rv = OPTIONS_TAKE(taken, given);
+    int rv = OPTIONS_CALL_TAKE(taken, given);
     if (rv != TARRY_OK) return rv;
     if (client == NULL || options->queue == NULL || out_list == NULL) return TARRY_E_ARGUMENT;
     const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
-    if (options->staleness_ms > INT32_MAX) return TARRY_E_ARGUMENT;
+    if (options->call.staleness_ms > INT32_MAX) return TARRY_E_ARGUMENT;
     if ((options->states & ~all) != 0 || (options->prefix == NULL && options->prefix_size != 0))
         return TARRY_E_ARGUMENT;
     rv = may_call(client);
@@ -193,12 +193,9 @@ static int list_fetch(tarry_list *list, char out_message[TARRY_MESSAGE_SIZE]) {
     wire.list = &body;
     if (list->has_page) call_end(&list->page);
     list->has_page = false;
-    const struct tarry_call fresh = {.timeout_ms = list->options.timeout_ms,
-                                     .at_least = list->options.at_least,
-                                     .staleness_ms = list->options.staleness_ms};
-    int rv = call_wish(list->client, &wire, &fresh);
+    int rv = call_wish(list->client, &wire, &list->options.call);
     if (rv == TARRY_OK)
-        rv = call_run_within(list->client, &wire, timeout_of(list->options.timeout_ms), &list->page, out_message);
+        rv = call_run_within(list->client, &wire, timeout_of(list->options.call.timeout_ms), &list->page, out_message);
     if (rv == TARRY_OK && list->page.reply->body_case != TARRY__REPLY__BODY_LIST)
         rv = message_say(out_message, TARRY_E_PROTOCOL);
     const Tarry__ListReply *reply = rv == TARRY_OK ? list->page.reply->list : NULL;

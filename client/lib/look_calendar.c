@@ -36,12 +36,8 @@ static int fill(struct arena *arena, const Tarry__CalendarReply *from, const str
 
 static int take(const tarry_client *client, const struct tarry_calendar_options *given,
                 struct tarry_calendar_options *out, Tarry__Request *wire) {
-    int rv = OPTIONS_TAKE(*out, given);
-    if (rv != TARRY_OK) return rv;
-    const struct tarry_call fresh = {.timeout_ms = out->timeout_ms,
-                                     .at_least = out->at_least,
-                                     .staleness_ms = out->staleness_ms};
-    return call_wish(client, wire, &fresh);
+    int rv = OPTIONS_CALL_TAKE(*out, given);
+    return rv != TARRY_OK ? rv : call_wish(client, wire, &out->call);
 }
 
 int tarry_calendar(tarry_client *client, const struct tarry_calendar_options *given,
@@ -60,7 +56,7 @@ int tarry_calendar(tarry_client *client, const struct tarry_calendar_options *gi
     wire.body_case = TARRY__REQUEST__BODY_CALENDAR;
     wire.calendar = &body;
     struct call call;
-    rv = call_run_within(client, &wire, timeout_of(options.timeout_ms), &call, out_message);
+    rv = call_run_within(client, &wire, timeout_of(options.call.timeout_ms), &call, out_message);
     if (rv != TARRY_OK) {
         call_end(&call);
         return rv;

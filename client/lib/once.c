@@ -68,13 +68,17 @@ static int ledger_open(tarry_client *client, uint32_t timeout_ms, char out_messa
 
 /* ---- naming */
 
-int tarry_commit_prepare(tarry_commit *commit, struct tarry_commit_id *out_id, char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_commit_prepare(tarry_commit *commit, const struct tarry_call *given, struct tarry_commit_id *out_id,
+                         char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_call call;
+    int taken = OPTIONS_TAKE(call, given);
+    if (taken != TARRY_OK) return message_say(out_message, taken);
     if (commit == NULL || out_id == NULL || commit_name(commit) != NULL)
         return message_say(out_message, TARRY_E_ARGUMENT);
     tarry_client *client = commit_client(commit);
     struct tarry_commit_id id = {0};
     while (id.producer == 0) {
-        int rv = ledger_open(client, commit_timeout(commit), out_message);
+        int rv = ledger_open(client, timeout_of(call.timeout_ms), out_message);
         if (rv != TARRY_OK) return rv;
         pthread_mutex_lock(&client->lock);
         struct ledger *ledger = &client->ledger;
@@ -169,25 +173,30 @@ static int inquire(tarry_client *client, const struct tarry_commit_id *id, uint3
     return rv;
 }
 
-int tarry_commit_ask(tarry_commit *commit, const struct tarry_commit_id *id, const struct tarry_result **out_results,
-                     size_t *out_count) {
+int tarry_commit_ask(tarry_commit *commit, const struct tarry_commit_id *id, const struct tarry_call *given,
+                     const struct tarry_result **out_results, size_t *out_count) {
+    struct tarry_call call;
     if (commit == NULL || id == NULL || id->producer == 0 || id->sequence == 0 || tarry_commit_count(commit) != 0 ||
         commit_name(commit) != NULL)
         return TARRY_E_ARGUMENT;
-    struct inquiry inquiry;
-    int rv = inquire(commit_client(commit), id, commit_timeout(commit), &inquiry);
+    struct inquiry inquiry = {.code = TARRY_OK};
+    int rv = OPTIONS_TAKE(call, given);
+    if (rv == TARRY_OK) rv = inquire(commit_client(commit), id, timeout_of(call.timeout_ms), &inquiry);
     commit_take_results(commit, inquiry.results, inquiry.count);
     if (out_results != NULL) *out_results = inquiry.results;
     if (out_count != NULL) *out_count = inquiry.count;
     return rv;
 }
 
-int tarry_ask(tarry_client *client, const struct tarry_result *unknown, struct tarry_result *out_result) {
+int tarry_ask(tarry_client *client, const struct tarry_result *unknown, const struct tarry_call *given,
+              struct tarry_result *out_result) {
+    struct tarry_call call;
     struct tarry_commit_id id;
     struct tarry_result result;
     struct inquiry inquiry = {.code = TARRY_OK};
     int rv = tarry_result_commit_id(client, unknown, &id);
-    if (rv == TARRY_OK) rv = inquire(client, &id, 0, &inquiry);
+    if (rv == TARRY_OK) rv = OPTIONS_TAKE(call, given);
+    if (rv == TARRY_OK) rv = inquire(client, &id, timeout_of(call.timeout_ms), &inquiry);
     if (inquiry.results != NULL && unknown->index < inquiry.count) {
         result = inquiry.results[unknown->index];
     } else {

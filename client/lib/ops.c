@@ -152,11 +152,13 @@ static int submit_queue_purge(tarry_client *client, bool wait, const char *queue
 }
 
 /* Copies the program's options to `taken`, or ends the call with `refusal`, which may use `rv`. */
-#define TAKE(taken, given, refusal)                                                                                    \
+#define TAKE_BY(take, taken, given, refusal)                                                                           \
     do {                                                                                                               \
-        int rv = OPTIONS_TAKE(taken, given);                                                                           \
+        int rv = take(taken, given);                                                                                   \
         if (rv != TARRY_OK) return refusal;                                                                            \
     } while (0)
+#define TAKE(taken, given, refusal) TAKE_BY(OPTIONS_TAKE, taken, given, refusal)
+#define TAKE_CALL(taken, given, refusal) TAKE_BY(OPTIONS_CALL_TAKE, taken, given, refusal)
 
 /* ---- asynchronous */
 
@@ -172,8 +174,8 @@ static int submit_queue_purge(tarry_client *client, bool wait, const char *queue
 int tarry_schedule_async(tarry_client *client, const struct tarry_schedule_options *given, tarry_done_fn done,
                          void *arg) {
     struct tarry_schedule_options options;
-    TAKE(options, given, rv);
-    return submit_schedule(client, false, &options, (struct told){done, arg, options.timeout_ms});
+    TAKE_CALL(options, given, rv);
+    return submit_schedule(client, false, &options, (struct told){done, arg, options.call.timeout_ms});
 }
 int tarry_cancel_async(tarry_client *client, const struct tarry_ref *ref, bool withdraw, const struct tarry_call *call,
                        tarry_done_fn done, void *arg) {
@@ -190,8 +192,8 @@ int tarry_ack_async(tarry_client *client, uint64_t id, struct tarry_token token,
 int tarry_nack_async(tarry_client *client, uint64_t id, struct tarry_token token,
                      const struct tarry_nack_options *given, tarry_done_fn done, void *arg) {
     struct tarry_nack_options options;
-    TAKE(options, given, rv);
-    return submit_nack(client, false, id, token, &options, (struct told){done, arg, options.timeout_ms});
+    TAKE_CALL(options, given, rv);
+    return submit_nack(client, false, id, token, &options, (struct told){done, arg, options.call.timeout_ms});
 }
 int tarry_extend_async(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
                        const struct tarry_call *call, tarry_done_fn done, void *arg) {
@@ -259,8 +261,8 @@ static int refused(int rv, struct tarry_result *out_result) {
 
 int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *given, struct tarry_result *out_result) {
     struct tarry_schedule_options options;
-    TAKE(options, given, refused(rv, out_result));
-    WAIT(client, options.timeout_ms, out_result, submit_schedule(client, true, &options, told));
+    TAKE_CALL(options, given, refused(rv, out_result));
+    WAIT(client, options.call.timeout_ms, out_result, submit_schedule(client, true, &options, told));
 }
 int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw, const struct tarry_call *call,
                  struct tarry_result *out_result) {
@@ -277,8 +279,8 @@ int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, const
 int tarry_nack(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_nack_options *given,
                struct tarry_result *out_result) {
     struct tarry_nack_options options;
-    TAKE(options, given, refused(rv, out_result));
-    WAIT(client, options.timeout_ms, out_result, submit_nack(client, true, id, token, &options, told));
+    TAKE_CALL(options, given, refused(rv, out_result));
+    WAIT(client, options.call.timeout_ms, out_result, submit_nack(client, true, id, token, &options, told));
 }
 int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
                  const struct tarry_call *call, struct tarry_result *out_result) {
@@ -294,23 +296,26 @@ int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tar
 }
 int tarry_redact(tarry_client *client, const struct tarry_redact_options *given, struct tarry_result *out_result) {
     struct tarry_redact_options options;
-    TAKE(options, given, refused(rv, out_result));
-    WAIT(client, options.timeout_ms, out_result, submit_redact(client, true, &options, told));
+    TAKE_CALL(options, given, refused(rv, out_result));
+    WAIT(client, options.call.timeout_ms, out_result, submit_redact(client, true, &options, told));
 }
 int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *given, uint32_t fields,
-                    struct tarry_result *out_result) {
+                    const struct tarry_call *call, struct tarry_result *out_result) {
     struct tarry_policy policy;
     TAKE(policy, given, refused(rv, out_result));
     /* Without a policy no field is set. */
-    WAIT(client, 0, out_result, submit_queue_set(client, true, queue, given == NULL ? NULL : &policy, fields, told));
+    WAIT_CALL(client, call, out_result,
+              submit_queue_set(client, true, queue, given == NULL ? NULL : &policy, fields, told));
 }
 int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
+                      const struct tarry_call *call, struct tarry_result *out_result) {
+    WAIT_CALL(client, call, out_result, submit_queue_pause(client, true, queue, paused, for_ms, told));
+}
+int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states, const struct tarry_call *call,
                       struct tarry_result *out_result) {
-    WAIT(client, 0, out_result, submit_queue_pause(client, true, queue, paused, for_ms, told));
+    WAIT_CALL(client, call, out_result, submit_queue_purge(client, true, queue, states, told));
 }
-int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states, struct tarry_result *out_result) {
-    WAIT(client, 0, out_result, submit_queue_purge(client, true, queue, states, told));
-}
-int tarry_queue_delete(tarry_client *client, const char *queue, struct tarry_result *out_result) {
-    WAIT(client, 0, out_result, submit_queue_delete(client, true, queue, told));
+int tarry_queue_delete(tarry_client *client, const char *queue, const struct tarry_call *call,
+                       struct tarry_result *out_result) {
+    WAIT_CALL(client, call, out_result, submit_queue_delete(client, true, queue, told));
 }

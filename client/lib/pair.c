@@ -99,8 +99,9 @@ static void fill_peer(const Tarry__PairReply *from, struct tarry_pair_view *view
     }
 }
 
-static int ask(tarry_client *client, Tarry__Pair *body, uint64_t timeout_ms, struct tarry_pair_view **out_view,
-               char out_message[TARRY_MESSAGE_SIZE]) {
+static int ask(tarry_client *client, Tarry__Pair *body, const struct tarry_call *given,
+               struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_call options;
     if (client == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
     if (client->link.addresses.count > 1) {
         message_set(out_message, several);
@@ -110,7 +111,9 @@ static int ask(tarry_client *client, Tarry__Pair *body, uint64_t timeout_ms, str
     wire.body_case = TARRY__REQUEST__BODY_PAIR;
     wire.pair = body;
     struct call call;
-    int rv = call_run_within(client, &wire, timeout_of(timeout_ms), &call, out_message);
+    int rv = OPTIONS_TAKE(options, given);
+    if (rv != TARRY_OK) return message_say(out_message, rv);
+    rv = call_run_within(client, &wire, timeout_of(options.timeout_ms), &call, out_message);
     if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_PAIR)
         rv = message_say(out_message, TARRY_E_PROTOCOL);
     struct pair_box *box = rv == TARRY_OK ? calloc(1, sizeof(*box)) : NULL;
@@ -125,37 +128,36 @@ static int ask(tarry_client *client, Tarry__Pair *body, uint64_t timeout_ms, str
     return rv;
 }
 
-int tarry_pair_status(tarry_client *client, const struct tarry_call *given, struct tarry_pair_view **out_view,
+int tarry_pair_status(tarry_client *client, const struct tarry_call *call, struct tarry_pair_view **out_view,
                       char out_message[TARRY_MESSAGE_SIZE]) {
-    struct tarry_call call;
     Tarry__Pair body = TARRY__PAIR__INIT;
-    int rv = OPTIONS_TAKE(call, given);
-    return rv != TARRY_OK ? message_say(out_message, rv) : ask(client, &body, call.timeout_ms, out_view, out_message);
+    return ask(client, &body, call, out_view, out_message);
 }
 
-int tarry_promote(tarry_client *client, enum tarry_assertion assertion, struct tarry_pair_view **out_view,
-                  char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_promote(tarry_client *client, enum tarry_assertion assertion, const struct tarry_call *call,
+                  struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Pair body = TARRY__PAIR__INIT;
     if ((unsigned)assertion > TARRY_FORCE) return message_say(out_message, TARRY_E_ARGUMENT);
     body.what = TARRY__PAIR__WHAT__PROMOTE;
     body.peer_is_stopped = assertion == TARRY_PEER_IS_STOPPED;
     body.force = assertion == TARRY_FORCE;
-    return ask(client, &body, 0, out_view, out_message);
+    return ask(client, &body, call, out_view, out_message);
 }
 
-int tarry_demote(tarry_client *client, struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_demote(tarry_client *client, const struct tarry_call *call, struct tarry_pair_view **out_view,
+                 char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Pair body = TARRY__PAIR__INIT;
     body.what = TARRY__PAIR__WHAT__DEMOTE;
-    return ask(client, &body, 0, out_view, out_message);
+    return ask(client, &body, call, out_view, out_message);
 }
 
-int tarry_pair_record(tarry_client *client, bool writes, enum tarry_assertion assertion,
+int tarry_pair_record(tarry_client *client, bool writes, enum tarry_assertion assertion, const struct tarry_call *call,
                       struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Pair body = TARRY__PAIR__INIT;
     if ((unsigned)assertion > TARRY_PEER_IS_STOPPED) return message_say(out_message, TARRY_E_ARGUMENT);
     body.what = writes ? TARRY__PAIR__WHAT__WRITE_RECORD : TARRY__PAIR__WHAT__RECORD;
     body.peer_is_stopped = assertion == TARRY_PEER_IS_STOPPED;
-    return ask(client, &body, 0, out_view, out_message);
+    return ask(client, &body, call, out_view, out_message);
 }
 
 void tarry_pair_free(struct tarry_pair_view *view) {

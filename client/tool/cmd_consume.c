@@ -433,7 +433,7 @@ static int run(struct tool *tool, const struct args *args) {
                                                   .queue_count = args->positional_count,
                                                   .prefetch = (uint32_t)prefetch,
                                                   .lease_ms = lease_ms,
-                                                  .timeout_ms = tool->timeout_ms};
+                                                  .call.timeout_ms = tool->timeout_ms};
     pthread_mutex_init(&c.lock, NULL);
     pthread_mutex_init(&c.printing, NULL);
     pthread_cond_init(&c.changed, NULL);

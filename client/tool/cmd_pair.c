@@ -68,7 +68,7 @@ static int run(struct tool *tool, const struct args *args) {
         struct tarry_pair_view *view = NULL;
         char message[TARRY_MESSAGE_SIZE];
         enum tarry_assertion word = is_stopped ? TARRY_PEER_IS_STOPPED : TARRY_ASSERT_NOTHING;
-        int code = tarry_pair_record(node->client, writes, word, &view, message);
+        int code = tarry_pair_record(node->client, writes, word, NULL, &view, message);
         node_take(node, code, view, message);
         status = code == TARRY_OK ? tell(tool, node, writes) : tool_failed(tool, code, node->message);
     }

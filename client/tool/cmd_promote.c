@@ -182,8 +182,8 @@ static int change(const struct tool *tool, const struct args *args, struct node 
     uint64_t from_ms = steady_ms();
     node_ask(node);
     bool was_done = is_done(node, promotes), led = node_is_primary(node);
-    int code =
-        promotes ? tarry_promote(node->client, assertion, &view, message) : tarry_demote(node->client, &view, message);
+    int code = promotes ? tarry_promote(node->client, assertion, NULL, &view, message)
+                        : tarry_demote(node->client, NULL, &view, message);
     node_take(node, code, view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, node->message);
     if (wait_ms > 0) follow(node, promotes, from_ms + wait_ms);

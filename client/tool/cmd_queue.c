@@ -361,7 +361,7 @@ static int run_set(struct tool *tool, const struct args *args) {
     if (status == 0 && fields == 0) status = tool_usage(args, "missing field: give name=value or --push URL");
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    tarry_queue_set(tool->client, args->positional[0], &policy, fields, &result);
+    tarry_queue_set(tool->client, args->positional[0], &policy, fields, NULL, &result);
     if (result.code == TARRY_OK) warn_of_push(tool, args->positional[0], &policy);
     return conclude(tool, args->positional[0], "set", &result, NULL);
 }
@@ -395,7 +395,7 @@ static int run_pause(struct tool *tool, const struct args *args) {
     int status = pause ? option_duration_positive(args, "for", &for_ms) : 0;
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    tarry_queue_pause(tool->client, args->positional[0], pause, for_ms, &result);
+    tarry_queue_pause(tool->client, args->positional[0], pause, for_ms, NULL, &result);
     return conclude(tool, args->positional[0], pause ? "paused" : "resumed", &result, NULL);
 }
 
@@ -403,7 +403,7 @@ static int run_delete(struct tool *tool, const struct args *args) {
     struct tarry_result result = {.message = ""};
     int status = tool_connect(tool);
     if (status != 0) return status;
-    tarry_queue_delete(tool->client, args->positional[0], &result);
+    tarry_queue_delete(tool->client, args->positional[0], NULL, &result);
     return conclude(tool, args->positional[0], "deleted", &result, NULL);
 }
 
@@ -415,7 +415,7 @@ static int run_purge(struct tool *tool, const struct args *args) {
     int status = option_states(args, &states);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    if (tarry_queue_purge(tool->client, queue, states, &result) == TARRY_OK) {
+    if (tarry_queue_purge(tool->client, queue, states, NULL, &result) == TARRY_OK) {
         status = job_follow(tool, queue, &result, "purged", &job);
         if (status != 0) return status;
     }

@@ -145,7 +145,7 @@ static json_t *call_schedule_many(const json_t *call) {
     }
     const struct tarry_result *results;
     size_t count;
-    int rv = tarry_commit_run(commit, &results, &count);
+    int rv = tarry_commit_run(commit, NULL, &results, &count);
     json_t *told = json_array();
     for (size_t i = 0; i < count; i++) json_array_append_new(told, result_of(&results[i]));
     tarry_commit_free(commit);
@@ -254,7 +254,7 @@ static int release_for(const struct tarry_task *task, uint64_t delay_ms) {
     if (tarry_commit_new(client, true, &commit) != TARRY_OK) die("commit");
     tarry_commit_release(commit, task->id, task->token);
     tarry_commit_move(commit, &ref, TARRY_DELAY, delay_ms);
-    int rv = tarry_commit_run(commit, NULL, NULL);
+    int rv = tarry_commit_run(commit, NULL, NULL, NULL);
     tarry_commit_free(commit);
     return rv;
 }

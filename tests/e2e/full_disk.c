@@ -40,7 +40,7 @@ static void schedule(tarry_client *client, const char *fat, unsigned long long n
     snprintf(key, sizeof key, "fat%llu", number);
     struct tarry_schedule_options task = {.queue = "far", .key = key, .when_ms = 3600000, .payload = fat};
     task.payload_size = FAT_SIZE;
-    task.timeout_ms = TARRY_FOREVER;
+    task.call.timeout_ms = TARRY_FOREVER;
     int code = tarry_schedule_async(client, &task, fat_done, NULL);
     if (code != TARRY_OK) die("schedule", code);
 }

@@ -23,19 +23,19 @@ static int act(tarry_commit *commit, int argc, char **argv) {
     const struct tarry_result *results = NULL;
     size_t count = 0;
     if (strcmp(argv[2], "name") == 0) {
-        int code = tarry_commit_prepare(commit, &id, NULL);
+        int code = tarry_commit_prepare(commit, NULL, &id, NULL);
         return code == TARRY_OK ? printf("%s\n", tarry_commit_id_format(&id, text)) < 0 : say(code, NULL, 0);
     }
     if (argc < 4 || tarry_commit_id_parse(argv[3], &id) != TARRY_OK) return 2;
     if (strcmp(argv[2], "ask") == 0) {
-        int code = tarry_commit_ask(commit, &id, &results, &count);
+        int code = tarry_commit_ask(commit, &id, NULL, &results, &count);
         return say(code, results, count);
     }
     if (argc < 5) return 2;
     struct tarry_schedule_options task = {.queue = "q", .key = argv[4], .when_ms = 3600000};
     tarry_commit_schedule(commit, &task);
     if (tarry_commit_resume(commit, &id) != TARRY_OK) return 2;
-    int code = tarry_commit_run(commit, &results, &count);
+    int code = tarry_commit_run(commit, NULL, &results, &count);
     return say(code, results, code == TARRY_OK ? count : 0);
 }
 

@@ -458,10 +458,10 @@ static void commit(tarry_client *client) {
     size_t count = 0;
     bool *had = input_byte(&world.input) % 2 ? next_op() : NULL;
     if (had != NULL) {
-        rv = tarry_commit_submit(commit, done_all, had);
+        rv = tarry_commit_submit(commit, NULL, done_all, had);
         if (rv != TARRY_OK) *had = true, world.called++;
     } else {
-        rv = tarry_commit_run(commit, &results, &count);
+        rv = tarry_commit_run(commit, NULL, &results, &count);
         assert(rv >= 0 && count <= 4 && (count == 0) == (results == NULL));
         for (size_t i = 0; i < count; i++) assert(results[i].message != NULL && results[i].code >= 0);
     }
@@ -484,8 +484,8 @@ static void pair(tarry_client *client, unsigned how) {
     struct tarry_pair_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE] = "";
     int rv = how % 3 == 0   ? tarry_pair_status(client, NULL, &view, message)
-             : how % 3 == 1 ? tarry_promote(client, (enum tarry_assertion)(how % 4), &view, message)
-                            : tarry_demote(client, &view, message);
+             : how % 3 == 1 ? tarry_promote(client, (enum tarry_assertion)(how % 4), NULL, &view, message)
+                            : tarry_demote(client, NULL, &view, message);
     is_answered(rv, message);
     assert((rv == TARRY_OK) == (view != NULL));
     if (view != NULL) {

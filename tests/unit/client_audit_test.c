@@ -356,6 +356,9 @@ static void arguments_that_make_no_sense(void **state) {
     assert_int_equal(tarry_audit_open(stage->client, NULL, NULL), TARRY_E_ARGUMENT);
     assert_int_equal(tarry_audit_open(stage->client, &both, &audit), TARRY_E_ARGUMENT);
     assert_int_equal(tarry_audit_open(stage->client, &keyless, &audit), TARRY_E_ARGUMENT);
+    const struct tarry_audit_options timed = {.call.timeout_ms = 1000}, newer = {.call.reserved = {1}};
+    assert_int_equal(tarry_audit_open(stage->client, &timed, &audit), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_audit_open(stage->client, &newer, &audit), TARRY_E_VERSION);
     assert_null(audit);
     assert_int_equal(tarry_audit_next(NULL, 0, &frame, message), TARRY_E_ARGUMENT);
     assert_true(strlen(message) > 5);

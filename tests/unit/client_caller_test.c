@@ -73,7 +73,7 @@ static void every_kind_of_blocking_call_reads_by_itself(void **state) {
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(story.client, false, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_OK);
     tarry_commit_free(commit);
     assert_true(is_lent(story.client));
     assert_int_equal(tarry_schedule(story.client, &order, NULL), TARRY_OK);

@@ -102,7 +102,7 @@ static void await(struct ended *ended) {
 /* `timeout_ms` 0: the client's timeout. */
 static void submit_within(tarry_client *client, uint64_t timeout_ms, struct ended *ended) {
     struct tarry_schedule_options options = order;
-    options.timeout_ms = timeout_ms;
+    options.call.timeout_ms = timeout_ms;
     assert_int_equal(tarry_schedule_async(client, &options, has_ended, ended), TARRY_OK);
 }
 
@@ -226,7 +226,7 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     sleep_ms(400);
     uint64_t between = now_ms();
     submit(client, &second); /* gathers with the first */
-    assert_int_equal(tarry_commit_submit(commit, has_committed, &third), TARRY_OK);
+    assert_int_equal(tarry_commit_submit(commit, NULL, has_committed, &third), TARRY_OK);
     tarry_commit_free(commit);
     struct tarry_view *view;
     assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, NULL, &view, NULL), TARRY_E_NO_BROKER);
@@ -384,7 +384,7 @@ static tarry_consumer *consumer_of(tarry_client *client, tarry_handler_fn handle
     tarry_consumer *consumer;
     const char *queue = "orders";
     const struct tarry_consumer_options options = {
-        .queues = &queue, .queue_count = 1, .handler = handler, .arg = arg, .timeout_ms = FAR_MS};
+        .queues = &queue, .queue_count = 1, .handler = handler, .arg = arg, .call.timeout_ms = FAR_MS};
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_OK);
     return consumer;
 }
@@ -425,7 +425,7 @@ static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **
     while (!atomic_load(&kept.is_kept)) sleep_ms(1);
     tarry_consumer *consumer;
     const char *queue = "orders";
-    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .timeout_ms = 300};
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .call.timeout_ms = 300};
     const uint64_t before = now_ms();
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_E_TIMEOUT);
     assert_true(now_ms() - before >= 300 && now_ms() - before < LATE_MS);
@@ -435,7 +435,7 @@ static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **
 }
 
 static void *schedules(void *client) {
-    const struct tarry_schedule_options options = {.queue = "orders", .when_ms = 500, .timeout_ms = 500};
+    const struct tarry_schedule_options options = {.queue = "orders", .when_ms = 500, .call.timeout_ms = 500};
     return (void *)(intptr_t)tarry_schedule(client, &options, NULL);
 }
 
@@ -537,16 +537,15 @@ static void a_call_that_waits_for_room_has_its_own_end(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, PLAIN, FAR_MS);
     struct tarry_schedule_options brief = order;
-    brief.timeout_ms = 300;
+    brief.call.timeout_ms = 300;
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-    assert_int_equal(tarry_commit_timeout(commit, 300), TARRY_OK);
     add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, true);
     const uint64_t before = now_ms();
     assert_int_equal(tarry_schedule(client, &brief, NULL), TARRY_E_FULL);
     const uint64_t between = now_ms();
-    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_E_FULL);
+    assert_int_equal(tarry_commit_run(commit, &(struct tarry_call){.timeout_ms = 300}, NULL, NULL), TARRY_E_FULL);
     assert_true(between >= before + 300 && now_ms() >= between + 300 && now_ms() < before + LATE_MS);
     add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, false);
     tarry_commit_free(commit);

@@ -200,7 +200,7 @@ static void commits_wait_for_the_loop_too(void **state) {
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     for (int i = 0; i < 3; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-    assert_int_equal(tarry_commit_submit(commit, count_commit, &seen), TARRY_OK);
+    assert_int_equal(tarry_commit_submit(commit, NULL, count_commit, &seen), TARRY_OK);
     tarry_commit_free(commit);
     assert_true(is_readable(client, 10000));
     assert_int_equal(seen.last, -1);

@@ -77,7 +77,7 @@ static void call_operations(tarry_client *client, uint64_t tomorrow, struct call
     assert_int_equal(result->code, calls->codes[0]);
     note(calls, tarry_nack(client, 7, token, nack_edge, result));
     note(calls, tarry_redact(client, redact_edge, result));
-    note(calls, tarry_queue_set(client, "orders", policy_edge, TARRY_POLICY_LEASE, result));
+    note(calls, tarry_queue_set(client, "orders", policy_edge, TARRY_POLICY_LEASE, NULL, result));
     note(calls, tarry_schedule_async(client, schedule_edge, NULL, NULL));
     note(calls, tarry_nack_async(client, 7, token, nack_edge, NULL, NULL));
     tarry_commit *commit;

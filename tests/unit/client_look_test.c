@@ -258,7 +258,7 @@ static int asks_name(tarry_client *client, char *out_message) {
     int rv = tarry_commit_new(client, false, &commit);
     if (rv != TARRY_OK) return rv;
     out_message[0] = 0;
-    rv = tarry_commit_prepare(commit, &id, out_message);
+    rv = tarry_commit_prepare(commit, NULL, &id, out_message);
     tarry_commit_free(commit);
     return rv;
 }
@@ -323,12 +323,12 @@ static void a_commit_without_memory_for_its_results_is_not_sent(void **state) { 
     atomic_store(&large_fail, OPS * sizeof(struct tarry_result));
     const struct tarry_result *results = NULL;
     size_t count = 1;
-    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_E_NOMEM);
+    assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_E_NOMEM);
     assert_int_equal(count, 0);
     assert_null(results);
     assert_int_equal(COUNT(fake, commits), 0);
     atomic_store(&large_fail, SIZE_MAX);
-    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_OK); /* the commit still exists */
+    assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_OK); /* the commit still exists */
     assert_int_equal(count, OPS);
     assert_int_equal(COUNT(fake, ops), OPS);
     tarry_commit_free(commit);
@@ -346,7 +346,7 @@ static void an_answer_without_memory_to_read_it_is_asked_for_again(void **state)
     for (int i = 0; i < OPS; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
     atomic_store(&large_fail_of_engine, (size_t)512 << 10); /* the second block of the reply's arena */
     struct tarry_result first = {.code = -1};
-    assert_int_equal(tarry_commit_submit(commit, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_commit_submit(commit, NULL, NULL, NULL), TARRY_OK);
     while (COUNT(fake, commits) < 2) sleep_ms(1);
     atomic_store(&large_fail_of_engine, SIZE_MAX);
     assert_int_equal(tarry_schedule(client, &order, &first), TARRY_OK);

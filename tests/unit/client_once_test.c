@@ -34,7 +34,7 @@ static void a_broken_builder_sends_nothing(void **state) {
     assert_int_equal(tarry_commit_new(client, true, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
     assert_int_equal(tarry_commit_cancel(commit, &(struct tarry_ref){0}, false), TARRY_E_ARGUMENT);
-    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_E_ARGUMENT);
     assert_int_equal(fake->commits, 0);
     tarry_commit_clear(commit);
     for (int i = 0; i < TARRY_OPS_PER_COMMIT_MAX; i++)
@@ -318,7 +318,7 @@ static void a_commit_of_unknown_fate_is_not_left_behind(void **state) { /* ONCE-
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     for (int i = 0; i < COMMITS; i++) {
         assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-        assert_int_equal(tarry_commit_submit(commit, count_commit, &counted), TARRY_OK);
+        assert_int_equal(tarry_commit_submit(commit, NULL, count_commit, &counted), TARRY_OK);
     }
     while (COUNT(fake, widest) < COMMITS_PER_PRODUCER_MAX - 1) sleep_ms(1);
     pthread_mutex_lock(&fake->lock);
@@ -351,7 +351,7 @@ static void operations_take_effect_once_and_in_order(void **state) { /* F-16, ON
     for (int i = 0; i < OPS; i++) {
         if (i % OWN_REQUEST_EVERY == 0) {
             assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-            assert_int_equal(tarry_commit_submit(commit, count_commit, &counted), TARRY_OK);
+            assert_int_equal(tarry_commit_submit(commit, NULL, count_commit, &counted), TARRY_OK);
         } else {
             assert_int_equal(tarry_schedule_async(client, &order, count_done, &counted), TARRY_OK);
         }
@@ -399,14 +399,14 @@ static void a_commit_is_a_request_of_its_own_in_order(void **state) {
     for (int i = 0; i < 3; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
     const struct tarry_result *results;
     size_t count;
-    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_OK);
+    assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_OK);
     assert_int_equal(count, 3);
     for (size_t i = 0; i < 3; i++) assert_int_equal(results[i].id, 6 + i);
     assert_int_equal(counted.done, 5);
     /* The broker refuses the whole commit. */
     fake->atomic_aborts = true;
     for (int i = 0; i < 3; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_ABORTED);
+    assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_ABORTED);
     assert_int_equal(results[0].code, TARRY_ABORTED);
     assert_int_equal(results[2].code, TARRY_EXISTS);
     assert_string_equal(results[2].message, "a live task has this key");

@@ -207,8 +207,8 @@ static int child_calls_what_changes(struct inherited *in) {
     TOLD(tarry_ack_async(client, 1, token, NULL, never, NULL));
     TOLD(tarry_redact(client, &redact, NULL));
     TOLD(tarry_commit_new(client, false, &commit));
-    TOLD(tarry_commit_run(in->commit, NULL, NULL));
-    TOLD(tarry_commit_submit(in->commit, NULL, NULL));
+    TOLD(tarry_commit_run(in->commit, NULL, NULL, NULL));
+    TOLD(tarry_commit_submit(in->commit, NULL, NULL, NULL));
     TOLD(tarry_commit_schedule(in->commit, &order));
     tarry_commit_free(in->commit);
     TOLD(tarry_drain(client, 0, NULL));

@@ -193,20 +193,20 @@ static void commits_of_the_users_pass_whole_or_not_at_all(void **state) {
     assert_int_equal(tarry_commit_new(client, true, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_ack(commit, 5, token), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(commit, &next), TARRY_OK);
-    assert_int_equal(tarry_commit_submit(commit, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_commit_submit(commit, NULL, NULL, NULL), TARRY_OK);
     assert_int_equal(tarry_commit_ack(commit, 6, token), TARRY_OK);
     assert_int_equal(tarry_commit_nack(commit, 7, token, NULL), TARRY_OK);
-    assert_int_equal(tarry_commit_submit(commit, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_commit_submit(commit, NULL, NULL, NULL), TARRY_OK);
     await_trace(fake, "[ack 6, nack 7] ");
     assert_int_equal(tarry_commit_release(commit, 8, token), TARRY_OK);
     assert_int_equal(tarry_commit_cancel(commit, &(struct tarry_ref){.queue = "orders", .key = "other"}, false),
                      TARRY_OK);
-    assert_int_equal(tarry_commit_submit(commit, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_commit_submit(commit, NULL, NULL, NULL), TARRY_OK);
     await_trace(fake, "[release 8, cancel other] ");
     assert_int_equal(tarry_commit_ack(commit, 9, token), TARRY_OK); /* names a waiting task */
     assert_int_equal(tarry_commit_cancel(commit, &(struct tarry_ref){.queue = "orders", .key = "next"}, false),
                      TARRY_OK);
-    assert_int_equal(tarry_commit_submit(commit, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_commit_submit(commit, NULL, NULL, NULL), TARRY_OK);
     await_commits(fake, COUNT(fake, commits) + 2);
     assert_string_equal(fake->trace, "[ack 6, nack 7] [release 8, cancel other] ");
     set(fake, false, false);
@@ -371,12 +371,12 @@ static void *redacts(void *arg) {
 }
 
 static void *purges(void *arg) {
-    assert_int_equal(tarry_queue_purge(arg, "orders", 0, NULL), TARRY_OK);
+    assert_int_equal(tarry_queue_purge(arg, "orders", 0, NULL, NULL), TARRY_OK);
     return NULL;
 }
 
 static void *deletes(void *arg) {
-    assert_int_equal(tarry_queue_delete(arg, "orders", NULL), TARRY_OK);
+    assert_int_equal(tarry_queue_delete(arg, "orders", NULL, NULL), TARRY_OK);
     return NULL;
 }
 
@@ -430,7 +430,7 @@ static uint64_t looks_of(size_t commits, bool is_busy) {
     for (size_t i = 0; i < commits; i++) {
         if (i % 3 != 0) assert_int_equal(tarry_commit_schedule(commit, &options), TARRY_OK);
         if (i % 3 != 1) assert_int_equal(tarry_commit_ack(commit, i, (struct tarry_token){1, i}), TARRY_OK);
-        assert_int_equal(tarry_commit_submit(commit, count_commit, &answers), TARRY_OK);
+        assert_int_equal(tarry_commit_submit(commit, NULL, count_commit, &answers), TARRY_OK);
     }
     if (is_busy)
         for (size_t i = 0; i < 100; i++) fake->script[i * 2] = SAY_BUSY;
@@ -470,7 +470,7 @@ static uint64_t cpu_us_of_a_question(size_t waiting) {
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     for (size_t i = 0; i < waiting; i++) {
         assert_int_equal(tarry_commit_schedule(commit, &options), TARRY_OK);
-        assert_int_equal(tarry_commit_submit(commit, count_commit, &answers), TARRY_OK);
+        assert_int_equal(tarry_commit_submit(commit, NULL, count_commit, &answers), TARRY_OK);
     }
     clockid_t clock;
     struct timespec before, after;
@@ -504,7 +504,7 @@ static void a_turn_of_the_engine_takes_the_same_time_however_much_waits(void **s
 #define BRIEF_MS 700u
 
 static struct tarry_schedule_options brief(const char *key) {
-    return (struct tarry_schedule_options){.queue = "orders", .key = key, .when_ms = 500, .timeout_ms = BRIEF_MS};
+    return (struct tarry_schedule_options){.queue = "orders", .key = key, .when_ms = 500, .call.timeout_ms = BRIEF_MS};
 }
 
 static void *schedule_blocking(void *arg) {
@@ -537,7 +537,7 @@ static void what_does_not_wait_keeps_its_place(void **state) {
         struct tarry_schedule_options behind = brief("behind"), first = brief("blocking");
         struct answers answers = {0};
         pthread_t thread;
-        behind.timeout_ms = BRIEF_MS / 2;
+        behind.call.timeout_ms = BRIEF_MS / 2;
         if (is_first == 1)
             assert_int_equal(tarry_schedule_async(client, &first, count_answer, &answers), TARRY_OK);
         else

@@ -423,8 +423,8 @@ static void arguments_are_checked(void **state) {
     bad.payload_size = SIZE_MAX;
     assert_int_equal(tarry_schedule_async(client, &bad, NULL, NULL), TARRY_TOO_LARGE);
     assert_int_equal(tarry_cancel(client, &(struct tarry_ref){.queue = "q"}, false, NULL, NULL), TARRY_E_ARGUMENT);
-    assert_int_equal(tarry_queue_purge(client, "q", 64, NULL), TARRY_E_ARGUMENT);
-    assert_int_equal(tarry_queue_set(client, "q", &(struct tarry_policy){0}, 1u << 20, NULL), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_queue_purge(client, "q", 64, NULL, NULL), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_queue_set(client, "q", &(struct tarry_policy){0}, 1u << 20, NULL, NULL), TARRY_E_ARGUMENT);
     struct tarry_options options = {.commits_in_flight = 17};
     assert_int_equal(tarry_open(&options, &client), TARRY_E_ARGUMENT);
     tarry_close(client);

@@ -45,14 +45,14 @@ static void what_took_effect_is_told_when_it_is_asked_for(void **state) {
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_TIMEOUT);
     assert_int_equal(result.sequence, 2);
-    assert_int_equal(tarry_ask(client, &result, &answer), TARRY_OK);
+    assert_int_equal(tarry_ask(client, &result, NULL, &answer), TARRY_OK);
     assert_int_equal(answer.outcome, TARRY_SCHEDULED);
     assert_int_equal(answer.id, 2);
     assert_int_equal(answer.sequence, 2);
     assert_int_equal(fake->ops, 2); /* nothing was done twice */
     /* The outcome of an answered commit can be queried too; the result may even be stored in the commit's own
      * result. */
-    assert_int_equal(tarry_ask(client, &answer, &answer), TARRY_OK);
+    assert_int_equal(tarry_ask(client, &answer, NULL, &answer), TARRY_OK);
     assert_int_equal(answer.id, 2);
     tarry_close(client);
     fake_stop(fake);
@@ -65,7 +65,7 @@ static void what_never_arrived_never_will(void **state) {
     struct tarry_result result, answer;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_TIMEOUT);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(tarry_ask(client, &result, &answer), TARRY_E_ABANDONED);
+        assert_int_equal(tarry_ask(client, &result, NULL, &answer), TARRY_E_ABANDONED);
         assert_string_equal(answer.message, tarry_code_sentence(TARRY_E_ABANDONED));
     }
     /* The commit was still in flight. */
@@ -77,7 +77,7 @@ static void what_never_arrived_never_will(void **state) {
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
     assert_int_equal(tarry_commit_resume(commit, &id), TARRY_OK);
-    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_E_ABANDONED);
+    assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_E_ABANDONED);
     assert_int_equal(results[0].code, TARRY_E_ABANDONED);
     assert_int_equal(fake->ops, 0);
     tarry_commit_free(commit);
@@ -91,13 +91,13 @@ static void an_unknown_outcome_is_left_with_its_producer(void **state) {
     tarry_client *client = client_to(fake, FAR_MS);
     struct tarry_result unknown, result, answer;
     struct tarry_schedule_options brief = order;
-    brief.timeout_ms = 400;
+    brief.call.timeout_ms = 400;
     assert_int_equal(tarry_schedule(client, &brief, &unknown), TARRY_E_TIMEOUT);
     for (int i = 0; i < 3 * COMMITS_PER_PRODUCER_MAX; i++) { /* more replies than the broker remembers */
         assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
         assert_int_not_equal(result.producer, unknown.producer);
     }
-    assert_int_equal(tarry_ask(client, &unknown, &answer), TARRY_OK);
+    assert_int_equal(tarry_ask(client, &unknown, NULL, &answer), TARRY_OK);
     assert_int_equal(answer.id, 1);
     assert_int_equal(fake->last_oldest, 1); /* the query makes the broker forget nothing */
     assert_int_equal(fake->hellos, 2);
@@ -126,7 +126,7 @@ static void what_closing_leaves_unknown_is_asked_by_another_client(void **state)
     const struct tarry_result *results;
     size_t count;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
-    assert_int_equal(tarry_commit_ask(commit, &id, &results, &count), TARRY_OK);
+    assert_int_equal(tarry_commit_ask(commit, &id, NULL, &results, &count), TARRY_OK);
     assert_int_equal(count, 1);
     assert_int_equal(results[0].id, 2);
     tarry_commit_free(commit);
@@ -143,20 +143,20 @@ static void all_operations_of_a_commit_are_told(void **state) {
     size_t count;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     for (int i = 0; i < 5; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_E_TIMEOUT);
+    assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_E_TIMEOUT);
     const struct tarry_result third = results[2];
     assert_int_equal(third.index, 2);
     struct tarry_result answer;
-    assert_int_equal(tarry_ask(client, &third, &answer), TARRY_OK);
+    assert_int_equal(tarry_ask(client, &third, NULL, &answer), TARRY_OK);
     assert_int_equal(answer.id, 3);
     struct tarry_commit_id id;
     assert_int_equal(tarry_result_commit_id(client, &third, &id), TARRY_OK);
-    assert_int_equal(tarry_commit_ask(commit, &id, &results, &count), TARRY_OK);
+    assert_int_equal(tarry_commit_ask(commit, &id, NULL, &results, &count), TARRY_OK);
     assert_int_equal(count, 5);
     for (size_t i = 0; i < count; i++) assert_int_equal(results[i].id, i + 1);
     struct tarry_result beyond = third;
     beyond.index = 5;
-    assert_int_equal(tarry_ask(client, &beyond, &answer), TARRY_E_PROTOCOL);
+    assert_int_equal(tarry_ask(client, &beyond, NULL, &answer), TARRY_E_PROTOCOL);
     tarry_commit_free(commit);
     tarry_close(client);
     fake_stop(fake);
@@ -167,16 +167,16 @@ static void what_cannot_be_asked_is_refused(void **state) {
     tarry_client *client = client_to(fake, 400);
     struct tarry_result result = {.code = TARRY_E_NO_BROKER}, answer;
     struct tarry_commit_id id = {0};
-    assert_int_equal(tarry_ask(client, &result, &answer), TARRY_E_ARGUMENT); /* the commit was never sent */
+    assert_int_equal(tarry_ask(client, &result, NULL, &answer), TARRY_E_ARGUMENT); /* the commit was never sent */
     assert_string_equal(answer.message, tarry_code_sentence(TARRY_E_ARGUMENT));
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
-    assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_E_ARGUMENT);
     assert_int_equal(tarry_commit_resume(commit, &id), TARRY_E_ARGUMENT);
     id.producer = id.sequence = 7; /* an id of no producer */
-    assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL), TARRY_FORGOTTEN);
+    assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_FORGOTTEN);
     memset(id.cluster, 1, sizeof(id.cluster)); /* the commit's name is of another cluster, which is not here */
-    assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL), TARRY_NOT_PRIMARY);
+    assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_NOT_PRIMARY);
     tarry_commit_free(commit);
     tarry_close(client);
     fake_stop(fake);
@@ -189,7 +189,7 @@ static struct tarry_commit_id prepared(tarry_client *client, tarry_commit **out_
     char message[TARRY_MESSAGE_SIZE];
     assert_int_equal(tarry_commit_new(client, true, out_commit), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(*out_commit, &order), TARRY_OK);
-    assert_int_equal(tarry_commit_prepare(*out_commit, &id, message), TARRY_OK);
+    assert_int_equal(tarry_commit_prepare(*out_commit, NULL, &id, message), TARRY_OK);
     return id;
 }
 
@@ -200,7 +200,7 @@ static void a_commit_is_gone_on_with_after_a_restart(void **state) {
     tarry_commit *commit;
     const struct tarry_commit_id id = prepared(client, &commit);
     assert_int_equal(id.cluster[0], 0xc5);
-    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_E_TIMEOUT);
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_E_TIMEOUT);
     tarry_commit_free(commit);
     tarry_close(client);
     for (int restart = 0; restart < 2; restart++) {
@@ -210,7 +210,7 @@ static void a_commit_is_gone_on_with_after_a_restart(void **state) {
         assert_int_equal(tarry_commit_new(client, true, &commit), TARRY_OK);
         assert_int_equal(tarry_commit_resume(commit, &id), TARRY_OK);
         assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-        assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_OK);
+        assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_OK);
         assert_int_equal(results[0].id, 1);
         assert_int_equal(results[0].producer, id.producer);
         assert_int_equal(results[0].sequence, id.sequence);
@@ -235,7 +235,7 @@ static void what_is_gone_on_with_makes_the_broker_forget_nothing(void **state) {
         assert_int_equal(tarry_commit_new(client, true, &commits[i]), TARRY_OK);
         assert_int_equal(tarry_commit_resume(commits[i], &ids[i]), TARRY_OK);
         assert_int_equal(tarry_commit_schedule(commits[i], &order), TARRY_OK);
-        assert_int_equal(tarry_commit_run(commits[i], NULL, NULL), TARRY_OK);
+        assert_int_equal(tarry_commit_run(commits[i], NULL, NULL, NULL), TARRY_OK);
         assert_int_equal(fake->last_oldest, 1);
         tarry_commit_free(commits[i]);
     }
@@ -251,7 +251,7 @@ static void a_forgotten_name_is_not_sent_as_new(void **state) {
     assert_int_equal(tarry_commit_new(client, true, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
     assert_int_equal(tarry_commit_resume(commit, &id), TARRY_OK);
-    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_FORGOTTEN);
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_FORGOTTEN);
     assert_int_equal(fake->ops, 0);
     tarry_commit_free(commit);
     tarry_close(client);
@@ -272,7 +272,7 @@ static void names_hold_up_nothing_and_are_many(void **state) {
         assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
     }
     for (int i = MANY; i-- > 0;) { /* in reverse order; the broker remembers 64 of a producer, and none is forgotten */
-        assert_int_equal(tarry_commit_run(commits[i], NULL, NULL), TARRY_OK);
+        assert_int_equal(tarry_commit_run(commits[i], NULL, NULL, NULL), TARRY_OK);
         assert_true(fake->last_oldest <= ids[i].sequence);
     }
     assert_int_equal(fake->ops, 2 * MANY);
@@ -282,7 +282,7 @@ static void names_hold_up_nothing_and_are_many(void **state) {
     for (int i = 0; i < MANY; i++) {
         tarry_commit *commit;
         (void)prepared(client, &commit);
-        if (i % 3 == 0) assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_OK);
+        if (i % 3 == 0) assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_OK);
         tarry_commit_free(commit); /* the commit is abandoned: its sequence is free again */
     }
     assert_true(fake->hellos <= hellos + 1);
@@ -296,11 +296,11 @@ static void a_name_is_used_once(void **state) {
     tarry_commit *commit;
     struct tarry_commit_id id = prepared(client, &commit), other;
     char message[TARRY_MESSAGE_SIZE];
-    assert_int_equal(tarry_commit_prepare(commit, &other, message), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_commit_prepare(commit, NULL, &other, message), TARRY_E_ARGUMENT);
     assert_int_equal(tarry_commit_resume(commit, &id), TARRY_E_ARGUMENT);
-    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_OK); /* another commit */
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_OK); /* another commit */
     assert_int_equal(fake->ops, 2);
     tarry_commit_free(commit);
     tarry_close(client);

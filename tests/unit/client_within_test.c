@@ -44,14 +44,14 @@ static void end(tarry_client *client, struct fake *fake) {
 /* ---- each call once: without a reply it ends after OWN_MS */
 
 static int schedules(tarry_client *client) {
-    const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .timeout_ms = OWN_MS};
+    const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .call.timeout_ms = OWN_MS};
     return tarry_schedule(client, &order, NULL);
 }
 static int nacks(tarry_client *client) {
-    return tarry_nack(client, 7, token, &(struct tarry_nack_options){.timeout_ms = OWN_MS}, NULL);
+    return tarry_nack(client, 7, token, &(struct tarry_nack_options){.call.timeout_ms = OWN_MS}, NULL);
 }
 static int redacts(tarry_client *client) {
-    const struct tarry_redact_options options = {.task = {.id = 7}, .reason = "asked for", .timeout_ms = OWN_MS};
+    const struct tarry_redact_options options = {.task = {.id = 7}, .reason = "asked for", .call.timeout_ms = OWN_MS};
     return tarry_redact(client, &options, NULL);
 }
 static int cancels(tarry_client *client) {
@@ -69,6 +69,33 @@ static int extends(tarry_client *client) {
 static int releases(tarry_client *client) {
     return tarry_release(client, 7, token, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
+static int sets_a_policy(tarry_client *client) {
+    const struct tarry_policy policy = {.lease_ms = 1000};
+    return tarry_queue_set(client, "orders", &policy, TARRY_POLICY_LEASE, &(struct tarry_call){.timeout_ms = OWN_MS},
+                           NULL);
+}
+static int pauses(tarry_client *client) {
+    return tarry_queue_pause(client, "orders", true, 0, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
+}
+static int purges(tarry_client *client) {
+    return tarry_queue_purge(client, "orders", 0, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
+}
+static int deletes_a_queue(tarry_client *client) {
+    return tarry_queue_delete(client, "orders", &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
+}
+static int promotes(tarry_client *client) {
+    struct tarry_pair_view *view;
+    return tarry_promote(client, TARRY_ASSERT_NOTHING, &(struct tarry_call){.timeout_ms = OWN_MS}, &view, NULL);
+}
+static int demotes(tarry_client *client) {
+    struct tarry_pair_view *view;
+    return tarry_demote(client, &(struct tarry_call){.timeout_ms = OWN_MS}, &view, NULL);
+}
+static int reads_the_record(tarry_client *client) {
+    struct tarry_pair_view *view;
+    return tarry_pair_record(client, false, TARRY_ASSERT_NOTHING, &(struct tarry_call){.timeout_ms = OWN_MS}, &view,
+                             NULL);
+}
 static int requeues(tarry_client *client) {
     return tarry_dead(client, TARRY_REQUEUE, &order_1, false, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
@@ -77,10 +104,8 @@ static int requeues(tarry_client *client) {
 static int commits(tarry_client *client) {
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
-    assert_int_equal(tarry_commit_timeout(commit, OWN_MS), TARRY_OK);
-    tarry_commit_clear(commit); /* the timeout stays */
     assert_int_equal(tarry_commit_queue_pause(commit, "orders", true, 0), TARRY_OK);
-    int rv = tarry_commit_run(commit, NULL, NULL);
+    int rv = tarry_commit_run(commit, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL, NULL);
     tarry_commit_free(commit);
     return rv;
 }
@@ -89,8 +114,7 @@ static int asks_after_a_commit(tarry_client *client) {
     tarry_commit *commit;
     const struct tarry_commit_id id = {.producer = 1, .sequence = 1};
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
-    assert_int_equal(tarry_commit_timeout(commit, OWN_MS), TARRY_OK);
-    int rv = tarry_commit_ask(commit, &id, NULL, NULL);
+    int rv = tarry_commit_ask(commit, &id, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL, NULL);
     tarry_commit_free(commit);
     return rv;
 }
@@ -98,8 +122,7 @@ static int prepares(tarry_client *client) {
     tarry_commit *commit;
     struct tarry_commit_id id;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
-    assert_int_equal(tarry_commit_timeout(commit, OWN_MS), TARRY_OK);
-    int rv = tarry_commit_prepare(commit, &id, NULL);
+    int rv = tarry_commit_prepare(commit, &(struct tarry_call){.timeout_ms = OWN_MS}, &id, NULL);
     tarry_commit_free(commit);
     return rv;
 }
@@ -114,7 +137,7 @@ static int gets(tarry_client *client) {
 static int lists(tarry_client *client) {
     tarry_list *list;
     const struct tarry_view *view;
-    const struct tarry_list_options options = {.queue = "orders", .timeout_ms = OWN_MS};
+    const struct tarry_list_options options = {.queue = "orders", .call.timeout_ms = OWN_MS};
     assert_int_equal(tarry_list_open(client, &options, &list), TARRY_OK);
     int rv = tarry_list_next(list, &view, NULL);
     tarry_list_close(list);
@@ -139,7 +162,7 @@ static int looks_at_the_pair(tarry_client *client) {
 static int consumes(tarry_client *client) {
     tarry_consumer *consumer;
     const char *queue = "orders";
-    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .timeout_ms = OWN_MS};
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .call.timeout_ms = OWN_MS};
     return tarry_consumer_open(client, &options, &consumer, NULL);
 }
 
@@ -150,16 +173,33 @@ static int drains(tarry_client *client) {
 }
 
 static int (*const calls[])(tarry_client *client) = {
-    schedules,      nacks,
-    redacts,        cancels,
-    moves,          acks,
-    extends,        releases,
-    requeues,       commits,
-    prepares,       pings,
-    gets,           lists,
-    lists_queues,   counts,
-    looks_at_a_job, looks_at_the_pair,
-    consumes,       asks_after_a_commit,
+    schedules,
+    nacks,
+    redacts,
+    cancels,
+    moves,
+    acks,
+    extends,
+    releases,
+    requeues,
+    sets_a_policy,
+    pauses,
+    purges,
+    deletes_a_queue,
+    promotes,
+    demotes,
+    reads_the_record,
+    commits,
+    prepares,
+    pings,
+    gets,
+    lists,
+    lists_queues,
+    counts,
+    looks_at_a_job,
+    looks_at_the_pair,
+    consumes,
+    asks_after_a_commit,
     drains,
 };
 
@@ -199,8 +239,8 @@ static void has_committed(void *arg, int code, const struct tarry_result *result
 static void each_asynchronous_call_ends_by_its_own_deadline(void **state) {
     struct fake *fake = fake_that_hangs();
     tarry_client *client = client_to(fake, TARRY_FOREVER);
-    const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .timeout_ms = OWN_MS};
-    const struct tarry_nack_options nack = {.timeout_ms = OWN_MS};
+    const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .call.timeout_ms = OWN_MS};
+    const struct tarry_nack_options nack = {.call.timeout_ms = OWN_MS};
     struct ended ended[9] = {{.code = -1}};
     uint64_t before = now_ms();
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &ended[0]), TARRY_OK);
@@ -225,9 +265,9 @@ static void each_asynchronous_call_ends_by_its_own_deadline(void **state) {
                      TARRY_OK);
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
-    assert_int_equal(tarry_commit_timeout(commit, OWN_MS), TARRY_OK);
     assert_int_equal(tarry_commit_ack(commit, 7, token), TARRY_OK);
-    assert_int_equal(tarry_commit_submit(commit, has_committed, &ended[8]), TARRY_OK);
+    assert_int_equal(tarry_commit_submit(commit, &(struct tarry_call){.timeout_ms = OWN_MS}, has_committed, &ended[8]),
+                     TARRY_OK);
     tarry_commit_free(commit);
     assert_int_equal(tarry_drain(client, 0, &(struct tarry_call){.timeout_ms = LATE_MS}), TARRY_OK);
     for (size_t i = 0; i < 9; i++) {
@@ -246,11 +286,14 @@ static int submits_one_that_has_no_end(void) {
     fake->lacks_room = true;
     tarry_client *client = client_to(fake, CLIENTS_MS);
     assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}), TARRY_OK);
-    struct tarry_schedule_options order = {.queue = "orders", .key = "1", .when_ms = 1, .timeout_ms = TARRY_FOREVER};
+    struct tarry_schedule_options order = {.queue = "orders",
+                                           .key = "1",
+                                           .when_ms = 1,
+                                           .call.timeout_ms = TARRY_FOREVER};
     struct ended lasting = {.code = -1}, short_lived = {.code = -1};
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &lasting), TARRY_OK);
     order.key = "2";
-    order.timeout_ms = 0; /* in the same commit */
+    order.call.timeout_ms = 0; /* in the same commit */
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &short_lived), TARRY_OK);
     while (!atomic_load(&short_lived.done)) sleep_ms(1);
     assert_int_equal(atomic_load(&lasting.done), 0);
@@ -277,14 +320,13 @@ static void an_operation_of_a_commit_has_no_deadline_of_its_own(void **state) {
     tarry_client *client = client_to(fake, OWN_MS);
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
-    const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .timeout_ms = 1};
-    const struct tarry_redact_options redact = {.task = {.id = 7}, .reason = "asked for", .timeout_ms = 1};
+    const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .call.timeout_ms = 1};
+    const struct tarry_redact_options redact = {.task = {.id = 7}, .reason = "asked for", .call.timeout_ms = 1};
     assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_E_ARGUMENT);
-    assert_int_equal(tarry_commit_nack(commit, 7, token, &(struct tarry_nack_options){.timeout_ms = 1}),
+    assert_int_equal(tarry_commit_nack(commit, 7, token, &(struct tarry_nack_options){.call.timeout_ms = 1}),
                      TARRY_E_ARGUMENT);
     assert_int_equal(tarry_commit_redact(commit, &redact), TARRY_E_ARGUMENT);
-    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_E_ARGUMENT);
-    assert_int_equal(tarry_commit_timeout(NULL, 1), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_E_ARGUMENT);
     tarry_commit_free(commit);
     end(client, fake);
 }

@@ -130,7 +130,7 @@ static int run(struct import *import, struct import_batch *batch, tarry_commit *
     const struct tarry_result *results = NULL;
     size_t count = 0, at = receipt_ops;
     const size_t expected = tarry_commit_count(commit);
-    int code = tarry_commit_run(commit, &results, &count);
+    int code = tarry_commit_run(commit, NULL, &results, &count);
     if (results == NULL || count != expected) return tool_refused(import->tool, code, NULL);
     for (size_t i = 0; i < receipt_ops; i++)
         if (results[i].code != TARRY_OK && results[i].code != TARRY_ABORTED)

@@ -164,8 +164,8 @@ static int begin_live(struct source *source, const struct source_question *quest
         .follow = source->follow,
         .at_end = source->follow && question->from_ms == 0,
         .task = task->id != 0 || task->key != NULL ? task : NULL,
-        .at_least = source->tool->fresh.at_least,
-        .staleness_ms = source->tool->fresh.staleness_ms,
+        .call.at_least = source->tool->fresh.at_least,
+        .call.staleness_ms = source->tool->fresh.staleness_ms,
     };
     arena_init(&source->arena, BODY_SIZE_MAX);
     int code = tarry_audit_open(source->tool->client, &options, &source->audit);

@@ -230,7 +230,7 @@ static void submit(struct sender *sender) {
     size_t unanswered = sender->unanswered;
     pthread_mutex_unlock(&sender->lock);
     int code;
-    while ((code = tarry_commit_submit(sender->commit, batch_done, batch)) == TARRY_E_FULL)
+    while ((code = tarry_commit_submit(sender->commit, NULL, batch_done, batch)) == TARRY_E_FULL)
         if (tarry_drain(sender->client, 0, NULL) != TARRY_OK) break;
     if (code != TARRY_OK) {
         tarry_commit_clear(sender->commit);

@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+"""make_map.py: writes the linker's list of exported functions: those that the public headers declare with TARRY_API.
+
+    make_map.py OUT HEADER...
+
+A name, once released, stays where it is. When 0.1 is out, its list is kept, and what a new minor version brings gets a node of its
+own.
+"""
+import re
+import sys
+
+out, *headers = sys.argv[1:]
+names = set()
+for path in headers:
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+    names.update(re.findall(r"TARRY_API\b[^;]*?\b(tarry_\w+)\(", text))
+with open(out, "w", encoding="utf-8") as file:
+    file.write("TARRY_0.1 {\nglobal:\n" + "".join(f"    {name};\n" for name in sorted(names)) + "local:\n    *;\n};\n")
