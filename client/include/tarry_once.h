@@ -15,7 +15,7 @@
  *         struct tarry_result result, answer;
  *         int code = tarry_schedule(client, order, &result);
  *         if (code != TARRY_E_TIMEOUT) return code;
- *         code = tarry_ask(client, &result, &answer);
+ *         code = tarry_ask(client, &result, NULL, &answer);
  *         if (code == TARRY_E_ABANDONED) printf("it never arrived: schedule it again\n");
  *         if (code == TARRY_OK) printf("it is task %llu\n", (unsigned long long)answer.id);
  *         return code;

@@ -31,7 +31,7 @@ struct command {
     const char *name;  /* one word or two ("queue set") */
     const char *usage; /* arguments after the name; one line per form */
     const char *summary;
-    const char *text; /* paragraphs */
+    const char *text;         /* paragraphs */
     void (*print_more)(void); /* prints what follows the text; NULL: nothing */
     const struct arg_spec *options;
     size_t positional_min;
