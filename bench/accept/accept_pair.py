@@ -51,7 +51,7 @@ class Nodes:
         if mode == "none":
             return
         self.follower = self.make("b", FOLLOWER_CORE, urls[1], "--follow", urls[0], *options).start()
-        self.wait(lambda: self.status()["peer_heard_ms"] and (mode == "async" or self.status()["in_sync"]))
+        self.wait(lambda: self.status()["peer"]["heard_ms"] and (mode == "async" or self.status()["in_sync"]))
 
     def make(self, name, core, url, *options):
         prefix = ("taskset", "-c", core) if self.pinned else ()

@@ -2,9 +2,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "json_out.h"
 #include "nodes.h"
 #include "output.h"
+#include "question.h"
 #include "rfc3339.h"
 #include "table.h"
 #include "units.h"
@@ -33,7 +33,8 @@ const struct command command_status = {
             "sync and is not, or states that differ. The exit status is 3 if no broker answers.\n\n"
             "--wait DUR asks again until the exit status is 0 (for a pair: one node leads and the other is in\n"
             "sync), for at most DUR, and shows the last answers.\n\n"
-            "--json prints one object for each broker; a broker that does not answer has the result error.",
+            "--json prints one object for each broker: what /v1/status answers, and the members broker and\n"
+            "result. A broker that does not answer has the result error.",
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
@@ -45,77 +46,25 @@ const struct command command_status = {
 
 /* ---- JSON */
 
-static void json_peer(struct text *out, const struct tarry_pair_view *view) {
-    out_text(out, "peer", view->has_peer ? view->peer_url : NULL);
-    if (!view->has_peer) return;
-    out_text(out, "peer_member", view->peer_member[0] != 0 ? view->peer_member : NULL);
-    out_number(out, "peer_heard_ms", view->peer_heard_ms);
-    out_number(out, "peer_durable", view->peer_durable);
-    out_number(out, "peer_applied", view->peer_applied);
-    out_number(out, "lag_frames", view->lag_frames);
-    out_number(out, "lag_bytes", view->lag_size);
-    out_number(out, "lag_ms", view->lag_ms);
-    if (view->peer_copy_size != 0) {
-        out_number(out, "peer_copied", view->peer_copied_size);
-        out_number(out, "peer_copy_bytes", view->peer_copy_size);
-    }
-    if (view->left_ms != 0) out_number(out, "left_ms", view->left_ms);
-    if (!view->has_digest) return;
-    out_number(out, "digest_position", view->digest_position);
-    out_bool(out, "digest_equal", view->digest == view->peer_digest);
-    out_number(out, "digest_compared_ms", view->compared_ms);
-    out_number(out, "digests_compared", view->compared_count);
-}
-
-static void json_urls(struct text *out, const struct tarry_pair_view *view) {
-    out_key(out, "urls");
-    text_add_char(out, '[');
-    for (size_t i = 0; i < view->url_count; i++) {
-        out_comma(out);
-        out_string(out, view->urls[i], strlen(view->urls[i]));
-    }
-    text_add_char(out, ']');
-}
-
-static void json_node(struct text *out, const struct node *node) {
-    const struct tarry_pair_view *view = node->view;
+/* Asks for the status once more, as a message: the object of /v1/status, and the broker. */
+static void json_node(struct text *out, struct node *node) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Pair pair = TARRY__PAIR__INIT;
+    struct answer_of answer = {.reply = NULL};
+    request.body_case = TARRY__REQUEST__BODY_PAIR;
+    request.pair = &pair;
+    if (node->view != NULL) node->code = question_ask(node->client, &request, NULL, &answer, node->message);
     out_begin(out, '{');
     out_text(out, "broker", node->url);
-    out_text(out, "result", view != NULL ? "ok" : "error");
-    if (view == NULL) {
+    out_text(out, "result", answer.reply != NULL ? "ok" : "error");
+    if (answer.reply != NULL) {
+        json_members(out, &answer.reply->pair->base);
+    } else {
         out_text(out, "code", tarry_code_name(node->code));
         out_text(out, "message", node->message);
-        out_line_end(out);
-        return;
     }
-    out_text(out, "role", tarry_role_name(view->role));
-    out_number(out, "epoch", view->epoch);
-    out_number(out, "node", view->node);
-    out_text(out, "cluster", view->cluster);
-    out_text(out, "member", view->member);
-    out_text(out, "url", view->url);
-    json_urls(out, view);
-    out_text(out, "primary", view->primary[0] != 0 ? view->primary : NULL);
-    out_text(out, "replication", tarry_replication_name(view->replication));
-    out_number(out, "solo_after_ms", view->solo_after_ms);
-    out_text(out, "coordinator", view->coordinator[0] != 0 ? view->coordinator : NULL);
-    out_bool(out, "in_sync", view->in_sync);
-    out_bool(out, "alone", view->alone);
-    if (view->alone_since_ms != 0) out_number(out, "alone_since_ms", view->alone_since_ms);
-    out_number(out, "since_ms", view->since_ms);
-    if (view->took_over_ms != 0) out_number(out, "took_over_ms", view->took_over_ms);
-    out_number(out, "now_ms", view->now_ms);
-    out_number(out, "appended", view->appended);
-    out_number(out, "durable", view->durable);
-    out_number(out, "committed", view->committed);
-    out_number(out, "applied", view->applied);
-    if (view->role == TARRY_COPYING) {
-        out_number(out, "copied", view->copied_size);
-        out_number(out, "copy_bytes", view->copy_size);
-    }
-    json_peer(out, view);
-    out_text(out, "problem", view->problem[0] != 0 ? view->problem : NULL);
     out_line_end(out);
+    answer_free(&answer);
 }
 
 /* ---- for people */

@@ -80,7 +80,7 @@ class Case(harness.Case):
         end, end_of_log = time.monotonic() + WAIT_S, None
         while True:
             leads, told = self.a.tarry("status").one, self.b.tarry("status", "--broker", self.b.url).one
-            if end_of_log == leads["appended"] == leads["durable"] == told["durable"] and leads["lag_bytes"] == 0:
+            if end_of_log == leads["appended"] == leads["durable"] == told["durable"] and leads["peer"]["lag_bytes"] == 0:
                 return told
             self.assertLess(time.monotonic(), end, f"the log of an idle pair grows: {leads}, {told}")
             end_of_log = leads["appended"]

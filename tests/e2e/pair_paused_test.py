@@ -100,7 +100,7 @@ class Returns(Case):
         write.kill()
 
     def lacks(self, broker):
-        return broker.tarry("status").one["lag_bytes"] > 0
+        return broker.tarry("status").one["peer"]["lag_bytes"] > 0
 
     def test_a_primary_that_was_cut_off_comes_back_as_the_follower(self):  # F-24
         self.start_pair()
@@ -195,7 +195,7 @@ class Stops(Case):
         self.wait_for("it waits", lambda: self.lacks(self.a))
 
     def lacks(self, broker):
-        return broker.tarry("status").one["lag_bytes"] > 0
+        return broker.tarry("status").one["peer"]["lag_bytes"] > 0
 
     def test_a_primary_that_waits_for_its_follower(self):
         self.unconfirmed()
@@ -328,7 +328,7 @@ class Unknown(Case):
         web = http.client.HTTPConnection("127.0.0.1", int(self.a.listen.rsplit(":", 1)[1]), timeout=60)
         self.addCleanup(web.close)
         web.request("POST", "/v1/queues/orders/tasks", '{"delay_ms": 3600000}', {"Content-Type": "application/json"})
-        self.wait_for("they wait", lambda: self.a.tarry("status").one["lag_bytes"] > 0)
+        self.wait_for("they wait", lambda: self.a.tarry("status").one["peer"]["lag_bytes"] > 0)
         self.wait_log(self.a, "event=follower_awaited")
         self.a.process.send_signal(signal.SIGTERM)
         for peer in (deletes, releases, buries, puts, kicks):

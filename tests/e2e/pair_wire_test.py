@@ -23,7 +23,7 @@ class Strangers(pair.Case):
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_for("compared", lambda: all(
-            broker.tarry("status").one.get("digest_position") == self.a.one("status")["appended"] for broker in self.brokers))
+            int(broker.tarry("status").one.get("digest", {}).get("position", 0)) == self.a.one("status")["appended"] for broker in self.brokers))
         self.told = self.b.one("status")
         self.b.kill()
 
@@ -37,7 +37,7 @@ class Strangers(pair.Case):
     def test_a_digest_that_is_not_the_leaders(self):
         """F-31. The leader compares, too; a missing field is 0."""
         with wire.Rpc(self.a.port) as rpc:
-            code, reply = rpc.ask_as_peer(self.key, FOLLOW, self.follow((12, self.told["digest_position"])))
+            code, reply = rpc.ask_as_peer(self.key, FOLLOW, self.follow((12, int(self.told["digest"]["position"]))))
         self.assertEqual(code, wire.INVALID)
         self.assertIn("state differs from the leader's although their logs are equal", wire.decode(reply)[SENTENCE][0].decode())
 

@@ -351,7 +351,8 @@ class Scene:
                 return False
             points = {(item["durable"], item["committed"], item["applied"]) for item in status.values()}
             follower = [item for item in status.values() if item["role"] == "follower"]
-            return len(points) == 1 and follower and follower[0]["digest_equal"] and follower[0]["digest_position"] > 0
+            digest = follower[0].get("digest") if follower else None
+            return len(points) == 1 and digest is not None and digest["own"] == digest["peer"] and int(digest["position"]) > 0
         self.wait("both have the same", are_equal)
 
     def wait(self, what, check, wait_s=SETTLE_WAIT_S):
