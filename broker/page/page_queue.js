@@ -8,6 +8,8 @@ const policyFacts = (view) => {
   const policy = view.policy || {};
   const items = [["Lease", duration(policy.lease_ms || 0)], ["Attempts", count(policy.max_attempts || 0)],
     ["Backoff", `${policy.backoff || "fixed"}, ${duration(policy.backoff_min_ms || 0)} to ${duration(policy.backoff_max_ms || 0)}, up to ${policy.backoff_jitter || 0} % more`]];
+  if (policy.rate) items.push(["Rate", `${count(policy.rate)} per ${duration(policy.rate_period_ms || 1000)}${policy.burst ? `, at once ${count(policy.burst)}` : ""}`]);
+  if (policy.max_in_flight) items.push(["In flight at most", count(policy.max_in_flight)]);
   if (policy.push) items.push(["Pushed to", policy.push]);
   items.push(["Paused", !view.paused ? "no" : view.paused_until_ms ? `until ${exact(view.paused_until_ms)}` : "until it is resumed", view.paused ? "warn" : ""]);
   return items;

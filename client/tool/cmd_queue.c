@@ -379,9 +379,10 @@ static int run_create(struct tool *tool, const struct args *args) {
     answer_free(&answer);
     if (is_there) return tool_failed(tool, TARRY_EXISTS, "the queue exists; 'tarry queue set' changes its policy");
     if (fields != 0)
-        tarry_queue_set(tool->client, queue, &policy, fields, &result);
+        tarry_queue_set(tool->client, queue, &policy, fields, NULL, &result);
     else
-        tarry_queue_pause(tool->client, queue, false, 0, &result); /* creates the queue, with the default policy */
+        /* Creates the queue, with the default policy. */
+        tarry_queue_pause(tool->client, queue, false, 0, NULL, &result);
     if (result.code == TARRY_OK) warn_of_push(tool, queue, &policy);
     return conclude(tool, queue, "created", &result, NULL);
 }

@@ -5,7 +5,7 @@
     pages.py ini PROGRAM OUT             a configuration file with each option of tarryd and its default, as comments
 
 A line `@option NAME` of the template becomes the entry of that option of tarryd; `@command NAME` becomes the whole section of that
-command of tarry. The text after it is what the help does not say. A template that names an option or a command that does not exist,
+command of tarry, `@maybe NAME` that of a command that not every build has. The text after it is what the help does not say. A template that names an option or a command that does not exist,
 or leaves one out, or says twice what one is, ends the build.
 """
 import os
@@ -97,10 +97,12 @@ def man(template, program):
             out.append(line)
             continue
         verb, name = line[1:].split(" ", 1)
+        if verb == "maybe" and name not in wanted:
+            continue
         if name not in wanted:
             sys.exit(f"{template}: {line}: {program} has no such {verb}, or it is here twice")
         wanted.remove(name)
-        out += command_section(program, name) if verb == "command" else entry(*options[name])
+        out += command_section(program, name) if verb != "option" else entry(*options[name])
     if commands:
         out = "\n".join(out)
         missing = [name for name in options if name != "version" and f"Fl -{name}" not in out]
