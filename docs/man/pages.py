@@ -5,8 +5,8 @@
     pages.py ini PROGRAM OUT             a configuration file with each option of tarryd and its default, as comments
 
 A line `@option NAME` of the template becomes the entry of that option of tarryd; `@command NAME` becomes the whole section of that
-command of tarry, `@maybe NAME` that of a command that not every build has. The text after it is what the help does not say. A template that names an option or a command that does not exist,
-or leaves one out, or says twice what one is, ends the build.
+command of tarry, `@maybe NAME` that of a command that not every build has. The text after it is what the help does not say. A
+template that names an option or a command that does not exist, leaves one out, or says twice what one is, ends the build.
 """
 import os
 import re

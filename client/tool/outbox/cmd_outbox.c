@@ -323,7 +323,7 @@ static int move(struct outbox *o, tarry_commit *commit) {
         again = false;
         if (!add_all(o, commit)) return AGAIN;
         if (left(o) == 0) return 0;
-        int code = tarry_commit_run(commit, &results, &count);
+        int code = tarry_commit_run(commit, NULL, &results, &count);
         if (results == NULL || count != receipt_ops + left(o)) return tool_refused(o->tool, code, NULL);
         int status = judge(o, results, receipt_ops, &again);
         if (status != 0) return status;
