@@ -9,7 +9,7 @@
 #include "gateway_parts.h"
 #include "wire.h"
 
-#define REPLY_ARENA_MAX (8ull * REQUEST_SIZE_MAX) /* an unpacked reply */
+#define REPLY_ARENA_MAX (8ull * REQUEST_SIZE_MAX) /* maximum size of an unpacked reply */
 
 #define INDEX_MASK (GATEWAY_SLOTS_MAX - 1)
 
@@ -115,7 +115,8 @@ static bool is_taken(struct ask *ask) {
     return true;
 }
 
-/* A request that waits for capacity counts like one that waits in a connection. */
+/* Offers the request to the broker. While it waits for capacity, its bytes count like those of a request that waits in
+ * a connection. */
 void ask_offer(struct ask *ask) {
     struct gateway *gateway = ask->gateway;
     if (TAILQ_EMPTY(&gateway->offered) && is_taken(ask)) return;
@@ -129,7 +130,7 @@ void ask_offer(struct ask *ask) {
 void gateway_resumed(struct gateway *gateway) {
     struct ask *ask;
     while ((ask = TAILQ_FIRST(&gateway->offered)) != NULL) {
-        assert(ask->request != NULL); /* the ask owns it until the broker takes it */
+        assert(ask->request != NULL); /* the ask owns the request until the broker takes it */
         int64_t held = (int64_t)ask->request->capacity;
         if (!is_taken(ask)) return;
         TAILQ_REMOVE(&gateway->offered, ask, waits);
@@ -185,7 +186,7 @@ void gateway_forget(struct gateway *gateway, uint64_t handle) {
 }
 
 static void replied(struct gateway *gateway, struct ask *ask, const struct message *message) {
-    assert(gateway->arena.used == 0); /* no answer is passed on within another one */
+    assert(gateway->arena.used == 0); /* a reply is never handled while another one is being handled */
     Tarry__Reply *reply = message != NULL ? reply_unpack(&gateway->arena, message->size, message->bytes) : NULL;
     if (ask->commit_at == 0 || !commit_replied(ask, reply)) ask_answer(ask, reply);
     arena_reset(&gateway->arena);
@@ -228,7 +229,7 @@ void gateway_free(struct gateway *gateway) {
         struct slot *slot = &gateway->slots[i];
         if (slot->kind == HANDLE_ASK) ask_free(slot->owner);
         if (slot->kind == HANDLE_TIMER)
-            gateway_timer_cancel(gateway, slot->id); /* remove it from the heap before it is freed */
+            gateway_timer_cancel(gateway, slot->id); /* remove the timer from the heap before its memory is freed */
         if (slot->kind == HANDLE_LEASE) lease_forget(slot->owner);
         if (slot->kind == HANDLE_WAKEUP) wakeup_free(slot->owner);
     }

@@ -1,16 +1,16 @@
-/* gateway.h: the interface for other protocols in tarryd (HTTP with JSON, beanstalkd's). Code behind it makes requests
- * of tarry.proto and leases tasks as any client would, but without a socket.
+/* gateway.h: the interface for other protocols in tarryd (HTTP with JSON, beanstalkd's, AMQP). Code behind it makes
+ * requests of tarry.proto and leases tasks as any client would, but without a socket.
  *
- *   a protocol ── gateway_ask, gateway_commit ──► the door's `request`, as if it had come by /rpc ──► … ──► reply()
- *              ── gateway_lease ──► a session of the pool, with credit for who waits ──► … ──► leased()
- *
+ * Requests: gateway_ask and gateway_commit pass a request to the door's callback `request`, as if it had arrived at
+ * /rpc. The reply callback gets the answer. Leases: gateway_lease adds a client to a session of the pool, whose credit
+ * is the number of tasks for which clients wait. The callback `leased` gets the tasks.
  *
  * Only the door's thread may call these functions. Callbacks run on the same thread, in the door's rounds, never within
- * a function of this header. The gateway owns the data that a callback gets. The data stays valid until the callback
- * returns, whatever the callback calls. A handle is never reused; using a handle after its end has no effect.
+ * a function of this header.
  *
- * The limits of clients apply: roles, queues and limits of principals, BUSY, budgets (rpc.h). A refusal is a Reply with
- * its code and a sentence. */
+ * The gateway owns the data that a callback gets. The data stays valid until the callback returns, whatever the
+ * callback calls. A handle is never reused; using a handle after its end has no effect. The limits of clients apply:
+ * roles, queues and limits of principals, BUSY, budgets (rpc.h). A refusal is a Reply with its code and a sentence. */
 #ifndef TARRY_GATEWAY_GATEWAY_H
 #define TARRY_GATEWAY_GATEWAY_H
 
@@ -20,13 +20,13 @@
 
 #include "tarry.pb-c.h"
 
-/* Maximum number of waiting leases, all protocols together; beyond it the reply is BUSY. */
+/* Maximum number of waiting leases, for all protocols together; beyond it the reply is BUSY. */
 #define GATEWAY_LEASES_MAX 8192u
 /* Maximum number of tasks in one lease. */
 #define GATEWAY_LEASE_TASKS_MAX 4096u
 /* Maximum time that a lease may wait. */
 #define GATEWAY_WAIT_MAX_MS (600ull * 1000)
-/* Maximum number of unanswered requests, all protocols together; beyond it the reply is BUSY. */
+/* Maximum number of unanswered requests, for all protocols together; beyond it the reply is BUSY. */
 #define GATEWAY_ASKS_MAX 32768u
 /* Maximum bytes of an idempotency key (gateway_once). */
 #define GATEWAY_ONCE_KEY_MAX 255u
@@ -45,16 +45,16 @@ struct gateway_caller {
     const char *client; /* Request.client: a constant word that names the protocol, never a client's text */
 };
 
-/* What the broker knows of a principal (docs/ACCESS.md). */
+/* A principal's name, roles and limits, as the broker knows them (docs/ACCESS.md). */
 #define GATEWAY_ROLES_SIZE 64
 struct gateway_who {
     const char *name;               /* name of the principal; valid while the principal is held */
     char roles[GATEWAY_ROLES_SIZE]; /* role names separated by blanks, such as "produce read"; "": none */
-    bool is_confined;               /* may use some queues only */
+    bool is_confined;               /* true: the principal may use only some queues */
 };
 void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, struct gateway_who *out);
 
-/* What a request will ask for, as known from its head. */
+/* The operations that a request will ask for, as known from its head. */
 struct gateway_deed {
     bool leases;
     uint32_t operations; /* kinds of operation in the commit: bits 1 << Tarry__Op__OpCase */
@@ -101,20 +101,23 @@ extern const char gateway_once_differs[];
 uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Commit *commit,
                         const struct gateway_once *once, gateway_reply *reply, void *argument);
 
-/* Drops the handle, so that the callback is not called. The request may still take effect. */
+/* Drops the handle, so that its callback is not called. The request may still take effect. */
 void gateway_forget(struct gateway *gateway, uint64_t handle);
 
 /* ---- leases */
 
 struct gateway_lease_options {
-    const char *const *queues; /* 1 … QUEUES_PER_SUBSCRIBE_MAX; copied; a mover: none */
+    const char *const *queues; /* 1 … QUEUES_PER_SUBSCRIBE_MAX names; copied; none for a mover */
     size_t queue_count;
     uint32_t max;      /* maximum number of tasks, 1 … GATEWAY_LEASE_TASKS_MAX */
     uint64_t lease_ms; /* 0: lease time of each queue's policy */
     uint64_t wait_ms;  /* maximum wait for the first task, at most GATEWAY_WAIT_MAX_MS; 0: no wait */
-    uint64_t now_ms;   /* wait_ms 0: maximum wait for the broker's answer whether a task is ready; 0: 1 s */
-    bool bound;        /* the leases end with this process: its next start or a promotion returns them at once */
-    bool mover;        /* only the broker itself, bound: tasks that are due in queues with lease_before_due */
+    uint64_t
+        now_ms; /* used with wait_ms 0: maximum wait for the broker's answer whether a task is ready; 0 means 1 s */
+    bool bound; /* true: the leases end with this process, so the broker's next start or a promotion returns the tasks
+                   at once */
+    bool mover; /* true: lease tasks that are due in queues with lease_before_due; only the broker itself may set this,
+                   with `bound` */
 };
 
 struct gateway_leased {
@@ -122,12 +125,13 @@ struct gateway_leased {
     const char *message;
     const char *primary; /* valid with NOT_PRIMARY: the leader's address; "": unknown */
     Tarry__DeliveredTask *const
-        *tasks; /* leased tasks with their tokens; the leases are durable; none: the wait has timed out */
+        *tasks; /* leased tasks with their tokens; the leases are durable; no tasks: the wait has timed out */
     size_t count;
     uint64_t delivered_ms;
 };
 
-/* Callback, called once for each handle unless it is cancelled before. After tasks, call gateway_left once. */
+/* Callback, called once for each handle unless the lease is cancelled before. If it gets tasks, call gateway_left once.
+ */
 typedef void gateway_leased(void *argument, const struct gateway_leased *leased);
 
 uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *caller,
@@ -137,8 +141,8 @@ uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *cal
  * false: no client has seen the tasks. They become ready again, and no attempt is counted (TRUE-1). Until this call,
  * other waiting leases for the same queues may be delayed. */
 void gateway_left(struct gateway *gateway, uint64_t handle, bool left);
-/* Cancels a waiting lease because its client has disconnected. After the callback it acts as gateway_left(…, false),
- * unless gateway_left was called. */
+/* Cancels a waiting lease, for example because its client has disconnected. If the callback has been called, acts like
+ * gateway_left(…, false), unless gateway_left was called. */
 void gateway_cancel(struct gateway *gateway, uint64_t handle);
 
 /* ---- timers, for protocols with their own deadlines */
@@ -156,10 +160,11 @@ uint64_t gateway_own(struct gateway *gateway);
 void gateway_disown(struct gateway *gateway, uint64_t principal);
 
 /* Lets another thread wake the door's thread: after each gateway_wake, `arrived` is called at least once on the door's
- * thread. It lives as long as the gateway. Create it before the door starts, or on its thread. NULL: out of memory. */
+ * thread. The wakeup lives as long as the gateway. Create it before the door starts, or on the door's thread. NULL: out
+ * of memory. */
 struct gateway_wakeup;
 struct gateway_wakeup *gateway_wakeup(struct gateway *gateway, gateway_timeout *arrived, void *argument);
-/* Wakes the door's thread. Call it on any thread; also within `arrived`. */
+/* Wakes the door's thread. Any thread may call it; also within `arrived`. */
 void gateway_wake(struct gateway_wakeup *wakeup);
 
 #endif

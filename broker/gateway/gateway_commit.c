@@ -1,12 +1,12 @@
 /* gateway_commit.c: assigns each commit a producer and a sequence number (ONCE-1).
  *
- * A *maker* is a principal with its producers, which the broker has issued to it. Each producer has a window of
- * sequences as wide as the number of replies that the broker remembers. A commit without a key is sent once, so its
- * reply may be forgotten once received. A commit with a key must find its reply again, so all replies of its producer
- * are kept. When such a producer has used all numbers of its window, another one replaces it (gateway_once.c).
+ * A *maker* is a principal with the producers that the broker has issued to it. Each producer has a window of sequences
+ * as wide as the number of replies that the broker remembers. A commit without a key is sent once, so its reply may be
+ * forgotten once received. A commit with a key must find its reply again, so all replies of its producer are kept. When
+ * such a producer has used all numbers of its window, another one replaces it (gateway_once.c).
  *
- * The request is packed with three varints of ten bytes, which hold any number. The three numbers of a commit are
- * filled in when it is sent. */
+ * The request is packed with three varints of ten bytes, which have space for any number. The three numbers of a commit
+ * are filled in when it is sent. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +29,10 @@ struct producer {
     uint64_t id;       /* 0: requested, not yet issued */
     uint64_t sequence; /* the next sequence to assign */
     uint64_t oldest;   /* the oldest sequence without a reply */
-    uint64_t answered; /* bit i: sequence oldest + i has its reply */
+    uint64_t answered; /* if bit i is set, sequence oldest + i has its reply */
     unsigned under_way;
     uint64_t used_ms; /* steady_ms */
-    bool keeps;       /* its replies are kept, for commits with a key */
+    bool keeps;       /* the broker keeps the replies of this producer, for commits with a key */
     bool is_over;
 };
 TAILQ_HEAD(producer_list, producer);
@@ -43,10 +43,10 @@ struct maker {
     uint64_t principal;
     char name[PRINCIPAL_SIZE_MAX + 1];
     struct producer_list producers;
-    struct producer *keeping; /* assigns numbers to commits with a key */
+    struct producer *keeping; /* the producer whose numbers commits with a key get */
     unsigned count;
-    struct ask_list commits; /* wait for a number */
-    struct ask_list keyed;   /* with a key; wait for a number whose reply is kept */
+    struct ask_list commits; /* commits that wait for a number */
+    struct ask_list keyed;   /* commits with a key, which wait for a number whose reply is kept */
 };
 
 static struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
@@ -64,20 +64,20 @@ static struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
         TAILQ_INSERT_HEAD(&gateway->makers, maker, next);
     }
     if (maker == NULL || maker->principal == principal) return maker;
-    /* The principal of this name was replaced by another row, because its permissions changed. */
+    /* A new row has replaced the principal of this name, because its permissions changed. */
     if (maker->principal != 0) calls->release(calls->argument, maker->principal);
     maker->principal = calls->hold(calls->argument, principal);
     return maker;
 }
 
-/* Time since boot, including suspended time: the broker also uses this clock to forget idle producers. */
+/* Returns the time since boot, including suspended time. The broker also uses this clock to forget idle producers. */
 static uint64_t steady_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-/* Whether the broker may have forgotten the producer, or may do so soon. */
+/* Returns whether the broker may have forgotten the producer, or may forget it soon. */
 static bool is_stale(const struct producer *producer) {
     return producer->under_way == 0 && steady_ms() - producer->used_ms > PRODUCER_IDLE_MS / 2;
 }
@@ -94,8 +94,8 @@ void commit_number(struct ask *ask, uint64_t producer, uint64_t sequence, uint64
     put_varint(at + 2 * FIELD_SIZE + 1, oldest);
 }
 
-/* Returns the offset of the three numbers: behind the commit's head, the only place where three such fields are in a
- * row. */
+/* Returns the offset of the commit's three numbers. They are the only place behind the commit's head where three such
+ * fields follow each other. */
 static size_t find_numbers(const struct message *message) {
     uint8_t numbers[NUMBERS_SIZE];
     for (unsigned i = 0; i < 3; i++) {
@@ -174,7 +174,7 @@ static struct producer *producer_new(struct maker *maker, const char *peer, bool
 
 /* ---- commits without a key */
 
-/* Returns a producer with room in its window; NULL: none. Frees the idle ones, because a principal has at most
+/* Returns a producer with free numbers in its window; NULL: none. Frees idle producers, because a principal has at most
  * PRODUCERS_EACH. */
 static struct producer *find_room(const struct maker *maker, bool *out_is_asked) {
     struct producer *producer = TAILQ_FIRST(&maker->producers), *next = NULL;
@@ -197,7 +197,7 @@ static void serve_commits(struct maker *maker) {
     bool is_asked;
     while ((ask = TAILQ_FIRST(&maker->commits)) != NULL) {
         struct producer *producer = find_room(maker, &is_asked);
-        if (producer == NULL && is_asked) return; /* on_hello will continue */
+        if (producer == NULL && is_asked) return; /* on_hello continues when the broker has issued the producer */
         if (producer == NULL && maker->count < PRODUCERS_EACH && producer_new(maker, ask->peer, false) != NULL) return;
         TAILQ_REMOVE(&maker->commits, ask, waits);
         if (producer == NULL) {
@@ -233,7 +233,7 @@ static void note_answered(struct producer *producer, uint64_t sequence) {
     }
 }
 
-/* Gives up the forgotten producer, so that later keys get numbers of another one. */
+/* Frees the producer that the broker has forgotten, so that later keys get numbers of another producer. */
 static void forget_keeping(const struct ask *ask) {
     struct maker *maker = maker_of(ask->gateway, ask->principal);
     bool is_its = maker != NULL && maker->keeping != NULL && maker->keeping->id == ask->kept_producer;
@@ -243,7 +243,7 @@ static void forget_keeping(const struct ask *ask) {
 bool commit_replied(struct ask *ask, const Tarry__Reply *reply) {
     struct producer *producer = ask->producer;
     bool is_forgotten = reply != NULL && reply->code == TARRY__CODE__FORGOTTEN;
-    if (producer == NULL) { /* a commit with a key */
+    if (producer == NULL) { /* a commit with a key has no producer of its own */
         if (is_forgotten) forget_keeping(ask);
         return false;
     }
@@ -253,8 +253,8 @@ bool commit_replied(struct ask *ask, const Tarry__Reply *reply) {
     producer->is_over |= is_forgotten;
     if (producer->is_over && producer->under_way == 0) producer_free(producer);
     serve_commits(maker);
-    /* The commit was sent only once and its bytes are freed. FORGOTTEN means that it was not executed, so BUSY is true.
-     */
+    /* The commit cannot be sent again, because its bytes are freed. FORGOTTEN means that it was not executed, so the
+     * reply BUSY is right. */
     if (!is_forgotten) return false;
     ask_refuse(ask, TARRY__CODE__BUSY,
                "the broker no longer remembers the producer of this request: nothing was done, try again");
@@ -289,14 +289,15 @@ bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out
     struct maker *maker = maker_of(gateway, ask->principal);
     struct producer *producer = maker != NULL ? maker->keeping : NULL;
     if (producer == NULL || producer->id == 0) return false;
-    if (is_stale(producer)) { /* a receipt with a number of a forgotten producer would refuse its key for a day */
+    if (is_stale(
+            producer)) { /* a receipt with a number of a forgotten producer would make its key unusable for a day */
         producer_free(producer);
         return false;
     }
     *out_producer = producer->id;
     *out_sequence = producer->sequence++;
     producer->used_ms = steady_ms();
-    if (producer->sequence > COMMITS_PER_PRODUCER_MAX) producer_free(producer); /* its window is used up */
+    if (producer->sequence > COMMITS_PER_PRODUCER_MAX) producer_free(producer); /* the producer's window is used up */
     return true;
 }
 

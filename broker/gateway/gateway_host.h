@@ -13,12 +13,13 @@ struct door;
 /* Functions of the broker, called on the door's thread. */
 struct gateway_calls {
     void *argument;
-    /* As door_calls.request. False: no capacity; the gateway offers the request again after gateway_resumed. */
+    /* Like door_calls.request. Returns false if there is no capacity; the gateway offers the request again after
+     * gateway_resumed. */
     bool (*request)(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request);
     /* Adds a reference to a principal, or removes one. */
     uint64_t (*hold)(void *argument, uint64_t principal);
     void (*release)(void *argument, uint64_t principal);
-    /* Returns the principal's name as in records; "": a local client. */
+    /* Returns the principal's name as records contain it; "" for a local client. */
     const char *(*name)(void *argument, uint64_t principal);
     /* Describes the principal. */
     void (*who)(void *argument, uint64_t principal, struct gateway_who *out);
@@ -42,7 +43,7 @@ struct gateway_calls {
                 char sentence[GATEWAY_SENTENCE_SIZE]);
     /* Returns the broker's epoch. */
     uint32_t (*epoch)(void *argument);
-    /* Callbacks for the lane of a session that the gateway subscribed (lanes.h). */
+    /* Callbacks for the lane of a session to which the gateway has subscribed (lanes.h). */
     bool (*lane_up)(void *argument, uint32_t lane, uint64_t session, uint64_t id);
     void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);
     void (*lane_credit)(void *argument, uint32_t lane, uint64_t session, uint32_t credit);

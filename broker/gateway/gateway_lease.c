@@ -31,15 +31,15 @@ static const char too_many_wait[] =
 enum pool_state { POOL_ASLEEP, POOL_SUBSCRIBING, POOL_UP, POOL_LEAVING };
 
 struct lease {
-    struct timer timer; /* must be first; fires at the end of the wait */
+    struct timer timer; /* must be the first member; fires at the end of the wait */
     uint64_t id;
     struct gateway *gateway;
-    struct pool *pool;   /* NULL: the lease is refused when the timer fires */
+    struct pool *pool;   /* NULL: the lease will be refused when the timer fires */
     struct share *share; /* the delivery that contains its tasks; NULL: the lease still waits */
     uint32_t max;
-    bool is_now;        /* the client wants only tasks that are ready now */
-    bool is_asked;      /* a request to the broker whether tasks are ready covers this lease */
-    bool is_given_back; /* no client has seen its tasks */
+    bool is_now;   /* true: the client wants only tasks that are ready now */
+    bool is_asked; /* true: the broker was asked whether tasks are ready, and the answer will apply to this lease */
+    bool is_given_back; /* true: no client has seen the lease's tasks */
     gateway_leased *leased;
     void *argument;
     Tarry__DeliveredTask **tasks;
@@ -56,11 +56,12 @@ struct share {
     Tarry__Delivery *delivery;
     struct lease_list leases;
     bool has_left;
-    bool is_telling; /* callbacks read `delivery`, so it is not freed before the last callback returns */
+    bool is_telling; /* true: callbacks are running that read `delivery`, so it is freed only after the last one returns
+                      */
 };
 
 struct pool {
-    struct timer idle; /* must be first */
+    struct timer idle; /* must be the first member; fires when no client has waited for POOL_IDLE_MS */
     TAILQ_ENTRY(pool) next;
     struct gateway *gateway;
     uint64_t id;
@@ -80,8 +81,8 @@ struct pool {
     size_t secret_size;
     struct lease_list waiting;
     unsigned share_count;
-    bool is_asking;        /* a request whether tasks are ready now is under way */
-    struct share *current; /* the delivery that LANE_SENT has not yet reported; NULL: none */
+    bool is_asking;        /* true: the broker was asked whether tasks are ready now, and has not replied */
+    struct share *current; /* the delivery whose result LANE_SENT has not yet reported; NULL: none */
     uint64_t turn;
     uint64_t stamp;
     uint32_t credit; /* the last credit that the gateway set */
@@ -91,7 +92,7 @@ static void pool_run(struct pool *pool);
 
 /* ---- leases */
 
-/* Maximum wait of a lease that wants only tasks that are ready now, unless it says otherwise. */
+/* Default maximum wait of a lease that wants only tasks that are ready now. */
 #define NOW_MAX_MS 1000u
 
 static void lease_free(struct lease *lease) {
@@ -115,7 +116,7 @@ static void lease_tell(struct lease *lease, const struct gateway_leased *leased)
 static void refuse_waiting(struct pool *pool, const struct gateway_leased *refusal) {
     struct lease_list all = TAILQ_HEAD_INITIALIZER(all);
     struct lease *lease = NULL;
-    /* A callback may make a new lease; that lease waits for the next attempt and is not refused here. */
+    /* A callback may make a new lease. It waits for the next attempt and is not refused here. */
     TAILQ_CONCAT(&all, &pool->waiting, next);
     while ((lease = TAILQ_FIRST(&all)) != NULL) {
         TAILQ_REMOVE(&all, lease, next);
@@ -124,8 +125,8 @@ static void refuse_waiting(struct pool *pool, const struct gateway_leased *refus
     }
 }
 
-/* Refuses waiting leases (BUSY) by their timers, because no callback may run within a function of the interface.
- * `asked`: refuses only leases with is_asked. */
+/* Refuses waiting leases (BUSY) by their timers, because no callback may run within a function of the interface. With
+ * `asked`, refuses only leases whose is_asked is set. */
 static void refuse_later(struct pool *pool, bool asked) {
     struct lease *lease, *next;
     for (lease = TAILQ_FIRST(&pool->waiting); lease != NULL; lease = next) {
@@ -134,7 +135,7 @@ static void refuse_later(struct pool *pool, bool asked) {
         TAILQ_REMOVE(&pool->waiting, lease, next);
         lease->pool = NULL;
         lease->code = TARRY__CODE__BUSY;
-        (void)timer_arm(pool->gateway, &lease->timer, 0); /* cannot fail: the timer is already in the heap */
+        (void)timer_arm(pool->gateway, &lease->timer, 0); /* cannot fail, because the timer is already in the heap */
     }
 }
 
@@ -159,7 +160,7 @@ static void release(struct pool *pool, Tarry__DeliveredTask *const *tasks, size_
     }
     commit.n_ops = count;
     commit.ops = pointers;
-    /* If memory or a reply is missing, the leases end at their deadlines. */
+    /* If memory for the commit is missing, or its reply is, the leases end at their deadlines. */
     if (has_memory) (void)gateway_commit(pool->gateway, &caller, &commit, NULL, NULL, NULL);
     free(ops);
     free(pointers);
@@ -203,7 +204,7 @@ static void share_over(struct share *share) {
     pool_run(pool);
 }
 
-/* Releases the tasks that no client has seen. Called when another part of the delivery was sent. */
+/* Releases the tasks that no client has seen, after another part of the delivery was sent. */
 static void release_unseen(struct share *share) {
     struct lease *lease, *next;
     for (lease = TAILQ_FIRST(&share->leases); lease != NULL; lease = next) {
@@ -233,8 +234,8 @@ void gateway_left(struct gateway *gateway, uint64_t handle, bool left) {
         tell_sent(share, true);
         lease_free(lease);
     } else {
-        lease->is_given_back = true; /* released later if another part of the delivery is sent; otherwise LANE_SENT
-                                        reports the whole delivery as not sent */
+        lease->is_given_back = true; /* the tasks are released if another part of the delivery is sent; otherwise
+                                        LANE_SENT reports the whole delivery as not sent */
     }
     if (share->has_left) release_unseen(share);
     if (!share->is_telling) end_if_over(share);
@@ -312,7 +313,7 @@ void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *m
     pool->turn = message->turn;
     pool->stamp = message->stamp;
     size_t shared = share_out(share);
-    if (shared < delivery->n_tasks) { /* some clients have left in the meantime */
+    if (shared < delivery->n_tasks) { /* some clients have left since the credit was set */
         share->has_left = true;
         release(pool, delivery->tasks + shared, delivery->n_tasks - shared);
     }
@@ -323,7 +324,7 @@ void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *m
 
 static const struct gateway_leased nothing_came = {.code = TARRY__CODE__OK};
 
-/* Frees the pool's handle. The next session gets another handle, so late messages for this session are ignored. */
+/* Frees the pool's handle. The next session gets another handle, so late messages for the ended session are ignored. */
 static void fall_asleep(struct pool *pool) {
     if (pool->id != 0) handle_free(pool->gateway, pool->id);
     pool->id = 0;
@@ -409,7 +410,8 @@ void pool_ended(struct gateway *gateway, uint64_t id) {
 static void on_heard(void *argument, const Tarry__Reply *reply) {
     struct pool *pool = argument;
     pool->is_asking = false;
-    bool is_coming = reply != NULL && reply->position != 0; /* a delivery is under way */
+    bool is_coming =
+        reply != NULL && reply->position != 0; /* the broker has already decided a delivery, which will arrive */
     struct lease *lease, *next;
     struct lease_list over = TAILQ_HEAD_INITIALIZER(over);
     for (lease = TAILQ_FIRST(&pool->waiting); lease != NULL; lease = next) {
@@ -428,7 +430,8 @@ static void on_heard(void *argument, const Tarry__Reply *reply) {
     if (!is_coming) pool_run(pool);
 }
 
-/* Asks the broker whether tasks are ready. When the broker replies, it has already processed the credit. */
+/* Asks the broker whether tasks are ready. When the broker replies, it has already processed the credit that was set
+ * before. */
 static void ask_what_is_there(struct pool *pool) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Heartbeat body = TARRY__HEARTBEAT__INIT;
@@ -489,7 +492,7 @@ static bool forget_one(struct gateway *gateway) {
     struct pool *pool = NULL;
     TAILQ_FOREACH(pool, &gateway->pools, next) {
         bool rests = pool->state == POOL_ASLEEP && TAILQ_EMPTY(&pool->waiting) && pool->share_count == 0;
-        if (!rests || pool->is_asking) continue; /* a reply for the pool is outstanding */
+        if (!rests || pool->is_asking) continue; /* a reply for this pool is outstanding */
         pool_free(pool);
         return true;
     }
@@ -505,7 +508,7 @@ static bool copy_queues(struct pool *pool, const struct gateway_lease_options *o
     return true;
 }
 
-/* NULL: out of memory, or POOLS_MAX pools are in use. */
+/* Makes a pool. Returns NULL if memory is exhausted or POOLS_MAX pools are in use. */
 static struct pool *pool_new(struct gateway *gateway, const char *name, const struct gateway_lease_options *options) {
     if (gateway->pool_count >= POOLS_MAX && !forget_one(gateway)) return NULL;
     struct pool *pool = calloc(1, sizeof(*pool));
@@ -560,7 +563,7 @@ static void on_waited(struct gateway *gateway, struct timer *timer) {
     pool_run(pool);
 }
 
-/* NULL: out of memory. `after_ms` UINT64_MAX: the wait never ends. */
+/* Makes a lease. `after_ms` UINT64_MAX: its wait never ends. Returns NULL if memory is exhausted. */
 static struct lease *lease_new(struct gateway *gateway, uint64_t after_ms, gateway_leased *leased, void *argument) {
     struct lease *lease = calloc(1, sizeof(*lease));
     if (lease == NULL) return NULL;
@@ -608,8 +611,8 @@ uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *cal
     return id;
 }
 
-/* Frees a lease without a callback. Leases that are refused or have tasks are in no pool's list, only in the handles.
- */
+/* Frees a lease without a callback. A lease that is refused or has tasks is in no pool's list; only its handle refers
+ * to it. */
 void lease_forget(struct lease *lease) {
     struct share *share = lease->share;
     lease_free(lease);

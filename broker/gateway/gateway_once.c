@@ -1,14 +1,19 @@
-/* gateway_once.c: commits with an idempotency key (gateway_once). A key must survive this process and this node, so the
- * log stores it: as a *receipt*, a task in a reserved queue of the broker.
+/* gateway_once.c: commits with an idempotency key (gateway_once).
  *
- *   reserve (producer, sequence) ──► schedule the receipt {producer, sequence, fingerprint}, keyed by the key's hash
- *        its key is free: ──► commit under (producer, sequence)
- *        it is taken: ──► read that receipt ──► commit under its (producer, sequence): the broker answers from its log,
- *                                              or, if it has never had that commit, carries it out now (ONCE-1)
+ * A key must survive this process and this node, so the log stores it: as a *receipt*, a task in a reserved queue of
+ * the broker. A commit with a key takes these steps:
+ *
+ * 1. Reserve a producer and a sequence number.
+ *
+ * 2. Schedule the receipt, which contains producer, sequence and the request's fingerprint. Its task's key is the hash
+ * of the client's key. If the key is taken, read the receipt that has it, and use that receipt's producer and sequence.
+ *
+ * 3. Commit under the producer and sequence. If the broker has already executed this commit, it answers from its log;
+ * otherwise it executes the commit now (ONCE-1).
  *
  * After a crash between two of these steps, the next request with the key continues at the same step. A receipt is due
- * when the key may be forgotten; then this gateway removes it. The broker may forget a reply earlier, because its table
- * of producers is bounded: then the result is FORGOTTEN, never a second execution. */
+ * when the key may be forgotten; the gateway then removes it. The broker may forget a reply earlier, because its table
+ * of producers is bounded. In that case the result is FORGOTTEN, never a second execution. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -64,7 +69,8 @@ static bool read_number(const char *text, uint64_t *out) {
     return *end == '\0' && *out != 0;
 }
 
-/* Reads a receipt. Returns 1 if it belongs to this request, -1 if to another request, 0 if it is no receipt. */
+/* Reads a receipt. Returns 1 if it belongs to this request, -1 if it belongs to another request, and 0 if it is not a
+ * valid receipt. */
 static int read_receipt(const struct once *once, const ProtobufCBinaryData *packed, uint64_t *producer,
                         uint64_t *sequence) {
     char fingerprint[HEX_SIZE];
@@ -88,7 +94,7 @@ static void on_read(void *argument, const Tarry__Reply *reply) {
         return;
     }
     const Tarry__TaskView *task = reply->get->task;
-    if (task == NULL || task->content.len == 0) { /* removed meanwhile, so the key is free again */
+    if (task == NULL || task->content.len == 0) { /* the receipt was removed meanwhile, so the key is free again */
         if (++ask->tries < TRIES_MAX)
             take_receipt(ask);
         else
@@ -134,7 +140,7 @@ static void on_receipt(void *argument, const Tarry__Reply *reply) {
         ask_refuse(ask, result->code, result->message);
 }
 
-/* Returns NULL when out of memory. */
+/* Packs the content of the receipt. Returns NULL if memory is exhausted. */
 static uint8_t *pack_content(const struct once *once, size_t *out_size) {
     char numbers[2][NUMBER_SIZE], fingerprint[HEX_SIZE];
     snprintf(numbers[0], NUMBER_SIZE, "%" PRIu64, once->producer);
@@ -233,7 +239,8 @@ static void on_swept(void *argument, const Tarry__Reply *reply) {
         sweep_over(argument);
 }
 
-/* Receipts that are not acknowledged stay leased until the lease expires; the next sweep takes them again. */
+/* Commits the removal of receipts. Receipts that are not acked stay leased until the lease expires; the next sweep
+ * removes them. */
 static void sweep_commit(struct gateway *gateway, Tarry__Op *const *ops, size_t count) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
     commit.n_ops = count;
@@ -276,7 +283,8 @@ static void lease_receipts(struct gateway *gateway) {
     if (gateway->sweep_lease == 0) sweep_over(gateway);
 }
 
-/* Repairs the queue: older versions let clients pause it, and crashed on receipts until those were dead letters. */
+/* Repairs the queue of receipts. In older versions, clients could pause it, and crashes could make receipts dead
+ * letters. */
 static void mend_queue(struct gateway *gateway) {
     Tarry__Op resume = TARRY__OP__INIT, drop = TARRY__OP__INIT, *const ops[] = {&resume, &drop};
     Tarry__QueuePause pause = TARRY__QUEUE_PAUSE__INIT;

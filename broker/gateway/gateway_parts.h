@@ -47,25 +47,25 @@ struct once;
 struct ask {
     uint64_t id;
     struct gateway *gateway;
-    gateway_reply *reply; /* NULL: the caller forgot the handle */
+    gateway_reply *reply; /* NULL: the caller has called gateway_forget */
     void *argument;
     uint64_t principal;
     char peer[PEER_SIZE_MAX + 1];
-    struct message *request; /* valid until the broker takes it */
-    size_t commit_at;        /* offset in a packed commit of its producer, sequence and oldest_unanswered */
+    struct message *request; /* the packed request; valid until the broker takes it */
+    size_t commit_at;        /* offset of producer, sequence and oldest_unanswered in the packed commit */
     struct producer *producer;
     uint64_t sequence;
     struct once *once;      /* state of a commit with an idempotency key */
     uint64_t kept_producer; /* producer under which the commit with a key was sent; 0: not sent */
     unsigned tries;
-    TAILQ_ENTRY(ask) waits; /* in the gateway's `offered`, or in its maker's `commits` */
+    TAILQ_ENTRY(ask) waits; /* entry in the gateway's `offered`, or in a list of its maker */
 };
 TAILQ_HEAD(ask_list, ask);
 
 /* Makes an ask with a packed request. NULL: out of memory. */
 struct ask *ask_new(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Request *request,
                     gateway_reply *reply, void *argument);
-/* Sends the request as soon as the broker has capacity. */
+/* Sends the request, at once or as soon as the broker has capacity. */
 void ask_offer(struct ask *ask);
 /* Ends the ask, and calls the reply callback unless the caller forgot the handle. */
 void ask_answer(struct ask *ask, const Tarry__Reply *reply);
@@ -89,7 +89,7 @@ void maker_await(struct ask *ask);
 /* ---- commits with an idempotency key (gateway_once.c) */
 /* Starts a commit with an idempotency key. False: out of memory. */
 bool once_begin(struct ask *ask, const struct gateway_once *once);
-/* Continues when a producer is available, or with the broker's refusal. */
+/* Continues the commit when a producer is available; with `refusal`, ends it with the broker's refusal. */
 void once_go_on(struct ask *ask, const Tarry__Reply *refusal);
 void once_free(struct once *once);
 /* Starts the periodic removal of expired receipts. */
@@ -99,7 +99,7 @@ void once_start(struct gateway *gateway);
 TAILQ_HEAD(pool_list, pool);
 void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *message);
 void pool_ended(struct gateway *gateway, uint64_t id);
-/* Frees all leases with the gateway. */
+/* Frees all pools and leases with the gateway. */
 struct lease;
 void lease_forget(struct lease *lease);
 void pools_free(struct gateway *gateway);
@@ -111,22 +111,22 @@ void wakeup_free(struct gateway_wakeup *wakeup);
 struct gateway {
     struct gateway_calls calls;
     struct door *door;
-    struct arena arena; /* of the reply that is being passed to its asker */
+    struct arena arena; /* memory of the reply whose callback is running */
     struct slot *slots;
     uint32_t slot_count;
-    uint32_t slot_free; /* index + 1; 0: none */
+    uint32_t slot_free; /* index of the first free slot plus 1; 0: no slot is free */
     uint64_t serial;
     unsigned ask_count;
     struct ask_list offered; /* asks that wait for capacity of the broker */
     struct maker_list makers;
-    struct pool_list pools; /* the most recently used is last */
+    struct pool_list pools; /* ordered by use; the most recently used pool is last */
     unsigned pool_count;
     unsigned lease_count;
     struct timers timers;
     struct timer sweeping; /* timer of the next removal of expired receipts (gateway_once.c) */
     uint64_t sweep_lease;
     bool is_sweeping;
-    bool is_mended; /* the queue of receipts was already repaired in this sweep */
+    bool is_mended; /* the queue of receipts was already repaired since this sweep began */
 };
 
 #endif

@@ -82,7 +82,7 @@ void gateway_alarm(struct gateway *gateway) {
 /* ---- timers of protocols */
 
 struct told_timer {
-    struct timer timer; /* must be first */
+    struct timer timer; /* must be the first member */
     uint64_t id;
     gateway_timeout *timeout;
     void *argument;

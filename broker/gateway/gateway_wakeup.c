@@ -7,7 +7,7 @@
 struct gateway_wakeup {
     struct gateway *gateway;
     uint64_t id;
-    _Atomic bool is_posted; /* the wakeup is at most once in the door's list (DOOR_INSIDE_ENDS) */
+    _Atomic bool is_posted; /* true: the wakeup is in the door's list, where it is at most once (DOOR_INSIDE_ENDS) */
     gateway_timeout *arrived;
     void *argument;
 };

@@ -1,4 +1,4 @@
-"""embed.py: a file as an array of C: embed.py IN OUT NAME HEADER."""
+"""embed.py: writes a file as a C array: embed.py IN OUT NAME HEADER."""
 import sys
 
 with open(sys.argv[1], "rb") as file:

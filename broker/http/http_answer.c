@@ -1,4 +1,4 @@
-/* http_answer.c: HTTP responses: heads, bodies, problem details, streams of JSON lines; see http_exchange.h. */
+/* http_answer.c: HTTP responses: heads, bodies, problem details, and streams of JSON lines; see http_exchange.h. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -42,7 +42,8 @@ static const char *reason_of(unsigned status) {
     return "Status";
 }
 
-/* Returns the header fields that a status requires. (A path of /v1 that refuses a method names no other.) */
+/* Returns the header fields that a status requires. (A path in /v1 that refuses a method does not say which methods it
+ * has.) */
 static const char *fields_of(const struct http_exchange *exchange, unsigned status) {
     switch (status) {
     case 405:
@@ -72,8 +73,8 @@ static size_t put_number(char head[HEAD_ROOM], size_t at, size_t number) {
     return put(head, at, first);
 }
 
-/* `size` may be SIZE_UNKNOWN: the response to HEAD, for which RFC 9110 (8.6) requires no length. (Written without
- * printf, which took a microsecond.) */
+/* `size` may be SIZE_UNKNOWN for the response to HEAD, for which RFC 9110 (8.6) requires no length. The head is written
+ * without printf, which took a microsecond. */
 #define SIZE_UNKNOWN SIZE_MAX
 static size_t write_head(const struct http_exchange *exchange, unsigned status, const char *type, size_t size,
                          char head[HEAD_ROOM]) {
@@ -94,7 +95,7 @@ static size_t write_head(const struct http_exchange *exchange, unsigned status, 
 
 /* ---- texts */
 
-/* The message whose bytes the text is; NULL: none yet. */
+/* Returns the message that contains the text's bytes; NULL if it has none yet. */
 static struct message *message_of(const struct text *text) {
     if (text->data == NULL) return NULL;
     return (struct message *)(void *)(text->data - offsetof(struct message, bytes));
@@ -212,7 +213,8 @@ void http_respond_text(struct http_exchange *exchange, unsigned status, const ch
 
 static void refuse_with(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence,
                         const char *primary) {
-    if (exchange->is_stream) { /* the response has begun, so only a broken connection can show that it is incomplete */
+    if (exchange->is_stream) { /* the response has begun, so only a broken connection shows the client that it is
+                                  incomplete */
         door_stream_kill(exchange->server->door, exchange->id);
         return;
     }
@@ -234,7 +236,7 @@ static void refuse_with(struct http_exchange *exchange, unsigned status, const c
 }
 
 void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence) {
-    if (exchange->is_building) { /* sent after the build: this may be the worker's thread */
+    if (exchange->is_building) { /* the refusal is sent after the build, because this may be the worker's thread */
         exchange->refusal.status = status;
         exchange->refusal.code = code;
         snprintf(exchange->refusal.sentence, sizeof(exchange->refusal.sentence), "%s", sentence);
@@ -347,7 +349,7 @@ bool http_stream_write(struct http_exchange *exchange, struct text *out) {
     struct door *door = exchange->server->door;
     bool failed = out->failed;
     struct message *body = http_text_take(out);
-    if (failed) { /* otherwise the client would not notice the missing part */
+    if (failed) { /* close the connection, so that the client notices the missing part */
         door_stream_kill(door, exchange->id);
         return true;
     }

@@ -13,7 +13,7 @@
 
 struct http_body {
     struct door *door; /* the door that counts the bytes */
-    uint64_t id;       /* the connection whose bytes they are */
+    uint64_t id;       /* the connection for which the bytes are counted */
     char *bytes;       /* decompressed bytes received so far, then a NUL; NULL: the body was parsed, or there is none */
     size_t size;
     size_t capacity;

@@ -15,7 +15,7 @@ static bool read_step(struct http_exchange *exchange, uint64_t *out) {
     return false;
 }
 
-/* Rounds down to a whole step. The broker counts whole minutes. */
+/* Rounds down to a whole step, because the broker counts whole minutes. */
 static uint64_t rounded(uint64_t ms, uint64_t step_ms) {
     return step_ms > 0 ? ms - ms % step_ms : ms;
 }

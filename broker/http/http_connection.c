@@ -1,8 +1,8 @@
 /* http_connection.c: the bytes of a connection: heads, bodies, and the responses in their order; see http_server.h.
  *
- * Received bytes that are not parsed yet are stored in `in`, counted. They wait while too many response bytes are
- * unsent. A head must be complete within HEAD_MS, each 64 KiB of a body within BODY_MS; between two requests a
- * connection may be idle for REST_MS. */
+ * Received bytes that are not parsed yet are stored in `in`, and the door counts them. They wait while too many
+ * response bytes are unsent. A head must be complete within HEAD_MS, and each 64 KiB of a body within BODY_MS. Between
+ * two requests a connection may be idle for REST_MS. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #define BODY_MS 30000u
 #define REST_MS 60000u
 #define IN_MAX                                                                                                         \
-    (64u << 10) /* bytes of later requests buffered during a request; bytes of a body that must arrive within BODY_MS  \
-                 */
+    (64u << 10) /* size limit of the input that is buffered during a request; also the number of body bytes that must  \
+                   arrive within BODY_MS */
 #define IN_FIRST 1024u
 #define CLIENT "http" /* the client name in the log, before ": " and the User-Agent */
 #define AGENT_SIZE_MAX (CLIENT_NAME_SIZE_MAX - (sizeof(CLIENT ": ") - 1))
@@ -25,8 +25,8 @@ static void run(struct http_connection *connection);
 
 /* ---- exchanges */
 
-/* Returns an empty exchange; NULL: out of memory. Used ones are kept, with the first block of their arenas: to allocate
- * both anew cost a quarter of a small request's time. */
+/* Returns an empty exchange; NULL: out of memory. Used exchanges are kept for reuse, with the first block of their
+ * arenas. To allocate an exchange and its arena cost a quarter of a small request's time. */
 static struct http_exchange *exchange_new(struct http_server *server) {
     struct http_exchange *exchange = server->spare_count > 0 ? server->spares[--server->spare_count] : NULL;
     if (exchange == NULL) {
@@ -64,13 +64,13 @@ static void exchange_free(struct http_exchange *exchange) {
     (void)door_stream_half(server->door, exchange->id, 0, false);
     if (server->alone == exchange) server->alone = NULL;
     if (exchange->head_bytes != NULL)
-        explicit_bzero(exchange->head_bytes, exchange->head_size); /* a head with an Authorization header */
+        explicit_bzero(exchange->head_bytes, exchange->head_size); /* the head may contain an Authorization header */
     free(exchange->head_bytes);
     exchange_keep(exchange);
 }
 
-/* Called when the client has left. If the worker still uses the exchange, it is freed afterwards, and counted until
- * then. */
+/* Ends the exchange after the client has left. If the worker still uses the exchange, it is freed later, and counted
+ * until then. */
 static void exchange_abandon(struct http_exchange *exchange) {
     struct http_server *server = exchange->server;
     exchange->connection = NULL;
@@ -116,14 +116,15 @@ void exchange_over(struct http_exchange *exchange) {
         return;
     }
     connection->state = STATE_HEAD;
-    connection->is_due = true; /* this call may be within run(), which then continues */
+    connection->is_due = true; /* run() may be the caller of this function; it then continues with the next request */
     if (connection->is_running) return;
     run(connection);
 }
 
 /* ---- requests */
 
-/* Refuses the request and ends the connection: the start of the next request is unknown or not trusted. */
+/* Refuses the request and ends the connection, because the position of the next request is unknown or cannot be
+ * trusted. */
 static void refuse_and_end(struct http_exchange *exchange, unsigned status, const char *sentence) {
     exchange->head.stays = false;
     door_stream_refused(exchange->server->door, exchange->id, status, sentence);
@@ -163,13 +164,13 @@ static bool judge_page(struct http_exchange *exchange) {
     return is_read && !has_body;
 }
 
-/* Authenticates the request; reuses the last result if the Authorization header is the same. */
+/* Authenticates the request. If the Authorization header is the same as before, reuses the last result. */
 static bool admit(struct http_exchange *exchange, bool is_page) {
     struct http_connection *connection = exchange->connection;
     const struct head_text *authorization = &exchange->head.fields[HEAD_FIELD_authorization];
     const char *shown = authorization->text != NULL ? authorization->text : "";
     size_t size;
-    /* The page has its own access rule (broker/access), so it is checked for each request. */
+    /* The page has its own access rule (broker/access), so access is checked for each request. */
     enum caller_place place = is_page ? CALLER_PAGE : CALLER_RPC;
     char path[HEAD_PATH_SIZE];
     if (connection->is_admitted && !is_page && strcmp(shown, connection->shown) == 0) return true;
@@ -190,8 +191,8 @@ static bool admit(struct http_exchange *exchange, bool is_page) {
     return false;
 }
 
-/* Passes the connection on to the door's WebSocket, or answers why not, in plain text: libraries of WebSocket show it.
- */
+/* Passes the connection to the door's WebSocket. If the upgrade is refused, responds with the reason in plain text,
+ * because WebSocket libraries show it. */
 static void upgrade(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
     char text[CALLER_SENTENCE_MAX + 2];
@@ -207,7 +208,7 @@ static void upgrade(struct http_exchange *exchange) {
     http_respond_text(exchange, verdict.status, "text/plain", text, (size_t)size);
 }
 
-/* Checks the client's permission by the head. False: no body is read. */
+/* Checks the client's permission by the head. Returns false if the body must not be read. */
 static bool judge(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     bool is_v1 = head->segment_count > 0 && strcmp(head->segments[0].text, "v1") == 0;
@@ -241,7 +242,7 @@ static void dispatch(struct http_exchange *exchange) {
     http_route(exchange);
 }
 
-/* Decides from the head how to treat the body. False: the request is refused, and the connection ends. */
+/* Decides from the head how to receive the body. Returns false if the request is refused and the connection ends. */
 static bool begin_body(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     const bool has_body = head->is_chunked || head->length > 0;
@@ -263,7 +264,8 @@ static bool begin_body(struct http_exchange *exchange) {
     return true;
 }
 
-/* Adds the User-Agent to the client's name. It is hostile text: other bytes than printable ASCII become `?`. */
+/* Adds the User-Agent to the client's name. The text may be hostile, so every byte except printable ASCII becomes `?`.
+ */
 static void name_client(struct http_exchange *exchange) {
     const struct head_text *agent = &exchange->head.fields[HEAD_FIELD_agent];
     size_t size = agent->size < AGENT_SIZE_MAX ? agent->size : AGENT_SIZE_MAX;
@@ -403,7 +405,7 @@ static bool is_whole(const struct http_connection *connection) {
 static bool take_body(struct http_connection *connection, struct door_turn *turn) {
     struct http_exchange *exchange = connection->exchange;
     struct message *in = connection->in;
-    assert(exchange != NULL && in != NULL); /* `in` contained its head */
+    assert(exchange != NULL && in != NULL); /* take_head has found the request's head in `in` */
     size_t at = 0, size = 0;
     bool goes_on = true;
     while (goes_on && !connection->is_cut && !is_whole(connection) && (at < in->size || connection->has_more)) {
@@ -413,7 +415,7 @@ static bool take_body(struct http_connection *connection, struct door_turn *turn
         at += goes_on ? size : 0;
         connection->is_cut = goes_on && !door_turn_goes_on(turn, size + exchange->body.size - before);
     }
-    in->size -= at; /* moved once, not per chunk: there may be a chunk per byte */
+    in->size -= at; /* the rest is moved once, not per chunk, because each chunk may have a single byte */
     memmove(in->bytes, in->bytes + at, in->size);
     if (connection->state != STATE_BODY) return false;
     connection->body_come += at;
@@ -442,7 +444,7 @@ static bool step(struct http_connection *connection, struct door_turn *turn) {
     switch (connection->state) {
     case STATE_HEAD:
         connection->is_unread = door_stream_unsent(connection->server->door, connection->id) >= HTTP_UNSENT_MAX;
-        return !connection->is_unread && take_head(connection); /* otherwise on_drained continues */
+        return !connection->is_unread && take_head(connection); /* if responses are unsent, on_drained continues */
     case STATE_BODY:
         return take_body(connection, turn);
     default:
@@ -450,7 +452,7 @@ static bool step(struct http_connection *connection, struct door_turn *turn) {
     }
 }
 
-/* Ends the connection if its client sends nothing more, and no whole request is left. */
+/* Ends the connection if its client will send nothing more and no complete request is left. */
 static void finish_if_done(struct http_connection *connection) {
     bool is_done = connection->is_deaf && !connection->is_running && !connection->is_unread && !connection->is_cut;
     if (!is_done || (connection->state != STATE_HEAD && connection->state != STATE_BODY)) return;
@@ -522,8 +524,8 @@ static void on_received(void *argument, const uint8_t *bytes, size_t size) {
     run(connection);
 }
 
-/* Handles the client's half-close: what it has asked for so far is answered. A lease or a stream of statistics ends,
- * because a client that has gone looks the same, and must get no task. */
+/* Handles the client's half-close. Requests that have arrived completely are answered. A waiting lease or a stream of
+ * statistics ends, because a client that has gone looks the same, and must get no task. */
 static bool on_ended(void *argument) {
     struct http_connection *connection = argument;
     struct http_exchange *exchange = connection->exchange;
@@ -537,7 +539,8 @@ static void on_drained(void *argument) {
     struct http_connection *connection = argument;
     struct http_exchange *exchange = connection->exchange;
     void (*tell)(struct http_exchange * exchange) = exchange != NULL ? exchange->on_drained : NULL;
-    if (exchange == NULL && connection->is_unread) run(connection); /* the next request waited for unsent responses */
+    if (exchange == NULL && connection->is_unread)
+        run(connection); /* the next request was waiting until earlier responses are sent */
     if (tell == NULL) return;
     exchange->on_drained = NULL;
     tell(exchange);

@@ -20,11 +20,11 @@ struct http_connection {
     struct http_exchange *exchange;
     uint64_t principal;
     enum http_state state;
-    bool is_running;    /* run() is on the call stack */
-    bool is_due;        /* run() must do another pass */
+    bool is_running;    /* true: run() is on the call stack */
+    bool is_due;        /* true: run() must do another pass */
     bool is_cut;        /* run() stopped because its turn is over or has not come (door_turn.h) */
     bool is_unread;     /* run() stopped because the client must read replies first */
-    bool is_deaf;       /* the client has shut down its sending side */
+    bool is_deaf;       /* true: the client has shut down its sending side */
     bool has_more;      /* the decompressor has more output without further input */
     bool is_whole;      /* the body is complete */
     bool head_is_timed; /* a head has started to arrive, and its deadline runs */

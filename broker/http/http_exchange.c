@@ -1,4 +1,5 @@
-/* http_exchange.c: what handlers need: the request's parameters, and requests to the broker; see http_exchange.h. */
+/* http_exchange.c: functions for handlers: the request's parameters, and requests to the broker; see http_exchange.h.
+ */
 #include "http_exchange.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@ static void on_reply(void *argument, const Tarry__Reply *reply) {
     exchange->on_reply(exchange, reply);
 }
 
-/* Gives back the operation that was charged before the body was read: the broker charges its own requests. */
+/* Returns the operation that was charged before the body was read, because the broker charges the request's own
+ * operations. */
 static void take_payment_back(struct http_exchange *exchange) {
     if (exchange->has_paid) gateway_unpay(exchange->server->gateway, &exchange->caller);
     exchange->has_paid = false;
@@ -59,8 +61,8 @@ static void on_retry(void *argument) {
     send_commit(exchange);
 }
 
-/* Sends a commit again that was refused only for a moment (Reply.retry_ms) and was not executed: a 503 would make the
- * client wait a second (Retry-After). */
+/* Handles a commit's reply. A commit that was refused only for a moment (Reply.retry_ms), and so was not executed, is
+ * sent again. With a 503, the client would wait a second (Retry-After). */
 static void on_commit_reply(void *argument, const Tarry__Reply *reply) {
     struct http_exchange *exchange = argument;
     uint32_t retry_ms = reply != NULL && reply->code == TARRY__CODE__BUSY ? reply->retry_ms : 0;
@@ -112,7 +114,7 @@ void http_lease(struct http_exchange *exchange, const struct gateway_lease_optio
         http_refuse_memory(exchange);
         return;
     }
-    /* The lease may wait for long, so it must not hold its request's memory. */
+    /* The lease may wait for a long time, so it must not hold its request's memory. */
     json_decref(exchange->json);
     exchange->json = NULL;
     arena_deinit(&exchange->arena);
@@ -121,8 +123,8 @@ void http_lease(struct http_exchange *exchange, const struct gateway_lease_optio
 
 /* ---- the request */
 
-/* Counts the request's memory. One request that exceeds the free room is always allowed; otherwise it could never run.
- */
+/* Counts the request's memory. One request that exceeds the free memory is always allowed; otherwise a large request
+ * could never be served. */
 static bool hold(struct http_exchange *exchange, size_t size) {
     struct http_server *server = exchange->server;
     bool holds = door_stream_half(server->door, exchange->id, size, size <= HTTP_SMALL_MAX);

@@ -1,9 +1,9 @@
 /* http_exchange.h: one HTTP request and its reply, for handlers; shared by the files of this folder.
  *
- * A handler is called once the body is complete. It replies exactly once, now or later, with http_respond or
- * http_refuse, or streams with http_stream_begin, http_stream_write …, http_stream_end. Until then it may wait for one
- * thing at a time: a reply of the gateway (http_ask, http_commit) or a lease. If the client disconnects first, the wait
- * is cancelled, and the handler is not called again. */
+ * A handler is called once the body is complete. It replies exactly once, at once or later, with http_respond or
+ * http_refuse; or it streams with http_stream_begin, http_stream_write …, http_stream_end. Until it replies, it may
+ * wait for one thing at a time: a reply of the gateway (http_ask, http_commit) or a lease. If the client disconnects
+ * first, the wait is cancelled, and the handler is not called again. */
 #ifndef TARRY_HTTP_HTTP_EXCHANGE_H
 #define TARRY_HTTP_HTTP_EXCHANGE_H
 
@@ -22,7 +22,7 @@
 #include "message.h"
 #include "tarry_limits.h"
 
-/* Maximum bytes of memory that a handler allocates for one request. */
+/* Maximum number of bytes that a handler allocates for one request. */
 #define HTTP_ARENA_MAX (8ull * REQUEST_SIZE_MAX)
 
 /* A request that holds at most this many bytes is always accepted, however much memory is in use (CAP-1). */
@@ -71,14 +71,16 @@ struct http_exchange {
     struct http_connection *connection; /* where the reply is sent; only http_connection.c and http_answer.c use its
                                            members; NULL: closed */
     const struct route *route;          /* NULL: the path is not in /v1 */
-    struct http_refusal refusal;        /* found while reading the head or building the request; sent later */
-    struct http_job job;                /* used by the worker */
+    struct http_refusal
+        refusal; /* a refusal that was decided while the head was read or the request was built; it is sent later */
+    struct http_job job;                           /* used by the worker */
     void (*built)(struct http_exchange *exchange); /* called on the door's thread when the worker is done */
     struct json_scan scan;                         /* state for json_weigh of the received part of the body */
     size_t held;                                   /* bytes counted by http_hold */
     uint64_t id;                                   /* id of the connection */
     struct gateway_caller caller;                  /* the client's principal, address and name */
-    char client[CLIENT_NAME_SIZE_MAX + 1];         /* its name, with the User-Agent; valid if there is one */
+    char client[CLIENT_NAME_SIZE_MAX +
+                1]; /* the protocol's name and the User-Agent; valid if the request has a User-Agent */
     char *head_bytes;
     size_t head_size;
     struct head head;
@@ -112,25 +114,25 @@ struct http_exchange {
     uint64_t step_ms;
     Tarry__List list;
     Tarry__Ref ref;
-    bool is_single; /* one operation; the reply has its result alone */
+    bool is_single; /* true: the request has one operation, and the reply has only its result */
     bool follows;
     bool is_stream;
     bool is_answered;
-    /* The following members do not belong to the handler. */
+    /* The members below are not for the handler. */
     bool drops_body;  /* the body is read and dropped */
-    bool has_paid;    /* one operation of the principal's rate was taken before the body was read */
+    bool has_paid;    /* true: one operation was charged to the principal's rate before the body was read */
     bool is_building; /* a handler is parsing the body, on either thread, and must not reply */
     bool is_old;      /* HTTP/1.0 */
     bool is_working;  /* the worker owns the exchange */
     bool wants_token; /* the reply is a refusal, and another token may succeed */
 };
 
-/* A JSON text in the memory of a message, so that a large one is sent without a copy. */
+/* Initializes a JSON text in the memory of a message, so that a large text is sent without a copy. */
 #define HTTP_TEXT_MAX (64u << 20)
 #define HTTP_TEXT                                                                                                      \
     { .size_max = HTTP_TEXT_MAX, .grow = http_text_grow }
 bool http_text_grow(struct text *text, size_t capacity);
-/* Returns the text as a message, and empties it. NULL: it failed, or it is empty. */
+/* Returns the text as a message, and empties the text. NULL if the text failed or is empty. */
 struct message *http_text_take(struct text *text);
 void http_text_drop(struct text *text);
 
@@ -141,25 +143,26 @@ void http_respond_text(struct http_exchange *exchange, unsigned status, const ch
                        size_t size);
 /* Sends a page that the door made (`status` and `type` are set), and takes ownership of it. */
 void http_respond_page(struct http_exchange *exchange, struct message *page);
-/* Refuses the request with problem details (RFC 9457). Within a stream it ends the stream visibly incomplete. */
+/* Refuses the request with problem details (RFC 9457). If a stream has begun, breaks it off, so that the client sees
+ * that it is incomplete. */
 void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence);
 /* Refuses a request for which the broker has too little memory. */
 static inline void http_refuse_memory(struct http_exchange *exchange) {
     http_refuse(exchange, 503, "busy", "the broker has too little memory for this request: try again in a moment");
 }
 void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const char *sentence, const char *primary);
-/* Returns true if the reply is missing or a refusal, after passing that on to the client. */
+/* Returns true if the reply is missing or is a refusal. In that case, it has sent the refusal to the client. */
 bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply);
 unsigned http_status_of(Tarry__Code code);
-/* Returns the `code` of a refusal that HTTP itself makes: "not_found", "method_not_allowed", … */
+/* Returns the `code` of a refusal that HTTP itself requires: "not_found", "method_not_allowed", … */
 const char *http_code_of(unsigned status);
-/* Streams JSON lines or events. A write takes ownership of `out`. A handler with more than HTTP_UNSENT_MAX unsent bytes
- * must wait for on_drained. */
+/* Streams JSON lines or events. http_stream_write takes ownership of `out`. A handler with more than HTTP_UNSENT_MAX
+ * unsent bytes must wait for on_drained. */
 #define HTTP_UNSENT_MAX (256u << 10)
 void http_stream_begin(struct http_exchange *exchange, const char *type);
 bool http_stream_write(struct http_exchange *exchange, struct text *out);
 void http_stream_end(struct http_exchange *exchange);
-/* Sends leased tasks. When the first byte leaves, gateway_left reports them as delivered. */
+/* Sends leased tasks. When the first byte is sent, gateway_left reports the tasks as delivered. */
 void http_respond_leased(struct http_exchange *exchange, struct text *out);
 
 /* ---- requests to the broker */
@@ -172,8 +175,8 @@ void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
 
-/* Parses the body as JSON, in a handler of a route with a body. False: refused. `optional`: a missing body is an empty
- * object. */
+/* Parses the body as JSON, in a handler of a route with a body. With `optional`, a missing body counts as an empty
+ * object. Returns false if the request is refused. */
 bool http_read_json(struct http_exchange *exchange, bool optional);
 /* Runs `build` on the complete body, on this thread or the worker's, and then `built` on the door's thread. */
 void http_build(struct http_exchange *exchange, void (*build)(struct http_exchange *exchange),
@@ -181,8 +184,8 @@ void http_build(struct http_exchange *exchange, void (*build)(struct http_exchan
 /* Reserves memory for parsed values of `weight` bytes (json_weigh), in addition to the body. False: the memory limit is
  * reached. */
 bool http_hold(struct http_exchange *exchange, size_t weight);
-/* Sets the bytes that the exchange holds until its end. False: more than HTTP_SMALL_MAX, and the memory limit is
- * reached. */
+/* Sets the number of bytes that the exchange holds until its end. Returns false if that is more than HTTP_SMALL_MAX and
+ * the memory limit is reached. */
 bool http_keep(struct http_exchange *exchange, size_t size);
 /* Passes further decompressed body bytes to the scan and the fingerprint. */
 void http_body_came(struct http_exchange *exchange, const char *bytes, size_t size);
@@ -197,8 +200,8 @@ bool http_parameters_only(struct http_exchange *exchange, const char *known);
 /* Allocates zeroed memory that lives as long as the exchange; NULL: refused. */
 void *http_make(struct http_exchange *exchange, size_t size);
 
-/* Answers a HEAD request with a head alone, before a body is rendered; the head has no Content-Length. False: the
- * request wants a body. */
+/* Responds to a HEAD request before a body is rendered; the response has no Content-Length. Returns false if the
+ * request is not HEAD. */
 bool http_answered_by_head(struct http_exchange *exchange);
 
 /* ---- http_routes.c */

@@ -18,7 +18,8 @@
 static const char text_stream[] = "text/event-stream";
 
 struct live_row {
-    uint64_t name; /* keyed hashes (`key`), so that a client cannot choose queue names that collide */
+    uint64_t name; /* hash of the queue's name with a secret `key`, so that clients cannot choose names whose hashes
+                      collide */
     uint64_t content;
 };
 
@@ -45,7 +46,7 @@ void http_live_end(struct http_exchange *exchange) {
     free(live);
 }
 
-/* Makes room for `count` queues, and counts it as memory of the request. */
+/* Allocates memory for `count` queues, and counts it as memory of the request. */
 static bool grow(struct http_exchange *exchange, size_t count) {
     struct http_live *live = exchange->live;
     if (count <= live->capacity) return true;
@@ -58,7 +59,8 @@ static bool grow(struct http_exchange *exchange, size_t count) {
     return true;
 }
 
-/* Whether the queues begin with those of the last event in the same order; others may follow. */
+/* Returns whether the list of queues begins with the queues of the last event in the same order. More queues may
+ * follow. */
 static bool goes_on(const struct http_live *live, const Tarry__StatsReply *stats) {
     if (live->count == 0 || stats->n_queues < live->count) return false;
     for (size_t i = 0; i < live->count; i++) {
@@ -103,8 +105,8 @@ static void live_wait(struct http_exchange *exchange) {
     if (exchange->timer == 0) http_stream_end(exchange);
 }
 
-/* Handles a reply that is not OK, and then returns true. Before the stream begins, the request is refused. Later, a
- * busy broker is asked again after a delay, and any other reply ends the stream. */
+/* Returns whether the reply is not OK, after handling it. Before the stream begins, the request is refused.
+ * Later, a busy broker is asked again after a delay, and any other reply ends the stream. */
 static bool is_over(struct http_exchange *exchange, const Tarry__Reply *reply) {
     if (reply != NULL && reply->code == TARRY__CODE__OK) return false;
     if (!exchange->is_stream) return http_refused(exchange, reply);

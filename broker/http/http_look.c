@@ -17,7 +17,7 @@ void handle_openapi(struct http_exchange *exchange) {
     http_respond_text(exchange, 200, "application/json", (const char *)openapi_json, openapi_json_size);
 }
 
-/* Responds with the requester's principal and roles, so that a page need not offer what would be refused. */
+/* Responds with the requester's principal and roles, so that a page can hide actions that would be refused. */
 void handle_caller(struct http_exchange *exchange) {
     struct text out = HTTP_TEXT;
     struct gateway_who who;
@@ -63,7 +63,8 @@ static bool read_cursor(struct http_exchange *exchange, ProtobufCBinaryData *out
     const struct head_text *value = head_parameter(&exchange->head, "cursor");
     if (value == NULL || value->size == 0) return true;
     uint8_t *made = http_make(exchange, CURSOR_SIZE);
-    if (made == NULL) return false; /* `out` may be the exchange's, which http_refuse frees */
+    if (made == NULL)
+        return false; /* do not set `out`: it may be a member of the exchange, which http_refuse has freed */
     out->data = made;
     bool is_good = sodium_hex2bin(out->data, CURSOR_SIZE, value->text, value->size, NULL, &out->len, NULL) == 0 &&
                    out->len == CURSOR_SIZE;
@@ -124,7 +125,8 @@ void handle_list(struct http_exchange *exchange) {
     if (read_list(exchange, &exchange->list)) ask_list(exchange, on_listed);
 }
 
-/* Counts one result page per request, so other requests run in between; at most COUNT_PAGES_MAX result pages. */
+/* Counts one result page per request, so that other requests run in between. Counts at most COUNT_PAGES_MAX result
+ * pages. */
 static void on_counted(struct http_exchange *exchange, const Tarry__Reply *reply) {
     struct text out = HTTP_TEXT;
     if (http_refused(exchange, reply)) return;
@@ -310,7 +312,7 @@ static void on_audit(struct http_exchange *exchange, const Tarry__Reply *reply) 
         (void)http_refused(exchange, reply);
         return;
     }
-    /* The broker is busy, or is no longer the primary: the lines sent so far are right, and reading continues at
+    /* The broker is busy or is no longer the primary. The lines sent until now are right, and reading can continue at
      * `position`. */
     if (is_refused) {
         bool is_busy = reply != NULL && reply->code == TARRY__CODE__BUSY;

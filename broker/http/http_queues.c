@@ -42,7 +42,7 @@ void handle_queue_get(struct http_exchange *exchange) {
     ask_queues(exchange, on_queue);
 }
 
-/* PATCH changes the policy, DELETE deletes the queue; other changes are named in the path. */
+/* PATCH changes the policy; DELETE deletes the queue. For other changes, the path contains the operation. */
 void handle_queue_change(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     const char *name = head->method == HEAD_PATCH    ? "policy"

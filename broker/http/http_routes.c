@@ -9,7 +9,7 @@
 
 static const char no_path[] = "unknown path; /v1/openapi.json lists the paths";
 
-/* Permissions that a body needs: to lease tasks, or to commit any of these operations. */
+/* Permission that a request's body needs: to lease tasks, or to commit at least one of these operations. */
 #define LEASES                                                                                                         \
     { .leases = true }
 #define COMMITS(ops)                                                                                                   \
@@ -20,10 +20,10 @@ static const char no_path[] = "unknown path; /v1/openapi.json lists the paths";
 /* The rows of the table are read in this order. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct route {
     enum head_method method;
-    const char *path; /* a * matches any segment */
+    const char *path; /* a * in the path matches any segment */
     void (*handle)(struct http_exchange *exchange);
-    struct gateway_deed deed;                             /* checked before a body is read; empty: no body is read */
-    bool is_built;                                        /* `handle` parses a JSON body: http_build */
+    struct gateway_deed deed; /* the permission that is checked before a body is read; empty: the route reads no body */
+    bool is_built;            /* true: `handle` parses a JSON body, and http_build calls it */
     void (*handle_lines)(struct http_exchange *exchange); /* handles a body of JSON lines; NULL: not accepted */
 };
 
@@ -79,7 +79,7 @@ static bool is_path(const struct head *head, const char *path) {
     return false;
 }
 
-/* `code` NULL: that of the status. */
+/* If `code` is NULL, the status determines it. */
 static void refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence) {
     struct http_refusal *refusal = &exchange->refusal;
     refusal->status = status;
@@ -145,7 +145,8 @@ void http_route(struct http_exchange *exchange) {
         route->handle_lines(exchange);
     else if (!route->is_built)
         route->handle(exchange);
-    else if (weight <= JSON_WEIGHT_MAX && !http_hold(exchange, weight)) /* a heavier body is refused without parsing */
+    else if (weight <= JSON_WEIGHT_MAX &&
+             !http_hold(exchange, weight)) /* a body whose weight exceeds the limit is refused later, without parsing */
         http_refuse_memory(exchange);
     else
         http_build(exchange, route->handle, http_built);

@@ -45,7 +45,8 @@ static void refuse_op(struct http_exchange *exchange, size_t index, bool is_sing
 }
 
 static void write_result(struct text *out, const struct http_exchange *exchange, const Tarry__Reply *reply, size_t i) {
-    /* A repeated request gets the first answer, but its reply has a later position. */
+    /* A repeated request gets the first result, but the reply's position would be a later one. So the position is
+     * omitted. */
     const bool is_repeatable = exchange->head.fields[HEAD_FIELD_idempotency].text != NULL;
     const bool has_position = exchange->is_single && !is_repeatable;
     struct json_result result = {.name = exchange->names[i], .position = has_position ? reply->position : 0};
@@ -58,8 +59,8 @@ static void on_single(struct http_exchange *exchange, const Tarry__Reply *reply)
     struct text out = HTTP_TEXT;
     unsigned status = http_status_of(result->code);
     bool is_new = exchange->commit->ops[0]->op_case == TARRY__OP__OP_SCHEDULE;
-    /* An ack of a task that was acked already, usually a repeated request: what the client wants is so. The member
-     * `code` still says that this request did not do it. */
+    /* An ack of a task that was acked already, usually by a repeated request. It counts as success, because the task is
+     * acked. The member `code` still says that this request did not do it. */
     bool is_acked = exchange->commit->ops[0]->op_case == TARRY__OP__OP_ACK &&
                     result->code == TARRY__CODE__STALE_TOKEN && result->outcome == TARRY__OUTCOME__ACKED;
     if (result->code == TARRY__CODE__OK || is_acked) {
@@ -205,7 +206,7 @@ static void write_line_problem(struct http_exchange *exchange, const char *code,
 static void lines_go_on(struct http_exchange *exchange);
 static void lines_wait(struct http_exchange *exchange, uint64_t after_ms);
 
-/* Sends the results of the lines, and continues with the next ones. `waits`: other requests run first. */
+/* Sends the results of the lines, and continues with the next lines. With `waits`, other requests run first. */
 static void end_lines(struct http_exchange *exchange, bool waits) {
     json_decref(exchange->json);
     exchange->json = NULL;
@@ -218,13 +219,14 @@ static void end_lines(struct http_exchange *exchange, bool waits) {
         lines_go_on(exchange);
 }
 
-/* Writes the result of each line. A refused commit counts for each of its lines. */
+/* Writes the result of each line. If the commit was refused, each of its lines gets the refusal. */
 static void on_lines(struct http_exchange *exchange, const Tarry__Reply *reply) {
     Tarry__OpResult refused = TARRY__OP_RESULT__INIT;
     const Tarry__Commit *commit = exchange->commit;
     bool is_ok = reply != NULL && reply->code == TARRY__CODE__OK && reply->commit != NULL &&
                  reply->commit->n_results == commit->n_ops;
-    refused.code = reply != NULL ? reply->code : TARRY__CODE__FAILED; /* may have been executed */
+    refused.code =
+        reply != NULL ? reply->code : TARRY__CODE__FAILED; /* without a reply, the commit may have been executed */
     if (reply != NULL) refused.message = reply->message;
     for (size_t i = 0; i < commit->n_ops; i++) {
         struct json_result result = {.line = exchange->lines[i], .position = is_ok ? reply->position : 0};
@@ -259,7 +261,9 @@ static void find_lines(struct http_exchange *exchange) {
     for (size_t count = 0; at < end && count < LINES_PER_COMMIT; count++) {
         const char *next = line_end(exchange, at);
         size_t more = json_weigh(at, (size_t)(next - at));
-        more = more > JSON_WEIGHT_MAX ? 0 : more + (size_t)(next - at); /* too large: not read */
+        more = more > JSON_WEIGHT_MAX
+                   ? 0
+                   : more + (size_t)(next - at); /* weight 0: the line is too large and will not be parsed */
         if (count > 0 && exchange->lines_weight + more > LINES_WEIGHT_MAX) break;
         exchange->lines_weight += more;
         at = next;
@@ -321,7 +325,7 @@ static void lines_found(struct http_exchange *exchange) {
         lines_wait(exchange, LINES_BUSY_MS);
 }
 
-/* Handles at most LINES_PER_COMMIT lines, valid or not, so that other requests run in between. */
+/* Handles at most LINES_PER_COMMIT lines, valid or invalid, so that other requests run in between. */
 static void lines_go_on(struct http_exchange *exchange) {
     if (exchange->line_at == exchange->body.bytes + exchange->body.size)
         http_stream_end(exchange);
@@ -511,7 +515,10 @@ void http_built(struct http_exchange *exchange) {
     }
     size_t size = exchange->body.size;
     body_deinit(&exchange->body);
-    (void)http_hold(exchange, exchange->scan.weight + size); /* the parsed values and operations contain the text */
+    (void)http_hold(
+        exchange,
+        exchange->scan.weight +
+            size); /* count the text once more, because the parsed values and operations contain copies of it */
     if (exchange->commit != NULL)
         http_commit(exchange, exchange->commit, on_committed);
     else

@@ -19,7 +19,7 @@ struct http_worker;
 
 struct http_job {
     struct fair_item item;
-    TAILQ_ENTRY(http_job) next; /* in the worker's list `done` */
+    TAILQ_ENTRY(http_job) next; /* entry in the worker's list `done` */
     void (*work)(struct http_exchange *exchange);
     void (*done)(struct http_exchange *exchange);
     struct http_exchange *exchange;

@@ -1,9 +1,8 @@
-"""openapi.py: makes the OpenAPI document of /v1: openapi.py SCHEMA ROUTES PROTO REQUESTS OVERLAY OUT.
-
-The document says each fact that the code has by deriving it: arguments and answers from the map between messages and JSON
-(json_schema.c, formats.def), their descriptions from the comments of tarry.proto and requests.def, the paths from the table in
-http_routes.c. openapi_overlay.json has what no code says: names, summaries, examples and the words of refusals. A route without an
-entry there, or an entry without a route, is an error.
+"""openapi.py: makes the OpenAPI document of /v1: openapi.py SCHEMA ROUTES PROTO REQUESTS OVERLAY OUT. The document derives
+each fact that the code contains: arguments and answers from the map between messages and JSON (json_schema.c, formats.def),
+their descriptions from the comments of tarry.proto and requests.def, the paths from the table in http_routes.c.
+openapi_overlay.json has the facts that no code contains: names, summaries, examples and the texts of refusals. A route
+without an entry there, or an entry without a route, is an error.
 """
 import json
 import re
@@ -38,13 +37,13 @@ def comments(proto):
 
 
 def sentences(requests):
-    """{constant: text} of the operations in requests.def."""
+    """Returns {constant: text} of the operations in requests.def."""
     entries = re.findall(r'^OPERATION\((\w+),.*?"[^"]*",\s*((?:"[^"]*"\s*)+)\)', requests, re.M | re.S)
     return {case: "".join(re.findall(r'"([^"]*)"', text)) for case, text in entries}
 
 
 def routes(source):
-    """[(method, path)] of http_routes.c; a name in a path is a *."""
+    """Returns [(method, path)] of http_routes.c; a name in a path is a *."""
     return re.findall(r'\{HEAD_([A-Z]+), "(v1/[^"]+)"', source)
 
 
@@ -62,7 +61,7 @@ class Maker:
         return {bare: {"type": "string", "description": self.overlay["duration"], "examples": ["30m"]}, name: number}
 
     def argument(self, message, field):
-        """{name: schema} of one field."""
+        """Returns {name: schema} of one field."""
         name, form, limits = field["name"], field["form"], self.policy.get(field["name"], ()) if message == "Policy" else ()
         if form == "members":
             return self.arguments(field["message"])
@@ -91,7 +90,7 @@ class Maker:
         return found
 
     def operation(self, name, in_path=(), hides=()):
-        """The schema of an operation's arguments. `in_path`: arguments that the path gives."""
+        """Returns the schema of an operation's arguments. `in_path`: arguments that the path contains."""
         message, words = self.operations[name]["message"], self.overlay["arguments"].get(name, {})
         hidden = [*in_path, *hides, *(self.operations[name].get("hides", "") and [self.operations[name]["hides"], self.operations[name]["hides"] + MS])]
         properties = {key: {**value, **words.get("fields", {}).get(key, {})} for key, value in self.arguments(message).items() if key not in hidden}
@@ -142,7 +141,7 @@ class Maker:
         return {"type": "object", "properties": self.members(message), "required": self.always(message), **({"description": text} if text else {})}
 
     def answers(self):
-        """The schemas of all messages that answers contain."""
+        """Returns the schemas of all messages that answers contain."""
         found, waiting = {}, list(self.overlay["answers"])
         while waiting:
             message = waiting.pop(0)
@@ -211,7 +210,7 @@ class Maker:
 
 
 def commit(maker, said):
-    """The body of /v1/commit."""
+    """Returns the schema of the body of /v1/commit."""
     operations = {name: {"$ref": f"#/components/schemas/{name.capitalize()}"} for name in maker.operations}
     one = {"type": "object", "minProperties": 1, "maxProperties": 1, "description": said["operation"], "properties": operations, "additionalProperties": False}
     return {"type": "object", "properties": {"atomic": {"type": "boolean", "default": True},

@@ -1,8 +1,7 @@
 /* deadlines.h: deadlines of one event loop, in a binary heap. Moving a deadline to a later time and cancelling it cost
- * O(1): the heap keeps the old place, and the timer is put right when that place comes up. So a loop may wake once
- * without a timer to fire.
- *
- * Not thread-safe. Allocates only in deadlines_init: the owner states how many timers there may be. */
+ * O(1): the timer keeps its old place in the heap, and is moved or removed when it reaches the top. So a loop may wake
+ * once without a timer to fire. Not thread-safe. Allocates only in deadlines_init: the owner states the maximum number
+ * of timers. */
 #ifndef TARRY_NET_DEADLINES_H
 #define TARRY_NET_DEADLINES_H
 
@@ -13,7 +12,7 @@
 struct deadline {
     void (*fire)(struct deadline *timer);
     uint64_t due_us; /* 0: not armed */
-    uint64_t key_us; /* place in the heap: at most due_us */
+    uint64_t key_us; /* time by which the heap is ordered; at most due_us */
     size_t place;    /* index in the heap plus 1; 0: not in the heap */
 };
 
@@ -25,7 +24,7 @@ struct deadlines {
 
 /* Returns the monotonic clock in microseconds. */
 uint64_t deadlines_now_us(void);
-/* False: out of memory. */
+/* Initializes the heap. Returns false if memory is exhausted. */
 bool deadlines_init(struct deadlines *timers, size_t capacity);
 void deadlines_deinit(struct deadlines *timers);
 /* Calls `timer->fire` once at `due_us`; replaces an earlier deadline. */

@@ -15,8 +15,8 @@
 
 void door_wake(struct door *door) {
     const uint64_t one = 1;
-    (void)!write(door->wake_fd, &one,
-                 sizeof(one)); /* cannot fail; the loop never reads it, because it waits for edges */
+    (void)!write(door->wake_fd, &one, sizeof(one)); /* cannot fail; the loop never reads the eventfd, because epoll
+                                                       reports each write (edge-triggered) */
 }
 
 static void hand_over(struct door *door, struct message *message) {
@@ -121,7 +121,7 @@ static void carry_inside(struct door *door, struct message *message) {
     door_done(door, message);
 }
 
-/* Returns whether a protocol got the message, and may have made a request for it. */
+/* Carries out a queued message. Returns true if a protocol got it, and so may have made a request. */
 static bool carry_out(struct door *door, struct message *message) {
     if (door_is_inside(message->to)) {
         carry_inside(door, message);
@@ -157,7 +157,7 @@ bool door_carry_out(struct door *door) {
     return had_inside;
 }
 
-/* Takes the next requested end. False: the list is empty. */
+/* Takes the next slot whose connection must end, at once or after DOOR_LINGER_S. Returns false if there is none. */
 static bool take_end(struct door *door, uint64_t *out_closing, uint64_t *out_lingering) {
     pthread_mutex_lock(&door->mutex);
     struct slot *slot = door->ending;
@@ -172,7 +172,7 @@ static bool take_end(struct door *door, uint64_t *out_closing, uint64_t *out_lin
     return slot != NULL;
 }
 
-/* Takes the next ended inside id; 0: none. */
+/* Takes the next id of a requester inside the broker that has ended; 0: none. */
 static uint64_t take_inside_end(struct door *door) {
     pthread_mutex_lock(&door->mutex);
     uint64_t id = door->inside_end_count > 0 ? door->inside_ends[--door->inside_end_count] : 0;

@@ -42,7 +42,9 @@ static bool refuse_for_want_of_descriptors(struct door *door, int listener) {
     if (door->spare_fd >= 0) close(door->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) refuse(door, fd, "", "the broker has no free file descriptors for connections");
-    door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* may fail if another thread took the descriptor */
+    door->spare_fd =
+        open("/dev/null",
+             O_RDONLY | O_CLOEXEC); /* may fail, if another thread has taken the descriptor that was free */
     return fd >= 0;
 }
 
@@ -64,7 +66,7 @@ static void accept_some(const struct listener *listener) {
         if (fd >= 0) {
             take(listener, fd);
         } else if (errno == EAGAIN) {
-            return; /* no client waits */
+            return; /* no client is waiting */
         } else if (errno == EMFILE || errno == ENFILE) {
             if (refuse_for_want_of_descriptors(door, listener->fd)) continue;
             back_off(door);
@@ -72,7 +74,7 @@ static void accept_some(const struct listener *listener) {
         } else if (errno == ENOBUFS || errno == ENOMEM || errno == EPERM) {
             back_off(door);
             return;
-        } /* else: the client or its network has gone (accept(2)) */
+        } /* other errors mean that the client or its network has gone (accept(2)) */
     }
 }
 

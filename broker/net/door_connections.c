@@ -51,13 +51,13 @@ static bool is_loopback(const uint8_t bytes[DOOR_ADDRESS_SIZE]) {
     return memcmp(bytes, six, sizeof(six)) == 0 || memcmp(bytes, four, sizeof(four)) == 0;
 }
 
-/* Reads the process at the other end of a Unix socket. Connections of one user share an address that no IPv6 host has.
- */
+/* Reads the uid and pid of the process at the other end of a Unix socket. All connections of a user count for one
+ * address, which no IPv6 host has. */
 static void look_at_process(int fd, struct connection *connection, uint8_t bytes[DOOR_ADDRESS_SIZE]) {
     struct ucred process;
     socklen_t size = sizeof(process);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &size) != 0)
-        return; /* stays CALLER_NETWORK: an unknown client */
+        return; /* the way stays CALLER_NETWORK, so the client is unknown */
     connection->way = CALLER_UNIX;
     connection->uid = process.uid;
     connection->pid = (uint32_t)process.pid;

@@ -1,17 +1,18 @@
 /* door_io.c: the sockets of connections: epoll, TLS, reading, and the queue of outgoing messages.
  *
- * epoll reports levels, not edges: bytes that the door leaves in the kernel (a paused connection, the end of a turn)
- * need no note of their own, and nothing is read twice to learn that nothing is left. Only two kinds of bytes are
- * unknown to epoll, and have the list `again`: those in OpenSSL's buffer, and those that door_ws.c did not decode yet.
+ * epoll is level-triggered: it reports bytes that the door leaves in the kernel again. So the door need not note that a
+ * paused connection, or one whose turn has ended, still has bytes, and need not read until nothing is left. Only two
+ * kinds of bytes are unknown to epoll, and have the list `again`: those in OpenSSL's buffer, and those that door_ws.c
+ * did not decode yet.
  *
  * Messages of all connections are queued first, and written at the end of the step: many replies of a connection leave
  * with one sendmsg(2), or in one TLS record. A message counts as sent when its last byte is in the kernel, and as not
  * sent if no byte of it was passed on (TRUE-1).
  *
- * OpenSSL reads and writes the socket itself (SSL_set_fd): a record is in the kernel when SSL_write returns. (Memory
- * BIOs would copy each record once more, and the door would have to track which message ends in which record.) A record
- * that the kernel took in part must be offered again unchanged; the queue yields the same bytes, because a message that
- * has begun to leave is never withdrawn. */
+ * OpenSSL reads and writes the socket itself (SSL_set_fd): a record is in the kernel when SSL_write returns. (With
+ * memory BIOs, each record would be copied once more, and the door would have to track which message ends in which
+ * record.) A record that the kernel took in part must be offered again unchanged. The queue yields the same bytes,
+ * because a message whose sending has begun is never withdrawn. */
 #include <assert.h>
 #include <errno.h>
 #include <openssl/err.h>
@@ -23,10 +24,10 @@
 
 #include "door_parts.h"
 
-/* Maximum pieces and bytes of one write. */
+/* Maximum number of pieces, and of bytes, in one write. */
 #define PIECES_MAX 64
 #define WRITE_MAX (256u << 10)
-/* Maximum writes to a connection before others get their turn. */
+/* Maximum number of writes to a connection before other connections get their turn. */
 #define WRITES_IN_A_ROW 4
 /* Maximum time for the client to close a finished connection. */
 #define LINGER_US (2 * DOOR_US_PER_S)
@@ -131,7 +132,7 @@ bool io_begin(struct door *door) {
 
 enum progress { PROGRESS_SOME, PROGRESS_WAITS, PROGRESS_ENDED, PROGRESS_BROKEN };
 
-/* Judges the result of an operation of OpenSSL that has not succeeded. */
+/* Determines the progress from the result of an OpenSSL operation that has not succeeded. */
 static enum progress judge_tls(struct connection *connection, int result) {
     switch (SSL_get_error(connection->ssl, result)) {
     case SSL_ERROR_WANT_WRITE:
@@ -184,7 +185,7 @@ static enum progress read_tls(struct connection *connection, uint8_t *bytes, siz
     } while (progress == PROGRESS_SOME && size < DOOR_READ_SIZE && SSL_has_pending(connection->ssl));
     *out_size = size;
     if (size == 0 || progress == PROGRESS_WAITS) return size == 0 ? progress : PROGRESS_SOME;
-    /* The end of the input, and further records in OpenSSL's buffer, are met in the next round. */
+    /* The end of the input, and further records in OpenSSL's buffer, are handled in the next round. */
     bool has_more = progress != PROGRESS_SOME || SSL_has_pending(connection->ssl);
     if (has_more && !LISTED(connection, in_again)) LIST_LAST(&connection->door->again, connection, in_again);
     return PROGRESS_SOME;
@@ -200,7 +201,7 @@ static void read_some(struct connection *connection) {
     size_t size = 0;
     bool has_earlier =
         connection->kind == KIND_STREAM ? connection->stream.upgrade != NULL : connection->ws.rest != NULL;
-    if (has_earlier) return; /* io_again decodes those bytes first */
+    if (has_earlier) return; /* io_again decodes the earlier bytes first */
     enum progress progress = connection->ssl != NULL ? read_tls(connection, bytes, &size)
                              : !connection->over_tls ? read_plain(connection, bytes, &size)
                                                      : PROGRESS_BROKEN;
@@ -215,7 +216,7 @@ static void read_some(struct connection *connection) {
     update(connection);
 }
 
-/* Drops what the client still sends. Over TLS, too, nothing of it is read. */
+/* Reads and drops the bytes that the client still sends. Over TLS they are not decrypted. */
 static void drop_input(struct connection *connection) {
     size_t size;
     enum progress progress = read_plain(connection, connection->door->in, &size);
@@ -270,11 +271,11 @@ static size_t size_as_sent(const struct connection *connection, const struct mes
     return whole * (ws_head_size(DOOR_FRAME_OUT, false) + DOOR_FRAME_OUT) + ws_head_size(rest, false) + rest;
 }
 
-/* The next bytes to write. */
+/* Bytes to write next, as a list of pieces. */
 struct batch {
     struct iovec pieces[PIECES_MAX];
     unsigned count;
-    size_t size, size_max; /* beyond size_max no piece begins */
+    size_t size, size_max; /* bytes of all pieces; and the size from which no further piece is added */
     uint8_t heads[PIECES_MAX][WS_HEAD_MAX];
 };
 
@@ -282,7 +283,7 @@ static bool has_room(const struct batch *batch) {
     return batch->count + 2 <= PIECES_MAX && batch->size < batch->size_max;
 }
 
-/* Adds the bytes behind the first `*skipped` of them. */
+/* Adds the bytes except the first `*skipped` ones. */
 static void add(struct batch *batch, uint8_t *bytes, size_t size, size_t *skipped) {
     size_t skips = *skipped < size ? *skipped : size;
     *skipped -= skips;
@@ -291,7 +292,7 @@ static void add(struct batch *batch, uint8_t *bytes, size_t size, size_t *skippe
     batch->size += size - skips;
 }
 
-/* Adds a message behind its first `skipped` bytes, as far as there is room. */
+/* Adds a message without its first `skipped` bytes, as much of it as fits into the batch. */
 static void add_message(struct batch *batch, const struct connection *connection, struct message *message,
                         size_t skipped) {
     if (!is_framed(message)) {
@@ -305,7 +306,7 @@ static void add_message(struct batch *batch, const struct connection *connection
         add(batch, payload - head_size, head_size + size, &skipped);
         return;
     }
-    if (size <= DOOR_FRAME_OUT) { /* the room before the payload has the header */
+    if (size <= DOOR_FRAME_OUT) { /* the frame's header is in the room before the payload */
         size_t head_size = ws_seal(WS_BINARY, true, payload, size, NULL);
         add(batch, payload - head_size, head_size + size, &skipped);
         return;
@@ -320,7 +321,7 @@ static void add_message(struct batch *batch, const struct connection *connection
     }
 }
 
-/* Bytes that a queued message counts in `unread_size`; deliveries and control frames count nothing. */
+/* Returns the number of bytes that a queued message adds to `unread_size`; 0 for deliveries and control frames. */
 static size_t weight_of(const struct message *message) {
     const bool counts = message->kind == ORDER_ANSWER || message->kind == ORDER_BYTES;
     return counts ? message->capacity + sizeof(*message) : 0;
@@ -395,7 +396,8 @@ void io_drop_last_pong(struct connection *connection) {
     drop_from(connection, link);
 }
 
-/* Returns whether the message may leave. A delivery is asked about until a byte of it leaves. */
+/* Returns whether the message may be sent. For a delivery, asks `lane_leaves` each time until its first byte is sent.
+ */
 static bool may_leave(const struct connection *connection, const struct message *message) {
     const struct door_calls *calls = &connection->door->calls;
     return message->kind != ORDER_DELIVERY || message->is_leaving ||
@@ -453,7 +455,7 @@ static enum progress write_plain(struct connection *connection, struct batch *ba
     return progress;
 }
 
-/* Writes one record. */
+/* Writes one TLS record. */
 static enum progress write_tls(struct connection *connection, struct batch *batch) {
     uint8_t *record = connection->door->record;
     size_t size = 0, written = 0;
@@ -466,7 +468,8 @@ static enum progress write_tls(struct connection *connection, struct batch *batc
     ERR_clear_error();
     connection->is_blocked = false;
     int result = SSL_write_ex(connection->ssl, record, size, &written);
-    if (result != 1) return judge_tls(connection, result); /* a part may have left: `is_leaving` stays */
+    if (result != 1)
+        return judge_tls(connection, result); /* a part of the record may have been sent, so `is_leaving` stays set */
     pass(connection, written);
     withdraw(connection);
     return PROGRESS_SOME;
@@ -502,7 +505,7 @@ static void write_some(struct connection *connection) {
     enum progress progress = PROGRESS_SOME;
     for (int i = 0; i < WRITES_IN_A_ROW && connection->out_first != NULL && progress == PROGRESS_SOME; i++) {
         collect(connection, &batch);
-        if (batch.size == 0) { /* only empty messages, or none that may leave */
+        if (batch.size == 0) { /* the queue contains only empty messages, or deliveries that must not be sent */
             pass(connection, 0);
             continue;
         }
@@ -516,7 +519,7 @@ static void write_some(struct connection *connection) {
         return;
     }
     if (connection->out_first != NULL) {
-        connection->is_blocked = true; /* the kernel takes no more bytes, or other connections get their turn */
+        connection->is_blocked = true; /* the kernel takes no more bytes, or other connections must get their turn */
         begin_to_wait(connection);
     } else {
         deadline_cancel(&connection->unread);
@@ -595,7 +598,8 @@ void io_event(struct connection *connection, uint32_t events) {
         return;
     }
     if (connection->state == STATE_HANDSHAKE) {
-        if (connection->door->handshakes == 0) return; /* epoll reports it again */
+        if (connection->door->handshakes == 0)
+            return; /* this round has no handshake steps left; epoll reports the event again */
         connection->door->handshakes--;
         connection->is_blocked = false;
         shake_hands(connection);
@@ -603,7 +607,8 @@ void io_event(struct connection *connection, uint32_t events) {
         return;
     }
     bool reads = (connection->waits_for & EPOLLIN) != 0;
-    if ((events & (EPOLLHUP | EPOLLERR)) != 0 && !reads) { /* epoll reports these always */
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0 &&
+        !reads) { /* epoll reports these two events even if the door does not wait for them */
         connection_kill(connection);
         return;
     }

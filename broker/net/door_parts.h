@@ -46,27 +46,27 @@
     } while (0)
 
 enum door_order {
-    ORDER_ANSWER,   /* a reply: sent in frames, or by its stream's protocol */
-    ORDER_DELIVERY, /* goes to a lane, in frames */
-    ORDER_PAGE,     /* for a stream's protocol */
-    ORDER_BYTES,    /* bytes of a stream's protocol, sent unchanged */
-    ORDER_CONTROL,  /* sent as it is: an upgrade's response, or a Close; not counted as a reply */
+    ORDER_ANSWER,   /* a reply: sent in frames, or by the protocol of its byte stream */
+    ORDER_DELIVERY, /* a delivery: sent to a lane, in frames */
+    ORDER_PAGE,     /* a page: passed to the protocol of a byte stream */
+    ORDER_BYTES,    /* bytes from the protocol of a byte stream, sent unchanged */
+    ORDER_CONTROL,  /* an upgrade's response or a Close frame: sent unchanged, and not counted as a reply */
     ORDER_PONG,     /* a pong frame, sent unchanged */
-    ORDER_TICKET,   /* goes to a lane's connection that has no lane yet, in frames */
-    ORDER_REST      /* the rest of a delivery whose result is reported */
+    ORDER_TICKET,   /* a ticket: sent in frames to a lane's connection that has no lane yet */
+    ORDER_REST      /* the rest of a delivery whose result was reported already */
 };
 
 enum connection_state {
     STATE_HANDSHAKE, /* during the TLS handshake */
     STATE_OPEN,
-    STATE_FINISHES, /* nothing more is read; it lingers once everything is sent */
+    STATE_FINISHES, /* nothing more is read; STATE_LINGERS follows once everything is sent */
     STATE_LINGERS,  /* the sending side is shut down; incoming bytes are dropped until the client closes */
     STATE_DEAD      /* in the door's list `dead`, freed at the end of the round; nothing happens to it any more */
 };
 
 enum connection_kind { KIND_STREAM, KIND_RPC, KIND_LANE };
 
-/* What epoll reports an event for. */
+/* Kind of the object for which epoll reports an event. */
 enum source { SOURCE_WAKE, SOURCE_LISTENER, SOURCE_CONNECTION };
 
 /* Number of connections from one address. */
@@ -76,17 +76,17 @@ struct address {
     uint8_t bytes[DOOR_ADDRESS_SIZE]; /* IPv6, or IPv4 mapped to IPv6; for a Unix socket 0xff and the uid */
 };
 
-/* How SP messages are divided on a connection. */
+/* The way in which SP messages are divided into frames on a connection. */
 enum framing {
     FRAMING_WS, /* WebSocket (proto/ws_frame.h) */
     FRAMING_SP  /* nng's own transports (proto/sp_frame.h) */
 };
 
-/* Random bytes of a lane's ticket; the connection's id is before them. */
+/* Number of random bytes in a lane's ticket; the connection's id precedes them. */
 #define DOOR_TICKET_RANDOM 16u
 #define DOOR_TICKET_SIZE (sizeof(uint64_t) + DOOR_TICKET_RANDOM)
 
-/* A change from a byte stream to SP messages that is answered, and takes effect in the next round. */
+/* An upgrade from a byte stream to SP messages. Its response is queued, and it takes effect in the next round. */
 struct upgrade {
     enum connection_kind kind;
     enum framing framing;
@@ -98,14 +98,14 @@ struct upgrade {
 
 /* KIND_STREAM */
 struct stream {
-    void *state;              /* the protocol's; NULL: `opened` was not called, or `gone` was */
+    void *state; /* state of the protocol, the argument of its callbacks; NULL before `opened` and after `gone` */
     struct upgrade *upgrade;  /* NULL: none */
     struct fair_item in_line; /* its place in the queue for turns (door_turn.h) */
-    size_t half_size;         /* bytes that the protocol holds for the half-received request */
+    size_t half_size;         /* bytes that the protocol holds for the half-received request, as it reported */
     size_t kept_size;         /* bytes that the protocol buffers behind the current request */
     uint64_t kept_us;         /* when `kept_size` last decreased or was 0 */
     size_t received_size;     /* bytes received since the half-received request began */
-    bool has_begun;           /* a byte has come, and `speaks` is final */
+    bool has_begun;           /* the first byte has arrived, so `speaks` is final */
     bool asks_pause;          /* the protocol asked the door to pause reading */
     bool awaits_drain;        /* the protocol saw unsent bytes, and gets `drained` once they are sent */
     bool is_heavy;            /* its last turn was long, so it must queue for the next one */
@@ -120,15 +120,16 @@ struct socket_of_messages {
     };
     struct message *incoming; /* the half-received request */
     size_t incoming_size;     /* bytes received of the request, whether stored or dropped */
-    bool discards;            /* the request is read to its end and dropped; its reply is a refusal */
-    bool is_beyond_share;     /* `discards` is set because its principal is over its byte limit */
+    bool discards;            /* the rest of the request is read and dropped; its reply is a refusal */
+    bool is_beyond_share;     /* `discards` is set because the principal exceeds its byte limit */
     struct message *request;  /* a whole request that waits for capacity */
     struct message *rest;     /* received bytes behind the last decoded frame, while decoding is paused */
     unsigned under_way;       /* requests whose reply is not yet in the kernel */
     uint32_t lane;
     uint64_t holder;
-    bool is_up; /* lane_up returned true */
-    /* KIND_LANE with holder 0: the client proves with the ticket that the connection is its own (door_attach). */
+    bool is_up; /* lane_up has returned true */
+    /* Ticket of a connection without a lane (KIND_LANE with holder 0). The client shows it to prove that the connection
+     * is its own (door_attach). */
     uint8_t ticket[DOOR_TICKET_SIZE];
 };
 
@@ -154,14 +155,16 @@ struct connection {
 
     struct message *out_first;
     struct message **out_last;
-    size_t out_at;       /* bytes of out_first, as sent, that are in the kernel */
-    size_t out_bytes;    /* bytes of all queued messages */
-    size_t out_weight;   /* bytes that the queued messages count in `unread_size` */
-    size_t counted;      /* bytes of a half-received or waiting request that count against its principal's limit */
-    uint64_t came_on_us; /* valid in `halves`: when the last progress was made */
+    size_t out_at;     /* number of bytes of out_first, in the form in which they are sent, that are in the kernel */
+    size_t out_bytes;  /* bytes of all queued messages */
+    size_t out_weight; /* bytes that the queued messages count in `unread_size` */
+    size_t counted;    /* bytes of a half-received or waiting request that count against its principal's limit */
+    uint64_t
+        came_on_us; /* time of the half-received request's last progress; valid while the connection is in `halves` */
 
-    struct deadline deadline; /* what the connection must do next: a handshake, a head, a request's rest, a close */
-    struct deadline unread;   /* for reading replies */
+    struct deadline
+        deadline; /* deadline for the connection's next step: a handshake, a head, the rest of a request, a close */
+    struct deadline unread; /* deadline for the client to read its replies */
     struct address *address;
     uint64_t principal;
     enum caller_way way;
@@ -193,8 +196,8 @@ struct slot {
     struct connection *connection;
     uint64_t closing; /* ids of connections that must end, at once or after DOOR_LINGER_S; 0: none */
     uint64_t lingering;
-    struct slot *next; /* valid if is_ending */
-    bool is_ending;    /* in the door's list `ending` */
+    struct slot *next; /* next slot in the list `ending`; valid if is_ending */
+    bool is_ending;    /* this slot is in the door's list `ending` */
 };
 
 struct listener {
@@ -205,8 +208,8 @@ struct listener {
     const struct door_stream_calls *speaks;
 };
 
-/* Maximum number of inside ids (DOOR_INSIDE) that have ended or lack a reply: one for each open request and each lane.
- */
+/* Maximum number of requesters inside the broker (DOOR_INSIDE) that have ended or lack a reply: one for each open
+ * request and each lane. */
 #define DOOR_INSIDE_ENDS 4096u
 
 struct door {
@@ -240,8 +243,8 @@ struct door {
     _Atomic bool stopping;
     _Atomic bool quits;
     _Atomic size_t queued; /* messages that other threads queued and that are neither sent nor dropped */
-    bool has_stopped;      /* no connection is read any more */
-    bool is_due;           /* the next round does not wait */
+    bool has_stopped;      /* the door reads from no connection any more */
+    bool is_due;           /* the next round does not wait for events */
     unsigned handshakes;   /* steps of TLS handshakes that are left in this round */
 
     pthread_mutex_t mutex;
@@ -259,9 +262,9 @@ struct door {
     uint64_t serial;
     struct newcomers newcomers[2]; /* index: over_tls */
     struct connection_list waiting;
-    struct connection_list dirty; /* have messages to write, and are not blocked */
-    struct connection_list again; /* have bytes that epoll does not know: in OpenSSL's buffer, or received and undecoded
-                                   */
+    struct connection_list dirty; /* connections that have messages to write and are not blocked */
+    struct connection_list
+        again; /* connections with bytes that epoll does not know: in OpenSSL's buffer, or received and undecoded */
     struct connection_list dead;
     struct fair line; /* connections that wait for their next turn, served fairly by principal */
     struct connection_list halves;
@@ -272,12 +275,13 @@ struct door {
     bool was_pressed;    /* memory use was high (door_pressure.c) and has not fallen enough */
     size_t waiting_size; /* bytes of whole requests that wait for capacity */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
-    uint8_t in[DOOR_READ_SIZE];               /* bytes that were read last, from any connection */
+    uint8_t in[DOOR_READ_SIZE];               /* the bytes that were read last, from any connection */
     uint8_t record[SSL3_RT_MAX_PLAIN_LENGTH]; /* plaintext of the next TLS record */
 };
 
 /* ---- door.c */
-/* Sends the messages that other threads queued. True: a protocol got one, and may have made a request. */
+/* Carries out the messages that other threads queued. Returns true if a protocol got one, and so may have made a
+ * request. */
 bool door_carry_out(struct door *door);
 /* Runs one event-loop round: waits for events and handles them. */
 void door_round(struct door *door);
@@ -294,32 +298,33 @@ bool io_begin(struct door *door);
 /* Begins to wait for the connection's events. False: out of memory or descriptors. */
 bool io_open(struct connection *connection);
 void io_close(struct connection *connection);
-/* Handles what epoll reported. */
+/* Handles the events that epoll has reported for the connection. */
 void io_event(struct connection *connection, uint32_t events);
 /* Handles bytes that epoll does not know of. */
 void io_again(struct door *door);
 /* Pauses or resumes reading, as the limits require. */
 void io_regulate(struct connection *connection);
-/* Counts a message of this thread, and queues it. */
+/* Counts a message that this thread made, and queues it. */
 void io_queue(struct connection *connection, struct message *message);
 /* Queues a counted message; it leaves with io_flush, at the end of the current step of the round. */
 void io_send(struct connection *connection, struct message *message);
-/* Writes what was queued, as much as the kernel takes. */
+/* Writes queued messages, as many bytes as the kernel takes. */
 void io_flush(struct door *door);
 /* Drops unsent messages, and reports the results of deliveries and of stamped messages. */
 void io_drop(struct connection *connection);
-/* Drops the messages of which no byte has left: the others must leave whole, because frames follow them. */
+/* Drops the messages of which no byte has been sent. A message that was sent in part must be completed, because further
+ * frames follow it. */
 void io_drop_waiting(struct connection *connection);
-/* Drops the last message if it is a pong of which no byte has left. */
+/* Drops the last message if it is a pong of which no byte has been sent. */
 void io_drop_last_pong(struct connection *connection);
-/* Sends nothing more after what is queued, and reads nothing more. */
+/* Sends the messages that are queued and nothing more; reads nothing more. */
 void io_finish(struct connection *connection);
 /* Returns whether bytes from the client wait to be read. */
 bool io_has_more(const struct connection *connection);
 
 /* ---- door_connections.c */
 bool connections_init(struct door *door);
-/* A refused client, for the log. */
+/* A refused client, for a log line. */
 struct refused_peer {
     const char *sentence;
     char peer[PEER_SIZE_MAX + 1];
@@ -331,13 +336,13 @@ struct connection *connection_new(const struct listener *listener, int fd, struc
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 /* Returns NULL if the connection has ended. */
 struct connection *connection_find(struct door *door, uint64_t id);
-/* Ends the connection: nothing more is read, sent or reported, but that it is gone. */
+/* Ends the connection: nothing more is read, sent or reported, except its end. */
 void connection_kill(struct connection *connection);
 /* Frees the connections that have ended, and informs the callees. */
 void connections_bury(struct door *door);
-/* Ends the verdict that admitted the client, if there is one. */
+/* Calls `dismiss` for the verdict that admitted the client, if there is one. */
 void connection_dismiss(struct connection *connection);
-/* The client no longer counts as a newcomer. */
+/* Stops counting the client as a newcomer. */
 void connection_settle(struct connection *connection);
 /* Asks `admit` about the client, and keeps its principal. */
 struct caller_verdict connection_admit(struct connection *connection, enum caller_place place, const char *path,
@@ -353,10 +358,10 @@ struct connection *stream_find_alive(struct door *door, uint64_t id);
 /* Begins the protocol of an accepted connection. False: refused. */
 bool stream_begin(struct connection *connection);
 void stream_received(struct connection *connection, const uint8_t *bytes, size_t size);
-/* Handles the client's shutdown of its sending side. False: the connection ends. */
+/* Handles the client's shutdown of its sending side. Returns false if the connection ends. */
 bool stream_ended(struct connection *connection);
 void stream_drained(struct connection *connection);
-/* Reports that the connection has ended. */
+/* Tells the protocol that the connection has ended. */
 void stream_gone(struct connection *connection);
 /* Frees the connection's share of the limits before it ends. */
 void stream_let_go(struct connection *connection);
@@ -380,7 +385,7 @@ void turns_leave(struct connection *connection);
 
 /* ---- door_sp.c */
 void sp_init(struct door *door);
-/* Returns nng's transport on this connection: IPC over a Unix socket, else TCP. */
+/* Returns which of nng's transports this connection uses: IPC over a Unix socket, else TCP. */
 enum sp_transport sp_transport_of(const struct connection *connection);
 
 /* ---- door_ws.c */
@@ -389,7 +394,7 @@ void ws_begin(struct connection *connection, const struct upgrade *upgrade);
 void ws_received(struct connection *connection, uint8_t *bytes, size_t size);
 /* Decodes bytes that were received before decoding was paused. */
 void ws_go_on(struct connection *connection);
-/* A reply is in the kernel, or was dropped. */
+/* Notes that a reply is in the kernel or was dropped. */
 void ws_answered(struct connection *connection);
 /* Drops all that is held for the connection, and reports its end; the caller closes it. */
 void ws_drop(struct connection *connection);
@@ -425,9 +430,9 @@ void pressure_bound_unread(struct door *door);
 void pressure_look(struct door *door);
 
 /* ---- door_substitute.c: the thread that serves while the door's thread waits for a disk */
-/* Returns 0 or a positive errno. */
+/* Starts the substitute thread. Returns 0 or a positive errno. */
 int substitute_start(struct door *door);
-/* Call it after the door's thread has ended. */
+/* Ends the substitute thread. Call it after the door's thread has ended. */
 void substitute_stop(struct door *door);
 /* Returns whether the calling thread serves this door. */
 bool door_is_served_here(const struct door *door);

@@ -55,7 +55,7 @@ static void end(struct connection *connection, const char *sentence) {
         stream_let_go(connection);
     else
         ws_drop(connection);
-    connection_kill(connection); /* later, because its protocol may be running now */
+    connection_kill(connection); /* this frees the connection later, because its protocol may be running now */
 }
 
 /* ---- half-received requests */

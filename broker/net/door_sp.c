@@ -1,10 +1,10 @@
 /* door_sp.c: the beginning of a connection over nng's own transports (proto/sp_frame.h): TCP, TLS, and IPC. It is a
- * byte-stream protocol that ends with the client's hello: a REQ client gets the requests' service, as at /rpc, and a
- * PULL client a lane that a session attaches later (door_attach). door_ws.c serves both.
+ * byte-stream protocol that ends with the client's hello. A REQ client gets the requests' service, as at /rpc. A PULL
+ * client gets a lane that a session attaches later (door_attach). door_ws.c serves both kinds of clients.
  *
- * Each side sends a hello at once, and ours must name the protocol that fits the client's. So the door waits for the
- * client's hello. (A client that waited for ours first would violate no rule, but nng, nanomsg and mangos send first.)
- */
+ * Each side sends a hello at once, and the door's hello must name the protocol that fits the client's. So the door
+ * waits for the client's hello. (A client that waited for the door's hello first would violate no rule, but nng,
+ * nanomsg and mangos send first.) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

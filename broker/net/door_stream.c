@@ -60,9 +60,9 @@ bool stream_begin(struct connection *connection) {
     return connection->stream.state != NULL;
 }
 
-/* Chooses the protocol by the connection's first byte, at a listener of HTTP: 0 begins a hello of nng's own transports,
- * and no HTTP request. (AMQP's "AMQP" would be chosen here, too.) beanstalkd's commands are not chosen: docs/DESIGN.md
- * gives the reason. False: the connection ends. */
+/* Chooses the protocol by the connection's first byte, at a listener of HTTP. The byte 0 begins a hello of nng's own
+ * transports; no HTTP request begins with it. (A choice of AMQP by its first bytes "AMQP" would belong here.)
+ * beanstalkd's commands are not recognized: docs/DESIGN.md gives the reason. Returns false if the connection ends. */
 static bool choose(struct connection *connection, uint8_t first) {
     const struct door *door = connection->door;
     connection->stream.has_begun = true;
@@ -199,7 +199,8 @@ void door_stream_whole(struct door *door, uint64_t id) {
 }
 
 bool door_stream_count(struct door *door, uint64_t id, size_t size) {
-    struct connection *connection = connection_find(door, id); /* a dead one, too, returns what it counted */
+    struct connection *connection =
+        connection_find(door, id); /* a dead connection, too, must return the bytes that it has counted */
     if (connection == NULL || (connection->state == STATE_DEAD && size > 0)) return size == 0;
     return pressure_count(connection, size);
 }
@@ -230,7 +231,8 @@ bool door_stream_hold(struct door *door, int64_t bytes) {
 
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size) {
-    struct connection *connection = connection_find(door, id); /* the connection's protocol may be beginning */
+    struct connection *connection = connection_find(
+        door, id); /* not stream_find_alive, because the connection's protocol may call this while it begins */
     if (connection == NULL || connection->state == STATE_DEAD)
         return (struct caller_verdict){.status = 401, .sentence = "the connection has ended"};
     return connection_admit(connection, place, path, 0, token, token_size);

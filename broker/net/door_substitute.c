@@ -34,7 +34,7 @@ void door_step_aside(struct door *door) {
 void door_come_back(struct door *door) {
     atomic_store(&door->is_aside, false);
     if (pthread_mutex_trylock(&door->serving) != 0) {
-        door_wake(door); /* ends the substitute's round */
+        door_wake(door); /* ends the wait in the substitute's round */
         pthread_mutex_lock(&door->serving);
     }
     arm(door, 0);
@@ -46,7 +46,8 @@ static void *substitute_run(void *argument) {
     uint64_t fired;
     while (!atomic_load(&door->quits)) {
         if (read(door->aside_fd, &fired, sizeof(fired)) < 0 && errno != EINTR) break;
-        if (atomic_load(&door->quits) || pthread_mutex_trylock(&door->serving) != 0) continue; /* lock is taken */
+        if (atomic_load(&door->quits) || pthread_mutex_trylock(&door->serving) != 0)
+            continue; /* another thread serves, or the door stops */
         door_serve_here(door, true);
         (void)door_carry_out(door);
         io_flush(door);

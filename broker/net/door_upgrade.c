@@ -18,10 +18,10 @@
 #define REFUSED(number, text) ((struct caller_verdict){.status = (number), .sentence = (text)})
 static const struct caller_verdict taken;
 
-/* A request for an upgrade, as its path says. */
+/* An upgrade request, as its path describes it. */
 struct wish {
     enum connection_kind kind;
-    const char *path; /* without a lane's secret */
+    const char *path; /* the request's path, without the lane's secret */
     const char *protocol;
     bool is_unnamed; /* a lane that a session attaches later (door_attach) */
     uint32_t lane;
@@ -44,7 +44,8 @@ static bool parse_path(const struct head *head, struct wish *out) {
     for (size_t i = 0; i < digits; i++) out->lane = out->lane * 10 + (uint32_t)(segments[1].text[i] - '0');
     snprintf(out->text, sizeof(out->text), "/lane/%.5s", segments[1].text);
     out->path = out->text;
-    if (head->segment_count > 2) out->secret = head->segment_count == 3 ? segments[2].text : ""; /* "": none is valid */
+    if (head->segment_count > 2)
+        out->secret = head->segment_count == 3 ? segments[2].text : ""; /* the secret "" is never valid */
     return out->lane < LANES_MAX;
 }
 
@@ -95,7 +96,7 @@ static struct caller_verdict judge(struct connection *connection, const struct h
                                    uint64_t *out_holder) {
     if (!parse_path(head, wish)) return REFUSED(404, "unknown WebSocket path (proto/WIRE.md)");
     struct caller_verdict verdict = judge_handshake(head, wish);
-    if (wish->is_unnamed) return verdict; /* the client is admitted with its lane */
+    if (wish->is_unnamed) return verdict; /* the client is admitted when a session attaches the lane */
     if (verdict.status == 0 && wish->kind == KIND_LANE) verdict = judge_lane(connection, head, wish, out_holder);
     if (verdict.status != 0) return verdict;
     size_t size;

@@ -29,7 +29,7 @@ static bool resize(struct connection *connection, size_t capacity) {
     return true;
 }
 
-/* Continues to read a refused request, and stores only what the refusal needs. */
+/* Starts to discard a request: continues to read it, but stores only the bytes that the refusal needs. */
 static bool begin_to_discard(struct connection *connection) {
     struct message *incoming = connection->ws.incoming;
     connection->ws.discards = true;
@@ -112,7 +112,7 @@ static bool offer(struct connection *connection, struct message *request) {
     struct door *door = connection->door;
     assert(request != NULL);
     size_t capacity = request->capacity, counted = connection->counted;
-    door_release(door, capacity); /* the callee counts it now */
+    door_release(door, capacity); /* the callee has the request, and counts its memory */
     (void)pressure_count(connection, 0);
     bool is_taken =
         door->calls.request(door->calls.argument, connection->id, connection->principal, connection->peer, request);
@@ -380,7 +380,7 @@ static size_t decode(struct connection *connection, uint8_t *bytes, size_t size)
 }
 
 void ws_received(struct connection *connection, uint8_t *bytes, size_t size) {
-    assert(connection->ws.rest == NULL); /* while there is one, nothing is read */
+    assert(connection->ws.rest == NULL); /* nothing is read while undecoded bytes are left */
     size_t at = decode(connection, bytes, size);
     if (at == size) return;
     struct message *rest = message_new(size - at);
@@ -395,7 +395,7 @@ void ws_received(struct connection *connection, uint8_t *bytes, size_t size) {
 
 void ws_go_on(struct connection *connection) {
     struct message *rest = connection->ws.rest;
-    if (connection->is_paused) return; /* io_regulate calls it again */
+    if (connection->is_paused) return; /* io_regulate calls this function again */
     size_t at = decode(connection, rest->bytes, rest->size);
     if (connection->ws.rest == NULL) return; /* the connection has ended */
     rest->size -= at;

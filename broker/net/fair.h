@@ -15,12 +15,13 @@ TAILQ_HEAD(fair_list, fair_item);
 struct fair_item {
     uint64_t owner;
     bool is_waiting;
-    TAILQ_ENTRY(fair_item) next; /* in `first` of the queue, or in `behind` of its owner's first item */
-    struct fair_list behind;     /* valid if this is its owner's first item */
+    TAILQ_ENTRY(fair_item)
+    next;                    /* entry in the queue's list `first`, or in the list `behind` of its owner's first item */
+    struct fair_list behind; /* the owner's other items; valid if this is its owner's first item */
 };
 
 struct fair {
-    struct fair_list first; /* the first item of each owner; the head is served next */
+    struct fair_list first; /* the first item of each owner; the first of them is served next */
 };
 
 void fair_init(struct fair *fair);

@@ -204,7 +204,8 @@ void listen_remove(const struct listen_address *address, const struct listen_soc
     int directory = lock_directory(address->host);
     bool is_ours =
         lstat(address->host, &status) == 0 && status.st_dev == socket->device && status.st_ino == socket->inode;
-    if (is_ours) (void)unlink(address->host); /* if it remains, the next start replaces it */
+    if (is_ours)
+        (void)unlink(address->host); /* a failure is ignored, because the next start replaces the socket file */
     if (directory >= 0) close(directory);
 }
 

@@ -12,20 +12,20 @@
 #include <stdint.h>
 
 #define MESSAGE_HEAD_MAX 32u /* maximum backtrace bytes: a request that passed through 7 devices */
-/* Bytes for a WebSocket header and mask (door_io.c asserts that they fit), and the backtrace. */
+/* Space for a WebSocket header and mask (door_io.c asserts that they fit), and for the backtrace. */
 #define MESSAGE_ROOM (16u + MESSAGE_HEAD_MAX)
 
 struct message {
     struct message *next; /* valid while it is queued */
     uint64_t to;          /* connection id; used by the door */
-    uint64_t turn;        /* for a lane: the session that the message is for */
-    uint64_t stamp;       /* set by the sender, and returned to it */
+    uint64_t turn;        /* for a delivery: the lane's turn in which it was decided; see lane_leaves */
+    uint64_t stamp;       /* number that the sender sets and gets back in the report of the result */
     size_t size;
     size_t capacity;
     uint32_t lane;
     uint16_t status; /* HTTP status of a page */
     bool is_leaving; /* used by the door: a byte of it may have left */
-    uint8_t kind;    /* used by the door */
+    uint8_t kind;    /* an enum door_order; used by the door */
     uint8_t head_size;
     uint8_t start;    /* for a request: number of bytes before its message */
     const char *type; /* content type of a page; static */

@@ -16,7 +16,7 @@ struct tls {
     void *argument;
     pthread_mutex_t mutex; /* protects the members below */
     struct tls_identity identity;
-    struct tls_stamps read; /* stamps of the files at the last read, even if it failed */
+    struct tls_stamps read; /* attributes of the files at the last read, even if it failed */
     unsigned failures;      /* consecutive */
     char problem[TLS_SENTENCE_SIZE];
 };
@@ -95,7 +95,7 @@ bool tls_has_certificate(const struct tls *tls) {
 
 /* ---- handshakes */
 
-/* Sets the own certificate for a handshake. 1: success. */
+/* Sets this broker's certificate for a handshake. Returns 1, which OpenSSL takes as success. */
 static int take_own(struct tls *tls, SSL *ssl) {
     const struct tls_identity *identity = &tls->identity;
     return identity->leaf == NULL || SSL_use_cert_and_key(ssl, identity->leaf, identity->key, identity->chain, 1);

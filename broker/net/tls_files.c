@@ -32,7 +32,7 @@ static int no_password(char *out, int size, int is_written, void *argument) {
     return -1;
 }
 
-/* Opens a file. NULL: failed, with a message. A secret file that all users can read is refused. */
+/* Opens a file. Returns NULL with a message if that fails. A secret file that all users can read is refused. */
 static BIO *read_file(const char *option, const char *path, bool is_secret, char message[TLS_SENTENCE_SIZE]) {
     struct stat status;
     BIO *content = NULL;
@@ -58,7 +58,7 @@ static BIO *read_file(const char *option, const char *path, bool is_secret, char
     return content;
 }
 
-/* Reads all certificates of a file. NULL: failed, with a message. */
+/* Reads all certificates of a file. Returns NULL with a message if that fails. */
 static STACK_OF(X509) * read_certificates(const char *option, const char *path, char message[TLS_SENTENCE_SIZE]) {
     BIO *content = read_file(option, path, false, message);
     if (content == NULL) return NULL;
