@@ -16,7 +16,7 @@
 
 static_assert(AMQP_INPUT_MAX > AMQP_FRAME_MAX, "a whole frame fits into the input that waits");
 
-/* Unsent bytes at which the connection's input waits. */
+/* Number of unsent bytes above which the connection's input waits. */
 #define UNSENT_STOP (8u << 20)
 #define TICK_MS 1000u
 
@@ -160,11 +160,12 @@ static void refuse_login(struct amqp_connection *connection, const struct caller
         client_fail(connection, AMQP_ACCESS_REFUSED, "ACCESS_REFUSED - %.200s", verdict->sentence);
         return;
     }
-    connection->phase = PHASE_OVER; /* an older client takes an end of the connection here for a wrong password */
+    connection->phase =
+        PHASE_OVER; /* a client without this capability takes the end of the connection as a wrong password */
     door_stream_finish(connection->server->door, connection->id);
 }
 
-/* Admits the client as docs/ACCESS.md says: the password is a token; `guest` shows nothing. */
+/* Admits the client as docs/ACCESS.md says. The password is a token; the user `guest` shows no credentials. */
 static void log_in(struct amqp_connection *connection, const struct shown *shown) {
     struct amqp *server = connection->server;
     struct gateway_who holder;
@@ -172,7 +173,7 @@ static void log_in(struct amqp_connection *connection, const struct shown *shown
     const char *token = is_guest ? "" : (const char *)shown->password.at;
     size_t token_size = is_guest ? 0 : shown->password.size;
     struct caller_verdict verdict = {.status = 401, .sentence = "the password is empty: it must be a token"};
-    bool shows_nothing = is_guest || shown->user.at == NULL; /* EXTERNAL: a certificate */
+    bool shows_nothing = is_guest || shown->user.at == NULL; /* with EXTERNAL, the certificate identifies the client */
     if (token_size > 0 || shows_nothing)
         verdict = door_stream_admit(server->door, connection->id, CALLER_RPC, "amqp", token, token_size);
     if (verdict.status != 0) {
@@ -242,7 +243,8 @@ static void on_heartbeat(void *argument) {
         gateway_timer(connection->server->gateway, connection->heartbeat_s * 500u, on_heartbeat, connection);
 }
 
-/* The client must be heard within twice the time of a heartbeat, or while its input waits here. */
+/* Sets the deadline for the client's next bytes: twice the heartbeat interval and 1 s. There is no deadline while
+ * received input waits here. */
 static void expect_heartbeat(struct amqp_connection *connection) {
     uint64_t after_ms = connection->heartbeat_s * 2000ull + 1000;
     if (connection->phase != PHASE_RUNS) return;
@@ -282,8 +284,8 @@ static bool is_current(const struct amqp *server) {
     return server->store.state == STORE_LOADED && server->epoch == gateway_epoch(server->gateway);
 }
 
-/* If the epoch has changed, another node may have changed the definitions since they were read. Then ends the
- * connections that use them, and forgets them. */
+/* Forgets the definitions if the epoch has changed, because another node may have changed them since they were read.
+ * Ends the connections that use them first. */
 static void forget_if_stale(struct amqp *server) {
     struct amqp_connection *connection, *next;
     if (server->store.state != STORE_LOADED || is_current(server)) return;
@@ -331,7 +333,7 @@ static void on_loaded(void *argument, Tarry__Code code, const char *primary) {
             client_refuse(connection, code, primary);
         client_send_out(connection);
     }
-    if (code != TARRY__CODE__OK) return; /* the next tick tries again */
+    if (code != TARRY__CODE__OK) return; /* the next tick reads the definitions again */
     if (is_stale) {
         load(server);
         return;
@@ -350,7 +352,9 @@ static void on_tick(void *argument) {
 
 static void update_secret(struct amqp_connection *connection, const struct amqp_method *method) {
     const struct amqp_bytes secret = method->fields[AMQP_CONNECTION_UPDATE_SECRET_new_secret].bytes;
-    struct caller_verdict verdict = {.principal = connection->principal}; /* a client without a token has no secret */
+    struct caller_verdict verdict = {
+        .principal =
+            connection->principal}; /* a client that showed no token has no secret to update, so any is accepted */
     if (connection->shows_token)
         verdict = door_stream_admit(connection->server->door, connection->id, CALLER_RPC, "amqp",
                                     (const char *)secret.at, secret.size);
@@ -384,7 +388,7 @@ static void client_method(struct amqp_connection *connection, const struct amqp_
     } else if (method->kind == AMQP_CONNECTION_CLOSE_OK) {
         finish(connection);
     } else if (connection->phase == PHASE_CLOSING) {
-        return; /* the client has not read the close yet */
+        return; /* the client sent this before it read connection.close: ignore it */
     } else if (method->kind == AMQP_CONNECTION_START_OK && connection->phase == PHASE_START) {
         start_ok(connection, method);
     } else if (method->kind == AMQP_CONNECTION_TUNE_OK && connection->phase == PHASE_TUNE) {
@@ -437,7 +441,7 @@ static void handle_frame(struct amqp_connection *connection, const struct amqp_f
         client_fail(connection, AMQP_UNEXPECTED_FRAME, "UNEXPECTED_FRAME - content before connection.open");
 }
 
-/* Takes the protocol header. Returns its size; 0: more bytes are needed. */
+/* Reads the protocol header. Returns its size; 0: more bytes are needed. */
 static size_t take_header(struct amqp_connection *connection, const uint8_t *bytes, size_t size) {
     size_t known = size < AMQP_HEADER_SIZE ? size : AMQP_HEADER_SIZE;
     if (memcmp(bytes, AMQP_HEADER, known) == 0 && known < AMQP_HEADER_SIZE) return 0;
@@ -445,7 +449,7 @@ static size_t take_header(struct amqp_connection *connection, const uint8_t *byt
         send_start(connection);
         return AMQP_HEADER_SIZE;
     }
-    amqp_put(&connection->out, AMQP_HEADER, AMQP_HEADER_SIZE); /* the version that this broker speaks */
+    amqp_put(&connection->out, AMQP_HEADER, AMQP_HEADER_SIZE); /* reply with the version that this broker speaks */
     connection->phase = PHASE_OVER;
     client_send_out(connection);
     door_stream_finish(connection->server->door, connection->id);
@@ -460,7 +464,7 @@ static bool may_go_on(const struct amqp_connection *connection) {
     return door_stream_unsent(connection->server->door, connection->id) < UNSENT_STOP;
 }
 
-/* Takes one frame, or the protocol header. Returns its size; 0: more bytes are needed. */
+/* Handles one frame, or the protocol header. Returns its size; 0: more bytes are needed. */
 static size_t take_one(struct amqp_connection *connection, const uint8_t *bytes, size_t size) {
     struct amqp_frame frame;
     size_t taken;
@@ -475,7 +479,7 @@ static size_t take_one(struct amqp_connection *connection, const uint8_t *bytes,
     default:
         client_fail(connection, AMQP_FRAME_ERROR, "FRAME_ERROR - unknown type, more than %u bytes, or no frame end",
                     frame_max);
-        connection->phase = PHASE_OVER; /* no later frame can be found */
+        connection->phase = PHASE_OVER; /* after a malformed frame, the start of the next one is unknown */
         door_stream_finish(connection->server->door, connection->id);
         return size;
     }
@@ -501,7 +505,8 @@ static size_t take_all(struct amqp_connection *connection, const uint8_t *bytes,
     return at;
 }
 
-/* Counts the input and the commits that wait here. False: the memory is exhausted. */
+/* Counts the bytes of the input and of the commits that wait in this connection. Returns false if the memory limit is
+ * reached. */
 static bool count_waiting(struct amqp_connection *connection) {
     size_t waiting = connection->published.bytes + connection->settles.bytes + connection->transaction.bytes;
     if (connection->input != NULL) waiting += connection->input_size - connection->input_at;
@@ -525,8 +530,8 @@ static bool is_nothing_left(const struct amqp_connection *connection) {
     return is_quiet && (may_go_on(connection) || connection->phase >= PHASE_OVER);
 }
 
-/* Ends the connection if the client sends no more and all that it sent is carried out. What is left then is a part of a
- * frame. */
+/* Ends the connection if the client sends no more and all its complete frames are handled. The remaining input is then
+ * a part of a frame. */
 static void finish_if_done(struct amqp_connection *connection) {
     if (!connection->is_deaf || connection->is_running || connection->phase == PHASE_OVER) return;
     if (connection->phase >= PHASE_RUNS && !is_nothing_left(connection)) return;
@@ -546,7 +551,7 @@ static void client_run(struct amqp_connection *connection) {
     expect_heartbeat(connection);
 }
 
-/* Keeps input that cannot be handled yet. False: the memory is exhausted. */
+/* Stores input that cannot be handled yet. Returns false if the memory limit is reached. */
 static bool keep(struct amqp_connection *connection, const uint8_t *bytes, size_t size) {
     struct door *door = connection->server->door;
     size_t left = connection->input_size - connection->input_at;
@@ -572,7 +577,7 @@ void op_try(struct amqp_connection *connection) {
     op(connection);
 }
 
-/* Frees a connection that has gone once nothing refers to it. */
+/* Frees a connection that has ended, once no other object refers to it. */
 static void connection_free(struct amqp_connection *connection) {
     declare_forget(connection);
     free(connection->held);
@@ -595,7 +600,7 @@ void op_end(struct amqp_connection *connection) {
 
 void client_go_on(struct amqp_connection *connection) {
     client_send_out(connection);
-    (void)count_waiting(connection); /* it has become less */
+    (void)count_waiting(connection); /* succeeds, because fewer bytes wait now */
     op_try(connection);
     client_run(connection);
     finish_if_done(connection);
@@ -672,7 +677,8 @@ static void on_gone(void *argument) {
         // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
         if (sending->connection != connection) continue;
         sending->connection = NULL;
-        /* A part of it may be in the kernel, and its leases are released: it counts as delivered (TRUE-1). */
+        /* A part of the message may be in the kernel. Its tasks count as delivered (TRUE-1), and their leases are
+         * released. */
         gateway_left(server->gateway, sending->lease, true);
     }
     outbox_end(&connection->published);
@@ -689,7 +695,7 @@ static void on_gone(void *argument) {
     TAILQ_REMOVE(&server->connections, connection, all);
     if (connection->has_exclusive) declare_drop_exclusive(server, connection->id);
     bool was_running = !store_cancel(&server->store, &connection->job);
-    if (was_running && connection->asked != 0) { /* its turn, but nothing of it is in the log */
+    if (was_running && connection->asked != 0) { /* the method has its turn, but nothing of it is in the log yet */
         store_leave(&server->store, &connection->job);
         was_running = false;
     }

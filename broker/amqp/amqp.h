@@ -15,8 +15,8 @@ struct gateway;
 struct amqp *amqp_new(struct gateway *gateway);
 /* Sets the door. Call it before the door starts. */
 void amqp_serve(struct amqp *server, struct door *door);
-/* Says that the door has a listener for AMQP: the broker moves expired messages then, also without a client. Call it
- * before the door starts. */
+/* Tells the server that the door has a listener for AMQP, so that the broker moves expired messages even without a
+ * client. Call it before the door starts. */
 void amqp_is_heard(struct amqp *server);
 const struct door_stream_calls *amqp_calls(const struct amqp *server);
 /* Frees the server after the door has stopped. */

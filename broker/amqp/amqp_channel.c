@@ -1,5 +1,6 @@
-/* amqp_channel.c: channels, and the methods on them. A method that asks the broker waits until the publishes and acks
- * before it are durable; then its effect is the same as if each method were carried out before the next one is read. */
+/* amqp_channel.c: channels, and the methods on them. A method that makes a request to the broker waits until the
+ * earlier publishes and acks are durable. So it has the same effect as if each method were executed before the next one
+ * is read. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,7 +177,7 @@ static void roll_back(struct channel *channel) {
 
 typedef void op(struct amqp_connection *connection);
 
-/* The methods that wait for those before them; NULL: another one. */
+/* Returns the function of a method that must wait for earlier publishes and acks; NULL: the method need not wait. */
 static op *waiting_op(enum amqp_method_kind kind) {
     switch (kind) {
     case AMQP_CHANNEL_CLOSE:

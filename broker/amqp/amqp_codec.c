@@ -37,7 +37,7 @@ const char *amqp_method_name(enum amqp_method_kind kind) {
 
 /* ---- reading */
 
-/* Takes `size` bytes from the front. False: there are fewer. */
+/* Takes `size` bytes from the front. Returns false if fewer bytes are left. */
 static bool take(struct amqp_bytes *rest, size_t size, struct amqp_bytes *out) {
     if (rest->size < size) return false;
     *out = (struct amqp_bytes){rest->at, size};
@@ -147,7 +147,7 @@ bool amqp_properties_read(struct amqp_bytes properties, struct amqp_properties *
     uint64_t flags;
     *out = (struct amqp_properties){0};
     if (!amqp_take_number(&properties, 2, &flags)) return false;
-    if ((flags & 3) != 0) return false; /* more flags follow, or a flag that no property has */
+    if ((flags & 3) != 0) return false; /* bit 0: more flags follow; bit 1: no property has this flag */
     for (unsigned i = 0; i < AMQP_PROPERTIES; i++) {
         if ((flags & 0x8000u >> i) == 0) continue;
         out->present |= (uint16_t)(1u << i);
@@ -158,7 +158,7 @@ bool amqp_properties_read(struct amqp_bytes properties, struct amqp_properties *
 
 /* ---- field tables */
 
-/* Size of a value without a length of its own; 0: it has a length, or the type is unknown. */
+/* Returns the size of a value whose type has a fixed size; 0: its size varies, or the type is unknown. */
 static size_t fixed_size(uint8_t type) {
     switch (type) {
     case 't':
@@ -326,7 +326,7 @@ void amqp_put_text_field(struct amqp_out *out, const char *name, struct amqp_byt
     amqp_put_longstr(out, text);
 }
 
-/* Begins a frame. Returns the place behind its length, for frame_end. */
+/* Begins a frame. Returns the offset behind its length field, for frame_end. */
 static size_t frame_begin(struct amqp_out *out, uint8_t type, uint16_t channel) {
     amqp_put_number(out, type, 1);
     amqp_put_number(out, channel, 2);

@@ -1,6 +1,6 @@
-/* amqp_codec.h: the bytes of AMQP 0-9-1: frames, methods, field tables and properties of messages. Pure: no I/O, no
- * memory of its own but that of `amqp_out`. Every byte that is read here may be hostile; nothing read is ever longer
- * than the bytes that were given, and tables are bounded in depth and in number of fields. */
+/* amqp_codec.h: the bytes of AMQP 0-9-1: frames, methods, field tables and properties of messages. Pure: no I/O, and
+ * only `amqp_out` allocates memory. All input may be hostile: no function reads beyond the given bytes, and tables are
+ * limited in depth and in number of fields. */
 #ifndef TARRY_AMQP_CODEC_H
 #define TARRY_AMQP_CODEC_H
 
@@ -16,10 +16,10 @@
 /* Smallest value of frame-max that a client may choose. */
 #define AMQP_FRAME_MIN 4096u
 #define AMQP_SHORTSTR_MAX 255u
-/* Maximum nesting of tables and arrays, and maximum number of fields in a table with all tables within it. */
+/* Maximum nesting of tables and arrays, and maximum number of fields in a table, including all tables within it. */
 #define AMQP_DEPTH_MAX 16u
 #define AMQP_TABLE_FIELDS_MAX 1024u
-#define AMQP_FIELDS_MAX 10u /* most fields of a method */
+#define AMQP_FIELDS_MAX 10u /* maximum number of fields of a method */
 
 enum amqp_frame_type { AMQP_FRAME_METHOD = 1, AMQP_FRAME_CONTENT = 2, AMQP_FRAME_BODY = 3, AMQP_FRAME_HEARTBEAT = 8 };
 
@@ -32,12 +32,12 @@ enum amqp_method_kind {
     AMQP_METHODS
 };
 
-enum { /* places of fields: AMQP_QUEUE_DECLARE_queue … */
+enum { /* indexes of a method's fields: AMQP_QUEUE_DECLARE_queue … */
 #define FIELD(NAME, field, at) AMQP_##NAME##_##field = at,
 #include "methods.def"
 };
 
-/* Some received bytes, or a text; not terminated. */
+/* Some received bytes, or a text; without a terminating NUL. */
 struct amqp_bytes {
     const uint8_t *at;
     size_t size;
@@ -61,8 +61,8 @@ struct amqp_frame {
     struct amqp_bytes payload;
 };
 enum amqp_framing { AMQP_FRAME_PART, AMQP_FRAME_WHOLE, AMQP_FRAME_BAD };
-/* Reads the frame at the start of `bytes`. Whole: `*out_size` is its size. Bad: it is longer than `frame_max`, or its
- * end is missing. */
+/* Reads the frame at the start of `bytes`. If it is complete, sets `*out_size` to its size. It is bad if it is longer
+ * than `frame_max`, or its end mark is missing. */
 enum amqp_framing amqp_frame_read(struct amqp_bytes bytes, uint32_t frame_max, struct amqp_frame *out,
                                   size_t *out_size);
 
@@ -70,11 +70,12 @@ struct amqp_method {
     enum amqp_method_kind kind;
     uint16_t class_id, method_id;
     struct {
-        uint64_t number;         /* octet, short, long, longlong, bit */
-        struct amqp_bytes bytes; /* shortstr, longstr, and the fields of a table */
+        uint64_t number;         /* value of an octet, short, long, longlong or bit */
+        struct amqp_bytes bytes; /* value of a shortstr or longstr, or the fields of a table */
     } fields[AMQP_FIELDS_MAX];
 };
-/* False: the bytes are too few or too many, or a table is malformed. An unknown method is AMQP_UNKNOWN_METHOD. */
+/* Reads a method. Returns false if the bytes are too few or too many, or a table is malformed. An unknown method
+ * becomes AMQP_UNKNOWN_METHOD. */
 bool amqp_method_read(struct amqp_bytes payload, struct amqp_method *out);
 const char *amqp_method_name(enum amqp_method_kind kind); /* "queue.declare" */
 void amqp_method_ids(enum amqp_method_kind kind, uint16_t *out_class, uint16_t *out_method);
@@ -82,7 +83,7 @@ void amqp_method_ids(enum amqp_method_kind kind, uint16_t *out_class, uint16_t *
 /* The head of a content: its size and its properties. */
 struct amqp_content_head {
     uint64_t body_size;
-    struct amqp_bytes properties; /* flags and values, as they came */
+    struct amqp_bytes properties; /* flags and values, as received */
 };
 bool amqp_content_read(struct amqp_bytes payload, struct amqp_content_head *out);
 
@@ -104,7 +105,7 @@ enum amqp_property {
     AMQP_PROPERTIES
 };
 struct amqp_properties {
-    uint16_t present; /* bit 1 << enum amqp_property */
+    uint16_t present; /* bit 1 << enum amqp_property is set for each property that is present */
     uint64_t numbers[AMQP_PROPERTIES];
     struct amqp_bytes bytes[AMQP_PROPERTIES];
 };
@@ -115,20 +116,20 @@ static inline bool amqp_has(const struct amqp_properties *properties, enum amqp_
 
 /* ---- field tables: a table is its fields, without the length before them */
 struct amqp_field {
-    struct amqp_bytes name; /* empty in an array */
+    struct amqp_bytes name; /* name of the field; empty in an array */
     uint8_t type;
-    struct amqp_bytes raw;   /* the value as it came */
-    struct amqp_bytes value; /* S, x: the bytes; F, A: the fields */
+    struct amqp_bytes raw;   /* bytes of the value, as received */
+    struct amqp_bytes value; /* types S and x: the bytes; types F and A: the fields */
     bool is_integer;
-    int64_t number; /* is_integer, and t */
+    int64_t number; /* valid if is_integer, and for type t */
 };
 bool amqp_table_valid(struct amqp_bytes table);
-/* Reads the next field, and removes it from `rest`. False: there is no further field. `is_array`: fields have no names.
- */
+/* Reads the next field, and removes it from `rest`. Returns false if no further field exists. In an array (`is_array`),
+ * fields have no names. */
 bool amqp_field_next(struct amqp_bytes *rest, bool is_array, struct amqp_field *out);
 bool amqp_table_find(struct amqp_bytes table, const char *name, struct amqp_field *out);
 bool amqp_table_find_named(struct amqp_bytes table, struct amqp_bytes name, struct amqp_field *out);
-/* Whether both have the same value. Integers are compared by their value, whatever their types. */
+/* Returns whether the two fields have the same value. Integers are compared by their value, whatever their types. */
 bool amqp_field_same(const struct amqp_field *a, const struct amqp_field *b);
 
 /* ---- writing */
@@ -140,16 +141,17 @@ struct amqp_out { /* zeroed: empty */
 void amqp_out_free(struct amqp_out *out);
 void amqp_put(struct amqp_out *out, const void *bytes, size_t size);
 void amqp_put_number(struct amqp_out *out, uint64_t number, unsigned size);
-void amqp_put_shortstr(struct amqp_out *out, struct amqp_bytes text); /* cut at 255 bytes */
+void amqp_put_shortstr(struct amqp_out *out, struct amqp_bytes text); /* cuts the text at 255 bytes */
 void amqp_put_longstr(struct amqp_out *out, struct amqp_bytes text);
-/* Begins something that starts with its length in 4 bytes; amqp_put_end writes the length. */
+/* Begins a part that starts with its own length in 4 bytes; amqp_put_end writes the length. */
 size_t amqp_put_begin(struct amqp_out *out);
 void amqp_put_end(struct amqp_out *out, size_t begin);
-void amqp_put_field(struct amqp_out *out, const char *name, uint8_t type); /* the caller writes the value */
+void amqp_put_field(struct amqp_out *out, const char *name,
+                    uint8_t type); /* writes name and type; the caller writes the value */
 void amqp_put_text_field(struct amqp_out *out, const char *name, struct amqp_bytes text);
 
-/* Writes a method frame. One argument for each letter of the method's fields: unsigned for o, w, d and b, uint64_t for
- * q, struct amqp_bytes for s, L and T. */
+/* Writes a method frame. There is one argument for each letter of the method's fields: unsigned for o, w, d and b,
+ * uint64_t for q, struct amqp_bytes for s, L and T. */
 void amqp_put_method(struct amqp_out *out, uint16_t channel, enum amqp_method_kind kind, ...);
 /* Writes the frames of a content: its head, and its body in frames of at most `frame_max` bytes. */
 void amqp_put_content(struct amqp_out *out, uint16_t channel, uint32_t frame_max, struct amqp_bytes properties,

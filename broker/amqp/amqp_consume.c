@@ -1,6 +1,6 @@
-/* amqp_consume.c: consumers, basic.get, and what becomes of deliveries. A consumer leases messages while its prefetch,
- * and what the client has read, leave room. A delivery is leased until it is acknowledged, or its channel ends; then it
- * is released and keeps its place. */
+/* amqp_consume.c: consumers, basic.get, and the settling of deliveries. A consumer leases messages while its prefetch
+ * permits more, and while few bytes for the client are unsent. A delivery is leased until the client acknowledges it or
+ * its channel ends; then its message is released and keeps its place in the queue. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 #include "amqp_parts.h"
 #include "door_stream.h"
 
-/* Memory of an entry, with what malloc adds. */
+/* Memory of an entry of `unacked`, including malloc's own overhead. */
 #define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16)
 
-/* Pause of basic.get before its second try. */
+/* Pause before basic.get tries for the second time. */
 #define GET_AGAIN_MS 2u
 
 static void fetch(struct consumer *consumer);
@@ -20,7 +20,7 @@ static void extend_arm(struct amqp_connection *connection);
 
 /* ---- what is not acknowledged */
 
-/* Frees an entry that is in no list any more, and settles its message by `outbox`. */
+/* Settles the message of an entry that is in no list any more, in a commit of `outbox`, and frees the entry. */
 static void settle_removed(struct channel *channel, struct unacked *unacked, struct outbox *outbox) {
     struct amqp_connection *connection = channel->connection;
     struct item *item = NULL;
@@ -28,13 +28,13 @@ static void settle_removed(struct channel *channel, struct unacked *unacked, str
         mover_reject(connection->server->mover, &unacked->task);
     else if (!unacked->is_settled)
         item = item_of_lease(unacked->outcome, &unacked->task);
-    if (item != NULL) outbox_add(outbox, item); /* without memory the lease ends at its deadline */
+    if (item != NULL) outbox_add(outbox, item); /* without memory, the lease ends at its deadline */
     (void)client_hold(connection, -UNACKED_BYTES);
     free(unacked);
 }
 
-/* Removes an entry, and settles its message; in a transaction, once that is committed. ITEM_RELEASE: it is ready again.
- */
+/* Removes an entry of `unacked` and settles its message. In a transaction, the message is settled at tx.commit.
+ * ITEM_RELEASE makes the message ready again. */
 static void settle(struct channel *channel, struct unacked *unacked, enum item_kind kind, bool dies) {
     struct consumer *consumer = unacked->consumer;
     TAILQ_REMOVE(&channel->unacked, unacked, next);
@@ -126,7 +126,7 @@ static struct sending *sending_new(struct amqp_connection *connection, uint64_t 
     return sending;
 }
 
-/* Acks messages of consumers without acknowledgements once their bytes are in the kernel. */
+/* Acks messages of consumers without acknowledgements, once the bytes of the messages are in the kernel. */
 void sending_sent(struct sending *sending, bool left) {
     struct amqp_connection *connection = sending->connection;
     gateway_left(sending->server->gateway, sending->lease, left);
@@ -139,8 +139,8 @@ void sending_sent(struct sending *sending, bool left) {
     free(sending);
 }
 
-/* Notes a delivery until the client acknowledges it; `no_ack`: until its bytes are in the kernel. False: out of memory.
- */
+/* Adds a delivery to `unacked` until the client acknowledges it; with `no_ack`, to `sending`, which acks it once its
+ * bytes are in the kernel. Returns false if memory is exhausted. */
 static bool note(struct channel *channel, struct consumer *consumer, const Tarry__DeliveredTask *task, bool no_ack,
                  bool has_dead_exchange, struct sending *sending) {
     const uint64_t tag = channel->next_tag++;
@@ -166,7 +166,7 @@ static bool note(struct channel *channel, struct consumer *consumer, const Tarry
     return true;
 }
 
-/* Writes a delivery. `consumer` NULL: the answer to basic.get, when `left` messages remain. */
+/* Writes a delivery. If `consumer` is NULL, it is the reply to basic.get, which says that `left` messages remain. */
 static bool put_delivery(struct channel *channel, const struct consumer *consumer, const Tarry__DeliveredTask *task,
                          uint64_t left, struct amqp_out *out) {
     struct amqp_out made = {0};
@@ -227,7 +227,7 @@ static void deliver(struct consumer *consumer, uint64_t lease, const struct gate
             put_delivery(channel, consumer, leased->tasks[i], 0, &out) &&
             note(channel, consumer, leased->tasks[i], consumer->no_ack, consumer->queue->has_dead_exchange, sending);
     }
-    out.failed |= !has_memory; /* then the connection ends */
+    out.failed |= !has_memory; /* if memory is exhausted, the connection ends */
     client_send_out(connection);
     client_send(connection, &out, sending);
     fetch(consumer);
@@ -250,7 +250,7 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
     client_send_out(connection);
 }
 
-/* Number of deliveries that the consumer may get now. */
+/* Returns the number of deliveries that the consumer may get now. */
 static uint32_t credit_of(const struct consumer *consumer) {
     const struct channel *channel = consumer->channel;
     uint32_t most = consumer->prefetch > 0 ? consumer->prefetch : AMQP_UNACKED_MAX;
@@ -270,7 +270,7 @@ static void fetch(struct consumer *consumer) {
     uint32_t credit = credit_of(consumer);
     if (consumer->lease != 0 || consumer->timer != 0 || credit == 0 || channel->is_closing) return;
     if (connection->phase != PHASE_RUNS || connection->is_gone) return;
-    if (door_stream_unsent(server->door, connection->id) >= AMQP_UNSENT_MAX) return; /* on_drained goes on */
+    if (door_stream_unsent(server->door, connection->id) >= AMQP_UNSENT_MAX) return; /* on_drained continues */
     const struct gateway_lease_options options = {.queues = &queue,
                                                   .queue_count = 1,
                                                   .max = credit,
@@ -304,7 +304,7 @@ static struct consumer *consumer_find(const struct channel *channel, struct amqp
     return NULL;
 }
 
-/* Whether the consumer may be made. False: the channel or the connection has failed. */
+/* Returns whether the consumer may be created. If not, the channel or the connection has failed. */
 static bool may_consume(struct channel *channel, const struct amqp_queue *queue, const struct amqp_method *method) {
     const struct amqp_bytes tag = method->fields[AMQP_BASIC_CONSUME_consumer_tag].bytes;
     bool exclusive = method->fields[AMQP_BASIC_CONSUME_exclusive].number != 0;
@@ -435,8 +435,8 @@ static void got(struct channel *channel, uint64_t lease, const Tarry__DeliveredT
 
 static void get_again(void *argument);
 
-/* A message that was published a moment ago is ready when the millisecond ends (TIME-1). So the lease is tried once
- * more if the queue has messages. */
+/* Returns whether basic.get tries once more, because the queue has messages. A message that was published a moment ago
+ * is ready only when its millisecond has ended (TIME-1). */
 static bool tries_again(struct amqp_connection *connection) {
     if (connection->has_tried || connection->counted == 0) return false;
     connection->has_tried = true;
@@ -501,7 +501,8 @@ void op_get(struct amqp_connection *connection) {
 
 /* ---- ack, nack, reject, recover */
 
-/* Settles one delivery, or all up to it. `dies`: the message goes to the dead-letter exchange, or is dropped. */
+/* Settles one delivery, or all deliveries up to it. With `dies`, the message goes to the dead-letter exchange, or is
+ * dropped. */
 static void settle_tags(struct channel *channel, const struct amqp_method *method, uint64_t tag, bool multiple,
                         bool requeue, bool dies) {
     struct unacked *unacked = multiple ? TAILQ_FIRST(&channel->unacked) : unacked_find(channel, tag), *next;
@@ -516,7 +517,8 @@ static void settle_tags(struct channel *channel, const struct amqp_method *metho
         next = TAILQ_NEXT(unacked, next);
         settle(channel, unacked, requeue ? ITEM_RELEASE : ITEM_ACK, dies);
     }
-    if (!requeue) consumers_fetch(channel->connection); /* else once they are back in their places */
+    if (!requeue)
+        consumers_fetch(channel->connection); /* requeued messages are fetched after they are back in their places */
 }
 
 void channel_ack(struct channel *channel, const struct amqp_method *method) {

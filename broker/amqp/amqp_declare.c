@@ -1,9 +1,9 @@
-/* amqp_declare.c: methods that declare, bind and delete. Each takes its turn (store_enter), checks, commits the
- * definitions, and then changes the topology. So it holds after a crash and on the follower before the client has its
- * answer.
+/* amqp_declare.c: methods that declare, bind and delete. Each waits for its turn (store_enter), checks, commits the
+ * definitions, and then changes the topology. So the change survives a crash and is on the follower before the client
+ * has its reply.
  *
  * Permissions: a name must be within the principal's prefixes, as a queue's name must. A principal that may produce or
- * consume may declare and bind; deleting and purging need the role that a purge needs (docs/AMQP.md). */
+ * consume may declare and bind; to delete or to purge needs the role that a purge needs (docs/AMQP.md). */
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "check.h"
 #include "door_stream.h"
 
-/* Pauses before the tries to delete the broker's queue of a deleted AMQP queue: sessions of former consumers end after
- * 2 s, and purges take their time. */
+/* Pauses before the attempts to delete the broker's queue of a deleted AMQP queue. Sessions of former consumers end
+ * after 2 s, and a purge takes some time. */
 static const uint64_t drop_pauses_ms[] = {3000, 10000, 60000};
 
 /* ---- answers and refusals */
@@ -23,16 +23,16 @@ static bool flag(const struct amqp_connection *connection, int field) {
     return connection->method.fields[field].number != 0;
 }
 
-/* Arguments for "'%.*s'": at most 150 bytes of a name, so that the sentence behind it fits into the reply's text. */
+/* Arguments for "'%.*s'": at most 150 bytes of a name, so that the rest of the sentence fits into the reply's text. */
 #define QUOTED(bytes) (int)((bytes).size < 150 ? (bytes).size : 150), (const char *)(bytes).at
 
-/* Ends the method; may free the connection. */
+/* Ends the method that is being executed. May free the connection. */
 static void leave(struct amqp_connection *connection) {
     declare_forget(connection);
     op_end(connection);
 }
 
-/* Counts the memory of the definitions. */
+/* Counts the memory of the definitions at the door. */
 static void count_topology(struct amqp *server) {
     struct store *store = &server->store;
     const int64_t more = (int64_t)store->topology.bytes - store->held_bytes;
@@ -45,7 +45,7 @@ static void turn_over(struct amqp_connection *connection) {
     leave(connection);
 }
 
-/* Ends the method's turn because the channel has gone. True: it has. */
+/* Returns whether the channel has gone. If it has, ends the method's turn. */
 static bool has_gone(struct amqp_connection *connection) {
     if (op_channel(connection) != NULL) return false;
     turn_over(connection);
@@ -63,7 +63,8 @@ static void refuse_stored(struct amqp_connection *connection, Tarry__Code code, 
                      code == TARRY__CODE__DENIED ? "ACCESS_REFUSED" : "RESOURCE_ERROR", sentence);
 }
 
-/* Whether the principal may do one of two operations with this name. False: the channel has failed. */
+/* Returns whether the principal may do at least one of two operations with this name. If not, the channel has failed.
+ */
 static bool may(struct channel *channel, struct amqp_bytes name, Tarry__Op__OpCase first, Tarry__Op__OpCase second) {
     char sentence[GATEWAY_SENTENCE_SIZE], text[AMQP_SHORTSTR_MAX + 1];
     struct amqp_connection *connection = channel->connection;
@@ -91,7 +92,7 @@ static bool is_confined(const struct amqp_connection *connection) {
     return holder.is_confined;
 }
 
-/* Whether one more exchange, queue or binding may be made. */
+/* Returns whether one more exchange, queue or binding may be created. */
 static bool has_room(struct channel *channel) {
     struct amqp_connection *connection = channel->connection;
     const struct amqp_topology *topology = &connection->server->store.topology;
@@ -211,7 +212,7 @@ static void differs(struct channel *channel, const char *what, struct amqp_bytes
         QUOTED(name));
 }
 
-/* Whether the declaration agrees with the queue. False: the channel has failed. */
+/* Returns whether the declaration agrees with the existing queue. If not, the channel has failed. */
 static bool agrees(struct channel *channel, const struct amqp_queue *queue) {
     const struct amqp_connection *connection = channel->connection;
     struct amqp_bytes name = amqp_text(queue->name), argument;
@@ -227,8 +228,8 @@ static bool agrees(struct channel *channel, const struct amqp_queue *queue) {
     return false;
 }
 
-/* The mover sends dead letters as the broker itself. So a confined principal must name where they go, within its
- * prefixes. */
+/* Returns whether the queue's dead-letter exchange and routing key are allowed. The mover publishes dead letters as the
+ * broker itself, so a confined principal may only name targets within its prefixes. */
 static bool may_dead_letter(struct channel *channel, const struct amqp_queue *queue) {
     struct amqp_bytes exchange = amqp_text(queue->dead_exchange);
     if (!queue->has_dead_exchange || !is_confined(channel->connection)) return true;
@@ -258,7 +259,7 @@ static void on_queue_stored(void *argument, Tarry__Code code, const char *senten
     turn_over(connection);
 }
 
-/* Makes the queue that the method describes; NULL: the channel has failed. */
+/* Creates the queue that the method describes; NULL: the channel has failed. */
 static struct amqp_queue *make_queue(struct channel *channel, struct amqp_bytes name) {
     struct amqp_connection *connection = channel->connection;
     const struct amqp_bytes arguments = connection->method.fields[AMQP_QUEUE_DECLARE_arguments].bytes;
@@ -422,7 +423,7 @@ static void run_declare_exchange(void *argument) {
     struct channel *channel = op_channel(connection);
     const struct amqp_exchange *exchange = amqp_exchange_find(&store->topology, name);
     bool is_passive = flag(connection, AMQP_EXCHANGE_DECLARE_passive);
-    if (name.size == 0) { /* the default exchange */
+    if (name.size == 0) { /* the empty name means the default exchange */
         if (is_passive)
             exchange_declared(channel);
         else
@@ -452,7 +453,7 @@ void op_declare_exchange(struct amqp_connection *connection) {
 
 /* ---- bind and unbind */
 
-/* queue.bind, exchange.bind and their opposites have their fields in other places. */
+/* Fields of queue.bind, exchange.bind, queue.unbind and exchange.unbind, whose order differs from method to method. */
 struct bind_method {
     bool is_exchange;
     struct amqp_bytes destination, source, key, arguments;
@@ -502,7 +503,7 @@ static void on_bound(void *argument, Tarry__Code code, const char *sentence, uin
     turn_over(connection);
 }
 
-/* Makes the binding that the method names; NULL: the channel has failed. */
+/* Creates the binding that the method names; NULL: the channel has failed. */
 static struct amqp_binding *make_binding(struct channel *channel, const struct bind_method *bind) {
     struct amqp_queue *queue = NULL;
     struct amqp_exchange *exchange = NULL, *source = NULL;
@@ -559,7 +560,7 @@ void op_bind(struct amqp_connection *connection) {
     store_enter(&connection->server->store, &connection->job, run_bind, connection);
 }
 
-/* Removes the doomed from the topology if their commit was durable; otherwise they stay. */
+/* Removes the doomed objects from the topology if the commit that deletes them is durable; otherwise keeps them. */
 static void remove_doomed(struct amqp *server, bool is_stored) {
     struct amqp_topology *topology = &server->store.topology;
     for (size_t i = 0; is_stored && i < topology->doomed_count; i++)
@@ -570,8 +571,8 @@ static void remove_doomed(struct amqp *server, bool is_stored) {
         amqp_doomed_spare(topology);
 }
 
-/* Commits the deletion of the doomed, and of the messages of the queue `purged` (NULL: none). `is_doomed` false: there
- * was no memory to doom all, so the method is refused. */
+/* Commits the deletion of the doomed objects, and of the messages of the queue `purged` (NULL: none). If `is_doomed` is
+ * false, memory was too short to doom all objects, so the method is refused. */
 static void delete_doomed(struct amqp_connection *connection, bool is_doomed, const char *purged, stored *done) {
     struct store *store = &connection->server->store;
     if (!is_doomed) {
@@ -605,7 +606,7 @@ static void run_unbind(void *argument) {
     struct amqp_binding *binding = like != NULL ? amqp_binding_find(&store->topology, like) : NULL;
     bool is_none = like != NULL && binding == NULL;
     free(like);
-    if (is_none) bound(connection); /* as RabbitMQ answers */
+    if (is_none) bound(connection); /* RabbitMQ, too, replies that the binding is deleted */
     if (binding == NULL)
         turn_over(connection);
     else
@@ -696,8 +697,8 @@ static struct drop *drop_new(struct amqp *server, const char *name) {
     return drop;
 }
 
-/* Deletes the broker's queue, so that another one may have its place; ignores the reply, because a queue that is not
- * empty stays. */
+/* Deletes the broker's queue, so that its place is free for another one. Ignores the reply: a queue that is not empty
+ * stays. */
 static void on_delete_timer(void *argument) {
     struct drop *drop = argument;
     struct amqp *server = drop->server;
@@ -732,7 +733,7 @@ static void drop_later(struct drop *drop) {
 
 static void on_dropped(void *argument, Tarry__Code code, const char *sentence, uint64_t purged);
 
-/* Deletes the definitions of the doomed, and the messages of the queue. */
+/* Commits the deletion of the doomed definitions, and of the queue's messages. */
 static void drop_commit(struct drop *drop) {
     struct store *store = &drop->server->store;
     store_delete_doomed(store);
@@ -743,7 +744,8 @@ static void drop_commit(struct drop *drop) {
 static void on_dropped(void *argument, Tarry__Code code, const char *sentence, uint64_t purged) {
     struct drop *drop = argument;
     struct amqp *server = drop->server;
-    if (code == TARRY__CODE__NO_SUCH_QUEUE && drop->purges) { /* it never had a message */
+    if (code == TARRY__CODE__NO_SUCH_QUEUE &&
+        drop->purges) { /* the broker creates the queue at its first message, and there was none */
         drop->purges = false;
         drop_commit(drop);
         return;
@@ -777,7 +779,7 @@ void queue_drop(struct amqp *server, const char *name) {
     if (drop != NULL) store_enter(&server->store, &drop->job, run_drop, drop);
 }
 
-/* Gathers the names of the queues first, because dropping a queue may change the table. */
+/* Collects the names of the queues first, because dropping a queue may change the table. */
 void declare_drop_exclusive(struct amqp *server, uint64_t owner) {
     const struct amqp_hash *queues = &server->store.topology.queues;
     char(*names)[AMQP_NAME_MAX + 1] = calloc(queues->count + 1, sizeof(*names));
@@ -841,7 +843,8 @@ static void on_queue_deleted(void *argument, Tarry__Code code, const char *sente
     for (size_t i = 0; i < store->topology.doomed_count; i++)
         if (store->topology.doomed[i]->kind == 'q')
             memcpy(name, ((struct amqp_queue *)store->topology.doomed[i])->name, sizeof(name));
-    if (code == TARRY__CODE__NO_SUCH_QUEUE) { /* it never had a message */
+    if (code ==
+        TARRY__CODE__NO_SUCH_QUEUE) { /* the broker creates the queue at its first message, and there was none */
         store_delete_doomed(store);
         store_commit(store, on_queue_deleted, connection);
         return;
@@ -865,7 +868,7 @@ static void run_delete_queue(void *argument) {
     struct amqp_bytes name = connection->method.fields[AMQP_QUEUE_DELETE_queue].bytes;
     struct amqp_queue *queue = find_queue(channel, name, AMQP_QUEUE_DELETE, false);
     if (queue == NULL) {
-        purged(connection, 0); /* as RabbitMQ answers */
+        purged(connection, 0); /* RabbitMQ, too, replies that 0 messages are deleted */
     } else if (flag(connection, AMQP_QUEUE_DELETE_if_unused) && queue->consumer_count > 0) {
         channel_fail(channel, AMQP_PRECONDITION, AMQP_QUEUE_DELETE,
                      "PRECONDITION_FAILED - queue '%.*s' in vhost '/' in use", QUOTED(name));

@@ -76,7 +76,7 @@ bool amqp_route_message(struct amqp_topology *topology, struct amqp_exchange *ex
            route_list(topology, exchange, headers, "BCC", targets);
 }
 
-/* Copies a field as it came. */
+/* Copies a field unchanged. */
 static void put_same(struct amqp_out *out, const struct amqp_field *field) {
     amqp_put_shortstr(out, field->name);
     amqp_put(out, &field->type, 1);
@@ -111,7 +111,7 @@ static struct amqp_bytes deaths_of(struct amqp_bytes headers) {
     return is_list ? field.value : (struct amqp_bytes){0};
 }
 
-/* Writes the array x-death: this death first, then the others. */
+/* Writes the array x-death: this death first, then the earlier ones. */
 static void put_deaths(struct amqp_out *out, const struct amqp_envelope *envelope,
                        const struct amqp_properties *properties, const struct amqp_queue *queue, enum amqp_death death,
                        uint64_t now_s) {

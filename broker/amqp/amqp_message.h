@@ -1,5 +1,5 @@
-/* amqp_message.h: a message of AMQP as a task. Content.properties holds the *envelope*: the exchange, the routing key
- * and the message's properties as they came. Pure. */
+/* amqp_message.h: a message of AMQP as a task. Content.properties contains the *envelope*: the exchange, the routing
+ * key and the message's properties, as received. Pure. */
 #ifndef TARRY_AMQP_MESSAGE_H
 #define TARRY_AMQP_MESSAGE_H
 
@@ -7,9 +7,9 @@
 #include "amqp_topology.h"
 #include "tarry.pb-c.h"
 
-/* Properties of a message beyond this are refused; the rest of PROPERTIES_SIZE_MAX is for x-death. */
+/* Maximum size of a message's properties; larger ones are refused. The rest of PROPERTIES_SIZE_MAX is for x-death. */
 #define AMQP_PROPERTIES_SIZE_MAX (32u << 10)
-/* Deaths that x-death lists, most recent first; one more replaces the oldest. */
+/* Maximum number of deaths that x-death lists, most recent first. A further death replaces the oldest. */
 #define AMQP_DEATHS_MAX 64u
 
 struct amqp_envelope {
@@ -17,16 +17,16 @@ struct amqp_envelope {
 };
 void amqp_put_envelope(struct amqp_out *out, struct amqp_bytes exchange, struct amqp_bytes key,
                        struct amqp_bytes properties);
-/* Reads the envelope of a task. A task of another protocol has none: then it is as published to the default exchange,
- * and its attributes are its headers, which are written to `made`. False: out of memory. */
+/* Reads the envelope of a task. A task of another protocol has no envelope: it counts as published to the default
+ * exchange, with its attributes as headers, which are written to `made`. Returns false if memory is exhausted. */
 bool amqp_envelope_of(const Tarry__Content *content, const char *queue, struct amqp_out *made,
                       struct amqp_envelope *out);
 
-/* Reads the expiration of a message: milliseconds as a decimal text, at most ten years. False: the text is not valid.
- */
+/* Reads the expiration of a message: milliseconds as decimal digits, at most ten years. Returns false if the text is
+ * not valid. */
 bool amqp_expiration_read(struct amqp_bytes text, uint64_t *out_ms);
-/* Adds the queues that a message gets to by its routing key, and by its headers CC and BCC. False: CC or BCC is no list
- * of texts. */
+/* Adds the queues to which a message is routed by its routing key and by its headers CC and BCC. Returns false if CC or
+ * BCC is not a list of texts. */
 bool amqp_route_message(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,
                         struct amqp_bytes headers, struct amqp_targets *targets);
 /* Writes the properties without the header BCC. */
@@ -38,8 +38,8 @@ enum amqp_death { AMQP_DEATH_EXPIRED, AMQP_DEATH_REJECTED };
  * expiration, and no CC if the queue has a dead-letter routing key. */
 void amqp_put_dead(struct amqp_out *out, const struct amqp_envelope *envelope, const struct amqp_queue *queue,
                    enum amqp_death death, uint64_t now_s);
-/* Whether a message with these headers would circle for ever: it has died in this queue before, and was not rejected
- * since. */
+/* Returns whether a message with these headers would circle forever: it has died in this queue before, and was not
+ * rejected since. */
 bool amqp_death_circles(struct amqp_bytes headers, const char *queue);
 
 #endif

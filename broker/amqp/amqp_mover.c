@@ -1,5 +1,5 @@
-/* amqp_mover.c: messages that were rejected, or have expired, go to the dead-letter exchange of their queue. One atomic
- * commit acks the message and schedules it in its new queues, so it is never lost and never doubled. */
+/* amqp_mover.c: moves messages that were rejected or have expired to the dead-letter exchange of their queue. One
+ * atomic commit acks the message and schedules it in its new queues, so it is never lost or duplicated. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@
 #define AMQP_MOVER_LEASE_MS 60000u
 #define AMQP_MOVER_PAUSE_MS 200u
 
-/* A rejected message whose content is read. */
+/* A rejected message whose content is being read. */
 struct rejected {
     TAILQ_ENTRY(rejected) next;
     struct mover *mover;
@@ -27,7 +27,8 @@ struct mover {
     unsigned read_count;
     struct gateway_caller caller; /* the broker itself */
     uint64_t timer;
-    uint64_t lease, lease_timer; /* messages whose time is over are awaited; the pause after a refusal */
+    uint64_t lease, lease_timer; /* `lease`: handle of the awaited lease of expired messages; `lease_timer`: the pause
+                                    after a refusal */
     bool is_started;
 };
 
@@ -41,10 +42,12 @@ static uint64_t wall_s(void) {
 
 static void add_settle(struct mover *mover, enum item_kind kind, const struct leased_task *task) {
     struct item *item = item_of_lease(kind, task);
-    if (item != NULL) outbox_add(&mover->outbox, item); /* else the lease ends, and the message comes again */
+    if (item != NULL)
+        outbox_add(&mover->outbox,
+                   item); /* without memory, the lease ends at its deadline, and the message is delivered again */
 }
 
-/* Finds the queues that the dead message gets to, without those to which it would come again and again. */
+/* Finds the queues to which the dead message is routed, except those in which it would circle. */
 static void find_targets(struct mover *mover, const struct amqp_queue *queue, struct amqp_bytes key,
                          struct amqp_bytes headers, struct amqp_targets *targets) {
     struct amqp_topology *topology = &mover->server->store.topology;
@@ -64,9 +67,9 @@ static struct amqp_bytes key_of(struct amqp_bytes headers) {
     return has_key && field.value.size <= KEY_SIZE_MAX ? field.value : (struct amqp_bytes){0};
 }
 
-/* Makes the message that replaces the dead one. NULL: no queue gets it, or it cannot be made (`*out_failed`): there is
- * no memory, or with x-death its headers have more than AMQP_TABLE_FIELDS_MAX fields. Then its lease ends, and it comes
- * again, until Tarry's dead letters get it (max_attempts). */
+/* Makes the message that replaces the dead one. Returns NULL if no queue gets it, or, with `*out_failed`, if it cannot
+ * be made: memory is exhausted, or its headers with x-death have more than AMQP_TABLE_FIELDS_MAX fields. The dead
+ * message is then leased again after its lease has ended, until max_attempts makes it one of Tarry's dead letters. */
 static struct item *make_dead(struct mover *mover, const struct amqp_queue *queue, const Tarry__Content *content,
                               enum amqp_death death, bool *out_failed) {
     struct amqp_out made = {0}, raw = {0}, packed = {0};
@@ -98,7 +101,7 @@ static struct item *make_dead(struct mover *mover, const struct amqp_queue *queu
     return item;
 }
 
-/* Moves a leased message. */
+/* Moves a leased message to the queues of its dead-letter exchange. */
 static void move(struct mover *mover, const char *queue_name, const ProtobufCBinaryData *packed,
                  const struct leased_task *task, enum amqp_death death) {
     const struct amqp_queue *queue = amqp_queue_find(&mover->server->store.topology, amqp_text(queue_name));
@@ -111,8 +114,9 @@ static void move(struct mover *mover, const char *queue_name, const ProtobufCBin
         item->task = *task;
         outbox_add(&mover->outbox, item);
     } else if (!failed && queue != NULL && queue->has_dead_exchange) {
-        add_settle(mover, ITEM_ACK, task); /* no queue gets it: it is dropped, as RabbitMQ does */
-    } else if (!failed) {                  /* the queue was deleted or declared anew meanwhile */
+        add_settle(mover, ITEM_ACK, task); /* the exchange routes it to no queue, so it is dropped, as in RabbitMQ */
+    } else if (!failed) { /* the queue was deleted or declared anew in the meantime, so Tarry's dead letters get the
+                             message */
         add_settle(mover, ITEM_BURY, task);
     }
     if (content != NULL) tarry__content__free_unpacked(content, NULL);
@@ -223,7 +227,8 @@ static void lease_on(struct mover *mover) {
 
 /* ---- */
 
-/* A live task of the target has the message's key: the message goes there without it. */
+/* Handles the result of an item. If a live task of the target queue has the message's key, the message is sent once
+ * more without its key. */
 static void on_settled(void *argument, const struct item *item, Tarry__Code code, const char *message) {
     struct mover *mover = argument;
     if (code != TARRY__CODE__EXISTS) return;

@@ -1,6 +1,6 @@
 /* amqp_outbox.c: commits of one client, one at a time, so that its messages keep their order. Messages that arrive
- * while a commit is under way go with the next one together. A message for several queues is one atomic commit, or part
- * of one: if a commit of several messages is refused as a whole, they are committed one by one. */
+ * during a commit go into the next one together. A message for several queues is one atomic commit, or part of one. If
+ * a commit of several messages is refused as a whole, each message gets a commit of its own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ struct item *item_of_lease(enum item_kind kind, const struct leased_task *task) 
     return item;
 }
 
-/* The targets' names are copied with the item's own bytes. */
+/* The target queues' names are copied with the item's own bytes. */
 struct item *item_without_key(const struct item *item) {
     size_t size = sizeof(*item) + item->target_count * sizeof(struct target), names = 1;
     for (size_t i = 0; i < item->target_count; i++) names += strlen(item->targets[i].queue) + 1;
@@ -104,7 +104,7 @@ static void drop_first(struct outbox *outbox) {
 
 /* ---- the commit */
 
-/* An operation with all that it points to. */
+/* An operation with all objects that it points to. */
 struct building {
     Tarry__Op op;
     union {
@@ -201,7 +201,7 @@ static uint64_t commit_first(struct outbox *outbox, size_t items, size_t count, 
     return handle;
 }
 
-/* Counts the items of the next commit: at least one. */
+/* Returns the number of items for the next commit; at least one. */
 static size_t choose(const struct outbox *outbox, size_t *out_ops, bool *out_is_atomic) {
     const struct item *item = TAILQ_FIRST(&outbox->items);
     size_t items = 0, bytes = 0;
@@ -232,7 +232,7 @@ static void try_later(struct outbox *outbox) {
     if (outbox->timer == 0) outbox->timer = gateway_timer(outbox->gateway, AMQP_BUSY_MS, on_busy, outbox);
 }
 
-/* Code and message of an item whose operations begin at `at`: those of the first one that was refused. */
+/* Returns code and message for an item whose operations begin at `at`: those of the first refused operation. */
 static Tarry__Code code_of(const Tarry__CommitReply *commit, size_t at, size_t count, const char **out_message) {
     *out_message = "";
     for (size_t i = at; i < at + count; i++) {
@@ -245,7 +245,7 @@ static Tarry__Code code_of(const Tarry__CommitReply *commit, size_t at, size_t c
     return TARRY__CODE__OK;
 }
 
-/* Reports the results of the items that were sent. False: the rest is tried again later. */
+/* Reports the results of the items that were sent. Returns false if the rest will be tried again later. */
 static bool settle_sent(struct outbox *outbox, const Tarry__CommitReply *commit) {
     size_t at = 0;
     while (outbox->sent > 0) {
@@ -272,7 +272,7 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     if (code == TARRY__CODE__BUSY) {
         try_later(outbox);
     } else if (is_known && reply->commit->aborted && outbox->sent > 1 && !outbox->is_whole) {
-        outbox->alone = outbox->sent; /* nothing took effect */
+        outbox->alone = outbox->sent; /* no operation of the commit took effect */
         outbox->sent = 0;
     } else if (is_known) {
         if (settle_sent(outbox, reply->commit))
@@ -302,7 +302,7 @@ void outbox_flush(struct outbox *outbox) {
             break;
         }
         outbox->is_telling = true;
-        for (; items > 0; items--) { /* messages that no queue gets */
+        for (; items > 0; items--) { /* these messages are routed to no queue, so no commit is needed */
             outbox->settled(outbox->argument, TAILQ_FIRST(&outbox->items), TARRY__CODE__OK, "");
             drop_first(outbox);
         }

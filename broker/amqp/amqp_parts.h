@@ -15,33 +15,34 @@
 #define AMQP_CHANNEL_MAX 2047u
 #define AMQP_FRAME_MAX (128u << 10)
 #define AMQP_HEARTBEAT_S 60u
-/* Bytes of a frame before the client is known. */
+/* Maximum size of a frame in bytes before the client is admitted. */
 #define AMQP_FRAME_STRANGER_MAX (16u << 10)
-/* A client has this long for its handshake, and for its close-ok. */
+/* Time limits for the client's handshake, and for its close-ok. */
 #define AMQP_HANDSHAKE_MS 10000u
 #define AMQP_CLOSING_MS 5000u
-/* Duration of the leases of deliveries; they are extended while the connection lives. */
+/* Duration of the leases of deliveries, and the age at which a lease is extended while the connection lives.
+ */
 #define AMQP_LEASE_MS 600000u
 #define AMQP_EXTEND_MS 180000u
-/* Deliveries of a channel that are not acknowledged, if its consumers have no prefetch. */
+/* Maximum number of unacknowledged deliveries of a channel whose consumers have no prefetch. */
 #define AMQP_UNACKED_MAX 16384u
-#define AMQP_CONSUMERS_MAX 1024u /* of a connection */
-#define AMQP_FETCH_MAX 256u      /* messages in one lease of a consumer */
-/* Unsent bytes at which nothing is delivered until the client has read. */
+#define AMQP_CONSUMERS_MAX 1024u /* maximum number of consumers of a connection */
+#define AMQP_FETCH_MAX 256u      /* maximum number of messages in one lease of a consumer */
+/* Number of unsent bytes above which nothing is delivered until the client has read. */
 #define AMQP_UNSENT_MAX (1u << 20)
-/* Input that waits, at which the door stops reading. */
+/* Number of waiting input bytes at which the door stops reading from the connection. */
 #define AMQP_INPUT_MAX (256u << 10)
-/* Publishes that wait for their commit, at which the connection's input waits. */
+/* Limits of the publishes that wait for their commit; beyond them, the connection's input waits. */
 #define AMQP_OUTBOX_BYTES_MAX (4u << 20)
 #define AMQP_OUTBOX_ITEMS_MAX 4096u
-/* One commit of an outbox. */
+/* Size limits of one commit of an outbox. */
 #define AMQP_COMMIT_BYTES_MAX (2u << 20)
 #define AMQP_COMMIT_OPS_MAX 2048u
-/* Contents of all copies of one message. */
+/* Maximum size of the contents of all copies of one message. */
 #define AMQP_FANOUT_BYTES_MAX (REQUEST_SIZE_MAX - (1u << 20))
-#define AMQP_TX_OPS_MAX 4096u /* operations of a transaction */
+#define AMQP_TX_OPS_MAX 4096u /* maximum number of operations of a transaction */
 #define AMQP_BUSY_MS 50u
-#define AMQP_SPACE "amqp" /* of the definitions */
+#define AMQP_SPACE "amqp" /* space of the definitions */
 
 enum { /* reply codes */
        AMQP_NO_ROUTE = 312,
@@ -77,7 +78,7 @@ static inline struct leased_task leased_task_of(const Tarry__DeliveredTask *task
 
 enum item_kind { ITEM_MESSAGE, ITEM_ACK, ITEM_RELEASE, ITEM_EXTEND, ITEM_BURY };
 struct target {
-    const char *queue; /* within the item */
+    const char *queue; /* points into the item's memory */
     uint64_t delay_ms;
     uint64_t expires_ms;
     uint32_t priority;
@@ -85,13 +86,13 @@ struct target {
 struct item {
     TAILQ_ENTRY(item) next;
     enum item_kind kind;
-    bool acks;               /* a message that replaces a leased one: the same commit acks it */
-    struct leased_task task; /* the leased one that the item settles */
+    bool acks;               /* true: the message replaces a leased one, which the same commit acks */
+    struct leased_task task; /* the leased task that the item settles */
     uint64_t channel_serial;
-    uint64_t confirm; /* publisher confirm; 0: none */
+    uint64_t confirm; /* number of the publisher confirm; 0: no confirm */
     uint8_t *content;
     size_t content_size;
-    const char *key; /* within the item; NULL: none */
+    const char *key; /* points into the item's memory; NULL: no key */
     size_t target_count;
     struct target targets[];
 };
@@ -100,16 +101,17 @@ struct outbox {
     struct gateway *gateway;
     uint64_t principal;
     const char *peer;
-    struct items items; /* the first `sent` are in the commit that is under way */
+    struct items items; /* the first `sent` items are in the commit that is running */
     size_t count, bytes, sent;
-    size_t alone; /* the first items are committed one by one, because a commit of all was refused */
+    size_t alone; /* number of items at the start of the list that are committed one by one, because a commit of all was
+                     refused */
     uint64_t asked, timer;
-    bool is_telling; /* results are being reported, so nothing is sent */
-    bool is_whole;   /* all items are one atomic commit: a transaction */
+    bool is_telling; /* results are being reported, so no commit starts */
+    bool is_whole;   /* all items form one atomic commit: a transaction */
     unsigned busy_count;
     /* Reports the result of an item; called within outbox_flush or in the door's rounds. */
     void (*settled)(void *argument, const struct item *item, Tarry__Code code, const char *message);
-    /* Reports that a commit has ended, after its items. */
+    /* Called when a commit has ended, after the results of its items. */
     void (*went_on)(void *argument);
     void *argument;
 };
@@ -122,10 +124,10 @@ struct item *item_of_lease(enum item_kind kind, const struct leased_task *task);
 struct item *item_without_key(const struct item *item);
 void item_free(struct item *item);
 void outbox_add(struct outbox *outbox, struct item *item);
-/* Sends what waits, unless a commit is under way. */
+/* Commits the waiting items, unless a commit is running. */
 void outbox_flush(struct outbox *outbox);
 bool outbox_is_idle(const struct outbox *outbox);
-/* Sends what waits without awaiting a reply, and frees all. */
+/* Commits the waiting items without awaiting a reply, and frees all items. */
 void outbox_end(struct outbox *outbox);
 
 /* ---- amqp_store.c: the definitions in the log, and whose turn it is to change them */
@@ -137,7 +139,7 @@ struct job {
 };
 TAILQ_HEAD(jobs, job);
 struct change;
-/* Callback of a commit of definitions. Not OK: nothing has changed, and `sentence` gives the reason. */
+/* Callback of a commit of definitions. If `code` is not OK, nothing has changed, and `sentence` gives the reason. */
 typedef void stored(void *argument, Tarry__Code code, const char *sentence, uint64_t purged);
 struct store {
     struct gateway *gateway;
@@ -149,10 +151,10 @@ struct store {
     size_t change_count, change_capacity;
     stored *stored;
     void *argument;
-    bool failed;        /* out of memory while changes were gathered */
-    int64_t held_bytes; /* of the topology, as counted by the door */
+    bool failed;        /* memory was exhausted while changes were collected */
+    int64_t held_bytes; /* bytes of the topology that the door has counted */
     uint64_t purge_job;
-    char purging[AMQP_DEFINITION_KEY_SIZE]; /* queue of that job */
+    char purging[AMQP_DEFINITION_KEY_SIZE]; /* name of the queue that `purge_job` purges */
     bool is_dispatching;
     struct loading *loading;
     void (*loaded)(void *argument, Tarry__Code code, const char *primary);
@@ -164,42 +166,42 @@ struct gateway_caller own_caller(struct gateway *gateway);
 void store_load(struct store *store);
 void store_forget(struct store *store);
 void store_free(struct store *store);
-/* Runs the job when it is its turn; it may run at once. */
+/* Runs the job when its turn comes, possibly at once. */
 void store_enter(struct store *store, struct job *job, void (*run)(void *argument), void *argument);
 void store_leave(struct store *store, struct job *job);
-/* Removes a job that waits. False: it runs. */
+/* Removes a waiting job. Returns false if the job is running. */
 bool store_cancel(struct store *store, struct job *job);
 void store_put(struct store *store, const char *key, struct amqp_out *definition); /* frees the definition */
 void store_delete_doomed(struct store *store);
 void store_purge(struct store *store, const char *queue);
-/* Sets whether messages of the queue may be taken before they are due, and go to the mover when they are (policy
- * lease_before_due). */
+/* Sets the queue's policy lease_before_due: messages may be leased before they are due, and the mover leases them when
+ * they are. */
 void store_holding(struct store *store, const char *queue, bool is_holding);
 void store_commit(struct store *store, stored *done, void *argument);
 
 /* ---- */
 
-/* A message to a client whose leases are not reported yet (gateway_left). */
+/* A message on its way to a client. The result of its lease is not reported yet (gateway_left). */
 struct sending {
     TAILQ_ENTRY(sending) next;
     struct amqp *server;
-    struct amqp_connection *connection; /* NULL: it has ended */
+    struct amqp_connection *connection; /* NULL: the connection has ended */
     uint64_t lease;
-    size_t ack_count; /* automatic acks once it is sent */
+    size_t ack_count; /* number of tasks in `acks`, which are acked when the message is sent */
     struct leased_task acks[];
 };
 TAILQ_HEAD(sendings, sending);
 
 struct unacked {
-    TAILQ_ENTRY(unacked) next; /* in the order of tags */
+    TAILQ_ENTRY(unacked) next; /* the list is in the order of tags */
     uint64_t tag;
     struct leased_task task;
     uint64_t lease_until_ms;
-    struct consumer *consumer; /* NULL: basic.get, or the consumer is cancelled */
-    bool has_dead_exchange;    /* its queue has one */
-    enum item_kind outcome;    /* in a transaction: what becomes of it */
+    struct consumer *consumer; /* NULL: delivered by basic.get, or the consumer was cancelled */
+    bool has_dead_exchange;    /* the queue has a dead-letter exchange */
+    enum item_kind outcome;    /* how the message will be settled; in a transaction, at tx.commit */
     bool dies;
-    bool is_settled; /* its queue is deleted, and the message with it */
+    bool is_settled; /* the queue was deleted with this message, so the message needs no settling */
 };
 TAILQ_HEAD(unacked_list, unacked);
 
@@ -210,7 +212,7 @@ struct consumer {
     bool no_ack, exclusive;
     uint32_t prefetch, unacked;
     uint64_t lease;        /* handle of the awaited lease */
-    uint64_t timer;        /* retries after BUSY */
+    uint64_t timer;        /* timer of the retry after BUSY */
     struct amqp_bytes tag; /* in `tag_bytes` */
     uint8_t tag_bytes[];
 };
@@ -231,21 +233,22 @@ struct channel {
     struct amqp_connection *connection;
     uint16_t number;
     uint64_t serial;
-    bool is_closing; /* channel.close is sent, and close-ok awaited */
+    bool is_closing; /* channel.close was sent, and close-ok is awaited */
     bool confirms, in_tx;
     uint32_t prefetch, prefetch_all;
     uint64_t next_tag;     /* of deliveries */
     uint64_t next_confirm; /* of publishes */
-    uint64_t run;          /* the last confirm of a run that is not told yet; 0: none */
+    uint64_t run;          /* tag of the last confirmed publish of a run that is not reported yet; 0: no run */
     uint64_t run_from;
     struct amqp_consumers consumers;
     struct unacked_list unacked;
     uint32_t unacked_count;
-    struct unacked_list tx_unacked; /* settled by the transaction */
-    struct items tx_items;          /* published by it */
+    struct unacked_list tx_unacked; /* deliveries that the transaction settles */
+    struct items tx_items;          /* messages that the transaction publishes */
     size_t tx_count, tx_bytes;
     struct arriving arriving;
-    char last_queue[AMQP_NAME_MAX + 1]; /* a method with an empty queue name means the last declared */
+    char last_queue[AMQP_NAME_MAX + 1]; /* name of the queue that was declared last; a method with an empty queue name
+                                           means this queue */
 };
 TAILQ_HEAD(channels, channel);
 
@@ -260,9 +263,9 @@ struct amqp_connection {
     char user[AMQP_SHORTSTR_MAX + 1];
     enum phase phase;
     bool shows_token;
-    bool can_cancel, can_blocked, can_auth_close; /* capabilities of the client */
+    bool can_cancel, can_blocked, can_auth_close; /* capabilities that the client has stated */
     bool is_blocked;
-    bool has_sent; /* since the last heartbeat */
+    bool has_sent; /* bytes were sent since the last heartbeat */
     bool is_running, is_deaf, is_gone;
     bool is_busy; /* a method is being carried out */
     uint32_t frame_max;
@@ -272,29 +275,31 @@ struct amqp_connection {
     uint32_t channel_count, consumer_count;
     uint64_t channel_serial;
     struct outbox published, settles, transaction;
-    Tarry__Code transaction_code; /* of the first item that was refused */
+    Tarry__Code transaction_code; /* code of the first item that was refused */
     char transaction_message[128];
     struct amqp_out out;
 
-    uint8_t *input; /* input that waits, or a part of a frame */
+    uint8_t *input; /* input that waits, including a part of a frame */
     size_t input_size, input_at;
-    size_t half_size;   /* memory of arriving messages */
-    int64_t held_bytes; /* of channels and deliveries, as counted by the door */
+    size_t half_size;   /* bytes that the door has counted for arriving messages */
+    int64_t held_bytes; /* bytes of channels and deliveries that the door has counted */
 
-    /* The method that is being carried out; input waits meanwhile. */
+    /* The method that is being executed. Input waits until it ends. */
     struct job job;
-    void (*op)(struct amqp_connection *connection); /* waits until publishes and acks before it are durable */
-    uint8_t *held;                                  /* the method's bytes */
+    void (*op)(struct amqp_connection
+                   *connection); /* function that executes the method once earlier publishes and acks are durable */
+    uint8_t *held;               /* the method's bytes */
     struct amqp_method method;
     uint16_t method_channel;
     counted *counts;
     uint64_t purged;
     uint64_t asked;
-    uint64_t get_lease, get_timer; /* basic.get: the awaited lease, or the pause before its second try */
-    uint64_t counted;              /* basic.get, queue.delete: the messages in the queue before it */
-    bool has_tried;                /* basic.get: its second try has begun */
-    bool has_exclusive;            /* it has declared an exclusive queue */
-    struct amqp_queue *made_queue; /* about to be added */
+    uint64_t get_lease,
+        get_timer;      /* basic.get: handle of the awaited lease, and timer of the pause before its second attempt */
+    uint64_t counted;   /* basic.get, queue.delete: number of messages in the queue before the method */
+    bool has_tried;     /* basic.get: the second attempt has begun */
+    bool has_exclusive; /* the connection has declared an exclusive queue */
+    struct amqp_queue *made_queue; /* the object that the method is adding */
     struct amqp_exchange *made_exchange;
     struct amqp_binding *made_binding;
 };
@@ -311,34 +316,34 @@ struct amqp {
     struct amqp_connections connections;
     struct sendings sendings;
     struct drops drops;
-    uint32_t epoch; /* in which the definitions were read */
+    uint32_t epoch; /* epoch in which the definitions were read */
     struct mover *mover;
-    uint64_t names; /* numbers of generated names */
+    uint64_t names; /* number of names generated until now */
     char id[17];
-    uint64_t tick_timer; /* 0: no listener for AMQP */
+    uint64_t tick_timer; /* 0: the door has no listener for AMQP */
 };
 
 /* ---- amqp.c: connections */
 uint64_t amqp_now_ms(void);
-/* Sends what is written to `out`. */
+/* Sends the bytes that were written to `out`. */
 void client_send_out(struct amqp_connection *connection);
-/* Sends the bytes; `sending` NULL: no result is awaited. Frees `out`. */
+/* Sends the bytes and frees `out`. If `sending` is NULL, no result is awaited. */
 void client_send(struct amqp_connection *connection, struct amqp_out *out, struct sending *sending);
 /* Ends the connection with connection.close. */
 void client_fail(struct amqp_connection *connection, unsigned code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Ends the connection for one of the codes of code_ends_connection. */
+/* Ends the connection because of `code`, one of those of code_ends_connection. */
 void client_refuse(struct amqp_connection *connection, Tarry__Code code, const char *primary);
-/* Whether this code of the broker ends the connection: NOT_PRIMARY, STOPPING, FAILED. */
+/* Returns whether this code of the broker ends the connection: NOT_PRIMARY, STOPPING or FAILED. */
 bool code_ends_connection(Tarry__Code code);
-/* Counts memory of the connection; negative: it is freed. False: the memory is exhausted. */
+/* Counts memory of the connection; a negative number returns memory. Returns false if the memory limit is reached. */
 bool client_hold(struct amqp_connection *connection, int64_t bytes);
 struct gateway_caller client_caller(const struct amqp_connection *connection);
-/* Ends the method that is being carried out, and reads on. The connection may be freed. */
+/* Ends the method that is being executed, and continues with the input. May free the connection. */
 void op_end(struct amqp_connection *connection);
-/* Carries out the waiting method if nothing before it is under way. */
+/* Executes the waiting method if no earlier publish or ack is running. */
 void op_try(struct amqp_connection *connection);
-/* Goes on after something has ended for which the connection's input waited. */
+/* Continues after an event for which the connection's input waited. */
 void client_go_on(struct amqp_connection *connection);
 
 /* ---- amqp_channel.c: channels and their methods */
@@ -348,7 +353,7 @@ void channel_content(struct amqp_connection *connection, const struct amqp_frame
 /* Ends the channel with channel.close. */
 void channel_fail(struct channel *channel, unsigned code, enum amqp_method_kind kind, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Carries out a method once publishes and acks before it are durable; input waits. */
+/* Executes a method once earlier publishes and acks are durable; meanwhile input waits. */
 void op_begin(struct amqp_connection *connection, uint16_t channel, struct amqp_bytes payload,
               void (*op)(struct amqp_connection *connection));
 struct channel *op_channel(struct amqp_connection *connection);
@@ -366,21 +371,21 @@ void op_unbind(struct amqp_connection *connection);
 void op_delete_queue(struct amqp_connection *connection);
 void op_delete_exchange(struct amqp_connection *connection);
 void op_purge_queue(struct amqp_connection *connection);
-/* Deletes the queue without a client's request: its exclusive owner or its last consumer has gone. */
+/* Deletes the queue without a client's request, because its exclusive owner or its last consumer has gone. */
 void queue_drop(struct amqp *server, const char *name);
 /* Drops the exclusive queues of the connection with this id. */
 void declare_drop_exclusive(struct amqp *server, uint64_t owner);
-/* Drops the exclusive queues of connections that ended with an earlier process. */
+/* Drops the exclusive queues whose connections belonged to an earlier process. */
 void declare_drop_orphans(struct amqp *server);
 void declare_forget(struct amqp_connection *connection);
 void drops_free(struct amqp *server);
-/* Asks how many messages wait in a queue. `counts` gets the number; 0 also if it is not known. */
+/* Requests the number of messages that wait in a queue, and passes it to `counts`; 0 also if it is unknown. */
 void queue_count(struct amqp_connection *connection, const char *name, counted *counts);
-/* The queue that the method names, which the connection may use; NULL: the channel has failed. */
+/* Returns the queue that the method names, if the connection may use it; NULL: the channel has failed. */
 struct amqp_queue *queue_of(struct channel *channel, struct amqp_bytes name, enum amqp_method_kind kind);
-/* The queue in a field of the method that is being carried out; NULL: the channel has gone or failed. */
+/* Returns the queue in a field of the method that is being executed; NULL: the channel has gone or failed. */
 struct amqp_queue *op_queue(struct amqp_connection *connection, int field);
-/* A number of messages, for a field of 32 bits. */
+/* Returns a number of messages for a field of 32 bits; a larger number becomes UINT32_MAX. */
 static inline unsigned count_field(uint64_t messages) {
     return messages < UINT32_MAX ? (unsigned)messages : UINT32_MAX;
 }
@@ -391,13 +396,14 @@ void publish_content(struct channel *channel, const struct amqp_frame *frame);
 void arriving_end(struct channel *channel);
 void publish_settled(void *argument, const struct item *item, Tarry__Code code, const char *message);
 void publish_went_on(void *argument);
-/* tx.commit: publishes and settles of the transaction are one atomic commit. */
+/* Executes tx.commit: the transaction's publishes and settles become one atomic commit. */
 void op_commit(struct amqp_connection *connection);
 void transaction_settled(void *argument, const struct item *item, Tarry__Code code, const char *message);
 void transaction_went_on(void *argument);
-/* Drops what the transaction has published. */
+/* Drops the messages that the transaction has published. */
 void transaction_drop(struct channel *channel);
-/* Sets when and how the item's message gets to its targets, from the queues' arguments and the message's properties. */
+/* Sets delay, expiration and priority of the item's message in each target queue, from the queue's arguments and the
+ * message's properties. */
 void item_place(struct item *item, const struct amqp_targets *targets, const struct amqp_properties *properties);
 /* Packs a message; NULL: out of memory. Frees the envelope. */
 uint8_t *content_pack(struct amqp_out *envelope, struct amqp_bytes body, size_t *out_size);
@@ -414,23 +420,23 @@ void get_abandon(struct amqp_connection *connection);
 void channel_ack(struct channel *channel, const struct amqp_method *method);
 void channel_reject(struct channel *channel, const struct amqp_method *method);
 void channel_recover(struct channel *channel, const struct amqp_method *method);
-/* The queue is deleted: ends its consumers, and their deliveries. */
+/* Ends the consumers of a deleted queue, and their deliveries. */
 void consumers_lose_queue(struct amqp_queue *queue);
-/* Gives back all deliveries of a channel that ends. */
+/* Releases all deliveries of a channel that ends. */
 void unacked_release(struct channel *channel);
-/* Puts the deliveries that a transaction has settled back, as not settled. */
+/* Makes the deliveries that a transaction has settled unacknowledged again. */
 void unacked_restore(struct channel *channel);
-/* Adds what a transaction has settled to its commit. Messages that it has rejected go to the mover now. */
+/* Adds the deliveries that a transaction has settled to its commit. Rejected messages go to the mover now. */
 void unacked_commit(struct channel *channel, struct outbox *outbox);
 void sending_sent(struct sending *sending, bool left);
 
 /* ---- amqp_mover.c: messages that have expired or were rejected go to their dead-letter exchange */
 struct mover *mover_new(struct amqp *server);
 void mover_free(struct mover *mover);
-/* Starts and stops the mover. It needs the definitions in memory. */
+/* Start and stop the mover. It needs the definitions in memory. */
 void mover_start(struct mover *mover);
 void mover_stop(struct mover *mover);
-/* Moves a leased message to its dead-letter exchange, or drops it if there is none. */
+/* Moves a leased message to the dead-letter exchange of its queue, or drops it if there is none. */
 void mover_reject(struct mover *mover, const struct leased_task *task);
 
 #endif

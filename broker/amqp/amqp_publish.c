@@ -62,7 +62,8 @@ void item_place(struct item *item, const struct amqp_targets *targets, const str
         const struct amqp_queue *queue = targets->queues[i];
         struct target *target = &item->targets[i];
         uint64_t ttl_ms = queue->has_ttl && queue->ttl_ms < expiration_ms ? queue->ttl_ms : expiration_ms;
-        if (queue->has_dead_exchange) /* due when it dies; consumers take it before (lease_before_due) */
+        if (queue->has_dead_exchange) /* the task is due when the message dies; consumers lease it before that
+                                         (lease_before_due) */
             target->delay_ms = ttl_ms < DUE_AHEAD_MAX_MS ? ttl_ms : DUE_AHEAD_MAX_MS;
         else if (ttl_ms != UINT64_MAX)
             target->expires_ms = ttl_ms > 0 ? ttl_ms : 1;
@@ -92,7 +93,7 @@ static void return_message(struct channel *channel) {
                      (struct amqp_bytes){arriving->body, arriving->body_size});
 }
 
-/* Returns what is wrong with the properties; NULL: nothing. `*out_key` is the task's key. */
+/* Returns the problem of the properties; NULL: no problem. Sets `*out_key` to the task's key. */
 static const char *properties_problem(const struct channel *channel, const struct amqp_properties *properties,
                                       struct amqp_bytes *out_key) {
     struct amqp_field key;
@@ -123,7 +124,7 @@ static uint8_t *pack(const struct channel *channel, const struct amqp_properties
     return content_pack(&envelope, (struct amqp_bytes){arriving->body, arriving->body_size}, out_size);
 }
 
-/* Keeps a message until the transaction is committed. */
+/* Stores a message until the transaction is committed. */
 static void transaction_add(struct channel *channel, struct item *item) {
     size_t bytes = item->content_size * item->target_count;
     if (channel->tx_bytes + bytes > AMQP_FANOUT_BYTES_MAX || channel->tx_count + item->target_count > AMQP_TX_OPS_MAX ||
@@ -247,7 +248,7 @@ static void take_head(struct channel *channel, struct amqp_bytes payload) {
     channel_count_half(channel->connection, 0, arriving->properties_size);
 }
 
-/* Makes room for `size` more bytes. False: the memory is exhausted. */
+/* Enlarges the buffer by `size` bytes. Returns false if the memory limit is reached. */
 static bool grow(struct channel *channel, size_t size) {
     struct amqp_connection *connection = channel->connection;
     struct arriving *arriving = &channel->arriving;
@@ -312,7 +313,8 @@ static void tell_run(struct channel *channel) {
     channel->run = 0;
 }
 
-/* Earlier publishes of the channel have their results already, so one ack may be for all of a run. */
+/* Confirms a publish. All earlier publishes of the channel have their results already, so one ack confirms a run of
+ * them. */
 static void confirm(struct channel *channel, uint64_t tag, bool is_stored) {
     if (tag == 0) return;
     if (is_stored && channel->run == 0) channel->run_from = tag;
@@ -402,7 +404,7 @@ void transaction_went_on(void *argument) {
     struct amqp_connection *connection = argument;
     struct channel *channel = op_channel(connection);
     Tarry__Code code = connection->transaction_code;
-    if (!outbox_is_idle(&connection->transaction)) return; /* BUSY: it is tried again */
+    if (!outbox_is_idle(&connection->transaction)) return; /* the outbox was refused as BUSY and will try again */
     if (channel != NULL && code == TARRY__CODE__OK)
         amqp_put_method(&connection->out, channel->number, AMQP_TX_COMMIT_OK);
     else if (code_ends_connection(code))

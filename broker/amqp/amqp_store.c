@@ -1,9 +1,9 @@
-/* amqp_store.c: the definitions of exchanges, queues and bindings. Each is a definition of the broker (the operation
- * Define) in the space AMQP_SPACE: its name is the definition's key (amqp_key_of_…), its value the definition. So
- * definitions are in the log, survive a crash, and are on the follower. The topology in memory changes after the
- * commit.
+/* amqp_store.c: the definitions of exchanges, queues and bindings. Each one is stored as a definition of the broker
+ * (the operation Define) in the space AMQP_SPACE; its name there is made by amqp_key_of_…. So definitions are in the
+ * log, survive a crash, and are on the follower. The topology in memory changes after the commit.
  *
- * One job at a time changes definitions. It checks, commits, and changes the topology; nothing changes in between. */
+ * One job at a time changes definitions: it checks, commits, and changes the topology. No other change happens in
+ * between. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ void store_enter(struct store *store, struct job *job, void (*run)(void *argumen
     run(argument);
 }
 
-/* Lets one job after another run, without recursion: a job may leave while it runs. */
+/* Lets the jobs run one after the other, without recursion: a job may leave while it runs. */
 void store_leave(struct store *store, struct job *job) {
     struct job *next;
     job->state = JOB_IDLE;
@@ -121,7 +121,7 @@ static void on_purge_timer(void *argument) {
     ask_purge(argument);
 }
 
-/* A purge is a job of the broker. Its messages are gone when the job has ended. */
+/* A purge is a job of the broker. The messages are gone when the job has ended. */
 static void on_purging(void *argument, const Tarry__Reply *reply) {
     struct store *store = argument;
     bool is_stats = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_STATS;
@@ -167,7 +167,7 @@ static void on_stored(void *argument, const Tarry__Reply *reply) {
         tell(store, code, sentence, 0);
 }
 
-/* An operation with all that it points to. */
+/* An operation with all objects that it points to. */
 struct building {
     Tarry__Op op;
     union {
@@ -240,7 +240,7 @@ struct loading {
     uint64_t asked;
     uint8_t after[DEFINITION_NAME_SIZE_MAX];
     size_t after_size;
-    struct amqp_out *later; /* bindings whose ends are not known yet */
+    struct amqp_out *later; /* bindings whose source or destination is not known yet */
     size_t later_count, later_capacity;
 };
 
@@ -279,7 +279,7 @@ static bool keep_for_later(struct loading *loading, struct amqp_bytes payload) {
     return !kept->failed;
 }
 
-/* Defines what a page lists. False: out of memory. */
+/* Defines the objects that a result page lists. Returns false if memory is exhausted. */
 static bool take_page(struct loading *loading, const Tarry__DefinitionsReply *page) {
     for (size_t i = 0; i < page->n_definitions; i++) {
         const Tarry__Definition *definition = page->definitions[i];
@@ -328,13 +328,13 @@ static void ask_page(struct loading *loading) {
     const struct gateway_caller caller = own_caller(store->gateway);
     loading->asked = gateway_ask(store->gateway, &caller, &request, on_page, loading);
     gateway_disown(store->gateway, caller.principal);
-    /* No callback is made within a function of the store. */
+    /* A timer reports the failure, because no callback may run within a function of the store. */
     if (loading->asked == 0) (void)gateway_timer(store->gateway, 1, on_no_memory, loading);
 }
 
 void store_load(struct store *store) {
     struct loading *loading = calloc(1, sizeof(*loading));
-    if (loading == NULL || !amqp_topology_init(&store->topology)) { /* the next tick tries again */
+    if (loading == NULL || !amqp_topology_init(&store->topology)) { /* the next tick tries to load again */
         free(loading);
         return;
     }

@@ -61,7 +61,7 @@ static void hash_remove(struct amqp_hash *table, struct amqp_node *node) {
     table->count--;
 }
 
-/* Returns the next node with this hash; `after` NULL: the first. */
+/* Returns the next node with this hash after `after`; if `after` is NULL, the first one. */
 static struct amqp_node *hash_next(const struct amqp_hash *table, uint64_t hash, const struct amqp_node *after) {
     if (table->capacity == 0) return NULL;
     struct amqp_node *node = after != NULL ? after->next : table->buckets[hash & (table->capacity - 1)];
@@ -105,7 +105,7 @@ static uint64_t hash_of_route(const struct amqp_exchange *source, struct amqp_by
     return XXH3_64bits_withSeed(key.at, key.size, (XXH64_hash_t)(uintptr_t)source);
 }
 
-/* Copies the arguments into memory of their own. False: out of memory. */
+/* Copies the arguments into newly allocated memory. Returns false if memory is exhausted. */
 static bool keep(struct amqp_bytes arguments, uint8_t **out, size_t *out_size) {
     *out = malloc(arguments.size + 1);
     if (*out == NULL) return false;
@@ -318,7 +318,7 @@ static bool doom(struct amqp_topology *topology, struct amqp_node *node) {
     return true;
 }
 
-/* Whether the exchange goes with its last binding. */
+/* Returns whether the exchange is deleted with its last binding. */
 static bool is_left_alone(const struct amqp_exchange *exchange) {
     const struct amqp_binding *binding;
     if (!exchange->auto_delete || exchange->node.is_doomed) return false;
@@ -361,7 +361,7 @@ static void remove_binding(struct amqp_topology *topology, struct amqp_binding *
     free(binding);
 }
 
-/* Removes bindings first, because they refer to the others. */
+/* Removes bindings first, because they refer to exchanges and queues. */
 void amqp_doomed_remove(struct amqp_topology *topology) {
     for (size_t i = 0; i < topology->doomed_count; i++) {
         topology->bytes -= size_of(topology->doomed[i]);
@@ -484,7 +484,8 @@ static enum amqp_defined define_queue(struct amqp_topology *topology, const stru
     queue->exclusive = (definition->flags & 2) != 0;
     queue->auto_delete = (definition->flags & 4) != 0;
     memcpy(queue->creator, definition->creator.at, definition->creator.size);
-    (void)amqp_queue_arguments(queue, &is_refused); /* they were right when it was declared */
+    (void)amqp_queue_arguments(queue,
+                               &is_refused); /* cannot fail: the arguments were checked when the queue was declared */
     if (amqp_queue_add(topology, queue)) return AMQP_DEFINED;
     amqp_queue_free(queue);
     return AMQP_DEFINED_NO_MEMORY;
@@ -566,8 +567,8 @@ static bool is_duration(const struct amqp_field *field, uint64_t least) {
            (uint64_t)field->number <= DUE_AHEAD_MAX_MS;
 }
 
-/* Arguments that change what happens to messages, and that this broker does not have. Others are ignored, as RabbitMQ
- * does. */
+/* Arguments that change how messages are handled and that this broker does not support. A declaration with one of them
+ * is refused; other unknown arguments are ignored, as in RabbitMQ. */
 static const char *const refused_arguments[] = {"x-expires",
                                                 "x-max-length",
                                                 "x-max-length-bytes",
@@ -646,15 +647,15 @@ static void add_target(struct amqp_targets *targets, struct amqp_queue *queue) {
     targets->queues[targets->count++] = queue;
 }
 
-/* Length of the word at `at`, up to the next dot. */
+/* Returns the length of the word at `at`, up to the next dot. */
 static size_t word_size(struct amqp_bytes text, size_t at) {
     size_t size = 0;
     while (at + size < text.size && text.at[at + size] != '.') size++;
     return size;
 }
 
-/* Words are counted from 0; a text of n dots has n + 1 words, save the empty text, which has none. The words behind a
- * text are at SIZE_MAX. */
+/* Returns where the word after the one at `at` begins; SIZE_MAX: no further word. A text with n dots has n + 1 words,
+ * but the empty text has no word. */
 static size_t word_after(struct amqp_bytes text, size_t at) {
     size_t end = at + word_size(text, at);
     return end < text.size ? end + 1 : SIZE_MAX;
@@ -662,7 +663,9 @@ static size_t word_after(struct amqp_bytes text, size_t at) {
 
 bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key) {
     size_t p = pattern.size > 0 ? 0 : SIZE_MAX, k = key.size > 0 ? 0 : SIZE_MAX;
-    size_t hash_p = SIZE_MAX, hash_k = SIZE_MAX; /* the last #, and how far it has matched */
+    size_t hash_p = SIZE_MAX,
+           hash_k =
+               SIZE_MAX; /* position behind the last #, and the first word of the key that this # has not matched */
     bool has_hash = false;
     for (;;) {
         size_t size = p != SIZE_MAX ? word_size(pattern, p) : 0;
@@ -685,7 +688,7 @@ bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key) {
             continue;
         }
         if (!has_hash || hash_k == SIZE_MAX) return false;
-        hash_k = word_after(key, hash_k); /* the # takes one more word */
+        hash_k = word_after(key, hash_k); /* extend the match of the # by one word */
         k = hash_k;
         p = hash_p;
     }
@@ -709,7 +712,7 @@ bool amqp_headers_match(struct amqp_bytes arguments, struct amqp_bytes headers) 
     return !is_any || !has_one;
 }
 
-/* How far the routing of one message has come. */
+/* State of the routing of one message. */
 struct route {
     struct amqp_topology *topology;
     struct amqp_bytes key, headers;
@@ -719,7 +722,7 @@ struct route {
 
 static bool visit(struct route *route, struct amqp_exchange *exchange);
 
-/* Follows a binding. */
+/* Adds the binding's queue, or visits its exchange. */
 static void follow(struct route *route, struct amqp_binding *binding) {
     if (binding->queue != NULL)
         add_target(route->targets, binding->queue);
@@ -751,8 +754,8 @@ static bool follow_direct(struct route *route, const struct amqp_exchange *excha
     return is_any;
 }
 
-/* Follows the bindings of an exchange, each exchange once. False: nothing matched, also nowhere behind its alternate
- * exchange. */
+/* Follows the matching bindings of an exchange; visits each exchange once. Returns false if nothing matched, neither
+ * here nor at its alternate exchanges. */
 static bool visit(struct route *route, struct amqp_exchange *exchange) {
     bool is_any = false;
     if (exchange->mark == route->topology->mark || route->hops == AMQP_HOPS_MAX) return true;

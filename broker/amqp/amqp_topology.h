@@ -1,8 +1,9 @@
-/* amqp_topology.h: exchanges, queues and bindings in memory, and where a message goes. Pure. The broker's log has each
- * of them as a *definition* (amqp_define), from which this is read again after a start or a failover.
+/* amqp_topology.h: exchanges, queues and bindings in memory, and the routing of messages. Pure. The broker's log
+ * contains each of them as a *definition* (amqp_define), from which the topology is read again after a start or a
+ * failover. Names have at most AMQP_NAME_MAX bytes.
  *
- * Names are at most AMQP_NAME_MAX bytes. To remove something, *doom* it first: amqp_doom_… marks it and all that
- * goes with it. Then either the doomed are removed (amqp_doomed_remove), or they stay (amqp_doomed_spare). */
+ * To remove an object, *doom* it first: amqp_doom_… marks it and all objects that are removed with it. Then either
+ * remove the doomed objects (amqp_doomed_remove), or keep them (amqp_doomed_spare). */
 #ifndef TARRY_AMQP_TOPOLOGY_H
 #define TARRY_AMQP_TOPOLOGY_H
 
@@ -15,9 +16,9 @@
 #define AMQP_EXCHANGES_MAX 4096u
 #define AMQP_QUEUES_MAX 4096u
 #define AMQP_BINDINGS_MAX 65536u
-#define AMQP_ARGUMENTS_MAX 4096u /* bytes of the arguments of a queue, exchange or binding */
-#define AMQP_TARGETS_MAX 1024u   /* queues that get one message */
-#define AMQP_HOPS_MAX 64u        /* exchanges that one message may pass in a row */
+#define AMQP_ARGUMENTS_MAX 4096u /* maximum size of the arguments of a queue, exchange or binding, in bytes */
+#define AMQP_TARGETS_MAX 1024u   /* maximum number of queues that get one message */
+#define AMQP_HOPS_MAX 64u        /* maximum number of exchanges that one message may pass in a row */
 #define AMQP_DEFINITION_KEY_SIZE (AMQP_NAME_MAX + 3u)
 
 struct amqp_node {
@@ -39,7 +40,7 @@ struct consumer;
 TAILQ_HEAD(amqp_consumers, consumer);
 
 struct amqp_exchange {
-    struct amqp_node node; /* must be first */
+    struct amqp_node node; /* must be the first member */
     char name[AMQP_NAME_MAX + 1];
     enum amqp_exchange_type type;
     bool durable, auto_delete, internal;
@@ -47,13 +48,13 @@ struct amqp_exchange {
     uint8_t *arguments;
     size_t arguments_size;
     char alternate[AMQP_NAME_MAX + 1];
-    struct amqp_bindings from; /* bindings of which it is the source */
-    struct amqp_bindings to;   /* bindings of which it is the destination */
-    uint64_t mark;             /* topology.mark of the last search that has visited it */
+    struct amqp_bindings from; /* bindings whose source is this exchange */
+    struct amqp_bindings to;   /* bindings whose destination is this exchange */
+    uint64_t mark;             /* value of topology.mark in the last search that visited this exchange */
 };
 
 struct amqp_queue {
-    struct amqp_node node; /* must be first */
+    struct amqp_node node; /* must be the first member */
     char name[AMQP_NAME_MAX + 1];
     bool durable, exclusive, auto_delete;
     uint8_t *arguments;
@@ -63,7 +64,7 @@ struct amqp_queue {
     char dead_exchange[AMQP_NAME_MAX + 1];
     char dead_key[AMQP_SHORTSTR_MAX + 1];
     uint32_t priority_max; /* 0: none */
-    uint64_t owner;        /* exclusive: id of its connection; 0: a former process's */
+    uint64_t owner;        /* for an exclusive queue: id of its connection; 0: a connection of an earlier process */
     char creator[PRINCIPAL_SIZE_MAX + 1];
     struct amqp_bindings to;
     struct amqp_consumers consumers; /* the door's */
@@ -72,17 +73,17 @@ struct amqp_queue {
 };
 
 struct amqp_binding {
-    struct amqp_node node;  /* must be first: by its id */
-    struct amqp_node route; /* by source and routing key */
+    struct amqp_node node;  /* must be the first member; node in the table by id */
+    struct amqp_node route; /* node in the table by source and routing key */
     TAILQ_ENTRY(amqp_binding) in_from, in_to;
     struct amqp_exchange *source;
-    struct amqp_exchange *exchange; /* destination; NULL: it is `queue` */
+    struct amqp_exchange *exchange; /* destination; NULL: the destination is `queue` */
     struct amqp_queue *queue;
     uint8_t id[16]; /* hash of source, destination, key and arguments */
     struct amqp_bytes key;
     struct amqp_bytes arguments;
     char creator[PRINCIPAL_SIZE_MAX + 1];
-    uint8_t bytes[]; /* of key and arguments */
+    uint8_t bytes[]; /* bytes of the key and of the arguments */
 };
 
 struct amqp_topology {
@@ -90,10 +91,10 @@ struct amqp_topology {
     struct amqp_node **doomed;
     size_t doomed_count, doomed_capacity;
     uint64_t mark;  /* number of searches for targets (amqp_route) */
-    uint64_t bytes; /* memory of all of them */
+    uint64_t bytes; /* memory of all exchanges, queues and bindings */
 };
 
-/* False: out of memory. */
+/* Initializes an empty topology. Returns false if memory is exhausted. */
 bool amqp_topology_init(struct amqp_topology *topology);
 void amqp_topology_deinit(struct amqp_topology *topology);
 
@@ -101,24 +102,23 @@ struct amqp_exchange *amqp_exchange_find(struct amqp_topology *topology, struct 
 struct amqp_queue *amqp_queue_find(struct amqp_topology *topology, struct amqp_bytes name);
 struct amqp_binding *amqp_binding_find(struct amqp_topology *topology, const struct amqp_binding *like);
 
-/* Makes one that is not in the topology yet; NULL: out of memory. The caller fills in the members, adds it, or frees
- * it.
- */
+/* Allocates an exchange that is not in the topology yet; NULL: out of memory. The caller fills in the members, and adds
+ * or frees it. */
 struct amqp_exchange *amqp_exchange_new(struct amqp_bytes name, struct amqp_bytes arguments);
 struct amqp_queue *amqp_queue_new(struct amqp_bytes name, struct amqp_bytes arguments);
 struct amqp_binding *amqp_binding_new(struct amqp_exchange *source, struct amqp_exchange *exchange,
                                       struct amqp_queue *queue, struct amqp_bytes key, struct amqp_bytes arguments);
 void amqp_exchange_free(struct amqp_exchange *exchange);
 void amqp_queue_free(struct amqp_queue *queue);
-/* False: out of memory. */
+/* Adds an exchange. Returns false if memory is exhausted. */
 bool amqp_exchange_add(struct amqp_topology *topology, struct amqp_exchange *exchange);
 bool amqp_queue_add(struct amqp_topology *topology, struct amqp_queue *queue);
 bool amqp_binding_add(struct amqp_topology *topology, struct amqp_binding *binding);
 
-/* Type of an exchange by its name, "direct" …; AMQP_EXCHANGE_TYPES: unknown. */
+/* Returns the type of an exchange by its name ("direct" …); AMQP_EXCHANGE_TYPES: unknown name. */
 enum amqp_exchange_type amqp_exchange_type_of(struct amqp_bytes name);
 const char *amqp_exchange_type_name(enum amqp_exchange_type type);
-/* Whether two tables of arguments have the same fields. If not, `*out_name` is one that differs. */
+/* Returns whether two tables of arguments have the same fields. If not, sets `*out_name` to a field that differs. */
 bool amqp_arguments_same(struct amqp_bytes a, struct amqp_bytes b, struct amqp_bytes *out_name);
 
 /* Numbers of exchanges, queues and bindings that a principal has created. */
@@ -138,18 +138,19 @@ void amqp_doomed_spare(struct amqp_topology *topology);
 void amqp_key_of_queue(const char *name, char out[AMQP_DEFINITION_KEY_SIZE]);
 void amqp_key_of_exchange(const char *name, char out[AMQP_DEFINITION_KEY_SIZE]);
 void amqp_key_of_binding(const struct amqp_binding *binding, char out[AMQP_DEFINITION_KEY_SIZE]);
-/* Key of the doomed one with this number. */
+/* Writes the definition's key of the doomed object with this number. */
 void amqp_key_of_doomed(const struct amqp_topology *topology, size_t number, char out[AMQP_DEFINITION_KEY_SIZE]);
 void amqp_put_queue(struct amqp_out *out, const struct amqp_queue *queue);
 void amqp_put_exchange(struct amqp_out *out, const struct amqp_exchange *exchange);
 void amqp_put_binding(struct amqp_out *out, const struct amqp_binding *binding);
 enum amqp_defined { AMQP_DEFINED, AMQP_DEFINED_LATER, AMQP_DEFINED_BADLY, AMQP_DEFINED_NO_MEMORY };
-/* Adds what a definition defines. Later: a binding whose ends are not defined yet. */
+/* Adds the object that a definition describes. AMQP_DEFINED_LATER means a binding whose source or destination is not
+ * defined yet. */
 enum amqp_defined amqp_define(struct amqp_topology *topology, struct amqp_bytes payload);
 
 /* ---- arguments */
-/* Reads the arguments of a queue into its members. Returns NULL, or what is wrong with an argument; `*out_is_refused`:
- * the argument is known, and Tarry does not have it (540). */
+/* Reads the arguments of a queue into its members. Returns NULL, or the problem of an argument. Sets `*out_is_refused`
+ * if the argument is known, but Tarry does not support it (540). */
 const char *amqp_queue_arguments(struct amqp_queue *queue, bool *out_is_refused);
 const char *amqp_exchange_arguments(struct amqp_exchange *exchange);
 
@@ -157,11 +158,11 @@ const char *amqp_exchange_arguments(struct amqp_exchange *exchange);
 struct amqp_targets { /* zeroed: empty */
     struct amqp_queue **queues;
     size_t count, capacity;
-    bool failed; /* out of memory, or more than AMQP_TARGETS_MAX */
+    bool failed; /* memory is exhausted, or there are more than AMQP_TARGETS_MAX targets */
 };
 void amqp_targets_free(struct amqp_targets *targets);
-/* Adds the queues that a message with this routing key, or these headers, gets to. Each queue is a target once, also
- * over several calls with the same targets. `exchange` NULL: the default exchange. */
+/* Adds the queues to which a message with this routing key, or these headers, is routed. Each queue is a target once,
+ * also over several calls with the same targets. If `exchange` is NULL, uses the default exchange. */
 void amqp_route(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,
                 struct amqp_bytes headers, struct amqp_targets *targets);
 bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key);
