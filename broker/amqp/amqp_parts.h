@@ -236,8 +236,8 @@ struct channel {
     bool is_closing; /* channel.close was sent, and close-ok is awaited */
     bool confirms, in_tx;
     uint32_t prefetch, prefetch_all;
-    uint64_t next_tag;     /* of deliveries */
-    uint64_t next_confirm; /* of publishes */
+    uint64_t next_tag;     /* tag of the next delivery */
+    uint64_t next_confirm; /* number of the next confirm */
     uint64_t run;          /* tag of the last confirmed publish of a run that is not reported yet; 0: no run */
     uint64_t run_from;
     struct amqp_consumers consumers;

@@ -67,7 +67,7 @@ struct amqp_queue {
     uint64_t owner;        /* for an exclusive queue: id of its connection; 0: a connection of an earlier process */
     char creator[PRINCIPAL_SIZE_MAX + 1];
     struct amqp_bindings to;
-    struct amqp_consumers consumers; /* the door's */
+    struct amqp_consumers consumers; /* consumers of the AMQP connections */
     uint32_t consumer_count;
     bool has_exclusive_consumer;
 };

@@ -97,7 +97,7 @@ struct gateway_caller connection_caller(const struct beanstalk_connection *conne
     return (struct gateway_caller){.principal = connection->principal, .peer = connection->peer, .client = CLIENT_NAME};
 }
 
-/* Passes BUSY to the callback: the request could not be made, because memory or a free place is missing. */
+/* Passes BUSY to the callback, because the request could not be made: memory or a free place is missing. */
 static void answer_busy(struct beanstalk_connection *connection, gateway_reply *reply) {
     Tarry__Reply busy = TARRY__REPLY__INIT;
     busy.code = TARRY__CODE__BUSY;
@@ -130,8 +130,8 @@ void connection_list(struct beanstalk_connection *connection, Tarry__List *list,
     connection_ask(connection, &request, reply);
 }
 
-/* Marks the remembered order of tubes (beanstalk_reserve.c) as changed before the client gets its reply: the client may
- * rely on the new order afterwards. */
+/* Passes the reply on. Before that, marks the remembered order of tubes (beanstalk_reserve.c) as changed, because the
+ * client may rely on the new order once it has its reply. */
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (connection->changes_one != NULL) connection->changes_one->changes++;
@@ -139,8 +139,8 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     connection->committed(connection, reply);
 }
 
-/* Notes which tubes' order of ready jobs the operation changes. Acks, nacks of reserved jobs and extensions change
- * none. */
+/* Notes in which tubes the operation changes the order of ready jobs. Acks, nacks of reserved jobs and extensions
+ * change no order. */
 static void note_change(struct beanstalk_connection *connection, const Tarry__Op *op) {
     if (op->op_case == TARRY__OP__OP_SCHEDULE)
         connection->changes_one = connection->used;
@@ -191,8 +191,8 @@ void connection_answer(struct beanstalk_connection *connection, const char *line
     connection_finish(connection);
 }
 
-/* Ends the connection when the result of a command is unknown: each error reply of the protocol says that nothing was
- * done (ONCE-1). A broken connection tells the client that the result is unknown. */
+/* Ends the connection when the result of a command is unknown. In this protocol, each error reply says that nothing was
+ * done (ONCE-1). Only a broken connection tells the client that the result is unknown. */
 static void connection_break(struct beanstalk_connection *connection) {
     connection->is_ended = true;
     door_stream_kill(connection->server->door, connection->id);
@@ -270,7 +270,7 @@ static void list_watched(struct beanstalk_connection *connection) {
     connection_reply_yaml(connection);
 }
 
-/* Gives back the connection's jobs and stops counting the connection at once, although its socket may stay open longer.
+/* Releases the connection's jobs and stops counting the connection at once, although its socket may stay open longer.
  */
 static void leave(struct beanstalk_connection *connection) {
     struct beanstalk *server = connection->server;
@@ -288,14 +288,14 @@ static void leave(struct beanstalk_connection *connection) {
     server->connection_count--;
 }
 
-/* Executes no further command; replies that are not sent yet are still sent. */
+/* Stops executing commands. Replies that are not sent yet are still sent. */
 static void finish(struct beanstalk_connection *connection) {
     connection->is_ended = true;
     leave(connection);
     door_stream_finish(connection->server->door, connection->id);
 }
 
-/* Executes commands that need no request to the broker. False: it is another command. */
+/* Executes a command that needs no request to the broker. Returns false if the command needs one. */
 static bool answer_at_once(struct beanstalk_connection *connection, const struct beanstalk_command *command) {
     switch (command->kind) {
     case BEANSTALK_BAD_FORMAT:
@@ -469,7 +469,7 @@ void connection_finish(struct beanstalk_connection *connection) {
 }
 
 /* Buffers input that cannot be executed yet. Pauses reading at INPUT_MAX bytes; below that, the end of the client's
- * input is still noticed. False: the limit or the memory is exhausted. */
+ * input is still noticed. Returns false if the limit or the memory is exhausted. */
 static bool keep(struct beanstalk_connection *connection, const uint8_t *bytes, size_t size) {
     struct door *door = connection->server->door;
     size_t all = connection->input_size + size;
@@ -487,7 +487,8 @@ static bool keep(struct beanstalk_connection *connection, const uint8_t *bytes, 
 
 static bool hold(void *argument, int64_t bytes) {
     const struct beanstalk_connection *connection = argument;
-    size_t size = bytes > 0 ? (size_t)bytes : 0; /* a parser holds one body at a time */
+    size_t size =
+        bytes > 0 ? (size_t)bytes : 0; /* the number is the parser's total, because it holds one body at a time */
     return door_stream_half(connection->server->door, connection->id, size, size <= DOOR_SMALL_MAX);
 }
 

@@ -1,9 +1,9 @@
 /* beanstalk_held.c: the jobs that connections have reserved: enforces their TTR, and releases them when a connection
  * ends.
  *
- * The TTR is kept here. The broker's lease lasts BEANSTALK_LEASE_MS and is extended until the TTR is over. Then the job
- * is released, which costs no attempt, because beanstalkd never limits attempts. If tarryd dies, no lease is extended,
- * so all leases end within BEANSTALK_LEASE_MS. */
+ * This code, not the broker, enforces the TTR. The broker's lease lasts BEANSTALK_LEASE_MS and is extended until the
+ * TTR is over. The job is released after that, which costs no attempt, because beanstalkd never limits attempts. If
+ * tarryd dies, no lease is extended, so all leases end within BEANSTALK_LEASE_MS. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "beanstalk_parts.h"
 #include "waited.h"
 
-/* A lease with less time left is extended. */
+/* A lease is extended when less than this time is left. */
 #define LEASE_LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2)
 
 static void arm(struct beanstalk_connection *connection);
@@ -58,7 +58,7 @@ struct batch {
     size_t count;
 };
 
-/* Without memory, batch_add returns NULL: the leases end at their deadlines. */
+/* Makes a batch. Without memory, batch_add returns NULL later, and the leases end at their deadlines. */
 static struct batch batch_new(size_t count_max) {
     struct batch batch = {.entries = calloc(count_max, sizeof(*batch.entries)),
                           .ops = calloc(count_max, sizeof(Tarry__Op *))};
@@ -135,7 +135,8 @@ static void on_timer(void *argument) {
     size_t count = 0;
     bool extends = false;
     connection->timer = 0;
-    /* F-13: after a standstill, commands that arrived meanwhile are read before any TTR ends. */
+    /* F-13: if this process was stopped for a while, commands may have arrived meanwhile. They are read before any TTR
+     * ends. */
     if (now_ms > connection->timer_ms + STOOD_STILL_MS) connection->settles_ms = now_ms + STOOD_STILL_SETTLE_MS;
     const bool settles = now_ms < connection->settles_ms;
     for (struct beanstalk_reserved *reserved = TAILQ_FIRST(&connection->reserved), *next; reserved != NULL;
@@ -146,7 +147,8 @@ static void on_timer(void *argument) {
             extends |= reserved->lease_until_ms <= now_ms + LEASE_LEFT_MIN_MS;
             continue;
         }
-        gateway_left(server->gateway, reserved->lease, true); /* part of the job may have been sent */
+        gateway_left(server->gateway, reserved->lease,
+                     true); /* a part of the job may have been sent, so it counts as delivered */
         TAILQ_REMOVE(&connection->reserved, reserved, all);
         TAILQ_INSERT_TAIL(&over, reserved, all);
         connection->reserved_count--;
@@ -196,7 +198,7 @@ void held_add(struct beanstalk_connection *connection, struct beanstalk_reserved
 void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved) {
     assert(connection->reserved_count > 0);
     gateway_left(connection->server->gateway, reserved->lease,
-                 true); /* the lease was settled, so it counts as delivered */
+                 true); /* a client has settled the lease, so the job counts as delivered */
     note_deadline(connection->server, reserved->id, 0);
     TAILQ_REMOVE(&connection->reserved, reserved, all);
     connection->reserved_count--;
@@ -208,7 +210,8 @@ void held_give_back(struct beanstalk_connection *connection) {
     struct beanstalk *server = connection->server;
     const struct beanstalk_reserved *reserved = NULL;
     size_t count = connection->reserved_count;
-    /* A job that the door has not reported yet may be partly in the kernel: it counts as delivered (TRUE-1). */
+    /* The door has not reported the result of some jobs. A part of them may be in the kernel, so they count as
+     * delivered (TRUE-1). */
     TAILQ_FOREACH(reserved, &connection->reserved, all) {
         gateway_left(server->gateway, reserved->lease, true);
     }

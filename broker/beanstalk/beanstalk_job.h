@@ -1,12 +1,12 @@
 /* beanstalk_job.h: how a Tarry task represents a beanstalkd job (docs/BEANSTALKD.md).
  *
- * Order: the core orders the tasks of a queue by (due, id), and a task with a due time in the past is ready. So a ready
- * job has an artificial due time, its *rank*: pri + 1 milliseconds after 1970. The ready jobs of a tube are then
- * ordered by (pri, id), for all 32 bits of pri, for any number of jobs, and across restarts.
+ * The core orders the tasks of a queue by (due, id), and a task with a due time in the past is ready. So a ready job
+ * has an artificial due time, its *rank*: pri + 1 milliseconds after 1970. Ranks order the ready jobs of a tube by
+ * (pri, id), for all 32 bits of pri, for any number of jobs, and across restarts.
  *
  * A delayed job has its real due time, and priority BEANSTALK_PRIORITY_FRESH, so that it precedes ranked jobs once it
- * is due. The connection that leases it first gives it a rank, together with all other jobs whose delays have ended, if
- * another job may precede it (beanstalk_reserve.c). */
+ * is due. The connection that leases it first gives it a rank if another job may precede it, together with all other
+ * jobs whose delays have ended (beanstalk_reserve.c). */
 #ifndef TARRY_BEANSTALK_JOB_H
 #define TARRY_BEANSTALK_JOB_H
 
@@ -16,10 +16,10 @@
 
 #include "tarry.pb-c.h"
 
-/* Tarry priorities of ranked jobs, and of jobs whose delay runs or has just ended. */
+/* Tarry priorities of ranked jobs; and of jobs whose delay is running or has just ended. */
 #define BEANSTALK_PRIORITY_RANKED 0u
 #define BEANSTALK_PRIORITY_FRESH 9u
-/* pri of tasks that no beanstalkd client created. */
+/* The pri of tasks that no beanstalkd client created. */
 #define BEANSTALK_PRI_DEFAULT 1024u
 #define BEANSTALK_TTR_DEFAULT_S 60u
 /* Jobs with a smaller pri are urgent, as in beanstalkd. */

@@ -20,7 +20,8 @@ static void on_put(void *argument, const Tarry__Reply *reply) {
         connection_refuse(connection, code);
         return;
     }
-    if (connection->command.delay_s > 0) { /* the due time shows the pri only once the job is ranked */
+    if (connection->command.delay_s >
+        0) { /* keep the pri in a note, because the due time contains it only after the job is ranked */
         struct beanstalk_note *note = beanstalk_note_make(&connection->server->notes, reply->commit->results[0]->id);
         if (note != NULL) {
             note->pri = connection->command.pri;
@@ -80,8 +81,8 @@ void put_begin(struct beanstalk_connection *connection, const struct beanstalk_c
 
 /* ---- jobs that this connection has reserved */
 
-/* Finds the reserved job of the command, and stops its TTR meanwhile. NULL: this connection has not reserved the job.
- */
+/* Finds the reserved job of the command, and stops its TTR until the command ends. NULL: this connection has not
+ * reserved the job. */
 static struct beanstalk_reserved *settle(struct beanstalk_connection *connection, Tarry__Token *out_token) {
     struct beanstalk_reserved *reserved = held_find(connection, connection->command.id);
     connection->settling = reserved;
@@ -91,7 +92,7 @@ static struct beanstalk_reserved *settle(struct beanstalk_connection *connection
     return reserved;
 }
 
-/* Whether the operation succeeded. False: it failed, and the client has its reply. */
+/* Returns whether the operation succeeded. If it failed, the client has its reply. */
 static bool is_settled(struct beanstalk_connection *connection, const Tarry__Reply *reply) {
     struct beanstalk_reserved *reserved = connection->settling;
     Tarry__Code code = reply != NULL ? reply->code : TARRY__CODE__FAILED;
@@ -103,7 +104,7 @@ static bool is_settled(struct beanstalk_connection *connection, const Tarry__Rep
         connection_answer(connection, "NOT_FOUND");
         return false;
     }
-    reserved->is_settling = false; /* its TTR continues */
+    reserved->is_settling = false; /* the TTR of the job continues */
     connection_refuse(connection, code);
     return false;
 }
@@ -135,12 +136,12 @@ static void on_removed(void *argument, const Tarry__Reply *reply) {
     if (code == TARRY__CODE__OK)
         deleted(connection, connection->tube);
     else if (code == TARRY__CODE__NOT_DONE)
-        connection_answer(connection, "NOT_FOUND"); /* another client took or deleted the job first */
+        connection_answer(connection, "NOT_FOUND"); /* another client has taken or deleted the job */
     else
         connection_refuse(connection, code);
 }
 
-/* Deletes a job that no client has reserved. */
+/* Handles the reply with a job that no client has reserved: deletes the job. */
 static void on_found(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (!reply_is_fine(connection, reply)) return;
@@ -281,12 +282,13 @@ static uint32_t view_pri(const struct beanstalk *server, const Tarry__TaskView *
 
 /* ==== kick, kick-job */
 
-/* Subtracted from the due time of a kicked job. A job that is due now stays pending until the millisecond ends. A
- * client that asks at once would see it as delayed, and kick it again. 1 s also covers small clock differences. */
+/* Time that is subtracted from the due time of a kicked job. A job that is due now stays pending until the millisecond
+ * ends; a client that asks at once would see it as delayed, and kick it again. 1 s also covers small clock differences.
+ */
 #define KICKED_AGO_MS 1000u
 
-/* Operations that make a job ready at the place of its pri. If the pri is unknown, the job is fresh, and the connection
- * that leases it ranks it. */
+/* Operations that make a job ready with the rank of its pri. If the pri is unknown, the job gets no rank now; the
+ * connection that leases it ranks it. */
 struct kicked {
     Tarry__DeadOp dead;
     struct ranking ranking;
@@ -366,7 +368,8 @@ static void kick_done(struct beanstalk_connection *connection) {
     connection_finish(connection);
 }
 
-/* Replies with the number of jobs kicked so far if a later commit was refused: those jobs stay kicked. */
+/* Returns whether a later commit was refused after some jobs were kicked. If so, replies with the number of kicked
+ * jobs, which stay kicked. */
 static bool is_kicked_in_part(struct beanstalk_connection *connection, const Tarry__Reply *reply) {
     bool is_refused = reply != NULL && reply->code != TARRY__CODE__OK && reply->code != TARRY__CODE__FAILED;
     if (!is_refused || connection->done == 0) return false;
@@ -375,7 +378,7 @@ static bool is_kicked_in_part(struct beanstalk_connection *connection, const Tar
     return true;
 }
 
-/* Counts the kicked jobs. A job is kicked if its last operation succeeded; jobs that another client took first do not
+/* Counts the kicked jobs. A job is kicked if its last operation succeeded; jobs that another client has taken do not
  * count. */
 static void on_kicked(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
@@ -401,7 +404,8 @@ static uint64_t burial_of(const struct beanstalk *server, uint64_t id) {
 
 static int burial_order(const struct beanstalk *server, const Tarry__TaskView *a, const Tarry__TaskView *b) {
     if (a->dead_ms != b->dead_ms) return a->dead_ms < b->dead_ms ? -1 : 1;
-    const uint64_t x = burial_of(server, a->id), y = burial_of(server, b->id); /* order within one millisecond */
+    const uint64_t x = burial_of(server, a->id),
+                   y = burial_of(server, b->id); /* the order of burials within one millisecond */
     if (x != y) return x < y ? -1 : 1;
     return (a->id > b->id) - (a->id < b->id);
 }
@@ -439,7 +443,7 @@ static void on_page(void *argument, const Tarry__Reply *reply) {
     if (!is_empty && !reply_is_fine(connection, reply)) return;
     assert(reply != NULL);
     size_t count = is_empty ? 0 : reply->list->n_tasks;
-    if (!is_empty && count == 0 && reply->list->next.len > 0) { /* no task of that state on this result page */
+    if (!is_empty && count == 0 && reply->list->next.len > 0) { /* this result page has no task in the wanted state */
         kick_page(connection, &reply->list->next);
         return;
     }
@@ -463,7 +467,8 @@ static void kick_page(struct beanstalk_connection *connection, const ProtobufCBi
     list.queue = connection->used->name;
     list.states = connection->kicks_buried ? STATE_DEAD : STATE_PENDING;
     list.limit = BEANSTALK_PAGE;
-    if (!connection->kicks_buried) list.due_from_ms = BEANSTALK_RANK_END_MS; /* skips ranked jobs: ready */
+    if (!connection->kicks_buried)
+        list.due_from_ms = BEANSTALK_RANK_END_MS; /* begins behind the ranked jobs, which are ready */
     if (cursor != NULL) list.cursor = *cursor;
     connection_list(connection, &list, on_page);
 }
@@ -479,7 +484,7 @@ void kick_begin(struct beanstalk_connection *connection) {
 
 /* ==== peek and its variants, stats-job */
 
-/* Whether the job exists: beanstalkd shows a job until it is deleted. */
+/* Returns whether the job exists. beanstalkd shows a job until it is deleted. */
 static bool is_there(const Tarry__TaskReply *get) {
     bool is_live = get->outcome == TARRY__OUTCOME__PENDING || get->outcome == TARRY__OUTCOME__IN_FLIGHT ||
                    get->outcome == TARRY__OUTCOME__DEAD;
@@ -524,7 +529,7 @@ static void on_candidates(void *argument, const Tarry__Reply *reply) {
     }
     if (!reply_is_fine(connection, reply)) return;
     assert(reply != NULL);
-    if (reply->list->n_tasks == 0 && reply->list->next.len > 0) { /* no task of that state on this result page */
+    if (reply->list->n_tasks == 0 && reply->list->next.len > 0) { /* this result page has no task in the wanted state */
         look_for(connection, &reply->list->next);
         return;
     }
@@ -541,8 +546,9 @@ static void look_for(struct beanstalk_connection *connection, const ProtobufCBin
     enum beanstalk_kind kind = connection->command.kind;
     list.queue = connection->used->name;
     list.states = kind == BEANSTALK_PEEK_READY ? STATE_READY : STATE_DEAD;
-    /* The first result page may contain only tasks whose state has changed; later pages are longer. The search goes on
-     * to the end of the tube, because the reply must be right; other requests are served between pages. */
+    /* The first result page is short and may contain only tasks whose state has changed; later pages are longer. The
+     * search continues to the end of the tube, because the reply must be right. Other requests are served between
+     * pages. */
     list.limit = kind == BEANSTALK_PEEK_BURIED || cursor != NULL ? BEANSTALK_PAGE : BEANSTALK_FEW;
     if (kind == BEANSTALK_PEEK_DELAYED) {
         list.states = STATE_PENDING;

@@ -1,8 +1,7 @@
 /* beanstalk_notes.h: data of a beanstalkd job that Tarry does not store: how often it was released, timed out, buried
- * and kicked, until when it is reserved, and the pri from a put or release with a delay.
- *
- * Notes are kept in memory, for at most BEANSTALK_NOTES_MAX jobs. Beyond that the oldest note is dropped, and a restart
- * loses all. One thread at a time. */
+ * and kicked, until when it is reserved, and the pri from a put or release with a delay. Notes are kept in memory, for
+ * at most BEANSTALK_NOTES_MAX jobs. A further note replaces the oldest one, and a restart loses all notes. One thread
+ * at a time. */
 #ifndef TARRY_BEANSTALK_NOTES_H
 #define TARRY_BEANSTALK_NOTES_H
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The first byte of a TLS connection, whose hello may contain bytes that a web page has chosen. */
+/* The first byte of a TLS connection, whose first message may contain bytes that a web page has chosen. */
 #define TLS_HANDSHAKE 0x16
 
 enum form {
@@ -25,12 +25,12 @@ enum form {
 };
 
 struct word {
-    const char *text; /* includes the space behind it, if one must follow */
+    const char *text; /* the word; includes the space behind it, if one must follow */
     enum beanstalk_kind kind;
     enum form form;
 };
 
-/* In the order of comparison: a longer word such as "reserve-job" precedes its prefix "reserve". */
+/* Words in the order in which they are compared: a longer word such as "reserve-job" precedes its prefix "reserve". */
 static const struct word words[] = {
     {"put ", BEANSTALK_PUT, FORM_PUT},
     {"peek ", BEANSTALK_PEEK, FORM_ID},
@@ -93,7 +93,8 @@ const char *beanstalk_name(enum beanstalk_kind kind) {
 
 /* ---- arguments */
 
-/* Parses the number at `*at` behind spaces, and moves `*at` behind it. False: no number, or a number above `most`. */
+/* Parses the number at `*at` after spaces, and moves `*at` behind it. Returns false if there is no number, or it is
+ * above `most`. */
 static bool take_number(char **at, uint64_t most, uint64_t *out) {
     char *text = *at + strspn(*at, " ");
     if (*text < '0' || *text > '9') return false;
@@ -259,9 +260,10 @@ static bool take_byte(struct beanstalk_parser *parser, char byte) {
     return is_end;
 }
 
-/* Returns whether the line, or the stored beginning of a long one, is of an HTTP request. A web page may have its
- * browser send text to any port of the machine, so the lines of a request's body must not be executed. No browser omits
- * Host, and a page cannot choose how the request line ends. No command of beanstalkd looks like either. */
+/* Returns whether the line, or the stored beginning of a long line, is a part of an HTTP request. A web page may make
+ * its browser send text to any port of the machine, so the lines of a request's body must not be executed as commands.
+ * The browser always sends a Host line, and the page cannot choose the end of the request line. No command of
+ * beanstalkd looks like these two lines. */
 static bool is_of_http(const char *line, size_t size) {
     return (size >= 5 && strncasecmp(line, "host:", 5) == 0) || memmem(line, size, " HTTP/", 6) != NULL;
 }

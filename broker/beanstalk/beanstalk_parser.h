@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Maximum bytes of a line with CR LF, of a tube's name, and of a job's body (beanstalkd's default). */
+/* Maximum size in bytes of a line with CR LF, of a tube's name, and of a job's body (beanstalkd's default). */
 #define BEANSTALK_LINE_MAX 224u
 #define BEANSTALK_TUBE_MAX 200u
 #define BEANSTALK_JOB_MAX 65535u
@@ -24,7 +24,7 @@ enum beanstalk_kind {
     BEANSTALK_NO_ROOM, /* put: out of memory for the body */
     BEANSTALK_EXPECTED_CRLF,
     BEANSTALK_FOREIGN, /* HTTP or TLS: execute no command of this connection */
-    BEANSTALK_PUT,     /* first of the commands */
+    BEANSTALK_PUT,     /* the first value that is a command */
     BEANSTALK_PEEK,
     BEANSTALK_PEEK_READY,
     BEANSTALK_PEEK_DELAYED,
@@ -54,7 +54,7 @@ enum beanstalk_kind {
 
 struct beanstalk_command {
     enum beanstalk_kind kind;
-    bool counts;       /* for an error: the command was a well-formed put, and counts as one (cmd-put) */
+    bool counts;       /* set with an error: the command was a well-formed put, so it counts in cmd-put */
     uint64_t id;       /* set by peek, reserve-job, delete, release, bury, kick-job, touch, stats-job */
     uint32_t pri;      /* set by put, release, bury */
     uint32_t delay_s;  /* set by put, release, pause-tube */
@@ -75,19 +75,19 @@ struct beanstalk_parser {
     char line[BEANSTALK_LINE_MAX + 1];
     uint32_t line_size;
     bool line_is_long; /* the line is read to its end and dropped */
-    bool was_cr;       /* while bytes are dropped: the last one was a CR */
+    bool was_cr;       /* while bytes are dropped: the last one was CR */
     bool has_nul;
-    bool has_begun;               /* a byte has come */
-    struct beanstalk_command put; /* the put whose body is arriving, see `body` and `skip` */
+    bool has_begun;               /* the first byte has arrived */
+    struct beanstalk_command put; /* the put whose body is arriving into `body`, or is dropped (`skip`) */
     uint8_t *body;
     uint32_t body_have;
-    uint64_t skip; /* remaining bytes of a dropped body; then `put` is reported */
+    uint64_t skip; /* remaining bytes of a body that is dropped; after them, `put` is reported */
 };
 
 /* To initialize a parser, zero it and set `room` and `argument`. */
 
-/* Consumes bytes until a command is complete or all are consumed. Returns the number consumed. out->kind
- * BEANSTALK_NONE: all were consumed, and the command is incomplete. */
+/* Consumes bytes until a command is complete or no bytes are left. Returns the number of consumed bytes. If out->kind
+ * is BEANSTALK_NONE, all bytes were consumed, and the command is incomplete. */
 size_t beanstalk_parse(struct beanstalk_parser *parser, const uint8_t *bytes, size_t size,
                        struct beanstalk_command *out);
 /* Frees the stored bytes. */

@@ -14,38 +14,39 @@
 #include "row.h"
 #include "tarry_limits.h"
 
-/* Time before a reservation's end when a waiting client gets DEADLINE_SOON. */
+/* Time before the end of a reservation, at which a waiting client gets DEADLINE_SOON. */
 #define BEANSTALK_MARGIN_MS 1000u
 /* Duration of the broker's leases, which are extended. After tarryd dies, reserved jobs are ready again within this
  * time. */
 #define BEANSTALK_LEASE_MS 10000u
-/* Maximum wait for the first job of the tube that was chosen. On a slow disk it takes as long as a sync; a reserve that
- * gave up would take a job of any tube, against their order. */
+/* Maximum wait for the first job of the chosen tube. On a slow disk the lease takes as long as a sync. A reserve that
+ * gave up earlier would take a job of any tube, against their order. */
 #define BEANSTALK_CHOSEN_WAIT_MS 10000u
 /* Time that reserve-job waits for the job that it moved to the front of its tube. */
 #define BEANSTALK_JOB_WAIT_MS 1000u
-/* Maximum number of watched tubes whose jobs are compared; a connection with more takes from its tubes in turns. */
+/* Maximum number of watched tubes whose jobs are compared. A connection that watches more tubes takes jobs from them in
+ * turns. */
 #define BEANSTALK_CHOOSE_MAX 16u
 #define BEANSTALK_ANY_TUBE UINT32_MAX
-/* Time for which the knowledge that all ready jobs of a tube are ranked stays valid. */
+/* Time for which a result stays valid that says that all ready jobs of a tube are ranked. */
 #define BEANSTALK_TURN_MS 100u
 /* Maximum number of result pages searched for the first ready job. The index may still list jobs that were leased since
  * its last write. */
 #define BEANSTALK_LOOK_PAGES_MAX 8u
-/* Maximum number of times that one reserve ranks a job; then the job is delivered unranked. */
+/* Maximum number of times that one reserve ranks a job. After that, the job is delivered unranked. */
 #define BEANSTALK_RANKS_MAX 16u
-/* Time after which a waiting reserve knows that no job was ready when it started. */
+/* Time after which no job for a waiting reserve means that none was ready when it started. */
 #define BEANSTALK_FIRST_LOOK_MS 100u
-/* Jobs per result page when searching the first buried job, and per kick. */
+/* Number of jobs per result page in a search for the first buried job, and in a kick. */
 #define BEANSTALK_PAGE 1000u
-/* Jobs on the first result page when only the first job is wanted. */
+/* Number of jobs on the first result page when only the first job is wanted. */
 #define BEANSTALK_FEW BEANSTALK_SEEN_MAX
 /* Maximum number of tubes whose urgent jobs `stats` counts. */
 #define BEANSTALK_URGENT_TUBES_MAX 64u
 
 /* A job that a connection has reserved. */
 struct beanstalk_reserved {
-    TAILQ_ENTRY(beanstalk_reserved) all; /* in its connection's list */
+    TAILQ_ENTRY(beanstalk_reserved) all; /* entry in the connection's list */
     uint64_t id;
     uint32_t epoch; /* epoch of the lease's token */
     uint64_t position;
@@ -53,13 +54,13 @@ struct beanstalk_reserved {
     uint64_t deadline_ms;    /* end of the TTR */
     uint64_t lease_until_ms; /* end of the lease, which is longer than the TTR, and is extended */
     uint64_t lease;          /* handle for gateway_left, which must be called once */
-    bool is_settling;        /* a command of its connection is settling it */
+    bool is_settling;        /* a command of the connection is settling the job */
     char tube[QUEUE_NAME_SIZE_MAX + 1];
 };
 TAILQ_HEAD(beanstalk_reserved_list, beanstalk_reserved);
 
 struct beanstalk_connection;
-/* Callback with the first job found. `first` NULL: no job if `is_known`, else unknown. */
+/* Callback with the first job that was found. If `first` is NULL, no job exists (`is_known`), or that is unknown. */
 typedef void beanstalk_looked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known);
 
 struct beanstalk_connection {
@@ -76,9 +77,10 @@ struct beanstalk_connection {
     uint32_t watched_count;
     struct beanstalk_reserved_list reserved;
     uint32_t reserved_count;
-    uint64_t timer;      /* handle of the timer for the next deadline; 0: none */
-    uint64_t timer_ms;   /* time of that deadline */
-    uint64_t settles_ms; /* no TTR ends before this time */
+    uint64_t timer;    /* handle of the timer for the next deadline; 0: none */
+    uint64_t timer_ms; /* deadline for which `timer` is set */
+    uint64_t
+        settles_ms; /* no TTR ends before this time, so that commands are read first after the process was stopped */
 
     /* The running command; its `tube` and `body` pointers are no longer valid. */
     struct beanstalk_command command;
@@ -94,44 +96,45 @@ struct beanstalk_connection {
     struct beanstalk_reserved *held; /* a leased job, while it is checked whether another job precedes it */
     struct message *held_message;
     unsigned ranks;
-    uint32_t choosing;   /* index of the watched tube that is being looked at */
-    uint32_t chosen;     /* index of the watched tube with the least first job so far; BEANSTALK_ANY_TUBE: none */
-    unsigned look_pages; /* pages that look_for_first has asked for */
+    uint32_t choosing;   /* index of the watched tube whose first job is being searched */
+    uint32_t chosen;     /* index of the watched tube with the first job of all tubes searched until now;
+                            BEANSTALK_ANY_TUBE: none */
+    unsigned look_pages; /* number of result pages that look_for_first has requested */
     uint64_t chosen_due_ms;
     uint64_t chosen_id;
-    struct beanstalk_tube *look_into;             /* tube whose cache gets the result; NULL: none */
-    uint64_t look_version;                        /* value of the tube's `changes` when the look began */
-    struct beanstalk_tube *awaits_look;           /* tube whose looker's result it waits for; NULL: none */
+    struct beanstalk_tube *look_into;             /* tube whose cache gets the result of look_for_first; NULL: none */
+    uint64_t look_version;                        /* value of the tube's `changes` when look_for_first began */
+    struct beanstalk_tube *awaits_look;           /* tube for whose looker's result the connection waits; NULL: none */
     TAILQ_ENTRY(beanstalk_connection) in_lookers; /* valid if awaits_look is set */
     const char *look_tube;                        /* arguments of look_for_first while it runs */
     uint64_t look_from_ms;
     uint64_t look_to_ms;
     beanstalk_looked *looked;
     gateway_reply *committed;           /* callback of connection_commit while it runs */
-    struct beanstalk_tube *changes_one; /* the only tube into which the running commit puts jobs */
+    struct beanstalk_tube *changes_one; /* the tube into which the running commit puts jobs, if there is only one */
     bool changes_any;                   /* the running commit may change the order in any tube */
-    uint64_t undo_ms;                   /* reserve-job: the job's original due time and priority */
+    uint64_t undo_ms;                   /* reserve-job: the job's original due time, which undo_first restores */
     uint32_t undo_priority;
 
-    uint64_t done; /* kick: jobs kicked so far */
+    uint64_t done; /* kick: number of jobs kicked until now */
 
-    /* stats, stats-tube: urgent jobs are counted tube by tube */
+    /* counts of stats and stats-tube, while urgent jobs are counted tube by tube */
     struct beanstalk_counts counts;
     char (*urgent_tubes)[QUEUE_NAME_SIZE_MAX + 1];
     uint32_t urgent_count;
     uint32_t urgent_at;
     uint64_t paused_until_ms;
-    uint64_t now_ms; /* the broker's time in its reply */
+    uint64_t now_ms; /* time in the broker's reply */
     size_t tube_count;
 
     bool is_busy;    /* a command is running */
     bool is_running; /* connection_run is on the call stack */
-    bool is_ended;   /* the client quit, or it shut down its sending side and all replies are sent */
+    bool is_ended;   /* the client has quit, or has shut down its sending side and has got all replies */
     bool is_deaf;    /* the client has shut down its sending side */
     bool has_left;   /* the connection's jobs are released, and it is in no list */
     bool is_producer;
     bool is_worker;
-    bool is_waiting; /* counted as waiting in a reserve */
+    bool is_waiting; /* the connection is counted as waiting in a reserve */
     bool kicks_buried;
     char peer[PEER_SIZE_MAX + 1];
     char tube[BEANSTALK_TUBE_MAX + 1]; /* the running command's tube */
@@ -156,8 +159,8 @@ struct beanstalk {
     char id[17];
 };
 
-/* Returns the whole seconds left, as beanstalkd would. beanstalkd counts nanoseconds and rounds down: of 10 s, 9 are
- * left from the first moment on. Here `until_ms` was rounded up and `now_ms` down, so 2 ms are subtracted. */
+/* Returns the whole seconds left, as beanstalkd would. beanstalkd counts nanoseconds and rounds down, so 10 s become 9
+ * at once. Here `until_ms` was rounded up and `now_ms` down, so 2 ms are subtracted. */
 static inline uint64_t beanstalk_left_s(uint64_t until_ms, uint64_t now_ms) {
     return until_ms > now_ms + 2 ? (until_ms - now_ms - 2) / 1000 : 0;
 }
@@ -184,13 +187,13 @@ void connection_ask(struct beanstalk_connection *connection, Tarry__Request *req
 void connection_get(struct beanstalk_connection *connection, uint64_t id, bool with_content, gateway_reply *reply);
 void connection_list(struct beanstalk_connection *connection, Tarry__List *list, gateway_reply *reply);
 void connection_commit(struct beanstalk_connection *connection, Tarry__Op *ops, size_t count, gateway_reply *reply);
-/* Returns false after replying to the client if the reply is missing or a refusal. */
+/* Returns true if the reply is present and not a refusal. Otherwise sends the error to the client and returns false. */
 bool reply_is_fine(struct beanstalk_connection *connection, const Tarry__Reply *reply);
-/* Returns the code of one operation: OK, NOT_DONE … */
+/* Returns the code of the operation at `index`: OK, NOT_DONE … */
 Tarry__Code result_code(const Tarry__Reply *reply, size_t index);
 
 /* ---- beanstalk_reserve.c */
-/* Operation that moves a job: its rank is its due time and its priority. */
+/* An operation that moves a job to its rank: a due time and a priority. */
 struct ranking {
     Tarry__Op op;
     Tarry__Move move;
@@ -200,24 +203,25 @@ struct ranking {
 void ranking_init(struct ranking *ranking, uint64_t id, uint64_t due_ms, uint32_t priority);
 void reserve_begin(struct beanstalk_connection *connection);
 void reserve_job_begin(struct beanstalk_connection *connection);
-/* Ends a waiting reserve after the client's shutdown: it gets a ready job, or TIMED_OUT. */
+/* Ends a waiting reserve after the client has shut down its sending side. The reserve gets a job that is ready, or
+ * TIMED_OUT. */
 void reserve_hurry(struct beanstalk_connection *connection);
 /* Cancels a waiting reserve because the connection ends. */
 void reserve_abandon(struct beanstalk_connection *connection);
-/* Finds the first ready job of a tube with a due time in [from_ms, to_ms) (to_ms 0: no end). `tube` must stay valid
- * until `looked` is called. */
+/* Finds the first ready job of a tube with a due time in [from_ms, to_ms); `to_ms` 0 means no end. `tube` must stay
+ * valid until `looked` is called. */
 void look_for_first(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,
                     beanstalk_looked *looked);
 
 /* ---- beanstalk_held.c: jobs that connections have reserved */
 struct beanstalk_reserved *held_find(const struct beanstalk_connection *connection, uint64_t id);
 void held_add(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved);
-/* The token of the job's lease. */
+/* Writes the token of the job's lease. */
 void held_token(const struct beanstalk_reserved *reserved, Tarry__Token *out);
 /* Removes the job from the connection's reserved jobs, and frees the entry. */
 void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved);
 void held_touch(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved);
-/* Returns when the first reservation ends; UINT64_MAX: no reservation. */
+/* Returns the earliest end of a reservation; UINT64_MAX: no reservation. */
 uint64_t held_soonest_ms(const struct beanstalk_connection *connection);
 /* Releases all reserved jobs of a connection that has ended. */
 void held_give_back(struct beanstalk_connection *connection);

@@ -1,31 +1,31 @@
 /* beanstalk_reserve.c: reserve, reserve-with-timeout, reserve-job.
  *
- *   choose a tube, if several are watched
- *        │
- *   wait for a task ──► fresh, and another may come before it? ── yes ──► rank all fresh ──► wait again
- *        ▲   │                          │ no
- *        │   └─ another connection's    └──► RESERVED
- *        │      reserve-job wants it ──► that connection gets it
- *        └── no task: TIMED_OUT, DEADLINE_SOON, or the wait exceeded the gateway's maximum
+ * A reserve takes these steps:
+ *   1. If several tubes are watched, choose one.
+ *   2. Wait for a task. If none comes, reply TIMED_OUT or DEADLINE_SOON; if the wait exceeds the gateway's maximum,
+ * wait again.
+ *   3. If the task is fresh and another job may precede it, rank all fresh jobs and wait again.
+ *   4. If another connection's reserve-job wants this job, give it to that connection and wait again.
+ *   5. Reply RESERVED.
  *
- * reserve-job moves its job to the first place of its tube, then leases the tube's first job. If another connection
- * gets that job, it passes the job on.
+ * reserve-job moves its job to the first place of its tube, and leases the tube's first job. If another connection gets
+ * that job, it passes the job on.
  *
  * Choosing the tube. The core orders tasks within a queue, but not between queues. beanstalkd delivers the job with the
  * least (pri, id) of all watched tubes. So this file compares the first ranked job of each watched tube, and leases
- * from the tube with the least one. If that tube is empty by then, or no tube had a job, the reserve waits for all
+ * from the tube with the least one. If that tube has become empty, or no tube had a job, the reserve waits for all
  * watched tubes.
  *
  * A ready job without a rank has no place in this order: its delay has just ended, or a Tarry client scheduled it.
- * While a watched tube has such a job, the tubes take turns, so that the job does not starve. The knowledge that no
- * such job exists stays valid for BEANSTALK_TURN_MS.
+ * While a watched tube has such a job, jobs are taken from the tubes in turns, so that the job does not starve. The
+ * knowledge that no such job exists stays valid for BEANSTALK_TURN_MS.
  *
- * Of the connections that need to know a tube, one asks the broker (its *looker*), and the others wait for its result:
- * otherwise sixteen workers ask sixteen times whenever the cache is used up.
+ * Of the connections that need a tube's first jobs, one asks the broker (the tube's *looker*), and the others wait for
+ * its result. Otherwise, sixteen workers would ask sixteen times whenever the cache is used up.
  *
- * Each tube caches its first jobs for the same time, or until a connection of this process changes the tube's order
- * (put, release, kick, delete of a ready job …; acks change nothing). Leased jobs are removed from the cache. So a
- * reserve looks only at the tubes that have changed; while clients only reserve, it looks at none. */
+ * Each tube caches its first jobs for BEANSTALK_TURN_MS, or until a connection of this process changes the tube's order
+ * (by a put, release, kick, or the delete of a ready job; acks change nothing). Leased jobs are removed from the cache.
+ * So a reserve asks only about tubes that have changed; while clients only reserve, it asks about none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ static void on_page(void *argument, const Tarry__Reply *reply) {
         connection->looked(connection, reply->list->n_tasks > 0 ? reply->list->tasks[0] : NULL, true);
     } else if (++connection->look_pages == BEANSTALK_LOOK_PAGES_MAX) {
         connection->looked(connection, NULL, false);
-    } else { /* the jobs that the index lists there were leased meanwhile */
+    } else { /* the jobs that the index lists on this page were leased meanwhile */
         look_page(connection, &reply->list->next);
     }
 }
@@ -89,7 +89,7 @@ void look_for_first(struct beanstalk_connection *connection, const char *tube, u
 /* ---- the cache of a tube */
 
 static uint64_t version_of(const struct beanstalk *server, const struct beanstalk_tube *tube) {
-    return server->changes + tube->changes; /* the sum identifies a version, because both only grow */
+    return server->changes + tube->changes; /* the sum identifies a version, because both counters only grow */
 }
 
 /* Stores the result in the tube's cache. NULL: the queue does not exist, so it has no jobs. */
@@ -145,7 +145,8 @@ static void consider(struct beanstalk_connection *connection, uint64_t due_ms, u
     connection->chosen_id = id;
 }
 
-/* Makes the connection the tube's looker. False: there is one, and the connection waits for its result. */
+/* Makes the connection the tube's looker. Returns false if the tube has a looker; the connection then waits for its
+ * result. */
 static bool begin_look(struct beanstalk_connection *connection, struct beanstalk_tube *tube) {
     if (tube->looker == NULL) {
         tube->looker = connection;
@@ -156,7 +157,7 @@ static bool begin_look(struct beanstalk_connection *connection, struct beanstalk
     return false;
 }
 
-/* Ends the tube's look, and moves the connections that wait for its result to `out`. */
+/* Ends the looker's request, and moves the connections that wait for its result to `out`. */
 static void end_look(struct beanstalk_tube *tube, struct beanstalk_lookers *out) {
     TAILQ_INIT(out);
     TAILQ_CONCAT(out, &tube->lookers, in_lookers);
@@ -172,14 +173,15 @@ static struct beanstalk_connection *next_of(struct beanstalk_lookers *waiting) {
     return connection;
 }
 
-/* Handles the search for an unranked job: if one exists, or it is unknown, the tubes take turns. */
+/* Handles the search for an unranked job. If such a job exists, or this is unknown, jobs are taken from the tubes in
+ * turns. */
 static void on_unranked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
     struct beanstalk_tube *tube = tube_at_hand(connection);
     struct beanstalk_lookers waiting;
     bool has_unranked = !is_known || first != NULL;
     end_look(tube, &waiting);
     if (!has_unranked) tube->ranked_only_ms = beanstalk_now_ms();
-    connection->choosing++; /* `connection` knows the tube's first ranked job; the others may not */
+    connection->choosing++; /* this connection knows the tube's first ranked job, but the waiting connections may not */
     do {
         if (has_unranked)
             reserve_from(connection, BEANSTALK_ANY_TUBE);
@@ -188,7 +190,8 @@ static void on_unranked(struct beanstalk_connection *connection, const Tarry__Ta
     } while ((connection = next_of(&waiting)) != NULL);
 }
 
-/* Returns true to continue with the next tube, and false to ask first whether this tube has an unranked job. */
+/* Returns true if the next tube may be searched, and false if it must be found out first whether this tube has an
+ * unranked job. */
 static bool is_done_with(struct beanstalk_connection *connection, struct beanstalk_tube *tube) {
     if (is_ranked_only(tube)) return true;
     if (begin_look(connection, tube)) look_for_first(connection, tube->name, BEANSTALK_RANK_END_MS, 0, on_unranked);
@@ -206,8 +209,8 @@ static void go_on_ranked(struct beanstalk_connection *connection, const Tarry__T
     choose_next(connection);
 }
 
-/* If the result is in the cache already, the connections that waited for it take one job after the other from there;
- * otherwise they go on with the job that the looker has found. */
+/* Handles the search for the first ranked job. If the result is in the cache, each connection that waited for it takes
+ * another job from there. Otherwise they continue with the job that the looker has found. */
 static void on_ranked_first(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
     struct beanstalk_tube *tube = tube_at_hand(connection);
     struct beanstalk_lookers waiting;
@@ -230,7 +233,8 @@ static void choose_abandon(struct beanstalk_connection *connection) {
     tube = tube_at_hand(connection);
     if (tube->looker != connection) return;
     end_look(tube, &waiting);
-    while ((connection = next_of(&waiting)) != NULL) choose_next(connection); /* the first of them looks */
+    while ((connection = next_of(&waiting)) != NULL)
+        choose_next(connection); /* the first of the waiting connections becomes the looker */
 }
 
 static void look_at_ranked(struct beanstalk_connection *connection, struct beanstalk_tube *tube) {
@@ -291,7 +295,7 @@ static void drop_held(struct beanstalk_connection *connection) {
     connection->held = NULL;
 }
 
-/* Gives the job back as if it had never been leased: no client has seen it. */
+/* Releases the job as if it had never been leased, because no client has seen it. */
 static void put_back(struct beanstalk_connection *connection) {
     connection->server->changes++;
     gateway_left(connection->server->gateway, connection->held->lease, false);
@@ -336,7 +340,7 @@ static bool comes_before(const Tarry__TaskView *view, const struct beanstalk_res
 static void on_ranked(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     connection->asked = 0;
-    reserve_try(connection); /* also after a failure: another consumer may have leased the job meanwhile */
+    reserve_try(connection); /* try again after a failure, too: another consumer may have leased the job meanwhile */
 }
 
 void ranking_init(struct ranking *ranking, uint64_t id, uint64_t due_ms, uint32_t priority) {
@@ -374,7 +378,8 @@ static void on_first_ranked(struct beanstalk_connection *connection, const Tarry
         deliver(connection);
 }
 
-/* Asks whether a ranked job precedes the held one, whose delay has ended or which a Tarry client has released. */
+/* Asks whether a ranked job precedes the held job. The held job's delay has ended, or a Tarry client has released it.
+ */
 static void look_for_ranked(struct beanstalk_connection *connection) {
     const struct beanstalk_reserved *held = connection->held;
     look_for_first(connection, held->tube, beanstalk_rank_ms(0), beanstalk_rank_ms(held->job.pri) + 1, on_first_ranked);
@@ -416,7 +421,7 @@ static void on_fresh(void *argument, const Tarry__Reply *reply) {
 }
 
 /* Lists the tube's fresh jobs. A job whose delay has ended is ordered by its due time until it is ranked. So all fresh
- * jobs are ranked before one is delivered, unless the held job is the only one. */
+ * jobs are ranked before one of them is delivered, unless the held job is the only one. */
 static void look_at_fresh(struct beanstalk_connection *connection) {
     Tarry__List list = TARRY__LIST__INIT;
     list.queue = connection->held->tube;
@@ -498,7 +503,7 @@ static void on_undone(void *argument, const Tarry__Reply *reply) {
     end_with(connection, "NOT_FOUND");
 }
 
-/* Moves the job back to its old place if it still waits: no client has leased it, because its tube is paused. */
+/* Moves the job back to its old place, if no client has leased it because its tube is paused. */
 static void undo_first(struct beanstalk_connection *connection) {
     struct ranking ranking;
     ranking_init(&ranking, connection->wanted, connection->undo_ms, connection->undo_priority);
@@ -531,7 +536,7 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
         connection->wanted = 0;
         connection_refuse(connection, leased->code);
     } else if (leased->count == 0 && connection->chosen != BEANSTALK_ANY_TUBE) {
-        connection->server->changes++; /* another client leased it first, or the tube is paused */
+        connection->server->changes++; /* another client has leased the job, or the tube is paused */
         reserve_from(connection, BEANSTALK_ANY_TUBE);
     } else if (leased->count == 0) {
         got_nothing(connection);
@@ -540,7 +545,7 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
     }
 }
 
-/* The client's own time limit applies, but the broker has at least a second. */
+/* Returns how long to wait for the chosen tube: the client's own time limit, but at least a second for the broker. */
 static uint64_t chosen_wait_ms(const struct beanstalk_connection *connection, uint64_t now_ms) {
     uint64_t left_ms = connection->wait_until_ms > now_ms ? connection->wait_until_ms - now_ms : 0;
     if (left_ms > BEANSTALK_CHOSEN_WAIT_MS) left_ms = BEANSTALK_CHOSEN_WAIT_MS;
@@ -558,7 +563,7 @@ static void reserve_from(struct beanstalk_connection *connection, uint32_t tube)
     } else if (tube != BEANSTALK_ANY_TUBE) {
         queues[0] = connection->watched[tube]->name;
         count = 1;
-        until_ms = now_ms; /* only a job that is ready now */
+        until_ms = now_ms; /* lease only a job that is ready now */
     } else {
         uint64_t soonest_ms = held_soonest_ms(connection);
         uint64_t margin_ms = soonest_ms > BEANSTALK_MARGIN_MS ? soonest_ms - BEANSTALK_MARGIN_MS : 0;
@@ -588,12 +593,12 @@ static void reserve_try(struct beanstalk_connection *connection) {
 }
 
 /* Ends the wait, because the client has shut down its sending side: beanstalkd gives no job to such a client. A reserve
- * that arrived with the shutdown still looks once. */
+ * that arrived with the shutdown still tries once. */
 void reserve_hurry(struct beanstalk_connection *connection) {
     uint64_t now_ms = beanstalk_now_ms();
     if (!connection->is_waiting || connection->wanted != 0) return;
     connection->wait_until_ms = now_ms;
-    if (connection->lease == 0) return; /* a reply is outstanding, and its callback checks wait_until_ms */
+    if (connection->lease == 0) return; /* a reply is outstanding, whose callback will check wait_until_ms */
     gateway_cancel(connection->server->gateway, connection->lease);
     connection->lease = 0;
     if (now_ms > connection->wait_began_ms + BEANSTALK_FIRST_LOOK_MS)
@@ -616,7 +621,7 @@ void reserve_begin(struct beanstalk_connection *connection) {
     if (connection->is_deaf) connection->wait_until_ms = connection->wait_began_ms;
     connection->wanted = 0;
     connection->ranks = 0;
-    /* Also while another connection looks at the tube for this one, which has no request of its own then. */
+    /* The connection is busy also while it has no request of its own, because another connection searches the tube. */
     connection->is_busy = true;
     waiting_begin(connection);
     reserve_try(connection);
@@ -670,7 +675,7 @@ static void on_wanted(void *argument, const Tarry__Reply *reply) {
         note->pri = pri;
         note->has_pri = true;
     } else if (note != NULL && !is_known &&
-               beanstalk_is_rank(view->due_ms)) { /* the task loses its place in the order */
+               beanstalk_is_rank(view->due_ms)) { /* the task loses its rank, so keep its pri in a note */
         note->pri = beanstalk_pri_of_rank(view->due_ms);
         note->has_pri = true;
     }

@@ -70,7 +70,7 @@ static void on_urgent(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     connection->asked = 0;
     if (reply != NULL && reply->code == TARRY__CODE__OK) connection->counts.urgent += reply->list->n_tasks;
-    list_ready(connection, BEANSTALK_RANK_END_MS, 0, on_urgent_fresh); /* fresh jobs: not ranked yet */
+    list_ready(connection, BEANSTALK_RANK_END_MS, 0, on_urgent_fresh); /* fresh jobs, which are not ranked yet */
 }
 
 static void count_urgent(struct beanstalk_connection *connection) {
@@ -153,7 +153,7 @@ static void describe_server(struct beanstalk_connection *connection) {
     const struct beanstalk_connection *other = NULL;
     struct rusage usage = {0};
     struct utsname node = {0};
-    (void)getrusage(RUSAGE_SELF, &usage); /* zeros if it fails */
+    (void)getrusage(RUSAGE_SELF, &usage); /* on failure, `usage` stays zero */
     (void)uname(&node);
     struct beanstalk_server_view view = {
         .jobs = connection->counts,
@@ -282,7 +282,7 @@ static void pause_tube(struct beanstalk_connection *connection) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueuePause pause = TARRY__QUEUE_PAUSE__INIT;
     pause.queue = connection->tube;
-    pause.paused = connection->command.delay_s > 0; /* beanstalkd's 0 also ends at once */
+    pause.paused = connection->command.delay_s > 0; /* in beanstalkd, too, a delay of 0 ends the pause at once */
     pause.for_ms = (uint64_t)connection->command.delay_s * 1000;
     op.op_case = TARRY__OP__OP_QUEUE_PAUSE;
     op.queue_pause = &pause;

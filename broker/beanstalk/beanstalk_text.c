@@ -13,13 +13,13 @@
 /* Bytes allowed in a tube's name. None of them has a meaning in YAML except at the beginning of a scalar. */
 static const char tube_bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()";
 
-/* Whether it is a decimal number that every reader converts back to the same text. */
+/* Returns whether the text is a decimal number that every reader converts back to the same text. */
 static bool is_integer(const char *value, size_t size) {
     return size <= 15 && strspn(value, "0123456789") == size && (value[0] != '0' || size == 1);
 }
 
-/* Whether YAML 1.1 or 1.2 may read the plain scalar as null, a boolean, a number, a date or a mark instead of a text.
- * May return true for other texts, too. */
+/* Returns whether YAML 1.1 or 1.2 may read the plain scalar as null, a boolean, a number, a date or a mark instead of a
+ * text. May return true for other texts, too. */
 static bool is_typed(const char *value, size_t size) {
     static const char *const words[] = {"null", "true", "false", "yes",  "no",    "on",   "off",
                                         "y",    "n",    ".inf",  ".nan", "+.inf", "-.inf"};

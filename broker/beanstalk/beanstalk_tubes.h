@@ -27,7 +27,7 @@ struct beanstalk_connection;
 TAILQ_HEAD(beanstalk_lookers, beanstalk_connection);
 
 struct beanstalk_tube {
-    TAILQ_ENTRY(beanstalk_tube) all; /* ordered by first mention */
+    TAILQ_ENTRY(beanstalk_tube) all; /* the list is in the order in which the tubes were first named */
     struct beanstalk_tube *next;
     uint32_t using;
     uint32_t watching;
@@ -35,16 +35,16 @@ struct beanstalk_tube {
     uint64_t deletes;
     uint64_t pauses;
     uint32_t pause_s;        /* argument of the last pause-tube */
-    uint64_t ranked_only_ms; /* time at which every ready job had a rank (beanstalk_reserve.c) */
-    /* Cache: the tube's first ready ranked jobs at seen_ms, without those leased since. */
-    uint64_t seen_ms; /* time of the cached look; 0: never */
+    uint64_t ranked_only_ms; /* last time at which every ready job of the tube had a rank (beanstalk_reserve.c) */
+    /* Cache of the tube's first ready ranked jobs at `seen_ms`, without those leased since. */
+    uint64_t seen_ms; /* time at which the cache was filled; 0: never */
     uint64_t seen_version;
     uint32_t seen_count;
-    bool seen_is_all; /* the tube had no further ranked ready jobs */
+    bool seen_is_all; /* the cache contains all ranked ready jobs of the tube */
     struct beanstalk_seen seen[BEANSTALK_SEEN_MAX];
     uint64_t changes;                    /* number of order changes in the tube; a new value invalidates the cache */
-    struct beanstalk_connection *looker; /* connection that is asking the broker for the tube's jobs; NULL: none */
-    struct beanstalk_lookers lookers;    /* the connections that wait for its result */
+    struct beanstalk_connection *looker; /* the connection that is asking the broker for the tube's jobs; NULL: none */
+    struct beanstalk_lookers lookers;    /* the connections that wait for the looker's result */
     char name[BEANSTALK_TUBE_MAX + 1];
 };
 
