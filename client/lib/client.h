@@ -96,7 +96,7 @@ struct credentials {
     bool unsafe_plain_token;
 };
 
-/* The engine's epoll: see loop.c. */
+/* The engine's epoll. */
 struct loop {
     int epoll;
     int kick; /* eventfd that wakes the engine */
@@ -243,7 +243,7 @@ struct tarry_client {
     size_t events_dropped;
 };
 
-/* ---- time.c: CLOCK_MONOTONIC and CLOCK_REALTIME in milliseconds */
+/* ---- thread.c: CLOCK_MONOTONIC and CLOCK_REALTIME in milliseconds */
 uint64_t now_ms(void);
 uint64_t wall_ms(void);
 void deadline_after(uint64_t wait_ms, struct timespec *out_deadline);
@@ -314,7 +314,7 @@ void *dispatch_argument(const struct op_note *note, tarry_done_fn done);
 /* consumer.c: runs the handler for one task. False: no task waits. */
 bool consumers_handle_one(tarry_client *client);
 
-/* ---- event.c. Lock held. */
+/* ---- dispatch.c: events. Lock held. */
 void event_note(tarry_client *client, enum tarry_event_kind kind, const char *url, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Adds a log event with the last result of this address, unless the last such event had the same text. */
@@ -369,7 +369,7 @@ size_t slots_callers(const tarry_client *client);
 /* True: a request has been sent and has no reply. */
 bool slots_busy(const tarry_client *client);
 
-/* ---- answers.c: lock held. */
+/* ---- slots.c: replies. Lock held. */
 /* Handles one message from the broker. Releases the lock meanwhile. False: the message is not a valid reply. */
 bool answer_take(tarry_client *client, const uint8_t *data, size_t size);
 /* Handles a lost connection: the outcome of all sent requests is unknown. */
@@ -378,13 +378,25 @@ void answers_lost(tarry_client *client);
 void answer_lost(tarry_client *client, struct request *request, uint64_t at_ms, uint64_t now);
 
 /* ---- credentials.c */
+#define TOKEN_SIZE_MAX 255u
+/* Size limit of a file with certificates or keys, in bytes. */
+#define PEM_FILE_MAX (1u << 20)
+
+/* True: the path is a regular file of at most PEM_FILE_MAX bytes. Reason: the file is read for each connection, and
+ * a FIFO can be read once, while /dev/zero never ends. False: `said` has the error about `what`. */
+bool pem_check(const char *path, const char *what, char *said, size_t size);
+
+/* True: only the owner may read the file. False: `said` has the error about `what`. */
+bool private_check(const char *path, const char *what, char *said, size_t size);
+/* Reads a token from a file: one word of printable ASCII, with an optional line end. False: `said` has the error. */
+bool private_read_token(const char *path, char out[TOKEN_SIZE_MAX + 1], char *said, size_t size);
 /* Copies the file names from the options, or from the environment if not given. TARRY_E_NOMEM. */
 int credentials_take(struct credentials *credentials, const struct tarry_options *options);
 void credentials_drop(struct credentials *credentials);
 /* Makes the TLS context of a connection (struct tls_source); `argument`: the credentials. */
 SSL_CTX *credentials_tls_context(void *argument, char said[TLS_SAID_MAX]);
 
-/* ---- loop.c */
+/* ---- engine.c: its waiting */
 int loop_open(struct loop *loop);
 void loop_close(struct loop *loop);
 /* Wakes the engine. Any thread. */
@@ -392,12 +404,12 @@ void loop_kick(struct loop *loop);
 /* Waits for events until until_ms (UINT64_MAX: no limit) and handles them. Lock held; released meanwhile. */
 void loop_wait(tarry_client *client, uint64_t until_ms);
 
-/* ---- gate.c: no lock. */
+/* ---- caller.c: the gate. No lock. */
 /* Waits until the gate has opened since `turn` was read. It may return too early. */
 void gate_wait(struct gate *gate, unsigned turn);
 void gate_open(struct gate *gate);
 
-/* ---- address.c. No I/O, no lock. */
+/* ---- link.c: addresses. No I/O, no lock. */
 /* Adds the addresses of a list "ws://host:port,…"; NULL: the default URL. TARRY_E_ADDRESS. */
 int addresses_parse(struct addresses *addresses, const char *urls);
 /* Returns the index of the address that `url` means, in any spelling; the count: none. */
@@ -429,7 +441,7 @@ void link_tell(tarry_client *client, char *out, size_t size);
  * up to `max`. */
 const char *parse_number(const char *text, uint64_t max, uint64_t *out_value);
 
-/* ---- result.c */
+/* ---- words.c: results */
 /* Converts a code of the wire protocol to enum tarry_code. TARRY_E_PROTOCOL: a broker cannot send this code
  * (negative, or a library code). */
 int code_from_proto(Tarry__Code code);
