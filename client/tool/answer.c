@@ -9,7 +9,8 @@
 #include "tool.h"
 #include "units.h"
 
-/* Codes that have a definite outcome (TRUE-1). */
+/* Returns whether the result has a definite outcome (TRUE-1): the operation took effect, or the task's state prevented
+ * it. */
 static bool has_outcome(const struct tarry_result *result) {
     return result->outcome != TARRY_NONE && (result->code == TARRY_OK || result->code == TARRY_EXISTS ||
                                              result->code == TARRY_NOT_DONE || result->code == TARRY_STALE_TOKEN);
@@ -33,7 +34,7 @@ static const char *sentence_of(const struct tarry_result *result) {
     return result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
 }
 
-/* The result as the broker sent it. */
+/* Converts the result back to the message that the broker sent. */
 static void result_to_wire(const struct tarry_result *from, Tarry__Token *token, Tarry__OpResult *out) {
     tarry__op_result__init(out);
     tarry__token__init(token);
@@ -87,8 +88,7 @@ static void add_due(struct text *out, uint64_t due_ms) {
     uint64_t now_ms = wall_ms();
     add_time(out, ", due ", due_ms);
     if (due_ms > now_ms) {
-        uint64_t in_ms =
-            due_ms - now_ms; /* round to seconds, except for the last 2 s, because 29m59s997ms is hard to read */
+        uint64_t in_ms = due_ms - now_ms; /* round to seconds, except below 2 s, because 29m59s997ms is hard to read */
         if (in_ms >= 2000) in_ms = (in_ms + 500) / 1000 * 1000;
         text_printf(out, " (in %s)", duration_format(in_ms, duration));
     }
@@ -107,7 +107,7 @@ void answer_circumstances_words(struct text *out, const struct tarry_result *res
         break;
     case TARRY_UNKNOWN:
         text_add_str(out, ": the task is not live, and has not ended recently");
-        add_time(out, " since ", result->known_since_ms); /* 0: no outcome was ever forgotten */
+        add_time(out, " since ", result->known_since_ms); /* 0: the broker has not forgotten any outcome */
         return;
     case TARRY_ALREADY_CANCELLED:
     case TARRY_ACKED:

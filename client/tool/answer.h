@@ -19,15 +19,15 @@ struct answer {
     const struct tarry_result *result;
 };
 
-/* Returns the outcome: "scheduled", "exists", "in_flight", …, or "error" if there is none. */
+/* Returns the word for the result's outcome: "scheduled", "exists", "in_flight", …; "error" if there is no outcome. */
 const char *answer_word(const struct tarry_result *result);
 /* Appends the outcome in words: "in flight". */
 void answer_word_words(struct text *out, const struct tarry_result *result);
-/* Whether the result is a refusal (exit status 1). */
+/* Returns whether the result is a refusal (exit status 1). */
 bool answer_refused(enum verb verb, const struct tarry_result *result);
-/* The object that /v1 answers for one operation, and a line feed. */
+/* Appends the JSON object that /v1 returns for one operation, and a line feed. */
 void answer_json(struct text *out, const struct answer *answer);
-/* One line for people, line feed included. */
+/* Appends one line for people, with its line feed. */
 void answer_words(struct text *out, const struct answer *answer);
 /* Appends the circumstances in words: "delivered 2 times, last to session 7 at …", "in flight since …". */
 void answer_circumstances_words(struct text *out, const struct tarry_result *result);

@@ -10,7 +10,7 @@
 #include "alloc.h"
 
 #define USAGE 2
-#define COMMANDS_MAX 128u /* commands that are compared with an unknown one */
+#define COMMANDS_MAX 128u /* maximum number of commands that are compared with an unknown command */
 
 const struct arg_spec args_globals[] = {
     {"broker", ARG_VALUE, "URL", ""},      {"timeout", ARG_VALUE, "DUR", ""},
@@ -77,8 +77,8 @@ static const struct command *command_named(const struct command *const *commands
     return NULL;
 }
 
-/* Finds the first one or two words that are neither options nor values of global options. Their indexes go to
- * `out_at`; an option before them that is not global goes to `out_stray`. */
+/* Finds the first one or two words that are neither options nor values of global options. Writes their indexes to
+ * `out_at`. If an option that is not global stands before them, writes its index to `out_stray`. */
 static int command_words(const struct parse *p, int out_at[2], const char **out_stray) {
     int count = 0;
     for (int i = 1; i < p->argc && count < 2; i++) {
@@ -134,7 +134,7 @@ static int unknown_subcommand(const struct parse *p, const char *first, const ch
     return USAGE;
 }
 
-/* Finds the command; `at` gets the indexes of its words, which the second walk skips. */
+/* Finds the command. Writes the indexes of its words to `at`, so that the second walk skips them. */
 static int find_command(struct parse *p, int at[2], int *out_words) {
     *out_words = 0;
     const char *stray = NULL;
@@ -286,7 +286,8 @@ int args_parse(struct args *args, const struct command *const *commands, int arg
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) args->help = true;
     int status = find_command(&p, at, &words);
-    args->help = args->help && words > 0 && strcmp(argv[at[0]], "help") == 0; /* the walk below decides for the rest */
+    /* For all other commands, the loop below finds --help. */
+    args->help = args->help && words > 0 && strcmp(argv[at[0]], "help") == 0;
     bool only_words = false;
     for (int i = 1; status == 0 && i < argc; i++) {
         if ((words > 0 && i == at[0]) || (words > 1 && i == at[1])) continue;

@@ -14,7 +14,7 @@
 enum arg_kind {
     ARG_FLAG,
     ARG_VALUE,
-    ARG_MANY /* a value, and the option may be repeated */
+    ARG_MANY /* the option has a value and may be repeated */
 };
 
 struct arg_spec {
@@ -36,22 +36,23 @@ struct command {
     const struct arg_spec *options;
     size_t positional_min;
     size_t positional_max;
-    const char *positional_names; /* "QUEUE and KEY": for the error message when one is missing */
+    const char *positional_names; /* for example "QUEUE and KEY"; used in the error message when one is missing */
     const char *examples;
     int (*run)(struct tool *tool, const struct args *args);
 };
 
 struct args {
-    const struct command *command;        /* NULL: the command line has none */
-    const char *values[ARGS_OPTIONS_MAX]; /* by position in the table of options; NULL: absent; a flag is "" */
-    const char **positional;              /* owned, points into argv */
+    const struct command *command; /* NULL: the command line has none */
+    /* Values in the order of the table of options; NULL: absent; a flag has the value "". */
+    const char *values[ARGS_OPTIONS_MAX];
+    const char **positional; /* allocated array; its strings point into argv */
     size_t positional_count;
     struct arg_many {
         const char *option;
         const char *value;
-    } * many; /* owned; in order */
+    } * many; /* repeated options in the order of the command line; owned */
     size_t many_count;
-    const char *broker; /* the globals; NULL: absent */
+    const char *broker; /* this and the following fields: global options; NULL: absent */
     const char *timeout;
     const char *as;
     const char *token_file;
@@ -64,14 +65,14 @@ struct args {
     bool version;
 };
 
-extern const struct arg_spec args_globals[]; /* options of every command, without help */
+extern const struct arg_spec args_globals[]; /* the global options, which every command accepts; without --help */
 
 /* Returns 0, or EXIT_USAGE (2) with an error message and a hint in `message` (terminated, no line feed). The caller
  * passes `args` to args_deinit in both cases. */
 int args_parse(struct args *args, const struct command *const *commands, int argc, char **argv, char *message,
                size_t message_size);
 void args_deinit(struct args *args);
-/* Returns the second word of a command whose first word is the first `size` bytes of `first`; NULL: another command. */
+/* Returns the second word of `command` if its first word equals the first `size` bytes of `first`; otherwise NULL. */
 const char *args_second_word(const struct command *command, const char *first, size_t size);
 
 bool args_has(const struct args *args, const char *name);

@@ -100,7 +100,7 @@ static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *r
     return status;
 }
 
-/* Whether the command line has no arguments except --from (and `allowed`). */
+/* Returns whether the command line has no arguments except --from (and `allowed`). */
 static bool from_alone(const struct args *args, const char *allowed) {
     for (size_t i = 0; args->command->options[i].name != NULL; i++) {
         const char *name = args->command->options[i].name;

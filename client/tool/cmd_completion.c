@@ -50,7 +50,8 @@ static void add_second_words(struct text *out, const char *name) {
 
 /* ---- bash and zsh: one function, which knows the words before the cursor and returns a list */
 
-/* Sets `list` by `command`, and `values`: the options that the next word belongs to. */
+/* Appends the shell code that sets `list` (words that may follow `command`) and `values` (its options that take a
+ * value). */
 static void add_cases(struct text *out) {
     text_add_str(out, "    case \"$command\" in\n        '') list='");
     for (const struct command *const *c = tool_commands; *c != NULL; c++)
@@ -75,7 +76,8 @@ static void add_cases(struct text *out) {
     text_add_str(out, "\"\n");
 }
 
-/* The walk finds the command: one word, or two if some command begins with the first. */
+/* Appends the shell function that finds the command before the cursor: one word, or two if some command begins with the
+ * first. */
 static void add_function(struct text *out) {
     text_add_str(out, "_tarry_list() { # the words before the cursor; prints the candidates, one a line\n"
                       "    local command='' list='' values='' word before='' subcommands='");

@@ -32,10 +32,10 @@ enum ack_mode { ACK_AUTO, ACK_NONE, ACK_NACK };
 struct consume {
     struct tool *tool;
     enum ack_mode mode;
-    const char *command; /* --exec; NULL: none */
-    uint64_t parallel;   /* commands at a time */
-    uint64_t count;      /* 0: no limit */
-    uint64_t until_ms;   /* steady; UINT64_MAX: no limit */
+    const char *command; /* shell command of --exec; NULL: no --exec */
+    uint64_t parallel;   /* maximum number of commands that run at the same time */
+    uint64_t count;      /* number of tasks to consume; 0: no limit */
+    uint64_t until_ms;   /* end of the command on the steady clock; UINT64_MAX: no end */
     tarry_consumer *consumer;
     struct text out;
 
@@ -44,7 +44,7 @@ struct consume {
     uint64_t settled;
     uint64_t refused;   /* leases that ended before they were settled */
     uint64_t under_way; /* unanswered settlements */
-    uint64_t running;   /* commands of --exec */
+    uint64_t running;   /* number of commands of --exec that are running */
     pthread_mutex_t printing;
     int failure; /* code that ends the command; TARRY_OK: none */
 };
@@ -123,7 +123,7 @@ static void settle_done(void *arg, const struct tarry_result *result) {
                  tarry_outcome_name(result->outcome));
 }
 
-/* `nack` NULL: an ack. */
+/* Submits a nack with these options, or an ack if `nack` is NULL. */
 static int submit(struct consume *c, const struct tarry_task *task, const struct tarry_nack_options *nack) {
     if (nack != NULL) return tarry_nack_async(c->tool->client, task->id, task->token, nack, settle_done, c);
     return tarry_ack_async(c->tool->client, task->id, task->token, NULL, settle_done, c);
@@ -132,7 +132,7 @@ static int submit(struct consume *c, const struct tarry_task *task, const struct
 static void settle(struct consume *c, const struct tarry_task *task, const struct tarry_nack_options *nack) {
     pthread_mutex_lock(&c->lock);
     if (c->mode == ACK_NONE)
-        c->settled++; /* --ack none: printed counts as settled */
+        c->settled++; /* with --ack none, a printed task counts as settled */
     else
         c->under_way++;
     pthread_mutex_unlock(&c->lock);
@@ -153,7 +153,7 @@ static void release(struct consume *c, const struct tarry_task *task) {
 
 /* ---- printing */
 
-/* The task as POST /v1/lease answers it, and when it was delivered and received. */
+/* Prints the task as POST /v1/lease returns it, and when it was delivered and received. */
 static void print_json(struct text *out, const struct tarry_task *task) {
     Tarry__DeliveredTask message = TARRY__DELIVERED_TASK__INIT;
     Tarry__Token token = TARRY__TOKEN__INIT;
@@ -202,7 +202,8 @@ static void print_words(struct text *out, const struct tarry_task *task, bool wi
     if (task->payload_size > 0) {
         text_add_str(out, "  ");
         out_string(out, task->payload,
-                   task->payload_size); /* quoted: control characters in a payload must not reach the terminal */
+                   /* Quoted, because control characters of a payload must not reach the terminal. */
+                   task->payload_size);
     }
     text_add_char(out, '\n');
 }
@@ -229,13 +230,14 @@ static void print_and_settle(struct consume *c, const struct tarry_task **tasks,
     }
 }
 
-/* A task that waited in the batch may have lost its lease; then another consumer has it. */
+/* Returns whether this consumer still has the lease. A task that waited in the batch may have lost it to another
+ * consumer. */
 static bool still_ours(struct consume *c, const struct tarry_task *task) {
     uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
     uint64_t now_ms = wall_ms();
     if (now_ms >= task->received_ms && now_ms - task->received_ms < lease_ms / 3) return true;
     struct tarry_result result = {.message = ""};
-    /* An ended lease cannot be extended. */
+    /* Only a lease that has not ended can be extended, so success shows that the lease is still valid. */
     if (tarry_extend(c->tool->client, task->id, task->token, lease_ms, &(struct tarry_call){.timeout_ms = lease_ms},
                      &result) == TARRY_OK)
         return true;
@@ -308,7 +310,7 @@ static void execution_start(struct consume *c, const struct tarry_task *task) {
     if (pthread_create(&thread, NULL, execution_run, execution) == 0)
         pthread_detach(thread);
     else
-        execution_run(execution); /* without another thread: one after the other */
+        execution_run(execution); /* no thread could be started, so run the command on this thread */
 }
 
 /* Returns whether no task may be fetched until something changes. */
@@ -317,7 +319,7 @@ static bool is_full(const struct consume *c) {
     return c->count > 0 && c->settled < c->count && c->settled + c->under_way + c->running >= c->count;
 }
 
-/* Returns how many tasks may be fetched now; waits while --count tasks are in progress. 0: the end. */
+/* Returns how many tasks may be fetched now; 0: the command ends. Waits while --count tasks are in progress. */
 static size_t may_fetch(struct consume *c) {
     pthread_mutex_lock(&c->lock);
     while (is_full(c) && c->failure == TARRY_OK && !signals_ended()) pthread_cond_wait(&c->changed, &c->lock);
@@ -334,7 +336,7 @@ static uint64_t wait_ms(const struct consume *c) {
     return left_ms < LOOK_MS ? left_ms : LOOK_MS;
 }
 
-/* Returns a code; TARRY_OK at an orderly end. */
+/* Runs the loop of the command. Returns the code that ended it; TARRY_OK: an orderly end. */
 static int loop(struct consume *c) {
     const struct tarry_task *tasks[CONSUME_BATCH];
     size_t most;
@@ -428,7 +430,7 @@ static int run(struct tool *tool, const struct args *args) {
     signals_graceful();
     if (args_has(args, "for")) c.until_ms = steady_ms() + for_ms;
     if (prefetch == 0) prefetch = c.command != NULL ? c.parallel : PREFETCH_DEFAULT;
-    if (c.count > 0 && c.count < prefetch) prefetch = c.count; /* do not request tasks that would be released */
+    if (c.count > 0 && c.count < prefetch) prefetch = c.count; /* more tasks would only be released again */
     struct tarry_consumer_options subscription = {.queues = args->positional,
                                                   .queue_count = args->positional_count,
                                                   .prefetch = (uint32_t)prefetch,

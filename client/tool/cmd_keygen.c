@@ -46,7 +46,7 @@ const struct command command_keygen = {
     .run = run,
 };
 
-/* Makes the file durable, or deletes it. 0 or errno. */
+/* Writes the file and syncs it; deletes it after a failure. Returns 0 or errno. */
 static int write_file(const char *path, mode_t mode, const char *text, size_t size) {
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (file < 0) return errno;

@@ -59,7 +59,7 @@ const struct command command_list = {
 
 static void unknown(struct tool *tool, const Tarry__Ref *ref, const struct answer_of *answer, struct text *out) {
     char time[RFC3339_TEXT_SIZE];
-    const uint64_t since_ms = answer->reply->get->known_since_ms; /* 0: no outcome was ever forgotten */
+    const uint64_t since_ms = answer->reply->get->known_since_ms; /* 0: the broker has not forgotten any outcome */
     if (!tool->json) {
         tool_say("unknown: the task is not live, and has not ended recently%s%s", since_ms != 0 ? " since " : "",
                  since_ms != 0 ? rfc3339_format(since_ms, time) : "");
@@ -119,7 +119,8 @@ static int run_list(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_time(args, "due-to", &list.list.due_to_ms);
     if (status == 0 && args_has(args, "due-to") && list.list.due_to_ms == 0)
         status =
-            tool_usage(args, "--due-to: T must be later than 1970-01-01T00:00:00Z"); /* 0 means no limit on the wire */
+            tool_usage(args,
+                       "--due-to: T must be later than 1970-01-01T00:00:00Z"); /* on the wire, 0 would mean no limit */
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &list.limit);
     if (status == 0) status = tool_connect(tool);
     return status == 0 ? view_print_list(tool, &list) : status;

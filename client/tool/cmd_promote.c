@@ -74,13 +74,13 @@ const struct command command_demote = {
     .run = run,
 };
 
-/* Whether the operator may mean this broker. With --peer-is-stopped: any broker that answers, also a primary that
- * waits for its follower. */
+/* Returns whether the operator may mean this broker. With --peer-is-stopped: any broker that answers, also a primary
+ * that waits for its follower. */
 static bool is_candidate(const struct node *node, bool promotes, bool peer_is_stopped) {
     return node->view != NULL && (peer_is_stopped || node_is_primary(node) != promotes);
 }
 
-/* Returns the broker that is meant. NULL after an error message. */
+/* Returns the broker that the operator means; NULL after an error message. */
 static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stopped) {
     struct node *chosen = NULL;
     size_t candidates = 0;
@@ -109,7 +109,7 @@ static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stop
     return NULL;
 }
 
-/* Whether the change is done. */
+/* Returns whether the promotion or demotion is done. */
 static bool is_done(const struct node *node, bool promotes) {
     if (node->view == NULL) return false;
     enum tarry_role role = node->view->role;
@@ -142,7 +142,7 @@ static void pause_ms(uint64_t ms) {
     nanosleep(&pause, NULL);
 }
 
-/* Waits until the change is done, or the time is over. A broker that hands over restarts, so a missing answer is no
+/* Waits until the change is done, or --wait is over. A broker that hands over restarts, so a missing answer is no
  * failure. */
 static void follow(struct node *node, bool promotes, uint64_t until_ms) {
     struct progress progress;

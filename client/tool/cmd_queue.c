@@ -224,7 +224,7 @@ static int ask_queues(struct tool *tool, struct answer_of *out_answer) {
     return code == TARRY_OK ? 0 : tool_failed(tool, code, message);
 }
 
-/* NULL: there is none. */
+/* Returns the queue with this name; NULL: it does not exist. */
 static const Tarry__QueueView *queue_named(const struct answer_of *answer, const char *name) {
     const Tarry__QueuesReply *reply = answer->reply->queues;
     for (size_t i = 0; i < reply->n_queues; i++)
@@ -287,7 +287,7 @@ static int run_show(struct tool *tool, const struct args *args) {
 
 /* ---- output of the administrative commands */
 
-/* {"queue","result",…}, with a count if there was a job. */
+/* Prints the result as {"queue","result",…} or as a line; with the number of tasks if there was a job. */
 static int conclude(struct tool *tool, const char *queue, const char *word, const struct tarry_result *result,
                     const struct tarry_job_view *job) {
     struct text out = {0};
@@ -302,7 +302,7 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
             out_text(&out, "code", tarry_code_name(result->code));
             out_text(&out, "message", message);
         }
-        /* The job continues after the answer. */
+        /* Without `job`, the command did not wait for the job. Then the reply's log position is printed. */
         if (job == NULL && result->position != 0) out_number(&out, "position", result->position);
         out_line_end(&out);
     } else if (result->code == TARRY_OK) {

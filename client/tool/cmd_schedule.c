@@ -70,7 +70,8 @@ static int read_body(const char *path, struct text *out) {
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     int status = fd < 0 ? EXIT_USAGE : 0;
     while (status == 0 &&
-           out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* stop after one byte too many: the broker refuses it */
+           out->size <=
+               PAYLOAD_SIZE_MAX_LIMIT) { /* one byte more than allowed is enough for the broker to refuse the payload */
         char *at = text_reserve(out, READ_SIZE);
         if (at == NULL) tool_out_of_memory();
         ssize_t count = read(fd, at, READ_SIZE);

@@ -97,7 +97,7 @@ static int nack(struct tool *tool, const struct args *args, uint64_t id, struct 
     return status;
 }
 
-/* 0 after the request was sent; otherwise an exit status after an error message. */
+/* Sends the request. Returns 0, or an exit status after an error message. */
 static int settle(struct tool *tool, const struct args *args, uint64_t id, struct tarry_token token,
                   struct tarry_result *out_result) {
     const char *name = args->command->name;

@@ -112,7 +112,7 @@ static void say_overdue(struct text *out, const ProtobufCMessage *message) {
     if (ms != 0) text_add_str(out, duration_format(ms < 1000 ? ms : ms / 1000 * 1000, duration));
 }
 
-/* Most waiting tasks of one queue in the table that is being printed. */
+/* Largest number of waiting tasks of one queue in the table that is being printed. */
 static uint64_t waiting_max;
 
 static void say_bar(struct text *out, const ProtobufCMessage *message) {
@@ -208,7 +208,7 @@ static void words_pair(struct text *out, const Tarry__PairStats *pair) {
     text_printf(out, ", %s\n", duration_format(pair->lag_ms, age));
 }
 
-/* The time of the answer that is being printed. */
+/* Time of the statistics that are being printed. */
 static uint64_t answered_ms;
 
 static void say_rest(struct text *out, const ProtobufCMessage *message) {
@@ -314,7 +314,7 @@ struct watching {
     bool is_stale;           /* no broker has answered since `answer` */
     struct answer_of answer; /* last statistics */
     struct totals totals;    /* totals of `answer` */
-    struct totals before;    /* totals of the statistics before; at_ms 0: none */
+    struct totals before;    /* totals of the previous statistics; at_ms 0: there are no previous ones */
     struct text out;
 };
 
@@ -380,7 +380,7 @@ static int run_watch(struct watching *w) {
     signals_graceful();
     while (status == EXIT_FINE && !signals_ended() && !output_lost()) {
         status = look(w);
-        watch_silence(false); /* say_stale reports outages after the first statistics */
+        watch_silence(false); /* after the first statistics, only say_stale reports outages */
         struct pollfd end = {.fd = signals_fd(), .events = POLLIN};
         if (status == EXIT_FINE) poll(&end, 1, WATCH_MS);
     }

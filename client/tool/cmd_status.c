@@ -94,7 +94,7 @@ static void words_replication(struct text *out, const struct tarry_pair_view *vi
     text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "waits for an operator");
 }
 
-/* Whole seconds, because it is an estimate. */
+/* Prints the estimated rest of a copy in whole seconds. */
 static void words_left(struct text *out, const struct tarry_pair_view *view) {
     char duration[UNITS_TEXT_SIZE];
     if (view->left_ms != 0)
@@ -157,7 +157,7 @@ static bool is_fine(const struct node *node) {
 struct verdict {
     size_t primaries;
     size_t answers;
-    bool is_fine; /* nothing needs an operator */
+    bool is_fine; /* true: no problem that an operator must solve */
 };
 
 static struct verdict judge(const struct nodes *nodes) {

@@ -119,7 +119,7 @@ const struct command command_token_revoke = {
     .run = run_revoke,
 };
 
-/* Gets the file of tokens. 0, or EXIT_USAGE after an error message. */
+/* Gets the path of the file of tokens. 0, or EXIT_USAGE after an error message. */
 static int path_of(const struct args *args, char out[PATH_SIZE]) {
     const char *file = args_get(args, "file"), *data = args_get(args, "data");
     if ((file == NULL) == (data == NULL))
@@ -178,7 +178,7 @@ static int take_many(const struct args *args, struct access_entry *entry, bool *
     return status;
 }
 
-/* --expires: "90d" from now, "2027-01-31", or RFC 3339. An absent option leaves *out_s untouched. */
+/* Parses --expires: "90d" from now, "2027-01-31", or RFC 3339. An absent option leaves *out_s untouched. */
 static int take_expiry(const struct args *args, uint64_t *out_s) {
     const char *text = args_get(args, "expires");
     char midnight[RFC3339_TEXT_SIZE];
@@ -259,7 +259,7 @@ static int add(const struct tool *tool, const char *path, struct access_entry *e
                  path, message);
         status = EXIT_REFUSED;
     } else if (status == 0) {
-        entry->prefixes = NULL; /* the file owns them now */
+        entry->prefixes = NULL; /* the entry in the file owns the prefixes now */
         status = token_store_write(&store);
     }
     if (status == 0) status = print_token(tool, "added", entry->name, token);

@@ -7,7 +7,8 @@
 #include "rfc3339.h"
 #include "units.h"
 
-/* The inner message of "inner.field"; `*path` is advanced. NULL: it is absent. */
+/* Returns the message that contains the last field of the path "inner.field", and moves `*path` to that field. NULL:
+ * the inner message is absent. */
 static const ProtobufCMessage *enter(const ProtobufCMessage *message, const char **path) {
     for (const char *dot; message != NULL && (dot = strchr(*path, '.')) != NULL; *path = dot + 1) {
         char name[64];

@@ -7,13 +7,15 @@
 #include "table.h"
 
 struct column {
-    const char *head;  /* in a table: '>' aligns to the right */
-    const char *field; /* name in tarry.proto, "policy.lease_ms" in an inner message; NULL: `say` knows */
-    /* Appends the value; NULL: as its form says. */
+    const char *head; /* heading; in a table, a leading '>' aligns the column to the right */
+    /* Name in tarry.proto, for example "policy.lease_ms" for a field of an inner message; NULL: `say` finds the value.
+     */
+    const char *field;
+    /* Appends the value; NULL: the field's form in proto/json decides how it is printed. */
     void (*say)(struct text *out, const ProtobufCMessage *message);
 };
 
-/* Appends the value of a field as people read it; nothing if it is 0 or empty and its form has no 0. */
+/* Appends the value of a field for people. Appends nothing if the value is empty, or is 0 and 0 means absent. */
 void field_say(struct text *out, const ProtobufCMessage *message, const char *path);
 /* Adds one row: a cell for each column; "-" for no value. */
 void columns_row(struct table *table, const struct column *columns, size_t count, const ProtobufCMessage *message);

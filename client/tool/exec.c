@@ -22,17 +22,17 @@
 #define LEASE_STEP_MIN_MS 10u
 #define STDERR_KEPT 1024u
 
-/* Standard error of a command: the end of it is kept. */
+/* Standard error of a command. Only its last bytes are kept. */
 struct said {
     int fd; /* the reading end of the pipe, not blocking; -1: closed */
     char kept[STDERR_KEPT];
     size_t size;
 };
 
-/* Environment for one task: owned strings and a terminated array in one block. */
+/* Environment of the command for one task: strings and a NULL-terminated array in one block. */
 struct environment {
     char **strings;
-    size_t count; /* number of entries that are borrowed from environ, at the start */
+    size_t count; /* number of entries at the start that are borrowed from environ */
     size_t total;
 };
 
@@ -61,7 +61,7 @@ static void add_attribute(struct environment *environment, const struct tarry_at
     text_deinit(&name);
 }
 
-/* Variables with which the command connects to the same broker. */
+/* Returns whether this variable has credentials, which the command needs to connect to the same broker. */
 static bool is_credential(const char *variable) {
     static const char *const beginnings[] = {"TARRY_TLS_", "TARRY_TOKEN_FILE=", "TARRY_UNSAFE_PLAIN_TOKEN="};
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
@@ -75,7 +75,8 @@ static struct environment environment_new(const struct tool *tool, const struct 
     char token[TARRY_TOKEN_SIZE];
     while (environ[inherited] != NULL) inherited++;
     env.strings = tool_alloc(sizeof *env.strings * (inherited + OWN_VARIABLES + task->attribute_count + 1));
-    for (size_t i = 0; i < inherited; i++) /* do not inherit TARRY_ variables of an outer task */
+    for (size_t i = 0; i < inherited;
+         i++) /* do not inherit TARRY_ variables that an outer `tarry consume --exec` has set for its task */
         if (strncmp(environ[i], "TARRY_", 6) != 0 || is_credential(environ[i])) env.strings[env.count++] = environ[i];
     env.total = env.count;
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
@@ -147,7 +148,7 @@ static int spawn(const struct tool *tool, const char *command, int body, int sai
     return -error;
 }
 
-/* Passes on what the command has written to standard error, and keeps the end of it. False: nothing more comes. */
+/* Copies new output of the command to our standard error, and keeps its end. False: the command's output has ended. */
 static bool take_said(struct said *said) {
     char bytes[4096];
     ssize_t size = read(said->fd, bytes, sizeof bytes);
@@ -155,7 +156,7 @@ static bool take_said(struct said *said) {
     if (size <= 0) return false;
     for (ssize_t at = 0, count; at < size; at += count) {
         count = write(STDERR_FILENO, bytes + at, (size_t)(size - at));
-        if (count < 0 && errno != EINTR) break; /* nobody reads it */
+        if (count < 0 && errno != EINTR) break; /* our standard error is closed */
         if (count < 0) count = 0;
     }
     size_t add = (size_t)size < STDERR_KEPT ? (size_t)size : STDERR_KEPT;
@@ -187,7 +188,8 @@ static void add_said(const struct said *said, char out[EXEC_REASON_SIZE]) {
     while (size > 0 && isspace((unsigned char)text[size - 1])) size--;
     if (size == 0 || room < 3) return;
     if (size > room - 2) text += size - (room - 2), size = room - 2;
-    while (size > 0 && ((unsigned char)*text & 0xC0) == 0x80) text++, size--; /* no part of a character */
+    /* Skip the bytes of a character that was cut. */
+    while (size > 0 && ((unsigned char)*text & 0xC0) == 0x80) text++, size--;
     char *at = out + used;
     at += sprintf(at, ": ");
     for (size_t i = 0; i < size; i++) *at++ = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? ' ' : text[i];
@@ -207,7 +209,7 @@ static int await(struct tool *tool, const struct tarry_task *task, pid_t pid, st
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.events = POLLIN}};
     uint64_t extend_at_ms = steady_ms() + step_ms;
     while (fd >= 0) {
-        fds[1].fd = said->fd; /* poll ignores a negative one */
+        fds[1].fd = said->fd; /* poll ignores a negative descriptor */
         uint64_t now_ms = steady_ms(), left_ms = now_ms < extend_at_ms ? extend_at_ms - now_ms : 0;
         int count = poll(fds, 2, left_ms > 3600000 ? 3600000 : (int)left_ms);
         if (count < 0 && errno != EINTR) break;

@@ -14,9 +14,9 @@
 
 #define EXEC_REASON_SIZE (REASON_SIZE_MAX + 1u)
 
-/* Runs the command until it ends, and extends the lease of the task meanwhile. Any thread. Passes its standard error
- * on. `out_reason`: why it failed, for the log and the dead letter: its exit status, and as much of the end of its
- * standard error as fits; empty after exit status 0. 0, or a negative errno if the command could not be started. */
+/* Runs the command until it ends, and meanwhile extends the lease of the task. Any thread. Passes the command's
+ * standard error on. `out_reason`, for the log and the dead letter: exit status and the end of standard error; empty
+ * after exit status 0. Returns 0, or a negative errno if the command could not be started. */
 int exec_run(struct tool *tool, const char *command, const struct tarry_task *task, char out_reason[EXEC_REASON_SIZE]);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "json_map.h"
 
-/* A message of at most 16 MiB, and its parts. */
+/* Memory limit for a line's JSON of at most 16 MiB and for its parsed parts, in bytes. */
 #define ARENA_MAX (2ull * REQUEST_SIZE_MAX)
 
 static const char *const names[] = {"schedule", "cancel", "move"};
@@ -16,7 +16,7 @@ static int refuse(struct fields *fields, int code, const char *sentence) {
     return code;
 }
 
-/* Notes which task the line names, even if the line is refused for something else. */
+/* Notes which task the line names, even if the line is refused for another reason. */
 static void find_ref(struct fields *fields) {
     json_t *queue = json_object_get(fields->root, "queue"), *key = json_object_get(fields->root, "key");
     json_t *id = json_object_get(fields->root, "id");

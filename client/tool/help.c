@@ -36,7 +36,7 @@ static size_t distance(const char *a, const char *b) {
 
 const char *nearest(const char *word, const char *const *candidates, size_t count) {
     const char *best = NULL;
-    size_t best_distance = 3; /* three edits or more: another word */
+    size_t best_distance = 3; /* a command that needs three edits or more is not suggested */
     if (strlen(word) < 3) best_distance = 2;
     for (size_t i = 0; i < count; i++) {
         size_t d = distance(word, candidates[i]);
@@ -74,7 +74,8 @@ static void print_options(const struct arg_spec *spec) {
         snprintf(left, sizeof left, "--%s%s%s%s", spec->name, spec->value != NULL ? " " : "",
                  spec->value != NULL ? spec->value : "", spec->kind == ARG_MANY ? " …" : "");
         const char *rest = spec->help;
-        int width = (int)strlen(left) + (spec->kind == ARG_MANY ? -2 : 0); /* … is three bytes wide, one column */
+        /* The character … has three bytes but one column. */
+        int width = (int)strlen(left) + (spec->kind == ARG_MANY ? -2 : 0);
         printf("  %s%*s", left, width < 22 ? 23 - width : 1, "");
         if (width >= 22) printf("\n%25s", "");
         for (const char *line; (line = strchr(rest, '\n')) != NULL; rest = line + 1)

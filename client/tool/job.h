@@ -11,7 +11,7 @@ int job_follow(struct tool *tool, const char *queue, const struct tarry_result *
                struct tarry_job_view *out_view);
 /* Appends the JSON member "count"; null if unknown. */
 void job_json_count(struct text *out, const struct tarry_job_view *view);
-/* Appends ": 12 tasks" if the count is known; `noun` is the singular. */
+/* Appends for example ": 12 tasks" if the count is known. `noun` is the singular. */
 void job_words_count(struct text *out, const struct tarry_job_view *view, const char *noun);
 
 #endif

@@ -38,7 +38,7 @@ static void make_room(struct lines *lines) {
     }
 }
 
-/* LINES_LINE: bytes were read, or the input has ended. */
+/* Reads more bytes. Returns LINES_LINE if bytes were read or the input has ended. */
 static int read_more(struct lines *lines) {
     make_room(lines);
     struct pollfd fds[2] = {{.fd = lines->fd, .events = POLLIN}, {.fd = lines->wake_fd, .events = POLLIN}};
@@ -55,7 +55,7 @@ static int read_more(struct lines *lines) {
     }
 }
 
-/* Returns `size` bytes at start; `feed`: size of the line end after them. */
+/* Returns the line of `size` bytes at `start`. `feed`: size of the line end after it. */
 static int hand_out(struct lines *lines, size_t size, size_t feed, const char **out_line, size_t *out_size) {
     bool too_long = lines->skipping || size > LINE_SIZE_MAX;
     *out_line = lines->data + lines->start;

@@ -9,19 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A longer line is skipped and answered with an error. The largest payload as base64 fits. */
+/* Maximum size of a line in bytes; the largest payload as base64 fits. A longer line is skipped and answered with an
+ * error. */
 #define LINE_SIZE_MAX (16u << 20)
 
 struct lines {
     int fd;
-    int wake_fd; /* readable: stop waiting; -1: none */
+    int wake_fd; /* descriptor that stops a wait when it becomes readable; -1: none */
     char *data;  /* owned */
     size_t start;
-    size_t searched; /* no line feed between start and here */
+    size_t searched; /* there is no line feed from `start` to this place */
     size_t end;
     size_t capacity;
     bool ended;
-    bool skipping;     /* inside a line that is too long */
+    bool skipping;     /* true: the bytes at `start` belong to a line that is too long */
     uint64_t number;   /* number of the last returned line, from 1 */
     uint64_t consumed; /* bytes of the returned lines */
 };

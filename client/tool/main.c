@@ -69,9 +69,9 @@ static int run(struct args *args, int argc, char **argv) {
     return status;
 }
 
-/* Replaces a closed standard stream (tarry … <&-) by one that cannot be used. Otherwise the next file or socket would
- * get its number, and results would be written to the broker's connection. It is opened in the wrong direction, so
- * that each use fails. */
+/* Replaces a closed standard stream (tarry … <&-) by /dev/null. Otherwise the next file or socket would get its number,
+ * and results would be written to the broker's connection. The stream is opened for the wrong direction, so each use of
+ * it fails. */
 static bool standard_streams_hold(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return false;

@@ -9,7 +9,7 @@
 struct node {
     char *url; /* owned */
     tarry_client *client;
-    struct tarry_pair_view *view;     /* last answer; NULL: no answer */
+    struct tarry_pair_view *view;     /* last status of the node; NULL: no answer */
     int code;                         /* result of the last request */
     char message[TARRY_MESSAGE_SIZE]; /* error message, if `code` is not TARRY_OK */
 };
@@ -28,7 +28,7 @@ void node_ask(struct node *node);
 void nodes_ask(struct nodes *nodes);
 /* Stores the result of a call on this node's client. */
 void node_take(struct node *node, int code, struct tarry_pair_view *view, const char *message);
-/* Whether the node is the primary, also while it hands over. */
+/* Returns whether the node is the primary, also while it hands over. */
 bool node_is_primary(const struct node *node);
 
 #endif

@@ -9,7 +9,7 @@
 #include "tool.h"
 #include "units.h"
 
-/* Digits only: no sign, no space, no overflow. */
+/* Parses a number: digits only, without sign, space or overflow. */
 static bool number_parse(const char *text, uint64_t *out) {
     if (text[0] == 0 || strspn(text, "0123456789") != strlen(text)) return false;
     errno = 0;
@@ -96,7 +96,7 @@ static bool local_time_parse(const char *text, uint64_t *out_ms) {
     return true;
 }
 
-/* NULL, or why the text is no time. */
+/* Parses a time. Returns NULL, or why the text is not a time. */
 static const char *time_parse(const char *text, uint64_t *out_ms) {
     if (local_time_parse(text, out_ms)) return NULL;
     return rfc3339_parse(text, out_ms);
@@ -128,7 +128,8 @@ int option_ref(const struct args *args, struct tarry_ref *out_ref) {
 }
 
 int option_states(const struct args *args, uint32_t *out_states) {
-    static const char *const names[] = {"pending", "ready", "in_flight", "dead"}; /* bits of enum tarry_state */
+    /* Names of enum tarry_state, in the order of its bits. */
+    static const char *const names[] = {"pending", "ready", "in_flight", "dead"};
     const char *text = args_get(args, "state");
     uint32_t states = 0;
     if (text == NULL) return 0;

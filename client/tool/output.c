@@ -12,7 +12,7 @@
 #include "say.h"
 #include "signals.h"
 
-/* Time after a signal for a reader to take the rest of a line. */
+/* After a signal, the reader of standard output has this time in ms to take the rest of a line. */
 #define FINISH_LINE_MS 2000
 
 static bool lost;
@@ -22,19 +22,19 @@ bool output_lost(void) {
 }
 
 bool output_closed(void) {
-    struct pollfd fd = {.fd = STDOUT_FILENO}; /* no events: errors are always reported */
+    struct pollfd fd = {.fd = STDOUT_FILENO}; /* no requested events: poll reports errors always */
     if (!lost && poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLNVAL)) != 0) lost = true;
     return lost;
 }
 
-/* Whether the descriptor may block: a pipe, socket or terminal. */
+/* Returns whether a write to the descriptor may block: it is a pipe, socket or terminal. */
 static bool may_block(void) {
     struct stat status;
     return fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode);
 }
 
-/* Waits until standard output is writable. False: a signal asked for the end, and (within a line) the reader read
- * nothing for FINISH_LINE_MS after it. */
+/* Waits until standard output is writable. False: a signal asked for the end. Within a line, false only if the reader
+ * then read nothing for FINISH_LINE_MS. */
 static bool wait_writable(bool inside_line) {
     struct pollfd fds[2] = {{.fd = STDOUT_FILENO, .events = POLLOUT}, {.fd = signals_fd(), .events = POLLIN}};
     for (;;) {

@@ -10,7 +10,7 @@
 #include "tool.h"
 #include "units.h"
 
-/* A duration; for a name with _ms, as in JSON, a number of milliseconds. */
+/* Parses a duration. A field whose name ends in _ms takes a number of milliseconds, as in JSON. */
 static int policy_duration(const struct args *args, const char *name, const char *value, uint64_t *out_ms) {
     size_t size = strlen(name);
     bool in_ms = size > 3 && strcmp(name + size - 3, "_ms") == 0;
@@ -31,7 +31,7 @@ static int policy_number(const struct args *args, const char *text, const char *
     return 0;
 }
 
-/* rate=N, or rate=N/s, N/min, N/h, N/DUR, which sets the period too. */
+/* Parses rate=N, or rate=N/s, N/min, N/h, N/DUR, which also sets the period. */
 static int policy_rate(const struct args *args, const char *value, struct tarry_policy *policy, uint32_t *fields) {
     if (strchr(value, '/') == NULL) return policy_number(args, "rate", value, &policy->rate);
     if (!rate_parse(value, &policy->rate, &policy->rate_period_ms))

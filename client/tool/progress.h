@@ -7,7 +7,7 @@
 
 struct progress {
     const char *what; /* "scheduled" */
-    bool shown;       /* standard error is a terminal */
+    bool shown;       /* true: standard error is a terminal */
     bool drawn;
     uint64_t started_ms;
     uint64_t drawn_ms;

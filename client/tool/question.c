@@ -18,7 +18,8 @@ int question_ask(tarry_client *client, Tarry__Request *request, const struct tar
     if (code != TARRY_OK) return code;
     out->source = answer->source;
     out->reply = tarry__reply__unpack(NULL, answer->size, answer->reply);
-    if (out->reply == NULL) tool_out_of_memory(); /* the library has unpacked the same bytes */
+    /* The library has unpacked these bytes already, so only missing memory can fail. */
+    if (out->reply == NULL) tool_out_of_memory();
     tarry_answer_free(answer);
     return TARRY_OK;
 }

@@ -6,7 +6,7 @@
 #include "tool.h"
 
 struct answer_of {
-    Tarry__Reply *reply; /* owned; NULL: none */
+    Tarry__Reply *reply; /* owned reply; NULL: none */
     struct tarry_source source;
 };
 
@@ -14,7 +14,7 @@ struct answer_of {
 int question_ask(tarry_client *client, Tarry__Request *request, const struct tarry_call *call, struct answer_of *out,
                  char message[TARRY_MESSAGE_SIZE]);
 void answer_free(struct answer_of *answer);
-/* Converts the reference to a message; the texts are borrowed. */
+/* Converts the reference to a message, which borrows its strings. */
 void ref_to_message(const struct tarry_ref *ref, Tarry__Ref *out);
 /* Appends the message as one JSON line, and marks the answer of a follower. */
 void json_line(struct text *out, const ProtobufCMessage *message, const struct tarry_source *source);

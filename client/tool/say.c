@@ -8,8 +8,9 @@
 void tool_say(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    flockfile(stderr);                                                         /* watch.c prints from its own thread */
-    fputs(isatty(STDERR_FILENO) == 1 ? "\r\033[Ktarry: " : "tarry: ", stderr); /* clear a progress bar on this line */
+    flockfile(stderr); /* watch.c also prints, from its own thread */
+    /* On a terminal, first clear a progress bar. */
+    fputs(isatty(STDERR_FILENO) == 1 ? "\r\033[Ktarry: " : "tarry: ", stderr);
     vfprintf(stderr, format, list);
     fputc('\n', stderr);
     funlockfile(stderr);

@@ -6,7 +6,7 @@
 
 enum exit_status {
     EXIT_FINE = 0,
-    EXIT_REFUSED = 1, /* the broker refused, or (verify) the directory is damaged */
+    EXIT_REFUSED = 1, /* the broker refused the request, or (tarry verify) the directory is damaged */
     EXIT_USAGE = 2,
     EXIT_SILENCE = 3 /* no broker, or no primary, answered within --timeout */
 };

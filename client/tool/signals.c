@@ -28,7 +28,8 @@ void signals_end(void) {
     uint64_t one = 1;
     pthread_mutex_lock(&signals.lock);
     atomic_store(&signals.ended, true);
-    /* The counter cannot overflow: it grows by one a signal. Its only failure would be a closed descriptor. */
+    /* The counter cannot overflow, because it grows by one with each signal. So the write fails only if the descriptor
+     * is closed. */
     if (write(signals.fd, &one, sizeof one) != sizeof one) tool_say("eventfd: %s", strerror(errno));
     if (signals.wake != NULL) signals.wake(signals.argument);
     pthread_mutex_unlock(&signals.lock);

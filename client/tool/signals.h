@@ -1,8 +1,6 @@
-/* signals.h: a first SIGINT or SIGTERM asks for an orderly end, in commands that have one; a second one ends the
- * process.
- *
- * All threads block the signals, and one thread of their own receives them, so that no other code is interrupted.
- * SIGPIPE is ignored. */
+/* signals.h: the first SIGINT or SIGTERM asks a command to end in an orderly way, if the command supports that; a
+ * second one ends the process. All threads block the signals, and a separate thread receives them, so that no other
+ * code is interrupted. SIGPIPE is ignored. */
 #ifndef TARRY_TOOL_SIGNALS_H
 #define TARRY_TOOL_SIGNALS_H
 
@@ -12,15 +10,15 @@
 
 /* Must be called before any other thread exists. 0, or an exit status after an error message. */
 int signals_start(void);
-/* After this call the first signal asks for an orderly end; before, it ends the process. */
+/* After this call, the first signal asks for an orderly end. Before this call, it ends the process. */
 void signals_graceful(void);
-/* Descriptor that is readable after a request to end. Never read from it. */
+/* Returns a descriptor that is readable after a signal asked for the end. The caller must not read from it. */
 int signals_fd(void);
 bool signals_ended(void);
-/* Sets `wake`, called on the thread of the signals when an end is requested; called at once if it was requested
- * already. NULL: none. After the return the former `wake` does not run any more. */
+/* Sets `wake`, which the signal thread calls when an end is requested; it is called at once if that has happened. NULL:
+ * none. After the return, the former `wake` does not run any more. */
 void signals_on_end(void (*wake)(void *argument), void *argument);
-/* Makes signals_fd readable without a signal: for the tool's own threads. */
+/* Requests the end like a signal does. For the tool's own threads. */
 void signals_end(void);
 #define SIGNALS_CHILDREN_MAX 64u
 /* Adds a process group that a second signal also ends, at most SIGNALS_CHILDREN_MAX at a time. Any thread. */

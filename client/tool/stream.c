@@ -33,7 +33,7 @@ struct slot {
     struct tarry_result *result; /* owned; NULL: not done yet */
     uint64_t line;
     uint64_t id;
-    char *names; /* owned: queue, 0, key; NULL: both unknown */
+    char *names; /* owned: queue, a 0, key; NULL: queue and key are unknown */
     uint32_t key_at;
     uint32_t key_size;
     uint32_t line_size;
@@ -47,22 +47,22 @@ struct stream {
     bool withdraw;
     struct lines lines;
     uint64_t input_size;            /* 0: unknown */
-    atomic_uint_least64_t consumed; /* consumed bytes of the input */
+    atomic_uint_least64_t consumed; /* number of input bytes that were read */
 
     pthread_mutex_t lock;
-    pthread_cond_t room;    /* signalled when the head has moved */
-    pthread_cond_t printed; /* signalled when the slot at the head is done, or no more lines come */
+    pthread_cond_t room;    /* signalled when the printer has freed a slot */
+    pthread_cond_t printed; /* signalled when the slot at the head is done, or the input has ended */
     struct slot *slots;
     uint64_t head;
     uint64_t tail;
     size_t bytes;
-    bool ended;         /* no more lines come */
-    atomic_bool silent; /* no broker answered for --timeout */
+    bool ended;         /* true: the input has ended */
+    atomic_bool silent; /* true: no broker answered for --timeout */
 
-    /* Owned by the printer until it has ended. */
-    uint64_t counts[TARRY_REDACTED + 2]; /* by outcome; the last one counts errors */
+    /* Only the printer uses these fields until it has ended. */
+    uint64_t counts[TARRY_REDACTED + 2]; /* number of results for each outcome; the last element counts errors */
     uint64_t refused;
-    bool quiet; /* a terminal shows the progress bar: print refusals only */
+    bool quiet; /* true: a terminal shows the progress bar, so only refusals are printed */
     struct progress progress;
 };
 
@@ -85,7 +85,8 @@ static void slot_done(void *arg, const struct tarry_result *result) {
     if (is_silence) stream->silent = true;
     if (slot == slot_at(stream, stream->head)) pthread_cond_signal(&stream->printed);
     pthread_mutex_unlock(&stream->lock);
-    if (is_silence) signals_end(); /* the reader may wait for input; its wake takes the lock */
+    /* Wakes the reader, which may wait for input; called without the lock, which the wake function takes. */
+    if (is_silence) signals_end();
 }
 
 /* ---- the printer */
@@ -212,7 +213,7 @@ static int submit(struct stream *stream, const struct fields *fields, struct slo
     }
 }
 
-/* False: the stream ends, and the line was not taken. */
+/* Submits a line. False: the stream ends, and the line was not taken. */
 static bool take_line(struct stream *stream, const char *line, size_t size) {
     struct fields fields;
     int code = fields_parse(&fields, stream->verb, line, size);
@@ -224,7 +225,7 @@ static bool take_line(struct stream *stream, const char *line, size_t size) {
     name_slot(slot, &fields.ref);
     if (code != TARRY_OK) {
         refuse_slot(slot, code, fields.message);
-    } else if (stream->silent) { /* the broker was given up during the wait for a slot: do not wait again */
+    } else if (stream->silent) { /* no broker answered during the wait for a slot, so do not wait again */
         refuse_slot(slot, TARRY_E_NO_BROKER, NULL);
     } else {
         tarry_client *client = stream->tool->client;
@@ -237,18 +238,19 @@ static bool take_line(struct stream *stream, const char *line, size_t size) {
     return true;
 }
 
-/* Answers a line that is longer than LINE_SIZE_MAX. Returns as take_line. */
+/* Answers a line that is longer than LINE_SIZE_MAX with an error. Returns false if the stream ends, as take_line does.
+ */
 static bool take_too_long(struct stream *stream) {
     struct slot *slot = take_slot(stream, 0);
     if (slot != NULL) refuse_slot(slot, TARRY_TOO_LARGE, "the line is longer than 16 MiB");
     return slot != NULL;
 }
 
-/* Reads to the end; returns 0 or an exit status after an error message. */
+/* Reads the input to its end. Returns 0, or an exit status after an error message. */
 static int read_lines(struct stream *stream) {
     const char *line;
     size_t size;
-    uint64_t taken = 0; /* last line that is answered */
+    uint64_t taken = 0; /* number of the last line that will be answered */
     while (!signals_ended()) {
         int result = lines_next(&stream->lines, &line, &size);
         atomic_store(&stream->consumed, stream->lines.consumed);
@@ -351,7 +353,7 @@ int stream_run(struct tool *tool, const struct args *args, enum verb verb, const
     for (size_t i = 0; i < STREAM_LINES_MAX; i++) stream.slots[i].stream = &stream;
     progress_start(&stream.progress, done[verb]);
     if (isatty(STDIN_FILENO) == 1 && stream.input_size == 0)
-        stream.progress.shown = false; /* a person types the input */
+        stream.progress.shown = false; /* a person types the input at a terminal */
     stream.quiet = stream.progress.shown && isatty(STDOUT_FILENO) == 1 && stream.input_size > 0;
     if (isatty(STDOUT_FILENO) == 1 && !stream.quiet) stream.progress.shown = false;
     status = run(&stream);

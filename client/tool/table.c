@@ -20,7 +20,8 @@
 /* Returns the number of columns of a text. */
 static size_t width_of(const char *text) {
     size_t width = 0;
-    for (; *text != 0; text++) width += ((unsigned char)*text & 0xC0) != 0x80; /* not a continuation byte */
+    /* Count each byte that is not a continuation byte of UTF-8. */
+    for (; *text != 0; text++) width += ((unsigned char)*text & 0xC0) != 0x80;
     return width;
 }
 
@@ -59,7 +60,7 @@ void table_cell(struct table *table, const char *text) {
     for (char *at = copy; *at != 0; at++) {
         if ((unsigned char)*at < 0x20 || *at == 0x7F) *at = '?';
         if ((unsigned char)at[0] == 0xC2 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xA0)
-            at[0] = at[1] = '?'; /* U+0080 … U+009F */
+            at[0] = at[1] = '?'; /* control characters U+0080 … U+009F */
     }
     size_t column = table->cell_count % table->column_count;
     size_t width = width_of(copy);
@@ -83,7 +84,7 @@ void table_cell_duration(struct table *table, uint64_t ms) {
     table_cell(table, duration_format(ms, text));
 }
 
-/* Returns the cell, or its beginning and …; takes ownership of the cell. */
+/* Returns the cell, cut to `width` with … at the end if it is longer. Takes ownership of the cell. */
 static char *cut(char *cell, size_t width) {
     size_t at = 0;
     if (width_of(cell) <= width) return cell;

@@ -18,7 +18,7 @@ struct table {
     size_t column_count;
     size_t widths[TABLE_COLUMNS_MAX];
     bool head_done;
-    char **cells; /* owned, row by row */
+    char **cells; /* cells, row by row; owned */
     size_t cell_count;
     size_t cell_capacity;
 };

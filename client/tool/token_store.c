@@ -98,9 +98,9 @@ int token_store_open(struct token_store *store, const char *path, bool must_exis
     return error;
 }
 
-/* 0 or errno. */
+/* Writes and syncs the new file. Returns 0 or errno. */
 static int write_new(const struct token_store *store, const char *path, const char *text, size_t size) {
-    (void)unlink(path); /* left by a killed run; the directory is locked */
+    (void)unlink(path); /* a killed command may have left it; the directory is locked, so no other command uses it */
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) return errno;
     int error = 0;

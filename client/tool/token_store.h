@@ -12,10 +12,9 @@ struct token_store {
     const char *path;
     struct token_file file;
     bool exists;
-    uid_t
-        owner; /* owner of the existing file, or of the directory if root creates it; a new file gets the same owner */
+    uid_t owner; /* user and group for a new file: the existing file's, or the directory's if root creates the file */
     gid_t group;
-    int directory; /* -1: not open */
+    int directory; /* descriptor of the directory; -1: not open */
 };
 
 /* Reads `path`, which must outlive the store. `must_exist`: a missing file is an error, otherwise it is empty.

@@ -28,14 +28,14 @@ int exit_status_of(int code) {
     }
 }
 
-/* Returns why no broker answered, without the address if the only address was named already. */
+/* Returns why no broker answered. Leaves out the address if the command line has only that one. */
 static const char *reason_of(const struct tool *tool, const char *broker, char said[TARRY_MESSAGE_SIZE]) {
     const size_t size = strlen(broker);
     tarry_addresses_say(tool->client, said);
     return strncmp(said, broker, size) == 0 && strncmp(said + size, ": ", 2) == 0 ? said + size + 2 : said;
 }
 
-/* Reports in one line that no broker, or no primary, answered within --timeout, and why, unless that was said while
+/* Prints that no broker, or no primary, answered within --timeout, and why. Prints nothing if the user saw that while
  * the tool waited. */
 static int refused_by_silence(const struct tool *tool, int code) {
     char duration[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
@@ -157,7 +157,7 @@ uint64_t steady_ms(void) {
 
 /* ---- client name */
 
-#define USER_SHOWN 24 /* bytes: 64 + 2 + 24 + 1 + 24 + 7 + 7 is at most 128 */
+#define USER_SHOWN 24 /* bytes; AS_SIZE_MAX, user, host, process id and separators together fit into 128 bytes */
 #define HOST_SHOWN 24
 
 static bool is_plain(const char *text) {

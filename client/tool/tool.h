@@ -13,17 +13,17 @@
 #include "text.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
-#define TOOL_NAME_SIZE 129 /* the broker accepts 128 bytes, CLIENT_NAME_SIZE_MAX */
+#define TOOL_NAME_SIZE 129 /* bytes with the final 0; the broker accepts 128 (CLIENT_NAME_SIZE_MAX) */
 
 struct tool {
     const char *broker; /* one URL or several; NULL: the default */
     uint64_t timeout_ms;
     bool has_timeout;          /* --timeout was given */
-    char name[TOOL_NAME_SIZE]; /* client name, see tool_name */
+    char name[TOOL_NAME_SIZE]; /* client name, made by tool_name */
     bool json;
     bool follower_reads;     /* --from-follower was given; set before tool_connect */
     struct tarry_call fresh; /* required freshness of answers: option_fresh */
-    tarry_client *client;    /* NULL until tool_connect */
+    tarry_client *client;    /* NULL before tool_connect */
 };
 
 #define AS_SIZE_MAX 64 /* maximum size of --as, so that user and host are never cut */
@@ -39,7 +39,8 @@ int tool_connect(struct tool *tool);
 int tool_connect_lasting(struct tool *tool);
 /* Closes the client if it is open. */
 void tool_disconnect(struct tool *tool);
-/* Opens a client of one broker, ignoring --broker; the caller closes it. Returns as tool_connect. */
+/* Opens a client of one broker, and ignores --broker; the caller closes the client. EXIT_FINE, or an exit status after
+ * an error message. */
 int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client);
 /* Marks the answer of a follower: once on standard error for people, or with JSON members by json_source. */
 void tool_say_source(const struct tool *tool, const struct tarry_source *source);
@@ -49,8 +50,8 @@ void json_source(struct text *out, const struct tarry_source *source);
 /* Prints an error message on standard error ("tarry: …") and returns the exit status of `code`. `message` may be NULL
  * or empty: then the sentence of the code. */
 int tool_refused(const struct tool *tool, int code, const char *message);
-/* Like tool_say, for a failed call. With --json also prints an object with `result` "error", `code` and `message` on
- * standard output. */
+/* Prints an error message like tool_refused and returns its exit status. With --json, also prints an object with
+ * `result` "error", `code` and `message` on standard output. */
 int tool_failed(const struct tool *tool, int code, const char *message);
 int exit_status_of(int code); /* Returns the exit status for an enum tarry_code. */
 uint64_t wall_ms(void);       /* CLOCK_REALTIME */
@@ -68,20 +69,21 @@ int option_duration(const struct args *args, const char *name, uint64_t *out_ms)
 /* Like option_duration, but refuses 0: on the wire 0 has another meaning (no limit, or the default). */
 int option_duration_positive(const struct args *args, const char *name, uint64_t *out_ms);
 int option_number(const struct args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out);
-/* An id as it is printed: a number from 1. */
+/* Parses an id as it is printed: a number from 1. */
 int option_id(const struct args *args, const char *text, uint64_t *out_id);
-/* --in, --at (a time as in option_time), --due-ms: exactly one of them. */
+/* Parses --in, --at (a time as in option_time) and --due-ms, of which exactly one must be given. */
 int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *out_ms);
-/* QUEUE KEY, or --id ID. */
+/* Parses the reference to a task: QUEUE KEY, or --id ID. */
 int option_ref(const struct args *args, struct tarry_ref *out_ref);
-/* "pending,ready": bits of enum tarry_state. */
+/* Parses task states such as "pending,ready" to bits of enum tarry_state. */
 int option_states(const struct args *args, uint32_t *out_states);
-/* OPTIONS_FRESH; called before tool_connect. */
+/* Parses OPTIONS_FRESH. Must be called before tool_connect. */
 int option_fresh(struct tool *tool, const struct args *args);
-/* RFC 3339, Unix milliseconds, +DUR from now, or a day in this time zone: tomorrow 09:00, 2026-12-01. */
+/* Parses a time: RFC 3339, Unix milliseconds, +DUR from now, or a day in this time zone (tomorrow 09:00, 2026-12-01).
+ */
 int option_time(const struct args *args, const char *name, uint64_t *out_ms);
 
-/* Left out if libpq's headers were missing when the tool was built. */
+/* This command does not exist if libpq's headers were missing when the tool was built. */
 #ifdef TARRY_HAS_LIBPQ
 #define OUTBOX(X) X(outbox)
 #else
@@ -146,6 +148,6 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
 #define DECLARE(name) extern const struct command command_##name;
 COMMANDS(DECLARE)
 #undef DECLARE
-extern const struct command *const tool_commands[]; /* all of them; NULL ends the table */
+extern const struct command *const tool_commands[]; /* table of all commands; NULL ends it */
 
 #endif

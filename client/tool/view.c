@@ -24,7 +24,8 @@ static void say_expires(struct text *out, const ProtobufCMessage *message) {
 }
 
 static void say_attempt(struct text *out, const ProtobufCMessage *message) {
-    if (view_of(message)->ended_ms == 0) text_add_u64(out, view_of(message)->attempt); /* else it is not known */
+    /* The attempts of an ended task are not known. */
+    if (view_of(message)->ended_ms == 0) text_add_u64(out, view_of(message)->attempt);
 }
 
 static void say_redacted(struct text *out, const ProtobufCMessage *message) {
@@ -80,7 +81,8 @@ static void content_words(struct text *out, const ProtobufCBinaryData *packed) {
         const ProtobufCBinaryData *payload = &content->payload;
         text_printf(out, "%-*s ", (int)NAME_WIDTH, "body");
         if (is_utf8(payload->data, payload->len))
-            out_string(out, payload->data, payload->len); /* quoted: control characters must not reach the terminal */
+            out_string(out, payload->data,
+                       payload->len); /* quoted, because control characters must not reach the terminal */
         else
             text_printf(out, "%zu bytes that are not text (--json prints them as base64)", payload->len);
         text_add_char(out, '\n');
@@ -106,7 +108,7 @@ struct printing {
     struct table table;
     struct text out;
     struct tarry_source source; /* source of the newest result page */
-    uint64_t left;              /* tasks that may still be printed */
+    uint64_t left;              /* number of tasks that may still be printed */
 };
 
 static bool is_wanted(const struct view_list *list, const Tarry__TaskView *view) {

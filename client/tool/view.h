@@ -5,14 +5,14 @@
 #include "question.h"
 #include "table.h"
 
-/* Prints one name and value a line. */
+/* Prints a task for people: one name and value in each line. */
 void view_words(struct text *out, const Tarry__TaskView *view);
 
-/* Which tasks a command lists. */
+/* Selects the tasks that a command lists. */
 struct view_list {
-    Tarry__List list; /* without limit and cursor */
+    Tarry__List list; /* the request; limit and cursor are not used */
     uint64_t limit;   /* 0: none */
-    bool dead;        /* the columns of dead letters */
+    bool dead;        /* true: print the columns for dead letters */
     const char *key;  /* only the task with this key; NULL: all */
     uint64_t count;   /* result: number of printed tasks */
 };

@@ -12,13 +12,14 @@
 #define LOOK_EVERY_MS 250u
 #define BUSY_SAID_AFTER_MS 2000u
 #define SILENCE_SAID_AFTER_MS 1000u
-#define SLOW_SAID_AFTER_MS 5000u /* used while a connection is open: a broker has the request, and is slow */
+/* Ms until a wait is reported while a connection is open: the broker has the request and is slow. */
+#define SLOW_SAID_AFTER_MS 5000u
 #define SAID_EVERY_MS 60000u
 
-/* A cause for which a command waits. */
+/* A reason why the command waits: no answer, or a busy broker. */
 struct wait {
-    uint64_t lasted_ms; /* duration at the last check */
-    uint64_t next_ms;   /* duration at which it is reported again; 0: not reported yet */
+    uint64_t lasted_ms; /* duration of the wait in ms at the last check */
+    uint64_t next_ms;   /* duration of the wait in ms at which it is reported again; 0: not reported yet */
 };
 
 static struct {
@@ -30,11 +31,11 @@ static struct {
     struct wait silence;
     atomic_bool is_connected;
     atomic_bool has_said;
-    atomic_bool is_quiet; /* do not report silence */
+    atomic_bool is_quiet; /* true: silence of the broker is not reported */
     atomic_uint_least64_t patience_ms;
 } watch;
 
-/* Returns false when the thread must stop. */
+/* Sleeps until the next check. Returns false when the thread must stop. */
 static bool wait_a_little(void) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -44,9 +45,9 @@ static bool wait_a_little(void) {
     return sem_clockwait(&watch.stop, CLOCK_MONOTONIC, &until) != 0;
 }
 
-/* Whether a wait of this duration is reported now. */
+/* Returns whether a wait of this duration is reported now. */
 static bool is_due(struct wait *wait, uint64_t lasted_ms, uint64_t after_ms) {
-    if (lasted_ms < wait->lasted_ms) wait->next_ms = 0; /* the former wait has ended, and a new one has begun */
+    if (lasted_ms < wait->lasted_ms) wait->next_ms = 0; /* the previous wait has ended, and a new one has begun */
     wait->lasted_ms = lasted_ms;
     if (lasted_ms < after_ms || lasted_ms < wait->next_ms) return false;
     wait->next_ms = lasted_ms + SAID_EVERY_MS;

@@ -15,13 +15,13 @@
 void watch_begin(tarry_client *client, uint64_t patience_ms);
 /* Sets the time without an answer after which the command gives up, counted from now; TARRY_FOREVER: never. */
 void watch_patience(uint64_t patience_ms);
-/* Whether an outage is reported; false for a screen that shows it itself. */
+/* Sets whether an outage is reported; false for a screen that shows outages itself. */
 void watch_silence(bool is_said);
 /* Returns whether the present outage was reported with its reason. */
 bool watch_has_said(void);
 /* Must be called before tarry_close. */
 void watch_end(void);
-/* tarry_options.on_event of the watched client. */
+/* Handles events of the watched client (tarry_options.on_event). */
 void watch_event(void *argument, const struct tarry_event *event);
 
 #endif

@@ -9,7 +9,7 @@
 #include "units.h"
 
 #define PATIENCE_MS 3000u
-#define CLOCK_OFF_MS 2000u /* tolerated difference, in addition to the time of the answer */
+#define CLOCK_OFF_MS 2000u /* tolerated clock difference in ms, in addition to the duration of the request */
 #define SYNC_WARN_US 100000.0
 #define INDEX_BEHIND_BYTES (256ull << 20)
 #define MEMORY_FULL_PER_CENT 95u
@@ -25,7 +25,7 @@ static void look_at_clock(struct findings *findings, const char *url, const stru
     if (stats->clock_held)
         finding_add(findings, FOUND_FAIL, "clock", "set that host's clock, or start tarryd with --accept-clock",
                     "%s: the clock has jumped, and tasks with absolute times wait", url);
-    if (stats->host_ms == 0) return; /* an older broker does not send it */
+    if (stats->host_ms == 0) return; /* an older broker does not send its clock */
     bool is_ahead = stats->host_ms > answered_ms;
     uint64_t off_ms = is_ahead                    ? stats->host_ms - answered_ms
                       : stats->host_ms < asked_ms ? asked_ms - stats->host_ms
@@ -145,7 +145,7 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     char message[TARRY_MESSAGE_SIZE] = "";
     uint64_t asked_ms = wall_ms();
     int code = tarry_stats(node->client, NULL, NULL, &view, message);
-    if (code == TARRY_NOT_PRIMARY) return; /* the broker begins to follow, and reports that itself */
+    if (code == TARRY_NOT_PRIMARY) return; /* the broker became a follower; its status reports that */
     if (code != TARRY_OK) {
         finding_add(findings, FOUND_WARN, "broker", "use a token with the role read (TARRY_TOKEN_FILE)",
                     "%s: the broker does not report its statistics: %s", node->url,
@@ -248,7 +248,7 @@ static void look_at_lone_primary(struct findings *findings, const char *url, con
                     meanwhile);
 }
 
-/* Only a node of a pair has a peer; one node knows the status of both. */
+/* Checks the pair as one node sees it. Only a node of a pair has a peer. */
 static void look_at_pair(struct findings *findings, const struct nodes *nodes) {
     size_t primaries = 0, paired = 0;
     for (size_t i = 0; i < nodes->count; i++) {

@@ -22,7 +22,7 @@ static bool seconds_until(const ASN1_TIME *time, long long *out) {
     return true;
 }
 
-/* Formats the time for people: whole days, or minutes if it is less than one day. */
+/* Returns the time in whole days, or in whole minutes if it is less than one day. */
 static uint64_t in_whole(long long seconds) {
     long long unit = seconds >= DAY_S ? DAY_S : 60;
     return (uint64_t)(seconds / unit * unit) * 1000;

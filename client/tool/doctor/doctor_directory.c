@@ -115,7 +115,7 @@ static void look_at_owner(struct findings *findings, const char *directory, cons
                     "%s belongs to another user, so this command cannot check all of it", directory);
 }
 
-/* Whether a broker runs on the directory: it holds a lock on the file. */
+/* Returns whether a broker runs on the directory: then it holds a lock on the file DIR/lock. */
 static bool look_at_lock(struct findings *findings, const char *directory) {
     char path[4200];
     snprintf(path, sizeof path, "%s/lock", directory);
@@ -129,7 +129,8 @@ static bool look_at_lock(struct findings *findings, const char *directory) {
         return false;
     }
     struct flock lock = {.l_type = F_WRLCK,
-                         .l_whence = SEEK_SET}; /* tested, not taken, so that no process is kept out */
+                         /* F_OFD_GETLK only tests the lock, so this command does not keep a broker out. */
+                         .l_whence = SEEK_SET};
     bool is_free = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     close(fd);
     finding_add(findings, FOUND_FINE, "lock", NULL, is_free ? "no broker runs on it" : "a broker runs on it");

@@ -105,7 +105,7 @@ static bool read_line(const char *path, char *out, size_t size) {
     return is_read;
 }
 
-/* cgroup v2: the lowest limit of the process's group and its parent groups. */
+/* Checks the memory limit of cgroup v2: the lowest one of the process's group and its parent groups. */
 static void look_at_cgroup(struct findings *findings, const struct subject *subject) {
     char line[1024] = "", path[2048], value[64];
     unsigned long long least = UINT64_MAX;

@@ -1,4 +1,4 @@
-/* doctor_process.c: finds the broker of a data directory: the process tarryd that has its lock open. */
+/* doctor_process.c: finds the process tarryd that has the lock file of a data directory open. */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ static bool is_tarryd(int process) {
     return size > 0 && strcmp(name, "tarryd\n") == 0;
 }
 
-/* Whether a descriptor of the process is the file in `wanted`. */
+/* Returns whether the process has the file `wanted` open. */
 static bool has_open(int process, const struct stat *wanted) {
     struct stat status;
     bool is_open = false;

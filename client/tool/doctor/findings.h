@@ -20,7 +20,7 @@ struct finding {
     enum found found;
     const char *check; /* "disk", "certificate" …; static */
     char what[FINDING_TEXT_SIZE];
-    char mend[FINDING_TEXT_SIZE]; /* empty: nothing to do */
+    char mend[FINDING_TEXT_SIZE]; /* what the operator should do; empty: nothing */
 };
 
 struct findings {

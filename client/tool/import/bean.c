@@ -13,7 +13,7 @@ static const char *const kinds[COUNTS_MAX] = {"ready", "delayed", "buried", "res
 
 /* ---- replies */
 
-/* Parses the size at the end of "RESERVED 7 100", "FOUND 7 100", "OK 100". */
+/* Parses the size of the body at the end of a reply line: "RESERVED 7 100", "FOUND 7 100", "OK 100". */
 static bool has_body(const char *line, uint64_t *out_size) {
     static const char *const words[] = {"OK ", "FOUND ", "RESERVED "};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
@@ -164,7 +164,7 @@ static int identify(struct import *import) {
         return import_nonsense(import, "stats has no id: the server is not a beanstalkd, or older than 1.5", reply.line,
                                strlen(reply.line));
     static const char ask[] =
-        "reserve-job 0\r\n"; /* job 0 never exists: the reply shows whether the server knows the command */
+        "reserve-job 0\r\n"; /* job 0 never exists, so the reply shows only whether the server knows the command */
     if (!server_link_send(&import->link, ask, sizeof ask - 1) || !bean_read(import, &reply)) return import_lost(import);
     bean->has_reserve_job = strcmp(reply.line, "NOT_FOUND") == 0;
     return 0;

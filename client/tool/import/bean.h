@@ -11,29 +11,30 @@
 
 #define BEAN_PORT "11300"
 #define BEAN_LINE_SIZE_MAX 512u
-#define BEAN_YAML_SIZE_MAX (4u << 20) /* list-tubes, of some ten thousand tubes */
-#define BEAN_SCAN_STEP 512u      /* commands sent before their answers are read: they fit into any socket's buffer */
+#define BEAN_YAML_SIZE_MAX (4u << 20) /* bytes; enough for the names of some ten thousand tubes */
+/* Number of commands sent before their answers are read; they fit into any socket's buffer. */
+#define BEAN_SCAN_STEP 512u
 #define BEAN_TAKE_STEP 64u       /* number of requests sent together whose answers may be jobs */
 #define BEAN_JOBS_MAX (1u << 25) /* limit of ids kept in memory, which take 256 MiB */
 #define BEAN_PROBE "tarry-import-probe"
-#define BEAN_STAMP_SLACK_S 2u /* ages are whole seconds, read at some time within one */
+#define BEAN_STAMP_SLACK_S 2u /* tolerated difference of computed times: beanstalkd reports ages in whole seconds */
 
 struct bean {
     const struct bean_options *options;
-    char (*tubes)[BEAN_TUBE_SIZE]; /* owned; tubes to import */
+    char (*tubes)[BEAN_TUBE_SIZE]; /* names of the tubes to import; owned */
     size_t tube_count;
     bool has_reserve_job; /* beanstalkd 1.12 and later */
-    uint64_t *ids;        /* owned; ids of the jobs to import, ascending */
+    uint64_t *ids;        /* ids of the jobs to import, in ascending order; owned */
     size_t id_count;
     size_t id_capacity;
-    size_t at;                  /* index of the next id */
+    size_t at;                  /* index of the next id in `ids` */
     const struct receipt *only; /* receipt whose jobs are being removed; NULL: none */
 };
 
 /* One reply: its first line, and its body if it has one. False: the link failed. */
 struct bean_reply {
     char line[BEAN_LINE_SIZE_MAX + 1];
-    const char *body; /* NULL: none; valid until the next call on the link */
+    const char *body; /* body of the reply; NULL: none; valid until the next call on the link */
     size_t body_size;
     bool is_huge; /* the body is larger than a task may be, and was discarded */
     uint64_t huge_size;

@@ -81,7 +81,7 @@ int bean_scan(struct import *import) {
     int status = highest_id(import, &highest);
     if (status == 0)
         status = import->origin->count(
-            import, &import->before); /* count after the highest id is known, so that no older job is missed */
+            import, &import->before); /* count only now, when the highest id is known: no older job is missed */
     if (status != 0) return status;
     for (size_t i = 0; i < import->before.count; i++) total += import->before.numbers[i];
     progress_start(&progress, "ids checked");

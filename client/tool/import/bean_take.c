@@ -10,8 +10,8 @@
 #include "alloc.h"
 #include "bean.h"
 
-/* Makes the same task as a put through tarryd's own beanstalk:// (docs/BEANSTALKD.md): a ready job has its rank; a
- * delayed job has its due time, and comes first after that. */
+/* Makes the same task as a put through tarryd's own beanstalk:// (docs/BEANSTALKD.md). A ready job is due at pri + 1
+ * ms, so a lower pri comes first. A delayed job is due after its delay, and then comes first. */
 #define PRIORITY_FRESH 9u
 #define BURIED_SUFFIX ".buried"
 
@@ -41,7 +41,7 @@ static void name(struct import *import, struct import_item *item, const struct b
     snprintf(item->key, sizeof item->key, "beanstalkd:%.32s:%llu", server, (unsigned long long)job->id);
 }
 
-/* Gets the current state of the jobs of this step; ids of jobs that are not imported become 0. */
+/* Gets the current state of the jobs of this step. Sets the ids of jobs that are not imported to 0. */
 static int look(struct import *import, const uint64_t *ids, size_t count, struct bean_job *jobs) {
     const struct bean *bean = import->state;
     struct text commands = {0};
@@ -93,7 +93,7 @@ static void take_body(struct import *import, struct import_batch *batch, const s
         item->verdict = receipt_has(bean->only, &item->mark, BEAN_STAMP_SLACK_S) ? ITEM_HERE : ITEM_REFUSED;
 }
 
-/* One step: a limited number of jobs, requested together. */
+/* Imports one step: a limited number of jobs, requested together. */
 static int take_step(struct import *import, struct import_batch *batch, const uint64_t *ids, size_t count) {
     struct bean_job jobs[BEAN_TAKE_STEP] = {{0}};
     struct text commands = {0};
@@ -109,7 +109,7 @@ static int take_step(struct import *import, struct import_batch *batch, const ui
         struct bean_reply reply;
         if (jobs[i].id == 0) continue;
         if (!bean_read(import, &reply)) break;
-        if (strcmp(reply.line, "NOT_FOUND") == 0) continue; /* another worker has taken it */
+        if (strcmp(reply.line, "NOT_FOUND") == 0) continue; /* another worker has taken the job */
         if (!is_of(&reply, jobs[i].id))
             return import_nonsense(import, "it did not return a job; its reply was", reply.line, strlen(reply.line));
         take_body(import, batch, &jobs[i], &reply);

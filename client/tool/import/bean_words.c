@@ -45,7 +45,7 @@ bool bean_number(const char *yaml, size_t size, const char *key, uint64_t max, u
     return bean_value(yaml, size, key, &value, &value_size) && bean_decimal(value, value_size, max, out);
 }
 
-/* Copies the name of a tube, or another text limited to the same bytes. */
+/* Copies the name of a tube or a server id; both may have the same characters. */
 static bool copy_name(const char *name, size_t size, char *out, size_t out_size) {
     if (size == 0 || size >= out_size) return false;
     for (size_t i = 0; i < size; i++)
@@ -84,7 +84,7 @@ bool bean_job_parse(const char *yaml, size_t size, struct bean_job *out) {
     out->pri = (uint32_t)pri;
     out->ttr_s = ttr_s > 0 ? (uint32_t)ttr_s : 1;
     out->delay_s = (uint32_t)delay_s;
-    out->left_s = 0; /* beanstalkd reports a negative rest in the last moment: the delay is over */
+    out->left_s = 0; /* beanstalkd may report a negative remaining delay when the delay has just ended */
     (void)bean_number(yaml, size, "time-left", INT64_MAX / 1000 - 1000, &out->left_s);
     return true;
 }

@@ -29,11 +29,12 @@ bool bean_number(const char *yaml, size_t size, const char *key, uint64_t max, u
 /* Copies the value. False also if it does not fit, or has characters that a tube name may not have. */
 bool bean_name(const char *yaml, size_t size, const char *key, char *out, size_t out_size);
 bool bean_job_parse(const char *yaml, size_t size, struct bean_job *out);
-/* Reads the next "- item" at *at and moves *at behind it. 1; 0: no more items; -1: the item is not a tube name. */
+/* Reads the next "- item" at *at and moves *at behind it. Returns 1 for an item; 0: no more items; -1: the item is not
+ * a tube name. */
 int bean_item(const char **at, const char *end, char out[BEAN_TUBE_SIZE]);
-/* Whether `name` is a valid tube name. */
+/* Returns whether `name` is a valid tube name. */
 bool bean_is_tube(const char *name);
-/* Parses a decimal number without any other character. */
+/* Parses a decimal number. False if the text has any other character. */
 bool bean_decimal(const char *text, size_t size, uint64_t max, uint64_t *out);
 
 #endif

@@ -82,7 +82,7 @@ static int take_password(const struct args *args, char out[PASSWORD_SIZE], const
     return 0;
 }
 
-/* Refuses options of the other kind of server, which would have no effect. */
+/* Refuses options of the other kind of server (Redis or beanstalkd), which would have no effect. */
 static int refuse_others(const struct args *args, const char *const *others, const char *with) {
     for (; *others != NULL; others++)
         if (args_has(args, *others)) return tool_usage(args, "--%s cannot be used with --%s", *others, with);

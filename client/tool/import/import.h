@@ -12,21 +12,22 @@
 #include "tool.h"
 
 #define BATCH_ITEMS_MAX 1024u
-#define BATCH_BYTES_MAX (4u << 20) /* no further item is asked for beyond it; one alone may be larger */
-#define ITEM_KEY_SIZE 65u          /* size of a key that the import makes */
+/* Bytes; a batch takes no further item beyond this size; a single item may be larger. */
+#define BATCH_BYTES_MAX (4u << 20)
+#define ITEM_KEY_SIZE 65u /* size in bytes of a key that the import computes for an item */
 #define ITEM_NOTE_SIZE 64u
 #define ITEM_PAYLOAD_SIZE_MAX (8u << 20) /* maximum payload of any broker; a larger item is not read */
 #define COUNTS_MAX 4u
-#define REFUSALS_SAID_MAX 10u /* refusals printed one by one; of the rest, only the number */
+#define REFUSALS_SAID_MAX 10u /* number of refusals that are printed; the rest is only counted */
 
 enum verdict {
-    ITEM_NEW,     /* not in Tarry yet */
-    ITEM_CAME,    /* durable in Tarry, by this commit */
-    ITEM_HERE,    /* durable in Tarry before, as a receipt or the key shows */
-    ITEM_REFUSED, /* refused; it stays at the server */
+    ITEM_NEW,     /* the item is not in Tarry yet */
+    ITEM_CAME,    /* this commit stored the item in Tarry */
+    ITEM_HERE,    /* the item was in Tarry before, as a receipt or the key shows */
+    ITEM_REFUSED, /* Tarry refused the item; it stays at the server */
 };
 enum fate {
-    FATE_KEPT,    /* still at the server */
+    FATE_KEPT,    /* the item is still at the server */
     FATE_REMOVED, /* the item was removed by this import */
     FATE_TAKEN,   /* another client took or changed it first */
 };
@@ -36,15 +37,15 @@ struct import_item {
     char *queue;             /* owned */
     char key[ITEM_KEY_SIZE]; /* terminated */
     const char *own_key;     /* key inside `payload`, used instead of `key` (--member-key); NULL: none */
-    char *payload;           /* owned; NULL: too large, and discarded */
+    char *payload;           /* owned; NULL: the payload was too large and was discarded */
     uint64_t payload_size;
     char note[ITEM_NOTE_SIZE]; /* attribute that shows pri and TTR to clients of beanstalkd's protocol; empty: none */
-    char *score;               /* owned; Redis: the score as text; NULL: none */
+    char *score;               /* Redis: the score as text, owned; beanstalkd: NULL */
     enum tarry_when when;
-    uint64_t when_ms; /* a delay counts from read_ms */
+    uint64_t when_ms; /* due time; if it is a delay, it counts from read_ms */
     uint64_t read_ms; /* steady */
     uint32_t priority;
-    bool is_held; /* beanstalkd: the job is reserved by this connection */
+    bool is_held; /* beanstalkd: true if this connection has reserved the job */
     uint64_t task;
     enum verdict verdict;
     enum fate fate;
@@ -65,14 +66,14 @@ struct counts {
 
 struct import;
 
-/* Each function returns 0, or an exit status after an error message. */
+/* Functions of one kind of server. Each returns 0, or an exit status after an error message. */
 struct origin {
     const char *noun; /* "job" */
     /* Connects, and counts the items. */
     int (*begin)(struct import *import);
     /* Prints the items, per tube. */
     int (*show)(struct import *import);
-    /* Restarts `next` from the beginning; with a receipt, only its items. */
+    /* Restarts `next` from the beginning. With a receipt, `next` returns only items of the receipt. */
     int (*start)(struct import *import, const struct receipt *only);
     /* Gets the next items; an empty batch: no more. */
     int (*next)(struct import *import, struct import_batch *batch);
@@ -96,12 +97,12 @@ struct import {
     struct counts before;
     uint64_t total; /* number of items to import, as counted at the start; for the progress bar */
     struct progress progress;
-    /* results: numbers of items */
+    /* results: number of items with each result */
     uint64_t moved, copied, existed, refused, taken, doubled;
 };
 
 struct bean_options {
-    const char *const *tubes; /* tubes in --tube */
+    const char *const *tubes; /* names of the tubes in --tube */
     size_t tube_count;        /* 0: all */
     const char *prefix;
 };
@@ -115,14 +116,14 @@ struct redis_options {
     bool member_key;
 };
 
-/* Set the origin. `options` must outlive the import. */
+/* These functions set the origin. `options` must outlive the import. */
 void bean_origin(struct import *import, const struct bean_options *options);
 void redis_origin(struct import *import, const struct redis_options *options);
 
 /* Runs the import; returns the exit status. */
 int import_run(struct import *import, bool is_dry);
 
-/* import_commit.c. 0, or an exit status after a sentence. */
+/* Implemented in import_commit.c. Commits the batch and its receipt. Returns 0, or an exit status after a message. */
 int import_commit(struct import *import, struct import_batch *batch);
 /* Cancels tasks whose items other clients took at the server, unless a consumer here has them already. */
 int import_withdraw(struct import *import, struct import_batch *batch);
@@ -130,10 +131,10 @@ int import_withdraw(struct import *import, struct import_batch *batch);
 int import_receipt_find(struct import *import, struct receipt *out);
 int import_receipt_drop(struct import *import);
 
-/* Used by origins. */
-/* Prints the error of the link; returns EXIT_REFUSED. */
+/* Functions for the origins. */
+/* Prints the error of the connection; returns EXIT_REFUSED. */
 int import_lost(struct import *import);
-/* Prints an error about the server's reply, which is cut and has its control characters removed. */
+/* Prints an error about the server's reply. The printed reply is cut and has no control characters. */
 int import_nonsense(struct import *import, const char *what, const char *answer, size_t size);
 void import_batch_clear(struct import_batch *batch);
 /* Adds a zeroed item to the batch, which must have room. */

@@ -102,8 +102,8 @@ static void refuse(struct import *import, struct import_item *item, int code, co
     text_deinit(&out);
 }
 
-/* Handles the broker's result for one item. If a key that the import made is taken, the same item has taken it. A key
- * from the item itself may belong to another client's task. */
+/* Handles the broker's result for one item. If a computed key exists already, the same item was imported before. If the
+ * key comes from the item itself, another client's task may have it. */
 static void judge(struct import *import, struct import_item *item, const struct tarry_result *result) {
     item->task = result->id;
     if (result->code == TARRY_OK) {

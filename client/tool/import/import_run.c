@@ -87,7 +87,8 @@ static int take_batch(struct import *import, struct import_batch *batch) {
     return status;
 }
 
-/* `only`: receipt of an unfinished import, whose items are already here but still at the server. */
+/* Imports batch after batch. `only`: the receipt of an unfinished import, whose items are in Tarry but still at the
+ * server; NULL: all items. */
 static int pass(struct import *import, const struct receipt *only) {
     struct import_batch batch = {.items = tool_alloc(BATCH_ITEMS_MAX * sizeof *batch.items)};
     int status = import->origin->start(import, only);

@@ -19,7 +19,7 @@ void receipt_add(struct text *out, const struct mark *mark) {
     text_printf(out, "%" PRIu64 " %" PRIu64 " %016" PRIx64 "\n", mark->id, mark->stamp, mark->hash);
 }
 
-/* Parses digits of `base`, followed by `end`; moves *at behind it. */
+/* Parses a number of base `base` that ends with `end`, and moves *at behind it. */
 static bool take(const char **at, int base, char end, uint64_t *out) {
     const char *digits = base == 16 ? "0123456789abcdef" : "0123456789";
     const size_t size = strspn(*at, digits);

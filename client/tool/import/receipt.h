@@ -20,7 +20,7 @@
 #define RECEIPT_SERVER_SIZE 64u
 #define RECEIPT_ITEMS_MAX 8192u
 
-/* Identifies a job, or a member of a sorted set. */
+/* Mark that identifies a job of beanstalkd or a member of a sorted set of Redis. */
 struct mark {
     uint64_t id;    /* beanstalkd: id of the job; Redis: 0 */
     uint64_t stamp; /* beanstalkd: Unix seconds when it was put; Redis: hash of the score */
@@ -28,7 +28,7 @@ struct mark {
 };
 
 struct receipt {
-    char server[RECEIPT_SERVER_SIZE]; /* beanstalkd: the id of its process; no spaces */
+    char server[RECEIPT_SERVER_SIZE]; /* beanstalkd: id of the server's process, without spaces */
     struct mark *marks;               /* owned */
     size_t count;
 };
@@ -38,7 +38,7 @@ void receipt_add(struct text *out, const struct mark *mark);
 /* Returns false if `text` is not a receipt. Pass `out` to receipt_deinit in each case. */
 bool receipt_parse(struct receipt *out, const char *text, size_t size);
 void receipt_deinit(struct receipt *receipt);
-/* Whether the receipt has this mark; the stamps may differ by `slack`. */
+/* Returns whether the receipt has this mark. The stamps may differ by `slack`. */
 bool receipt_has(const struct receipt *receipt, const struct mark *mark, uint64_t slack);
 
 #endif

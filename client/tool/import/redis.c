@@ -19,12 +19,13 @@
 
 #define REDIS_PORT "6379"
 #define PAGE_FIRST 64u
-#define PAGE_SMALL_BYTES (1u << 20) /* after a smaller result page, the next one may have twice as many members */
-#define SCORE_IN_MS 1e11            /* seconds in the year 5138, milliseconds in 1973 */
+/* Bytes; after a smaller result page, the next page may have twice as many members. */
+#define PAGE_SMALL_BYTES (1u << 20)
+#define SCORE_IN_MS 1e11 /* A larger score is in ms: 1e11 seconds is the year 5138, 1e11 ms is 1973 */
 #define DUE_MS_MAX 9e18
 #define NOBODY "tarry-import: a name that no member can have"
 
-/* 1: removed; 0: the member did not exist; 2: its score has changed. */
+/* Script of Redis. Returns for each member: 1 removed; 0 the member did not exist; 2 its score has changed. */
 static const char remove_script[] = "local out = {} "
                                     "for i = 1, #ARGV, 2 do "
                                     "local score = redis.call('ZSCORE', KEYS[1], ARGV[i]) "
@@ -36,12 +37,12 @@ static const char remove_script[] = "local out = {} "
 struct redis {
     const struct redis_options *options;
     const struct receipt *only;
-    uint64_t offset; /* number of members before it that stay in Redis */
-    uint64_t last;   /* members of the last result page that stay in Redis */
-    uint64_t page;   /* number of members to request */
+    uint64_t offset; /* number of members before the next result page that stay in Redis */
+    uint64_t last;   /* number of members of the last result page that stay in Redis */
+    uint64_t page;   /* number of members to request for a result page */
 };
 
-#define AND_SIZE(text) text, sizeof(text) - 1 /* a literal and its length */
+#define AND_SIZE(text) text, sizeof(text) - 1 /* expands to a string literal and its length */
 
 /* ---- requests and replies */
 
@@ -97,7 +98,7 @@ static void name(const struct import *import, struct import_item *item) {
     if (redis->options->member_key && item->payload_size > 0) item->own_key = item->payload;
 }
 
-/* Reads a member and its score. False: the link failed; or after an error message. */
+/* Reads a member and its score. Returns false if the connection failed or after an error message. */
 static bool take_member(struct import *import, struct import_batch *batch) {
     const struct redis *redis = import->state;
     struct resp resp;
@@ -226,7 +227,7 @@ static int begin(struct import *import) {
     return count_all(import, &import->before);
 }
 
-/* Gets the due time of the member at `place`; *out_there: whether it exists. */
+/* Gets the due time of the member at `place`. *out_there: whether that member exists. */
 static int due_at(struct import *import, const char *place, uint64_t *out_ms, bool *out_there) {
     const struct redis *redis = import->state;
     struct import_batch batch = {.items = tool_alloc(sizeof *batch.items)};

@@ -14,7 +14,7 @@ static bool number_of(const char *line, size_t size, int64_t *out) {
     return errno == 0;
 }
 
-/* Reads a string of `size` bytes and its CR LF. */
+/* Reads a string of `size` bytes and the CR LF after it. */
 static bool bulk(struct server_link *link, struct resp *out, uint64_t size) {
     const char *bytes;
     out->kind = size > RESP_BULK_SIZE_MAX ? RESP_HUGE : RESP_STRING;

@@ -10,7 +10,7 @@
 
 #define RESP_LINE_SIZE_MAX 1024u
 #define RESP_ITEMS_MAX (1u << 16)
-/* A larger string is discarded while it is read (RESP_HUGE): no task may be so large. */
+/* Size limit in bytes. A larger string is discarded while it is read (RESP_HUGE), because no task may be so large. */
 #define RESP_BULK_SIZE_MAX (8u << 20)
 /* Maximum string size of Redis itself. */
 #define RESP_BULK_SIZE_END (1ull << 32)
@@ -20,7 +20,7 @@ enum resp_kind { RESP_STRING, RESP_ERROR, RESP_INTEGER, RESP_NULL, RESP_ARRAY, R
 struct resp {
     enum resp_kind kind;
     int64_t number;    /* RESP_INTEGER: the number; RESP_ARRAY: number of items that follow; RESP_HUGE: size in bytes */
-    const char *bytes; /* RESP_STRING, RESP_ERROR; valid until the next call on the link */
+    const char *bytes; /* text of RESP_STRING and RESP_ERROR; valid until the next call on the link */
     size_t size;
 };
 

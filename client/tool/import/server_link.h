@@ -14,8 +14,8 @@
 #define SERVER_LINK_ADDRESS_SIZE 300u
 
 struct server_link {
-    int fd;              /* -1: not open, or failed */
-    uint64_t timeout_ms; /* timeout without a byte in either direction */
+    int fd;              /* descriptor of the socket; -1: not open, or failed */
+    uint64_t timeout_ms; /* the link fails if no byte is sent or received for this time */
     char *data;          /* owned; received bytes that are not read yet are between start and end */
     size_t start;
     size_t end;
@@ -29,7 +29,8 @@ bool server_link_open(struct server_link *link, const char *address, const char 
 void server_link_over(struct server_link *link, const void *bytes, size_t size);
 void server_link_close(struct server_link *link);
 
-/* Each returns false after a failure, also after an earlier one. Returned memory is valid until the next call. */
+/* Each of these functions returns false after a failure, and after any earlier failure. Returned memory is valid until
+ * the next call. */
 bool server_link_send(struct server_link *link, const void *data, size_t size);
 /* Reads a line, terminated, without its CR LF; a single LF does not end a line. A line longer than `size_max` is a
  * failure. */

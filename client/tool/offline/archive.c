@@ -114,7 +114,7 @@ const struct command command_archive_release = {
 
 /* ---- directory of the archive */
 
-/* A broker creates its archive when it archives the first segment. */
+/* Returns whether the archive does not exist yet: a broker creates it when it archives the first segment. */
 static bool is_yet_to_come(const struct store *store, const struct args *args) {
     char used[STORE_PATH_SIZE + 16];
     snprintf(used, sizeof used, "%s/archived", store->directory);
@@ -122,7 +122,7 @@ static bool is_yet_to_come(const struct store *store, const struct args *args) {
            access(used, F_OK) != 0;
 }
 
-/* Creates the archive as the broker does. */
+/* Creates the archive's directory as the broker does. */
 static int make_place(struct store *store) {
     if (mkdir(store->archive.directory, 0700) != 0 && errno != EEXIST)
         return store_damaged(store, "%s cannot be created: %s", store->archive.directory, strerror(errno));
@@ -142,8 +142,8 @@ static int give_file(struct store *store, const char *name) {
 
 enum place { PLACE_AS_IT_IS, PLACE_MADE };
 
-/* Opens the archive: that of the data directory, or, if it is given alone, that of the owner it names. A missing
- * archive counts as empty, unless it is to be created. */
+/* Opens the archive of the data directory, or the archive that is given alone. A missing archive counts as empty,
+ * unless it is to be created. */
 static int open_place(struct store *store, const struct args *args, enum place place, bool *out_is_yet_to_come) {
     const char *data = args_get(args, "data"), *archive = args_get(args, "archive");
     if (data == NULL && archive == NULL) return tool_usage(args, "missing archive: give --data DIR or --archive DIR");

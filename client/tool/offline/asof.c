@@ -72,7 +72,7 @@ static void show(void *argument, uint64_t done, uint64_t total, uint64_t records
 static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
     struct asof *asof = argument;
     if (!queue_number_is_valid(queue->number)) return INDEX_DAMAGED;
-    if (queue->deleted) return 0; /* the queue did not exist then */
+    if (queue->deleted) return 0; /* the queue did not exist at the requested time */
     asof->queues[queue_place(queue->number)] = (struct asof_queue){
         .number = queue->number,
         .name = tool_strdup(queue->name),
@@ -108,7 +108,7 @@ static void remove_all(const char *directory) {
              strerror(errno));
 }
 
-/* Restores the state in a temporary directory, then deletes its files, which stay open. So nothing remains if the
+/* Restores the state in a temporary directory, and deletes its files while they are open. So no files remain if the
  * process is killed later. */
 static int find_for_now(struct asof *asof) {
     const char *parent = getenv("TMPDIR");

@@ -21,7 +21,7 @@ int asof_run(struct tool *tool, const struct args *args);
 
 /* ---- between asof*.c */
 struct asof_queue {
-    char *name; /* NULL: no queue in this place */
+    char *name; /* NULL: no queue has this place */
     uint32_t number;
     bool paused;
     uint64_t paused_until_ms;
@@ -35,10 +35,11 @@ struct asof {
     struct as_of_question question;
     struct as_of moment;
     struct progress progress;
-    struct asof_queue queues[QUEUE_PLACES + 1]; /* by place, at the requested time */
-    const char *queue;                          /* --queue; NULL: all queues */
+    /* Queues at the requested time, by their place in the broker's table of queues. */
+    struct asof_queue queues[QUEUE_PLACES + 1];
+    const char *queue; /* queue of --queue; NULL: all queues */
     const char *prefix;
-    uint32_t states; /* bits of enum tarry_state */
+    uint32_t states; /* selected states: bits of enum tarry_state */
     uint64_t limit;
 };
 
@@ -51,7 +52,7 @@ int asof_into(struct asof *asof, const char *directory, struct text *out);
 int asof_find(struct asof *asof, const char *directory, bool is_lasting);
 /* Stores an error message for an error of as_of.h; returns EXIT_REFUSED. */
 int asof_failed(struct asof *asof, int error);
-/* "2026-11-21T…, log position 4711" */
+/* Appends the requested time and position: "2026-11-21T…, log position 4711". */
 void asof_words(const struct asof *asof, struct text *out);
 bool asof_is_wanted(const struct asof *asof, uint32_t place);
 

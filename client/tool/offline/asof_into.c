@@ -20,7 +20,7 @@
 #include "identity.h"
 #include "json_out.h"
 
-#define NAME_ROOM 64 /* for the longest name in a data directory */
+#define NAME_ROOM 64 /* bytes reserved for the longest file name in a data directory */
 
 struct target {
     struct asof *asof;
@@ -48,7 +48,7 @@ static int each_name(void *argument, const char *name) {
     return 1;
 }
 
-/* Whether `directory`, or its nearest existing parent, lies in `source`. */
+/* Returns whether `directory`, or its nearest existing parent, lies in `source`. */
 static bool lies_in(const char *directory, const char *source) {
     char at[STORE_PATH_SIZE], *whole = realpath(source, NULL), *real = NULL;
     snprintf(at, sizeof at, "%s", directory);
@@ -65,7 +65,7 @@ static bool lies_in(const char *directory, const char *source) {
     return is_in;
 }
 
-/* New or empty, and marked. */
+/* Creates NEWDIR, or checks that it is empty, and marks it as unfinished. */
 static int begin(struct target *target) {
     const struct disk *disk = &disk_posix;
     char parent[STORE_PATH_SIZE + NAME_ROOM];
@@ -80,7 +80,8 @@ static int begin(struct target *target) {
     if (error != 0 && error != -EEXIST) return failed(target, "created", error);
     error = disk->list(disk->context, target->directory, each_name, target);
     if (error > 0) return EXIT_REFUSED;
-    if (error == 0) error = make_file(target->directory, BACKUP_PARTIAL_NAME); /* two at once: one of them fails */
+    /* If two processes do this at once, one of them fails here. */
+    if (error == 0) error = make_file(target->directory, BACKUP_PARTIAL_NAME);
     if (error == 0) error = disk->sync_directory(disk->context, target->directory);
     return error != 0 ? failed(target, "begun", error) : 0;
 }
@@ -92,7 +93,7 @@ static int give_identity(struct target *target) {
     char message[IDENTITY_MESSAGE_SIZE];
     int error = identity_read(store->directory, &own, message);
     if (error == 0) error = member_read(store->directory, &parent, message);
-    if (error == -ENOENT) error = 0; /* left by an earlier version of tarry */
+    if (error == -ENOENT) error = 0; /* an earlier version of tarry wrote no such file */
     if (error > 0) return store_damaged(store, "%s", message);
     if (error < 0) return failed(target, "given an identity", error);
     if (!identity_copy(&own, &parent, store->recovery.epoch, &identity, &member))

@@ -1,5 +1,5 @@
-/* asof_list.c: lists the tasks as of a time, by queue and due time, as 'tarry list' would have done then. Tasks whose
- * `expires` time had passed are left out. */
+/* asof_list.c: lists the tasks as of an earlier time, by queue and due time, as 'tarry list' would have done then.
+ * Tasks whose `expires` time had passed are left out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ struct listing {
     uint64_t count; /* printed */
 };
 
-/* Terminated, in the arena. */
+/* Returns a copy in the arena, with a final 0. */
 static char *copy(struct arena *arena, const char *text, size_t size) {
     char *out = arena_alloc(arena, size + 1);
     if (out == NULL) tool_out_of_memory();
@@ -30,8 +30,8 @@ static char *copy(struct arena *arena, const char *text, size_t size) {
     return out;
 }
 
-/* Returns the row before a lease ahead of time whose delivery had not left. Its record does not tell which consumer had
- * the task before. */
+/* Returns the row as it was before a lease ahead of time whose delivery had not left. The earlier holder is unknown,
+ * because the lease's record does not name it. */
 static struct row not_yet_leased(const struct row *row) {
     struct row waiting = *row;
     waiting.attempt--;
@@ -110,7 +110,7 @@ static uint32_t row_states(uint32_t wanted) {
     if (wanted == 0) wanted = STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
     if (wanted & (STATE_PENDING | STATE_READY)) states |= 1u << ROW_WAITING;
     if (wanted & (STATE_IN_FLIGHT | STATE_PENDING))
-        states |= 1u << ROW_LEASED; /* some leased tasks count as pending: those leased ahead of time */
+        states |= 1u << ROW_LEASED; /* tasks leased ahead of time count as pending */
     if (wanted & STATE_DEAD) states |= 1u << ROW_BURIED;
     return states;
 }

@@ -70,7 +70,7 @@ const struct command command_audit = {
 struct printing {
     struct tool *tool;
     struct text out;
-    uint64_t left; /* records left of --limit */
+    uint64_t left; /* number of records that --limit still allows */
     bool follow;
 };
 

@@ -60,7 +60,8 @@ static bool is_good_follower(const struct tarry_pair_view *view) {
     return view->role == TARRY_FOLLOWER && (view->in_sync || !waits);
 }
 
-/* Returns the follower among several brokers, or else the leader. NULL: neither has answered. The caller frees it. */
+/* Returns the URL of the follower among several brokers, or else that of the leader. NULL: neither has answered. The
+ * caller frees it. */
 static char *choose(const struct tool *tool) {
     struct nodes nodes;
     char *follower = NULL, *primary = NULL;

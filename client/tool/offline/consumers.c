@@ -1,4 +1,5 @@
-/* consumers.c: see consumers.h. Numbers of sessions are given one after another, so the low bits tell them apart. */
+/* consumers.c: see consumers.h. The broker numbers sessions consecutively, so the low bits of the number are the place
+ * in the table. */
 #include "consumers.h"
 
 #include <stdbool.h>
@@ -35,7 +36,7 @@ static void note(struct consumers *consumers, uint64_t session, const char *clie
 void consumers_learn(struct consumers *consumers, const Tarry__FrameBody *body, const Tarry__Record *record) {
     if (record->fact_case == TARRY__RECORD__FACT_SESSION)
         note(consumers, record->session->session, record->session->client, record->session->peer);
-    /* A frame of leases is for one consumer, and names it. */
+    /* All leases of a frame are for one consumer, whose name is in the frame. */
     bool is_lease = record->fact_case == TARRY__RECORD__FACT_PUT && record->put->cause == TARRY__CAUSE__CAUSE_LEASED;
     if (is_lease && body->client[0] != '\0' && record->put->task != NULL)
         note(consumers, record->put->task->session, body->client, body->peer);

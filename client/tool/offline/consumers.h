@@ -18,7 +18,7 @@ struct consumer {
 
 struct consumers;
 struct consumers *consumers_new(void);
-void consumers_free(struct consumers *consumers); /* NULL is fine */
+void consumers_free(struct consumers *consumers); /* NULL is allowed */
 /* Adds the session of a record and its frame, if it has one. */
 void consumers_learn(struct consumers *consumers, const Tarry__FrameBody *body, const Tarry__Record *record);
 /* Returns NULL for an unknown session. Valid until the next call of consumers_learn. */

@@ -52,7 +52,8 @@ enum entry_kind entry_kind_find(const char *name) {
     return 0;
 }
 
-/* A change, or an ending: 0 if the cause is that of neither, and the record nothing that a broker wrote. */
+/* Returns the kind of a cause from `first` to `last`; 0 for any other cause, which no broker writes into such a record.
+ */
 static enum entry_kind kind_of_cause(Tarry__Cause cause, Tarry__Cause first, Tarry__Cause last) {
     return cause >= first && cause <= last ? (enum entry_kind)cause : 0;
 }
@@ -160,13 +161,13 @@ bool entry_is_end(const struct entry *entry) {
 bool entry_is_asked(const struct entry *entry) {
     if (entry->body->client[0] == '\0' && entry->body->token[0] == '\0') return false;
     switch (entry_kind(entry)) {
-    case ENTRY_LEASED: /* for the frame's client, or once its, but not by it */
+    case ENTRY_LEASED: /* the frame names the consumer, but the broker wrote the record by itself */
     case ENTRY_LEASE_LOST:
     case ENTRY_UNSENT:
     case ENTRY_EXPIRED:
         return false;
     case ENTRY_DEAD:
-        return entry->body->producer != 0; /* otherwise a lost lease exceeded the attempts */
+        return entry->body->producer != 0; /* otherwise a lost lease used up the attempts */
     case ENTRY_PRODUCER_END:
         return !entry->record->producer_end->idle;
     case ENTRY_SESSION_END:
@@ -186,7 +187,7 @@ bool entry_late_ms(const struct entry *entry, uint64_t *out) {
     if (entry_kind(entry) != ENTRY_LEASED || entry_task(entry) == NULL) return false;
     const Tarry__TaskPut *put = entry->record->put;
     const Tarry__Task *task = put->task;
-    /* The task could have been delivered from this time on. */
+    /* From this time on, the task could have been delivered. */
     uint64_t from_ms = task->due_ms > task->scheduled_ms ? task->due_ms : task->scheduled_ms;
     if (put->before_delivered_ms != 0 && put->before_delivered_ms >= task->due_ms) return false;
     *out = task->delivered_ms > from_ms ? task->delivered_ms - from_ms : 0;

@@ -1,8 +1,6 @@
-/* entry.h: one record of the log with its frame: what happened, when, and by which client; printed as a JSON line or
- * as a line for people.
- *
- * Times are the broker's logical clock (DESIGN.md, TIME-2), in Unix milliseconds. All pointers are borrowed from the
- * frame and valid until the next frame is read. */
+/* entry.h: one record of the log with its frame: event, time and client; printed as a JSON line or as a line for
+ * people. Times are the broker's logical clock (DESIGN.md, TIME-2), in Unix milliseconds. All pointers are borrowed
+ * from the frame and valid until the next frame is read. */
 #ifndef TARRY_TOOL_ENTRY_H
 #define TARRY_TOOL_ENTRY_H
 
@@ -56,9 +54,10 @@ struct entry {
     const struct frame_header *header;
     const Tarry__FrameBody *body;
     const Tarry__Record *record;
-    const char *queue;               /* name of the queue; NULL: no queue, or an unknown one */
-    const struct queue_map *queues;  /* names of the queues; NULL: no name is known */
-    const struct consumer *consumer; /* consumer of the record's session; NULL: none, or unknown */
+    const char *queue;              /* name of the record's queue; NULL: no queue, or the name is unknown */
+    const struct queue_map *queues; /* names of the queues; NULL: no name is known */
+    /* Consumer of the record's session; NULL: no session, or the consumer is unknown. */
+    const struct consumer *consumer;
 };
 
 enum entry_kind entry_kind(const struct entry *entry);
@@ -67,30 +66,30 @@ const char *entry_kind_name(enum entry_kind kind);
 /* Returns the kind with this name; 0: no such kind. */
 enum entry_kind entry_kind_find(const char *name);
 uint64_t entry_ms(const struct entry *entry);
-/* Returns the task of the record: its new state, or (endings) its last state; NULL: no task. */
+/* Returns the task of the record: the new state, or for an ending the last state. NULL: no task. */
 const Tarry__Task *entry_task(const struct entry *entry);
 /* Returns the id and the key of the task, also of a redacted task. 0: no task. */
 uint64_t entry_id(const struct entry *entry, ProtobufCBinaryData *out_key);
 /* Returns the number of the record's queue; 0: none. */
 uint32_t entry_queue(const struct entry *entry);
-/* NULL: not known. */
-/* Whether the record creates the queue, for the first time or again. */
+/* Returns whether the record creates the queue, for the first time or again. */
 bool entry_queue_is_new(const Tarry__QueuePut *queue);
 const char *entry_queue_name(const struct entry *entry, uint32_t number);
-/* Whether the record concerns this queue, or a session that consumes it. */
+/* Returns whether the record concerns this queue, or a session that consumes it. */
 bool entry_concerns_queue(const struct entry *entry, const char *queue);
-/* Returns the session of the record: of the lease, or of the last lease; 0: none. */
+/* Returns the session that has or had the lease of the record; 0: none. */
 uint64_t entry_session(const struct entry *entry);
-/* Whether the record ends the task. */
+/* Returns whether the record ends the task. */
 bool entry_is_end(const struct entry *entry);
-/* Whether the client of the frame asked for the record; otherwise the broker wrote it by itself. */
+/* Returns whether a client requested the change in this record; false if the broker made it by itself. */
 bool entry_is_asked(const struct entry *entry);
 /* Returns the due time that the record replaced; 0: none. */
 uint64_t entry_due_before_ms(const struct entry *entry);
-/* Sets *out to the delay of the delivery after the due time (or after the schedule, if that was later). False: no
- * delivery, or a delivery after an earlier lease with its old due time, whose delay means nothing. */
+/* Sets *out to the delay of the delivery after the due time (or after the schedule, if that was later). False: the
+ * record is no delivery, or the task was delivered before with the same due time, so the delay is meaningless. */
 bool entry_late_ms(const struct entry *entry, uint64_t *out);
-/* LEASED: time at which the delivery is sent, if that is after the record; 0: at once (broker/core/ahead.h). */
+/* For a lease ahead of time, returns when its delivery is sent. 0: the delivery is sent at once (broker/core/ahead.h).
+ */
 uint64_t entry_leaves_ms(const struct entry *entry);
 /* Returns the reason of a nack or a dead letter, usually UTF-8; empty: none. */
 ProtobufCBinaryData entry_reason(const struct entry *entry);
@@ -100,7 +99,7 @@ const char *entry_word(const char *const *words, size_t count, int value);
 /* Return the cause of a job, of the end of a session, of a start: "purge", "pipe_lost", "stopped". */
 const char *entry_job_name(const struct entry *entry);
 const char *entry_session_cause(const struct entry *entry);
-/* Returns the reason why the primary of a pair serves alone: "silent", "told". */
+/* Returns why the primary of a pair serves alone: "silent" (the follower does not answer), "promoted", … */
 const char *entry_alone_why(const struct entry *entry);
 const char *entry_before_start(const struct entry *entry);
 /* Returns the reason why a client was refused: "unknown_token". */

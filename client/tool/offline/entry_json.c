@@ -40,7 +40,8 @@ static void json_before(struct text *out, const struct entry *entry) {
     json_number_if(out, "before_due_ms", entry_due_before_ms(entry));
     if (put->before_attempt != put->task->attempt) out_number(out, "before_attempt", put->before_attempt);
     json_number_if(out, "before_lease_deadline_ms", put->before_lease_deadline_ms);
-    if (entry_kind(entry) != ENTRY_LEASED) return; /* for UNSENT the replaced row is the lease itself */
+    /* The record UNSENT replaces the lease itself, which is not informative. */
+    if (entry_kind(entry) != ENTRY_LEASED) return;
     if (put->before_session != 0) out_id(out, "before_session", put->before_session);
     json_number_if(out, "before_delivered_ms", put->before_delivered_ms);
 }
@@ -78,7 +79,7 @@ static void json_policy(struct text *out, const Tarry__Policy *policy) {
     if (policy->push[0] != 0) out_text(out, "push", policy->push);
 }
 
-/* An object within the line. */
+/* Begins an object as a member of the line. */
 static void json_object(struct text *out, const char *name) {
     out_key(out, name);
     text_add_char(out, '{');
@@ -89,7 +90,7 @@ static void json_queue(struct text *out, const Tarry__QueuePut *queue) {
     if (queue->policy != NULL) json_policy(out, queue->policy);
     out_bool(out, "paused", queue->paused);
     json_number_if(out, "paused_until_ms", queue->paused_until_ms);
-    if (queue->before_policy == NULL || queue->before_deleted) return; /* the queue is new */
+    if (queue->before_policy == NULL || queue->before_deleted) return; /* the queue did not exist before */
     json_object(out, "before");
     json_policy(out, queue->before_policy);
     out_bool(out, "paused", queue->before_paused);
@@ -243,7 +244,7 @@ static void json_other(struct text *out, const struct entry *entry) {
     }
 }
 
-/* The client that asked for it. */
+/* Adds the client that requested the change. */
 static void json_by(struct text *out, const struct entry *entry) {
     const Tarry__FrameBody *body = entry->body;
     if (entry_is_asked(entry)) {

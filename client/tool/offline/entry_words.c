@@ -37,7 +37,7 @@ static void words_name(struct text *out, const char *name) {
     plain_add(out, name, strlen(name));
 }
 
-/* Text that a client chose: quoted, for it must not drive the terminal. */
+/* Prints text that a client chose. It is quoted, because control characters must not reach the terminal. */
 static void words_quoted(struct text *out, const char *what, const void *text, size_t size) {
     text_add_str(out, what);
     text_add_char(out, ' ');
@@ -70,13 +70,13 @@ static void words_by(struct text *out, const Tarry__FrameBody *body) {
     words_who_at(out, body->peer);
 }
 
-/* The session's consumer itself asked for it: named once is enough. */
+/* Returns whether the session's own consumer requested the change; then it is named only once. */
 static bool is_own(const struct entry *entry) {
     return entry_is_asked(entry) && strcmp(entry->body->client, entry->consumer->client) == 0 &&
            strcmp(entry->body->peer, entry->consumer->peer) == 0;
 }
 
-/* "  to session 4294967297 of "worker" at 127.0.0.1:40312" */
+/* Prints for example: " to session 4294967297 of "worker" at 127.0.0.1:40312". */
 static void words_session(struct text *out, const char *what, const struct entry *entry, uint64_t session) {
     text_add_str(out, what);
     words_number(out, " session ", session);
@@ -271,7 +271,8 @@ static void words_refused(struct text *out, const struct entry *entry) {
     if (refused->count > 1) words_time(out, ", since", refused->first_ms);
 }
 
-/* Definitions have names of bytes; a name that is not text is shown as its first bytes in hexadecimal. */
+/* Prints a definition. Its name may be any bytes; a name that is not UTF-8 is printed as hexadecimal, at most 32 bytes.
+ */
 static void words_definition(struct text *out, const Tarry__DefinitionPut *put) {
     text_printf(out, "  %s ", put->space);
     if (is_utf8(put->name.data, put->name.len)) {

@@ -8,11 +8,10 @@
 
 #include "store.h"
 
-/* State before the next frame: from the last frame, or at the start from the segment header, which describes the
- * frame before it. */
+/* State before the next frame. It comes from the last frame, or at the start from the segment header. */
 struct frames_point {
     uint64_t position; /* position of the next frame */
-    uint64_t segment;  /* base of the segment with the last frame; 0: none */
+    uint64_t segment;  /* base of the segment that contains the last frame; 0: none */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint32_t epoch;
@@ -21,28 +20,29 @@ struct frames_point {
 
 struct frames {
     struct store *store;
-    uint64_t *bases; /* bases of the archived segments below the start of the log */
+    uint64_t *bases; /* bases of the archived segments that lie below the start of the log */
     size_t base_count;
     size_t base_next;
-    struct archive_cursor *archived; /* NULL: not in an archived segment */
-    struct log_cursor *cursor;       /* NULL: not in the log yet */
+    struct archive_cursor *archived; /* reader of an archived segment; NULL: none is being read */
+    struct log_cursor *cursor;       /* reader of the log; NULL: the log has not been reached */
     struct frames_point at;
-    uint64_t start;   /* position of the first frame */
+    uint64_t start;   /* position of the first frame that is read */
     uint64_t segment; /* base of the segment with the last frame */
     uint64_t archived_segments;
     uint64_t gaps;
-    uint64_t gap_from, gap_to; /* the last gap */
+    uint64_t gap_from, gap_to; /* positions where the last gap begins and ends */
 };
 
 enum frames_result {
     FRAMES_END = 1,
-    FRAMES_GAP,     /* positions gap_from to gap_to are in neither archive nor log; `at` is after the gap */
+    FRAMES_GAP,     /* frames from gap_from to gap_to are in neither archive nor log; `at` is after the gap */
     FRAMES_DAMAGED, /* the error message is in the store */
 };
 
-/* 0, or EXIT_REFUSED with an error message in the store. */
+/* Opens archive and log. Returns 0, or EXIT_REFUSED with an error message in the store. */
 int frames_open(struct frames *frames, struct store *store);
-/* Returns 0 and the frame with its contents, valid until the next call; or an enum frames_result. */
+/* Reads the next frame. Returns 0 and the frame with its contents, valid until the next call; or an enum frames_result.
+ */
 int frames_next(struct frames *frames, struct log_view *out);
 void frames_close(struct frames *frames);
 

@@ -61,7 +61,7 @@ static void add_row(struct table *table, const struct head *head) {
     table_cell(table, sign_key_id_format(head->signer, id));
 }
 
-/* The entries from `index` on. */
+/* Prints the entries from `index` on. */
 static int list(struct tool *tool, const struct heads *heads, uint64_t index, bool as_text, struct text *out) {
     static const char *const columns[] = {">NUMBER", ">POSITION", "TIME", ">EPOCH", ">KEPT FROM", "SIGNER"};
     char text[HEAD_TEXT_SIZE];

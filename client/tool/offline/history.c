@@ -35,7 +35,7 @@ const struct command command_history = {
 struct telling {
     struct tool *tool;
     struct text out;
-    uint64_t task; /* told about last */
+    uint64_t task; /* id of the task whose record was printed last */
     uint64_t count;
 };
 

@@ -30,7 +30,7 @@
 
 #define BLOCK_SIZE ((size_t)4 << 20)
 #define SUFFIX ".restoring"
-#define SUFFIX_ROOM 64 /* room for the suffix and for the longest file name in a data directory */
+#define SUFFIX_ROOM 64 /* bytes reserved for the suffix and for the longest file name in a data directory */
 
 static int run(struct tool *tool, const struct args *args);
 
@@ -79,7 +79,7 @@ static int failed(struct restore *r, const char *what, const char *path, int err
     return store_damaged(&r->store, "cannot %s %s: %s", what, path, strerror(error < 0 ? -error : error));
 }
 
-/* Files that are not copied, because they belong to the directory and not to the data. */
+/* Returns whether the file is not copied, because it belongs to the directory and not to the data. */
 static bool stays_behind(const char *name) {
     static const char *const names[] = {
         ".",        "..",      "lock",       "boot",     "boot.new",         "identity",   "identity.new",
@@ -90,8 +90,8 @@ static bool stays_behind(const char *name) {
     return false;
 }
 
-/* Calls `each` for every file in `path` and its direct subfolders, with its relative name; and for every folder
- * before its files, or (`folders_last`) after them. */
+/* Calls `each` with the relative name of every file in `path` and its direct subfolders. Also calls it for every
+ * folder, before its files, or after them if `folders_last`. */
 static int walk(struct restore *r, const char *path, const char *folder, bool folders_last,
                 int (*each)(struct restore *r, const char *path, const char *name, const struct stat *status)) {
     DIR *stream = opendir(path);
@@ -182,12 +182,12 @@ static int delete_file(struct restore *r, const char *path, const char *name, co
     return result == 0 ? 0 : failed(r, "delete", path, errno);
 }
 
-/* Writes the mark of an unfinished directory: the first file that is made, and the last that is deleted. */
+/* Writes the path of the mark of an unfinished directory. This file is made first and deleted last. */
 static void mark_path(const char *directory, char out[STORE_PATH_SIZE + SUFFIX_ROOM]) {
     snprintf(out, STORE_PATH_SIZE + SUFFIX_ROOM, "%s/%s", directory, BACKUP_PARTIAL_NAME);
 }
 
-/* Creates the missing parent directories of the target, each durable. */
+/* Creates the missing parent directories of the target, and syncs each of them. */
 static int make_parents(struct restore *r) {
     char path[STORE_PATH_SIZE], parent[STORE_PATH_SIZE];
     for (size_t i = 1; r->staging[i] != 0; i++) {
@@ -210,7 +210,7 @@ static int stage_begin(struct restore *r) {
     int made = make_parents(r);
     if (made != 0) return made;
     mark_path(r->staging, mark);
-    (void)rmdir(r->staging); /* empty: a former restore was killed before it wrote the mark */
+    (void)rmdir(r->staging); /* an empty directory: an earlier restore was killed before it wrote the mark */
     if (mkdir(r->staging, 0700) != 0) {
         if (errno != EEXIST) return failed(r, "make", r->staging, errno);
         if (!directory_is_partial(r->staging))
@@ -232,7 +232,7 @@ static int give_identity(struct restore *r, const struct verified *verified, str
     char message[IDENTITY_MESSAGE_SIZE];
     int error = identity_read(r->store.directory, &own, message);
     if (error == 0) error = member_read(r->store.directory, &parent, message);
-    if (error == -ENOENT) error = 0; /* a former version has no such file */
+    if (error == -ENOENT) error = 0; /* data of an earlier version have no such file */
     if (error > 0) return store_damaged(&r->store, "%s", message);
     if (error < 0) return failed(r, "read the identity in", r->store.directory, error);
     if (!identity_copy(&own, &parent, verified->epoch, &identity, out))
@@ -268,7 +268,7 @@ static int put_in_place(struct restore *r) {
     int error = disk_posix.sync_directory(NULL, r->staging);
     if (error != 0) return failed(r, "sync", r->staging, error);
     error = disk_posix.rename(NULL, r->staging,
-                              r->target); /* replaces an empty directory or nothing; anything else fails */
+                              r->target); /* rename replaces a missing or empty directory; otherwise it fails */
     if (error != 0) return failed(r, "put the restored directory in place as", r->target, error);
     error = disk_posix.sync_directory(NULL, parent);
     return error != 0 ? failed(r, "sync", parent, error) : remove_mark(r, r->target);

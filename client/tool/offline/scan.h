@@ -6,20 +6,20 @@
 #include "entry.h"
 #include "source.h"
 
-struct scan_filter { /* a record must match all given conditions */
+struct scan_filter { /* conditions that a record must match, all of them */
     uint64_t from_ms;
-    uint64_t to_ms; /* exclusive; 0: no end */
-    uint64_t kinds; /* bits 1 << enum entry_kind; 0: all */
+    uint64_t to_ms; /* end of the time range, exclusive; 0: no end */
+    uint64_t kinds; /* selected kinds as bits 1 << enum entry_kind; 0: all */
     const char *queue;
-    const char *key; /* NULL: any; needs `queue` */
+    const char *key; /* key of the task; needs `queue`; NULL: any key */
     const char *prefix;
     uint64_t id;
     uint64_t producer;
     uint64_t session;
 };
 
-/* Reads all records, the oldest first, and calls `each` with those that pass. A non-zero result of `each` stops the
- * scan and is returned. Otherwise returns 0, or EXIT_REFUSED after an error message in source->store. Shows a
+/* Reads all records, the oldest first, and calls `each` for those that pass the filter. A non-zero result of `each`
+ * stops the scan and is returned. Otherwise returns 0, or EXIT_REFUSED after an error message in source->store. Shows a
  * progress bar on a terminal. */
 int scan_source(struct source *source, const struct scan_filter *filter,
                 int (*each)(void *argument, const struct entry *entry), void *argument);

@@ -55,7 +55,7 @@ static void learn_queues(struct source *source, const Tarry__FrameBody *body) {
         if (body->records[i]->fact_case == TARRY__RECORD__FACT_QUEUE) learn_queue(source, body->records[i]->queue);
 }
 
-/* Asks the audit stream for the name of a queue that is unknown so far. */
+/* Gets the name of a queue from the audit stream, if it is not known yet. */
 static void hear_queue(struct source *source, uint32_t number) {
     if (number == 0 || queue_map_get(&source->queues, number) != NULL) return;
     const char *name = tarry_audit_queue(source->audit, number);
@@ -71,7 +71,7 @@ static void hear_queues(struct source *source, const Tarry__FrameBody *body) {
     }
 }
 
-/* Records have no mark in JSON, so a sentence marks the answer. */
+/* Prints a warning if a follower answered, because the JSON of records cannot show it. */
 static void mark_follower(struct source *source) {
     struct tarry_audit_view view;
     tarry_audit_look(source->audit, &view);
@@ -92,7 +92,7 @@ static void ask_about(const struct source *source, const struct tarry_ref *task,
         out->position = source->store->meta.position;
         return;
     }
-    /* Former queues had the same name: the key in any queue matches. */
+    /* If several queues had this name one after another, the key is searched in all queues. */
     out->task =
         (struct history_task){.key = task->key, .key_size = strlen(task->key), .queue = count == 1 ? number : 0};
 }
@@ -115,8 +115,8 @@ static int begin_store(struct source *source, const struct source_question *ques
     return 0;
 }
 
-/* A missing part of the archive is reported once, and is no damage. A part that cannot be read fails the command, but
- * only after everything else was printed. */
+/* Reports a gap. A missing part of the archive is reported once, and is no damage. A part that cannot be read makes the
+ * command fail, but only after everything else was printed. */
 static void tell_gap(struct source *source) {
     struct history_gap gap;
     char path[ARCHIVE_PATH_SIZE];
@@ -176,7 +176,7 @@ static int begin_live(struct source *source, const struct source_question *quest
     return 0;
 }
 
-/* Reads the next frame, or returns why there is none. */
+/* Reads the next frame, or returns why there is no next frame. */
 static int await_frame(struct source *source, const struct tarry_frame **out_frame,
                        char out_message[TARRY_MESSAGE_SIZE]) {
     int code = tarry_audit_next(source->audit, source->follow ? 0 : TARRY_FOREVER, out_frame, out_message);

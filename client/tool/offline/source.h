@@ -17,7 +17,7 @@ struct history;
 
 struct source_question {
     uint64_t from_ms;
-    uint64_t to_ms;        /* exclusive; 0: no end */
+    uint64_t to_ms;        /* end of the time range, exclusive; 0: no end */
     struct tarry_ref task; /* changes of other tasks may be left out; no id and no key: all tasks */
 };
 
@@ -26,8 +26,8 @@ struct source {
     struct store *store; /* its `message` has the error message, also of a broker */
     struct store own;
     bool is_live;
-    bool is_marked; /* the answer of a follower was marked */
-    bool follow;    /* live: continue with new records; starts now unless `from_ms` is set */
+    bool is_marked; /* the warning that a follower answered was printed */
+    bool follow;    /* of a running broker: continue with new records; starts now unless `from_ms` is set */
     /* Called before the source waits for new records; NULL: no call. */
     void (*idle)(void *argument);
     void *idle_argument;
@@ -38,22 +38,22 @@ struct source {
     struct frame_header header;
     struct arena arena;
     uint64_t start;  /* position of the first frame */
-    uint64_t unread; /* number of archive parts that exist and cannot be read */
-    int code;        /* live: error that ended the sequence; TARRY_OK: none */
+    uint64_t unread; /* number of archive parts that exist but cannot be read */
+    int code;        /* of a running broker: error that ended the sequence; TARRY_OK: none */
 };
 
-/* Opens --data DIR [--archive DIR], or else the broker. `follow`: continues after the end, and waits for a lost
- * broker. 0, or an exit status after an error message; then nothing is open. */
+/* Opens --data DIR [--archive DIR], or else the broker. `follow`: continues after the end of the log, and waits for a
+ * lost broker. Returns 0, or an exit status after an error message; then nothing is open. */
 int source_open(struct source *source, struct tool *tool, const struct args *args, bool follow);
-/* Reads a store that is open, and must stay open. */
+/* Makes the source read an open store, which must stay open. */
 void source_of_store(struct source *source, struct store *store);
 
 int source_begin(struct source *source, const struct source_question *question);
-/* Returns the next frame and its body (NULL: a seal), valid until the next call: 0; SOURCE_END; or an exit status
- * after an error message in store->message. */
+/* Reads the next frame and its body (NULL: a seal); both are valid until the next call. Returns 0, SOURCE_END, or an
+ * exit status after an error message in store->message. */
 #define SOURCE_END (-1)
 int source_next(struct source *source, const struct frame_header **out_header, const Tarry__FrameBody **out_body);
-/* Sets the bytes of log that were read, and their total. */
+/* Sets the number of log bytes that were read, and their total. */
 void source_progress(const struct source *source, uint64_t *out_done, uint64_t *out_total);
 void source_end(struct source *source);
 

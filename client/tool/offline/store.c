@@ -60,12 +60,12 @@ const char *store_sentence(int error) {
     }
 }
 
-/* A read lock keeps brokers out for as long as this runs. */
+/* Takes a read lock, which keeps brokers out while this command runs. */
 static int take_lock(struct store *store) {
     char path[STORE_PATH_SIZE];
     snprintf(path, sizeof path, "%s/lock", store->directory);
     store->lock = open(path, O_RDONLY | O_CLOEXEC);
-    if (store->lock < 0 && errno == ENOENT) return 0; /* no broker can run on it without */
+    if (store->lock < 0 && errno == ENOENT) return 0; /* no broker can run on a directory without this file */
     if (store->lock < 0) return store_damaged(store, "%s: %s", path, strerror(errno));
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
     if (fcntl(store->lock, F_OFD_SETLK, &lock) == 0) return 0;
@@ -119,7 +119,7 @@ int store_open_index(struct store *store) {
     return open_index(store, false);
 }
 
-/* Opens the log, by its own files only. */
+/* Opens the log. Uses only the files of the log. */
 static int open_log(struct store *store, uint64_t scan_from, char path[STORE_PATH_SIZE]) {
     char message[1024] = "";
     snprintf(path, STORE_PATH_SIZE, "%s/log", store->directory);

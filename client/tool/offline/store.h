@@ -15,7 +15,7 @@
 struct store {
     const char *directory; /* borrowed */
     uint8_t cluster[16];
-    int lock; /* descriptor; -1: none */
+    int lock; /* descriptor of the locked file; -1: none */
     struct index *index;
     struct index_meta meta;
     struct log *log;
@@ -26,11 +26,11 @@ struct store {
     char message[STORE_PATH_SIZE + 1024]; /* error message with its place; empty: none */
 };
 
-/* `directory` must be shorter than STORE_PATH_SIZE - 16. */
+/* Prepares a closed store. `directory` must be shorter than STORE_PATH_SIZE - 16. */
 void store_init(struct store *store, const char *directory);
-/* Each returns 0, or EXIT_REFUSED after an error message in `message`. */
+/* Each of these functions returns 0, or EXIT_REFUSED after an error message in `message`. */
 int store_lock(struct store *store);
-int store_identity(struct store *store); /* without the lock: for commands that may run beside a broker */
+int store_identity(struct store *store); /* needs no lock: for commands that may run beside a broker */
 int store_open_index(struct store *store);
 /* Call after store_open_index. Checks the frames from `scan_from` on (0: all), and the log against the position of
  * the index. */

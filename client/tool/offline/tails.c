@@ -17,7 +17,7 @@ static struct quarantine quarantine_of(const struct store *store, char directory
     return quarantine;
 }
 
-/* Returns the name of a tail without its common ending: "0000000000001a40-5d3e…". */
+/* Returns the size of a tail's name without its file extension: "0000000000001a40-5d3e…". */
 static int name_size(const struct quarantine_tail *tail) {
     return (int)strcspn(tail->name, ".");
 }
@@ -124,7 +124,7 @@ int tails_enter(struct store *store, const char *name) {
     log_close(store->log);
     store->log = log;
     store->recovery = recovery;
-    /* The archive is of another history. */
+    /* The archive belongs to another history, so the quarantine's directory replaces it. */
     memcpy(store->archive_directory, directory, sizeof directory);
     return 0;
 }

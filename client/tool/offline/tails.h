@@ -1,5 +1,5 @@
-/* tails.h: quarantined tails of a log (storage/log/quarantine.h): when a broker came back and its leader did not have
- * these frames, they were cut off and put aside. */
+/* tails.h: quarantined tails of a log (storage/log/quarantine.h). When a broker came back and its leader did not have
+ * its last frames, these frames were cut off and put aside. */
 #ifndef TARRY_TOOL_TAILS_H
 #define TARRY_TOOL_TAILS_H
 
@@ -9,7 +9,7 @@
 struct tail {
     struct quarantine_tail file;
     uint64_t frames; /* correct frames */
-    uint32_t epoch;  /* epoch of the last frame */
+    uint32_t epoch;  /* epoch of the tail's last frame */
     char why[QUARANTINE_WHY_SIZE];
 };
 
@@ -23,7 +23,7 @@ struct tails {
  * in the store; then `out` has the tails before the damaged one. */
 int tails_check(struct tails *out, struct store *store);
 void tails_deinit(struct tails *tails);
-/* Append a JSON member, or lines for people. */
+/* Append the tails as a JSON member, or as lines for people. */
 void tails_json(const struct tails *tails, struct text *out);
 void tails_words(const struct tails *tails, const struct store *store, struct text *out);
 

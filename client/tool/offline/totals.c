@@ -26,7 +26,8 @@ void sum_settle(struct sum *sum) {
     struct second second = sum->now;
     sum->now.records = 0;
     for (size_t i = 0; i < BUSIEST_MAX && second.records > 0; i++) {
-        if (sum->busiest[i].records >= second.records) continue; /* of equal seconds the earlier one stays first */
+        /* Of two seconds with equal counts, the earlier one stays first. */
+        if (sum->busiest[i].records >= second.records) continue;
         struct second moved = sum->busiest[i];
         sum->busiest[i] = second;
         second = moved;

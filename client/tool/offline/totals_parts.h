@@ -12,7 +12,7 @@
 #define BANDS 12
 
 /* Upper limits of the lateness bands: a band counts lateness above the limit before, up to its own limit. */
-extern const uint64_t band_limits_ms[BANDS]; /* the last: UINT64_MAX */
+extern const uint64_t band_limits_ms[BANDS]; /* upper limits in ms; the last one is UINT64_MAX */
 
 struct second {
     uint64_t at_s; /* Unix seconds of the broker's clock */
@@ -26,16 +26,16 @@ struct sum {                            /* numbers of one queue, or of all queue
     uint64_t records;
     uint64_t bands[BANDS];
     struct histogram late_ms;
-    struct second now;                  /* second that is being counted; records 0: none */
-    struct second busiest[BUSIEST_MAX]; /* the busiest first; records 0: unused */
+    struct second now;                  /* second that is being counted; records 0: no second yet */
+    struct second busiest[BUSIEST_MAX]; /* seconds with the most records, the busiest first; records 0: unused */
 };
 
 struct totals {
     struct sum all;
-    uint64_t first_ms; /* valid if all.records > 0 */
+    uint64_t first_ms; /* time of the first record; valid if all.records > 0 */
     uint64_t last_ms;
     struct queue_map queues; /* sums by queue; queues that had the same name, one after another, share one sum */
-    struct sum **sums;       /* each sum once */
+    struct sum **sums;       /* array of all sums, each once */
     size_t sum_count;
 };
 

@@ -1,4 +1,4 @@
-/* totals_print.c: a log in numbers, for machines and for people (totals.h). */
+/* totals_print.c: prints statistics of a log as JSON or as a table (totals.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*(struct sum *const *)a)->name, (*(struct sum *const *)b)->name);
 }
 
-/* The queues that anything is known of, by name; for free(). */
+/* Returns all known queues, sorted by name; the caller frees the array. */
 static struct sum **sorted(const struct totals *totals) {
     struct sum **out = tool_alloc((totals->sum_count + 1) * sizeof(struct sum *));
     for (size_t i = 0; i < totals->sum_count; i++) out[i] = totals->sums[i];
@@ -36,7 +36,7 @@ static void json_list(struct text *out, const char *name) {
     text_add_char(out, '[');
 }
 
-/* An object as the next element of a list. */
+/* Begins an object as the next element of a list. */
 static void json_element(struct text *out) {
     out_comma(out);
     out_begin(out, '{');
@@ -142,7 +142,7 @@ static void words_counts(struct text *out, struct sum *const *queues, size_t cou
     table_deinit(&table);
 }
 
-/* "  12,345 ██████" */
+/* Prints a number and its bar, for example " 12,345 ██████". */
 static void words_bar(struct text *out, uint64_t value, uint64_t max) {
     text_printf(out, "  %10" PRIu64 "  ", value);
     bar_add(out, (double)value, (double)max, BAR_WIDTH);

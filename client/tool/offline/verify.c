@@ -39,16 +39,16 @@
 #include "wire.h"
 
 #define ARENA_SIZE_MAX (256u << 20)
-#define CHECK_OVER (-1) /* all frames are checked */
+#define CHECK_OVER (-1) /* result of check_next: all frames were checked */
 
 struct verify {
     struct store store;
     struct index_verification rows;
     struct tally tail;  /* counts of the index, advanced to the end of the log */
-    struct tally whole; /* counts from the first frame on; not valid if the log begins later */
+    struct tally whole; /* counts computed from the first frame; invalid if the log begins later */
     bool has_whole;
-    bool met;            /* the chain was compared at the position of the index */
-    const char *archive; /* --archive; NULL: DIR/archive, if it exists */
+    bool met;            /* true: the chain hash was compared at the position of the index */
+    const char *archive; /* directory of --archive; NULL: DIR/archive, if it exists */
     struct frames frames;
     uint64_t frame_count;
     uint64_t records;
@@ -110,7 +110,7 @@ static void rows_progress(void *argument, uint64_t done, uint64_t total) {
 
 /* Result of the child process that read the index. */
 struct sight {
-    bool is_whole; /* the child read the whole index */
+    bool is_whole; /* true: the child read the whole index */
     int status;
     struct index_verification rows;
     char message[sizeof(((struct store *)0)->message)];
@@ -129,7 +129,7 @@ static int look_at_index(struct verify *v) {
     return 0;
 }
 
-/* Runs in the child process; a signal ends it without a message. */
+/* Reads the index. Runs in the child process, which a signal ends without a message. */
 __attribute__((noreturn)) static void look_and_tell(struct verify *v, struct sight *sight) {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) signal(signals[i], SIG_DFL);
@@ -210,7 +210,7 @@ static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     return 0;
 }
 
-/* One step of the walk. CHECK_OVER: all frames are checked. */
+/* Checks the next frame. CHECK_OVER: all frames are checked. */
 static int check_next(struct verify *v, struct arena *arena) {
     struct frames *frames = &v->frames;
     struct log_view view;

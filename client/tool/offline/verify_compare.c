@@ -36,8 +36,8 @@ struct compare {
     bool has_common;
     uint64_t common_from;
     uint64_t common_to;
-    uint64_t frames;        /* frames that are in both */
-    uint64_t erased;        /* number of contents erased in one of them or both */
+    uint64_t frames;        /* number of frames that are in both directories */
+    uint64_t erased;        /* number of contents that were erased in one directory or in both */
     bool differs;           /* at … */
     uint64_t differs_at;    /* position of the first differing frame */
     const char *difference; /* name of the part that differs */
@@ -52,7 +52,7 @@ static int open_log(struct side *side) {
     char message[sizeof store->message];
     if (status == 0) return 0;
     memcpy(message, store->message, sizeof message);
-    store->message[0] = 0; /* reported only if the index does not help */
+    store->message[0] = 0; /* the error of the first attempt is reported only if the index does not help */
     if (store_open_index(store) == 0) status = store_open_log_alone(store);
     if (status != 0) memcpy(store->message, message, sizeof message);
     return status;
@@ -66,7 +66,7 @@ static int open_side(struct side *side, const char *directory, const char *archi
     return status == 0 ? frames_open(&side->frames, &side->store) : status;
 }
 
-/* The next frame; gaps in the archive are passed over. */
+/* Reads the next frame of a side. Skips gaps in the archive. */
 static void step(struct side *side) {
     do side->result = frames_next(&side->frames, &side->view);
     while (side->result == FRAMES_GAP);
@@ -82,7 +82,7 @@ static void differ(struct compare *compare, uint64_t position, const char *diffe
     compare->difference = difference;
 }
 
-/* Two frames at the same position. */
+/* Compares two frames at the same position. */
 static void compare_frames(struct compare *compare) {
     const struct log_view *a = &compare->sides[0].view, *b = &compare->sides[1].view;
     uint64_t position = a->header.position;
@@ -128,7 +128,7 @@ static void read_both(struct compare *compare) {
 
 /* ---- saying */
 
-/* "1 commit of epoch 3, 2026-…: scheduled, cancelled; by producer 7, sequence 2". */
+/* Describes a frame, for example: "1 commit of epoch 3, 2026-…: scheduled, cancelled; by producer 7, sequence 2". */
 static void describe(struct text *out, const struct log_view *view) {
     const struct frame_header *header = &view->header;
     char time[RFC3339_TEXT_SIZE];
@@ -213,7 +213,7 @@ static void close_side(struct side *side) {
     store_close(&side->store);
 }
 
-/* Reports the error that ended the reading of a side. Returns whether there was one. */
+/* Reports the error that ended the reading of a side. Returns whether there was an error. */
 static bool is_damaged(const struct side *side) {
     if (side->store.message[0] == 0) return false;
     tool_say("%s: %s", side->store.directory, side->store.message);

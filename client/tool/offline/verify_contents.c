@@ -21,7 +21,7 @@ static int check_content(struct contents *contents, struct store *store, const s
     return erasures_note(&contents->erasures, put, state) == 0 ? 0 : store_damaged(store, "out of memory");
 }
 
-/* Finds the archived segment that contains this position, or the last one before it if it was pruned. */
+/* Finds the archived segment that contains this position. If it was pruned, finds the last one before it. */
 static bool find_archived(struct contents *contents, const struct archive *archive, uint64_t position,
                           uint64_t *out_base) {
     if (!contents->has_listed && archive_list(archive, &contents->bases, &contents->base_count) != 0)
@@ -67,7 +67,8 @@ static bool is_archived(struct contents *contents, const struct archive *archive
            !content_is_erased(view.blob + (redaction->blob_at - blob_at), redaction->blob_size);
 }
 
-/* Redactions that a snapshot passed over wait for the next run to erase them from the archive. */
+/* Returns whether redactions that a snapshot passed over wait for the broker's next run, which erases them from the
+ * archive. */
 static bool waits_for_a_run(const struct store *store) {
     char path[STORE_PATH_SIZE + 16];
     snprintf(path, sizeof path, "%s/" UNERASED_NAME, store->directory);
@@ -107,7 +108,8 @@ static int check_redaction(struct contents *contents, struct store *store, uint6
                          position, redaction->id, redaction->blob_at);
 }
 
-/* The blob area of a frame that has lost contents has no sum any more: its contents must be all that is in it. */
+/* Checks a frame that has lost contents, and so has no checksum of its contents area. The area must have no bytes
+ * besides the contents of tasks. */
 static int check_gaps(struct store *store, const struct log_view *view, uint64_t size) {
     if ((view->header.flags & FRAME_FLAG_ERASED) == 0 || size == view->header.blob_size) return 0;
     return store_damaged(store, "log position %" PRIu64 ": bytes among the frame's contents belong to no task",

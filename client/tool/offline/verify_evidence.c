@@ -1,5 +1,5 @@
-/* verify_evidence.c: see verify_parts.h. Heads come from the file in the order of their positions, and that of --head
- * is put in among them. */
+/* verify_evidence.c: see verify_parts.h. Reads signed heads from the files in the order of their positions, and inserts
+ * the head of --head in that order. */
 #include "verify_parts.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "rfc3339.h"
 #include "tarry_limits.h"
 
-/* A broker that runs signs once a minute; twice that, and heads are missing. */
+/* A running broker signs once a minute. After twice that time, heads are missing. */
 #define UNSIGNED_MAX_NS (2 * HEAD_INTERVAL_S * 1000000000ull)
 #define NS_PER_MS 1000000u
 #define LOG_HEADER_SIZE 4096u /* size of a segment's header (FORMAT.md) */
@@ -45,14 +45,14 @@ static int option_keys(struct evidence *evidence, const struct args *args) {
     return status;
 }
 
-/* Returns the index of the key that signed the head; key_count: none of them. */
+/* Returns the index of the key that signed the head; key_count: none of the keys did. */
 static size_t signer_of(const struct evidence *evidence, const struct head *head) {
     size_t i = 0;
     while (i < evidence->key_count && memcmp(evidence->keys[i].id, head->signer, SIGN_KEY_ID_SIZE) != 0) i++;
     return i;
 }
 
-/* PATH is a data directory, or the file itself, wherever it was copied to. */
+/* Adds the file of heads at PATH: a data directory, or a copy of the file itself. */
 static int option_file(struct evidence *evidence, const struct args *args, const char *path) {
     struct stat status;
     if (evidence->file_count == EVIDENCE_FILES_MAX)
@@ -98,7 +98,7 @@ int evidence_options(struct evidence *evidence, const struct args *args) {
 
 /* ---- heads */
 
-/* "head 12 (2026-11-21T…)", or where the log begins. */
+/* Describes a head, for example "head 12 (2026-11-21T…)", or the beginning of the log. */
 static const char *describe(const struct head *head, char out[96]) {
     char time[RFC3339_TEXT_SIZE];
     if (head->number == 0) return "where the log begins";
@@ -138,7 +138,7 @@ static int judge_entry(struct evidence *evidence, struct evidence_file *file, co
     return 0;
 }
 
-/* The next head of the file into `next`, if there is one. */
+/* Reads the next head of the file into `next`, if there is one. */
 static int read_entry(struct evidence *evidence, struct evidence_file *file) {
     struct store *store = evidence->store;
     struct head head;
@@ -170,7 +170,7 @@ static int open_file(struct evidence *evidence, struct evidence_file *file) {
     return read_entry(evidence, file);
 }
 
-/* Checks that the head kept elsewhere is also in the file, and equal. */
+/* Checks that the head of --head, which was kept elsewhere, is also in the file, and is equal. */
 static int judge_elsewhere(struct evidence *evidence) {
     const struct head *head = &evidence->elsewhere;
     const struct evidence_file *own = &evidence->files[0];
@@ -358,7 +358,7 @@ static int judge_reach(struct evidence *evidence) {
                   evidence->at.position, head->position, describe(head, words),
                   file->is_own ? "" : " according to what ", file->is_own ? "" : file->path,
                   file->is_own ? "" : " says, or this node was not running then");
-    /* A log that was cut, with new frames chained before the cut, ends here too. */
+    /* A log that was cut and continued with new, chained frames also ends here. */
     return differs(evidence, file->held.position > evidence->from ? file->held.position : evidence->from,
                    head->position);
 }
@@ -370,7 +370,7 @@ static int tell_torn(struct evidence *evidence, const struct evidence_file *file
                          file->path, file->heads.count * HEAD_SIZE);
 }
 
-/* Reports what even a killed broker never leaves behind. */
+/* Reports states of the log's end that even a killed broker cannot leave behind. */
 static int judge_end(struct evidence *evidence) {
     struct store *store = evidence->store;
     const struct evidence_file *own = &evidence->files[0];
@@ -398,7 +398,7 @@ int evidence_end(struct evidence *evidence) {
     if (evidence->key_count == 0) return 0;
     bool has_elsewhere = evidence->has_elsewhere;
     int status = judge_reach(evidence);
-    /* A head of the file that is beyond the log says more than one of --head that is. */
+    /* First the heads of the files, then that of --head: a message about a head in a file is more precise. */
     if (status == 0 && evidence->elsewhere.number != 0 && !has_elsewhere) status = judge_elsewhere(evidence);
     return status == 0 ? judge_end(evidence) : status;
 }
@@ -409,7 +409,7 @@ void evidence_close(struct evidence *evidence) {
 
 /* ---- saying */
 
-/* Up to where two keys vouch for the log; 0: no two of them do. */
+/* Returns the position up to which two keys have signed the log; 0: fewer than two have. */
 static uint64_t countersigned_to(const struct evidence *evidence) {
     uint64_t best = 0, second = 0;
     for (size_t i = 0; i < evidence->key_count; i++) {

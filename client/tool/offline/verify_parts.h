@@ -1,4 +1,4 @@
-/* verify_parts.h: checks of tarry verify beside frames and index, one file each. Private to verify*.c. */
+/* verify_parts.h: further checks of tarry verify, one file each. Private to verify*.c. */
 #ifndef TARRY_TOOL_VERIFY_PARTS_H
 #define TARRY_TOOL_VERIFY_PARTS_H
 
@@ -16,19 +16,19 @@ int compare_directories(struct tool *tool, const char *directory, const char *ar
 /* ---- verify_contents.c: checks the contents of tasks: each content matches its record, or was erased by a recorded
  * redaction (storage/files/erasures.h). */
 
-struct contents { /* zero-initialised by the caller */
+struct contents { /* the caller sets all fields to zero */
     uint64_t checked;
     uint64_t erased;
-    uint64_t under_way; /* recorded redactions that the broker has not finished */
+    uint64_t under_way; /* number of recorded redactions that the broker has not finished */
     struct erasures erasures;
-    bool has_listed; /* the archive was listed; its files: */
+    bool has_listed; /* true: the archive was listed, and `bases` has its segments */
     uint64_t *bases;
     size_t base_count;
     struct archive_cursor *cursor; /* cursor in one archive file */
     uint64_t cursor_base;
 };
 
-/* Each returns 0, or EXIT_REFUSED after an error message in store->message. */
+/* Each of these functions returns 0, or EXIT_REFUSED after an error message in store->message. */
 /* Checks a frame and its records, in the order of the log; the view has its blob area. */
 int contents_frame(struct contents *contents, struct store *store, const struct log_view *view,
                    const Tarry__FrameBody *body);
@@ -47,7 +47,7 @@ struct summaries {
     uint64_t segment;     /* base of that segment; 0: no segment yet */
     char directory[STORE_PATH_SIZE];
     uint64_t checked;
-    uint64_t unused; /* missing, damaged, or with another end position */
+    uint64_t unused; /* number of summaries that are missing, damaged, or have another end position */
 };
 
 /* Adds the next frame, in the order of the log, right after frames_next; `body` NULL: a seal. 0, or EXIT_REFUSED
@@ -71,7 +71,7 @@ void summaries_deinit(struct summaries *summaries);
  * everything before its position, because its chain hash covers all of it. */
 
 #define EVIDENCE_KEYS_MAX 8u
-#define EVIDENCE_FILES_MAX 4u /* maximum number of files of heads: the directory's own, and those of --heads */
+#define EVIDENCE_FILES_MAX 4u /* maximum number of files with heads: the directory's own file, and those of --heads */
 
 /* The heads of one file, in the order of their positions. */
 struct evidence_file {
@@ -96,11 +96,12 @@ struct evidence {
     struct store *store;
     struct sign_public keys[EVIDENCE_KEYS_MAX];
     struct evidence_signer signers[EVIDENCE_KEYS_MAX];
-    size_t key_count;                               /* 0: no check */
-    bool pruned;                                    /* --pruned: gaps in the archive are accepted */
-    bool has_elsewhere;                             /* --head was given, and its position has not been reached */
-    struct head elsewhere;                          /* --head */
-    struct evidence_file files[EVIDENCE_FILES_MAX]; /* the file of the directory itself comes first */
+    size_t key_count;      /* number of keys; 0: heads are not checked */
+    bool pruned;           /* --pruned: gaps in the archive are accepted */
+    bool has_elsewhere;    /* --head was given, and its position has not been reached */
+    struct head elsewhere; /* --head */
+    /* Files of heads; the first one belongs to the checked directory. */
+    struct evidence_file files[EVIDENCE_FILES_MAX];
     size_t file_count;
     struct frames_point at;
     uint64_t start; /* position of the first frame */

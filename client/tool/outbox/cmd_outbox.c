@@ -26,7 +26,7 @@
 #define BATCH_BYTES (4u << 20)
 #define MARK_SIZE 36u /* text of a uuid */
 #define RETRY_MS 1000
-/* Not an exit status: PostgreSQL was lost, or another relay was here; begin again with the receipt. */
+/* A result that is no exit status: PostgreSQL was lost, or another relay was active. Start again with the receipt. */
 #define AGAIN (-1)
 #define TABLE_DEFAULT "tarry_outbox"
 
@@ -65,9 +65,9 @@ struct row {
     char mark[MARK_SIZE + 1];
     char *task; /* owned: JSON */
     size_t size;
-    uint64_t age_ms; /* when it was read */
+    uint64_t age_ms; /* age of the row in ms when it was read */
     uint64_t read_ms;
-    bool is_out; /* refused: it stays in the table */
+    bool is_out; /* true: the row was refused, and stays in the table */
 };
 
 struct outbox {
@@ -76,7 +76,7 @@ struct outbox {
     const char *table;
     PGconn *connection; /* NULL: not connected */
     char *name;         /* the table's name, quoted; owned by libpq */
-    char key[128];      /* of the receipt */
+    char key[128];      /* key of the receipt */
     uint64_t receipt;   /* id of the live receipt; 0: none */
     struct row rows[BATCH_ROWS];
     size_t count;
@@ -136,7 +136,7 @@ static bool reconnect(struct outbox *o) {
     return false;
 }
 
-/* Waits for a notification that rows were inserted, or for a moment. */
+/* Waits for a notification that rows were inserted, at most for one polling interval. */
 static void await(struct outbox *o) {
     struct pollfd fds[2] = {{.fd = signals_fd(), .events = POLLIN}, {.fd = -1, .events = POLLIN}};
     if (o->connection != NULL) fds[1].fd = pq.socket(o->connection);
@@ -242,7 +242,7 @@ static bool refuse(struct outbox *o, struct row *row, int code, const char *mess
     return execute(o, "UPDATE %s SET refused = $2 WHERE mark = $1::uuid", 2, values);
 }
 
-/* Adds the row's task. False: PostgreSQL was lost, when the refusal was to be stored. */
+/* Adds the row's task. False: PostgreSQL was lost while a refusal was stored there. */
 static bool add_row(struct outbox *o, struct row *row, tarry_commit *commit) {
     static struct fields fields;
     bool is_fine = true;
@@ -280,7 +280,8 @@ static bool add_all(struct outbox *o, tarry_commit *commit) {
     for (size_t i = 0; i < o->count; i++) {
         if (o->rows[i].is_out) continue;
         if (!add_row(o, &o->rows[i], commit)) return false;
-        if (o->rows[i].is_out) return add_all(o, commit); /* the receipt must not name it */
+        /* The row was refused: build the commit again, with a receipt that does not name the row. */
+        if (o->rows[i].is_out) return add_all(o, commit);
     }
     return true;
 }
@@ -291,8 +292,8 @@ static size_t left(const struct outbox *o) {
     return count;
 }
 
-/* Judges the results. 0, AGAIN, or an exit status after an error message. *out_again: the commit had no effect, and is
- * to be repeated without the refused rows. */
+/* Handles the results. Returns 0, AGAIN, or an exit status after an error message. *out_again: the commit had no effect
+ * and must be repeated without the refused rows. */
 static int judge(struct outbox *o, const struct tarry_result *results, size_t receipt_ops, bool *out_again) {
     size_t at = receipt_ops;
     for (size_t i = 0; i < receipt_ops; i++) {
@@ -338,8 +339,8 @@ static int move(struct outbox *o, tarry_commit *commit) {
 
 /* ---- the relay */
 
-/* Becomes the one relay of the table, for as long as this connection lasts, and learns the receipt's key. False:
- * another relay works, or PostgreSQL was lost. */
+/* Makes this process the only relay of the table while the connection lasts, and gets the receipt's key. False: another
+ * relay is active, or PostgreSQL was lost. */
 static bool begin(struct outbox *o) {
     const char *values[] = {o->name};
     PGresult *result =

@@ -32,7 +32,7 @@ struct postgres_library {
 
 extern struct postgres_library pq;
 
-/* Loads libpq. NULL, or why it cannot be loaded. One thread. */
+/* Loads libpq. Returns NULL, or why it cannot be loaded. Called by one thread. */
 const char *postgres_load(void);
 
 #endif

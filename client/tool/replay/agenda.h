@@ -8,8 +8,8 @@
 
 struct agenda_entry {
     uint64_t at_ns;
-    uint64_t position; /* log position of the recorded event that it repeats; UINT64_MAX: none */
-    uint64_t number;   /* sequence number, set by agenda_add */
+    uint64_t position; /* log position of the recorded event that this entry repeats; UINT64_MAX: none */
+    uint64_t number;   /* sequence number, set by agenda_add; orders entries of the same time */
     void (*run)(void *argument, const struct agenda_entry *item);
     void *subject;
     uint64_t version; /* version of the subject; the event is ignored if the subject has a newer one */

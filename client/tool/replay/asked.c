@@ -71,7 +71,7 @@ static void take_end(struct asked *asked, const struct entry *entry, struct plan
     else if (kind == ENTRY_DROPPED)
         asked_add(asked, ASK_DROP, plan, life);
     else if (kind == ENTRY_REPLACED)
-        asked_add(asked, ASK_SCHEDULE, plan, NULL); /* the next record tells of which task */
+        asked_add(asked, ASK_SCHEDULE, plan, NULL); /* asked_add sets the task when the next record names it */
 }
 
 static void take_queue(struct asked *asked, const struct entry *entry, struct plan *plan) {

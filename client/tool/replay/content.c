@@ -64,7 +64,7 @@ static void close_archived(struct content *content) {
     content->view = (struct log_view){0};
 }
 
-/* content->view becomes the frame at that position. */
+/* Reads the archived frame at that position into content->view. */
 static int find_archived(struct content *content, struct store *store, uint64_t frame) {
     const char *problem;
     bool is_there = content->archived != NULL && content->view.body != NULL && content->view.header.position == frame;

@@ -18,7 +18,8 @@
 
 #define NS_PER_MS 1000000u
 
-/* The wall clock between two frames goes like the steady one, as far as the second frame lets it. */
+/* Returns the wall clock's time. Between two frames it advances like the steady clock, but not beyond the second
+ * frame's time. */
 static uint64_t dry_wall_ns(const struct dry *dry) {
     uint64_t passed_ns = dry->stage.now.steady_ns - dry->before.steady_ns;
     uint64_t most_ns = dry->next.wall_ns - dry->before.wall_ns;
@@ -33,7 +34,8 @@ static void set_clock(struct dry *dry, uint64_t steady_ns) {
     if (wall_ns > now->wall_ns) now->wall_ns = wall_ns;
 }
 
-/* When the first item of the wall clock's agenda is due, by the steady one. UINT64_MAX: not before the next frame. */
+/* Returns the steady time at which the first event of the wall clock's agenda is due. UINT64_MAX: not before the next
+ * frame. */
 static uint64_t wall_item_ns(const struct dry *dry) {
     const struct agenda_entry *item = agenda_first(&dry->wall);
     if (item == NULL || item->at_ns > dry->next.wall_ns) return UINT64_MAX;
@@ -46,7 +48,7 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Runs all events before this time, and the events at this time up to the log position. */
+/* Runs all events before this time. Of the events at this time, runs those up to the log position. */
 static void run_until(struct dry *dry, uint64_t until_ns, uint64_t position) {
     while (dry->stage.problem == NULL) {
         const struct agenda_entry *item = agenda_first(&dry->steady);
@@ -99,7 +101,8 @@ static void begin_frame(struct dry *dry, const struct entry *entry) {
     dry->frame = asked_new(entry);
 }
 
-/* A lease that an atomic commit settled: the commit waits for its turn. */
+/* Returns whether an atomic commit settled the task's lease. Then the whole commit is repeated when that lease is over.
+ */
 static bool settles(const struct entry *entry) {
     switch (entry_kind(entry)) {
     case ENTRY_ACKED:
@@ -117,7 +120,7 @@ static int take(void *argument, const struct entry *entry) {
     if (entry->header->position != dry->position) begin_frame(dry, entry);
     if (dry->stage.problem != NULL || dry->message[0] != 0) return 1;
     enum entry_kind kind = entry_kind(entry);
-    dry->frame_jobs_end |= kind == ENTRY_JOB_END; /* the record names no queue */
+    dry->frame_jobs_end |= kind == ENTRY_JOB_END; /* the record of a job's end does not name the queue */
     dry->frame_pages |= (kind == ENTRY_JOB || kind == ENTRY_JOB_END) && entry->body->producer == 0;
     struct plan *plan = entry->queue != NULL ? plans_find(&dry->plans, entry->queue) : NULL;
     if (plan == NULL || !plan->taken) return 0;

@@ -7,7 +7,7 @@
 #include "dry.h"
 #include "queue_policy.h"
 
-struct asking { /* one commit being put together; everything in one arena */
+struct asking { /* a commit that is being built; all its parts are in one arena */
     struct dry *dry;
     struct arena arena;
     Tarry__Op **ops;
@@ -104,7 +104,7 @@ static void op_settle(struct asking *asking, const struct ask *ask, const struct
     }
 }
 
-/* Sends an ack that no consumer could send. The core checks the task's time-dependent state, and changes nothing else.
+/* Sends an ack with an impossible token. The core then checks whether the task has expired, and changes nothing else.
  */
 static void op_touch(struct asking *asking, const struct twin *twin, Tarry__Op *op) {
     op->op_case = TARRY__OP__OP_ACK;
@@ -168,12 +168,13 @@ static void add_pause(struct asking *asking, const struct ask *ask) {
     op->queue_pause->for_ms = ask->ms;
 }
 
-/* False: the task is not there, or not in that state, so it could not be asked for. */
+/* Adds a request to the commit. Returns false if the request cannot be made, because the task does not exist in the dry
+ * run or is in another state. */
 static bool add_ask(struct asking *asking, const struct ask *ask) {
     const struct twin *twin = ask->life != NULL ? ask->life->twin : NULL;
     bool is_new = ask->kind == ASK_SCHEDULE;
     bool about_queue = ask->kind == ASK_QUEUE || ask->kind == ASK_JOB;
-    if (is_new && ask->life == NULL) return true; /* the task replaced one that this dry run does not follow */
+    if (is_new && ask->life == NULL) return true; /* the replaced task is not part of this dry run */
     bool is_there = twin != NULL ? !twin->ended : !is_new && ask->life != NULL && is_scheduled_here(asking, ask->life);
     if (!is_new && !about_queue && !is_there) return false;
     if ((ask->kind == ASK_SETTLE || ask->kind == ASK_TOUCH) && twin == NULL) return false;
@@ -244,7 +245,7 @@ static void end(struct asking *asking) {
     free(asking->lives);
 }
 
-/* Tells the core the queue and its policy, unless it knows them. */
+/* Creates the queue with its policy in the core, unless it exists there. */
 static void dry_need_queue(struct dry *dry, struct plan *plan) {
     if (plan->known) return;
     plan->known = true;

@@ -11,7 +11,8 @@
 
 #define NS_PER_MS 1000000u
 #define EXAMPLES_MAX 10u
-#define REFUSED OUTCOME_KINDS /* not scheduled in the dry run, because the key was still taken */
+/* Result of a task that the dry run did not schedule, because the key was still in use. */
+#define REFUSED OUTCOME_KINDS
 
 struct side {
     uint64_t outcomes[OUTCOME_KINDS + 1];

@@ -7,7 +7,7 @@
 #include "dry.h"
 
 #define NS_PER_MS 1000000u
-#define TRIES_DOUBLE 10u /* from 1 ms to 1 s */
+#define TRIES_DOUBLE 10u /* number of doublings of the retry interval: from 1 ms to 1 s */
 #define TOLERANCE_NS ((uint64_t)DRY_TOLERANCE_MS * NS_PER_MS)
 
 static uint64_t apart(uint64_t a, uint64_t b) {
@@ -39,13 +39,13 @@ static void run_take(void *argument, const struct agenda_entry *item) {
     if (plan->line == NULL) plan->line = workers_new(&dry->stage, plan);
     dry->leased = NULL;
     workers_grant(plan->line);
-    if (plan->line->open) workers_withdraw(plan->line); /* no task was ready, or it had expired */
+    if (plan->line->open) workers_withdraw(plan->line); /* no task was ready, or the task had expired */
     if (twin->version != item->version) return;
     struct agenda_entry again = *item;
     uint64_t now_ns = dry->stage.now.steady_ns;
-    if (dry->leased != NULL) /* the core preferred another one: this one gets its turn */
+    if (dry->leased != NULL) /* the core preferred another task, so try again when that one is taken */
         again.at_ns = later(now_ns, dry->leased->take_ns);
-    else /* not ready at this millisecond, or paused */
+    else /* the task is not ready yet, or the queue is paused */
         again.at_ns = now_ns + (NS_PER_MS << (again.tries < TRIES_DOUBLE ? again.tries++ : TRIES_DOUBLE));
     agenda_add(&dry->steady, &again);
 }
@@ -68,7 +68,7 @@ static struct phase *find_phase(const struct twin *twin) {
     return phase;
 }
 
-/* Returns the phase whose recorded turn is used for an unrecorded delivery. */
+/* Returns the recorded phase whose delivery is the model for an unrecorded delivery. */
 static const struct phase *find_like(const struct twin *twin) {
     const struct phase *like = NULL;
     uint64_t number = 0;
@@ -167,7 +167,8 @@ static void run_extend(void *argument, const struct agenda_entry *item) {
     if (twin->version == item->version) extend(argument, twin, extension->lease_ms);
 }
 
-/* The consumer chose its own lease time, or will leave soon: then the lease ends with the consumer. */
+/* Extends the lease if the consumer asked for its own lease time. If the consumer disconnected in the record, ends the
+ * lease with it. */
 static void run_lease(void *argument, const struct agenda_entry *item) {
     struct dry *dry = argument;
     const struct twin *twin = item->subject;

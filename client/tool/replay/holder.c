@@ -9,10 +9,10 @@
 #include "tool.h"
 
 #define TAKE_MAX 256u
-#define LOOK_MS 100u     /* timeout of one wait */
-#define DOUBT_MS 1000u   /* after this long without a delivery, ask the target whether the task is still to come */
-#define SOON_MS 500u     /* a due task is delivered within this time, or another consumer has it */
-#define PATIENCE_TIMES 3 /* multiple of --timeout */
+#define LOOK_MS 100u     /* timeout of one wait in ms */
+#define DOUBT_MS 1000u   /* after this time without a delivery, ask the target whether it will still deliver the task */
+#define SOON_MS 500u     /* ms; a task that is due is delivered within this time, or another consumer has it */
+#define PATIENCE_TIMES 3 /* a wait ends after this multiple of --timeout */
 
 struct held_lease {
     uint64_t id;
@@ -21,7 +21,7 @@ struct held_lease {
 
 int holder_subscribe(struct holder *holder, struct route *route) {
     if (route->consumer != NULL) return TARRY_OK;
-    sender_settle(holder->sender); /* the queue may come into being only now */
+    sender_settle(holder->sender); /* an unanswered request may create the queue, so wait for all answers first */
     struct tarry_consumer_options options = {.queues = &route->name,
                                              .queue_count = 1,
                                              .prefetch = PREFETCH_MAX,
@@ -73,7 +73,7 @@ static bool take(struct holder *holder, uint64_t id, const struct tarry_token *b
     return true;
 }
 
-/* Returns why the target will not deliver the task; NULL: it is still to come. */
+/* Returns why the target will not deliver the task; NULL: it will be delivered. */
 static const char *wont_come(struct holder *holder, const struct image *image, uint64_t id) {
     struct tarry_ref ref = {.id = id};
     struct tarry_view *view = NULL;

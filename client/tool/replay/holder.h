@@ -11,21 +11,21 @@
 
 struct holder {
     struct sender *sender;
-    struct id_map held; /* leases by the task's id in the target */
+    struct id_map held; /* leases that the target has given, by the target's id of the task */
     uint64_t timeout_ms;
 };
 
 /* Subscribes to the queue of the route, if that is not done yet. Returns a code. */
 int holder_subscribe(struct holder *holder, struct route *route);
-/* Gets the token of the lease on the task. False: no lease so far. */
+/* Gets the token of the lease on the task. False: there was no lease so far. */
 bool holder_has(struct holder *holder, uint64_t id, struct tarry_token *out_token);
 /* Waits until the task has been delivered with a token other than `but` (NULL: any), and removes it from `held`.
  * False: it will not be delivered (`image` is left out and the difference is recorded), or a signal asked for the
  * end. */
 bool holder_wait(struct holder *holder, struct image *image, const struct tarry_token *but,
                  struct tarry_token *out_token);
-/* Releases the lease on the task, also one that is about to come, within the commit that is being filled. Called
- * before a change of a task that has no lease in the log. */
+/* Releases the lease on the task, also one that arrives soon, within the commit that is being filled. Called before a
+ * change of a task that had no lease in the log. */
 void holder_let_go(struct holder *holder, struct image *image, uint64_t now_ms);
 /* Releases all leases without an attempt, and closes the consumers. */
 void holder_close(struct holder *holder, struct routes *routes);

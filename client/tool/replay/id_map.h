@@ -12,16 +12,16 @@ struct id_map { /* all zero: empty */
         uint64_t id; /* 0: free */
         void *value;
     } * slots;
-    size_t mask; /* slots - 1 */
+    size_t mask; /* number of slots - 1 */
     size_t count;
 };
 
-void *id_map_get(const struct id_map *map, uint64_t id); /* NULL: not found */
+void *id_map_get(const struct id_map *map, uint64_t id); /* returns the value of `id`; NULL: not found */
 /* Sets the value of `id`, which must not be NULL. Without memory the process ends (text.h). */
 void id_map_put(struct id_map *map, uint64_t id, void *value);
 void *id_map_take(struct id_map *map, uint64_t id); /* removes and returns the value; NULL: not found */
 /* Calls `each` with every value, in no particular order; the map must not change meanwhile. */
 void id_map_each(const struct id_map *map, void (*each)(void *argument, void *value), void *argument);
-void id_map_deinit(struct id_map *map); /* does not free the values */
+void id_map_deinit(struct id_map *map); /* frees the map, but not the values */
 
 #endif

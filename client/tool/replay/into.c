@@ -35,7 +35,7 @@
 
 #define NS_PER_MS 1000000u
 #define SLICE_MS 50u
-#define LONG_AGO_MS 60000u /* subtracted from an expiry; more than the clocks may differ */
+#define LONG_AGO_MS 60000u /* ms beyond the age at which a task expires; more than the difference of the clocks */
 
 struct into {
     struct tool *tool;
@@ -47,14 +47,15 @@ struct into {
     struct content content;
     uint64_t frame; /* log position of the frame being replayed; 0: none yet */
     uint64_t frames;
-    uint64_t resume; /* log position to continue from; 0: everything was replayed */
+    uint64_t resume; /* log position from which a later replay can continue; 0: everything was replayed */
     bool stopped;
-    uint64_t origin_steady_ms, origin_wall_ms;  /* recorded times of the origin */
-    uint64_t origin_ns;                         /* steady time of the origin in ns */
-    uint64_t start_ms;                          /* steady clock of this machine at the start of the replay */
-    uint64_t target_ms;                         /* the target's clock then */
-    bool replaces;                              /* true: the next schedule replaces the task */
-    uint64_t records, before, skipped, emptied; /* tasks from before; tasks whose content is gone */
+    uint64_t origin_steady_ms, origin_wall_ms; /* recorded times of the replay's first moment (--from) */
+    uint64_t origin_ns;                        /* steady time of the replay's first moment in ns */
+    uint64_t start_ms;                         /* steady clock of this machine at the start of the replay */
+    uint64_t target_ms;                        /* clock of the target at the start of the replay */
+    bool replaces;                             /* true: the next schedule replaces the task */
+    /* `before`: tasks scheduled before the first replayed frame; `emptied`: tasks whose content is lost. */
+    uint64_t records, before, skipped, emptied;
 };
 
 /* ---- time */
@@ -67,7 +68,7 @@ static uint64_t divided(const struct into *in, uint64_t ms) {
     return in->options->speed > 0 ? (uint64_t)ceil((double)ms / in->options->speed) : ms;
 }
 
-/* The target's time for a moment of the record. */
+/* Returns the target's time that corresponds to a recorded time. */
 static uint64_t shifted(const struct into *in, uint64_t ms, uint64_t origin_ms) {
     if (ms >= origin_ms) return in->target_ms + divided(in, ms - origin_ms);
     uint64_t before_ms = divided(in, origin_ms - ms);
@@ -78,7 +79,7 @@ static uint64_t ms_up(uint64_t ns) {
     return (ns + NS_PER_MS - 1) / NS_PER_MS;
 }
 
-/* Returns the delay until a recorded steady time, for the target. */
+/* Returns the delay at the target that corresponds to a recorded steady time. */
 static uint64_t delay_of(const struct into *in, const struct frame_header *header, uint64_t due_ms) {
     uint64_t at_ms = in->options->speed > 0 ? ms_up(header->steady_ns) : now_ms(in);
     uint64_t until_ms = in->options->speed > 0 ? due_ms : shifted(in, due_ms, in->origin_steady_ms);
@@ -102,7 +103,7 @@ static struct when when_of(const struct into *in, const struct entry *entry, str
     return when;
 }
 
-/* Waits for a moment of the record. False: a signal, or the target is lost. */
+/* Waits until a recorded time. False: a signal came, or the target is lost. */
 static bool wait_for(struct into *in, uint64_t steady_ns) {
     if (in->options->speed == 0) return true;
     uint64_t after_ns = steady_ns > in->origin_ns ? steady_ns - in->origin_ns : 0;
@@ -176,7 +177,7 @@ static void cancel(struct into *in, struct image *image, enum op_kind kind, bool
     sender_note(&in->sender, tarry_commit_cancel(in->sender.commit, &ref, withdraw), &op, 128);
 }
 
-/* The record's task went without a request: it is made to be too old, and touched. */
+/* Repeats the end of a task that expired: moves its due time so far into the past that the target lets it expire. */
 static void expire(struct into *in, struct image *image) {
     holder_let_go(&in->holder, image, now_ms(in));
     struct tarry_ref ref = sender_ref(&in->sender, image);
@@ -223,10 +224,10 @@ static void add_settlement(struct into *in, const struct op *op, uint64_t id, st
     sender_note(&in->sender, code, op, 128);
 }
 
-/* `op` owns its reason. */
+/* Settles the task's lease at the target. Takes ownership of the reason in `op`. */
 static void settle(struct into *in, struct image *image, struct op *op) {
     struct tarry_token token;
-    if (!image->leased) lease(in, image); /* leased before --from-position */
+    if (!image->leased) lease(in, image); /* the task was leased before --from-position */
     image->leased = false;
     bool is_here = holder_wait(&in->holder, image, NULL, &token);
     if (!is_here && signals_ended()) in->stopped = true;
@@ -252,7 +253,7 @@ static void nack(struct into *in, struct image *image, const struct entry *entry
     settle(in, image, &op);
 }
 
-/* Settlements that came with the token of a lease that a restart of the target had ended. */
+/* Repeats settlements with a new token, because a restart of the target had ended their leases. */
 static void settle_again(struct into *in) {
     for (struct op *op; (op = sender_again(&in->sender)) != NULL; op_free(op)) {
         struct image *image = sender_image(&in->sender, op->task);
@@ -339,7 +340,9 @@ static void act(struct into *in, const struct entry *entry, struct image *image)
         move(in, entry, image);
         break;
     case ENTRY_CANCELLED:
-        cancel(in, image, OP_CANCEL, in->options->settle); /* a consumer may hold it here, but none did in the log */
+        cancel(in, image, OP_CANCEL,
+               in->options
+                   ->settle); /* a consumer of the target may hold the task, although no consumer held it in the log */
         break;
     case ENTRY_WITHDRAWN:
         cancel(in, image, OP_CANCEL, true);
@@ -373,7 +376,7 @@ static struct tarry_policy policy_of(const Tarry__Policy *from) {
 
 static void set_queue(struct into *in, const struct entry *entry, struct route *route) {
     const Tarry__QueuePut *put = entry->record->queue;
-    if (put->deleted) return; /* the target's may hold others' tasks, and only it may delete them */
+    if (put->deleted) return; /* the target's queue may have tasks of others, so only its operator may delete it */
     struct tarry_policy policy = policy_of(put->policy);
     struct op op = {.kind = OP_QUEUE};
     uint32_t all = TARRY_POLICY_LEASE | TARRY_POLICY_MAX_ATTEMPTS | TARRY_POLICY_BACKOFF | TARRY_POLICY_BACKOFF_MIN |
@@ -385,7 +388,7 @@ static void set_queue(struct into *in, const struct entry *entry, struct route *
     uint64_t for_ms = 0;
     if (put->paused && put->paused_until_ms != 0) {
         for_ms = delay_of(in, entry->header, put->paused_until_ms);
-        for_ms += for_ms == 0; /* 0 would mean without end */
+        for_ms += for_ms == 0; /* a duration of 0 would pause without end */
     }
     route->paused = put->paused;
     int code = tarry_commit_queue_pause(in->sender.commit, route->name, put->paused, for_ms);
@@ -535,7 +538,7 @@ static int check_member(struct into *in, const char *target) {
     char message[IDENTITY_MESSAGE_SIZE] = "", own[MEMBER_TEXT_SIZE];
     struct member member;
     int error = member_read(in->store->directory, &member, message);
-    if (error == -ENOENT) return 0; /* older than members are, and no broker has run on it since */
+    if (error == -ENOENT) return 0; /* the directory was written by a version without member ids */
     if (error != 0)
         return store_damaged(in->store, "%s: %s", in->store->directory, error > 0 ? message : strerror(-error));
     member_format(member.id, own);

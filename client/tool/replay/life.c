@@ -1,5 +1,5 @@
-/* life.c: see life.h. Records are read in order; a frame that was an atomic commit is kept if it settles a lease, for
- * then it is the consumer's act, and happens when that lease is over. */
+/* life.c: see life.h. Reads records in order. An atomic commit that settles a lease is kept as one unit: its consumer
+ * sent it, so it is repeated when that lease is over. */
 #include "life.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 #include "asked.h"
 #include "core.h"
 
-/* A lease that was withdrawn unsent is followed by another one within this time, or its task waits for a consumer. */
+/* Maximum time in ms until the next lease after a lease that was withdrawn unsent; after a longer time, the task waited
+ * for a consumer. */
 #define WITHDRAWN_MAX_NS 1000000000u
 #define NS_PER_MS 1000000u
 
@@ -87,7 +88,7 @@ static uint64_t ms_up(uint64_t ns) {
     return (ns + NS_PER_MS - 1) / NS_PER_MS;
 }
 
-/* When the delivery of a lease leaves: with its record, or when the task is due if it was leased ahead of time. */
+/* Returns when the delivery of a lease leaves: at its record, or at the due time if it was leased ahead of time. */
 static struct logical_time leaves(const struct entry *entry) {
     struct logical_time moment = moment_of(entry->header);
     uint64_t leaves_ns = entry_leaves_ms(entry) * NS_PER_MS;
@@ -98,10 +99,9 @@ static struct logical_time leaves(const struct entry *entry) {
     return moment;
 }
 
-/* A lease ahead of time was still unsent at `from_ns`, when the task was due, because the broker stood still or waited
- * for a CPU. The log does not tell when the other leases ahead of time left. Those of this queue that were due in the
- * meantime are taken to leave after this frame: the dry run's only consumer would otherwise get this task instead of
- * one of them. */
+/* Handles a lease ahead of time that was still unsent at `from_ns`, when the task was due, because the broker was
+ * stopped or waited for a CPU. The log does not say when the queue's other leases ahead of time left. This function
+ * assumes that they left after this frame, so that the dry run's only consumer does not take this task instead. */
 static void leave_later(struct plan *plan, uint64_t from_ns, const struct entry *entry) {
     const struct logical_time now = moment_of(entry->header);
     const uint64_t position = entry->header->position;
@@ -113,7 +113,7 @@ static void leave_later(struct plan *plan, uint64_t from_ns, const struct entry 
         bool is_between = turn->leased.steady_ns >= from_ns && turn->leased.steady_ns <= now.steady_ns;
         if (!is_between || turn->deadline_ms <= ms_up(now.steady_ns)) continue;
         turn->leased = now;
-        turn->position = position + 1; /* after this frame */
+        turn->position = position + 1; /* a position after this frame's */
         turn->lease_ms = turn->deadline_ms - ms_up(now.steady_ns);
     }
 }
@@ -121,11 +121,13 @@ static void leave_later(struct plan *plan, uint64_t from_ns, const struct entry 
 static void lease(struct life *life, const struct entry *entry) {
     const Tarry__Task *task = entry->record->put->task;
     struct turn *turn = tool_alloc(sizeof *turn);
-    if (life->last->turn != NULL) wait_again(life, task, moment_of(entry->header)); /* the log has no record of this */
+    /* The log does not record this period of waiting. */
+    if (life->last->turn != NULL) wait_again(life, task, moment_of(entry->header));
     *turn = (struct turn){.leased = leaves(entry),
                           .position = entry->header->position,
                           .deadline_ms = task->lease_deadline_ms};
-    uint64_t leaves_ms = entry_leaves_ms(entry); /* somewhere in it, so the lease counts from its end */
+    /* In whole ms; the delivery left within this ms, so the lease counts from the end of it. */
+    uint64_t leaves_ms = entry_leaves_ms(entry);
     uint64_t lease_ms = task->lease_deadline_ms - (leaves_ms ? leaves_ms + 1 : ms_up(turn->leased.steady_ns));
     if (lease_ms != life->plan->recorded.lease_ms) turn->lease_ms = lease_ms;
     uint64_t unsent_ns = life->last->unsent_ns, now_ns = entry->header->steady_ns;
@@ -212,7 +214,8 @@ static void settle(struct lives *lives, struct life *life, const struct entry *e
     struct turn *turn = life->last != NULL ? life->last->turn : NULL;
     if (turn == NULL || turn->verdict != VERDICT_NONE || turn->settled_ns != 0) return;
     uint64_t now_ns = entry->header->steady_ns, leased_ns = turn->leased.steady_ns;
-    turn->settled_ns = now_ns > leased_ns ? now_ns : leased_ns; /* after a restart it may end before it leaves */
+    /* After a restart, a lease may end before its delivery leaves. */
+    turn->settled_ns = now_ns > leased_ns ? now_ns : leased_ns;
     turn->settled_position = entry->header->position;
     end_ahead(turn);
     turn->verdict = verdict_of(life, turn, entry);

@@ -17,7 +17,7 @@
 #include "verdict.h"
 
 struct extension {
-    uint64_t after_ns; /* steady time after the lease */
+    uint64_t after_ns; /* time from the lease to the extension (steady) */
     uint64_t lease_ms;
     struct extension *next;
 };
@@ -26,16 +26,17 @@ struct asked;
 struct turn {
     struct logical_time leased;
     uint64_t position;    /* log position of the lease's frame; orders leases of the same time */
-    uint64_t deadline_ms; /* deadline of the lease, when it was given */
-    uint64_t lease_ms;    /* lease in the consumer's request; 0: the queue's own */
+    uint64_t deadline_ms; /* deadline that the lease had at its beginning */
+    uint64_t lease_ms;    /* lease duration that the consumer asked for; 0: the queue's own */
     enum verdict verdict;
     uint64_t settled_ns; /* steady */
     uint64_t settled_position;
     uint64_t delay_ms; /* NACK_DELAYED */
     char *reason;      /* owned; NULL: none */
     struct extension *extensions;
-    struct asked *commit; /* COMMIT: owned by the first of its settlements; NULL in the others */
-    bool is_ahead;        /* leased ahead of time and not settled: in plan->ahead */
+    /* For VERDICT_COMMIT: the commit, owned by the first settlement in it; NULL in the others. */
+    struct asked *commit;
+    bool is_ahead; /* true: leased ahead of time and not settled, and so in the list plan->ahead */
     LIST_ENTRY(turn) ahead;
 };
 
@@ -43,9 +44,10 @@ struct phase {
     uint64_t due_ms;
     uint8_t base; /* enum row_base */
     struct logical_time since;
-    uint64_t earliest_ns; /* earliest possible start: the end of the lease before (steady); else `since` */
-    struct turn *turn;    /* NULL: not delivered */
-    uint64_t unsent_ns;   /* time to send the lease that was withdrawn unsent (steady); 0: none */
+    /* Earliest possible start of the phase: the end of the previous lease (steady); otherwise `since`. */
+    uint64_t earliest_ns;
+    struct turn *turn;  /* the delivery that ended the phase; NULL: not delivered */
+    uint64_t unsent_ns; /* time at which a lease that was withdrawn unsent should have been sent (steady); 0: none */
     struct phase *next;
 };
 
@@ -60,20 +62,20 @@ struct life {
     struct phase *first, *last;
     uint32_t deliveries;
     enum outcome_kind outcome;
-    struct logical_time expired; /* EXPIRED: time at which the broker noticed it */
+    struct logical_time expired; /* for an expired task: time at which the broker noticed it */
     uint64_t expired_position;
-    struct twin *twin; /* the task in the dry run (stage.h); NULL: not scheduled there */
+    struct twin *twin; /* the task in the dry run (stage.h); NULL: it was not scheduled there */
 };
 
 struct lives {
     struct plans *plans;
     struct id_map by_id;
-    struct life **items; /* in the order of scheduling */
+    struct life **items; /* all lives in the order of scheduling */
     size_t count, capacity;
-    uint64_t before;                 /* records about tasks that were scheduled before the first record that is read */
-    struct asked *frame;             /* requests of the frame that is being read; owned */
-    struct turn *bound;              /* first turn that this frame settles */
-    uint64_t position;               /* position of that frame */
+    uint64_t before;     /* number of records about tasks that were scheduled before the first record that is read */
+    struct asked *frame; /* requests of the frame that is being read; owned */
+    struct turn *bound;  /* first delivery that this frame settles */
+    uint64_t position;   /* position of the frame that is being read */
     struct logical_time first, last; /* frames */
 };
 
@@ -87,7 +89,7 @@ void outcome_after(enum entry_kind kind, enum outcome_kind *out);
 
 /* Adds the next record. Returns 0. */
 int lives_take(void *lives, const struct entry *entry);
-void lives_end(struct lives *lives); /* call after the last record */
+void lives_end(struct lives *lives); /* must be called after the last record */
 struct life *lives_find(const struct lives *lives, uint64_t id);
 void lives_deinit(struct lives *lives);
 

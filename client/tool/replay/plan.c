@@ -27,7 +27,7 @@ static bool sets(const char *set, const char *queue) {
     return field != NULL && (size_t)(field - set) - 1 == size && memcmp(set, queue, size) == 0;
 }
 
-/* A policy of the library's as one of the core's. */
+/* Converts a policy of libtarry to a policy of the core. */
 static Tarry__Policy policy_to_proto(const struct tarry_policy *from) {
     Tarry__Policy policy = TARRY__POLICY__INIT;
     policy.lease_ms = from->lease_ms;

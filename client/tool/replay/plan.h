@@ -19,36 +19,36 @@ LIST_HEAD(turn_list, turn);
 
 struct plan {
     char *name; /* owned */
-    bool taken; /* selected by --queue */
-    bool told;  /* the log has a record of the queue */
+    bool taken; /* true: --queue selects this queue */
+    bool told;  /* true: the log has a record of the queue */
     Tarry__Policy recorded;
-    bool paused;            /* current state in the log */
+    bool paused;            /* true: the queue is paused at the current place in the log */
     struct turn_list ahead; /* leases ahead of time that are not settled (life.h) */
-    uint64_t late_position; /* frame that found an unsent lease after the time to send it (life.c) */
-    uint64_t late_from_ns;  /* earliest time to send such a lease (steady) */
+    uint64_t late_position; /* position of the frame that found an unsent lease after the time to send it (life.c) */
+    uint64_t late_from_ns;  /* time at which that lease should have been sent (steady) */
     Tarry__Policy set;      /* --set … */
     uint32_t set_fields;    /* fields of `set` that are valid: bits 1 << enum policy_place */
-    bool known;             /* the queue exists in the dry run's core */
+    bool known;             /* true: the queue exists in the dry run's core */
     uint32_t number;        /* number of the queue in the core */
-    struct workers *line;   /* workers.h; owned by the dry run */
+    struct workers *line;   /* consumers of the queue (workers.h); owned by the dry run */
     struct lateness late;   /* lateness of the dry run's deliveries */
-    uint64_t moved;         /* deliveries at another time than in the log */
+    uint64_t moved;         /* number of deliveries at another time than in the log */
 };
 
 struct plans {
-    struct plan **items; /* owned, each at a fixed address */
+    struct plan **items; /* queues, owned; each plan has a fixed address */
     size_t count;
     const struct args *args; /* --queue, --set */
 };
 
-/* 0, or EXIT_USAGE after an error message. */
+/* Parses --queue and --set. Returns 0, or EXIT_USAGE after an error message. */
 int plans_init(struct plans *plans, const struct args *args);
 /* Never NULL. */
 struct plan *plans_find(struct plans *plans, const char *name);
 /* Gives queues that are older than the read part of the log their current policy. 0, or EXIT_REFUSED after an error
  * message. */
 int plans_learn(struct plans *plans, struct store *store);
-/* Returns a queue of --set that the log does not have. NULL: it has all of them. */
+/* Returns a queue that --set names and the log does not have. NULL: the log has all of them. */
 const char *plans_not_met(const struct plans *plans);
 /* Returns a copy of a recorded policy that does not borrow from the record. The push URL is left out, because a dry
  * run does not push. */

@@ -87,7 +87,7 @@ static bool has_many(const struct args *args, const char *option) {
     return false;
 }
 
-/* Requires either a target broker or --dry-run, not both. */
+/* Requires exactly one of: a target broker, --dry-run. */
 static int check_way(const struct args *args) {
     static const char *const only_into[] = {"from-position", "speed", "settle", "policies", "missing"};
     bool dry = args_has(args, "dry-run");

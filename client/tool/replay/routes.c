@@ -7,7 +7,7 @@
 #include "alloc.h"
 #include "tool.h"
 
-/* The value of the option that is `recorded=…`, behind its '='. */
+/* Returns the name after '=' of the option --map recorded=NAME; NULL: there is no such option. */
 static const char *mapped(const struct args *args, const char *recorded) {
     size_t size = strlen(recorded);
     for (size_t i = 0; i < args->many_count; i++) {

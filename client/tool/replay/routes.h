@@ -11,14 +11,14 @@
 struct route {
     const char *recorded; /* owned */
     const char *name;     /* owned; name at the target */
-    bool taken;           /* selected by --queue */
-    bool paused;          /* paused at the target, as far as the replay has set it */
+    bool taken;           /* true: --queue selects this queue */
+    bool paused;          /* true: the replay has paused the queue at the target */
     tarry_consumer *consumer;
 };
 
 struct routes {
-    const struct args *args; /* borrowed: --queue and --map */
-    struct route **items;    /* owned, each at a fixed address */
+    const struct args *args; /* borrowed command line with --queue and --map */
+    struct route **items;    /* routes, owned; each route has a fixed address */
     size_t count;
     struct route *last; /* last result of routes_find */
 };
@@ -27,6 +27,6 @@ struct routes {
 int routes_init(struct routes *routes, const struct args *args);
 /* Returns the route of a recorded queue; created on first use. Never NULL. */
 struct route *routes_find(struct routes *routes, const char *recorded);
-void routes_deinit(struct routes *routes); /* the consumers must be closed before */
+void routes_deinit(struct routes *routes); /* the caller must have closed the consumers */
 
 #endif

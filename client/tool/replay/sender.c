@@ -12,7 +12,8 @@
 
 #define TOGETHER_OPS_MAX 512u
 #define TOGETHER_BYTES_MAX (1u << 20)
-#define FRAME_OPS_MAX 8000u /* a frame that grew in translation is parted before TARRY_OPS_PER_COMMIT_MAX */
+/* A frame may have become larger; it is divided before it exceeds TARRY_OPS_PER_COMMIT_MAX. */
+#define FRAME_OPS_MAX 8000u
 #define FRAME_BYTES_MAX (12u << 20)
 #define UNANSWERED_MAX 16384u
 
@@ -81,7 +82,7 @@ struct image *sender_image_new(struct sender *sender, uint64_t recorded, struct 
     return image;
 }
 
-/* The caller holds the lock. */
+/* Records that the target behaved differently from the log. The caller holds the lock. */
 static void drop_if_over(struct sender *sender, struct image *image) {
     if (!image->ended || image->unanswered > 0) return;
     id_map_take(&sender->images, image->recorded);
@@ -112,7 +113,7 @@ struct tarry_ref sender_ref(struct sender *sender, struct image *image) {
 static const char *const verbs[OP_KINDS] = {"schedule", "move",    "cancel", "ack",   "nack",
                                             "release",  "requeue", "drop",   "queue", "auxiliary"};
 
-/* The caller holds the lock. */
+/* Records that the target behaved differently from the log. The caller holds the lock. */
 static void differs(struct sender *sender, const struct image *image, const char *verb, const char *sentence) {
     size_t place = 0;
     sender->refused++;
@@ -156,7 +157,7 @@ static bool settle_again(struct sender *sender, const struct op *op, const struc
     return true;
 }
 
-/* Handles an answer. Returns true if the operation continues. The caller holds the lock. */
+/* Handles an answer. Returns true if the operation must be repeated. The caller holds the lock. */
 static bool take_answer(struct sender *sender, const struct op *op, struct image *image,
                         const struct tarry_result *result) {
     if (is_fatal(result->code)) {
@@ -236,7 +237,7 @@ static void submit(struct sender *sender) {
         tarry_commit_clear(sender->commit);
         batch_done(batch, code, NULL, 0);
     } else if (unanswered > UNANSWERED_MAX && tarry_drain(sender->client, UNANSWERED_MAX / 2, NULL) != TARRY_OK) {
-        return; /* unanswered operations report themselves */
+        return; /* batch_done will report the unanswered operations */
     }
 }
 

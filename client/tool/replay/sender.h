@@ -20,17 +20,17 @@
 #define SENDER_EXAMPLES_MAX 10u
 
 struct image {
-    uint64_t recorded;   /* id in the record */
-    _Atomic uint64_t id; /* in the target; 0: not answered yet */
+    uint64_t recorded;   /* id of the task in the log */
+    _Atomic uint64_t id; /* id of the task at the target; 0: not known yet */
     struct route *route;
     char *key; /* owned; NULL: none */
     size_t key_size;
     uint64_t due_ms;     /* due time at the target, approximately */
-    uint64_t expires_ms; /* in the target: a duration after due; 0: never */
+    uint64_t expires_ms; /* at the target, duration after the due time at which the task expires; 0: never */
     unsigned unanswered;
-    bool leased;           /* leased, at the current position of the log */
-    bool ended;            /* ended, at the current position of the log */
-    _Atomic bool left_out; /* the target behaved differently: skip */
+    bool leased;           /* true: the task is leased at the current position of the log */
+    bool ended;            /* true: the task has ended at the current position of the log */
+    _Atomic bool left_out; /* true: the target behaved differently, so the task is not replayed further */
 };
 
 enum op_kind {
@@ -43,38 +43,39 @@ enum op_kind {
     OP_REQUEUE,
     OP_DROP,
     OP_QUEUE,
-    OP_AUXILIARY, /* not in the log: brings the target to the state of the log; may be refused */
+    /* An operation that the log does not have; brings the target to the state of the log; the target may refuse it. */
+    OP_AUXILIARY,
     OP_KINDS
 };
 
 struct op {
     enum op_kind kind;
-    uint64_t task;     /* id in the record; 0: none */
-    uint64_t position; /* position of its frame */
+    uint64_t task;     /* id of the task in the log; 0: none */
+    uint64_t position; /* position of the frame that had the operation */
     struct tarry_nack_options nack;
     char *reason;   /* owned: nack.reason */
-    bool as_buried; /* in the log this nack made the task a dead letter */
+    bool as_buried; /* true: in the log this nack made the task a dead letter */
     struct op *next;
 };
 
 struct sender {
     tarry_client *client;
-    tarry_commit *together; /* commit for several frames */
-    tarry_commit *atomic;   /* atomic commit, for one frame */
+    tarry_commit *together; /* commit that collects the operations of several frames */
+    tarry_commit *atomic;   /* atomic commit with the operations of one frame */
     tarry_commit *commit;   /* commit that is being filled */
     struct op *ops;         /* operations of `commit`, in order; owned */
     size_t op_count;
     size_t op_capacity;
     size_t bytes;
     uint64_t position;      /* position of the frame that is being replayed */
-    size_t frame_schedules; /* schedules of this frame so far */
+    size_t frame_schedules; /* number of schedules in this frame so far */
 
     pthread_mutex_t lock;
     struct id_map images; /* images by the task's id in the log */
     uint64_t done[OP_KINDS];
     uint64_t refused;
     char *examples[SENDER_EXAMPLES_MAX]; /* sentences; owned */
-    struct op *again;                    /* settlements to repeat with another token; owned */
+    struct op *again;                    /* settlements that must be repeated with another token; owned */
     size_t unanswered;
     int failure;        /* enum tarry_code that ends the replay; TARRY_OK: none */
     uint64_t failed_at; /* position of the first frame that may not have reached the target */
@@ -83,27 +84,28 @@ struct sender {
 int sender_init(struct sender *sender, tarry_client *client); /* a code */
 void sender_deinit(struct sender *sender);
 
-/* Begins a frame; sends a full commit. */
+/* Begins a frame. Sends the current commit first if it is full. */
 void sender_begin_frame(struct sender *sender, uint64_t position, bool atomic);
 void sender_end_frame(struct sender *sender);
 /* Abandons the frame, which is incomplete; an atomic frame is not sent at all. */
 void sender_abandon_frame(struct sender *sender);
 /* Sends the collected operations, except an incomplete atomic commit. */
 void sender_flush(struct sender *sender);
-/* Sends as sender_flush, and waits for all answers. */
+/* Sends the collected operations like sender_flush, and waits for all answers. */
 void sender_settle(struct sender *sender);
 /* Records the operation that was just added to sender->commit (`code`: result of tarry_commit_…). */
 void sender_note(struct sender *sender, int code, const struct op *op, size_t bytes);
 int sender_failure(struct sender *sender);
 
-struct image *sender_image(struct sender *sender, uint64_t recorded); /* NULL: not known */
+/* Returns the image of the task; NULL: not known. */
+struct image *sender_image(struct sender *sender, uint64_t recorded);
 struct image *sender_image_new(struct sender *sender, uint64_t recorded, struct route *route, const void *key,
                                size_t key_size);
 /* Marks the task as ended in the log; the caller must not use `image` afterwards. */
 void sender_image_end(struct sender *sender, struct image *image);
 /* Returns the id at the target; 0 if it will never be known. Waits for answers if necessary. */
 uint64_t sender_id(struct sender *sender, struct image *image);
-/* Refers to the task by id if it is known, else by key if it has one, else by id after waiting for it. */
+/* Returns a reference to the task: by id if it is known, else by key if it has one, else by id after waiting for it. */
 struct tarry_ref sender_ref(struct sender *sender, struct image *image);
 void sender_differs(struct sender *sender, const struct image *image, const char *verb, const char *sentence);
 /* Takes one settlement that must be repeated; the caller frees it with op_free. NULL: none. */

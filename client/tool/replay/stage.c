@@ -50,7 +50,7 @@ static void remember_dead(struct stage *stage, struct twin *twin) {
 
 static enum outcome_kind outcome_of(const struct twin *twin, Tarry__Cause cause) {
     enum outcome_kind outcome = twin->outcome;
-    outcome_after((enum entry_kind)cause, &outcome); /* causes and outcomes correspond (entry.h) */
+    outcome_after((enum entry_kind)cause, &outcome); /* causes and outcomes have the same numbers (entry.h) */
     return outcome;
 }
 
@@ -75,7 +75,7 @@ static void take_record(struct stage *stage, const Tarry__Record *record) {
 /* ---- facts */
 
 static void add_row(struct row **rows, size_t *count, const struct twin *twin) {
-    if ((*count & (*count - 1)) == 0) { /* full: 0, 1, 2, 4, 8 … */
+    if ((*count & (*count - 1)) == 0) { /* the array is full at 0, 1, 2, 4, 8, … */
         struct row *grown = tool_alloc((*count > 0 ? 2 * *count : 1) * sizeof *grown);
         if (*count > 0) memcpy(grown, *rows, *count * sizeof *grown);
         free(*rows);
@@ -111,7 +111,7 @@ struct facts {
     size_t want_count;
 };
 
-/* Supplies all rows that the event lacks; the caller frees them. */
+/* Supplies all rows that the core needs for the event; the caller frees them. */
 static void bring_facts(struct stage *stage, struct core_event *event, struct facts *facts) {
     *facts = (struct facts){0};
     arena_reset(&stage->facts);
@@ -165,7 +165,7 @@ static void take_effects(struct stage *stage) {
     }
 }
 
-/* The virtual clock does not wait: every event is stepped in the moment in which it was received. */
+/* Runs a step of the core at the current virtual time. */
 static void step_now(struct stage *stage, struct core_event *event) {
     core_turn_begin(&stage->turn, stage->now.steady_ns);
     core_turn_step(&stage->turn, event, &(struct turn_now){.logical = stage->now, .boot_ns = stage->now.steady_ns});
@@ -219,7 +219,8 @@ void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomi
     commit.atomic = atomic;
     commit.ops = ops;
     commit.n_ops = count;
-    struct core_content *contents = tool_alloc(count * sizeof *contents); /* empty: they are not read */
+    /* Contents stay empty, because the dry run does not read them. */
+    struct core_content *contents = tool_alloc(count * sizeof *contents);
     struct core_event event = {.kind = CORE_REQUEST,
                                .request = {.ticket = 1, .message = &request, .commit.contents = contents}};
     struct facts facts;

@@ -12,19 +12,19 @@
 
 struct workers;
 struct twin {
-    struct row row; /* its key is that of the life; the reason is not stored */
+    struct row row; /* current row of the task; its key is that of the life; the reason is not stored */
     struct life *life;
     bool ended;
     enum outcome_kind outcome;
-    struct logical_time since; /* time of the last record */
+    struct logical_time since; /* time of the last record of this task */
     struct logical_time waited_since;
-    struct phase *phase;   /* phase in the log that matches this period of waiting; NULL: none */
-    struct phase *next;    /* phase in the log that may match the next period of waiting */
-    struct turn *turn;     /* turn in the log for the next or the current delivery; NULL: none */
-    uint64_t version;      /* increases with each change except of a lease's deadline */
-    uint64_t taken;        /* deliveries so far */
-    uint64_t take_ns;      /* approximate time of the next delivery; steady */
-    struct twin *same_key; /* next task with the same key that was once dead */
+    struct phase *phase;   /* recorded phase that matches the current period of waiting; NULL: none */
+    struct phase *next;    /* recorded phase that may match the next period of waiting */
+    struct turn *turn;     /* recorded delivery that is the model for the next or the current delivery; NULL: none */
+    uint64_t version;      /* increases with each change of the task, but not when only the lease's deadline changes */
+    uint64_t taken;        /* number of deliveries so far */
+    uint64_t take_ns;      /* approximate time of the next delivery (steady) */
+    struct twin *same_key; /* next task that has the same key and was once dead */
     bool was_dead;
     struct workers *holder;
     LIST_ENTRY(twin) held;
@@ -38,29 +38,30 @@ struct stage {
     struct instant now;
     uint64_t producer, sequence;
     uint64_t first_id;
-    struct twin **twins; /* [id - first_id]; owned */
+    struct twin **twins; /* array of tasks, indexed by id - first_id; owned */
     size_t count, capacity;
     struct id_map dead_keys; /* tasks that were once dead, by the hash of their key */
     struct core_page *pages; /* result pages that jobs wait for */
     size_t page_count, page_capacity;
-    /* last reply of the core */
+    /* Last reply of the core: its code and its results. */
     Tarry__Code code;
-    const Tarry__CommitReply *results; /* results of a commit; in `arena` */
+    const Tarry__CommitReply *results; /* results of a commit, in `arena`; NULL: another reply */
     uint64_t session, silence_ms;      /* results of a subscription */
     const char *problem; /* error message if the core refused a request that the stage needs; NULL: none */
     void (*on_twin)(void *argument, struct twin *twin, Tarry__Cause cause);
     void *argument;
 };
 
-/* `count`: maximum number of tasks. False: out of memory. */
+/* Starts the core. `count`: maximum number of tasks. False: out of memory. */
 bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct logical_time now);
 void stage_deinit(struct stage *stage);
 void stage_event(struct stage *stage, struct core_event *event);
 void stage_tick(struct stage *stage);
 uint64_t stage_deadline_ns(const struct stage *stage);
-/* Sends a request. */
+/* Sends a request to the core. */
 void stage_ask(struct stage *stage, Tarry__Request *request);
-/* Commits; `lives` are the tasks of the schedules, in the order of the operations (NULL: no schedules). */
+/* Sends a commit to the core. `lives`: the tasks of its schedules, in the order of the operations; NULL: no schedules.
+ */
 void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomic, struct life *const *lives);
 /* Answers one round of the result pages that jobs wait for. False: no job waits. */
 bool stage_pages(struct stage *stage);

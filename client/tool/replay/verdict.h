@@ -6,7 +6,7 @@
 
 #include "frame.h"
 
-struct logical_time { /* logical time (core.h, struct instant) */
+struct logical_time { /* logical time of the broker (struct instant in core.h) */
     uint64_t steady_ns;
     uint64_t wall_ns;
 };
@@ -16,13 +16,14 @@ static inline struct logical_time moment_of(const struct frame_header *header) {
 }
 
 enum verdict {
-    VERDICT_NONE, /* the log does not say: the delivery was in progress at its end, or another client ended the task */
+    /* The log has no end of the delivery: it was in progress at the log's end, or another client ended the task. */
+    VERDICT_NONE,
     VERDICT_ACK,
-    VERDICT_NACK,         /* after the queue's backoff */
-    VERDICT_NACK_DELAYED, /* after the delay of the request */
+    VERDICT_NACK,         /* nack: the task was ready again after the queue's backoff */
+    VERDICT_NACK_DELAYED, /* nack with a delay of its own */
     VERDICT_BURY,
     VERDICT_RELEASE,
-    VERDICT_RUNS_OUT, /* the lease ended without an answer */
+    VERDICT_RUNS_OUT, /* the consumer did not answer before the lease ended */
     VERDICT_LOST,     /* the consumer disconnected */
     VERDICT_COMMIT,   /* settled in an atomic commit with other operations */
 };

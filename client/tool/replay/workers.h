@@ -1,7 +1,6 @@
 /* workers.h: the consumers of a queue in a dry run: one session, which takes exactly as many tasks as it was granted.
- *
- * The core sends nothing to a consumer while a delivery to it is in progress. Each grant reports that the last
- * delivery has left, and so allows one task. The core decides which task. */
+ * The core sends nothing to a consumer while a delivery to it is in progress. Each grant reports to the core that the
+ * last delivery has left, and so allows one task. The core decides which task. */
 #ifndef TARRY_TOOL_WORKERS_H
 #define TARRY_TOOL_WORKERS_H
 
@@ -13,23 +12,23 @@ struct workers {
     struct stage *stage;
     struct plan *plan;
     uint64_t session; /* 0: none */
-    bool open;        /* the core may send a task at once */
-    uint32_t granted; /* granted tasks that were not taken yet */
-    uint32_t count;   /* leases of this session */
+    bool open;        /* true: the core may send a task to this session at once */
+    uint32_t granted; /* number of granted tasks that were not taken yet */
+    uint32_t count;   /* number of leases of this session */
     uint64_t heard_ns, silence_ns;
-    uint64_t beats;        /* session that the dry run keeps alive; 0: none */
+    uint64_t beats;        /* session whose heartbeats the dry run sends; 0: none */
     struct twin_list held; /* leased tasks of this session and of earlier ones */
 };
 
 struct workers *workers_new(struct stage *stage, struct plan *plan);
-/* Allows one more task: at once if one is ready, else when one is. */
+/* Allows one more task: the core sends it now, or when a task is ready. */
 void workers_grant(struct workers *workers);
-/* Cancels the grants that were not used; leases stay. */
+/* Cancels the grants that were not used. Leases stay. */
 void workers_withdraw(struct workers *workers);
-/* Report that a task was leased to the consumers, or is not theirs any more. */
+/* Report that a task was leased to these consumers, or that their lease on it has ended. */
 void workers_leased(struct workers *workers, struct twin *twin);
 void workers_lost(struct workers *workers, struct twin *twin);
-/* Returns when the session must be heard again; UINT64_MAX: never. */
+/* Returns when the session needs the next heartbeat; UINT64_MAX: never. */
 uint64_t workers_beat_ns(const struct workers *workers);
 void workers_beat(struct workers *workers);
 
