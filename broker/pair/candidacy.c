@@ -1,5 +1,9 @@
-/* The counter cannot overflow, because it grows by one with each signal. So the write fails only if the descriptor is
- * closed. */
+/* candidacy.c: how a node becomes the leader (R6). It must be in sync, and its log must reach the high water. Then it
+ * makes its fence durable, and then it claims by compare-and-set.
+ *
+ * The fence comes before the claim. Once the fence is durable, this node acknowledges nothing more to the old leader.
+ * To acknowledge anything later, the old leader must first change the record to one without this node. Of two
+ * compare-and-sets on the same version only one succeeds. Without a coordinator, operator.c fences and claims. */
 #include "pair_parts.h"
 
 static void fence(struct pair *pair, struct pair_effects *out) {
