@@ -53,7 +53,8 @@ const char *access_prefix_problem(const char *prefix, size_t size) {
     if (size > QUEUE_NAME_SIZE_MAX) return "a queue prefix may have at most 128 bytes, like a queue's name";
     if (memchr(prefix, '\0', size) != NULL) return "a queue prefix must not contain a 0 byte";
     memcpy(name, prefix, size);
-    if (name[size - 1] == ' ') name[size - 1] = '.'; /* a longer name may continue after a blank */
+    if (name[size - 1] == ' ')
+        name[size - 1] = '.'; /* a prefix may end with a blank, unlike a name: a longer name continues after it */
     name[size] = '\0';
     return check_queue_name(name);
 }
@@ -161,7 +162,8 @@ static bool has_name_at(const struct access_set *set, size_t at, const char *nam
     return at < set->count && strcmp(set->principals[at]->entry.name, name) == 0;
 }
 
-/* Replaces the principal by the former one if they are the same, and frees it. Returns whether it did. */
+/* If both principals have identical rows, frees `*own` and puts the former principal in its place. Returns whether it
+ * did. */
 static bool follow(struct access_principal **own, struct access_principal *former) {
     if (!access_is_same(&(*own)->entry, &former->entry)) return false;
     access_release(*own);
@@ -173,7 +175,7 @@ void access_set_follow(struct access_set *set, const struct access_set *former) 
     for (size_t i = 0; i < set->count; i++) {
         const char *name = set->principals[i]->entry.name;
         size_t at = place_of(former, name);
-        /* `name` belongs to the principal: after a replacement it is not read again. */
+        /* `name` points into the principal, which follow() may free. So `name` is not read after a replacement. */
         while (has_name_at(former, at, name) && !follow(&set->principals[i], former->principals[at])) at++;
     }
     follow(&set->owner, former->owner);

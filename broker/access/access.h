@@ -116,7 +116,8 @@ void access_set_free(struct access_set *set);
 void access_set_follow(struct access_set *set, const struct access_set *former);
 /* Returns whether the set has this principal with an identical row. */
 bool access_set_has(const struct access_set *set, const struct access_principal *principal);
-/* Returns a row with that name (of two, either: they differ in their tokens only); NULL: none. */
+/* Returns a row with that name; NULL: none. If two rows have the name, returns either, because they differ only in
+ * their tokens. */
 const struct access_principal *access_find(const struct access_set *set, const char *name);
 struct access_principal *access_hold(struct access_principal *principal);
 void access_release(struct access_principal *principal); /* NULL is allowed */

@@ -56,7 +56,7 @@ size_t refusals_take(struct refusals *refusals, uint64_t now_ms, bool all, struc
         refusals->window_ms = now_ms;
         refusals->told = 0;
     }
-    /* `others` comes first, so that it is reported even if all rows are busy. */
+    /* The row `others` comes first, so that it is recorded even if all other rows have refusals. */
     count += take(refusals, &refusals->others, now_ms, all, &out[count]);
     for (size_t i = 0; i < REFUSALS_ROWS && refusals->told < REFUSALS_TOLD_MAX; i++) {
         size_t at = (begin + i) % REFUSALS_ROWS;

@@ -93,7 +93,7 @@ const char *beanstalk_name(enum beanstalk_kind kind) {
 
 /* ---- arguments */
 
-/* Parses the number at `*at` after spaces, and moves `*at` behind it. Returns false if there is no number, or it is
+/* Parses the number at `*at` after spaces, and moves `*at` behind it. Returns false if the number is missing or
  * above `most`. */
 static bool take_number(char **at, uint64_t most, uint64_t *out) {
     char *text = *at + strspn(*at, " ");

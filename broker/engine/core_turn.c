@@ -32,8 +32,8 @@ static void judge_at(struct core_turn *turn, uint64_t at_ns, uint64_t late_ns) {
     turn->late_ns = late_ns;
 }
 
-/* TIME-2: steps the first event as of now. A core that replayed nothing does not know the log's last time, so it could
- * not correct an earlier one. */
+/* TIME-2: the first event is stepped as of now. A core that replayed nothing does not know the log's last time, so it
+ * could not correct an earlier time. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns) {
     judge_at(turn, boot_ns, 0);
 }
@@ -53,7 +53,7 @@ uint64_t core_turn_age_ns(const struct core_turn *turn, const struct turn_now *n
     return now->boot_ns > turn->at_ns ? now->boot_ns - turn->at_ns : 0;
 }
 
-/* TIME-2: by the time of receipt. */
+/* TIME-2: the time at which the event was received. */
 struct instant core_turn_time(const struct core_turn *turn, const struct turn_now *now) {
     return stall_judge(now->logical, core_turn_age_ns(turn, now));
 }
@@ -123,7 +123,7 @@ static enum turn_effect follow(struct core_turn *turn) {
     return TURN_LEAD;
 }
 
-/* Takes an item. A leader that hands over only answers questions. TURN_DONE: the item was deferred. */
+/* Handles an item. A leader that hands over answers only questions. TURN_DONE: the item was deferred. */
 static enum turn_effect route_item(struct core_turn *turn, struct item *item) {
     turn->item = item;
     judge_at(turn, item->received_ns, item->late_ns);
@@ -204,7 +204,7 @@ static enum turn_effect flush(struct core_turn *turn) {
     return core_turn_has_effects(turn) ? once(turn, TURN_FLUSH) : TURN_DONE;
 }
 
-/* Reports the pause once everything is committed, including the seal. */
+/* Returns TURN_PAUSED once everything is committed, including the seal frame. */
 static enum turn_effect tell_pause(struct core_turn *turn) {
     turn->position = core_position(turn->core);
     const bool is_committed = turn->durable >= turn->position;
@@ -266,7 +266,7 @@ enum turn_effect core_turn_next(struct core_turn *turn) {
 /* ---- between turns */
 
 uint64_t core_turn_wait_ns(const struct core_turn *turn, const struct turn_now *now, uint64_t settle_ns) {
-    if (settle_ns > 0 && settle_ns <= SETTLE_NS) return settle_ns; /* nothing is due earlier */
+    if (settle_ns > 0 && settle_ns <= SETTLE_NS) return settle_ns; /* no timer expires earlier */
     const uint64_t deadline_ms = core_deadline(turn->core), now_ns = now->logical.steady_ns;
     if (deadline_ms >= UINT64_MAX / NS_PER_MS) return UINT64_MAX;
     return deadline_ms * NS_PER_MS > now_ns ? deadline_ms * NS_PER_MS - now_ns : 0;

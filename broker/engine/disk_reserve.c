@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* Maximum record size of an operation, without its contents and the request's own bytes. */
+/* Maximum record size of an operation, without its content and the request's own bytes. */
 #define OP_RECORD_SIZE_MAX 256
 
 struct disk_reserve disk_reserve_of(uint64_t disk_size, uint64_t segment_size) {
@@ -35,14 +35,15 @@ static void decide(struct disk_admission *admission, int error) {
     admission->error = error;
 }
 
-/* Asks the log for twice the commit's size: a frame that moves to the next segment may leave as many bytes unused as it
- * has. */
+/* Asks the log for twice the commit's size: if the frame moves to the next segment, it may leave as many bytes unused
+ * as it has. */
 static void ask_log(struct disk_admission *admission, uint64_t left_behind) {
     admission->question = DISK_ASKS_LOG;
     admission->size = 2 * admission->commit_size + left_behind;
 }
 
-/* Leaves half a segment after the frame for acks, cancels and leases, in case the next segment cannot be created. */
+/* Begins an admission. Half a segment must be free after the frame, for acks, cancels and leases, in case the next
+ * segment cannot be created. */
 void disk_admission_begin(struct disk_admission *out, const struct disk_reserve *reserve, uint64_t free,
                           uint64_t commit_size) {
     *out = (struct disk_admission){.commit_size = commit_size};
@@ -54,11 +55,11 @@ void disk_admission_begin(struct disk_admission *out, const struct disk_reserve 
 
 void disk_admission_of_log(struct disk_admission *admission, const struct disk_reserve *reserve, int fits) {
     if (fits == -EINPROGRESS && !admission->asked_anew) {
-        /* It is unknown whether the next segment can be created, so keep the last eighth. */
+        /* It is unknown whether the next segment can be created, so an eighth of a segment must stay free. */
         admission->asked_anew = true;
         ask_log(admission, reserve->segment_size / 8);
     } else if (fits == -EAGAIN) {
-        /* This frame, or the frames before it, need more than one segment: the writer will ask the disk. */
+        /* This frame, or the frames before it, need more than one segment, so the writer will need disk space. */
         admission->question = DISK_ASKS_DISK;
     } else {
         decide(admission, fits);

@@ -21,7 +21,7 @@
 
 struct disk_reserve {
     uint64_t bytes;
-    uint64_t segment_size; /* segment size of the log */
+    uint64_t segment_size; /* size of a segment of the log */
     bool low;              /* latest result of disk_reserve_note */
 };
 
@@ -34,16 +34,16 @@ bool disk_reserve_admits_copy(const struct disk_reserve *reserve, uint64_t free,
 /* ---- admission of a commit that schedules: questions to log and disk in turn, until DISK_DECIDED. Answers are 0 or a
  * negative errno, as from log_fits. */
 enum disk_question {
-    DISK_ASKS_LOG,  /* do `size` bytes fit into existing files? → disk_admission_of_log */
-    DISK_ASKS_DISK, /* how many bytes are free now? → disk_admission_of_disk */
-    DISK_DECIDED,   /* `error` holds the decision */
+    DISK_ASKS_LOG,  /* ask the log whether `size` bytes fit into existing files, and call disk_admission_of_log */
+    DISK_ASKS_DISK, /* read how many bytes are free now, and call disk_admission_of_disk */
+    DISK_DECIDED,   /* `error` contains the decision */
 };
 
 struct disk_admission {
     enum disk_question question;
     uint64_t size;
     /* 0: admitted. -EINPROGRESS: the log's next segment is being created and no thread may wait for it; try again soon.
-     * Other: the disk is nearly full. */
+     * Another value: the disk is nearly full. */
     int error;
 
     uint64_t commit_size;
@@ -58,8 +58,8 @@ void disk_admission_begin(struct disk_admission *out, const struct disk_reserve 
 void disk_admission_of_log(struct disk_admission *admission, const struct disk_reserve *reserve, int fits);
 void disk_admission_of_disk(struct disk_admission *admission, const struct disk_reserve *reserve, uint64_t free);
 
-/* Returns true if this decision changed reserve->low. A small commit that still fits does not clear `low` while the
- * next segment cannot be created (`prepare_error`, log_stats). */
+/* Notes the result of an admission. Returns true if it changed reserve->low. A small commit that still fits does not
+ * clear `low` while the next segment cannot be created (`prepare_error`, log_stats). */
 bool disk_reserve_note(struct disk_reserve *reserve, int error, int prepare_error);
 
 #endif

@@ -45,7 +45,7 @@ static bool is_request(const struct engine_request *engine_request, Tarry__Reque
     return engine_request->item.kind == ITEM_CALL && engine_request->event.request.message->body_case == body_case;
 }
 
-/* Asks for the tasks to redact. They may have ended long ago, so the shell first finds where they lie. */
+/* Requests the tasks to redact. They may have ended long ago, so the shell first finds out where their contents are. */
 static enum engine_request_need ask_past(struct engine_request *engine_request, const struct core *core) {
     const Tarry__Commit *commit = engine_request->event.request.message->commit;
     engine_request->queue_numbers =
@@ -71,7 +71,7 @@ static enum engine_request_need ask_index(struct engine_request *engine_request,
     return ENGINE_REQUEST_READ;
 }
 
-/* Asks for the counts of a calendar. The core adds nothing from memory, so the index must first absorb everything, and
+/* Requests the counts of a calendar. The core adds nothing from memory, so the index must first absorb everything, and
  * no hold is needed. */
 static enum engine_request_need ask_count(struct engine_request *engine_request, const struct core *core) {
     if (!core_plan_calendar(core, &engine_request->event.request, engine_request->arena, &engine_request->calendar))
@@ -87,7 +87,7 @@ void engine_request_counted(struct engine_request *engine_request) {
     engine_request->event.request.calendar = &engine_request->calendar;
 }
 
-/* Returns true if the result page has room and the index may hold more matching rows. */
+/* Returns true if the result page has free rows and the index may contain more matching rows. */
 static bool reads_on(struct engine_request *engine_request, struct core *core) {
     if (engine_request->reads == 0 || engine_request->reads == LIST_READS_MAX) return false;
     if (!core_list_goes_on(core, &engine_request->event.request, &engine_request->plan)) return false;
@@ -99,7 +99,9 @@ static bool reads_on(struct engine_request *engine_request, struct core *core) {
 enum engine_request_need engine_request_next(struct engine_request *engine_request, struct core *core,
                                              const struct core_filter *filter) {
     if (engine_request->refusal.code != TARRY__CODE__OK) return ENGINE_REQUEST_REFUSED;
-    bool asks_room = engine_request->schedules && !engine_request->room_asked; /* F-4: new tasks are refused first */
+    bool asks_room =
+        engine_request->schedules &&
+        !engine_request->room_asked; /* F-4: before anything is read, new tasks are refused if the disk is full */
     engine_request->room_asked = asks_room;
     if (asks_room) {
         engine_request->room =

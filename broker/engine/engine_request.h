@@ -29,7 +29,7 @@ struct item {
     enum item_kind kind;
     uint64_t received_ns; /* CLOCK_BOOTTIME of the first posting, or earlier if the process was stopped; set to 0 before
                              posting again */
-    uint64_t late_ns;     /* ns after received_ns at which it was posted, and may really have arrived (stall.h) */
+    uint64_t late_ns;     /* the item may have arrived up to this many ns after received_ns (stall.h) */
 };
 
 /* Stamps an item that arrives at `now_ns`, unless it is stamped already. */
@@ -37,36 +37,36 @@ void item_receive(struct item *item, struct stall *stall, uint64_t now_ns);
 
 enum engine_request_need {
     ENGINE_REQUEST_NONE, /* nothing: step it, then engine_request_end */
-    ENGINE_REQUEST_ROOM, /* check that the disk has room for `room` more bytes of log. If not, refuse and end it;
-                            otherwise engine_request_next */
-    ENGINE_REQUEST_PAST, /* find its commit.past below position `past_end`; then take it again, as after the next two */
-    ENGINE_REQUEST_READ, /* read `wants`, if there are any, otherwise the page of `plan` or of the job, from the index
-                          */
-    ENGINE_REQUEST_COUNT,   /* read the counts for `calendar` from the index, once it has absorbed the log below
-                               `past_end`; then engine_request_counted */
-    ENGINE_REQUEST_TIME,    /* a turn: a long scan is done in pieces, with other items in between */
-    ENGINE_REQUEST_HOLD,    /* a page: wait until fewer reads are active (core_turn_starve) */
+    ENGINE_REQUEST_ROOM, /* check that the disk has space for `room` more bytes of log. If not, refuse and end the
+                            request; otherwise call engine_request_next */
+    ENGINE_REQUEST_PAST, /* find commit.past below position `past_end`; then take the request again, also after READ and
+                            COUNT */
+    ENGINE_REQUEST_READ, /* read `wants` from the index; if there are none, read the page of `plan` or of the job */
+    ENGINE_REQUEST_COUNT, /* read the counts for `calendar` from the index, once it has absorbed the log below
+                             `past_end`; then engine_request_counted */
+    ENGINE_REQUEST_TIME,  /* take the request again later: a long scan is done in pieces, with other items in between */
+    ENGINE_REQUEST_HOLD,  /* a page must wait until fewer reads are active (core_turn_starve) */
     ENGINE_REQUEST_REFUSED, /* reply to the call with `refusal`, then engine_request_end */
 };
 
-/* Why a request is refused. */
+/* The reason for refusing a request. */
 struct engine_refusal {
-    Tarry__Code code;     /* OK: not refused */
+    Tarry__Code code;     /* OK: the request is not refused */
     const char *sentence; /* static string */
 };
 
 struct engine_request {
-    struct item item;        /* must be first; ITEM_CALL or ITEM_PAGE */
-    struct arena *arena;     /* for request, contents and facts; belongs to the creator of the request */
+    struct item item;        /* must be the first member; ITEM_CALL or ITEM_PAGE */
+    struct arena *arena;     /* memory of the request, contents and facts; belongs to the creator of the request */
     struct core_event event; /* event for the core, including facts */
     int hold;                /* handle of core_hold; -1: no hold */
     bool filled;             /* List: the requested page was read */
     unsigned reads;          /* List: number of index reads so far */
     bool room_asked;         /* the request has asked for disk space since it was last taken */
     size_t size;             /* packed size in bytes */
-    uint64_t room;           /* maximum bytes of log that it may use */
-    bool schedules;          /* Commit: it schedules new tasks */
-    bool redacts;            /* Commit: it redacts tasks, which must be found first: commit.past */
+    uint64_t room;           /* maximum number of bytes that the request may use in the log */
+    bool schedules;          /* Commit: the request schedules new tasks */
+    bool redacts;            /* Commit: the request redacts tasks, which must be found first (commit.past) */
     uint32_t *queue_numbers; /* for a redaction: the queue number of each operation */
     uint64_t past_end;       /* log position that the search (or for Calendar, the index) must reach */
     uint64_t past_id_end;    /* id below which the search finds every task */
@@ -74,7 +74,7 @@ struct engine_request {
     struct core_calendar calendar;
     struct want *wants; /* ids and keys to read now */
     size_t want_count;
-    size_t facts_size; /* bytes of the rows read for it; the caller counts them until the request ends */
+    size_t facts_size; /* bytes of the rows read for the request; the caller counts them until the request ends */
     struct engine_refusal refusal;
 };
 
@@ -89,7 +89,8 @@ void engine_request_add_page(struct engine_request *engine_request, const struct
                              struct due through);
 /* Reports a read error. Returns true if the arena is exhausted; then the request is refused. On the owner's thread. */
 bool engine_request_exhausted(struct engine_request *engine_request, int error);
-/* Returns how many bytes of rows may still be read for it; `size_max` is the limit of the whole request (CALM-1). */
+/* Returns how many bytes of rows may still be read for the request; `size_max` is the limit of the whole request
+ * (CALM-1). */
 size_t engine_request_room(const struct engine_request *engine_request, size_t size_max);
 /* Refuses the request permanently: it needs more rows than one request may read, or its arena is exhausted. On the
  * owner's thread. */
@@ -98,9 +99,9 @@ void engine_request_too_large(struct engine_request *engine_request);
 void engine_request_busy(struct engine_request *engine_request);
 /* Reports that the search for `calendar` has ended; `calendar` holds the result. On the owner's thread. */
 void engine_request_counted(struct engine_request *engine_request);
-/* Call when the request was stepped, or never will be. */
+/* Ends the request. Call it when the request was stepped, or never will be. */
 void engine_request_end(struct engine_request *engine_request, struct core *core);
-/* Returns true if the request only asks and changes nothing. */
+/* Returns true if the request is a question, which changes nothing. */
 bool engine_request_looks(const struct engine_request *engine_request);
 
 /* Rows of a loaded near window. The core gets them in pieces, with other items in between. */
@@ -111,7 +112,7 @@ struct window_rows {
     size_t taken; /* number of rows that the core has received */
     struct due through;
 };
-/* Returns the next piece, at most `max` rows, as an event. True: more rows follow. */
+/* Returns the next piece, at most `max` rows, as an event. Returns true if more rows follow. */
 bool window_next(struct window_rows *window, size_t max, struct core_event *out);
 
 #endif

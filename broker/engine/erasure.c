@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* Time between checks whether the copy or the archiving has ended; not each of them reports its end. */
+/* Time between checks whether a copy or archiving has ended, because the end of one may not be reported. */
 #define BUSY_NS 100000000ull
 /* Time until a failed write is retried. */
 #define RETRY_NS 2000000000ull

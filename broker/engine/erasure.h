@@ -1,15 +1,15 @@
 /* erasure.h: time and order of the erasure of redacted contents, after the index has absorbed the redactions.
  *
- *   begin ─► tails ─► log ─► archive ─► report ─► end          redactions that the index knows
- *   begin ─► tails ─────────► archive ─► forget ─► end         redactions that a snapshot skipped (pending_erasures.h)
+ * Redactions that the index knows take these steps: begin, tails, log, archive, report, end. Redactions that a snapshot
+ * skipped (pending_erasures.h) take these: begin, tails, archive, forget, end.
  *
- * Saved tails come first: only the log tells where else a content lies, and it must not forget that too early. The
- * report comes last, when every copy is zeroed. It ends the erasure, so after a kill the erasure is simply repeated. No
- * erasure begins while a segment is archived or retired, or a copy is made. Otherwise the copy could keep a content, or
- * half of one.
+ * Saved tails come first: contents in a tail can be found only while the log still has the content. The report comes
+ * last, when every copy is zeroed. It ends the erasure, so after a kill the erasure is simply repeated.
  *
- * Erasure handles one slice of redactions at a time; the caller knows the slice. The caller executes an effect and
- * reports its result. Times are of a monotonic clock. One thread at a time. */
+ * No erasure begins while a segment is archived or retired, or a copy is made. Otherwise the copy could keep a content,
+ * or half of one. Erasure handles one slice of redactions at a time; the caller knows the slice.
+ *
+ * The caller executes an effect and reports its result. Times are of a monotonic clock. One thread at a time. */
 #ifndef TARRY_ENGINE_ERASURE_H
 #define TARRY_ENGINE_ERASURE_H
 
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 enum erasure_effect {
-    ERASURE_REST,    /* nothing to do: look again after erasure_wait_ns */
+    ERASURE_REST,    /* nothing to do: check again after erasure_wait_ns */
     ERASURE_BEGIN,   /* lock out archive and copiers until END */
     ERASURE_TAILS,   /* erase in the saved tails */
     ERASURE_LOG,     /* erase in the log */
@@ -35,10 +35,10 @@ enum erasure_result {
 };
 
 struct erasure {
-    enum erasure_effect effect; /* current effect; REST: none */
-    bool missed_redactions;     /* the slice holds redactions that a snapshot skipped */
+    enum erasure_effect effect; /* current effect; REST: no effect */
+    bool missed_redactions;     /* the slice contains redactions that a snapshot skipped */
     uint64_t again_ns;          /* earliest time of the next BEGIN */
-    uint64_t wait_ns;           /* wait after the current END */
+    uint64_t wait_ns;           /* wait until the next BEGIN after the current END */
 };
 
 struct erasure_facts {
@@ -48,8 +48,8 @@ struct erasure_facts {
     uint64_t now_ns;
 };
 
-/* Returns how long erasure may rest; 0: something must be erased. UINT64_MAX: nothing to erase, or not before the
- * segment has been retired. */
+/* Returns how long no erasure is needed; 0: something must be erased now. UINT64_MAX: nothing to erase, or not before
+ * the segment has been retired. */
 uint64_t erasure_wait_ns(const struct erasure *erasure, const struct erasure_facts *facts);
 /* Returns BEGIN or REST; call it while no erasure is active. */
 enum erasure_effect erasure_look(struct erasure *erasure, const struct erasure_facts *facts);

@@ -5,13 +5,13 @@
 
 #include "tarry_limits.h"
 
-/* Time between tries to commit to a full disk. Meanwhile the index lags, and new tasks are refused (F-4). */
+/* Time between attempts to commit to a full disk. Meanwhile the index lags, and new tasks are refused (F-4). */
 #define FULL_RETRY_NS 250000000ull
 #define NS_PER_MS 1000000ull
 /* Delay, or size of durable log, after which the writer wakes to absorb. */
 #define GATHER_NS (20 * NS_PER_MS)
 #define GATHER_BYTES (256u << 10)
-/* Wait of an inspection; only orders arrive, and they wake the writer. */
+/* Maximum wait of an inspection. Only orders arrive, and they wake the writer. */
 #define INSPECT_WAIT_NS (3600ull * 1000000000ull)
 
 struct index_times index_times_of(uint64_t memory) {
@@ -45,7 +45,8 @@ static enum index_effect wait(struct index_schedule *schedule, uint64_t wait_ns,
     return INDEX_WAIT;
 }
 
-/* F-4: records missing in the index are in the log, and the next start replays them. */
+/* F-4: the disk is full, so only the commit is tried again. Records missing in the index are in the log, and the next
+ * start replays them. */
 static enum index_effect when_full(struct index_schedule *schedule, const struct index_orders *orders) {
     if (schedule->stop_tried) return INDEX_STOP;
     uint64_t wait_ns = until(schedule->retry_ns, orders->now_ns);
@@ -62,7 +63,7 @@ static uint64_t commit_wait_ns(const struct index_schedule *schedule, const stru
     return until(schedule->oldest_ns + schedule->times.delay_ns, orders->now_ns);
 }
 
-/* Returns how long the writer may rest, apart from durable frames that are not absorbed. */
+/* Returns how long the writer has no work, apart from durable frames that are not absorbed. */
 static uint64_t rest_ns(const struct index_schedule *schedule, const struct index_orders *orders) {
     if (orders->stop || schedule->maintain) return 0;
     uint64_t wait_ns = min_u64(orders->sign_wait_ns, commit_wait_ns(schedule, orders));

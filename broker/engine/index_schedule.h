@@ -23,10 +23,10 @@ enum index_effect {
     INDEX_SIGN,        /* sign a head */
     INDEX_LOAD_WINDOW, /* → index_schedule_sliced */
     INDEX_ABSORB,      /* absorb at most ABSORB_FRAMES frames that end at or below `limit`, until `records` records are
-                          uncommitted → index_schedule_absorbed */
+                          uncommitted, and call index_schedule_absorbed */
     INDEX_COMMIT,      /* → index_schedule_committed */
     INDEX_TELL,        /* tell the core that the index has absorbed the log below `told` */
-    INDEX_ERASE,       /* → index_schedule_sliced; the next two too */
+    INDEX_ERASE,       /* after this effect and the next two, call index_schedule_sliced */
     INDEX_RETIRE,
     INDEX_MAINTAIN,
     INDEX_STOP,
@@ -40,15 +40,16 @@ struct index_times {
     uint64_t gather_ns;    /* delay from durable to absorbing, unless gather_bytes come first */
     uint64_t gather_bytes; /* number of durable bytes that starts absorbing */
     size_t batch_records;  /* maximum records per transaction */
-    bool maintains;        /* a commit leaves work for INDEX_MAINTAIN */
+    bool maintains;        /* a commit may leave work for INDEX_MAINTAIN */
 };
 
-struct index_orders {       /* as of `now_ns` */
-    uint64_t durable;       /* frames that end at or below may be absorbed: they are durable, and in a pair committed */
-    uint64_t sign_wait_ns;  /* how long signing may wait, in ns; 0: due now */
+struct index_orders {      /* the writer's orders as of `now_ns` */
+    uint64_t durable;      /* frames that end at or below this position may be absorbed: they are durable, and in a pair
+                              committed */
+    uint64_t sign_wait_ns; /* how long signing may wait, in ns; 0: due now */
     uint64_t erase_wait_ns; /* how long erasure may wait, in ns; 0: due now */
     uint64_t retire_wait_ns;
-    uint64_t maintain_wait_ns; /* how long maintenance may wait if no commit left any; UINT64_MAX: there is none */
+    uint64_t maintain_wait_ns; /* how long maintenance may wait if no commit left any work; UINT64_MAX: forever */
     uint64_t now_ns;
     uint64_t hurry_to; /* a caller waits until the index has absorbed the log below this position; 0: none */
     bool has_window;
@@ -61,13 +62,13 @@ struct index_schedule {
     uint64_t absorbed;
     uint64_t committed;
     uint64_t told;
-    size_t records;           /* absorbed and not committed */
+    size_t records;           /* number of records that are absorbed and not committed */
     uint64_t oldest_ns;       /* when the oldest uncommitted record was absorbed; valid if there is one */
-    uint64_t gather_until_ns; /* 0: no frame waits to be absorbed */
-    uint64_t retry_ns;        /* if the disk is full: time of the next try to commit */
+    uint64_t gather_until_ns; /* time until which frames are gathered before they are absorbed; 0: no frame waits */
+    uint64_t retry_ns;        /* if the disk is full: time of the next attempt to commit */
     bool full;
-    bool stop_tried; /* the disk is full, and the last commit before the stop was tried */
-    bool maintain;   /* more maintenance is left */
+    bool stop_tried; /* at a stop with a full disk: the last commit was tried */
+    bool maintain;   /* more work for maintenance is left */
     uint64_t wait_ns;
     uint64_t wanted;
     uint64_t limit;
@@ -92,8 +93,8 @@ void index_schedule_sliced(struct index_schedule *schedule, enum index_effect ef
 enum index_news_effect {
     INDEX_NEWS_NONE,
     INDEX_NEWS_RENEW_FILTER, /* renew the filter of keys, as of this position or a later one */
-    INDEX_NEWS_STEP, /* step CORE_INDEXED with the position; the filter must contain everything that the core then drops
-                      */
+    INDEX_NEWS_STEP, /* step CORE_INDEXED with the position; the filter must contain all keys of the tasks that the core
+                        drops from memory */
 };
 struct index_news {
     uint64_t told; /* position last given to the core */
@@ -102,9 +103,9 @@ struct index_news {
 /* Returns the next effect for position `indexed`. The caller executes it before the next call. */
 enum index_news_effect index_news_next(struct index_news *news, uint64_t indexed);
 
-/* Returns where the log of a copy ends (a backup, a follower's snapshot) whose index is at `indexed`. `committed`:
- * position that may be announced. The index of a new leader may be ahead of it; those frames are committed too (LOG-3).
- */
+/* Returns the log position at which a copy ends (a backup, a follower's snapshot) whose index is at `indexed`.
+ * `committed` is the position that may be announced. The index of a new leader may be ahead of it; the frames between
+ * are committed too (LOG-3). */
 uint64_t index_schedule_copy_end(uint64_t committed, uint64_t indexed);
 
 #endif

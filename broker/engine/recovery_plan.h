@@ -1,11 +1,11 @@
-/* recovery_plan.h: steps from an index and a log to a core that has applied both, and the reasons to refuse.
+/* recovery_plan.h: the steps from an index and a log to a core that has applied both, and the reasons to refuse.
  *
- *   open the index ─► open the log ─► do they fit together? (LOG-3) ─► make the core ─► restore it, part by part
- *     ─► replay the log from the index's position on ─► how did the last run end? ─► the clock ─► epoch + 1
+ * Steps: open the index; open the log; check that they fit together (LOG-3); make the core; restore it, part by part;
+ * replay the log from the index's position on; find out how the last run ended; set the clock; begin the next epoch.
  *
  * A node of a pair replays nothing: frames that the index lacks may not be committed, and are applied once they are
- * known to be (LOG-3). The rules of the pair decide the next epoch. An inspection writes nothing: its clock stands
- * still, and it keeps the last epoch.
+ * known to be committed (LOG-3). The rules of the pair decide the next epoch. An inspection writes nothing: its clock
+ * stands still, and it keeps the last epoch.
  *
  * The caller executes `effect` and reports the result by the function named beside the effect; that leads to the next
  * effect. If a file cannot be opened, the caller itself refuses to start, with the error message of storage. One
@@ -21,15 +21,16 @@
 
 enum recovery_effect {
     RECOVERY_OPEN_INDEX, /* → recovery_index_opened */
-    RECOVERY_OPEN_LOG,   /* scanned from index.position; durable at least up to `durable_min` → recovery_log_opened */
-    RECOVERY_MAKE_CORE,  /* → recovery_executed */
-    RECOVERY_RESTORE,    /* restore `part` of the index into the core → recovery_executed */
-    RECOVERY_REPLAY,     /* replay the next frame below `replay_to`, from `replayed` on → recovery_frame_read */
-    RECOVERY_FIND_LAST_STOP, /* find the record that ended the last run → recovery_executed */
-    RECOVERY_START_CLOCK,    /* start the clock at `last` → recovery_executed */
-    RECOVERY_STOP_CLOCK,     /* stop the clock at `last` → recovery_executed */
+    RECOVERY_OPEN_LOG, /* open the log and scan it from index.position; it is durable at least up to `durable_min`; call
+                          recovery_log_opened */
+    RECOVERY_MAKE_CORE,      /* → recovery_executed */
+    RECOVERY_RESTORE,        /* restore `part` of the index into the core; call recovery_executed */
+    RECOVERY_REPLAY,         /* replay the next frame below `replay_to`, from `replayed` on; call recovery_frame_read */
+    RECOVERY_FIND_LAST_STOP, /* find the record that ended the last run; call recovery_executed */
+    RECOVERY_START_CLOCK,    /* start the clock at `last`; call recovery_executed */
+    RECOVERY_STOP_CLOCK,     /* stop the clock at `last`; call recovery_executed */
     RECOVERY_DONE,           /* give the core `begins` as its first event, with `epoch` */
-    RECOVERY_REFUSED,        /* refuse to start; `refusal` holds the reason */
+    RECOVERY_REFUSED,        /* refuse to start; `refusal` contains the reason */
 };
 
 /* Parts in their order: a lease needs its queue, a result its producer. */
@@ -55,7 +56,7 @@ enum recovery_refusal {
     RECOVERY_INDEX_TOO_LARGE,      /* leases and other parts of the index do not fit into the core's memory */
     RECOVERY_INDEX_SENSELESS,      /* with `error` */
     RECOVERY_REPLAY_TOO_LARGE,     /* the replayed state does not fit into the core's memory */
-    RECOVERY_REPLAY_IMPOSSIBLE,    /* a frame at `replayed` cannot be applied; `error` says why */
+    RECOVERY_REPLAY_IMPOSSIBLE,    /* a frame at `replayed` cannot be applied; `error` contains the reason */
     RECOVERY_LAST_STOP_UNREADABLE, /* with `error` */
 };
 
@@ -67,7 +68,7 @@ struct recovery_options {
     const uint8_t *signed_chain; /* chain hash at signed_position */
 };
 
-struct recovery_index { /* the fields of index_meta that recovery needs */
+struct recovery_index { /* the members of index_meta that recovery needs */
     uint64_t position;
     uint64_t log_start; /* contents below this position are in the index */
     uint64_t steady_ns, wall_ns;
@@ -83,7 +84,8 @@ struct recovery_plan {
     int error;
     struct recovery_index index;
     struct log_recovery log;
-    uint64_t durable_min; /* the log was durable up to here before; set by a caller that remembers it */
+    uint64_t
+        durable_min; /* the log was durable up to this position in an earlier run; set by a caller that has stored it */
     uint64_t replayed;
     uint64_t replay_to;
     struct instant last; /* latest logical time of log and index (TIME-2) */
@@ -94,10 +96,11 @@ struct recovery_plan {
 void recovery_begin(struct recovery_plan *out, const struct recovery_options *options);
 void recovery_index_opened(struct recovery_plan *plan, const struct recovery_index *index);
 void recovery_log_opened(struct recovery_plan *plan, const struct log_recovery *log);
-/* Reports an effect. `error`: 0, or negative: errno, an error of storage or enum core_replay_error. */
+/* Reports the result of an effect. `error` is 0 or negative: an errno, an error of storage, or an enum
+ * core_replay_error. */
 void recovery_executed(struct recovery_plan *plan, int error);
-/* Applies the frame to `core`. `error`: from the log's cursor. `body` NULL: no body, or it cannot be unpacked. Borrows
- * both. */
+/* Applies the frame to `core`. `error` is the result of the log's cursor. `body` is NULL if the frame has none or it
+ * cannot be unpacked. Borrows `header` and `body`. */
 void recovery_frame_read(struct recovery_plan *plan, struct core *core, int error, const struct frame_header *header,
                          const Tarry__FrameBody *body);
 

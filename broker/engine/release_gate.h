@@ -1,15 +1,17 @@
-/* release_gate.h: the only release gate: decides which replies and deliveries may leave the broker (LOG-1, R2, R3).
+/* release_gate.h: decides which replies and deliveries may leave the broker (LOG-1, R2, R3). There is no other such
+ * gate.
  *
- *   effects of a group ──► release_gate_enter ──► … ──► release_gate_next ──► the caller sends them
- *   the log is durable ──► release_gate_reach ──┘  └──► release_gate_tell ──► subscribers: reached up to here
+ * release_gate_enter adds the effects of a group. When the log is durable, release_gate_reach notes the position. The
+ * caller sends the releases that release_gate_next returns. release_gate_tell reports the reached position to the
+ * subscribers.
  *
  * A release is a set of effects that leave together. It names the log position that it depends on. If it appended
  * nothing, it also names the question that must be confirmed first (R3). Releases leave in the order in which they
- * entered. Deliveries, and replies whose content must be read first, leave when their subscriber is told.
+ * entered. Deliveries, and replies whose content must be read first, leave when their subscriber gets the position.
  *
  * `reached` is the position up to which the log is durable on every node that must have it: on this node, if the broker
- * is alone; on every in-sync member, if it is one of a pair. The gate does not know which applies: the thread that
- * syncs the log, or that hears of the other node, calls release_gate_reach. Code that needs the position subscribes.
+ * has no pair; on every in-sync member, if it has. The gate does not know which case applies: the thread that syncs the
+ * log, or that handles the other node's messages, calls release_gate_reach. Code that needs the position subscribes.
  *
  * Not thread-safe: the caller holds a mutex. Allocates nothing. */
 #ifndef TARRY_ENGINE_RELEASE_GATE_H
@@ -20,8 +22,9 @@
 
 struct release {
     struct release *next; /* used by the gate */
-    uint64_t position;    /* depends on the log up to here */
-    uint64_t question;    /* the release needs a confirmation of this question or a later one; 0: of none */
+    uint64_t position;    /* the release depends on the log up to this position */
+    uint64_t question;    /* number of the question of which, or of a later one, the release needs a confirmation; 0: it
+                             needs none */
 };
 
 /* A subscriber, which must outlive the gate. `reached` may call enter, reach and tell, but not subscribe. */
@@ -35,16 +38,16 @@ struct release_gate {
     struct release *first; /* oldest first */
     struct release **last;
     uint64_t entered;   /* highest position that a release depends on */
-    uint64_t reached;   /* the log is durable up to here on every node that must have it */
-    uint64_t told;      /* position last told to the subscribers */
-    uint64_t confirmed; /* questions up to this one are confirmed */
+    uint64_t reached;   /* the log is durable up to this position on every node that must have it */
+    uint64_t told;      /* last position that the subscribers were told */
+    uint64_t confirmed; /* all questions up to this number are confirmed */
     struct release_subscriber *subscribers;
     struct release_subscriber **subscribers_last;
 };
 
 /* Initialises a gate. `reached`: durable end of the log at the start. No question is confirmed. */
 void release_gate_init(struct release_gate *gate, uint64_t reached);
-/* Adds a subscriber; earlier subscribers are told of a position first. */
+/* Adds a subscriber. Earlier subscribers get each position first. */
 void release_gate_subscribe(struct release_gate *gate, struct release_subscriber *subscriber);
 
 /* Takes ownership of the release until release_gate_next or release_gate_take returns it. */
@@ -52,15 +55,15 @@ void release_gate_enter(struct release_gate *gate, struct release *release);
 /* Sets `reached`: the log is durable up to `position` on every node that must have it. Asserts that it does not
  * decrease. */
 void release_gate_reach(struct release_gate *gate, uint64_t position);
-/* Confirms questions up to `question`; UINT64_MAX: no confirmation is needed. May decrease when another node joins the
- * in-sync members: later releases need its confirmation. */
+/* Notes that questions up to `question` are confirmed; UINT64_MAX: no confirmation is needed. May decrease when another
+ * node joins the in-sync members: later releases need its confirmation. */
 void release_gate_confirm(struct release_gate *gate, uint64_t question);
 
-/* Returns true if a release that depends on `position` only may leave. */
+/* Returns true if a release that depends only on `position` may leave. */
 bool release_gate_reaches(const struct release_gate *gate, uint64_t position);
 /* Returns the next release that may leave; NULL: none. */
 struct release *release_gate_next(struct release_gate *gate);
-/* Returns the oldest release, even if it may not leave, because nothing will release it any more; NULL: none left. */
+/* Returns the oldest release, even if it may not leave, because no event will release it any more; NULL: none left. */
 struct release *release_gate_take(struct release_gate *gate);
 /* Returns true if the oldest release depends on a reached position and only waits for a confirmation. */
 bool release_gate_wants_confirmation(const struct release_gate *gate);

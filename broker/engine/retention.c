@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #define NS_PER_MS 1000000ull
-/* Time between checks of a segment's age; need not be exact. */
+/* Interval of checking a segment's age, which need not be exact. */
 #define LOOK_AGAIN_NS (60ull * 1000000000ull)
 
 void retention_init(struct retention *retention, const struct retention_policy *policy) {

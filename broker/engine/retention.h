@@ -1,13 +1,16 @@
 /* retention.h: when the oldest segment of the log may be removed, and the steps before its removal (LOG-3).
  *
- *   due ─► archived ─► open ─► move data still needed into the index, in slices ─► commit ─► sign ─► remove
- *    │        │                     └─ the index has no room: begin the segment again later, which is harmless
- *    │        └─ not yet: ask the archive once; retention continues when the archive has more
- *    └─ log size or segment age is above the policy's limit, and index and follower are past its end
+ * Steps: the segment is due, because the log's size or the segment's age is above the policy's limit, and the index and
+ * the follower are past its end. It is archived; if it is not yet, the archive is asked once, and retention continues
+ * when the archive has more. It is opened, and the data that are still needed are moved into the index, in slices; if
+ * the index has no space, the segment is begun again later, which is harmless. The transaction is committed, a head is
+ * signed, and the file is removed.
  *
- * replication/leader_half.h decides what a pair's follower still needs. A pin (a backup, a follower's copy) keeps every
- * segment: the log then offers no segment, or refuses to remove it. The caller executes an effect and reports its
- * result, which leads to the next effect. Sizes are in bytes. One thread at a time. */
+ * replication/leader_half.h decides what a pair's follower still needs. A pin (of a backup, or of a follower's copy)
+ * keeps every segment: the log then offers no segment, or refuses to remove it.
+ *
+ * The caller executes an effect and reports its result, which leads to the next effect. Sizes are in bytes. One thread
+ * at a time. */
 #ifndef TARRY_ENGINE_RETENTION_H
 #define TARRY_ENGINE_RETENTION_H
 
@@ -17,18 +20,18 @@
 #include "log.h"
 
 struct retention_policy {
-    uint64_t log_size; /* maximum size of the log's files together */
+    uint64_t log_size; /* maximum total size of the log's files */
     uint64_t
         log_age_ms; /* maximum age of a segment's last frame; above this age or log_size, the oldest segment is due */
 };
 
 enum retention_effect {
-    RETENTION_REST,    /* nothing to do: look again after retention_wait_ns, or when something has changed */
+    RETENTION_REST,    /* nothing to do: check again after retention_wait_ns, or when something has changed */
     RETENTION_ARCHIVE, /* ask the archive to take the segment; no result is reported */
     RETENTION_OPEN,    /* open a reader at the segment's first frame */
-    RETENTION_MOVE,    /* move what still lives in a slice of its frames into the index */
+    RETENTION_MOVE,    /* move the data of live tasks in a slice of its frames into the index */
     RETENTION_COMMIT, /* commit and sync the transaction of the move; from now on the log begins at the segment's end */
-    RETENTION_SIGN,   /* sign a head that says where the log begins, before the removal */
+    RETENTION_SIGN,   /* before the removal, sign a head that states where the log begins */
     RETENTION_REMOVE, /* remove the file */
 };
 
@@ -41,7 +44,7 @@ enum retention_result {
 
 struct retention {
     struct retention_policy policy;
-    enum retention_effect effect; /* current effect; REST: none */
+    enum retention_effect effect; /* current effect; REST: no effect */
     struct log_segment segment;   /* the segment being removed, or requested from the archive */
     uint64_t asked;               /* base of the segment that was last requested from the archive */
 };
@@ -63,10 +66,10 @@ bool retention_is_active(const struct retention *retention);
  * retired. */
 enum retention_effect retention_look(struct retention *retention, const struct log_segment *oldest,
                                      const struct retention_facts *facts);
-/* Returns how long retention may rest unless something changes; 0: work is due. Arguments as for retention_look. */
+/* Returns how long retention has no work unless something changes; 0: work is due. Arguments as for retention_look. */
 uint64_t retention_wait_ns(const struct retention *retention, const struct log_segment *oldest,
                            const struct retention_facts *facts);
-/* Takes the result of the current effect and returns the next effect. REST: this retirement is over. */
+/* Takes the result of the current effect and returns the next effect. REST means that this retirement has ended. */
 enum retention_effect retention_step(struct retention *retention, enum retention_result result);
 
 #endif

@@ -1,18 +1,21 @@
-/* stall.h: detects that the process was stopped (SIGSTOP, a suspended machine), and decides when input found afterwards
- * counts as received.
+/* stall.h: detects that the process was stopped (SIGSTOP, a suspended machine), and decides when input that is found
+ * afterwards counts as received.
  *
  * The process was stopped if a thread wakes more than STOPPED_NS after the time that it asked for. It was also stopped
- * if a thread that is awake, and looks at the clock every STALL_LOOK_NS, finds more than STOPPED_NS since its last
- * look: a busy broker is seldom asleep when it is stopped. Input that is then in the sockets may have arrived in time.
- * So the broker takes SETTLE_NS to read it, and it counts as received when the core thread fell asleep or last looked.
- * Until then only timers expire that were due before (TIME-2). (A thread that only waited that long for a
- * CPU is treated in the same way, which is harmless.)
+ * if a thread that is awake, and reads the clock every STALL_LOOK_NS, finds more than STOPPED_NS since its last
+ * reading: a busy broker is seldom asleep when it is stopped. (A thread that only waited that long for a CPU is treated
+ * in the same way, which is harmless.)
+ *
+ * Input that is in the sockets after a stop may have arrived in time. So the broker takes SETTLE_NS to read it, and the
+ * input counts as received when the core thread fell asleep or last read the clock. Until the end of SETTLE_NS, only
+ * timers expire that were due before the stop (TIME-2).
  *
  * So input is judged by the earliest time at which it can have arrived. Its relative times count from the latest
  * possible time, which is when it was read; otherwise they would end too early (TIME-1). The difference is its
  * lateness.
  *
- * Pure: the caller supplies BOOTTIME. The inbox has one, protected by its mutex; the simulator has another. */
+ * Pure: the caller supplies BOOTTIME. The inbox has one struct stall, protected by its mutex; the simulator has
+ * another. */
 #ifndef TARRY_SHELL_STALL_H
 #define TARRY_SHELL_STALL_H
 
@@ -23,28 +26,28 @@
 
 #define STOPPED_NS (STOOD_STILL_MS * 1000000ull)
 #define SETTLE_NS (STOOD_STILL_SETTLE_MS * 1000000ull)
-/* Maximum time between two looks of the core thread at the clock while it is awake, even while it waits for something
- * other than its inbox. */
+/* Maximum time between two readings of the clock by the core thread while it is awake, even while it waits for
+ * something other than its inbox. */
 #define STALL_LOOK_NS 200000000ull
 
 struct stall { /* CLOCK_BOOTTIME, nanoseconds */
     uint64_t asleep_since_ns;
     uint64_t asleep_until_ns; /* wake-up time that the core thread asked for; 0: the core thread is awake */
-    uint64_t looked_ns;       /* time of the awake core thread's last look at the clock; 0: unknown */
-    uint64_t stopped_ns;      /* earliest time at which the process was stopped; 0 in settled_ns: not stopped */
-    uint64_t settled_ns;      /* end of the time to read the input that arrived during the stop; 0: not stopped */
+    uint64_t looked_ns;       /* time at which the awake core thread last read the clock; 0: unknown */
+    uint64_t stopped_ns;      /* earliest time at which the process was stopped; valid if settled_ns is not 0 */
+    uint64_t settled_ns; /* end of the period in which input that arrived during the stop is read; 0: not stopped */
 };
 
-/* The core thread falls asleep; the core thread wakes up. */
+/* stall_sleep notes that the core thread falls asleep, stall_wake that it has woken up. */
 void stall_sleep(struct stall *stall, uint64_t now_ns, uint64_t wait_ns);
 void stall_wake(struct stall *stall);
-/* The core thread is awake and looks at the clock. */
+/* Notes that the core thread is awake at `now_ns`. */
 void stall_look(struct stall *stall, uint64_t now_ns);
 /* Notes that another thread runs while the core thread sleeps, so the process is not stopped. */
 void stall_is_awake(struct stall *stall, uint64_t now_ns);
 /* Returns the time at which input arriving now counts as received: `now_ns`, unless the process was stopped. */
 uint64_t stall_received(struct stall *stall, uint64_t now_ns);
-/* Returns for how many ns stall_received will return the time before the stop; 0: there was no stop. */
+/* Returns for how many ns stall_received will still return the time before the stop; 0: there was no stop. */
 uint64_t stall_settle_ns(const struct stall *stall, uint64_t now_ns);
 /* Returns the logical time `age_ns` before `now`. */
 struct instant stall_judge(struct instant now, uint64_t age_ns);

@@ -54,8 +54,8 @@ static void send_job(struct push *push, struct push_job *job) {
     push_sender_post(push->sender, job);
 }
 
-/* Returns whether the total limit allows a request. A queue without running requests may exceed the limit up to
- * twofold, so that busy queues do not block it. */
+/* Returns whether the total limit allows a request. A queue without running requests may start one above the limit, up
+ * to twice the limit, so that busy queues do not block it. */
 static bool has_room(const struct push_target *target) {
     const struct push *push = target->push;
     const unsigned most = push->options.limits.requests;
@@ -183,8 +183,8 @@ static size_t tasks_of_bytes(const struct push_target *target) {
     size_t of_host = PUSH_HOST_SHARE * free_bytes;
     if (host->held_bytes == 0 && free_bytes == 0) return push->held_bytes < 2 * PUSH_BYTES_MAX ? 1 : 0;
     if (target->held_bytes >= free_bytes || host->held_bytes >= of_host) return 0;
-    if (target->job_bytes == 0) return 1; /* the first task shows how large they are */
-    /* A leased task reduces the free bytes, hence the division. */
+    if (target->job_bytes == 0) return 1; /* the size of the tasks is unknown, so lease only one */
+    /* Each leased task also reduces the free bytes, so only half of them can be leased. */
     size_t bytes = (free_bytes - target->held_bytes) / 2,
            bytes_of_host = (of_host - host->held_bytes) / (1 + PUSH_HOST_SHARE);
     if (bytes > bytes_of_host) bytes = bytes_of_host;

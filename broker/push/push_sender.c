@@ -28,7 +28,7 @@ struct push_sender {
     pthread_mutex_t mutex; /* protects the members down to `is_asked` */
     struct push_job_list posted;
     struct push_job_list done;
-    bool is_up;    /* `multi` exists and can be woken */
+    bool is_up;    /* true: `multi` exists and can be woken */
     bool is_down;  /* libcurl is missing: no job is accepted */
     bool is_asked; /* push_sender_lacks wants the file of secrets read again */
     _Atomic bool stops;
@@ -52,7 +52,7 @@ struct flight {
     Tarry__Content *content;
     size_t head_size; /* bytes of the response's head so far */
     size_t body_size;
-    const char *refused; /* why an address of the target's name was refused */
+    const char *refused; /* reason why an address of the target's name was refused */
     bool has_tried;      /* another address of the name was allowed */
     bool is_enough;      /* the response's body exceeds the read limit */
     bool is_flooded;     /* the response's head exceeds the limit */
@@ -141,7 +141,7 @@ static curl_socket_t on_socket(void *argument, curlsocktype purpose, struct curl
 static size_t on_head(char *bytes, size_t one, size_t size, void *argument) {
     struct flight *flight = argument;
     (void)bytes;
-    (void)one; /* is always 1 */
+    (void)one; /* the size of one element, which is always 1 */
     flight->head_size += size;
     flight->is_flooded = flight->head_size > PUSH_HEAD_MAX;
     return flight->is_flooded ? 0 : size;
@@ -282,7 +282,7 @@ static void begin(struct push_sender *sender, struct push_job *job, uint64_t now
         flight_end(flight);
 }
 
-/* Returns whether the file of secrets is to be read. */
+/* Takes over what other threads have posted. Returns whether the file of secrets must be read. */
 static bool take_posted(struct push_sender *sender) {
     pthread_mutex_lock(&sender->mutex);
     TAILQ_CONCAT(&sender->waiting, &sender->posted, next);
@@ -309,8 +309,8 @@ static bool begin_all(struct push_sender *sender) {
 
 /* Ends requests that are past their deadline. F-13: libcurl checks the time before the socket, so this thread checks
  * deadlines itself. `now_ms` was taken before the sockets were read, so a response that had arrived by then is
- * accepted, however long the process stood still. If the whole machine stood still, the response may still have to
- * arrive. */
+ * accepted, even if the process was stopped for a long time. If the whole machine was suspended, the response may still
+ * have to arrive. */
 static bool end_late(struct push_sender *sender, uint64_t now_ms) {
     bool any = false;
     for (struct flight *flight = TAILQ_FIRST(&sender->flights), *next; flight != NULL; flight = next) {

@@ -42,8 +42,9 @@ struct push_sender;
 /* Returns NULL when out of memory or without a thread. */
 struct push_sender *push_sender_new(const struct push_sender_options *options);
 void push_sender_post(struct push_sender *sender, struct push_job *job);
-/* Whether the file of secrets has a secret for the queue, as last read. The question has the file read again if that
- * was a second ago, for the next question. MISSING: `reason` is a sentence. Any thread. */
+/* Returns whether the file of secrets had a secret for the queue when it was last read. If that was more than a second
+ * ago, also requests a new read, whose result the next call returns. With MISSING, `reason` is a sentence. Any thread.
+ */
 enum push_secret_state { PUSH_SECRET_UNKNOWN, PUSH_SECRET_PRESENT, PUSH_SECRET_MISSING };
 enum push_secret_state push_sender_secret(struct push_sender *sender, const char *queue, char reason[PUSH_REASON_SIZE]);
 /* Appends the finished jobs to `out`. */

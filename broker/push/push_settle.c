@@ -1,5 +1,5 @@
-/* push_settle.c: judges a target's answers, for the task and for the health of its queue, and commits the decisions:
- * one commit at a time, with all the jobs that ended meanwhile. */
+/* push_settle.c: evaluates a target's responses, for the task and for the health of its queue, and commits the
+ * decisions: one commit at a time, with all the jobs that ended meanwhile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void go_well(struct push_target *target) {
     target->failures = target->rests = 0;
 }
 
-/* Length of a target's next rest, in ms: doubles with each rest in a row, at most limits.rest_ms. */
+/* Returns the length of a target's next pause in ms: doubled with each consecutive pause, at most limits.rest_ms. */
 static uint64_t rest_ms(const struct push_target *target) {
     const uint64_t most_ms = target->push->options.limits.rest_ms;
     uint64_t ms = PUSH_REST_MIN_MS;
@@ -33,11 +33,12 @@ static uint64_t rest_ms(const struct push_target *target) {
     return ms < most_ms ? ms : most_ms;
 }
 
-/* Ignores failures of requests that began before the last rest: that rest has already answered them. */
+/* Counts a failure of the target. Ignores failures of requests that began before the last pause, because they have
+ * already caused that pause. */
 static void go_badly(struct push_target *target, const struct push_job *job) {
     struct push *push = target->push;
     if (job->round != target->round) return;
-    bool is_hopeless = job->verdict == PUSH_UNSENT; /* each further request would fail alike */
+    bool is_hopeless = job->verdict == PUSH_UNSENT; /* further requests would fail for the same reason */
     if (++target->failures < PUSH_FAILURES_MAX && !target->is_unwell && !is_hopeless) return;
     if (!target->is_unwell) push->options.say(push->options.argument, target->queue, job->reason);
     const uint64_t ms = rest_ms(target);
@@ -72,7 +73,7 @@ void push_job_ended(struct push *push, struct push_job *job) {
     if (target->is_over) return;
     switch (job->verdict) {
     case PUSH_TAKEN:
-    case PUSH_REFUSED: /* the target works: it answered on purpose */
+    case PUSH_REFUSED: /* the target works, because it has refused on purpose */
         go_well(target);
         break;
     case PUSH_LATER:
@@ -81,7 +82,7 @@ void push_job_ended(struct push *push, struct push_job *job) {
         push_target_rest(target, job->later_ms);
         break;
     case PUSH_UNSENT:
-        if (job->reason[0] == '\0') break; /* too little time of the lease was left */
+        if (job->reason[0] == '\0') break; /* not the target's fault: too little time of the lease was left */
         go_badly(target, job);
         break;
     case PUSH_FAILED:
@@ -154,7 +155,8 @@ static void run_targets(struct push *push) {
     }
 }
 
-/* When a job's lease is over, on CLOCK_MONOTONIC: until_ms leaves a fifth of it for the commit (push_desk.c). */
+/* Returns when a job's lease ends (CLOCK_MONOTONIC). until_ms leaves a fifth of the lease for the commit (push_desk.c).
+ */
 static uint64_t lease_end_ms(const struct push_job *job) {
     return job->until_ms + job->lease_ms / 5;
 }
@@ -189,10 +191,10 @@ static enum commit_outcome outcome_of(const Tarry__Reply *reply) {
     return is_unknown ? COMMIT_UNKNOWN : COMMIT_DECIDED;
 }
 
-/* A decision of a target is committed again until the broker has decided about it or its lease is over. Doing so is
- * safe: an operation names its lease by a token, and settles that lease at most once. An operation's own refusal is the
- * truth about a task that was cancelled, or leased anew, meanwhile. A task whose lease ends undecided is pushed again.
- */
+/* Handles the reply to a commit of a target's decisions. A decision is committed again until the broker has decided
+ * about it or its lease is over. That is safe: an operation names its lease by a token, and settles that lease at most
+ * once. If an operation itself is refused, the task was cancelled, or leased anew, meanwhile, so the refusal is final.
+ * A task whose lease ends undecided is pushed again. */
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     struct push *push = argument;
     const enum commit_outcome outcome = outcome_of(reply);
@@ -205,7 +207,7 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     TAILQ_CONCAT(&push->committing, &push->settling, next);
     TAILQ_CONCAT(&push->settling, &push->committing, next);
     push->settle_retry = gateway_timer(push->gateway, SETTLE_AGAIN_MS, on_again, push);
-    /* Without memory for a timer, the next job that ends commits them. */
+    /* Without memory for a timer, the jobs are committed together with the next job that ends. */
 }
 
 void push_settle(struct push *push) {

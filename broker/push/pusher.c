@@ -10,8 +10,8 @@
 
 #define ASK_AGAIN_MS 1000u
 #define STOP_LOOK_MS 5
-/* Each new target opens a session. So at most this many start at once, and the next ones later; otherwise other clients
- * would get BUSY. */
+/* Maximum number of targets that start at once; further ones start later. Each new target opens a session, and with too
+ * many at once other clients would get BUSY. */
 #define BEGIN_AT_ONCE 16u
 #define BEGIN_LATER_MS 20u
 
@@ -209,7 +209,8 @@ static Tarry__PushTarget *view_of(const struct push_target *target, struct arena
     char reason[PUSH_REASON_SIZE] = "";
     enum push_secret_state secret =
         sender != NULL ? push_sender_secret(sender, target->queue, reason) : PUSH_SECRET_UNKNOWN;
-    const char *error = reason[0] != '\0' ? reason : numbers->error; /* before the first task shows it */
+    const char *error = reason[0] != '\0' ? reason : numbers->error; /* the sender's problem, if any: a missing secret
+                                                                        is shown before a task fails because of it */
     size_t queue_size = strlen(target->queue) + 1, error_size = strlen(error) + 1;
     size_t url_size = strlen(target->url) + 1;
     Tarry__PushTarget *view = arena_alloc(arena, sizeof(*view));

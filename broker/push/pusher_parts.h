@@ -49,7 +49,7 @@ struct push_target {
     unsigned failures; /* consecutive failures in this round */
     unsigned rests;    /* consecutive pauses */
     uint64_t round;    /* number of pauses; failures of requests from earlier rounds are ignored */
-    bool is_unwell;    /* one request at a time until one succeeds */
+    bool is_unwell;    /* the target gets one request at a time until one succeeds */
     struct push_numbers numbers;
 };
 TAILQ_HEAD(push_target_list, push_target);
