@@ -338,7 +338,7 @@ static void on_loaded(void *argument, Tarry__Code code, const char *primary) {
         load(server);
         return;
     }
-    declare_drop_orphans(server);
+    queues_loaded(server);
     mover_start(server->mover);
 }
 
@@ -681,6 +681,7 @@ static void on_gone(void *argument) {
          * released. */
         gateway_left(server->gateway, sending->lease, true);
     }
+    unacked_committed(connection, false); /* the outcome of its transaction is unknown */
     outbox_end(&connection->published);
     outbox_end(&connection->settles);
     outbox_end(&connection->transaction);

@@ -16,11 +16,12 @@ static struct channel *channel_find(const struct amqp_connection *connection, ui
     return NULL;
 }
 
+/* The deliveries are released first: a consumer that ends searches those that are left. */
 static void channel_leave(struct channel *channel) {
     struct consumer *consumer;
-    while ((consumer = TAILQ_FIRST(&channel->consumers)) != NULL) consumer_end(consumer, false);
     unacked_restore(channel);
     unacked_release(channel);
+    while ((consumer = TAILQ_FIRST(&channel->consumers)) != NULL) consumer_end(consumer, false);
     transaction_drop(channel);
     arriving_end(channel);
 }
@@ -29,6 +30,7 @@ static void channel_free(struct channel *channel) {
     TAILQ_REMOVE(&channel->connection->channels, channel, next);
     channel->connection->channel_count--;
     (void)client_hold(channel->connection, -(int64_t)sizeof(*channel));
+    free(channel->tags);
     free(channel);
 }
 

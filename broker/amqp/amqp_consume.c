@@ -9,8 +9,9 @@
 #include "amqp_parts.h"
 #include "door_stream.h"
 
-/* Memory of an entry of `unacked`, including malloc's own overhead. */
-#define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16)
+/* Memory of an entry, with what malloc adds, and its part of the table of tags. */
+#define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16 + 2 * (int64_t)sizeof(struct unacked *))
+#define TAGS_MIN 16u /* buckets of a channel's first table */
 
 /* Pause before basic.get tries for the second time. */
 #define GET_AGAIN_MS 2u
@@ -20,7 +21,51 @@ static void extend_arm(struct amqp_connection *connection);
 
 /* ---- what is not acknowledged */
 
-/* Settles the message of an entry that is in no list any more, in a commit of `outbox`, and frees the entry. */
+/* Doubles the table of tags when it is full. False: out of memory, and there is no table yet. */
+static bool tags_grow(struct channel *channel) {
+    size_t capacity = channel->tag_capacity == 0 ? TAGS_MIN : channel->tag_capacity * 2;
+    struct unacked *unacked;
+    if (channel->unacked_count < channel->tag_capacity) return true;
+    struct unacked **tags = calloc(capacity, sizeof(*tags));
+    if (tags == NULL) return channel->tags != NULL; /* the lists in the buckets become longer */
+    TAILQ_FOREACH(unacked, &channel->unacked, next) {
+        // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
+        unacked->same_bucket = tags[unacked->tag & (capacity - 1)];
+        tags[unacked->tag & (capacity - 1)] = unacked;
+    }
+    free(channel->tags);
+    channel->tags = tags;
+    channel->tag_capacity = capacity;
+    return true;
+}
+
+static struct unacked **bucket_of(const struct channel *channel, uint64_t tag) {
+    return &channel->tags[tag & (channel->tag_capacity - 1)];
+}
+
+/* Counts an entry that was put into the list of the channel. */
+static void tag_add(struct channel *channel, struct unacked *unacked) {
+    struct unacked **bucket = bucket_of(channel, unacked->tag);
+    unacked->same_bucket = *bucket;
+    *bucket = unacked;
+    channel->unacked_count++;
+}
+
+static void tag_remove(struct channel *channel, const struct unacked *unacked) {
+    struct unacked **at = bucket_of(channel, unacked->tag);
+    while (*at != unacked) at = &(*at)->same_bucket;
+    *at = unacked->same_bucket;
+    channel->unacked_count--;
+}
+
+/* Returns NULL if the tag is not in the list. */
+static struct unacked *unacked_find(const struct channel *channel, uint64_t tag) {
+    struct unacked *unacked = channel->tags != NULL ? *bucket_of(channel, tag) : NULL;
+    while (unacked != NULL && unacked->tag != tag) unacked = unacked->same_bucket;
+    return unacked;
+}
+
+/* Frees an entry that is in no list any more, and settles its message by `outbox`. */
 static void settle_removed(struct channel *channel, struct unacked *unacked, struct outbox *outbox) {
     struct amqp_connection *connection = channel->connection;
     struct item *item = NULL;
@@ -33,55 +78,99 @@ static void settle_removed(struct channel *channel, struct unacked *unacked, str
     free(unacked);
 }
 
-/* Removes an entry of `unacked` and settles its message. In a transaction, the message is settled at tx.commit.
- * ITEM_RELEASE makes the message ready again. */
-static void settle(struct channel *channel, struct unacked *unacked, enum item_kind kind, bool dies) {
+/* Removes an entry from the list of the channel. ITEM_RELEASE: its message will be ready again. */
+static void settle_begin(struct channel *channel, struct unacked *unacked, enum item_kind kind, bool dies) {
     struct consumer *consumer = unacked->consumer;
     TAILQ_REMOVE(&channel->unacked, unacked, next);
-    channel->unacked_count--;
+    tag_remove(channel, unacked);
     if (consumer != NULL) consumer->unacked--;
     unacked->outcome = kind;
     unacked->dies = dies && unacked->has_dead_exchange;
     unacked->consumer = NULL;
-    if (channel->in_tx && !channel->is_closing)
-        TAILQ_INSERT_TAIL(&channel->tx_unacked, unacked, next);
-    else
-        settle_removed(channel, unacked, &channel->connection->settles);
 }
 
-void unacked_restore(struct channel *channel) {
-    struct unacked *unacked, *after;
-    while ((unacked = TAILQ_FIRST(&channel->tx_unacked)) != NULL) {
-        TAILQ_REMOVE(&channel->tx_unacked, unacked, next);
-        after = TAILQ_LAST(&channel->unacked, unacked_list);
-        while (after != NULL && after->tag > unacked->tag) after = TAILQ_PREV(after, unacked_list, next);
-        if (after != NULL)
-            TAILQ_INSERT_AFTER(&channel->unacked, after, unacked, next);
-        else
-            TAILQ_INSERT_HEAD(&channel->unacked, unacked, next);
-        channel->unacked_count++;
+/* Removes an entry, and settles its message; in a transaction, once that is committed. */
+static void settle(struct channel *channel, struct unacked *unacked, enum item_kind kind, bool dies) {
+    settle_begin(channel, unacked, kind, dies);
+    if (channel->in_tx) {
+        TAILQ_INSERT_TAIL(&channel->tx_unacked, unacked, next);
+        channel->tx_unacked_count++;
+    } else {
+        settle_removed(channel, unacked, &channel->connection->settles);
     }
 }
 
-void unacked_commit(struct channel *channel, struct outbox *outbox) {
+static int by_tag(const void *a, const void *b) {
+    const uint64_t first = (*(struct unacked *const *)a)->tag, second = (*(struct unacked *const *)b)->tag;
+    return first < second ? -1 : first > second;
+}
+
+/* The entries may be in any order: they are sorted, and then merged into the list. */
+void unacked_restore(struct channel *channel) {
+    struct unacked *unacked, *at = TAILQ_FIRST(&channel->unacked);
+    struct unacked **sorted = calloc(channel->tx_unacked_count + 1, sizeof(struct unacked *));
+    size_t count = 0;
+    if (sorted == NULL) { /* the connection ends, so that nothing is restored */
+        channel->connection->out.failed = true;
+        return;
+    }
+    TAILQ_FOREACH(unacked, &channel->tx_unacked, next) sorted[count++] = unacked;
+    qsort(sorted, count, sizeof(sorted[0]), by_tag);
+    for (size_t i = 0; i < count && tags_grow(channel); i++) {
+        TAILQ_REMOVE(&channel->tx_unacked, sorted[i], next);
+        channel->tx_unacked_count--;
+        while (at != NULL && at->tag < sorted[i]->tag) at = TAILQ_NEXT(at, next);
+        if (at != NULL)
+            TAILQ_INSERT_BEFORE(at, sorted[i], next);
+        else
+            TAILQ_INSERT_TAIL(&channel->unacked, sorted[i], next);
+        tag_add(channel, sorted[i]);
+    }
+    free(sorted);
+}
+
+bool unacked_commit(struct channel *channel, struct outbox *outbox) {
     struct unacked *unacked;
+    size_t count = 0;
+    struct leased_task *dying = calloc(channel->tx_unacked_count + 1, sizeof(*dying));
+    if (dying == NULL) return false;
     while ((unacked = TAILQ_FIRST(&channel->tx_unacked)) != NULL) {
         TAILQ_REMOVE(&channel->tx_unacked, unacked, next);
+        if (unacked->dies && !unacked->is_settled) dying[count++] = unacked->task;
+        unacked->is_settled |= unacked->dies;
         settle_removed(channel, unacked, outbox);
     }
+    channel->tx_unacked_count = 0;
+    channel->connection->transaction_dying = dying;
+    channel->connection->transaction_dying_count = count;
+    return true;
+}
+
+void unacked_committed(struct amqp_connection *connection, bool is_stored) {
+    for (size_t i = 0; i < connection->transaction_dying_count; i++) {
+        const struct leased_task *task = &connection->transaction_dying[i];
+        if (is_stored)
+            mover_reject(connection->server->mover, task);
+        else
+            unacked_return(connection, task);
+    }
+    free(connection->transaction_dying);
+    connection->transaction_dying = NULL;
+    connection->transaction_dying_count = 0;
+}
+
+void unacked_return(struct amqp_connection *connection, const struct leased_task *task) {
+    struct item *item = item_of_lease(ITEM_RELEASE, task);
+    if (item != NULL) outbox_add(&connection->settles, item);
 }
 
 void unacked_release(struct channel *channel) {
     struct unacked *unacked;
-    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): settle has removed those that it freed
-    while ((unacked = TAILQ_FIRST(&channel->unacked)) != NULL) settle(channel, unacked, ITEM_RELEASE, false);
-}
-
-static struct unacked *unacked_find(struct channel *channel, uint64_t tag) {
-    struct unacked *unacked;
-    TAILQ_FOREACH(unacked, &channel->unacked, next)
-    if (unacked->tag >= tag) return unacked->tag == tag ? unacked : NULL;
-    return NULL;
+    while ((unacked = TAILQ_FIRST(&channel->unacked)) != NULL) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): settle_begin has removed those that settle_removed freed
+        settle_begin(channel, unacked, ITEM_RELEASE, false);
+        settle_removed(channel, unacked, &channel->connection->settles);
+    }
 }
 
 static void on_extend(void *argument) {
@@ -149,7 +238,7 @@ static bool note(struct channel *channel, struct consumer *consumer, const Tarry
         return true;
     }
     if (!client_hold(channel->connection, UNACKED_BYTES)) return false;
-    struct unacked *unacked = malloc(sizeof(*unacked));
+    struct unacked *unacked = tags_grow(channel) ? malloc(sizeof(*unacked)) : NULL;
     if (unacked == NULL) {
         (void)client_hold(channel->connection, -UNACKED_BYTES);
         return false;
@@ -160,7 +249,7 @@ static bool note(struct channel *channel, struct consumer *consumer, const Tarry
                                 .consumer = consumer,
                                 .has_dead_exchange = has_dead_exchange};
     TAILQ_INSERT_TAIL(&channel->unacked, unacked, next);
-    channel->unacked_count++;
+    tag_add(channel, unacked);
     if (consumer != NULL) consumer->unacked++;
     extend_arm(channel->connection);
     return true;
@@ -351,6 +440,7 @@ void channel_consume(struct channel *channel, const struct amqp_method *method) 
     TAILQ_INSERT_TAIL(&channel->consumers, consumer, in_channel);
     TAILQ_INSERT_TAIL(&queue->consumers, consumer, in_queue);
     queue->consumer_count++;
+    queue->had_consumer = true;
     queue->has_exclusive_consumer |= consumer->exclusive;
     connection->consumer_count++;
     if (method->fields[AMQP_BASIC_CONSUME_no_wait].number == 0)
@@ -375,6 +465,7 @@ void consumer_end(struct consumer *consumer, bool is_told) {
     if (consumer->exclusive) queue->has_exclusive_consumer = false;
     connection->consumer_count--;
     free(consumer);
+    if (queue->consumer_count == 0) queue_used(connection->server, queue);
     if (queue->auto_delete && queue->consumer_count == 0 && !queue->node.is_doomed)
         queue_drop(connection->server, queue->name);
 }
@@ -492,11 +583,13 @@ static void get_counted(struct amqp_connection *connection, uint64_t messages) {
 }
 
 void op_get(struct amqp_connection *connection) {
-    const struct amqp_queue *queue = op_queue(connection, AMQP_BASIC_GET_queue);
-    if (queue == NULL)
+    struct amqp_queue *queue = op_queue(connection, AMQP_BASIC_GET_queue);
+    if (queue == NULL) {
         op_end(connection);
-    else
-        queue_count(connection, queue->name, get_counted);
+        return;
+    }
+    queue_used(connection->server, queue);
+    queue_count(connection, queue->name, get_counted);
 }
 
 /* ---- ack, nack, reject, recover */
@@ -544,7 +637,7 @@ void channel_recover(struct channel *channel, const struct amqp_method *method) 
 }
 
 void settle_settled(void *argument, const struct item *item, Tarry__Code code, const char *message) {
-    if (code == TARRY__CODE__NOT_PRIMARY || code == TARRY__CODE__STOPPING) client_refuse(argument, code, "");
+    if (code_ends_connection(code)) client_refuse(argument, code, ""); /* else the lease has ended before */
 }
 
 void settle_went_on(void *argument) {

@@ -13,10 +13,6 @@
 #include "check.h"
 #include "door_stream.h"
 
-/* Pauses before the attempts to delete the broker's queue of a deleted AMQP queue. Sessions of former consumers end
- * after 2 s, and a purge takes some time. */
-static const uint64_t drop_pauses_ms[] = {3000, 10000, 60000};
-
 /* ---- answers and refusals */
 
 static bool flag(const struct amqp_connection *connection, int field) {
@@ -52,7 +48,9 @@ static bool has_gone(struct amqp_connection *connection) {
     return true;
 }
 
-static void refuse_stored(struct amqp_connection *connection, Tarry__Code code, const char *sentence) {
+/* Refuses the method. A result that is OK: there was no memory to change the topology after its commit. */
+static void refuse_stored(struct amqp_connection *connection, const struct stored_result *result) {
+    const Tarry__Code code = result->code != TARRY__CODE__OK ? result->code : TARRY__CODE__BUSY;
     struct channel *channel = op_channel(connection);
     if (channel == NULL) return;
     if (code_ends_connection(code))
@@ -60,7 +58,7 @@ static void refuse_stored(struct amqp_connection *connection, Tarry__Code code, 
     else
         channel_fail(channel, code == TARRY__CODE__DENIED ? AMQP_ACCESS_REFUSED : AMQP_RESOURCE_ERROR,
                      connection->method.kind, "%s - %.200s",
-                     code == TARRY__CODE__DENIED ? "ACCESS_REFUSED" : "RESOURCE_ERROR", sentence);
+                     code == TARRY__CODE__DENIED ? "ACCESS_REFUSED" : "RESOURCE_ERROR", result->sentence);
 }
 
 /* Returns whether the principal may do at least one of two operations with this name. If not, the channel has failed.
@@ -188,8 +186,9 @@ void queue_count(struct amqp_connection *connection, const char *name, counted *
 
 /* ---- queue.declare */
 
-static void declared(struct channel *channel, const struct amqp_queue *queue, uint64_t messages) {
+static void declared(struct channel *channel, struct amqp_queue *queue, uint64_t messages) {
     struct amqp_connection *connection = channel->connection;
+    queue_used(connection->server, queue);
     memcpy(channel->last_queue, queue->name, sizeof(channel->last_queue));
     if (!flag(connection, AMQP_QUEUE_DECLARE_no_wait))
         amqp_put_method(&connection->out, channel->number, AMQP_QUEUE_DECLARE_OK, amqp_text(queue->name),
@@ -197,7 +196,7 @@ static void declared(struct channel *channel, const struct amqp_queue *queue, ui
 }
 
 static void existing_counted(struct amqp_connection *connection, uint64_t messages) {
-    const struct amqp_queue *queue = op_queue(connection, AMQP_QUEUE_DECLARE_queue);
+    struct amqp_queue *queue = op_queue(connection, AMQP_QUEUE_DECLARE_queue);
     if (queue != NULL) declared(op_channel(connection), queue, messages);
     leave(connection);
 }
@@ -241,20 +240,18 @@ static bool may_dead_letter(struct channel *channel, const struct amqp_queue *qu
     return false;
 }
 
-static void on_queue_stored(void *argument, Tarry__Code code, const char *sentence, uint64_t purged) {
+static void on_queue_stored(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
     struct amqp *server = connection->server;
     struct amqp_queue *queue = connection->made_queue;
-    if (code == TARRY__CODE__OK && amqp_queue_add(&server->store.topology, queue)) {
+    if (result->code == TARRY__CODE__OK && amqp_queue_add(&server->store.topology, queue)) {
         connection->made_queue = NULL;
         struct channel *channel = op_channel(connection);
-        if (queue->exclusive && connection->is_gone)
-            queue_drop(server, queue->name);
-        else if (queue->exclusive)
-            connection->has_exclusive = true;
+        connection->has_exclusive |= queue->exclusive;
+        if (queue->exclusive && connection->is_gone) declare_drop_exclusive(server, connection->id);
         if (channel != NULL) declared(channel, queue, 0);
     } else {
-        refuse_stored(connection, code != TARRY__CODE__OK ? code : TARRY__CODE__BUSY, sentence);
+        refuse_stored(connection, result);
     }
     turn_over(connection);
 }
@@ -361,14 +358,15 @@ static void exchange_declared(struct channel *channel) {
         amqp_put_method(&channel->connection->out, channel->number, AMQP_EXCHANGE_DECLARE_OK);
 }
 
-static void on_exchange_stored(void *argument, Tarry__Code code, const char *sentence, uint64_t purged) {
+static void on_exchange_stored(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
     struct channel *channel = op_channel(connection);
-    if (code == TARRY__CODE__OK && amqp_exchange_add(&connection->server->store.topology, connection->made_exchange)) {
+    if (result->code == TARRY__CODE__OK &&
+        amqp_exchange_add(&connection->server->store.topology, connection->made_exchange)) {
         connection->made_exchange = NULL;
         if (channel != NULL) exchange_declared(channel);
     } else {
-        refuse_stored(connection, code != TARRY__CODE__OK ? code : TARRY__CODE__BUSY, sentence);
+        refuse_stored(connection, result);
     }
     turn_over(connection);
 }
@@ -492,13 +490,14 @@ static void bound(struct amqp_connection *connection) {
     if (channel != NULL && !bind.no_wait) amqp_put_method(&connection->out, channel->number, bind.answer);
 }
 
-static void on_bound(void *argument, Tarry__Code code, const char *sentence, uint64_t purged) {
+static void on_bound(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
-    if (code == TARRY__CODE__OK && amqp_binding_add(&connection->server->store.topology, connection->made_binding)) {
+    if (result->code == TARRY__CODE__OK &&
+        amqp_binding_add(&connection->server->store.topology, connection->made_binding)) {
         connection->made_binding = NULL;
         bound(connection);
     } else {
-        refuse_stored(connection, code != TARRY__CODE__OK ? code : TARRY__CODE__BUSY, sentence);
+        refuse_stored(connection, result);
     }
     turn_over(connection);
 }
@@ -560,15 +559,11 @@ void op_bind(struct amqp_connection *connection) {
     store_enter(&connection->server->store, &connection->job, run_bind, connection);
 }
 
-/* Removes the doomed objects from the topology if the commit that deletes them is durable; otherwise keeps them. */
-static void remove_doomed(struct amqp *server, bool is_stored) {
+void remove_doomed(struct amqp *server, const struct stored_result *result) {
     struct amqp_topology *topology = &server->store.topology;
-    for (size_t i = 0; is_stored && i < topology->doomed_count; i++)
+    for (size_t i = 0; i < result->deleted; i++)
         if (topology->doomed[i]->kind == 'q') consumers_lose_queue((struct amqp_queue *)topology->doomed[i]);
-    if (is_stored)
-        amqp_doomed_remove(topology);
-    else
-        amqp_doomed_spare(topology);
+    amqp_doomed_end(topology, result->deleted);
 }
 
 /* Commits the deletion of the doomed objects, and of the messages of the queue `purged` (NULL: none). If `is_doomed` is
@@ -576,8 +571,9 @@ static void remove_doomed(struct amqp *server, bool is_stored) {
 static void delete_doomed(struct amqp_connection *connection, bool is_doomed, const char *purged, stored *done) {
     struct store *store = &connection->server->store;
     if (!is_doomed) {
-        amqp_doomed_spare(&store->topology);
-        refuse_stored(connection, TARRY__CODE__BUSY, "out of memory");
+        const struct stored_result no_memory = {.code = TARRY__CODE__BUSY, .sentence = "out of memory"};
+        amqp_doomed_end(&store->topology, 0);
+        refuse_stored(connection, &no_memory);
         turn_over(connection);
         return;
     }
@@ -586,13 +582,13 @@ static void delete_doomed(struct amqp_connection *connection, bool is_doomed, co
     store_commit(store, done, connection);
 }
 
-static void on_unbound(void *argument, Tarry__Code code, const char *sentence, uint64_t purged) {
+static void on_unbound(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
-    remove_doomed(connection->server, code == TARRY__CODE__OK);
-    if (code == TARRY__CODE__OK)
+    remove_doomed(connection->server, result);
+    if (result->code == TARRY__CODE__OK)
         bound(connection);
     else
-        refuse_stored(connection, code, sentence);
+        refuse_stored(connection, result);
     turn_over(connection);
 }
 
@@ -625,13 +621,13 @@ static void exchange_deleted(struct amqp_connection *connection) {
         amqp_put_method(&connection->out, channel->number, AMQP_EXCHANGE_DELETE_OK);
 }
 
-static void on_exchange_deleted(void *argument, Tarry__Code code, const char *sentence, uint64_t purged) {
+static void on_exchange_deleted(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
-    remove_doomed(connection->server, code == TARRY__CODE__OK);
-    if (code == TARRY__CODE__OK)
+    remove_doomed(connection->server, result);
+    if (result->code == TARRY__CODE__OK)
         exchange_deleted(connection);
     else
-        refuse_stored(connection, code, sentence);
+        refuse_stored(connection, result);
     turn_over(connection);
 }
 
@@ -666,138 +662,6 @@ void op_delete_exchange(struct amqp_connection *connection) {
     store_enter(&connection->server->store, &connection->job, run_delete_exchange, connection);
 }
 
-/* ---- the broker's queue of a deleted AMQP queue */
-
-struct drop {
-    TAILQ_ENTRY(drop) next;
-    struct amqp *server;
-    struct job job;
-    uint64_t timer;
-    unsigned tries;
-    bool purges;
-    char name[AMQP_NAME_MAX + 1];
-};
-
-static void drop_free(struct drop *drop) {
-    TAILQ_REMOVE(&drop->server->drops, drop, next);
-    free(drop);
-}
-
-void drops_free(struct amqp *server) {
-    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): drop_free has removed those that it freed
-    while (!TAILQ_EMPTY(&server->drops)) drop_free(TAILQ_FIRST(&server->drops));
-}
-
-static struct drop *drop_new(struct amqp *server, const char *name) {
-    struct drop *drop = calloc(1, sizeof(*drop));
-    if (drop == NULL) return NULL;
-    drop->server = server;
-    snprintf(drop->name, sizeof(drop->name), "%s", name);
-    TAILQ_INSERT_TAIL(&server->drops, drop, next);
-    return drop;
-}
-
-/* Deletes the broker's queue, so that its place is free for another one. Ignores the reply: a queue that is not empty
- * stays. */
-static void on_delete_timer(void *argument) {
-    struct drop *drop = argument;
-    struct amqp *server = drop->server;
-    Tarry__Commit commit = TARRY__COMMIT__INIT;
-    Tarry__Op op = TARRY__OP__INIT, *ops = &op;
-    Tarry__QueueDelete body = TARRY__QUEUE_DELETE__INIT;
-    bool is_back =
-        server->store.state != STORE_LOADED || amqp_queue_find(&server->store.topology, amqp_text(drop->name)) != NULL;
-    if (is_back) {
-        drop_free(drop);
-        return;
-    }
-    body.queue = drop->name;
-    body.forget = true;
-    op.op_case = TARRY__OP__OP_QUEUE_DELETE;
-    op.queue_delete = &body;
-    commit.ops = &ops;
-    commit.n_ops = 1;
-    const struct gateway_caller caller = own_caller(server->gateway);
-    (void)gateway_commit(server->gateway, &caller, &commit, NULL, NULL, NULL);
-    gateway_disown(server->gateway, caller.principal);
-    if (++drop->tries < sizeof(drop_pauses_ms) / sizeof(drop_pauses_ms[0]))
-        drop->timer = gateway_timer(server->gateway, drop_pauses_ms[drop->tries], on_delete_timer, drop);
-    else
-        drop_free(drop);
-}
-
-static void drop_later(struct drop *drop) {
-    drop->timer = gateway_timer(drop->server->gateway, drop_pauses_ms[0], on_delete_timer, drop);
-    if (drop->timer == 0) drop_free(drop);
-}
-
-static void on_dropped(void *argument, Tarry__Code code, const char *sentence, uint64_t purged);
-
-/* Commits the deletion of the doomed definitions, and of the queue's messages. */
-static void drop_commit(struct drop *drop) {
-    struct store *store = &drop->server->store;
-    store_delete_doomed(store);
-    if (drop->purges) store_purge(store, drop->name);
-    store_commit(store, on_dropped, drop);
-}
-
-static void on_dropped(void *argument, Tarry__Code code, const char *sentence, uint64_t purged) {
-    struct drop *drop = argument;
-    struct amqp *server = drop->server;
-    if (code == TARRY__CODE__NO_SUCH_QUEUE &&
-        drop->purges) { /* the broker creates the queue at its first message, and there was none */
-        drop->purges = false;
-        drop_commit(drop);
-        return;
-    }
-    remove_doomed(server, code == TARRY__CODE__OK);
-    store_leave(&server->store, &drop->job);
-    if (code == TARRY__CODE__OK && drop->purges)
-        drop_later(drop);
-    else
-        drop_free(drop);
-}
-
-static void run_drop(void *argument) {
-    struct drop *drop = argument;
-    struct store *store = &drop->server->store;
-    struct amqp_queue *queue =
-        store->state == STORE_LOADED ? amqp_queue_find(&store->topology, amqp_text(drop->name)) : NULL;
-    bool is_dropped = queue != NULL && (queue->exclusive || (queue->auto_delete && queue->consumer_count == 0));
-    if (is_dropped && amqp_doom_queue(&store->topology, queue)) {
-        drop->purges = true;
-        drop_commit(drop);
-        return;
-    }
-    amqp_doomed_spare(&store->topology);
-    store_leave(store, &drop->job);
-    drop_free(drop);
-}
-
-void queue_drop(struct amqp *server, const char *name) {
-    struct drop *drop = drop_new(server, name);
-    if (drop != NULL) store_enter(&server->store, &drop->job, run_drop, drop);
-}
-
-/* Collects the names of the queues first, because dropping a queue may change the table. */
-void declare_drop_exclusive(struct amqp *server, uint64_t owner) {
-    const struct amqp_hash *queues = &server->store.topology.queues;
-    char(*names)[AMQP_NAME_MAX + 1] = calloc(queues->count + 1, sizeof(*names));
-    size_t count = 0;
-    for (size_t i = 0; names != NULL && i < queues->capacity; i++) {
-        for (const struct amqp_node *node = queues->buckets[i]; node != NULL; node = node->next) {
-            const struct amqp_queue *queue = (const struct amqp_queue *)node;
-            if (queue->exclusive && queue->owner == owner) memcpy(names[count++], queue->name, sizeof(*names));
-        }
-    }
-    for (size_t i = 0; i < count; i++) queue_drop(server, names[i]);
-    free(names);
-}
-
-void declare_drop_orphans(struct amqp *server) {
-    declare_drop_exclusive(server, 0);
-}
-
 /* ---- queue.purge and queue.delete */
 
 static void purged(struct amqp_connection *connection, uint64_t messages) {
@@ -809,12 +673,12 @@ static void purged(struct amqp_connection *connection, uint64_t messages) {
                     count_field(messages));
 }
 
-static void on_purged(void *argument, Tarry__Code code, const char *sentence, uint64_t count) {
+static void on_purged(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
-    if (code == TARRY__CODE__OK || code == TARRY__CODE__NO_SUCH_QUEUE)
-        purged(connection, count);
+    if (result->code == TARRY__CODE__OK)
+        purged(connection, result->purged);
     else
-        refuse_stored(connection, code, sentence);
+        refuse_stored(connection, result);
     turn_over(connection);
 }
 
@@ -835,7 +699,7 @@ void op_purge_queue(struct amqp_connection *connection) {
     store_enter(&connection->server->store, &connection->job, run_purge, connection);
 }
 
-static void on_queue_deleted(void *argument, Tarry__Code code, const char *sentence, uint64_t count) {
+static void on_queue_deleted(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
     struct amqp *server = connection->server;
     struct store *store = &server->store;
@@ -843,19 +707,12 @@ static void on_queue_deleted(void *argument, Tarry__Code code, const char *sente
     for (size_t i = 0; i < store->topology.doomed_count; i++)
         if (store->topology.doomed[i]->kind == 'q')
             memcpy(name, ((struct amqp_queue *)store->topology.doomed[i])->name, sizeof(name));
-    if (code ==
-        TARRY__CODE__NO_SUCH_QUEUE) { /* the broker creates the queue at its first message, and there was none */
-        store_delete_doomed(store);
-        store_commit(store, on_queue_deleted, connection);
-        return;
-    }
-    remove_doomed(server, code == TARRY__CODE__OK);
-    if (code == TARRY__CODE__OK) {
-        struct drop *drop = drop_new(server, name);
-        if (drop != NULL) drop_later(drop);
-        purged(connection, count);
+    remove_doomed(server, result);
+    if (result->code == TARRY__CODE__OK) {
+        queue_forget(server, name);
+        purged(connection, result->purged);
     } else {
-        refuse_stored(connection, code, sentence);
+        refuse_stored(connection, result);
     }
     turn_over(connection);
 }

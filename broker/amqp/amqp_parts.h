@@ -139,8 +139,15 @@ struct job {
 };
 TAILQ_HEAD(jobs, job);
 struct change;
-/* Callback of a commit of definitions. If `code` is not OK, nothing has changed, and `sentence` gives the reason. */
-typedef void stored(void *argument, Tarry__Code code, const char *sentence, uint64_t purged);
+/* Callback of a commit of definitions. Not OK: `sentence` gives the reason, and nothing has changed, except that the
+ * first `deleted` of the doomed are deleted in the log: more than DEFINES_PER_COMMIT_MAX take several commits. */
+struct stored_result {
+    Tarry__Code code;
+    const char *sentence;
+    uint64_t purged; /* messages */
+    size_t deleted;
+};
+typedef void stored(void *argument, const struct stored_result *result);
 struct store {
     struct gateway *gateway;
     struct amqp_topology topology;
@@ -149,6 +156,8 @@ struct store {
     struct job *running;
     struct change *changes;
     size_t change_count, change_capacity;
+    size_t change_done; /* the first changes, which are durable */
+    size_t change_sent; /* those behind them that are in the commit under way */
     stored *stored;
     void *argument;
     bool failed;        /* memory was exhausted while changes were collected */
@@ -172,7 +181,9 @@ void store_leave(struct store *store, struct job *job);
 /* Removes a waiting job. Returns false if the job is running. */
 bool store_cancel(struct store *store, struct job *job);
 void store_put(struct store *store, const char *key, struct amqp_out *definition); /* frees the definition */
+/* Call it before the functions below: the doomed are the first changes. */
 void store_delete_doomed(struct store *store);
+/* Ends the messages of the queue. No message has ever been in it: then nothing is done. */
 void store_purge(struct store *store, const char *queue);
 /* Sets the queue's policy lease_before_due: messages may be leased before they are due, and the mover leases them when
  * they are. */
@@ -193,7 +204,8 @@ struct sending {
 TAILQ_HEAD(sendings, sending);
 
 struct unacked {
-    TAILQ_ENTRY(unacked) next; /* the list is in the order of tags */
+    TAILQ_ENTRY(unacked) next;   /* in the order of tags */
+    struct unacked *same_bucket; /* in the channel's table of tags */
     uint64_t tag;
     struct leased_task task;
     uint64_t lease_until_ms;
@@ -243,8 +255,11 @@ struct channel {
     struct amqp_consumers consumers;
     struct unacked_list unacked;
     uint32_t unacked_count;
-    struct unacked_list tx_unacked; /* deliveries that the transaction settles */
-    struct items tx_items;          /* messages that the transaction publishes */
+    struct unacked **tags; /* hash table of `unacked`: a tag's bucket is the tag modulo tag_capacity, a power of two */
+    size_t tag_capacity;
+    struct unacked_list tx_unacked; /* settled by the transaction */
+    size_t tx_unacked_count;
+    struct items tx_items; /* published by it */
     size_t tx_count, tx_bytes;
     struct arriving arriving;
     char last_queue[AMQP_NAME_MAX + 1]; /* name of the queue that was declared last; a method with an empty queue name
@@ -275,7 +290,9 @@ struct amqp_connection {
     uint32_t channel_count, consumer_count;
     uint64_t channel_serial;
     struct outbox published, settles, transaction;
-    Tarry__Code transaction_code; /* code of the first item that was refused */
+    Tarry__Code transaction_code;          /* of the first item that was refused */
+    struct leased_task *transaction_dying; /* rejected by it; NULL: no transaction is under way */
+    size_t transaction_dying_count;
     char transaction_message[128];
     struct amqp_out out;
 
@@ -320,7 +337,8 @@ struct amqp {
     struct mover *mover;
     uint64_t names; /* number of names generated until now */
     char id[17];
-    uint64_t tick_timer; /* 0: the door has no listener for AMQP */
+    uint64_t tick_timer;                 /* 0: no listener for AMQP */
+    uint64_t expiry_timer, expiry_at_ms; /* the next search for queues that have expired */
 };
 
 /* ---- amqp.c: connections */
@@ -371,15 +389,10 @@ void op_unbind(struct amqp_connection *connection);
 void op_delete_queue(struct amqp_connection *connection);
 void op_delete_exchange(struct amqp_connection *connection);
 void op_purge_queue(struct amqp_connection *connection);
-/* Deletes the queue without a client's request, because its exclusive owner or its last consumer has gone. */
-void queue_drop(struct amqp *server, const char *name);
-/* Drops the exclusive queues of the connection with this id. */
-void declare_drop_exclusive(struct amqp *server, uint64_t owner);
-/* Drops the exclusive queues whose connections belonged to an earlier process. */
-void declare_drop_orphans(struct amqp *server);
+/* Removes from the topology what is deleted in the log. */
+void remove_doomed(struct amqp *server, const struct stored_result *result);
 void declare_forget(struct amqp_connection *connection);
-void drops_free(struct amqp *server);
-/* Requests the number of messages that wait in a queue, and passes it to `counts`; 0 also if it is unknown. */
+/* Asks how many messages wait in a queue. `counts` gets the number; 0 also if it is not known. */
 void queue_count(struct amqp_connection *connection, const char *name, counted *counts);
 /* Returns the queue that the method names, if the connection may use it; NULL: the channel has failed. */
 struct amqp_queue *queue_of(struct channel *channel, struct amqp_bytes name, enum amqp_method_kind kind);
@@ -389,6 +402,19 @@ struct amqp_queue *op_queue(struct amqp_connection *connection, int field);
 static inline unsigned count_field(uint64_t messages) {
     return messages < UINT32_MAX ? (unsigned)messages : UINT32_MAX;
 }
+
+/* ---- amqp_drop.c: queues that end without a client's request */
+/* Deletes the queue if its owner or its last consumer has gone, or it has expired. */
+void queue_drop(struct amqp *server, const char *name);
+/* Deletes the broker's queue of an AMQP queue that was deleted. */
+void queue_forget(struct amqp *server, const char *name);
+/* Says that a client has used the queue, so that x-expires counts from now. */
+void queue_used(struct amqp *server, struct amqp_queue *queue);
+/* Drops the exclusive queues of the connection with this id. */
+void declare_drop_exclusive(struct amqp *server, uint64_t owner);
+/* The definitions were read: drops the exclusive queues of an earlier process, and begins to count x-expires. */
+void queues_loaded(struct amqp *server);
+void drops_free(struct amqp *server);
 
 /* ---- amqp_publish.c */
 void publish_begin(struct channel *channel, const struct amqp_method *method);
@@ -426,8 +452,13 @@ void consumers_lose_queue(struct amqp_queue *queue);
 void unacked_release(struct channel *channel);
 /* Makes the deliveries that a transaction has settled unacknowledged again. */
 void unacked_restore(struct channel *channel);
-/* Adds the deliveries that a transaction has settled to its commit. Rejected messages go to the mover now. */
-void unacked_commit(struct channel *channel, struct outbox *outbox);
+/* Adds what a transaction has settled to its commit, and keeps what it has rejected. False: out of memory. */
+bool unacked_commit(struct channel *channel, struct outbox *outbox);
+/* Settles what the transaction has rejected: its commit is stored, so the messages move; or it was refused, so they are
+ * ready again. */
+void unacked_committed(struct amqp_connection *connection, bool is_stored);
+/* Makes a leased message ready again. */
+void unacked_return(struct amqp_connection *connection, const struct leased_task *task);
 void sending_sent(struct sending *sending, bool left);
 
 /* ---- amqp_mover.c: messages that have expired or were rejected go to their dead-letter exchange */

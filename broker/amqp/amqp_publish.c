@@ -378,6 +378,11 @@ void op_commit(struct amqp_connection *connection) {
     }
     connection->transaction_code = TARRY__CODE__OK;
     connection->transaction_message[0] = '\0';
+    if (!unacked_commit(channel, outbox)) {
+        client_fail(connection, AMQP_RESOURCE_ERROR, "RESOURCE_ERROR - out of memory");
+        op_end(connection);
+        return;
+    }
     while ((item = TAILQ_FIRST(&channel->tx_items)) != NULL) {
         TAILQ_REMOVE(&channel->tx_items, item, next);
         (void)client_hold(connection, -(int64_t)item->content_size);
@@ -387,7 +392,6 @@ void op_commit(struct amqp_connection *connection) {
             item_free(item);
     }
     channel->tx_bytes = channel->tx_count = 0;
-    unacked_commit(channel, outbox);
     outbox_flush(outbox);
     if (outbox_is_idle(outbox)) transaction_went_on(connection);
 }
@@ -395,6 +399,8 @@ void op_commit(struct amqp_connection *connection) {
 void transaction_settled(void *argument, const struct item *item, Tarry__Code code, const char *message) {
     struct amqp_connection *connection = argument;
     const Tarry__Code former = connection->transaction_code;
+    if (code != TARRY__CODE__OK && !code_ends_connection(code) && item->kind != ITEM_MESSAGE)
+        unacked_return(connection, &item->task); /* nothing took effect: its channel ends, and with it the delivery */
     if (code == TARRY__CODE__OK || (former != TARRY__CODE__OK && former != TARRY__CODE__ABORTED)) return;
     connection->transaction_code = code;
     snprintf(connection->transaction_message, sizeof(connection->transaction_message), "%s", message);
@@ -404,7 +410,9 @@ void transaction_went_on(void *argument) {
     struct amqp_connection *connection = argument;
     struct channel *channel = op_channel(connection);
     Tarry__Code code = connection->transaction_code;
-    if (!outbox_is_idle(&connection->transaction)) return; /* the outbox was refused as BUSY and will try again */
+    if (!outbox_is_idle(&connection->transaction)) return; /* BUSY: it is tried again */
+    unacked_committed(connection, code == TARRY__CODE__OK);
+    outbox_flush(&connection->settles);
     if (channel != NULL && code == TARRY__CODE__OK)
         amqp_put_method(&connection->out, channel->number, AMQP_TX_COMMIT_OK);
     else if (code_ends_connection(code))

@@ -89,6 +89,7 @@ void store_put(struct store *store, const char *key, struct amqp_out *definition
 
 void store_delete_doomed(struct store *store) {
     char key[AMQP_DEFINITION_KEY_SIZE];
+    amqp_doomed_order(&store->topology);
     for (size_t i = 0; i < store->topology.doomed_count; i++) {
         amqp_key_of_doomed(&store->topology, i, key);
         (void)add_change(store, CHANGE_DELETE, key);
@@ -105,14 +106,19 @@ void store_holding(struct store *store, const char *queue, bool is_holding) {
 
 static void drop_changes(struct store *store) {
     for (size_t i = 0; i < store->change_count; i++) amqp_out_free(&store->changes[i].definition);
-    store->change_count = 0;
+    store->change_count = store->change_done = store->change_sent = 0;
     store->failed = false;
 }
 
+/* Ends the commit. */
 static void tell(struct store *store, Tarry__Code code, const char *sentence, uint64_t purged) {
     stored *done = store->stored;
+    struct stored_result result = {.code = code, .sentence = sentence, .purged = purged};
+    while (result.deleted < store->change_done && store->changes[result.deleted].kind == CHANGE_DELETE)
+        result.deleted++;
+    drop_changes(store);
     store->stored = NULL;
-    done(store->argument, code, sentence, purged);
+    done(store->argument, &result);
 }
 
 static void ask_purge(struct store *store);
@@ -144,24 +150,39 @@ static void ask_purge(struct store *store) {
     if (handle == 0) on_purging(store, NULL);
 }
 
+static void commit_part(struct store *store);
+
+/* Drops a purge from the commit. False: it has none. */
+static bool drop_purge(struct store *store) {
+    for (size_t i = store->change_done; i < store->change_count; i++) {
+        if (store->changes[i].kind != CHANGE_PURGE) continue;
+        store->changes[i] = store->changes[--store->change_count]; /* it has no definition */
+        return true;
+    }
+    return false;
+}
+
 static void on_stored(void *argument, const Tarry__Reply *reply) {
     struct store *store = argument;
     Tarry__Code code = reply != NULL ? reply->code : TARRY__CODE__FAILED;
     const char *sentence = reply != NULL ? reply->message : "";
     bool is_commit = code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_COMMIT;
-    store->purge_job = 0;
     for (size_t i = 0; is_commit && i < reply->commit->n_results; i++) {
         const Tarry__OpResult *result = reply->commit->results[i];
-        if (store->changes[i].kind == CHANGE_PURGE) {
+        const struct change *change = &store->changes[store->change_done + i];
+        if (change->kind == CHANGE_PURGE) {
             store->purge_job = result->job;
-            memcpy(store->purging, store->changes[i].key, sizeof(store->changes[i].key));
+            memcpy(store->purging, change->key, sizeof(change->key));
         }
         if (result->code == TARRY__CODE__OK || result->code == TARRY__CODE__ABORTED) continue;
         code = result->code;
         sentence = result->message;
     }
-    drop_changes(store);
-    if (code == TARRY__CODE__OK && store->purge_job != 0)
+    if (code == TARRY__CODE__OK) store->change_done += store->change_sent;
+    bool is_again = code == TARRY__CODE__NO_SUCH_QUEUE && drop_purge(store);
+    if (is_again || (code == TARRY__CODE__OK && store->change_done < store->change_count))
+        commit_part(store);
+    else if (code == TARRY__CODE__OK && store->purge_job != 0)
         ask_purge(store);
     else
         tell(store, code, sentence, 0);
@@ -208,29 +229,42 @@ static void build(struct building *to, const struct change *change) {
     }
 }
 
-void store_commit(struct store *store, stored *done, void *argument) {
-    const size_t count = store->change_count;
+/* Commits the next changes. Only deletions are more than one commit may have; the last commit is the largest, so that
+ * what the bindings connect is deleted as a whole, and with the messages. */
+static void commit_part(struct store *store) {
+    const size_t left = store->change_count - store->change_done, small = left % DEFINES_PER_COMMIT_MAX;
+    const size_t count = left > DEFINES_PER_COMMIT_MAX && small > 0 ? small
+                         : left > DEFINES_PER_COMMIT_MAX            ? DEFINES_PER_COMMIT_MAX
+                                                                    : left;
     Tarry__Commit commit = TARRY__COMMIT__INIT;
-    struct building *buildings = calloc(count, sizeof(*buildings));
-    Tarry__Op **pointers = calloc(count, sizeof(Tarry__Op *));
-    bool has_memory = buildings != NULL && pointers != NULL && !store->failed && count <= DEFINES_PER_COMMIT_MAX;
-    store->stored = done;
-    store->argument = argument;
+    struct building *buildings = calloc(count + 1, sizeof(*buildings));
+    Tarry__Op **pointers = calloc(count + 1, sizeof(Tarry__Op *));
+    bool has_memory = buildings != NULL && pointers != NULL && !store->failed;
     for (size_t i = 0; has_memory && i < count; i++) {
-        build(&buildings[i], &store->changes[i]);
+        build(&buildings[i], &store->changes[store->change_done + i]);
         pointers[i] = &buildings[i].op;
     }
     commit.ops = pointers;
     commit.n_ops = count;
     commit.atomic = true;
+    store->change_sent = count;
+    store->purge_job = 0;
     const struct gateway_caller caller = own_caller(store->gateway);
-    bool is_sent = has_memory && gateway_commit(store->gateway, &caller, &commit, NULL, on_stored, store) != 0;
+    bool is_sent =
+        has_memory && count > 0 && gateway_commit(store->gateway, &caller, &commit, NULL, on_stored, store) != 0;
     gateway_disown(store->gateway, caller.principal);
     free(buildings);
     free(pointers);
-    if (is_sent) return;
-    drop_changes(store);
-    tell(store, TARRY__CODE__BUSY, "the broker is out of memory, or this changes too many definitions at once", 0);
+    if (!is_sent && has_memory && count == 0)
+        tell(store, TARRY__CODE__OK, "", 0);
+    else if (!is_sent)
+        tell(store, TARRY__CODE__BUSY, "the broker is out of memory", 0);
+}
+
+void store_commit(struct store *store, stored *done, void *argument) {
+    store->stored = done;
+    store->argument = argument;
+    commit_part(store);
 }
 
 /* ---- reading the definitions */

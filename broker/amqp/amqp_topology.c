@@ -361,28 +361,37 @@ static void remove_binding(struct amqp_topology *topology, struct amqp_binding *
     free(binding);
 }
 
-/* Removes bindings first, because they refer to exchanges and queues. */
-void amqp_doomed_remove(struct amqp_topology *topology) {
-    for (size_t i = 0; i < topology->doomed_count; i++) {
-        topology->bytes -= size_of(topology->doomed[i]);
-        if (topology->doomed[i]->kind != 'b') continue;
-        remove_binding(topology, (struct amqp_binding *)topology->doomed[i]);
-        topology->doomed[i] = NULL;
-    }
+void amqp_doomed_order(struct amqp_topology *topology) {
+    size_t bindings = 0;
     for (size_t i = 0; i < topology->doomed_count; i++) {
         struct amqp_node *node = topology->doomed[i];
-        if (node == NULL) continue;
-        hash_remove(node->kind == 'e' ? &topology->exchanges : &topology->queues, node);
-        if (node->kind == 'e')
-            free_exchange(node);
-        else
-            free_queue(node);
+        if (node->kind != 'b') continue;
+        topology->doomed[i] = topology->doomed[bindings];
+        topology->doomed[bindings++] = node;
     }
-    topology->doomed_count = 0;
 }
 
-void amqp_doomed_spare(struct amqp_topology *topology) {
-    for (size_t i = 0; i < topology->doomed_count; i++) topology->doomed[i]->is_doomed = false;
+static void remove_node(struct amqp_topology *topology, struct amqp_node *node) {
+    topology->bytes -= size_of(node);
+    if (node->kind == 'b') {
+        remove_binding(topology, (struct amqp_binding *)node);
+    } else if (node->kind == 'e') {
+        hash_remove(&topology->exchanges, node);
+        free_exchange(node);
+    } else {
+        hash_remove(&topology->queues, node);
+        free_queue(node);
+    }
+}
+
+void amqp_doomed_end(struct amqp_topology *topology, size_t count) {
+    assert(count <= topology->doomed_count);
+    for (size_t i = 0; i < topology->doomed_count; i++) {
+        if (i < count)
+            remove_node(topology, topology->doomed[i]);
+        else
+            topology->doomed[i]->is_doomed = false;
+    }
     topology->doomed_count = 0;
 }
 
@@ -567,10 +576,9 @@ static bool is_duration(const struct amqp_field *field, uint64_t least) {
            (uint64_t)field->number <= DUE_AHEAD_MAX_MS;
 }
 
-/* Arguments that change how messages are handled and that this broker does not support. A declaration with one of them
- * is refused; other unknown arguments are ignored, as in RabbitMQ. */
-static const char *const refused_arguments[] = {"x-expires",
-                                                "x-max-length",
+/* Arguments that change what happens to messages, and that this broker does not have. Others are ignored, as RabbitMQ
+ * does. */
+static const char *const refused_arguments[] = {"x-max-length",
                                                 "x-max-length-bytes",
                                                 "x-delivery-limit",
                                                 "x-single-active-consumer",
@@ -583,6 +591,9 @@ static const char *queue_argument(struct amqp_queue *queue, const struct amqp_fi
         if (!is_duration(field, 0)) return "invalid arg 'x-message-ttl': it must be 0 ms to ten years, as an integer";
         queue->has_ttl = true;
         queue->ttl_ms = (uint64_t)field->number;
+    } else if (amqp_is(field->name, "x-expires")) {
+        if (!is_duration(field, 1)) return "invalid arg 'x-expires': it must be 1 ms to ten years, as an integer";
+        queue->expires_ms = (uint64_t)field->number;
     } else if (amqp_is(field->name, "x-dead-letter-exchange")) {
         if (!copy_name(field, queue->dead_exchange, AMQP_NAME_MAX))
             return "invalid arg 'x-dead-letter-exchange': it must be the name of an exchange, of at most 128 bytes";

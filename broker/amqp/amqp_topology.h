@@ -2,8 +2,9 @@
  * contains each of them as a *definition* (amqp_define), from which the topology is read again after a start or a
  * failover. Names have at most AMQP_NAME_MAX bytes.
  *
- * To remove an object, *doom* it first: amqp_doom_… marks it and all objects that are removed with it. Then either
- * remove the doomed objects (amqp_doomed_remove), or keep them (amqp_doomed_spare). */
+ * Names are at most AMQP_NAME_MAX bytes. To remove something, *doom* it first: amqp_doom_… marks it and all that
+ * goes with it, and amqp_doomed_order puts the bindings first. Then the first of the doomed are removed, and the others
+ * stay (amqp_doomed_end). */
 #ifndef TARRY_AMQP_TOPOLOGY_H
 #define TARRY_AMQP_TOPOLOGY_H
 
@@ -61,15 +62,18 @@ struct amqp_queue {
     size_t arguments_size;
     bool has_ttl, has_dead_exchange, has_dead_key;
     uint64_t ttl_ms;
+    uint64_t expires_ms; /* x-expires; 0: none */
     char dead_exchange[AMQP_NAME_MAX + 1];
     char dead_key[AMQP_SHORTSTR_MAX + 1];
     uint32_t priority_max; /* 0: none */
-    uint64_t owner;        /* for an exclusive queue: id of its connection; 0: a connection of an earlier process */
+    uint64_t owner;        /* exclusive: id of its connection; 0: a former process's */
+    bool owner_has_gone;
+    uint64_t used_ms; /* x-expires: time of its last use */
     char creator[PRINCIPAL_SIZE_MAX + 1];
     struct amqp_bindings to;
     struct amqp_consumers consumers; /* consumers of the AMQP connections */
     uint32_t consumer_count;
-    bool has_exclusive_consumer;
+    bool has_exclusive_consumer, had_consumer;
 };
 
 struct amqp_binding {
@@ -131,8 +135,10 @@ struct amqp_created amqp_created_by(const struct amqp_topology *topology, const 
 bool amqp_doom_queue(struct amqp_topology *topology, struct amqp_queue *queue);
 bool amqp_doom_exchange(struct amqp_topology *topology, struct amqp_exchange *exchange);
 bool amqp_doom_binding(struct amqp_topology *topology, struct amqp_binding *binding);
-void amqp_doomed_remove(struct amqp_topology *topology);
-void amqp_doomed_spare(struct amqp_topology *topology);
+/* Puts the bindings before what they connect, so that the first of the doomed can be removed without the others. */
+void amqp_doomed_order(struct amqp_topology *topology);
+/* Removes the first `count` of the doomed; the others stay. */
+void amqp_doomed_end(struct amqp_topology *topology, size_t count);
 
 /* ---- definitions: a key, which is a text, and a payload, whose first byte is the version of its format */
 void amqp_key_of_queue(const char *name, char out[AMQP_DEFINITION_KEY_SIZE]);

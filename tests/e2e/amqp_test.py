@@ -2,6 +2,7 @@
 killed; and what hostile bytes do to it."""
 import os
 import random
+import signal
 import socket
 import struct
 import subprocess
@@ -345,6 +346,64 @@ class Amqp(Case):
         self.assert_closed(406, client.ask, "TX_COMMIT")
         self.assertEqual(self.client().declare("a", passive=True).message_count, 0)
 
+    def test_a_refused_transaction_settles_nothing(self):
+        """What it has acked and rejected is ready again at once; what a committed one has rejected goes to the dead letters."""
+        client = self.client()
+        client.declare("dead")
+        client.declare("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+        for body in (b"acked", b"rejected"):
+            client.publish("", "q", body)
+        client.ask("TX_SELECT")
+        client.ack(client.get("q", no_ack=False).delivery_tag)
+        client.send("BASIC_REJECT", client.get("q", no_ack=False).delivery_tag, False)
+        for _ in range(2):
+            client.publish("", "dead", b"twice", headers={"x-tarry-key": "k"})
+        self.assert_closed(406, client.ask, "TX_COMMIT")
+        client.ask("CHANNEL_OPEN", "")
+        client.consume("q")
+        again = [client.delivery() for _ in range(2)]
+        self.assertEqual([(message.body, message.redelivered) for message in again], [(b"acked", True), (b"rejected", True)])
+        self.assertEqual(client.declare("dead", passive=True).message_count, 0)
+        client.ask("TX_SELECT")
+        client.send("BASIC_NACK", again[1].delivery_tag, True, False)
+        client.ask("TX_ROLLBACK")
+        client.ack(again[0].delivery_tag)
+        client.send("BASIC_REJECT", again[1].delivery_tag, False)
+        client.ask("TX_COMMIT")
+        client.consume("dead")
+        self.assertEqual(client.delivery().body, b"rejected")
+        self.assertEqual(self.broker.queue_stats("q")["acked"], 2)
+
+    def test_a_channel_that_ends_in_a_transaction_returns_its_deliveries(self):
+        client = self.client()
+        client.declare("q")
+        for number in range(4):
+            client.publish("", "q", b"%d" % number)
+        client.ask("TX_SELECT")
+        tags = [client.get("q", no_ack=False).delivery_tag for _ in range(4)]
+        for tag in (tags[2], tags[0], tags[3]):
+            client.ack(tag)
+        client.ask("CHANNEL_CLOSE", 200, "", 0, 0)
+        client.ask("CHANNEL_OPEN", "")
+        client.consume("q")
+        self.assertEqual([client.delivery().body for _ in range(4)], [b"0", b"1", b"2", b"3"])
+
+    def test_deliveries_are_acknowledged_in_any_order(self):
+        client = self.client()
+        client.declare("q")
+        for number in range(3000):
+            client.publish("", "q", b"%d" % number)
+        client.consume("q")
+        tags = [client.delivery().delivery_tag for _ in range(3000)]
+        random.Random(7).shuffle(tags)
+        for tag in tags[:2000]:
+            client.ack(tag)
+        self.assertEqual(self.broker.wait_stats("q", acked=2000)["in_flight"], 1000)
+        client.ack(max(tags[2000:]), multiple=True)
+        self.broker.wait_stats("q", acked=3000, in_flight=0)
+        client.ack(tags[0])
+        self.assertIn("unknown delivery tag", self.assert_closed(406, client.next))
+
     def test_a_message_with_a_key_is_cancelled_by_another_door(self):
         client = self.client()
         client.ask("CONFIRM_SELECT", 0)
@@ -407,6 +466,53 @@ class Amqp(Case):
         self.broker.kill()
         self.broker.start()
         wait_until("the broker has done it", lambda: self.is_missing("mine"), 30)
+
+    def test_a_queue_expires_when_nobody_uses_it(self):
+        client = self.client()
+        client.declare("idle", arguments={"x-expires": 400})
+        client.declare("got", arguments={"x-expires": 400})
+        client.declare("consumed", arguments={"x-expires": 400})
+        client.publish("", "idle", b"x")
+        client.consume("consumed", tag="t")
+        began = time.monotonic()
+
+        def idle_has_gone():
+            client.get("got")
+            return self.broker.queue_stats("idle") is None
+        wait_until("the queue has expired", idle_has_gone, 30)
+        self.assertGreater(time.monotonic() - began, 0.35)
+        self.assertFalse(self.is_missing("got"))
+        self.assertFalse(self.is_missing("consumed"))
+        client.ask("BASIC_CANCEL", "t", False)
+        self.expires("consumed")
+        self.expires("got")
+        client.declare("later", arguments={"x-expires": 500})
+        self.broker.kill()
+        self.broker.start()
+        self.expires("later")
+        for value in (0, -1, "5", 1 << 60):
+            self.assertIn("x-expires", self.assert_closed(406, self.client().declare, "bad", arguments={"x-expires": value}))
+
+    def expires(self, queue):
+        """A passive declaration renews the queue's time: the broker's queue shows that it has gone."""
+        wait_until(f"{queue} has expired", lambda: self.broker.queue_stats(queue) is None, 60)
+        self.assertTrue(self.is_missing(queue))
+
+    def test_a_queue_with_thousands_of_bindings_is_deleted(self):
+        client = self.client()
+        client.declare("q")
+        client.exchange("x", "direct")
+        for number in range(2100):
+            client.send("QUEUE_BIND", 0, "q", "x", str(number), True, {})
+        client.publish("x", "2099", b"x")
+        self.assertEqual(client.ask("QUEUE_DELETE", 0, "q", False, False, False).message_count, 1)
+        self.broker.kill()
+        self.broker.start()
+        client = self.client()
+        client.declare("q")
+        for number in (0, 1000, 2099):
+            client.publish("x", str(number), b"x")
+        self.assertIsNone(client.get("q"))
 
     def is_missing(self, queue):
         try:
@@ -644,6 +750,22 @@ class AmqpPair(pair.Case):
         self.assertEqual(other.delivery().body, b"later")
         other.publish("shop", "k", b"again")
         self.assertEqual(other.delivery().body, b"again")
+
+    def test_an_ack_whose_outcome_is_unknown_ends_the_connection(self):
+        """The primary stops while an ack waits for its follower."""
+        self.start_pair()
+        client = self.client(self.a)
+        client.declare("q")
+        client.publish("", "q", b"x")
+        client.consume("q")
+        message = client.delivery()
+        self.freeze(self.b)
+        client.ack(message.delivery_tag)
+        self.wait_for("the ack waits", lambda: self.a.tarry("status").one["lag_bytes"] > 0)
+        self.a.process.send_signal(signal.SIGTERM)
+        with self.assertRaises(Closed) as caught:
+            client.next()
+        self.assertEqual(caught.exception.code, 541, caught.exception)
 
     def connected(self, broker):
         try:
