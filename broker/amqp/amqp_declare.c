@@ -268,6 +268,13 @@ static struct amqp_queue *make_queue(struct channel *channel, struct amqp_bytes 
                      AMQP_ARGUMENTS_MAX);
         return NULL;
     }
+    if (amqp_exchange_waiting(&connection->server->store.topology, queue->name) != NULL) {
+        channel_fail(channel, AMQP_PRECONDITION, AMQP_QUEUE_DECLARE,
+                     "PRECONDITION_FAILED - messages of an exchange of the type x-delayed-message wait in '%.*s'",
+                     QUOTED(name));
+        amqp_queue_free(queue);
+        return NULL;
+    }
     queue->durable = flag(connection, AMQP_QUEUE_DECLARE_durable);
     queue->exclusive = flag(connection, AMQP_QUEUE_DECLARE_exclusive);
     queue->auto_delete = flag(connection, AMQP_QUEUE_DECLARE_auto_delete);
@@ -381,9 +388,11 @@ static struct amqp_exchange *make_exchange(struct channel *channel, struct amqp_
         return NULL;
     }
     if (kind == AMQP_EXCHANGE_TYPES) {
-        client_fail(connection, AMQP_COMMAND_INVALID,
-                    "COMMAND_INVALID - unknown exchange type '%.*s': this broker has direct, fanout, topic and headers",
-                    QUOTED(type));
+        client_fail(
+            connection, AMQP_COMMAND_INVALID,
+            "COMMAND_INVALID - unknown exchange type '%.*s': this broker has direct, fanout, topic, headers and "
+            "x-delayed-message",
+            QUOTED(type));
         return NULL;
     }
     bool is_fine = is_name(channel, name) && may_declare(channel, name) && has_room(channel);
@@ -405,6 +414,12 @@ static struct amqp_exchange *make_exchange(struct channel *channel, struct amqp_
         amqp_exchange_free(exchange);
         return NULL;
     }
+    char waiting[AMQP_NAME_MAX + 1];
+    amqp_waiting_name(exchange->name, waiting);
+    if (problem == NULL && kind == AMQP_DELAYED &&
+        amqp_queue_find(&connection->server->store.topology, amqp_text(waiting)) != NULL)
+        problem =
+            "there is a queue with the exchange's name and the suffix .x-delayed, in which its messages would wait";
     if (problem == NULL) return exchange;
     channel_fail(channel, AMQP_PRECONDITION, AMQP_EXCHANGE_DECLARE, "PRECONDITION_FAILED - %s", problem);
     amqp_exchange_free(exchange);
@@ -442,6 +457,11 @@ static void run_declare_exchange(void *argument) {
     amqp_put_exchange(&definition, connection->made_exchange);
     amqp_key_of_exchange(connection->made_exchange->name, key);
     store_put(store, key, &definition);
+    if (connection->made_exchange->type == AMQP_DELAYED) {
+        char waiting[AMQP_NAME_MAX + 1];
+        amqp_waiting_name(connection->made_exchange->name, waiting);
+        store_holding(store, waiting, true);
+    }
     store_commit(store, on_exchange_stored, connection);
 }
 
@@ -623,7 +643,15 @@ static void exchange_deleted(struct amqp_connection *connection) {
 
 static void on_exchange_deleted(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
+    const struct amqp_topology *topology = &connection->server->store.topology;
+    char waiting[AMQP_NAME_MAX + 1] = "";
+    for (size_t i = 0; i < topology->doomed_count; i++) {
+        const struct amqp_exchange *exchange = (const struct amqp_exchange *)topology->doomed[i];
+        if (topology->doomed[i]->kind == 'e' && exchange->waiting != NULL && waiting[0] == '\0')
+            memcpy(waiting, exchange->waiting->name, sizeof(waiting));
+    }
     remove_doomed(connection->server, result);
+    if (result->code == TARRY__CODE__OK && waiting[0] != '\0') queue_forget(connection->server, waiting);
     if (result->code == TARRY__CODE__OK)
         exchange_deleted(connection);
     else
@@ -655,7 +683,8 @@ static void run_delete_exchange(void *argument) {
     if (exchange == NULL)
         turn_over(connection);
     else
-        delete_doomed(connection, amqp_doom_exchange(&store->topology, exchange), NULL, on_exchange_deleted);
+        delete_doomed(connection, amqp_doom_exchange(&store->topology, exchange),
+                      exchange->waiting != NULL ? exchange->waiting->name : NULL, on_exchange_deleted);
 }
 
 void op_delete_exchange(struct amqp_connection *connection) {

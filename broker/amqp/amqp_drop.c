@@ -51,8 +51,9 @@ static void on_delete_timer(void *argument) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
     Tarry__Op op = TARRY__OP__INIT, *ops = &op;
     Tarry__QueueDelete body = TARRY__QUEUE_DELETE__INIT;
-    bool is_back =
-        server->store.state != STORE_LOADED || amqp_queue_find(&server->store.topology, amqp_text(drop->name)) != NULL;
+    struct amqp_topology *topology = &server->store.topology;
+    bool is_back = server->store.state != STORE_LOADED || amqp_queue_find(topology, amqp_text(drop->name)) != NULL ||
+                   amqp_exchange_waiting(topology, drop->name) != NULL;
     if (is_back) {
         drop_free(drop);
         return;

@@ -96,6 +96,24 @@ void amqp_put_without_bcc(struct amqp_out *out, const struct amqp_properties *pr
     amqp_out_free(&headers);
 }
 
+void amqp_put_due(struct amqp_out *out, const struct amqp_properties *properties) {
+    struct amqp_properties changed = *properties;
+    struct amqp_out headers = {0};
+    struct amqp_bytes rest = properties->bytes[AMQP_HEADERS];
+    struct amqp_field field;
+    int64_t delay_ms;
+    (void)amqp_delay_read(rest, &delay_ms);
+    while (amqp_field_next(&rest, false, &field))
+        if (!amqp_is(field.name, "x-delay")) put_same(&headers, &field);
+    amqp_put_field(&headers, "x-delay", 'l');
+    amqp_put_number(&headers, 0 - (uint64_t)delay_ms, 8);
+    changed.present |= 1u << AMQP_HEADERS;
+    changed.bytes[AMQP_HEADERS] = (struct amqp_bytes){headers.bytes, headers.size};
+    amqp_put_properties(out, &changed);
+    out->failed |= headers.failed;
+    amqp_out_free(&headers);
+}
+
 /* ---- dead letters */
 
 static const char *const death_names[] = {[AMQP_DEATH_EXPIRED] = "expired", [AMQP_DEATH_REJECTED] = "rejected"};

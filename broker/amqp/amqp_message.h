@@ -29,6 +29,9 @@ bool amqp_expiration_read(struct amqp_bytes text, uint64_t *out_ms);
  * BCC is not a list of texts. */
 bool amqp_route_message(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,
                         struct amqp_bytes headers, struct amqp_targets *targets);
+/* Writes the properties of a message whose x-delay is over: the header is negative then, as RabbitMQ's plugin writes
+ * it, so that no exchange delays the message again. */
+void amqp_put_due(struct amqp_out *out, const struct amqp_properties *properties);
 /* Writes the properties without the header BCC. */
 void amqp_put_without_bcc(struct amqp_out *out, const struct amqp_properties *properties);
 

@@ -1,5 +1,6 @@
-/* amqp_mover.c: moves messages that were rejected or have expired to the dead-letter exchange of their queue. One
- * atomic commit acks the message and schedules it in its new queues, so it is never lost or duplicated. */
+/* amqp_mover.c: messages that were rejected, or have expired, go to the dead-letter exchange of their queue; those
+ * whose x-delay is over go to the queues behind their exchange. One atomic commit acks the message and schedules it in
+ * its new queues, so it is never lost and never doubled. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -67,37 +68,81 @@ static struct amqp_bytes key_of(struct amqp_bytes headers) {
     return has_key && field.value.size <= KEY_SIZE_MAX ? field.value : (struct amqp_bytes){0};
 }
 
-/* Makes the message that replaces the dead one. Returns NULL if no queue gets it, or, with `*out_failed`, if it cannot
- * be made: memory is exhausted, or its headers with x-death have more than AMQP_TABLE_FIELDS_MAX fields. The dead
- * message is then leased again after its lease has ended, until max_attempts makes it one of Tarry's dead letters. */
-static struct item *make_dead(struct mover *mover, const struct amqp_queue *queue, const Tarry__Content *content,
-                              enum amqp_death death, bool *out_failed) {
-    struct amqp_out made = {0}, raw = {0}, packed = {0};
-    struct amqp_envelope envelope;
-    struct amqp_properties former, properties;
-    struct amqp_targets targets = {0};
+/* The message that replaces a leased one, and what it is made of. */
+struct replacement {
+    const Tarry__Content *content; /* of the leased one */
+    struct amqp_targets targets;
+    struct amqp_bytes exchange, key;
+    struct amqp_out properties;
+};
+
+/* Makes the item of a message, and frees what it was made of. NULL: no queue gets it, or it cannot be made. */
+static struct item *replacement_item(struct replacement *from, bool *out_failed) {
+    struct amqp_out envelope = {0};
+    struct amqp_properties properties;
     struct item *item = NULL;
     size_t size = 0;
-    *out_failed = !amqp_envelope_of(content, queue->name, &made, &envelope);
-    if (!*out_failed) amqp_put_dead(&raw, &envelope, queue, death, wall_s());
-    *out_failed |= raw.failed || !amqp_properties_read((struct amqp_bytes){raw.bytes, raw.size}, &properties);
-    struct amqp_bytes key = envelope.key;
-    if (queue->has_dead_key) key = amqp_text(queue->dead_key);
-    if (!*out_failed) {
-        (void)amqp_properties_read(envelope.properties, &former);
-        find_targets(mover, queue, key, former.bytes[AMQP_HEADERS], &targets);
-        *out_failed |= targets.failed;
-    }
-    if (!*out_failed && targets.count > 0) {
-        amqp_put_envelope(&packed, amqp_text(queue->dead_exchange), key, (struct amqp_bytes){raw.bytes, raw.size});
-        uint8_t *bytes = content_pack(&packed, (struct amqp_bytes){content->payload.data, content->payload.len}, &size);
-        if (bytes != NULL) item = item_of_message(&targets, bytes, size, key_of(properties.bytes[AMQP_HEADERS]));
+    const struct amqp_bytes raw = {from->properties.bytes, from->properties.size};
+    *out_failed |= from->targets.failed || from->properties.failed;
+    if (!*out_failed && from->targets.count > 0) {
+        const struct amqp_bytes body = {from->content->payload.data, from->content->payload.len};
+        (void)amqp_properties_read(raw, &properties);
+        amqp_put_envelope(&envelope, from->exchange, from->key, raw);
+        uint8_t *bytes = content_pack(&envelope, body, &size);
+        if (bytes != NULL) item = item_of_message(&from->targets, bytes, size, key_of(properties.bytes[AMQP_HEADERS]));
+        if (item != NULL) item_place(item, &from->targets, &properties);
         *out_failed = item == NULL;
     }
-    if (item != NULL) item_place(item, &targets, &properties);
+    amqp_out_free(&from->properties);
+    amqp_targets_free(&from->targets);
+    return item;
+}
+
+/* Makes the message that replaces the dead one. NULL: no queue gets it, or it cannot be made (`*out_failed`): there is
+ * no memory, or with x-death its headers have more than AMQP_TABLE_FIELDS_MAX fields. Then its lease ends, and it comes
+ * again, until Tarry's dead letters get it (max_attempts). */
+static struct item *make_dead(struct mover *mover, const struct amqp_queue *queue, const Tarry__Content *content,
+                              enum amqp_death death, bool *out_failed) {
+    struct amqp_out made = {0};
+    struct amqp_envelope envelope;
+    struct amqp_properties properties;
+    struct replacement dead = {.content = content, .exchange = amqp_text(queue->dead_exchange)};
+    *out_failed = !amqp_envelope_of(content, queue->name, &made, &envelope);
+    if (!*out_failed) amqp_put_dead(&dead.properties, &envelope, queue, death, wall_s());
+    *out_failed |= dead.properties.failed ||
+                   !amqp_properties_read((struct amqp_bytes){dead.properties.bytes, dead.properties.size}, &properties);
+    dead.key = queue->has_dead_key ? amqp_text(queue->dead_key) : envelope.key;
+    if (!*out_failed) {
+        (void)amqp_properties_read(envelope.properties, &properties);
+        find_targets(mover, queue, dead.key, properties.bytes[AMQP_HEADERS], &dead.targets);
+    }
+    struct item *item = replacement_item(&dead, out_failed);
     amqp_out_free(&made);
-    amqp_out_free(&raw);
-    amqp_targets_free(&targets);
+    return item;
+}
+
+/* Makes the message that goes to the queues behind an x-delayed-message exchange. NULL: as for make_dead. */
+static struct item *make_due(struct mover *mover, struct amqp_exchange *exchange, const Tarry__Content *content,
+                             bool *out_failed) {
+    struct amqp_out made = {0}, all = {0};
+    struct amqp_envelope envelope;
+    struct amqp_properties properties;
+    struct replacement due = {.content = content};
+    bool is_read = amqp_envelope_of(content, exchange->waiting->name, &made, &envelope) &&
+                   amqp_properties_read(envelope.properties, &properties);
+    if (is_read) amqp_put_due(&all, &properties);
+    is_read = is_read && !all.failed && amqp_properties_read((struct amqp_bytes){all.bytes, all.size}, &properties);
+    *out_failed = !is_read;
+    if (is_read) {
+        due.exchange = envelope.exchange;
+        due.key = envelope.key;
+        (void)amqp_route_message(&mover->server->store.topology, exchange, envelope.key, properties.bytes[AMQP_HEADERS],
+                                 &due.targets);
+        amqp_put_without_bcc(&due.properties, &properties);
+    }
+    struct item *item = replacement_item(&due, out_failed);
+    amqp_out_free(&made);
+    amqp_out_free(&all);
     return item;
 }
 
@@ -105,18 +150,22 @@ static struct item *make_dead(struct mover *mover, const struct amqp_queue *queu
 static void move(struct mover *mover, const char *queue_name, const ProtobufCBinaryData *packed,
                  const struct leased_task *task, enum amqp_death death) {
     const struct amqp_queue *queue = amqp_queue_find(&mover->server->store.topology, amqp_text(queue_name));
+    struct amqp_exchange *delayed = amqp_exchange_waiting(&mover->server->store.topology, queue_name);
+    bool has_way = delayed != NULL || (queue != NULL && queue->has_dead_exchange);
     Tarry__Content *content = tarry__content__unpack(NULL, packed->len, packed->data);
     bool failed = content == NULL;
     struct item *item = NULL;
-    if (!failed && queue != NULL && queue->has_dead_exchange) item = make_dead(mover, queue, content, death, &failed);
+    if (!failed && delayed != NULL)
+        item = make_due(mover, delayed, content, &failed);
+    else if (!failed && has_way)
+        item = make_dead(mover, queue, content, death, &failed);
     if (item != NULL) {
         item->acks = true;
         item->task = *task;
         outbox_add(&mover->outbox, item);
-    } else if (!failed && queue != NULL && queue->has_dead_exchange) {
-        add_settle(mover, ITEM_ACK, task); /* the exchange routes it to no queue, so it is dropped, as in RabbitMQ */
-    } else if (!failed) { /* the queue was deleted or declared anew in the meantime, so Tarry's dead letters get the
-                             message */
+    } else if (!failed && has_way) {
+        add_settle(mover, ITEM_ACK, task); /* no queue gets it: it is dropped, as RabbitMQ does */
+    } else if (!failed) {                  /* the queue or the exchange was deleted or declared anew meanwhile */
         add_settle(mover, ITEM_BURY, task);
     }
     if (content != NULL) tarry__content__free_unpacked(content, NULL);

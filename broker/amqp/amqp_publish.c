@@ -56,11 +56,17 @@ void arriving_end(struct channel *channel) {
 void item_place(struct item *item, const struct amqp_targets *targets, const struct amqp_properties *properties) {
     uint64_t expiration_ms = UINT64_MAX;
     uint64_t priority = amqp_has(properties, AMQP_PRIORITY) ? properties->numbers[AMQP_PRIORITY] : 0;
+    int64_t delay_ms;
+    (void)amqp_delay_read(properties->bytes[AMQP_HEADERS], &delay_ms);
     if (amqp_has(properties, AMQP_EXPIRATION))
         (void)amqp_expiration_read(properties->bytes[AMQP_EXPIRATION], &expiration_ms);
     for (size_t i = 0; i < item->target_count; i++) {
         const struct amqp_queue *queue = targets->queues[i];
         struct target *target = &item->targets[i];
+        if (queue->is_waiting) { /* its expiration counts from when it is routed */
+            target->delay_ms = delay_ms > 0 ? (uint64_t)delay_ms : 0;
+            continue;
+        }
         uint64_t ttl_ms = queue->has_ttl && queue->ttl_ms < expiration_ms ? queue->ttl_ms : expiration_ms;
         if (queue->has_dead_exchange) /* the task is due when the message dies; consumers lease it before that
                                          (lease_before_due) */
@@ -109,12 +115,13 @@ static const char *properties_problem(const struct channel *channel, const struc
 }
 
 /* Makes the task's content; NULL: out of memory. */
-static uint8_t *pack(const struct channel *channel, const struct amqp_properties *properties, size_t *out_size) {
+static uint8_t *pack(const struct channel *channel, const struct amqp_properties *properties, bool keeps_bcc,
+                     size_t *out_size) {
     const struct arriving *arriving = &channel->arriving;
     struct amqp_out envelope = {0}, kept = {0};
     struct amqp_field field;
     struct amqp_bytes raw = {arriving->properties, arriving->properties_size};
-    if (amqp_table_find(properties->bytes[AMQP_HEADERS], "BCC", &field)) {
+    if (!keeps_bcc && amqp_table_find(properties->bytes[AMQP_HEADERS], "BCC", &field)) {
         amqp_put_without_bcc(&kept, properties);
         raw = (struct amqp_bytes){kept.bytes, kept.size};
     }
@@ -157,7 +164,9 @@ static void publish_to(struct channel *channel, const struct amqp_targets *targe
     size_t size = 0;
     uint8_t *content = NULL;
     struct item *item = NULL;
-    if (targets->count > 0) content = pack(channel, properties, &size);
+    /* A message that waits for its time is routed by BCC then. */
+    bool keeps_bcc = targets->count == 1 && targets->queues[0]->is_waiting;
+    if (targets->count > 0) content = pack(channel, properties, keeps_bcc, &size);
     if (size * targets->count > AMQP_FANOUT_BYTES_MAX) {
         free(content);
         channel_fail(channel, AMQP_PRECONDITION, AMQP_BASIC_PUBLISH,
@@ -198,6 +207,8 @@ static void publish(struct channel *channel) {
     if (problem == NULL && is_known &&
         !amqp_route_message(topology, exchange, arriving->key, properties.bytes[AMQP_HEADERS], &targets))
         problem = "the headers CC and BCC must be arrays of texts";
+    if (problem == NULL && targets.bad_delay)
+        problem = "the header x-delay must be milliseconds, as an integer or a decimal text, at most ten years";
     if (!is_known) {
         channel_fail(channel, AMQP_NOT_FOUND, AMQP_BASIC_PUBLISH, "NOT_FOUND - no exchange '%.*s' in vhost '/'",
                      (int)arriving->exchange.size, (const char *)arriving->exchange.at);

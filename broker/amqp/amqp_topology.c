@@ -17,8 +17,11 @@ static_assert(AMQP_DEFINITION_KEY_SIZE - 1 <= DEFINITION_NAME_SIZE_MAX, "a key i
 #define BUCKETS_MIN 64u
 #define DEFINITION_VERSION 1u
 
-static const char *const type_names[] = {
-    [AMQP_DIRECT] = "direct", [AMQP_FANOUT] = "fanout", [AMQP_TOPIC] = "topic", [AMQP_HEADERS_TYPE] = "headers"};
+static const char *const type_names[] = {[AMQP_DIRECT] = "direct",
+                                         [AMQP_FANOUT] = "fanout",
+                                         [AMQP_TOPIC] = "topic",
+                                         [AMQP_HEADERS_TYPE] = "headers",
+                                         [AMQP_DELAYED] = "x-delayed-message"};
 
 /* ---- hash tables */
 
@@ -173,6 +176,7 @@ struct amqp_binding *amqp_binding_new(struct amqp_exchange *source, struct amqp_
 
 void amqp_exchange_free(struct amqp_exchange *exchange) {
     if (exchange == NULL) return;
+    amqp_queue_free(exchange->waiting);
     free(exchange->arguments);
     free(exchange);
 }
@@ -184,13 +188,29 @@ void amqp_queue_free(struct amqp_queue *queue) {
 }
 
 static size_t size_of(const struct amqp_node *node) {
-    if (node->kind == 'e') return sizeof(struct amqp_exchange) + ((const struct amqp_exchange *)node)->arguments_size;
+    const struct amqp_exchange *exchange = (const struct amqp_exchange *)node;
+    if (node->kind == 'e')
+        return sizeof(*exchange) + exchange->arguments_size +
+               (exchange->waiting != NULL ? sizeof(struct amqp_queue) : 0);
     if (node->kind == 'q') return sizeof(struct amqp_queue) + ((const struct amqp_queue *)node)->arguments_size;
     const struct amqp_binding *binding = (const struct amqp_binding *)node;
     return sizeof(*binding) + binding->key.size + binding->arguments.size;
 }
 
+void amqp_waiting_name(const char *exchange, char out[AMQP_NAME_MAX + 1]) {
+    snprintf(out, AMQP_NAME_MAX + 1, "%.*s%s", (int)AMQP_DELAYED_NAME_MAX, exchange, AMQP_WAITING_SUFFIX);
+}
+
+static bool add_waiting(struct amqp_exchange *exchange) {
+    char name[AMQP_NAME_MAX + 1];
+    amqp_waiting_name(exchange->name, name);
+    exchange->waiting = amqp_queue_new(amqp_text(name), (struct amqp_bytes){0});
+    if (exchange->waiting != NULL) exchange->waiting->is_waiting = true;
+    return exchange->waiting != NULL;
+}
+
 bool amqp_exchange_add(struct amqp_topology *topology, struct amqp_exchange *exchange) {
+    if (exchange->type == AMQP_DELAYED && exchange->waiting == NULL && !add_waiting(exchange)) return false;
     if (!hash_add(&topology->exchanges, &exchange->node, hash_of(amqp_text(exchange->name)))) return false;
     topology->bytes += size_of(&exchange->node);
     return true;
@@ -224,10 +244,18 @@ const char *amqp_exchange_type_name(enum amqp_exchange_type type) {
     return type_names[type];
 }
 
+struct amqp_exchange *amqp_exchange_waiting(struct amqp_topology *topology, const char *queue) {
+    const size_t size = strlen(queue), suffix = sizeof(AMQP_WAITING_SUFFIX) - 1;
+    if (size <= suffix || strcmp(queue + size - suffix, AMQP_WAITING_SUFFIX) != 0) return NULL;
+    struct amqp_exchange *exchange =
+        amqp_exchange_find(topology, (struct amqp_bytes){(const uint8_t *)queue, size - suffix});
+    return exchange != NULL && exchange->waiting != NULL ? exchange : NULL;
+}
+
 static bool predeclare(struct amqp_topology *topology, const char *name, enum amqp_exchange_type type) {
     struct amqp_exchange *exchange = amqp_exchange_new(amqp_text(name), (struct amqp_bytes){0});
     if (exchange == NULL) return false;
-    exchange->type = type;
+    exchange->type = exchange->routing = type;
     exchange->durable = true;
     if (amqp_exchange_add(topology, exchange)) return true;
     amqp_exchange_free(exchange);
@@ -511,7 +539,10 @@ static enum amqp_defined define_exchange(struct amqp_topology *topology, const s
     exchange->internal = (definition->flags & 2) != 0;
     exchange->auto_delete = (definition->flags & 4) != 0;
     memcpy(exchange->creator, definition->creator.at, definition->creator.size);
-    (void)amqp_exchange_arguments(exchange);
+    if (amqp_exchange_arguments(exchange) != NULL) {
+        amqp_exchange_free(exchange);
+        return AMQP_DEFINED_BADLY;
+    }
     if (amqp_exchange_add(topology, exchange)) return AMQP_DEFINED;
     amqp_exchange_free(exchange);
     return AMQP_DEFINED_NO_MEMORY;
@@ -561,6 +592,14 @@ const char *amqp_exchange_arguments(struct amqp_exchange *exchange) {
     if (amqp_table_find(arguments, "alternate-exchange", &field) &&
         !copy_name(&field, exchange->alternate, AMQP_NAME_MAX))
         return "invalid arg 'alternate-exchange': it must be the name of an exchange, of at most 128 bytes";
+    exchange->routing = exchange->type;
+    if (exchange->type != AMQP_DELAYED) return NULL;
+    if (strlen(exchange->name) > AMQP_DELAYED_NAME_MAX)
+        return "the name of an exchange of the type x-delayed-message must be at most 118 bytes";
+    if (amqp_table_find(arguments, "x-delayed-type", &field) && field.type == 'S')
+        exchange->routing = amqp_exchange_type_of(field.value);
+    if (exchange->routing >= AMQP_DELAYED)
+        return "invalid arg 'x-delayed-type': it must be direct, fanout, topic or headers";
     return NULL;
 }
 
@@ -742,7 +781,7 @@ static void follow(struct route *route, struct amqp_binding *binding) {
 }
 
 static bool matches(const struct route *route, const struct amqp_binding *binding) {
-    switch (binding->source->type) {
+    switch (binding->source->routing) {
     case AMQP_FANOUT:
         return true;
     case AMQP_TOPIC:
@@ -765,14 +804,44 @@ static bool follow_direct(struct route *route, const struct amqp_exchange *excha
     return is_any;
 }
 
-/* Follows the matching bindings of an exchange; visits each exchange once. Returns false if nothing matched, neither
- * here nor at its alternate exchanges. */
+bool amqp_delay_read(struct amqp_bytes headers, int64_t *out_ms) {
+    struct amqp_field field;
+    *out_ms = 0;
+    if (!amqp_table_find(headers, "x-delay", &field)) return true;
+    if (field.is_integer && field.number <= (int64_t)DUE_AHEAD_MAX_MS) *out_ms = field.number;
+    if (field.type != 'S') return field.is_integer && field.number <= (int64_t)DUE_AHEAD_MAX_MS;
+    bool is_negative = field.value.size > 0 && field.value.at[0] == '-';
+    int64_t ms = 0;
+    if (field.value.size == is_negative || field.value.size > 15) return false;
+    for (size_t i = is_negative; i < field.value.size; i++) {
+        if (field.value.at[i] < '0' || field.value.at[i] > '9') return false;
+        ms = ms * 10 + (field.value.at[i] - '0');
+    }
+    if (ms > (int64_t)DUE_AHEAD_MAX_MS) return false;
+    *out_ms = is_negative ? -ms : ms;
+    return true;
+}
+
+/* Whether the message is not due yet. */
+static bool waits(const struct route *route) {
+    int64_t delay_ms;
+    bool is_read = amqp_delay_read(route->headers, &delay_ms);
+    route->targets->bad_delay |= !is_read;
+    return is_read && delay_ms > 0;
+}
+
+/* Follows the bindings of an exchange, each exchange once. False: nothing matched, also nowhere behind its alternate
+ * exchange. */
 static bool visit(struct route *route, struct amqp_exchange *exchange) {
     bool is_any = false;
     if (exchange->mark == route->topology->mark || route->hops == AMQP_HOPS_MAX) return true;
     exchange->mark = route->topology->mark;
+    if (exchange->waiting != NULL && waits(route)) {
+        add_target(route->targets, exchange->waiting);
+        return true;
+    }
     route->hops++;
-    if (exchange->type == AMQP_DIRECT) {
+    if (exchange->routing == AMQP_DIRECT) {
         is_any = follow_direct(route, exchange);
     } else {
         struct amqp_binding *binding;

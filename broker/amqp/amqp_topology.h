@@ -21,6 +21,9 @@
 #define AMQP_TARGETS_MAX 1024u   /* maximum number of queues that get one message */
 #define AMQP_HOPS_MAX 64u        /* maximum number of exchanges that one message may pass in a row */
 #define AMQP_DEFINITION_KEY_SIZE (AMQP_NAME_MAX + 3u)
+/* Messages wait in the broker's queue of this name behind that of an exchange of the type x-delayed-message. */
+#define AMQP_WAITING_SUFFIX ".x-delayed"
+#define AMQP_DELAYED_NAME_MAX (AMQP_NAME_MAX - sizeof(AMQP_WAITING_SUFFIX) + 1)
 
 struct amqp_node {
     struct amqp_node *next;
@@ -33,7 +36,7 @@ struct amqp_hash {
     size_t capacity, count;
 };
 
-enum amqp_exchange_type { AMQP_DIRECT, AMQP_FANOUT, AMQP_TOPIC, AMQP_HEADERS_TYPE, AMQP_EXCHANGE_TYPES };
+enum amqp_exchange_type { AMQP_DIRECT, AMQP_FANOUT, AMQP_TOPIC, AMQP_HEADERS_TYPE, AMQP_DELAYED, AMQP_EXCHANGE_TYPES };
 
 struct amqp_binding;
 TAILQ_HEAD(amqp_bindings, amqp_binding);
@@ -44,6 +47,8 @@ struct amqp_exchange {
     struct amqp_node node; /* must be the first member */
     char name[AMQP_NAME_MAX + 1];
     enum amqp_exchange_type type;
+    enum amqp_exchange_type routing; /* `type`, or how an x-delayed-message exchange routes messages that are due */
+    struct amqp_queue *waiting;      /* queue of those that are not; NULL: it is not of that type */
     bool durable, auto_delete, internal;
     char creator[PRINCIPAL_SIZE_MAX + 1];
     uint8_t *arguments;
@@ -58,6 +63,7 @@ struct amqp_queue {
     struct amqp_node node; /* must be the first member */
     char name[AMQP_NAME_MAX + 1];
     bool durable, exclusive, auto_delete;
+    bool is_waiting; /* of an exchange (`waiting`), and not in the topology's table */
     uint8_t *arguments;
     size_t arguments_size;
     bool has_ttl, has_dead_exchange, has_dead_key;
@@ -122,7 +128,11 @@ bool amqp_binding_add(struct amqp_topology *topology, struct amqp_binding *bindi
 /* Returns the type of an exchange by its name ("direct" …); AMQP_EXCHANGE_TYPES: unknown name. */
 enum amqp_exchange_type amqp_exchange_type_of(struct amqp_bytes name);
 const char *amqp_exchange_type_name(enum amqp_exchange_type type);
-/* Returns whether two tables of arguments have the same fields. If not, sets `*out_name` to a field that differs. */
+/* Writes the name of the queue in which the messages of an x-delayed-message exchange wait. */
+void amqp_waiting_name(const char *exchange, char out[AMQP_NAME_MAX + 1]);
+/* Returns the exchange whose messages wait in the queue of this name; NULL: there is none. */
+struct amqp_exchange *amqp_exchange_waiting(struct amqp_topology *topology, const char *queue);
+/* Whether two tables of arguments have the same fields. If not, `*out_name` is one that differs. */
 bool amqp_arguments_same(struct amqp_bytes a, struct amqp_bytes b, struct amqp_bytes *out_name);
 
 /* Numbers of exchanges, queues and bindings that a principal has created. */
@@ -164,11 +174,16 @@ const char *amqp_exchange_arguments(struct amqp_exchange *exchange);
 struct amqp_targets { /* zeroed: empty */
     struct amqp_queue **queues;
     size_t count, capacity;
-    bool failed; /* memory is exhausted, or there are more than AMQP_TARGETS_MAX targets */
+    bool failed;    /* out of memory, or more than AMQP_TARGETS_MAX */
+    bool bad_delay; /* an exchange of the type x-delayed-message has got an x-delay that cannot be read */
 };
+/* Reads the header x-delay: milliseconds, as an integer or a decimal text, at most ten years. Negative: the delay is
+ * over. No header: 0. False: it cannot be read. */
+bool amqp_delay_read(struct amqp_bytes headers, int64_t *out_ms);
 void amqp_targets_free(struct amqp_targets *targets);
-/* Adds the queues to which a message with this routing key, or these headers, is routed. Each queue is a target once,
- * also over several calls with the same targets. If `exchange` is NULL, uses the default exchange. */
+/* Adds the queues that a message with this routing key, or these headers, gets to. Each queue is a target once, also
+ * over several calls with the same targets. `exchange` NULL: the default exchange. A message with a positive x-delay
+ * gets to the queue `waiting` of an exchange of the type x-delayed-message. */
 void amqp_route(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,
                 struct amqp_bytes headers, struct amqp_targets *targets);
 bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key);

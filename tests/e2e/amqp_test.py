@@ -252,6 +252,117 @@ class Amqp(Case):
         self.assertEqual(self.broker.one("cancel", "delay", "far")["result"], "cancelled")
         self.assertEqual(client.get("delay").body, b"never")
 
+    # ---- x-delayed-message: the cases of RabbitMQ's delayed message plugin, and what it lacks
+
+    def delayed(self, kind="direct", name="late", **options):
+        client = self.client()
+        client.ask("CONFIRM_SELECT", 0)
+        client.exchange(name, "x-delayed-message", {"x-delayed-type": kind}, **options)
+        for queue in ("a", "b"):
+            client.declare(queue)
+        return client
+
+    def got(self, client, count, queues=("a",)):
+        for queue in queues:
+            client.consume(queue, no_ack=True, tag=queue)
+        messages = [client.delivery() for _ in range(count)]
+        for queue in queues:
+            client.ask("BASIC_CANCEL", queue, False)
+        return messages
+
+    def test_an_exchange_delays_messages(self):
+        """TIME-1. In the order of their delays, whatever the order of their publishes; a delay may be a text."""
+        client = self.delayed()
+        client.bind("a", "late", "k")
+        began = time.monotonic()
+        for delay in (900, 300, "600", 0, None, -5):
+            client.publish("late", "k", str(delay).encode(), headers={} if delay is None else {"x-delay": delay})
+        client.publish("late", "elsewhere", b"for nobody", headers={"x-delay": 1})
+        self.broker.wait_stats("late.x-delayed", pending=3, wait_s=30)
+        messages = self.got(client, 6)
+        self.assertGreaterEqual(time.monotonic() - began, 0.9)
+        self.assertEqual([message.body for message in messages], [b"0", b"None", b"-5", b"300", b"600", b"900"])
+        self.assertEqual([message.properties["headers"].get("x-delay") for message in messages], [0, None, -5, -300, -600, -900])
+        self.assertEqual({(message.exchange, message.routing_key) for message in messages}, {("late", "k")})
+        self.assertEqual(client.declare("a", passive=True).message_count, 0)
+
+    def test_a_delayed_message_is_routed_when_it_is_due(self):
+        for kind, key, binding, other in (("direct", "k", "k", "l"), ("topic", "x.y", "x.#", "y.#"), ("fanout", "", "", None)):
+            with self.subTest(kind):
+                client = self.delayed(kind, kind)
+                client.publish(kind, key, b"x", headers={"x-delay": 500, "n": 1})
+                client.bind("a", kind, binding)  # after the publish
+                client.bind("b", kind, binding if other is None else other)
+                message, *more = self.got(client, 2 if other is None else 1, ("a", "b"))
+                self.assertEqual((message.body, message.properties["headers"]), (b"x", {"n": 1, "x-delay": -500}))
+        client = self.delayed("headers", "heads")
+        client.bind("a", "heads", "", {"x-match": "all", "colour": "red"})
+        client.publish("heads", "", b"red", headers={"x-delay": 100, "colour": "red"})
+        client.publish("heads", "", b"blue", headers={"x-delay": 50, "colour": "blue"})
+        self.assertEqual(self.got(client, 1)[0].body, b"red")
+        client.exchange("front", "fanout")
+        client.ask("EXCHANGE_BIND", 0, "heads", "front", "", False, {})
+        client.bind("b", "front")
+        client.publish("front", "", b"both", headers={"x-delay": 300, "colour": "red"})
+        self.assertEqual(self.got(client, 1, ("b",))[0].properties["headers"]["x-delay"], 300)
+        self.assertEqual(self.got(client, 1)[0].properties["headers"]["x-delay"], -300)
+
+    def test_delayed_messages_survive_a_kill(self):
+        """LOG-1, also if the time is over before the start."""
+        client = self.delayed()
+        client.bind("a", "late", "k")
+        for number in range(200):
+            client.publish("late", "k", b"%d" % number, headers={"x-delay": 300 + number * 10})
+        while client.confirm().delivery_tag < 200:
+            pass
+        for _ in range(2):
+            self.broker.kill()
+            self.broker.start()
+        client = self.client()
+        bodies = [int(message.body) for message in self.got(client, 200)]
+        self.assertEqual(sorted(bodies), list(range(200)))
+        self.assertEqual(client.declare("a", passive=True).message_count, 0)
+
+    def test_a_delayed_message_is_cancelled_by_another_door(self):
+        client = self.delayed()
+        client.bind("a", "late", "k")
+        client.bind("b", "late", "other")
+        client.publish("late", "k", b"1", headers={"x-delay": 315360000000, "x-tarry-key": "order-1"})  # ten years
+        client.publish("late", "k", b"2", headers={"x-delay": 600, "x-tarry-key": "order-2", "BCC": ["other"]}, expiration="60000")
+        while client.confirm().delivery_tag < 2:
+            pass
+        self.assertEqual(self.broker.one("cancel", "late.x-delayed", "order-1")["result"], "cancelled")
+        copies = self.got(client, 2, ("a", "b"))
+        self.assertEqual([message.body for message in copies], [b"2", b"2"])
+        self.assertNotIn("BCC", copies[0].properties["headers"])
+        self.assertEqual(copies[0].properties["expiration"], "60000")
+
+    def test_a_delayed_exchange_keeps_its_place(self):
+        client = self.delayed()
+        client.publish("late", "k", b"x", headers={"x-delay": 60000})
+        client.confirm()
+        self.assert_closed(406, client.declare, "late.x-delayed")
+        client = self.client()
+        client.declare("soon.x-delayed")
+        self.assert_closed(406, client.exchange, "soon", "x-delayed-message", {"x-delayed-type": "direct"})
+        client = self.client()
+        client.exchange("late", "x-delayed-message", {"x-delayed-type": "direct"})
+        self.assert_closed(406, client.exchange, "late", "x-delayed-message", {"x-delayed-type": "topic"})
+        for delay in ("soon", "", "-", 1 << 60, True, "9" * 16):
+            client = self.client()
+            client.publish("late", "k", b"x", headers={"x-delay": delay})
+            self.assertIn("x-delay", self.assert_closed(406, client.next))
+        client = self.client()
+        client.ask("EXCHANGE_DELETE", 0, "late", False, False)
+        wait_until("its messages have gone", lambda: self.broker.queue_stats("late.x-delayed") is None, 60)
+        client.exchange("late", "x-delayed-message", {"x-delayed-type": "topic"})
+        client.exchange("gone", "x-delayed-message", {"x-delayed-type": "fanout"})
+        client.ask("EXCHANGE_BIND", 0, "gone", "late", "#", False, {})
+        client.declare("end")
+        client.bind("end", "gone")
+        client.publish("late", "k", b"both", headers={"x-delay": 100})
+        self.assertEqual(self.got(client, 1, ("end",))[0].properties["headers"]["x-delay"], -100)
+
     def test_consumers_take_messages_before_they_expire(self):
         client = self.client()
         client.declare("dead")
@@ -564,7 +675,11 @@ class Amqp(Case):
                 (406, "unknown delivery tag 7", lambda c: (c.ack(7), c.next())),
                 (406, "not transactional", lambda c: c.ask("TX_COMMIT")),
                 (540, "immediate", lambda c: (c.send("BASIC_PUBLISH", 0, "", "q", False, True), c.next())),
-                (503, "x-delayed-message", lambda c: c.exchange("d", "x-delayed-message")),
+                (503, "x-delayed-message", lambda c: c.exchange("d", "x-unknown")),
+                (406, "x-delayed-type", lambda c: c.exchange("d", "x-delayed-message")),
+                (406, "x-delayed-type", lambda c: c.exchange("d", "x-delayed-message", {"x-delayed-type": "x-delayed-message"})),
+                (406, "x-delayed-type", lambda c: c.exchange("d", "x-delayed-message", {"x-delayed-type": 1})),
+                (406, "118", lambda c: c.exchange("d" * 119, "x-delayed-message", {"x-delayed-type": "direct"})),
                 (403, "default exchange", lambda c: c.bind("q", "")),
                 (503, "", lambda c: c.send("CONNECTION_START_OK", {}, "PLAIN", "", "", channel=0) or c.next())):
             with self.subTest(words):
