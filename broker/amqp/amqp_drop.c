@@ -1,5 +1,5 @@
-/* amqp_drop.c: queues that end without a client's request: their owner or their last consumer has gone, or nobody has
- * used them for the time of x-expires. Also ends the broker's queue of an AMQP queue that was deleted. */
+/* amqp_drop.c: queues that end without a client's request: their owner or their last consumer has gone, or no client
+ * has used them for the time of x-expires. Also ends the broker's queue of an AMQP queue that was deleted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
