@@ -9,7 +9,7 @@
 #include "amqp_parts.h"
 #include "door_stream.h"
 
-/* Memory of an entry, with what malloc adds, and its part of the table of tags. */
+/* Memory of an entry of `unacked`, including malloc's own overhead and its part of the table of tags. */
 #define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16 + 2 * (int64_t)sizeof(struct unacked *))
 #define TAGS_MIN 16u /* buckets of a channel's first table */
 
@@ -65,7 +65,7 @@ static struct unacked *unacked_find(const struct channel *channel, uint64_t tag)
     return unacked;
 }
 
-/* Frees an entry that is in no list any more, and settles its message by `outbox`. */
+/* Settles the message of an entry that is in no list any more, in a commit of `outbox`, and frees the entry. */
 static void settle_removed(struct channel *channel, struct unacked *unacked, struct outbox *outbox) {
     struct amqp_connection *connection = channel->connection;
     struct item *item = NULL;
@@ -78,7 +78,7 @@ static void settle_removed(struct channel *channel, struct unacked *unacked, str
     free(unacked);
 }
 
-/* Removes an entry from the list of the channel. ITEM_RELEASE: its message will be ready again. */
+/* Removes an entry of `unacked`. ITEM_RELEASE will make its message ready again. */
 static void settle_begin(struct channel *channel, struct unacked *unacked, enum item_kind kind, bool dies) {
     struct consumer *consumer = unacked->consumer;
     TAILQ_REMOVE(&channel->unacked, unacked, next);
@@ -89,7 +89,7 @@ static void settle_begin(struct channel *channel, struct unacked *unacked, enum 
     unacked->consumer = NULL;
 }
 
-/* Removes an entry, and settles its message; in a transaction, once that is committed. */
+/* Removes an entry of `unacked` and settles its message. In a transaction, the message is settled at tx.commit. */
 static void settle(struct channel *channel, struct unacked *unacked, enum item_kind kind, bool dies) {
     settle_begin(channel, unacked, kind, dies);
     if (channel->in_tx) {

@@ -6,8 +6,8 @@
 
 #include "amqp_parts.h"
 
-/* Pauses before the tries to delete the broker's queue of a deleted AMQP queue: sessions of former consumers end after
- * 2 s, and purges take their time. */
+/* Pauses before the attempts to delete the broker's queue of a deleted AMQP queue. Sessions of former consumers end
+ * after 2 s, and a purge takes some time. */
 static const uint64_t pauses_ms[] = {3000, 10000, 60000};
 /* Pause after a deletion that was refused. */
 #define REFUSED_MS 1000u
@@ -43,8 +43,8 @@ static struct drop *drop_new(struct amqp *server, const char *name) {
 
 /* ---- the broker's queue */
 
-/* Deletes the broker's queue, so that another one may have its place; ignores the reply, because a queue that is not
- * empty stays. */
+/* Deletes the broker's queue, so that its place is free for another one. Ignores the reply: a queue that is not empty
+ * stays. */
 static void on_delete_timer(void *argument) {
     struct drop *drop = argument;
     struct amqp *server = drop->server;
@@ -130,7 +130,7 @@ void queue_drop(struct amqp *server, const char *name) {
 
 typedef bool chosen(struct amqp_queue *queue, void *argument);
 
-/* Drops the chosen queues. Gathers their names first, because dropping a queue may change the table. */
+/* Drops the chosen queues. Collects their names first, because dropping a queue may change the table. */
 static void drop_each(struct amqp *server, chosen *is_chosen, void *argument) {
     const struct amqp_hash *queues = &server->store.topology.queues;
     char(*names)[AMQP_NAME_MAX + 1] = calloc(queues->count + 1, sizeof(*names));

@@ -98,9 +98,9 @@ static struct item *replacement_item(struct replacement *from, bool *out_failed)
     return item;
 }
 
-/* Makes the message that replaces the dead one. NULL: no queue gets it, or it cannot be made (`*out_failed`): there is
- * no memory, or with x-death its headers have more than AMQP_TABLE_FIELDS_MAX fields. Then its lease ends, and it comes
- * again, until Tarry's dead letters get it (max_attempts). */
+/* Makes the message that replaces the dead one. Returns NULL if no queue gets it, or, with `*out_failed`, if it cannot
+ * be made: memory is exhausted, or its headers with x-death have more than AMQP_TABLE_FIELDS_MAX fields. The dead
+ * message is then leased again after its lease has ended, until max_attempts makes it one of Tarry's dead letters. */
 static struct item *make_dead(struct mover *mover, const struct amqp_queue *queue, const Tarry__Content *content,
                               enum amqp_death death, bool *out_failed) {
     struct amqp_out made = {0};
@@ -164,8 +164,9 @@ static void move(struct mover *mover, const char *queue_name, const ProtobufCBin
         item->task = *task;
         outbox_add(&mover->outbox, item);
     } else if (!failed && has_way) {
-        add_settle(mover, ITEM_ACK, task); /* no queue gets it: it is dropped, as RabbitMQ does */
-    } else if (!failed) {                  /* the queue or the exchange was deleted or declared anew meanwhile */
+        add_settle(mover, ITEM_ACK, task); /* the exchange routes it to no queue, so it is dropped, as in RabbitMQ */
+    } else if (!failed) { /* the queue or exchange was deleted or declared anew meanwhile, so Tarry's dead letters get
+                             the message */
         add_settle(mover, ITEM_BURY, task);
     }
     if (content != NULL) tarry__content__free_unpacked(content, NULL);

@@ -257,9 +257,9 @@ struct channel {
     uint32_t unacked_count;
     struct unacked **tags; /* hash table of `unacked`: a tag's bucket is the tag modulo tag_capacity, a power of two */
     size_t tag_capacity;
-    struct unacked_list tx_unacked; /* settled by the transaction */
+    struct unacked_list tx_unacked; /* deliveries that the transaction settles */
     size_t tx_unacked_count;
-    struct items tx_items; /* published by it */
+    struct items tx_items; /* messages that the transaction publishes */
     size_t tx_count, tx_bytes;
     struct arriving arriving;
     char last_queue[AMQP_NAME_MAX + 1]; /* name of the queue that was declared last; a method with an empty queue name
@@ -290,7 +290,7 @@ struct amqp_connection {
     uint32_t channel_count, consumer_count;
     uint64_t channel_serial;
     struct outbox published, settles, transaction;
-    Tarry__Code transaction_code;          /* of the first item that was refused */
+    Tarry__Code transaction_code;          /* code of the first item that was refused */
     struct leased_task *transaction_dying; /* rejected by it; NULL: no transaction is under way */
     size_t transaction_dying_count;
     char transaction_message[128];
@@ -337,7 +337,7 @@ struct amqp {
     struct mover *mover;
     uint64_t names; /* number of names generated until now */
     char id[17];
-    uint64_t tick_timer;                 /* 0: no listener for AMQP */
+    uint64_t tick_timer;                 /* 0: the door has no listener for AMQP */
     uint64_t expiry_timer, expiry_at_ms; /* the next search for queues that have expired */
 };
 
@@ -392,7 +392,7 @@ void op_purge_queue(struct amqp_connection *connection);
 /* Removes from the topology what is deleted in the log. */
 void remove_doomed(struct amqp *server, const struct stored_result *result);
 void declare_forget(struct amqp_connection *connection);
-/* Asks how many messages wait in a queue. `counts` gets the number; 0 also if it is not known. */
+/* Requests the number of messages that wait in a queue, and passes it to `counts`; 0 also if it is unknown. */
 void queue_count(struct amqp_connection *connection, const char *name, counted *counts);
 /* Returns the queue that the method names, if the connection may use it; NULL: the channel has failed. */
 struct amqp_queue *queue_of(struct channel *channel, struct amqp_bytes name, enum amqp_method_kind kind);

@@ -421,7 +421,7 @@ void transaction_went_on(void *argument) {
     struct amqp_connection *connection = argument;
     struct channel *channel = op_channel(connection);
     Tarry__Code code = connection->transaction_code;
-    if (!outbox_is_idle(&connection->transaction)) return; /* BUSY: it is tried again */
+    if (!outbox_is_idle(&connection->transaction)) return; /* the outbox was refused as BUSY and will try again */
     unacked_committed(connection, code == TARRY__CODE__OK);
     outbox_flush(&connection->settles);
     if (channel != NULL && code == TARRY__CODE__OK)

@@ -615,8 +615,8 @@ static bool is_duration(const struct amqp_field *field, uint64_t least) {
            (uint64_t)field->number <= DUE_AHEAD_MAX_MS;
 }
 
-/* Arguments that change what happens to messages, and that this broker does not have. Others are ignored, as RabbitMQ
- * does. */
+/* Arguments that change how messages are handled and that this broker does not support. A declaration with one of them
+ * is refused; other unknown arguments are ignored, as in RabbitMQ. */
 static const char *const refused_arguments[] = {"x-max-length",
                                                 "x-max-length-bytes",
                                                 "x-delivery-limit",
@@ -830,8 +830,8 @@ static bool waits(const struct route *route) {
     return is_read && delay_ms > 0;
 }
 
-/* Follows the bindings of an exchange, each exchange once. False: nothing matched, also nowhere behind its alternate
- * exchange. */
+/* Follows the matching bindings of an exchange; visits each exchange once. Returns false if nothing matched, neither
+ * here nor at its alternate exchanges. */
 static bool visit(struct route *route, struct amqp_exchange *exchange) {
     bool is_any = false;
     if (exchange->mark == route->topology->mark || route->hops == AMQP_HOPS_MAX) return true;

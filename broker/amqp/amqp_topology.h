@@ -2,9 +2,9 @@
  * contains each of them as a *definition* (amqp_define), from which the topology is read again after a start or a
  * failover. Names have at most AMQP_NAME_MAX bytes.
  *
- * Names are at most AMQP_NAME_MAX bytes. To remove something, *doom* it first: amqp_doom_… marks it and all that
- * goes with it, and amqp_doomed_order puts the bindings first. Then the first of the doomed are removed, and the others
- * stay (amqp_doomed_end). */
+ * Names are at most AMQP_NAME_MAX bytes. To remove an object, *doom* it first: amqp_doom_… marks it and all objects
+ * that are removed with it, and amqp_doomed_order puts the bindings first. Then amqp_doomed_end removes the first of
+ * the doomed objects, and keeps the others. */
 #ifndef TARRY_AMQP_TOPOLOGY_H
 #define TARRY_AMQP_TOPOLOGY_H
 
@@ -72,7 +72,7 @@ struct amqp_queue {
     char dead_exchange[AMQP_NAME_MAX + 1];
     char dead_key[AMQP_SHORTSTR_MAX + 1];
     uint32_t priority_max; /* 0: none */
-    uint64_t owner;        /* exclusive: id of its connection; 0: a former process's */
+    uint64_t owner;        /* for an exclusive queue: id of its connection; 0: a connection of an earlier process */
     bool owner_has_gone;
     uint64_t used_ms; /* x-expires: time of its last use */
     char creator[PRINCIPAL_SIZE_MAX + 1];
@@ -132,7 +132,7 @@ const char *amqp_exchange_type_name(enum amqp_exchange_type type);
 void amqp_waiting_name(const char *exchange, char out[AMQP_NAME_MAX + 1]);
 /* Returns the exchange whose messages wait in the queue of this name; NULL: there is none. */
 struct amqp_exchange *amqp_exchange_waiting(struct amqp_topology *topology, const char *queue);
-/* Whether two tables of arguments have the same fields. If not, `*out_name` is one that differs. */
+/* Returns whether two tables of arguments have the same fields. If not, sets `*out_name` to a field that differs. */
 bool amqp_arguments_same(struct amqp_bytes a, struct amqp_bytes b, struct amqp_bytes *out_name);
 
 /* Numbers of exchanges, queues and bindings that a principal has created. */
@@ -174,16 +174,16 @@ const char *amqp_exchange_arguments(struct amqp_exchange *exchange);
 struct amqp_targets { /* zeroed: empty */
     struct amqp_queue **queues;
     size_t count, capacity;
-    bool failed;    /* out of memory, or more than AMQP_TARGETS_MAX */
+    bool failed;    /* memory is exhausted, or there are more than AMQP_TARGETS_MAX targets */
     bool bad_delay; /* an exchange of the type x-delayed-message has got an x-delay that cannot be read */
 };
 /* Reads the header x-delay: milliseconds, as an integer or a decimal text, at most ten years. Negative: the delay is
  * over. No header: 0. False: it cannot be read. */
 bool amqp_delay_read(struct amqp_bytes headers, int64_t *out_ms);
 void amqp_targets_free(struct amqp_targets *targets);
-/* Adds the queues that a message with this routing key, or these headers, gets to. Each queue is a target once, also
- * over several calls with the same targets. `exchange` NULL: the default exchange. A message with a positive x-delay
- * gets to the queue `waiting` of an exchange of the type x-delayed-message. */
+/* Adds the queues to which a message with this routing key, or these headers, is routed. Each queue is a target once,
+ * also over several calls with the same targets. If `exchange` is NULL, uses the default exchange. A message with a
+ * positive x-delay gets to the queue `waiting` of an exchange of the type x-delayed-message. */
 void amqp_route(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,
                 struct amqp_bytes headers, struct amqp_targets *targets);
 bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key);
