@@ -210,6 +210,7 @@ static bool add_waiting(struct amqp_exchange *exchange) {
 }
 
 bool amqp_exchange_add(struct amqp_topology *topology, struct amqp_exchange *exchange) {
+    if (exchange->type != AMQP_DELAYED) exchange->routing = exchange->type;
     if (exchange->type == AMQP_DELAYED && exchange->waiting == NULL && !add_waiting(exchange)) return false;
     if (!hash_add(&topology->exchanges, &exchange->node, hash_of(amqp_text(exchange->name)))) return false;
     topology->bytes += size_of(&exchange->node);
@@ -255,7 +256,7 @@ struct amqp_exchange *amqp_exchange_waiting(struct amqp_topology *topology, cons
 static bool predeclare(struct amqp_topology *topology, const char *name, enum amqp_exchange_type type) {
     struct amqp_exchange *exchange = amqp_exchange_new(amqp_text(name), (struct amqp_bytes){0});
     if (exchange == NULL) return false;
-    exchange->type = exchange->routing = type;
+    exchange->type = type;
     exchange->durable = true;
     if (amqp_exchange_add(topology, exchange)) return true;
     amqp_exchange_free(exchange);
@@ -592,8 +593,8 @@ const char *amqp_exchange_arguments(struct amqp_exchange *exchange) {
     if (amqp_table_find(arguments, "alternate-exchange", &field) &&
         !copy_name(&field, exchange->alternate, AMQP_NAME_MAX))
         return "invalid arg 'alternate-exchange': it must be the name of an exchange, of at most 128 bytes";
-    exchange->routing = exchange->type;
     if (exchange->type != AMQP_DELAYED) return NULL;
+    exchange->routing = AMQP_EXCHANGE_TYPES;
     if (strlen(exchange->name) > AMQP_DELAYED_NAME_MAX)
         return "the name of an exchange of the type x-delayed-message must be at most 118 bytes";
     if (amqp_table_find(arguments, "x-delayed-type", &field) && field.type == 'S')

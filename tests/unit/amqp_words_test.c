@@ -264,8 +264,8 @@ static void what_depends_on_it_goes_with_it(void **state) {
     amqp_doomed_end(&topology, 0);
     assert_ptr_equal(amqp_queue_find(&topology, amqp_text("q")), queue);
     assert_true(amqp_doom_queue(&topology, queue));
-    amqp_doomed_order(
-        &topology); /* bindings first: a crash between two commits leaves them deleted, and what they bound */
+    /* Bindings first: a crash between two commits leaves what they connect. */
+    amqp_doomed_order(&topology);
     amqp_key_of_doomed(&topology, 0, key);
     assert_memory_equal(key, "b:", 2);
     amqp_doomed_end(&topology, 1);
