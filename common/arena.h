@@ -12,13 +12,13 @@
 
 struct arena_block {
     struct arena_block *next;
-    size_t size; /* bytes of `data` */
+    size_t size; /* size of `data` in bytes */
     size_t used;
     _Alignas(ARENA_ALIGN) uint8_t data[];
 };
 
 struct arena {
-    struct arena_block *first; /* kept across resets */
+    struct arena_block *first; /* first block; a reset keeps it */
     struct arena_block *current;
     size_t used;     /* bytes allocated since the last reset */
     size_t size_max; /* limit of `used`, in bytes; an allocation beyond it returns NULL */
@@ -41,7 +41,8 @@ void *arena_alloc_slowly(struct arena *arena, size_t size);
  * calls it several times per operation, mostly with a constant size. */
 static inline void *arena_alloc(struct arena *arena, size_t size) {
     struct arena_block *block = arena->current;
-    size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1); /* 0: size 0, or overflow */
+    /* The result is 0 if `size` is 0 or the rounding overflows. */
+    size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     bool fits = block != NULL && rounded != 0 && rounded <= block->size - block->used;
     if (!fits || arena->used + rounded > arena->size_max) return arena_alloc_slowly(arena, size);
     void *memory = block->data + block->used;

@@ -13,7 +13,7 @@ static unsigned bucket_of(uint64_t value) {
     return (shift << HISTOGRAM_PART_BITS) + (unsigned)(value >> shift);
 }
 
-/* The middle of a bucket. */
+/* Returns the middle value of a bucket. */
 static uint64_t bucket_value(unsigned bucket) {
     if (bucket < 2 * PARTS) return bucket;
     unsigned shift = (bucket >> HISTOGRAM_PART_BITS) - 1;
@@ -55,6 +55,6 @@ uint64_t histogram_quantile(const struct histogram *histogram, double quantile) 
         if (value < histogram->min) return histogram->min;
         return value < histogram->max ? value : histogram->max;
     }
-    assert(seen == histogram->total); /* so the loop has found the value before its end */
+    assert(seen == histogram->total); /* the buckets add up to `total`, so the loop always returns */
     return histogram->max;
 }

@@ -30,10 +30,10 @@ struct slab_object {
 
 struct slab_page {
     struct slab_object *free;
-    uint32_t next; /* in its list, by page number; 0: none */
+    uint32_t next; /* number of the next page in the same list; 0: none */
     uint32_t prev;
-    uint16_t used;   /* objects in use */
-    uint16_t carved; /* objects allocated at least once since the page got its class */
+    uint16_t used;   /* number of objects in use */
+    uint16_t carved; /* number of objects allocated at least once since the page got its class */
     uint16_t class;  /* valid while used > 0 */
 };
 
@@ -48,8 +48,8 @@ struct slab {
     uint32_t page_count;
     uint32_t fresh;       /* pages 1 … fresh have been used */
     uint32_t empty;       /* stack of pages that were used and are empty now */
-    uint32_t empty_count; /* on that stack */
-    uint64_t allocated;   /* objects ever allocated */
+    uint32_t empty_count; /* number of pages on the stack of empty pages */
+    uint64_t allocated;   /* number of objects ever allocated */
     struct slab_class classes[SLAB_CLASSES];
     struct slab_page pages[]; /* pages by number; entry 0 is unused */
 };

@@ -37,8 +37,8 @@ uint32_t slab_need_pages(const struct slab *slab, const struct slab_need *need);
 /* Returns true if an object of this size fits on a page that its class already has. */
 bool slab_has_room(const struct slab *slab, size_t size);
 uint32_t slab_pages_free(const struct slab *slab);
-uint64_t slab_allocated(const struct slab *slab); /* number of objects ever allocated */
-size_t slab_used(const struct slab *slab);        /* bytes of the pages in use */
+uint64_t slab_allocated(const struct slab *slab); /* returns the number of objects ever allocated */
+size_t slab_used(const struct slab *slab);        /* returns the size of the pages in use, in bytes */
 size_t slab_capacity(const struct slab *slab);    /* bytes */
 
 #endif

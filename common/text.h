@@ -13,7 +13,7 @@ struct text {
     char *data; /* terminated only by text_str */
     size_t size;
     size_t capacity;
-    size_t size_max; /* 0: no limit */
+    size_t size_max; /* maximum size in bytes; 0: no limit */
     bool failed;
     /* Enlarges `data` and `capacity` to at least `capacity` bytes. False: out of memory. NULL: realloc. */
     bool (*grow)(struct text *text, size_t capacity);
@@ -31,7 +31,7 @@ void text_add_char(struct text *text, char character);
 void text_add_u64(struct text *text, uint64_t number);
 void text_add_repeat(struct text *text, char character, size_t count);
 void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The contents as a terminated string, valid until the next change; "" after a failure. */
+/* Returns the contents as a terminated string, valid until the next change; "" after a failure. */
 const char *text_str(struct text *text);
 
 #endif

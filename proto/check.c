@@ -7,7 +7,7 @@
 
 #include "tarry_limits.h"
 
-/* The sentences contain these limits as text. */
+/* The error sentences contain these limits as text. */
 _Static_assert(QUEUE_NAME_SIZE_MAX == 128 && KEY_SIZE_MAX == 255, "sentences");
 _Static_assert(ATTRIBUTES_MAX == 64 && ATTRIBUTE_NAME_SIZE_MAX == 128 && ATTRIBUTE_VALUE_SIZE_MAX == 4096, "sentences");
 _Static_assert(CONTENT_OVERHEAD_MAX == 65536 && PROPERTIES_SIZE_MAX == 65536 && PRIORITY_COUNT == 10, "sentences");
@@ -178,7 +178,7 @@ static const char *check_attribute(struct span in, struct span *out_name, bool *
     switch (check_text(value.at, value.size)) {
     case TEXT_BROKEN:
         return "an attribute value is not UTF-8";
-    case TEXT_NUL: /* many clients handle values as C strings */
+    case TEXT_NUL: /* refused, because many clients handle values as C strings */
         return "an attribute value contains a NUL";
     case TEXT_CONTROL:
     case TEXT_PLAIN:

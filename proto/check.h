@@ -11,7 +11,8 @@
 
 #include "tarry.pb-c.h"
 
-/* Queue name: 1 … QUEUE_NAME_SIZE_MAX bytes of UTF-8, without control characters and without blanks at the ends. */
+/* Checks a queue name: 1 … QUEUE_NAME_SIZE_MAX bytes of UTF-8, without control characters and without blanks at the
+ * ends. */
 const char *check_queue_name(const char *name);
 /* True: the name begins with QUEUE_RESERVED_PREFIX, so the queue is the broker's own. No client, in any role, may
  * schedule, read, lease, settle, move, cancel, purge, pause, configure or delete there. Clients see only its numbers
@@ -22,12 +23,12 @@ bool queue_is_reserved(const char *name);
  * Reason: HTTP clients remove these parts from a path with the part before them, so `/v1/queues/../tasks/1` would
  * name another task. Existing tasks and queues with such names stay usable. */
 bool name_is_dots(const void *name, size_t size);
-/* Key: 0 … KEY_SIZE_MAX bytes of UTF-8 without control characters. */
+/* Checks a key: 0 … KEY_SIZE_MAX bytes of UTF-8 without control characters. */
 const char *check_key(const void *key, size_t size);
 /* Unpacks a packed Content and checks it against the limits. `payload_max`: bytes. */
 const char *check_content(const void *content, size_t size, uint32_t payload_max, bool *out_too_large);
 const char *check_ref(const Tarry__Ref *ref);
-/* Space of a definition: 1 … DEFINITION_SPACE_SIZE_MAX bytes of a-z, 0-9 and -. */
+/* Checks the space of a definition: 1 … DEFINITION_SPACE_SIZE_MAX bytes of a-z, 0-9 and -. */
 const char *check_space(const char *space);
 /* Checks an operation of a commit, with its Content. `*out_code`: INVALID, TOO_LARGE or UNSUPPORTED. */
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code);
@@ -39,8 +40,8 @@ bool is_utf8(const void *text, size_t size);
 /* Returns the size in bytes of the URL's origin, for example `http://host:8080` in `http://host:8080/path`. Limits
  * per host count by origin. `url` must be valid. */
 size_t push_url_origin(const char *url);
-/* Push URL: http:// or https://, a host (name, IPv4 address, or IPv6 address in brackets), and optionally a port, a
- * path and a query. Printable ASCII, at most PUSH_URL_SIZE_MAX bytes. No fragment. No user name and password,
+/* Checks a push URL: http:// or https://, a host (name, IPv4 address, or IPv6 address in brackets), and optionally a
+ * port, a path and a query. Printable ASCII, at most PUSH_URL_SIZE_MAX bytes. No fragment. No user name and password,
  * because all clients that may read policies would see them. "" is valid: the queue is not pushed. */
 const char *check_push_url(const char *url);
 

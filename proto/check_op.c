@@ -133,7 +133,7 @@ static const char *check_queue_set(const Tarry__QueueSet *set) {
     const char *problem = check_queue_name(set->queue);
     if (problem == NULL && name_is_dots(set->queue, strlen(set->queue))) problem = queue_dots;
     if (problem != NULL) return problem;
-    if (set->n_fields == 0) return NULL; /* creates the queue if it is missing */
+    if (set->n_fields == 0) return NULL; /* a QueueSet without fields only creates a missing queue */
     if (set->policy == NULL) return "policy is missing";
     /* Checked before the names are compared with each other, to limit that work. */
     if (set->n_fields > POLICY_FIELDS + POLICY_FIELDS_OWN) return "more policy fields than exist";

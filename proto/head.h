@@ -31,7 +31,7 @@
 #define HEAD_SIZE 192u
 #define HEAD_SIGNATURE_SIZE 64u
 #define HEAD_CLUSTER_SIZE 16u
-/* "tarry-head-1:", all bytes as hexadecimal digits, and a final 0. */
+/* Size of a head as text: "tarry-head-1:", all bytes as hexadecimal digits, and a final 0. */
 #define HEAD_TEXT_SIZE (13 + 2 * HEAD_SIZE + 1)
 
 struct head {
@@ -60,7 +60,7 @@ bool head_decode(const uint8_t in[HEAD_SIZE], struct head *out);
 
 /* Writes the head as one line of text, to be stored elsewhere. Returns `out`. */
 char *head_format(const struct head *head, char out[HEAD_TEXT_SIZE]);
-/* Parses such a line. Blanks around it are ignored. */
+/* Parses a line of head_format. Ignores blanks around it. */
 bool head_parse(const char *text, struct head *out);
 
 #endif

@@ -13,11 +13,11 @@ enum policy_place {
 #define POLICY_TEXT(field, ...) POLICY_AT_##field,
 #include "policy.def"
     POLICY_FIELDS,
-    POLICY_NUMBERS = POLICY_AT_push, /* the numbers come first */
+    POLICY_NUMBERS = POLICY_AT_push, /* number of numeric fields, which come first */
     POLICY_FIELDS_OWN = 1 /* number of further fields, which only the broker itself may set: `lease_before_due` */
 };
 
-/* The policy of a queue whose broker has no option about it. */
+/* Returns the policy of new queues of a tarryd that was started without options about policies. */
 static inline Tarry__Policy policy_default(void) {
     Tarry__Policy policy = TARRY__POLICY__INIT;
 #define POLICY_NUMBER(field, word, option, kind, least, most, range, preset, value, help) policy.field = (preset);

@@ -9,8 +9,8 @@
 
 #include "tarry.pb-c.h"
 
-/* Ends a switch over Request.body_case or Op.op_case that has a case per entry. Nothing follows for an unknown number.
- */
+/* Ends a switch over Request.body_case or Op.op_case that has a case for each entry. An unknown number leads to no
+ * case. */
 #define REQUEST_UNKNOWN                                                                                                \
     case TARRY__REQUEST__BODY__NOT_SET:                                                                                \
     case _TARRY__REQUEST__BODY__CASE_IS_INT_SIZE:                                                                      \

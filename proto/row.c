@@ -151,7 +151,9 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
         at = put_u32(at, policy->backoff_jitter);
     }
     if (queue->deleted)
-        *at++ = queue->forgets ? 5 : 1; /* a queue that is not deleted keeps the hash from before this field existed */
+        *at++ = queue->forgets
+                    ? 5
+                    : 1; /* so the hash of a queue that is not deleted is the same as before this field existed */
     if (policy != NULL && policy->push[0] != '\0') { /* likewise */
         *at++ = 2;
         at = put_u64(at, XXH3_64bits(policy->push, strlen(policy->push)));

@@ -41,18 +41,18 @@ static inline uint32_t queue_number(uint32_t place, uint32_t generation) {
 bool queue_number_is_valid(uint32_t number);
 
 struct row {
-    uint64_t id; /* grows in the order of scheduling; never 0 */
+    uint64_t id; /* id of the task; grows in the order of scheduling; never 0 */
     uint64_t due_ms;
-    uint64_t expires_ms; /* a duration after due; 0: never */
+    uint64_t expires_ms; /* duration after due at which the task expires; 0: never */
     uint64_t scheduled_ms;
     /* Log position of the content. Below log_start the content is in the index, under the task's id. */
     uint64_t blob_at;
     uint64_t blob_sum;
     uint64_t lease_position;
-    uint64_t lease_deadline_ms; /* valid while ROW_LEASED */
+    uint64_t lease_deadline_ms; /* end of the lease; valid in state ROW_LEASED */
     uint64_t session;           /* session of the current or last lease; 0: never delivered */
     uint64_t delivered_ms;      /* time of the current or last delivery; 0: never delivered */
-    uint64_t dead_ms;           /* valid while ROW_BURIED */
+    uint64_t dead_ms;           /* time at which the task became a dead letter; valid in state ROW_BURIED */
     uint32_t queue;
     uint32_t blob_size;
     uint32_t attempt;
@@ -63,8 +63,8 @@ struct row {
     uint8_t state; /* enum row_state */
     uint8_t key_size;
     uint8_t reason_size;
-    const char *key;    /* not terminated; borrowed, valid as long as the holder says */
-    const char *reason; /* valid while ROW_BURIED */
+    const char *key;    /* not terminated; borrowed from the owner of the row's memory */
+    const char *reason; /* why the task is a dead letter; valid in state ROW_BURIED */
 };
 
 /* A line: the waiting tasks of one queue, time base and priority. */

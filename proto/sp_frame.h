@@ -39,7 +39,7 @@ int sp_hello_decode(const uint8_t bytes[SP_HELLO_SIZE]);
 struct sp_decoder {
     enum sp_transport transport;
     uint64_t message_max; /* limit of one message's payload, in bytes */
-    /* the rest is the decoder's own */
+    /* The following fields are private to the decoder. */
     uint64_t rest;   /* payload bytes of the current message that have not been decoded */
     bool in_message; /* the message's header is complete, but its last span was not reported */
     bool has_failed; /* final */

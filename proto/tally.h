@@ -13,10 +13,11 @@ struct queue_tally {
     uint64_t waiting[ROW_BASES][PRIORITY_COUNT]; /* pending or ready tasks, per line */
     uint64_t in_flight;
     uint64_t dead;
-    /* Counted since the creation of the queue; a deleted queue that is created again starts at 0. */
+    /* The following counters begin with the creation of the queue. A deleted queue that is created again starts at 0.
+     */
     uint64_t scheduled;
     uint64_t cancelled;
-    uint64_t delivered; /* leases, without those that were given back unsent */
+    uint64_t delivered; /* number of leases, without leases that were given back unsent */
     uint64_t acked;
     uint64_t retried;
     uint64_t expired;
@@ -29,7 +30,7 @@ struct queue_tally {
 
 struct tally {
     uint64_t digest;            /* sum of row_hash, queue_hash, definition_hash and producer hashes, modulo 2^64 */
-    uint64_t live;              /* waiting + in flight, in all queues */
+    uint64_t live;              /* number of waiting and leased tasks, in all queues */
     uint64_t next_id;           /* highest id so far, plus one */
     uint32_t next_queue;        /* highest queue place so far, plus one */
     uint32_t epoch;             /* highest epoch so far */

@@ -50,34 +50,35 @@
 
 /* Requests. */
 #define OPS_PER_COMMIT_MAX 8192
-#define REDACT_OPS_MAX 64     /* redactions in one commit; each searches the log */
+#define REDACT_OPS_MAX 64     /* maximum number of redactions in one commit; each searches the log */
 #define REDACT_TASKS_MAX 1024 /* tasks that one redaction, or all redactions of one commit, may redact */
 #define REQUEST_SIZE_MAX (16u << 20)
 #define QUEUES_PER_SUBSCRIBE_MAX 256
 #define CONSUMER_QUEUES_SHOWN 16 /* names of queues per consumer in replies to Consumers and Subscribe */
 #define LIST_LIMIT_MAX 1000
 #define LIST_LIMIT_DEFAULT 1000
-#define LIST_READS_MAX 8u            /* reads of the index for one result page, each of at most LIST_LIMIT_MAX tasks */
+/* Maximum number of index reads for one result page, each of at most LIST_LIMIT_MAX tasks. */
+#define LIST_READS_MAX 8u
 #define FACTS_SIZE_MAX (16u << 20)   /* bytes of stored tasks that one request may read; less with a small --memory */
 #define DELIVERY_SIZE_MAX (4u << 20) /* bytes of contents in one message, unless a single task is larger */
 
 /* Reading the log (Audit). */
 #define AUDIT_FRAMES_MAX 8192
 #define AUDIT_SIZE_MAX (1u << 20)  /* a result page ends with the frame that reaches this size */
-#define AUDIT_WAIT_MAX_MS 10000ull /* duration of a long poll */
+#define AUDIT_WAIT_MAX_MS 10000ull /* longest time that a request waits for new frames */
 /* a result page is sent after this reading time, even if incomplete, because others wait */
 #define AUDIT_PAGE_MAX_MS 20ull
 #define AUDIT_READS_MAX 16 /* requested result pages that have not been read yet; more: BUSY */
-#define AUDIT_WAITS_MAX 32 /* long polls at the same time; more: BUSY */
+#define AUDIT_WAITS_MAX 32 /* maximum number of requests that wait for new frames at the same time; more: BUSY */
 
 /* Tables of the broker. */
-#define QUEUES_MAX 4096 /* queues of clients */
+#define QUEUES_MAX 4096 /* maximum number of queues that clients have created */
 #define QUEUES_OWN 16   /* additional places for the broker's own queues (tarry.…) */
 #define QUEUE_PLACES (QUEUES_MAX + QUEUES_OWN)
 /* queues that a principal with prefixes may create, unless its token row has queues= */
 #define QUEUES_OF_CONFINED_DEFAULT 256
-#define QUEUES_AWAITED_MAX 16384u /* names of queues that do not exist yet and for which sessions wait */
-#define QUEUES_FORMER_MAX 65536u  /* deleted queues whose names the index keeps */
+#define QUEUES_AWAITED_MAX 16384u /* maximum number of queues that do not exist yet and for which sessions wait */
+#define QUEUES_FORMER_MAX 65536u  /* maximum number of deleted queues whose names the index keeps */
 #define SESSIONS_MAX 1024
 #define LANES_MAX SESSIONS_MAX
 /* pause before a lane that a session has left may be given to another session */
@@ -86,13 +87,13 @@
 #define PREFETCH_MAX 16384
 #define BATCH_DEFAULT 1024
 #define BATCH_MAX 4096
-#define LEASES_MAX (1u << 18) /* tasks in flight in all sessions together */
+#define LEASES_MAX (1u << 18) /* maximum number of tasks in flight, in all sessions together */
 #define PRODUCERS_MAX 16384
 #define PRODUCERS_SHARE 16u /* producers of each principal that other principals cannot replace in the table */
 #define COMMITS_PER_PRODUCER_MAX 64
 #define PRODUCER_IDLE_MS (24ull * 3600 * 1000)
 #define JOBS_MAX 64
-#define CALENDAR_SPANS_MAX 10080u /* spans in one request: a week of minutes */
+#define CALENDAR_SPANS_MAX 10080u /* maximum number of spans in one request: a week of minutes */
 #define CALENDAR_STEP_MAX_MS (366ull * 24 * 3600 * 1000)
 #define CALENDAR_TIME_MAX_MS 253402300800000ull /* the year 10000: the latest time in a request */
 #define CALENDAR_UNIT_MS 60000ull
@@ -100,7 +101,7 @@
 #define OUTCOME_RETENTION_DEFAULT_MS (3600ull * 1000)
 
 /* Limits of a queue's rate (broker/core/gate.h). */
-#define RATE_MAX 1000000u /* tasks per period, and tasks in a burst */
+#define RATE_MAX 1000000u /* maximum number of tasks per period, and of tasks in a burst */
 #define RATE_PERIOD_DEFAULT_MS 1000ull
 #define RATE_PERIOD_MIN_MS 1000ull
 #define RATE_PERIOD_MAX_MS (24ull * 3600 * 1000)
@@ -110,7 +111,7 @@
 
 /* Webhooks (docs/WEBHOOKS.md). */
 #define PUSH_URL_SIZE_MAX 512u
-#define PUSH_QUEUES_MAX 256u /* queues with a push URL */
+#define PUSH_QUEUES_MAX 256u /* maximum number of queues with a push URL */
 /* Concurrent requests: in total (--push-requests), to one host, of one queue. */
 #define PUSH_REQUESTS_DEFAULT 512u
 #define PUSH_REQUESTS_MAX 4096u
@@ -125,7 +126,8 @@
 
 /* Consumers. */
 #define SESSION_SILENCE_MS (10ull * 1000) /* a session without a heartbeat for this long ends */
-/* if the session's leases are shorter than SESSION_SILENCE_MS, their duration is the limit, but at least this */
+/* A session whose leases are shorter than SESSION_SILENCE_MS ends after their duration without a heartbeat, but not
+ * before this time. */
 #define SESSION_SILENCE_MIN_MS 1000ull
 /* After a restart, leases that no session has claimed within this time are ready again. */
 #define CLAIM_AFTER_START_MS 2000ull
@@ -166,10 +168,10 @@
 #define FAILOVER_AFTER_DEFAULT_MS 750ull
 
 /* Backup (storage/files/identity.h explains the epoch gap). */
-#define BACKUPS_MAX 2u              /* backups at the same time */
-#define BACKUP_READ_MAX (1u << 20)  /* bytes of a file in one reply */
-#define BACKUP_LIST_MAX 1000u       /* names in one reply */
-#define BACKUP_FILES_MAX (1u << 20) /* files in one backup */
+#define BACKUPS_MAX 2u              /* maximum number of backups at the same time */
+#define BACKUP_READ_MAX (1u << 20)  /* maximum number of bytes of a file in one reply */
+#define BACKUP_LIST_MAX 1000u       /* maximum number of file names in one reply */
+#define BACKUP_FILES_MAX (1u << 20) /* maximum number of files in one backup */
 #define BACKUP_NAME_SIZE_MAX 255u   /* bytes of a file name, with its folder */
 /* A backup without requests for this long ends, and its segments may be retired. */
 #define BACKUP_IDLE_MS (60ull * 1000)

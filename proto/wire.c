@@ -6,10 +6,11 @@
 
 #include "bytes.h"
 
-/* Tags of the fields 4 and 8, which are numbers. */
+/* Tags of the fields 4 and 8 of a Reply, which are numbers. */
 #define REPLY_POSITION_TAG (4u << 3)
 #define REPLY_AGE_TAG (8u << 3)
-/* Tag of field 11, length-delimited. proto3 omits `code` (OK = 0) and the empty `message`. */
+/* Tag of field 11 of a Reply, the length-delimited CommitReply. proto3 omits `code` (OK = 0) and the empty `message`.
+ */
 #define REPLY_COMMIT_TAG ((11u << 3) | 2u)
 _Static_assert(REPLY_COMMIT_TAG < 0x80, "the tag takes one byte");
 

@@ -85,7 +85,7 @@ static const char *snake(const ProtobufCMessageDescriptor *type) {
     return name;
 }
 
-/* The macro that protoc-c makes for an empty message. */
+/* Prints the name of the macro that protoc-c defines for an empty message. */
 static void print_init(const ProtobufCMessageDescriptor *type) {
     printf("(%s)TARRY__", type->c_name);
     for (const char *at = snake(type); *at != '\0'; at++) putchar(toupper((unsigned char)*at));
@@ -240,7 +240,7 @@ static void print_case_before(const struct listed *message, const ProtobufCField
            snake(field->descriptor), field->name, field->id);
 }
 
-/* Of a oneof with a single listed case: another case is present. */
+/* Prints the condition that a oneof has another case than the only one that is listed. */
 static void print_is_other_case(const struct listed *message, const ProtobufCFieldDescriptor *field) {
     if (is_case(field)) printf(" || m->%s_case != %u", message->one_of, field->id);
 }

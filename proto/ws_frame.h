@@ -77,10 +77,10 @@ struct ws_decoder {
     enum ws_side side;
     uint64_t frame_max;   /* limit of one data frame's payload, in bytes */
     uint64_t message_max; /* limit of one message's payload, in bytes */
-    /* the rest is the decoder's own */
+    /* The following fields are private to the decoder. */
     uint64_t frame_rest;       /* payload bytes of the current frame that have not been decoded */
     uint64_t message_size;     /* payload bytes of the current message, with all of the current frame */
-    uint32_t mask;             /* for the next payload byte, in memory order */
+    uint32_t mask;             /* mask for the next payload bytes, in memory order */
     uint8_t opcode;            /* opcode of the current frame */
     bool is_last;              /* the current frame ends its message */
     bool in_frame;             /* the header is complete; payload is missing */
@@ -102,7 +102,7 @@ enum ws_event_kind {
     WS_FAILED,    /* the peer broke a rule: send a Close with ws_error_code(error), and close */
 };
 
-/* The members that the kind names are set. */
+/* One event. Its kind decides which members are set. */
 struct ws_event {
     enum ws_event_kind kind;
     /* WS_DATA: the span, unmasked, in the caller's bytes; it may be empty. Ping, pong: the payload. Close: the reason

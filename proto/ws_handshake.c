@@ -56,7 +56,7 @@ void ws_accept(const char *key, char accept[WS_ACCEPT_SIZE + 1]) {
 
 bool ws_key_is_valid(const char *key, size_t size) {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const size_t characters = WS_KEY_SIZE - 2; /* two "=" follow */
+    const size_t characters = WS_KEY_SIZE - 2; /* number of characters before the two final "=" */
     if (size != WS_KEY_SIZE || memcmp(key + characters, "==", 2) != 0) return false;
     for (size_t i = 0; i < characters; i++)
         if (memchr(alphabet, key[i], sizeof(alphabet) - 1) == NULL) return false;
@@ -162,7 +162,7 @@ static enum ws_verdict refuse(char said[WS_SAID_MAX], const char *why) {
     return WS_RESPONSE_REFUSED;
 }
 
-/* Size of the first line of the body, if it is plain text. A broker writes there why it refused the client. */
+/* Returns the size of the body's first line, if it is plain text. A broker writes there why it refused the client. */
 static size_t reason_size(const char *body, size_t size) {
     size_t count = 0;
     while (count < size && body[count] >= ' ' && body[count] < 127) count++;
@@ -203,7 +203,7 @@ static enum ws_verdict judge_head(struct text head, const char *accept, const ch
         head = (struct text){head.at + used, head.size - used};
     }
     *out_wants_token = seen.wants_token;
-    if (*out_status != 101) return WS_RESPONSE_NEEDS_MORE; /* the status has the reason */
+    if (*out_status != 101) return WS_RESPONSE_NEEDS_MORE; /* the status alone explains the refusal */
     if (!seen.upgrade || !seen.connection) return refuse(said, no_broker);
     if (seen.accept != 1 || !seen.accept_fits)
         return refuse(said, "its Sec-WebSocket-Accept does not match the client's key: a proxy may have replied");

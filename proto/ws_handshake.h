@@ -34,7 +34,7 @@ struct ws_request {
     const char *host;     /* host and port as in the URL */
     const char *path;     /* "/rpc" */
     const char *protocol; /* "rep.sp.nanomsg.org" */
-    const char *bearer;   /* "": no token */
+    const char *bearer;   /* token to send; "": no token */
 };
 
 /* Writes the request, and its key. Returns the request's size in bytes, or 0 if it does not fit. */

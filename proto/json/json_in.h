@@ -23,8 +23,8 @@
 struct json_in {
     struct arena *arena; /* for messages; their texts point into the JSON values, which must outlive them */
     const char *queue;   /* queue named in the path, used where the JSON has no `queue`; NULL: none */
-    bool takes_printed; /* members of a task or result that is shown, or scheduled, are ignored if they are no arguments
-                         */
+    /* True: members that a printed task or result has are ignored if the operation does not take them. */
+    bool takes_printed;
     bool too_large;
     char problem[JSON_PROBLEM_SIZE];
 };
@@ -37,7 +37,7 @@ struct json_scan {
     size_t depth; /* nesting depth after the last scanned byte */
     size_t depth_max;
     bool in_string;
-    bool is_escaped; /* in_string: the last byte was a backslash that escapes the next */
+    bool is_escaped; /* inside a string: the last byte was a backslash that escapes the next byte */
 };
 void json_scan_begin(struct json_scan *scan);
 void json_scan(struct json_scan *scan, const char *text, size_t size);
@@ -45,7 +45,7 @@ size_t json_weigh(const char *text, size_t size);
 /* Parses a text. NULL: not JSON, or heavier than JSON_WEIGHT_MAX (`too_large`); `problem` names the place. The caller
  * frees the value with json_decref. */
 json_t *json_read(struct json_in *in, const char *text, size_t size);
-/* Returns whether `name` is in the blank-separated list `names`. A name that contains a blank never is. */
+/* Returns whether `name` is in the blank-separated list `names`. False for a name that contains a blank. */
 bool json_names_hold(const char *names, const char *name);
 /* Checks that the object has only members in the blank-separated list `known`. */
 bool json_only(struct json_in *in, json_t *object, const char *known);

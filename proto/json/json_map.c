@@ -51,7 +51,7 @@ static const char *const wholes[] = {
 
 enum way { HIDDEN, SPARSE, NULLABLE, REQUIRED, MEMBERS, STATES, MOST, UNLESS };
 
-/* Fields of UNLESS, as numbers that stand for names. */
+/* Numbers that formats.def uses for the names of fields in UNLESS. */
 enum { ended_ms = 1 };
 
 static const struct {
@@ -142,7 +142,8 @@ const char *json_word_of(const struct json_field *field, int value) {
 /* ---- the maps */
 
 static uint64_t most_of(const ProtobufCFieldDescriptor *of) {
-    return of->type == PROTOBUF_C_TYPE_UINT32 ? UINT32_MAX : INT64_MAX; /* jansson reads 63 bits */
+    /* Jansson reads integers of at most 63 bits. */
+    return of->type == PROTOBUF_C_TYPE_UINT32 ? UINT32_MAX : INT64_MAX;
 }
 
 static void apply(struct json_field *field, const ProtobufCMessageDescriptor *message, enum way way, uint64_t value) {
@@ -228,7 +229,7 @@ static const struct json_map *make_map(const ProtobufCMessageDescriptor *of) {
     return map;
 }
 
-/* A line of formats.def that names no field is a mistake. */
+/* Asserts that each line of formats.def names an existing field. */
 static void check_rows(void) {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         bool is_known = false;
@@ -257,7 +258,7 @@ const struct json_map *json_map_of(const ProtobufCMessageDescriptor *of) {
     make_once();
     for (size_t i = 0; i < map_count; i++)
         if (maps[i].of == of) return &maps[i];
-    assert(false); /* every message of tarry.proto is part of one of make_all */
+    assert(false); /* not reached, because make_all covers every message of tarry.proto */
     return NULL;
 }
 

@@ -21,7 +21,7 @@ enum json_form {
     JSON_TOKEN,
     JSON_STATES,  /* bits as an array of words */
     JSON_MEMBERS, /* the message's fields are members of the object around it */
-    JSON_WHEN,    /* in, in_ms, delay_ms, at or due_ms */
+    JSON_WHEN,    /* a due time: member in, in_ms, delay_ms, at or due_ms */
     JSON_CONTENT, /* a packed Content: attributes, properties, and json, body or body_base64 */
 };
 
@@ -33,13 +33,13 @@ struct json_map;
 
 struct json_field {
     const ProtobufCFieldDescriptor *of;
-    const char *name; /* TIME, DURATION: ends in "_ms" */
+    const char *name; /* name of the field; a time or duration keeps its ending "_ms" */
     uint16_t name_size;
     enum json_form form;
-    bool is_always;   /* written although it is 0 or empty */
-    bool is_nullable; /* written as null if it is empty */
+    bool is_always;   /* true: the field is written although it is 0 or empty */
+    bool is_nullable; /* true: an empty field is written as null */
     bool is_required;
-    uint64_t most;                          /* largest number that is read */
+    uint64_t most;                          /* largest number that is accepted */
     const ProtobufCFieldDescriptor *unless; /* not written if this field is not 0; NULL: no such field */
     const ProtobufCFieldDescriptor *has;    /* the field `has_NAME`; NULL: none */
     const struct json_map *map;             /* map of the message's own fields; NULL: not a message */
@@ -49,30 +49,32 @@ struct json_field {
 struct json_map {
     const ProtobufCMessageDescriptor *of;
     size_t count;
-    struct json_field *fields; /* in the order of the descriptor */
+    struct json_field *fields; /* the message's fields, in the order of its descriptor */
 };
 
 /* Returns the map of a message of tarry.proto. */
 const struct json_map *json_map_of(const ProtobufCMessageDescriptor *of);
-/* Returns the first map; `next` the one after. NULL: none. For programs that print all of them. */
+/* Iterates over all maps, for programs that print them. Returns the map after `map`, or the first map if it is NULL.
+ * NULL: no more. */
 const struct json_map *json_map_next(const struct json_map *map);
 const struct json_field *json_field_of(const struct json_map *map, const char *name);
 /* Returns the name of an enumerator; "unknown" for a number that this program does not know. */
 const char *json_word_of(const struct json_field *field, int value);
-/* Returns the bytes of one value of the field in its message, or in its array. */
+/* Returns the size in bytes of one value of the field in its message, or in its array. */
 size_t json_value_size(const ProtobufCFieldDescriptor *of);
-/* The words of a field of states, by bit. */
+/* Names of the task states, in the order of the bits. */
 #define JSON_STATE_COUNT 4u
 extern const char *const json_state_names[JSON_STATE_COUNT];
 
 /* ---- json_write.c */
 void json_message(struct text *out, const ProtobufCMessage *message);
-/* The members only, without brackets. */
+/* Writes the members of a message, without the brackets around them. */
 void json_members(struct text *out, const ProtobufCMessage *message);
-/* A field of a message by name, with its key, if it is written at all. For tables and special orders. */
+/* Writes one field of a message, found by its name, with its key, if the field is written at all. For tables and
+ * special orders. */
 void json_write_field(struct text *out, const ProtobufCMessage *message, const char *name);
 
-/* The members of a content: attributes, properties, and json, body or body_base64. */
+/* Writes the members of a content: attributes, properties, and json, body or body_base64. */
 void json_content(struct text *out, const Tarry__Content *content);
 
 /* ---- json_read.c */
@@ -84,24 +86,24 @@ ProtobufCMessage *json_read_message(struct json_in *in, const ProtobufCMessageDe
 Tarry__Op *json_op(struct json_in *in, json_t *object);
 /* Converts the operation `name` with these arguments. */
 Tarry__Op *json_op_named(struct json_in *in, const char *name, json_t *members);
-/* The operation as json_op reads it. */
+/* Writes the operation in the form that json_op reads. */
 void json_write_op(struct text *out, const Tarry__Op *op);
-/* The names of all operations, one by one; NULL: no more. */
+/* Returns the name of the operation at `index`; NULL: no more. */
 const char *json_op_name_at(size_t index);
-/* Return the message of an operation's arguments, and the argument that this name does not take; NULL: none. */
+/* Return the message of an operation's arguments, and the argument that this operation does not take; NULL: none. */
 const ProtobufCMessageDescriptor *json_op_message(const char *name);
 const char *json_op_hides(const char *name);
 
-/* The result of one operation. */
+/* Result of one operation, to be written as JSON. */
 struct json_result {
-    uint64_t line;     /* JSON lines: the line's number; 0: not a line */
+    uint64_t line;     /* number of the input line; 0: the input was not lines */
     const char *name;  /* the operation's name; NULL: not written */
     const char *queue; /* queue and key that the operation names; NULL: none */
     ProtobufCBinaryData key;
-    bool has_key; /* the operation may name a key: an empty one is null */
-    bool is_new;  /* a task was scheduled, so its circumstances are known */
+    bool has_key; /* true: the operation may name a key, and an empty key is written as null */
+    bool is_new;  /* true: a task was scheduled, so its circumstances are known */
     const Tarry__OpResult *result;
-    const char *code; /* name and sentence of a code that is not of tarry.proto; NULL: result->code */
+    const char *code; /* name and sentence of a code that tarry.proto does not have; NULL: use result->code */
     const char *sentence;
     uint64_t position; /* log position after the commit; 0: not written */
 };

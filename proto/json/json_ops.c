@@ -6,13 +6,13 @@
 #include "errors.h"
 #include "json_map.h"
 
-/* An operation with two names says by a field which of them is meant. */
+/* An operation may have two names. A field of its message then says which name is meant. */
 static const struct operation {
     const char *name;
     Tarry__Op__OpCase op_case;
-    uint32_t value;    /* value of `field` */
+    uint32_t value;    /* value of `field` that means this name */
     const char *field; /* NULL: none */
-    const char *hides; /* a member that this name does not take; NULL: none */
+    const char *hides; /* member that the operation with this name does not take; NULL: none */
 } operations[] = {
     {"schedule", TARRY__OP__OP_SCHEDULE, 0, NULL, NULL},
     {"cancel", TARRY__OP__OP_CANCEL, 0, NULL, NULL},

@@ -14,7 +14,7 @@
 void out_begin(struct text *out, char bracket); /* '{' or '[' */
 void out_end(struct text *out, char bracket);   /* '}' or ']' */
 void out_line_end(struct text *out);            /* '}' and a line feed: the end of a JSON line */
-void out_comma(struct text *out);               /* before each further element of an array */
+void out_comma(struct text *out);               /* writes a comma; needed before each further element of an array */
 void out_key(struct text *out, const char *name);
 /* Values. Bytes that are not UTF-8 become U+FFFD. Control characters, and characters that some readers treat as a line
  * end, are escaped, so that a value never reaches a terminal as a command. */
@@ -34,7 +34,7 @@ void out_null(struct text *out, const char *name);
 /* Writes the id as a string, because a JSON number may lose digits; 0: null. */
 void out_id(struct text *out, const char *name, uint64_t id);
 void out_token(struct text *out, const char *name, const Tarry__Token *token); /* NULL: nothing */
-/* Milliseconds twice: `NAME_ms` is the number, `NAME` is readable. Nothing if 0. */
+/* Writes a time twice: `NAME_ms` as milliseconds, and `NAME` as text. Writes nothing if it is 0. */
 void out_time(struct text *out, const char *name, uint64_t ms);
 
 #endif

@@ -19,7 +19,7 @@ struct reading {
     struct json_in *in;
     const struct json_field *seen[SEEN_MAX];
     size_t seen_count;
-    unsigned when_count; /* members that say a due time */
+    unsigned when_count; /* number of members that give a due time */
     json_t *body, *body_base64, *json, *attributes, *properties;
 };
 
@@ -237,7 +237,7 @@ static bool take_token(struct json_in *in, json_t *value, const char *name, Tarr
     return json_token_parse(text, *out) || json_wrong(in, name, "must be the token of a lease, such as 3-81920");
 }
 
-/* A number; one that a double cannot hold may be text (json_write.c). */
+/* Reads a number. A number that a double cannot hold may be given as text (json_write.c). */
 static bool take_number(struct json_in *in, const struct json_field *field, const char *name, json_t *value,
                         uint64_t *out) {
     if (field->form == JSON_ID)
@@ -315,7 +315,7 @@ static bool see(struct reading *reading, ProtobufCMessage *message, const struct
     return true;
 }
 
-/* A time or duration: NAME_ms is a number, NAME is text. */
+/* Reads a time or a duration: NAME_ms is a number, NAME is text. */
 static bool take_ms(struct reading *reading, ProtobufCMessage *message, const struct json_field *field,
                     const char *name, json_t *value, bool is_text) {
     const bool is_time = field->form == JSON_TIME;
@@ -386,7 +386,8 @@ static bool is_among(const char *name, const char *const *names, size_t count) {
     return false;
 }
 
-/* A line that schedules a task, or that shows one, may also say which task is cancelled or moved. */
+/* Returns whether a scheduled or printed task may have this member. Lines with such members are also input for cancel
+ * and move. */
 static bool is_printed(const char *name) {
     const ProtobufCMessageDescriptor *const known[] = {&tarry__task_view__descriptor,
                                                        &tarry__delivered_task__descriptor,
@@ -427,7 +428,7 @@ static bool finish_ref(struct reading *reading, const ProtobufCMessage *message,
     const bool is_all = message->descriptor == &tarry__dead_op__descriptor && ((const Tarry__DeadOp *)message)->all;
     if (is_all && (ref->id != 0 || ref->key.len > 0))
         return wrong(in, "all means every dead letter of the queue: leave out id and key");
-    if (ref->id != 0) { /* a printed task has its queue and key, too */
+    if (ref->id != 0) { /* a printed task has an id, and also its queue and key */
         ref->queue = (char *)protobuf_c_empty_string;
         ref->key = (ProtobufCBinaryData){0};
         return true;
@@ -451,7 +452,7 @@ static bool finish_when(struct reading *reading, const struct json_field *field,
     return wrong(reading->in, "when: give one of in (\"30m\"), delay_ms, at (RFC 3339) and due_ms");
 }
 
-/* The names of the policy's members that are present. */
+/* Collects the names of the policy's members that are present in the JSON. */
 static bool finish_policy(struct reading *reading, const struct json_map *policy, Tarry__QueueSet *set) {
     set->fields = make(reading->in, (policy->count + 1) * sizeof(char *));
     if (set->fields == NULL) return false;
