@@ -23,7 +23,10 @@ public class Order {
         return answer.body();
     }
 
-    /** A member of the first object that has it. The standard library reads no JSON: take Jackson, or whatever you have. */
+    /**
+     * Returns a member of the first object that has it. The standard library cannot read JSON; a real program uses Jackson or
+     * another library.
+     */
     private static String member(String json, String name) {
         var found = Pattern.compile("\"" + name + "\":\"?([^\",}]*)").matcher(json);
         return found.find() ? found.group(1) : "";

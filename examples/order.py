@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""order.py: an order that is not paid within two seconds is closed. As a service of yours would say it: 30m."""
+"""order.py: an order that is not paid within two seconds is closed. (A real service would wait 30 minutes: 30m.)"""
 import json
 import os
 import urllib.request
@@ -21,11 +21,12 @@ def call(method, path, body=None):
 for order in ("order-1", "order-2"):
     call("POST", "/queues/close-order/tasks", {"key": order, "in": "2s", "json": {"order": order}})
 
-# The first is paid in time. With 0 deliveries no consumer has seen the task, and none ever will.
+# The first order is paid in time. With 0 deliveries no consumer has seen the task, and none ever will.
 paid = call("DELETE", "/queues/close-order/tasks/order-1")
 print(f"order-1 paid, {paid['deliveries']} seen")
 
-# The second is not. What is leased is ours for 30 s (the queue's policy); if we die, somebody else gets it.
+# The second order is not paid. This program has a leased task for 30 s (the queue's policy). If it dies, the broker
+# gives the task to another consumer.
 for task in call("POST", "/queues/close-order/lease", {"max": 1, "wait": "20s"})["tasks"]:
     print(f"{task['key']} closed, attempt {task['attempt']}")
     call("POST", "/ack", {"id": task["id"], "token": task["token"]})

@@ -1,5 +1,6 @@
 #!/bin/sh
-# order.sh: an order that is not paid within two seconds is closed; with curl. As a service of yours would say it: 30m.
+# order.sh: with curl, an order that is not paid within two seconds is closed. (A real service would wait 30 minutes:
+# 30m.)
 set -eu
 broker=${TARRY_HTTP:-http://127.0.0.1:7272}/v1
 
@@ -17,11 +18,12 @@ for order in order-1 order-2; do
     call POST /queues/close-order/tasks '{"key": "'$order'", "in": "2s", "json": {"order": "'$order'"}}' >/dev/null
 done
 
-# The first is paid in time. With 0 deliveries no consumer has seen the task, and none ever will.
+# The first order is paid in time. With 0 deliveries no consumer has seen the task, and none ever will.
 seen=$(call DELETE /queues/close-order/tasks/order-1 | member deliveries)
 echo "order-1 paid, $seen seen"
 
-# The second is not. What is leased is ours for 30 s (the queue's policy); if we die, somebody else gets it.
+# The second order is not paid. This program has a leased task for 30 s (the queue's policy). If it dies, the broker
+# gives the task to another consumer.
 leased=$(call POST /queues/close-order/lease '{"max": 1, "wait": "20s"}')
 echo "$(echo "$leased" | member key) closed, attempt $(echo "$leased" | member attempt)"
 call POST /ack '{"id": "'"$(echo "$leased" | member id)"'", "token": "'"$(echo "$leased" | member token)"'"}' >/dev/null

@@ -122,7 +122,7 @@ struct tls_stream *tls_stream_new(int fd, const char *host, const struct tls_sou
     if (context == NULL) return NULL;
     struct tls_stream *tls = calloc(1, sizeof(*tls));
     const bool has_begun = tls != NULL && begin(tls, fd, host, context);
-    SSL_CTX_free(context); /* `ssl` has a reference of its own */
+    SSL_CTX_free(context); /* SSL_new took its own reference to the context */
     ERR_clear_error();
     if (has_begun) return tls;
     snprintf(said, TLS_SAID_MAX, "TLS cannot be initialized for %s: out of memory", host);
@@ -159,7 +159,7 @@ enum tls_progress tls_stream_handshake(struct tls_stream *tls, char said[TLS_SAI
 
 /* Converts an OpenSSL result that is not a number of bytes. */
 static ssize_t result_of(struct tls_stream *tls, int rv, bool *out_wants_write) {
-    const int system_error = errno; /* errno of SSL_ERROR_SYSCALL */
+    const int system_error = errno; /* errno, which SSL_ERROR_SYSCALL refers to */
     const int error = SSL_get_error(tls->ssl, rv);
     *out_wants_write = error == SSL_ERROR_WANT_WRITE;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return -EAGAIN;

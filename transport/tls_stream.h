@@ -28,13 +28,13 @@ void tls_stream_free(struct tls_stream *tls);
 enum tls_progress { TLS_DONE, TLS_WANTS_READ, TLS_WANTS_WRITE, TLS_FAILED };
 
 enum tls_progress tls_stream_handshake(struct tls_stream *tls, char said[TLS_SAID_MAX]);
-/* Return the number of bytes; 0: end of stream; -EAGAIN; -EPROTO. Only one thread at a time may call either.
- * *out_wants_write: set if a read returned -EAGAIN because TLS must write first. */
+/* Return the number of bytes; 0: end of stream; -EAGAIN: not now; -EPROTO: error. Only one thread at a time may call
+ * one of these two functions. *out_wants_write: set if a read returned -EAGAIN because TLS must write first. */
 ssize_t tls_stream_read(struct tls_stream *tls, void *bytes, size_t size, bool *out_wants_write);
 ssize_t tls_stream_write(struct tls_stream *tls, const void *bytes, size_t size);
 /* True: received bytes are buffered in TLS, so the socket's events will not announce them. */
 bool tls_stream_has_pending(struct tls_stream *tls);
-/* True: all bytes of the socket have been read, so its next event announces new ones. */
+/* True: TLS has read all bytes from the socket, so the socket's next event announces new bytes. */
 bool tls_stream_is_drained(struct tls_stream *tls);
 /* Sends the TLS close alert. */
 void tls_stream_say_end(struct tls_stream *tls);

@@ -142,7 +142,8 @@ static enum ws_client_news secures(struct ws_client *connection) {
     switch (tls_stream_handshake(connection->tls, connection->said)) {
     case TLS_DONE:
         ws_client_io_watch(connection, EPOLLIN);
-        connection->ready = EPOLLIN; /* data after the handshake may have been received together with it */
+        /* Bytes after the handshake's response may have been received together with it. */
+        connection->ready = EPOLLIN;
         return begin_upgrade(connection);
     case TLS_WANTS_READ:
         ws_client_io_watch(connection, EPOLLIN);
@@ -348,7 +349,7 @@ static enum ws_client_news reads(struct ws_client *connection, const uint8_t **o
 }
 
 void ws_client_ready(struct ws_client *connection, uint32_t events) {
-    /* TLS may have to write before it can read */
+    /* TLS may have to write before it can read, so every event may allow a read */
     connection->ready |= connection->tls != NULL ? events | EPOLLIN : events;
     connection->reads_left = READS_A_TURN;
     if ((events & EPOLLOUT) != 0 && connection->state >= WS_CLIENT_UPGRADING) ws_client_io_flush(connection);

@@ -64,13 +64,13 @@ struct ws_client {
     const char *protocol;
     char bearer[WS_CLIENT_BEARER_MAX];
     struct tls_source tls_source;
-    struct tls_stream *tls; /* NULL: no TLS */
+    struct tls_stream *tls; /* TLS of the connection; NULL: no TLS */
     struct resolving *resolving;
-    const struct addrinfo *next_address; /* in the result of the lookup */
+    const struct addrinfo *next_address; /* next address to try, in the result of the lookup */
     char accept[WS_ACCEPT_SIZE + 1];
     struct message_reader reader;
     uint32_t ready;         /* epoll events that have not been handled yet */
-    unsigned reads_left;    /* reads left in this turn, before other connections are handled */
+    unsigned reads_left;    /* number of reads left for this connection before the others are handled */
     char said[WS_SAID_MAX]; /* why the connection was lost, as text */
     bool denied;            /* the server refused this client's credentials (WS_RESPONSE_DENIED) */
     bool dead;              /* the other host did not acknowledge in time */
@@ -87,8 +87,8 @@ struct ws_client_options {
     const struct place *place;
     const char *path;             /* "/rpc" */
     const char *protocol;         /* static string */
-    const char *bearer;           /* "": no token */
-    const struct tls_source *tls; /* for wss://, else NULL */
+    const char *bearer;           /* token to send; "": no token */
+    const struct tls_source *tls; /* source of the TLS context for wss://; otherwise NULL */
     size_t message_max;           /* limit in bytes; a larger message ends the connection */
     /* Time in ms after which a host that acknowledges nothing counts as dead. Useful values are at least 1,000,
      * because TCP probes an idle peer once a second. 0: not checked. */

@@ -14,15 +14,15 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#define PONG_TAG 1u /* differs from all request numbers, whose highest bit is set */
+#define PONG_TAG 1u /* tag of pongs; request numbers have the highest bit set, so none equals it */
 
 struct outgoing {
     struct outgoing *next;
-    uint8_t *memory; /* owned, once it is in the queue */
+    uint8_t *memory; /* owned by this entry once it is in the queue */
     size_t at;       /* start of the unsent bytes of the current frame */
     size_t end;      /* end of the current frame */
     size_t rest;     /* bytes after `end` that further frames will carry */
-    bool begun;      /* some bytes were sent, or a frame was sealed */
+    bool begun;      /* true: some bytes were sent, or a frame was sealed, so the message can no longer be cancelled */
     enum ws_opcode opcode;
     uint32_t tag;
 };
@@ -80,7 +80,7 @@ bool ws_client_io_is_drained(struct ws_client *connection) {
     return is_drained;
 }
 
-/* The lock `io` is held. */
+/* Sends bytes to the socket. The caller holds the lock `io`. */
 static ssize_t ws_client_io_write(struct ws_client *connection, const uint8_t *bytes, size_t size) {
     ssize_t gave;
     if (connection->tls != NULL) return tls_stream_write(connection->tls, bytes, size);

@@ -10,7 +10,7 @@
 ssize_t ws_client_io_read(struct ws_client *connection, void *bytes, size_t size);
 /* True: TLS has buffered bytes that have not been read. */
 bool ws_client_io_has_pending(struct ws_client *connection);
-/* True: all bytes that the socket had have been read. */
+/* True: all bytes have been read from the socket. */
 bool ws_client_io_is_drained(struct ws_client *connection);
 /* Sets the watched events: EPOLLIN, EPOLLOUT. */
 void ws_client_io_watch(struct ws_client *connection, uint32_t events);

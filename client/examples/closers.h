@@ -14,7 +14,7 @@
 
 struct closer {
     pid_t pid; /* 0: the process has ended */
-    int out;   /* read end of its standard output; -1: it has ended */
+    int out;   /* descriptor of the process's standard output; -1: the output has ended */
     char line[1024];
     size_t line_size;
 };

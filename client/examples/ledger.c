@@ -9,10 +9,11 @@
 #define MESSAGES_MAX 10u
 
 struct entry {
-    uint64_t submitted_us; /* 0: not yet */
+    uint64_t submitted_us; /* time at which the order was submitted; 0: not yet */
     bool placed;
     bool paid;
-    bool paid_unseen; /* accepted, and the reply said that no worker had received or will receive the closing */
+    /* The payment was accepted, and the reply said that no worker has received or will receive the closing. */
+    bool paid_unseen;
     bool late;
     unsigned closings;
 };
@@ -22,9 +23,9 @@ struct ledger {
     const struct orders *orders;
     uint64_t limit_us;
     struct entry *entries;
-    size_t *table; /* index of the order + 1, by hash of its id; 0: free */
+    size_t *table; /* hash table: index of the order + 1; 0: free slot */
     size_t table_size;
-    float *lateness; /* lateness of first closings, unsorted */
+    float *lateness; /* lateness of each order's first closing, unsorted */
     struct ledger_totals totals;
     size_t settled;
     size_t said;
@@ -110,7 +111,8 @@ void ledger_paid(struct ledger *ledger, size_t order, uint32_t deliveries) {
         ledger->totals.broken++;
         say(ledger, "broken", id_of(ledger, order), "the payment was accepted after the order had been closed");
     }
-    /* The reply said that a worker may have closed the order, so a closing counts if there was one. */
+    /* The reply said that a worker may have closed the order. If the order was closed, the closing counts, not the
+     * payment. */
     if (entry->closings == 0) {
         entry->paid = true;
         ledger->totals.paid++;
@@ -136,7 +138,7 @@ void ledger_refused(struct ledger *ledger, const char *what, size_t order, const
 void ledger_closed(struct ledger *ledger, const char *id, uint64_t received_us, double lateness_ms) {
     pthread_mutex_lock(&ledger->lock);
     size_t order = *place_of(ledger, id);
-    if (order == 0) { /* an order of another run */
+    if (order == 0) { /* the order belongs to another run of the demonstration */
         pthread_mutex_unlock(&ledger->lock);
         return;
     }
@@ -152,7 +154,8 @@ void ledger_closed(struct ledger *ledger, const char *id, uint64_t received_us, 
     if (entry->closings++ > 0) {
         ledger->totals.duplicates++;
     } else {
-        if (entry->paid) { /* accepted, but the reply warned that a worker might have closed it, and one did */
+        /* The payment was accepted, but its reply warned that a worker might have closed the order. */
+        if (entry->paid) {
             entry->paid = false;
             ledger->totals.paid--;
             ledger->settled--;

@@ -27,15 +27,15 @@ struct ledger_totals {
     size_t duplicates;
     size_t early;
     size_t broken;
-    size_t lost;    /* orders that are not paid or closed (yet) */
-    size_t refused; /* replies that must not occur */
+    size_t lost;    /* number of orders that are not paid and not closed (yet) */
+    size_t refused; /* number of replies that must not occur */
     double lateness_p50_ms;
     double lateness_p99_ms;
     double lateness_max_ms;
 };
 
-/* `limit_us`: real time from placing to closing. NULL: out of memory, or two orders have the same id (reported on
- * standard error). */
+/* Makes a ledger. `limit_us`: real time from placing to closing. NULL: out of memory, or two orders have the same id
+ * (reported on standard error). */
 struct ledger *ledger_new(const struct orders *orders, uint64_t limit_us);
 void ledger_free(struct ledger *ledger);
 

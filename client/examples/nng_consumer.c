@@ -53,12 +53,12 @@ int main(int argc, char **argv) {
     nng_socket rpc, lane;
     char rpc_url[600], lane_url[600];
     if (argc < 3) return fprintf(stderr, "usage: nng_consumer URL QUEUE [COUNT]\n"), 2;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* so that a printed task has left before its ack */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* line by line, so a task is printed before it is acked */
     must(nng_req0_open(&rpc), "REQ"), must(nng_pull0_open(&lane), "PULL");
     must(nng_socket_set_ms(rpc, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE), "resend time");
     must(nng_socket_set_ms(rpc, NNG_OPT_RECVTIMEO, 10000), "time limit");
     must(nng_socket_set_size(lane, NNG_OPT_RECVMAXSZ, 64 << 20), "size limit");
-    const int has_paths = argv[1][0] == 'w'; /* ws:// and wss:// */
+    const int has_paths = argv[1][0] == 'w'; /* with ws:// and wss://, the URL needs a path */
     snprintf(rpc_url, sizeof(rpc_url), "%s%s", argv[1], has_paths ? "/rpc" : "");
     snprintf(lane_url, sizeof(lane_url), "%s%s", argv[1], has_paths ? "/lane" : "");
     must(nng_dial(rpc, rpc_url, NULL, 0), rpc_url);
@@ -74,7 +74,8 @@ int main(int argc, char **argv) {
         if (error == NNG_ETIMEDOUT) continue; /* the next heartbeat keeps the session alive */
         must(error, "lane");
         Tarry__Delivery *delivery = tarry__delivery__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
-        if (delivery->ticket.len > 0) { /* the first message: this connection becomes the lane of a session */
+        /* The first message of the lane: this connection becomes the lane of a session. */
+        if (delivery->ticket.len > 0) {
             const Tarry__SubscribeReply *session = ask(rpc, REQUEST(SUBSCRIBE, subscribe))->subscribe;
             Tarry__Attach attach = {BASE(attach), delivery->ticket, session->lane, session->secret};
             tarry__reply__free_unpacked(ask(rpc, REQUEST(ATTACH, attach)), NULL);

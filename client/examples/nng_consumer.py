@@ -33,13 +33,13 @@ def consume(url, queue, count):
         producer = ask(rpc, hello=tarry_pb2.Hello()).hello.producer
         session, sequence = None, 0
         while sequence != count:
-            if session:  # without heartbeats the tasks go to another session
+            if session:  # without heartbeats, the broker gives the tasks to another session
                 ask(rpc, heartbeat=tarry_pb2.Heartbeat(session=session.session))
             try:
                 delivery = tarry_pb2.Delivery.FromString(lane.recv())
             except pynng.Timeout:
                 continue
-            if delivery.ticket:  # the first message
+            if delivery.ticket:  # the first message of the lane
                 session = subscribe(rpc, queue, delivery.ticket)
                 lane.recv_timeout = session.silence_ms // 3
             for task in delivery.tasks[:count - sequence if count else None]:

@@ -23,8 +23,8 @@
 #include "orders.h"
 #include "picture.h"
 
-#define SETTLE_PATIENCE_S 120 /* after the last event; leases of a dead consumer expire much earlier */
-#define AFTERMATH_US 300000   /* waiting time after all orders are settled, in which nothing more should be closed */
+#define SETTLE_PATIENCE_S 120 /* seconds after the last event; leases of a dead consumer expire much earlier */
+#define AFTERMATH_US 300000   /* µs of waiting after all orders are settled; no order may be closed in this time */
 
 struct settings {
     const char *broker;
@@ -41,7 +41,7 @@ struct settings {
 
 enum event_kind { PLACED, PAID };
 struct event {
-    double at_s; /* second of the day */
+    double at_s; /* time of the event: second of the day */
     size_t order;
     enum event_kind kind;
 };
@@ -56,7 +56,7 @@ struct play {
     struct picture picture;
     tarry_client *client;
     uint64_t delay_ms;
-    double day_s; /* second of the day that is being played */
+    double day_s; /* second of the day that the demonstration has reached */
 };
 
 /* One operation that waits for its reply. */
@@ -87,8 +87,8 @@ static int compare_events(const void *a, const void *b) {
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Payments are played up to twice the limit after placing; those after the limit come too late. Still later payments
- * are left out, because they would only make the simulated day longer. */
+/* Payments up to twice the limit after placing are played; those after the limit come too late. Later payments are left
+ * out, because they would only make the simulated day longer. */
 static int make_events(struct play *play) {
     play->events = calloc(2 * play->orders.count, sizeof(*play->events));
     if (play->events == NULL) return -1;
@@ -122,7 +122,7 @@ static void paid_answer(void *arg, const struct tarry_result *result) {
         ledger_paid(ledger, asked.order, result->deliveries);
     } else if (result->code == TARRY_NOT_DONE &&
                (result->outcome == TARRY_IN_FLIGHT || result->outcome == TARRY_ACKED)) {
-        ledger_late(ledger, asked.order); /* the order is already closed (TRUE-1): the payment goes back */
+        ledger_late(ledger, asked.order); /* the order is closed already (TRUE-1), so the payment is refunded */
     } else {
         ledger_refused(ledger, "payment_refused", asked.order, result->message);
     }
@@ -152,7 +152,7 @@ static int submit(struct play *play, const struct event *event) {
     return rv;
 }
 
-/* Draws if it is time to, and handles closings for up to `wait_ms`. */
+/* Reads the closers' lines for up to `wait_ms`, and draws the picture if it is due. */
 static void look(struct play *play, int wait_ms) {
     size_t alive = closers_read(&play->closers, play->ledger, wait_ms);
     if (!picture_is_due(&play->picture, now_us())) return;
@@ -185,7 +185,8 @@ static int play_day(struct play *play) {
 static void settle(struct play *play) {
     uint64_t until = now_us() + SETTLE_PATIENCE_S * 1000000ull + play->delay_ms * 1000;
     while (!ledger_is_settled(play->ledger) && now_us() < until && !interrupted) look(play, 20);
-    /* Payments during their closings are answered by now, unless the broker is away. */
+    /* A payment during a closing gets its reply before this, unless the broker is not reachable. Wait for those
+     * replies. */
     if (!interrupted && tarry_drain(play->client, 0, NULL) != TARRY_OK) interrupted = 1;
     until = now_us() + AFTERMATH_US;
     while (now_us() < until && !interrupted) look(play, 20);

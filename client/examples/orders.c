@@ -35,7 +35,7 @@ static int parse_seconds(const char *text, int64_t *out_seconds) {
     return 0;
 }
 
-/* Returns NULL or the error. */
+/* Parses one line. Returns NULL, or the error. */
 static const char *parse_line(char *line, struct order *out) {
     char *rest = line, *id = strsep(&rest, ","), *placed = strsep(&rest, ","), *paid = strsep(&rest, ",");
     if (paid == NULL) return "fewer than three columns";
@@ -111,7 +111,7 @@ int orders_make_up(struct orders *orders, uint64_t seed, size_t count) {
         struct order *order = orders_add(orders);
         if (order == NULL) return -1;
         snprintf(order->id, sizeof(order->id), "order-%" PRIu64 "-%zu", seed, i + 1);
-        /* The later of two random times: evenings are busier than mornings. */
+        /* The later of two random times is used, because evenings are busier than mornings. */
         uint64_t a = random_next(&state) % DAY_S, b = random_next(&state) % DAY_S;
         order->placed_s = a > b ? a : b;
         order->paid_after = pay_time_s(&state);

@@ -7,7 +7,7 @@
 
 struct order {
     char id[64];
-    uint64_t placed_s;  /* second of the day */
+    uint64_t placed_s;  /* second of the day at which the order was placed */
     int64_t paid_after; /* seconds from placing to payment; -1: never paid */
 };
 

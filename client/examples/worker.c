@@ -26,14 +26,14 @@ static void on_signal(int signal_number) {
 
 enum charge { CHARGED, CARD_EXPIRED, BANK_DOWN };
 
-/* The unreliable service: about every second call succeeds. */
+/* An unreliable service: about every second call succeeds. */
 static enum charge charge_card(const char *order) {
     (void)order;
     int luck = rand() % 20;
     return luck < 10 ? CHARGED : luck < 19 ? BANK_DOWN : CARD_EXPIRED;
 }
 
-/* At most five attempts, with a backoff of 0.5 s, doubling. */
+/* Allows at most five attempts, with a backoff of 0.5 s, doubling. */
 static int set_policy(tarry_client *client) {
     struct tarry_policy policy = {
         .max_attempts = 5,
@@ -65,7 +65,7 @@ static void make_work(tarry_client *client) {
     }
 }
 
-/* Acknowledges the task and schedules the next step: both or neither. */
+/* Acknowledges the task and schedules the next step in one atomic commit. */
 static void finish_and_go_on(tarry_client *client, const struct tarry_task *task) {
     struct tarry_schedule_options ship = {.queue = "ship", .key = task->key, .when_ms = 1000};
     const struct tarry_result *results;
@@ -78,7 +78,8 @@ static void finish_and_go_on(tarry_client *client, const struct tarry_task *task
     if (rv == TARRY_OK) {
         printf("%s charged at attempt %u, ships in a second\n", task->key, task->attempt);
     } else {
-        /* The lease was probably lost; the worker that has it now will do both. */
+        /* The lease was probably lost. Then the worker that has it now acknowledges the task and schedules the next
+         * step. */
         printf("%s not finished: %s\n", task->key, tarry_code_sentence(rv));
     }
     tarry_commit_free(commit);

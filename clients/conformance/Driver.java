@@ -28,7 +28,7 @@ public final class Driver {
         tarry = Tarry.builder().timeout(Duration.ofMillis(timeout == null ? 30000 : Long.parseLong(timeout))).measure(Driver::measured).open();
     }
 
-    /** The values of a JSON text: Map, List, String, Long, Boolean, null. */
+    /** Parser and printer of JSON. Values are Map, List, String, Long, Boolean and null. */
     private static final class Json {
         private final String text;
         private int at;

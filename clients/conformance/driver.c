@@ -1,6 +1,6 @@
-/* driver.c: the driver of libtarry (README.md). Each call has a thread; a worker has one for each handler.
- *
- * libtarry settles tasks and keeps sessions. Extending leases and giving tasks back later are left to the program. */
+/* driver.c: the driver of libtarry (README.md). Each call has a thread; a worker has one thread for each handler.
+ * libtarry settles tasks and keeps sessions. It does not extend leases, or give tasks back for later; this program does
+ * that. */
 #include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ static void die(const char *what) {
     exit(2);
 }
 
-/* Takes the object. */
+/* Prints the object as a line, and frees it. */
 static void tell(json_t *object) {
     if (object == NULL) die("json_pack failed");
     char *text = json_dumps(object, JSON_COMPACT);
@@ -67,7 +67,7 @@ static const char *code_of(int code) {
     case TARRY_BUSY:
     case TARRY_STOPPING:
     case TARRY_NOT_PRIMARY:
-        return "UNAVAILABLE"; /* nothing was done */
+        return "UNAVAILABLE"; /* the call had no effect */
     case TARRY_E_TIMEOUT:
     case TARRY_FAILED:
         return "UNKNOWN";
@@ -133,7 +133,7 @@ static json_t *call_schedule(const json_t *call) {
 }
 
 static json_t *call_schedule_many(const json_t *call) {
-    static struct attributes attributes[TASKS_MAX]; /* one such call at a time */
+    static struct attributes attributes[TASKS_MAX]; /* static: only one such call runs at a time */
     const json_t *tasks = json_object_get(call, "tasks");
     tarry_commit *commit;
     if (json_array_size(tasks) > TASKS_MAX) die("too many tasks");
@@ -191,10 +191,10 @@ struct worker {
     size_t thread_count;
 };
 
-/* Words of a task's body. */
+/* The words of a task's body, which say what the handler does. */
 struct plan {
     char text[256];
-    char *words[3]; /* "": no word */
+    char *words[3]; /* words of the body; "": no word */
 };
 
 static void plan_take(struct plan *plan, const struct tarry_task *task) {
@@ -219,7 +219,7 @@ static void tell_task(const struct tarry_task *task) {
                    (json_int_t)task->due_ms, "delivered_ms", (json_int_t)task->delivered_ms, "attributes", attributes));
 }
 
-/* Works for that long, and extends the lease meanwhile. */
+/* Sleeps for that time, and extends the lease meanwhile. */
 static void work_for(const struct tarry_task *task, uint64_t ms) {
     const uint64_t part_ms = (task->lease_deadline_ms - task->delivered_ms) / 3 + 1;
     for (; ms > part_ms; ms -= part_ms) {
@@ -384,7 +384,7 @@ int main(void) {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* inherited by all threads; one waits for it */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads inherit the mask; one of them waits for the signal */
     const char *timeout = getenv("TARRY_TEST_TIMEOUT_MS");
     const struct tarry_options options = {.name = "conformance",
                                           .timeout_ms =
@@ -394,7 +394,7 @@ int main(void) {
     size_t capacity = 0;
     while (getline(&line, &capacity, stdin) > 0) begin(line);
     free(line);
-    if (atomic_load(&calls) > 0) { /* a worker still runs */
+    if (atomic_load(&calls) > 0) { /* a worker is still running, so end it */
         kill(getpid(), SIGTERM);
         while (atomic_load(&calls) > 0) sleep_ms(5);
     }

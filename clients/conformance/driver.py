@@ -36,7 +36,7 @@ def plain(result):
 
 
 def plan(task):
-    """Returns what the handler does: (milliseconds to sleep, exception to raise)."""
+    """Handles a task: returns the ms to sleep and the exception to raise."""
     tell(event="task", name=task.attributes.get("name"), key=task.key, attempt=task.attempt, deliveries=task.deliveries, due_ms=task.due_ms,
          delivered_ms=task.delivered_ms, attributes=task.attributes)
     verb, *words = task.body.decode().split(" ")
@@ -56,7 +56,7 @@ def plan(task):
 
 
 class Driver:
-    """The calls on AsyncClient."""
+    """The driver's calls on AsyncClient."""
 
     def __init__(self):
         self.gate = asyncio.Event()
@@ -123,8 +123,9 @@ class Driver:
 
 
 class Threads:
-    """The same driver for the class Client: one thread per call, because calls block. The worker runs in the main thread, which
-    receives signals."""
+    """The driver's calls on the class Client. Each call has a thread, because calls block. The worker runs in the main thread,
+    which receives signals.
+    """
 
     def __init__(self):
         self.gate = threading.Event()

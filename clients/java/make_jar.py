@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""make_jar.py DIR: compiles the client, and what binds it to Spring, into DIR/tarry.jar and DIR/tarry-spring.jar. Needs a JDK of 17 or later, and for
-the second jar Debian's libspring-context-java (or the jars that $SPRING_JARS names)."""
+"""make_jar.py DIR: compiles the client and its Spring integration into DIR/tarry.jar and DIR/tarry-spring.jar. Needs a JDK of
+17 or later, and for the second jar Debian's libspring-context-java (or the jars that $SPRING_JARS names).
+"""
 import glob
 import os
 import subprocess

@@ -10,27 +10,27 @@ export interface ClientOptions {
   tlsKey?: string;
   /** Allows sending the token over ws:// to another machine, where others can read it. */
   unsafePlainToken?: boolean;
-  /** Name in the broker's log. */
+  /** Client's name in the broker's log. */
   name?: string;
-  /** Default timeout of each call: 10,000. */
+  /** Default timeout of each call in ms; without it 10,000. */
   timeoutMs?: number;
   measure?: (name: string, value: number, labels: Record<string, unknown>) => void;
-  /** Adds the trace context to the attributes of a scheduled task. */
+  /** Function that adds the trace context to the attributes of a scheduled task. */
   inject?: (attributes: Record<string, string>) => void;
   log?: (text: string) => void;
 }
 
 export interface Timeout { timeoutMs?: number }
 
-/** `delayMs` from now, or `at` a time. Neither: now. */
+/** Due time: `delayMs` from now, or the time `at`. With neither, the task is due now. */
 export type When = { delayMs?: number; at?: undefined } | { delayMs?: undefined; at?: Date | number };
 
 export type ScheduleOptions = When & Timeout & {
   key?: string;
   attributes?: Record<string, string>;
-  /** 0 to 9; 9 is delivered first. */
+  /** 0 to 9; of the ready tasks, 9 is delivered first. */
   priority?: number;
-  /** The task ends this long after its due time. */
+  /** Time in ms after the due time at which an undelivered task expires. */
   expiresMs?: number;
   onConflict?: "reject" | "replace" | "earlier" | "later";
 } & ({ body?: string | Uint8Array; json?: undefined } | { body?: undefined; json: unknown });
@@ -69,9 +69,9 @@ export interface View extends Content {
 
 export interface Task extends Content {
   readonly deliveredMs: number;
-  /** The lease's token, "epoch-position"; it only grows. */
+  /** The lease's token, "epoch-position". Later leases have greater tokens. */
   readonly token: string;
-  /** Another consumer may have the task now. */
+  /** True: the lease was lost, so another consumer may have the task now. */
   readonly isLeaseLost: boolean;
   trace(): Record<string, string>;
 }
@@ -79,15 +79,15 @@ export interface Task extends Content {
 export type Handler = (task: Task, context: { signal: AbortSignal }) => unknown;
 
 export interface WorkerOptions {
-  /** Tasks that this worker may have: 2 × concurrency. */
+  /** Number of tasks that this worker may have; without it 2 × concurrency. */
   prefetch?: number;
-  /** Length of the leases; 0: that of the queue's policy. */
+  /** Duration of the leases in ms; 0: that of the queue's policy. */
   leaseMs?: number;
-  /** Time that handlers have to finish after a stop: 30,000. */
+  /** Time in ms that handlers have to finish after a stop; without it 30,000. */
   drainMs?: number;
-  /** SIGTERM and SIGINT stop the worker: true. */
+  /** Whether SIGTERM and SIGINT stop the worker; without it true. */
   signals?: boolean;
-  /** Runs each handler: must call `handle` and return its promise. */
+  /** Function that runs each handler: it must call `handle` and return its promise. */
   around?: (task: Task, handle: () => Promise<unknown>) => unknown;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pack.py OUT: writes the npm tarball, as `npm pack` would, with the same bytes each time. Npm is not needed."""
+"""pack.py OUT: writes the npm tarball as `npm pack` would, without npm, and with the same bytes each time."""
 import gzip
 import io
 import json

@@ -16,7 +16,7 @@ public final class Shop {
 
     private Shop() {}
 
-    /** A bean with listeners. */
+    /** A bean with methods that handle tasks. */
     public static class Orders {
         @TarryListener(queues = "close-order", concurrency = "1")
         void close(Task task) {

@@ -65,7 +65,7 @@ class Committer {
     Object.assign(this, { client, queue: [], producer: 0n, sequence: 0, isRunning: false, isClosed: false });
   }
 
-  /** The CommitReply's results, one for each operation. */
+  /** Submits a commit and returns the results of its CommitReply, one for each operation. */
   commit(ops, isAtomic, until) {
     return new Promise((resolve, reject) => {
       const item = { ops: ops.map((op) => encode("Op", op)), isAtomic, isAlone: isAtomic, until, isDone: false };
@@ -88,7 +88,7 @@ class Committer {
     });
   }
 
-  /** Ends an item that still waits for the commits before it. */
+  /** Fails an item whose timeout passed while it waited for earlier commits. */
   #expire(item) {
     const at = this.queue.indexOf(item);
     if (at < 0) return;
@@ -113,7 +113,7 @@ class Committer {
     this.isRunning = false; // before anything else can be queued
   }
 
-  /** Commits the operations of these items; each is answered, or back in the queue. */
+  /** Commits the operations of these items. Each item is then answered, or is in the queue again. */
   async #send(items) {
     const started = now();
     let ask = null;
@@ -201,7 +201,7 @@ class Committer {
   }
 }
 
-/** A packed field of the type message. */
+/** Packs a field whose value is a packed message. */
 function field(number, bytes) {
   const head = [number << 3 | 2];
   let size = bytes.length;

@@ -9,7 +9,7 @@ class TarryError extends Error {
   }
 }
 
-/** The broker refused the request or the operation for good. `result` is the broker's result for the operation, or null. */
+/** The broker refused the request or the operation permanently. `result` is the broker's result for the operation, or null. */
 class Refused extends TarryError {
   constructor(code, message, result = null) {
     super(code, `${code.toLowerCase()}: ${message}`);
@@ -22,7 +22,7 @@ class Exists extends Refused {}
 class NotDone extends Refused {}
 /** The lease has ended. */
 class StaleToken extends Refused {}
-/** The principal may not do this, or the broker does not accept the token or certificate. */
+/** The principal lacks the permission, or the broker does not accept the token or certificate. */
 class Denied extends Refused {}
 /** The atomic request had no effect. `results` has one result for each operation. */
 class Aborted extends Refused {
@@ -37,7 +37,7 @@ class Unavailable extends TarryError {
     super("UNAVAILABLE", message);
   }
 }
-/** The timeout has passed after the request was sent: it may have taken effect. */
+/** The timeout has passed after the request was sent, so the request may have taken effect. */
 class OutcomeUnknown extends TarryError {
   constructor(message) {
     super("UNKNOWN", message);
@@ -49,16 +49,16 @@ class Closed extends TarryError {
   }
 }
 
-/** Deliver the task again, `delayMs` later, or after the queue's backoff. An attempt is charged. */
+/** Delivers the task again, `delayMs` later, or after the queue's backoff. An attempt is charged. */
 class Retry extends Error {
   constructor(reason = "", { delayMs } = {}) {
     super(reason);
     this.delayMs = delayMs;
   }
 }
-/** Move the task to the dead letters, with this reason. */
+/** Moves the task to the dead letters, with this reason. */
 class Dead extends Error {}
-/** Give the task back without charging an attempt; it is due again after `delayMs`. */
+/** Gives the task back without charging an attempt. It is due again after `delayMs`. */
 class Release extends Error {
   constructor({ delayMs = 0 } = {}) {
     super("released");

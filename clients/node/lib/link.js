@@ -23,13 +23,13 @@ class TimedOut extends Error {}
 const now = () => performance.now();
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** Calls `late` at `until`; never, if that is later than a timer can be set to (24 days). */
+/** Calls `late` at the time `until`. Never calls it if that is later than a timer allows (24 days). */
 function atTime(until, late) {
   const ms = until - now();
   return ms > TIMER_MAX_MS ? undefined : setTimeout(late, Math.max(0, ms));
 }
 
-/** The promise's value; TimedOut at `until` (Infinity: never). */
+/** Resolves to the promise's value. Rejects with TimedOut at `until`; Infinity: never. */
 function before(promise, until) {
   if (until === Infinity) return promise;
   return new Promise((resolve, reject) => {
@@ -90,7 +90,7 @@ class Identity {
   }
 }
 
-/** A WebSocket to /rpc of one address: requests and their replies, in any order. */
+/** A WebSocket to /rpc of one address, with requests and replies in any order. */
 class Connection {
   constructor(socket, index) {
     this.socket = socket;
@@ -112,7 +112,10 @@ class Connection {
     }
   }
 
-  /** The reply. Throws Lost, also after SILENCE_MS without a reply; TimedOut at `until`. */
+  /**
+   * Sends a request and returns its reply. Throws Lost if the connection ends, or after SILENCE_MS without a reply; TimedOut
+   * at `until`.
+   */
   async exchange(request, until) {
     if (!this.isOpen) throw new Lost();
     this.number = (this.number + 1) % FIRST_NUMBER;
@@ -143,7 +146,7 @@ class Connection {
   }
 }
 
-/** Finds the primary. `ready` gives the open connection; `leave` gives it up for the next address. Emits "connection". */
+/** Finds the primary. `ready` returns the open connection; `leave` leaves it for the next address. Emits "connection". */
 class Link extends EventEmitter {
   constructor(urls, identity) {
     super();
@@ -186,14 +189,17 @@ class Link extends EventEmitter {
     return this.dialing;
   }
 
-  /** The present broker handled a request. */
+  /** Records that the current broker handled a request. */
   useful() {
     this.tried.clear();
     this.rounds = 0;
     this.said.delete(this.index);
   }
 
-  /** The broker at `connection` is not the primary. `hint` is the address that it names, or "". */
+  /**
+   * Leaves the broker at `connection`, because it is not the primary. `hint` is the address that it names as the primary, or
+   * "".
+   */
   leave(connection, hint, why) {
     if (connection !== this.connection) return;
     this.#drop(why);
@@ -210,7 +216,7 @@ class Link extends EventEmitter {
     this.emit("connection", this.nameOf(this.index), false, why);
   }
 
-  /** Chooses the next address: the named one, if it was not tried in this round. */
+  /** Chooses the next address. The address `named` comes next if it was not tried in this round. */
   #goOn(named = -1) {
     const count = this.urls.length;
     const order = Array.from({ length: count }, (_, step) => (this.index + step + 1) % count);
@@ -264,7 +270,7 @@ class Link extends EventEmitter {
     this.tried.add(this.index);
   }
 
-  /** The WebSocket that brings a session's tasks. */
+  /** Opens the WebSocket that brings a session's tasks. */
   openLane(index, lane, secret, patienceMs, onMessage) {
     return this.identity.open(this.urls[index], `/lane/${lane}`, "push.sp.nanomsg.org", secret.toString("hex"), patienceMs, onMessage);
   }

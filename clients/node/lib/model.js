@@ -9,7 +9,7 @@ const TRACE_NAMES = ["traceparent", "tracestate"];
 const REASON_SIZE_MAX = 255;
 const DELAY = 0, AT = 1;
 
-/** Whole milliseconds, rounded up: a task is never early. */
+/** Converts to whole milliseconds, rounded up, because a task must never be early. */
 function milliseconds(name, value) {
   if (typeof value !== "number" || !Number.isFinite(value) || value < 0)
     throw new RangeError(`${name} must be a number of milliseconds, 0 or more, not ${value}`);
@@ -22,7 +22,7 @@ function whenOf({ delayMs, at }) {
   return { kind: DELAY, ms: milliseconds("delayMs", delayMs ?? 0) };
 }
 
-/** A task by queue and key, or { id }. */
+/** Converts a task's queue and key, or { id }, to a reference. */
 function refOf(queue, key) {
   if (queue !== null && typeof queue === "object" && queue.id !== undefined) return { id: BigInt(queue.id) };
   if (typeof queue !== "string" || typeof key !== "string" || key === "") throw new TypeError("name the task by queue and key, or by { id }");

@@ -202,7 +202,7 @@ function decode(name, bytes) {
 }
 
 const codeName = (number) => CODES[number] ?? `CODE_${number}`;
-/** In lower case; LIVE is called "exists", as the tool prints it. */
+/** Returns the outcome's name in lower case. LIVE is called "exists", as the tool prints it. */
 const outcomeName = (number) => (OUTCOMES[number] === "LIVE" ? "exists" : (OUTCOMES[number] ?? `outcome ${number}`).toLowerCase());
 
 module.exports = { MESSAGES, CODES, OUTCOMES, CONFLICTS, encode, decode, codeName, outcomeName };

@@ -121,7 +121,7 @@ class Worker {
     this.lane = null;
   }
 
-  /** Heartbeats. Ends the lane when the session is over, or when another broker leads. */
+  /** Sends heartbeats. Closes the lane when the session has ended, or when another broker leads. */
   async #beat(heart, lane, index, intervalMs) {
     for (;;) {
       await new Promise((resolve) => setTimeout(resolve, intervalMs).unref());
@@ -137,7 +137,7 @@ class Worker {
     }
   }
 
-  /** Begins a new session: the broker delivers tasks again that no handler has begun. */
+  /** Drops all tasks that no handler has begun, because a new session begins. The broker delivers them again. */
   #forget() {
     this.waiting = [];
     this.returned.clear();
@@ -205,7 +205,7 @@ class Worker {
     this.pending.add(settling);
   }
 
-  /** Ack, nack or release. The handler's place is free meanwhile; operations of many tasks share a request. */
+  /** Sends an ack, nack or release. Meanwhile another handler may start, and operations of many tasks share a request. */
   async #settle(held, op, result) {
     held.isSettling = true;
     const { task } = held;
@@ -234,7 +234,7 @@ class Worker {
 
   // ---- leases
 
-  /** The end is counted from the arrival of the task, or from the sending of the extension. */
+  /** Sets the end of a lease. It counts from the arrival of the task, or from the sending of the extension. */
   #leased(held, since) {
     held.until = since + held.task.leaseMs;
     held.extendAt = since + held.task.leaseMs / 2;
@@ -268,8 +268,10 @@ class Worker {
 
   // ---- the end
 
-  /** Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until they
-   * are settled. The lane is still open: otherwise the broker would withdraw all leases. */
+  /**
+   * Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until
+   * they are settled. The lane must still be open, otherwise the broker would withdraw all leases.
+   */
   async #unsubscribe() {
     this.waiting = [];
     for (const held of [...this.held.values()]) if (!held.isSeen) this.#drop(held);

@@ -15,7 +15,7 @@ const refuses = (code, message = "") => () => ({ code: CODES.indexOf(code), mess
 const lost = () => { throw new Lost(); };
 const silent = () => null;
 
-/** Replaces the link and the connection. */
+/** A broker for tests, which replaces the link and the connection. */
 class Broker {
   constructor(...script) {
     Object.assign(this, { script, commits: [], producers: 0n, left: 0, index: 0, urls: [1] });

@@ -9,7 +9,7 @@ const { MESSAGES, CODES, OUTCOMES, CONFLICTS, encode, decode } = require("../lib
 const PROTO = fs.readFileSync(path.join(__dirname, "..", "..", "..", "proto", "tarry.proto"), "utf8").replace(/\/\/.*$/gm, "");
 const TYPES = { uint64: ["u64", "ms"], uint32: ["u32"], bool: ["bool"], string: ["text"], bytes: ["bytes", "text"] };
 
-/** The text between the braces of `message NAME {` or `enum NAME {`. */
+/** Returns the text between the braces of `message NAME {` or `enum NAME {`. */
 function body(kind, name) {
   const start = PROTO.search(new RegExp(`\\b${kind} ${name} \\{`));
   assert.ok(start >= 0, `${kind} ${name} is in tarry.proto`);

@@ -1,6 +1,6 @@
-"""tarry: the client of Tarry, a durable delay broker.
-
-`Client` is for programs with threads, `AsyncClient` for asyncio. Both schedule tasks, cancel, move and get them, and work."""
+"""tarry: the client of Tarry, a durable delay broker. `Client` is for programs with threads, `AsyncClient` for asyncio. Both
+schedule, cancel, move and get tasks, and both have workers.
+"""
 from .aio import AsyncClient
 from .errors import (Aborted, Closed, Dead, Denied, Exists, NotDone, OutcomeUnknown, Refused, Release, Retry, StaleToken, TarryError,
                      Unavailable)

@@ -44,7 +44,7 @@ class AsyncClient:
         return pb.Request(version=1, client=self.name, cluster=self.cluster, **body)
 
     def met_cluster(self, cluster):
-        """A producer belongs to a cluster: with several addresses, each request names it."""
+        """With several addresses, each request names the cluster, because a producer's number is valid in one cluster only."""
         if len(self.link.urls) > 1:
             self.cluster = cluster
 
@@ -77,8 +77,9 @@ class AsyncClient:
         return await self._one(Schedule(queue, body, **options).operation(self.inject), timeout)
 
     async def schedule_many(self, tasks, *, atomic=False, timeout=None):
-        """Schedules many tasks: a list of Schedule. Returns their Results in order; one that was refused is not `ok`. With `atomic`
-        (at most 8,192 tasks) either all are scheduled, or none is and Aborted is raised."""
+        """Schedules a list of Schedule. Returns their Results in order; a refused one is not `ok`. With `atomic` (at most
+        8,192 tasks) either all are scheduled, or none is and Aborted is raised.
+        """
         ops = [task.operation(self.inject) for task in tasks]
         if atomic and len(ops) > OPS_MAX:
             raise ValueError(f"at most {OPS_MAX} tasks can be scheduled atomically, not {len(ops)}")
@@ -97,7 +98,7 @@ class AsyncClient:
 
     @staticmethod
     def _chunks(ops):
-        """Requests of a megabyte or one task: others need not wait long behind one."""
+        """Divides operations into requests of at most a megabyte, or of one task, so that other calls do not wait long."""
         chunk, size = [], 0
         for op in ops:
             if chunk and (size + op.ByteSize() > 1 << 20 or len(chunk) == OPS_MAX):
@@ -109,8 +110,9 @@ class AsyncClient:
             yield chunk
 
     async def cancel(self, queue=None, key=None, *, id=None, withdraw=False, timeout=None):
-        """Cancels a task. With `deliveries` 0 in the Result, no consumer has seen it, and none will. Raises NotDone if a consumer has it,
-        unless `withdraw` takes it away."""
+        """Cancels a task. With `deliveries` 0 in the Result, no consumer has seen the task, and none will. Raises NotDone if a
+        consumer has it. With `withdraw`, cancels it also then.
+        """
         return await self._one(pb.Op(cancel=pb.Cancel(task=ref_of(queue, key, id), withdraw=withdraw)), timeout)
 
     async def move(self, queue=None, key=None, *, id=None, delay=None, at=None, timeout=None):
@@ -146,7 +148,7 @@ class AsyncClient:
             self.workers.discard(worker)
 
     def stop_workers(self):
-        """Has every worker finish the tasks that it has begun, give the others back, and return."""
+        """Makes every worker finish the tasks that it has begun, give back the others, and return."""
         for worker in self.workers:
             worker.stop()
 

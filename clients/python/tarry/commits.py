@@ -1,8 +1,7 @@
-"""commits.py: operations become commits, each of which takes effect once (ONCE-1).
-
-A `Committer` has one commit in flight. Operations that arrive meanwhile gather for the next one. So operations take effect
-in the order of submission, and under load thousands share one request. A commit keeps its producer and sequence until it is
-answered, through lost connections and failovers; the broker recognises a repeated one and gives the first one's answer.
+"""commits.py: puts operations into commits, each of which takes effect once (ONCE-1). A `Committer` has one commit in flight.
+Operations that arrive meanwhile gather for the next one. So operations take effect in the order of submission, and under
+load thousands share one request. A commit keeps its producer and sequence until it is answered, through lost connections
+and failovers. So the broker recognises a repeated commit, and repeats its first answer.
 """
 import asyncio
 import collections
@@ -55,7 +54,7 @@ class Ask:
                 return reply
             self.said = f"{connection_name(self.link, connection)}: {reply.message or code_name(code).lower()}"
             if code != pb.FAILED:
-                self.unanswered -= 1  # this send was not executed
+                self.unanswered -= 1  # this send was not executed, so it does not count
             if code == pb.NOT_PRIMARY:
                 self.link.leave(connection, reply.primary, reply.message or "not the primary")
                 continue
@@ -72,18 +71,20 @@ class Item:
 
     def __init__(self, ops, is_atomic, until):
         self.ops, self.is_atomic, self.until = ops, is_atomic, until
-        self.is_alone = is_atomic  # does not share its commit
+        self.is_alone = is_atomic  # true: the commit has no operations of other calls
         self.size = sum(op.ByteSize() for op in ops)
         self.future = asyncio.get_running_loop().create_future()
 
     def fail(self, error):
-        """Each caller gets an exception of its own: one with the committer's traceback would let a caller clear the committer's frames."""
+        """Each caller gets its own exception object. With a shared one, a caller could clear the stack frames of the
+        committer.
+        """
         if not self.future.done():
             self.future.set_exception(copy.copy(error))
 
 
 class Committer:
-    """A producer: `client` makes its requests."""
+    """A producer, which sends commits by the requests of `client`."""
 
     def __init__(self, client):
         self.client = client
@@ -92,7 +93,7 @@ class Committer:
         self.task = None
 
     async def commit(self, ops, is_atomic, until):
-        """The CommitReply's results, one for each operation."""
+        """Submits a commit and returns the results of its CommitReply, one for each operation."""
         item = Item(ops, is_atomic, until)
         self.queue.append(item)
         if self.task is None or self.task.done():
@@ -104,7 +105,7 @@ class Committer:
             expiry.cancel()
 
     def _expire(self, item):
-        """Ends an item that still waits for the commits before it."""
+        """Fails an item whose timeout passed while it waited for earlier commits."""
         if item in self.queue:
             self.queue.remove(item)
             item.fail(Unavailable(f"nothing was done in time: {self.client.link.explain()}"))
@@ -133,7 +134,7 @@ class Committer:
             raise
 
     async def _send(self, items):
-        """Commits the operations of these items; none of their futures is left open, unless the item is back in the queue."""
+        """Commits the operations of these items. Each item's future is then done, or the item is in the queue again."""
         started = asyncio.get_running_loop().time()
         ask = None
         while items:
@@ -148,12 +149,12 @@ class Committer:
                     ask = Ask(self.client.link, self.client.request(commit=commit), changes=True)
                 reply = await ask.run(until)
             except (Unavailable, OutcomeUnknown) as error:
-                now = max(until, asyncio.get_running_loop().time())  # a timer may fire a moment early
+                now = max(until, asyncio.get_running_loop().time())  # a timer may fire a moment too early
                 for item in items:
                     if item.until <= now:
                         item.fail(error)
                 items = [item for item in items if item.until > now]
-                if isinstance(error, Unavailable):  # nothing was executed: the other items are sent again
+                if isinstance(error, Unavailable):  # nothing was executed, so the other items are sent again
                     self._unsent(ask)
                     self.queue.extendleft(reversed(items))
                     return
@@ -164,12 +165,12 @@ class Committer:
                 for item in items:
                     item.fail(error)
                 return
-            if reply.code == pb.FORGOTTEN and ask.unanswered == 1:  # it was sent only once, so the broker has not executed it
+            if reply.code == pb.FORGOTTEN and ask.unanswered == 1:  # the commit was sent only once, so the broker has not executed it
                 self.producer, ask = 0, None
                 continue
             self._answer(items, reply, asyncio.get_running_loop().time() - started)
             return
-        self.producer = 0  # a commit of unknown outcome: its producer is not used again
+        self.producer = 0  # the commit's outcome is unknown, so its producer is not used again
 
     def _unsent(self, ask):
         if ask is not None:
@@ -184,7 +185,7 @@ class Committer:
                 error = OutcomeUnknown("the broker has forgotten whether the operation took effect")
             else:
                 error = refusal(code_name(reply.code), reply.message)
-            if len(items) > 1 and isinstance(error, Refused):  # one bad operation refuses the whole request: send each alone
+            if len(items) > 1 and isinstance(error, Refused):  # the broker refuses a whole request for one bad operation, so send each operation alone
                 for item in items:
                     item.is_alone = True
                 self.queue.extendleft(reversed(items))

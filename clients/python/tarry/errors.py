@@ -8,7 +8,7 @@ class TarryError(Exception):
 
 
 class Refused(TarryError):
-    """The broker refused the request or the operation for good. `result` is the broker's result for the operation, or None."""
+    """The broker refused the request or the operation permanently. `result` is the broker's result for the operation, or None."""
 
     def __init__(self, code, message, result=None):
         super().__init__(code, message, result)
@@ -31,7 +31,7 @@ class StaleToken(Refused):
 
 
 class Denied(Refused):
-    """The principal may not do this, or the broker does not accept the token or certificate."""
+    """The principal lacks the permission, or the broker does not accept the token or certificate."""
 
 
 class Aborted(Refused):
@@ -49,7 +49,7 @@ class Unavailable(TarryError):
 
 
 class OutcomeUnknown(TarryError):
-    """The timeout has passed after the request was sent: it may have taken effect."""
+    """The timeout has passed after the request was sent, so the request may have taken effect."""
 
     code = "UNKNOWN"
 
@@ -65,7 +65,7 @@ class Verdict(Exception):
 
 
 class Retry(Verdict):
-    """Deliver the task again, `delay` later (seconds or a timedelta), or after the queue's backoff. An attempt is charged."""
+    """Delivers the task again, `delay` later (seconds or a timedelta), or after the queue's backoff. An attempt is charged."""
 
     def __init__(self, reason="", delay=None):
         super().__init__(reason)
@@ -73,11 +73,11 @@ class Retry(Verdict):
 
 
 class Dead(Verdict):
-    """Move the task to the dead letters, with this reason."""
+    """Moves the task to the dead letters, with this reason."""
 
 
 class Release(Verdict):
-    """Give the task back without charging an attempt. It is due again after `delay` (seconds or a timedelta)."""
+    """Gives the task back without charging an attempt. It is due again after `delay` (seconds or a timedelta)."""
 
     def __init__(self, delay=0):
         super().__init__()

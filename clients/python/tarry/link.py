@@ -33,7 +33,7 @@ _OPTIONS = {"proxy": None} if "proxy" in _parameters else {}
 
 
 class Lost(ConnectionError):
-    """The connection ended."""
+    """Raised when the connection has ended."""
 
 
 def is_local(host):
@@ -44,7 +44,7 @@ def is_local(host):
 
 
 def keep_watch(web_socket):
-    """Has the kernel find out within about a second that the host is dead."""
+    """Makes the kernel find out within about a second that the host is dead."""
     raw = web_socket.transport.get_extra_info("socket")
     for level, option, value in ((socket.SOL_SOCKET, "SO_KEEPALIVE", 1), (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 1),
                                  (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 1), (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", HOST_DEAD_AFTER_MS)):
@@ -100,14 +100,14 @@ class Identity:
 
 
 class Connection:
-    """A WebSocket to /rpc of one address: requests and their replies, in any order."""
+    """A WebSocket to /rpc of one address, with requests and replies in any order."""
 
     def __init__(self, web_socket, index):
         self.web_socket, self.index = web_socket, index
         self.waiting = {}
         self.number = random.getrandbits(30)
         self.is_open = True
-        self.is_useful = False  # the last request was answered
+        self.is_useful = False  # true: the last request on this connection was answered
         self.reader = asyncio.ensure_future(self._read())
 
     async def _read(self):
@@ -126,7 +126,7 @@ class Connection:
             self.waiting.clear()
 
     async def exchange(self, request):
-        """The reply. Raises Lost, also after SILENCE_S without a reply."""
+        """Sends a request and returns its reply. Raises Lost if the connection ends, or after SILENCE_S without a reply."""
         if not self.is_open:
             raise Lost()
         self.number = (self.number + 1) % FIRST_NUMBER
@@ -154,7 +154,7 @@ class Connection:
 
 
 class Link:
-    """Finds the primary. `ready` returns the open connection; `leave` gives it up for the next address."""
+    """Finds the primary. `ready` returns the open connection; `leave` leaves it for the next address."""
 
     def __init__(self, urls, identity, on_connection):
         texts = [text.strip() for text in (urls or os.environ.get("TARRY_BROKER") or DEFAULT_URL).split(",")]
@@ -193,12 +193,14 @@ class Link:
         return await asyncio.shield(self.dialing)
 
     def useful(self):
-        """The present broker handled a request."""
+        """Records that the current broker handled a request."""
         self.tried, self.rounds = set(), 0
         self.said.pop(self.index, None)
 
     def leave(self, connection, hint, why):
-        """The broker at `connection` is not the primary. `hint` is the address that it names, or ""."""
+        """Leaves the broker at `connection`, because it is not the primary. `hint` is the address that it names as the
+        primary, or "".
+        """
         if connection is not self.connection:
             return
         self._drop(why)
@@ -215,7 +217,7 @@ class Link:
             self.on_connection(self.name, False, why)
 
     def _go_on(self, named=None):
-        """Chooses the next address: the named one, if it was not tried in this round."""
+        """Chooses the next address. The address `named` comes next if it was not tried in this round."""
         count = len(self.urls)
         order = [(self.index + step) % count for step in range(1, count + 1)]
         if named is not None:
@@ -239,7 +241,7 @@ class Link:
                 connection = await self._attempt()
             except asyncio.CancelledError:
                 raise
-            except Exception as error:  # DNS, TCP, TLS, HTTP: the next address is tried
+            except Exception as error:  # an error of DNS, TCP, TLS or HTTP: try the next address
                 self._failed(error)
                 self.tried.add(self.index)
                 if len(self.denied) == len(self.urls):
@@ -274,7 +276,7 @@ class Link:
         return Connection(web_socket, self.index)
 
     async def open_lane(self, index, lane, secret):
-        """The WebSocket that brings a session's tasks."""
+        """Opens the WebSocket that brings a session's tasks."""
         web_socket = await self.identity.open(self.urls[index], f"/lane/{lane}", "push.sp.nanomsg.org", secret.hex(), DIAL_PATIENCE_ALONE_S)
         if len(self.urls) > 1:
             keep_watch(web_socket)

@@ -17,7 +17,7 @@ UTC = datetime.timezone.utc
 
 
 def milliseconds(duration):
-    """A duration (seconds, or a timedelta) in whole milliseconds, rounded up: a task is never early."""
+    """Converts a duration (seconds or a timedelta) to whole milliseconds, rounded up, because a task must never be early."""
     seconds = duration.total_seconds() if isinstance(duration, datetime.timedelta) else duration
     if not (isinstance(seconds, (int, float)) and math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"a duration must be a number of seconds or a timedelta, 0 or more, not {duration!r}")
@@ -25,7 +25,7 @@ def milliseconds(duration):
 
 
 def unix_ms(at):
-    """A time (an aware datetime, or Unix seconds) in Unix milliseconds, rounded up."""
+    """Converts a time (an aware datetime or Unix seconds) to Unix milliseconds, rounded up."""
     if isinstance(at, datetime.datetime):
         if at.tzinfo is None:
             raise ValueError(f"the time {at!r} has no time zone: add one, for example tzinfo=datetime.timezone.utc")
@@ -55,7 +55,7 @@ def ref_of(queue, key, id):
 
 
 def reason_of(text):
-    """Returns the text, cut to the maximum size of a reason."""
+    """Returns the text in UTF-8, cut to the maximum size of a reason."""
     return text.encode("utf-8", "replace").replace(b"\0", b" ")[:REASON_SIZE_MAX].decode("utf-8", "ignore")
 
 
@@ -114,7 +114,7 @@ class Result:
 
 
 def outcome_name(number):
-    """In lower case; LIVE is called "exists", as the tool prints it."""
+    """Returns the outcome's name in lower case. LIVE is called "exists", as the tool prints it."""
     name = pb.Outcome.Name(number) if number in pb.Outcome.values() else f"outcome {number}"
     return "exists" if name == "LIVE" else name.lower()
 
@@ -137,7 +137,7 @@ class _Content:
         self.attributes = {attribute.name: attribute.value for attribute in content.attributes}
 
     def json(self):
-        """The body, parsed as JSON."""
+        """Returns the body, parsed as JSON."""
         return _json.loads(self.body)
 
     @property

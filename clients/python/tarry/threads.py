@@ -31,7 +31,7 @@ class Client:
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError("a blocking call inside a hook of the client would hang")
-        # The task gets the trace context of the calling thread.
+        # A new task of asyncio gets the trace context of the calling thread.
         context = contextvars.copy_context()
         future = asyncio.run_coroutine_threadsafe(_within(context, coroutine), self._loop)
         return future

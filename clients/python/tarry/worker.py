@@ -56,7 +56,7 @@ class Worker:
         self.session, self.secret, self.lane = 0, b"", None
         self.held = {}                     # task id → Held
         self.returned = {}                 # task id → token that was settled and may be delivered once more
-        self.waiting = collections.deque() # Held, not yet handled
+        self.waiting = collections.deque()  # leases whose tasks no handler has begun
         self.handlers = {}                 # asyncio task → Held
         self.settling = set()              # asyncio tasks
         self.stopping = asyncio.Event()
@@ -157,7 +157,7 @@ class Worker:
                 self.lane = None
 
     async def _beat(self, lane, index, interval_s):
-        """Heartbeats. Ends the lane when the session is over, or when another broker leads."""
+        """Sends heartbeats. Closes the lane when the session has ended, or when another broker leads."""
         while True:
             await asyncio.sleep(interval_s)
             ask = Ask(self.client.link, self.client.request(heartbeat=pb.Heartbeat(session=self.session)), changes=False)
@@ -171,7 +171,7 @@ class Worker:
                 return
 
     def _forget(self):
-        """Begins a new session: the broker delivers tasks again that no handler has begun."""
+        """Drops all tasks that no handler has begun, because a new session begins. The broker delivers them again."""
         self.waiting.clear()
         self.returned = {}
         self.held = {id: held for id, held in self.held.items() if held.is_seen}
@@ -200,7 +200,7 @@ class Worker:
         while self.waiting and len(self.handlers) < self.concurrency and not self.stopping.is_set():
             held = self.waiting.popleft()
             if self.held.get(held.task.id) is not held:
-                continue  # a later lease replaced it
+                continue  # a later lease of the task has replaced this one
             if held.task.is_lease_lost or self.loop.time() >= held.until:
                 self._lost(held)
                 continue
@@ -225,7 +225,7 @@ class Worker:
                     await self.handler(task)
             result, op = "acked", task.ack()
         except asyncio.CancelledError:
-            result, op = "released", task.release()  # the time for draining is over
+            result, op = "released", task.release()  # the handler did not finish in the time for draining
         except Release as verdict:
             result, op = "released", task.release(verdict.delay)
         except Retry as verdict:
@@ -241,7 +241,7 @@ class Worker:
         settling.add_done_callback(self.settling.discard)
 
     async def _settle(self, held, op, result):
-        """Ack, nack or release. The handler's place is free meanwhile; operations of many tasks share a request."""
+        """Sends an ack, nack or release. Meanwhile another handler may start, and operations of many tasks share a request."""
         held.is_settling = True
         task = held.task
         try:
@@ -252,7 +252,7 @@ class Worker:
             self._drop(held)
             return
         if answer.ok and result == "retried" and answer.outcome == "buried":
-            result = "dead"  # the last attempt has failed
+            result = "dead"  # that was the last attempt, so the task is a dead letter
         self.client.measure("tarry.worker.tasks", 1, queue=task.queue, result=result if answer.ok else "lost", task=task)
         if held.may_return:
             self.returned[task.id] = task.token
@@ -299,8 +299,9 @@ class Worker:
     # ---- the end
 
     async def _unsubscribe(self):
-        """Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until
-        they are settled. The lane is still open: otherwise the broker would withdraw all leases."""
+        """Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay
+        until they are settled. The lane must still be open, otherwise the broker would withdraw all leases.
+        """
         self.stopping.set()
         self.waiting.clear()
         for held in [held for held in self.held.values() if not held.is_seen]:

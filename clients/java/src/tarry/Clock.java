@@ -1,12 +1,12 @@
 package tarry;
 
-/** Milliseconds of a clock that only goes forward, and waiting until such a time. */
+/** A monotonic clock in milliseconds, and functions that wait until a time of this clock. */
 final class Clock {
     static final long NEVER = Long.MAX_VALUE;
 
     private Clock() {}
 
-    /** Thrown when the caller's time is over. */
+    /** Thrown when the caller's timeout has passed. */
     static final class TimedOut extends Exception {
         private static final long serialVersionUID = 1;
 
@@ -26,7 +26,7 @@ final class Clock {
         return left;
     }
 
-    /** Waits for a notification of the monitor, which the caller has. */
+    /** Waits for a notification of the monitor, which the caller holds. */
     static void await(Object monitor, long until) throws TimedOut {
         try {
             monitor.wait(until == NEVER ? 0 : left(until));
@@ -35,7 +35,7 @@ final class Clock {
         }
     }
 
-    /** Sleeps for `ms`; TimedOut if `until` comes earlier. */
+    /** Sleeps for `ms`. Throws TimedOut if `until` comes before the end of the sleep. */
     static void sleep(long ms, long until) throws TimedOut {
         try {
             Thread.sleep(Math.min(ms, left(until)));

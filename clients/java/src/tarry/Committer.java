@@ -9,11 +9,10 @@ import java.util.concurrent.TimeUnit;
 import tarry.Wire.Out;
 
 /**
- * Operations become commits, each of which takes effect once (ONCE-1).
- *
- * One commit is in flight. Operations that arrive meanwhile gather for the next one. So operations take effect in the order of submission, and under load
- * thousands share one request. A commit keeps its producer and sequence until it is answered, through lost connections and failovers; the broker recognises a
- * repeated one and gives the first one's answer.
+ * Puts operations into commits, each of which takes effect once (ONCE-1). One commit is in flight. Operations that arrive
+ * meanwhile gather for the next one. So operations take effect in the order of submission, and under load thousands share one
+ * request. A commit keeps its producer and sequence until it is answered, through lost connections and failovers. So the
+ * broker recognises a repeated commit, and repeats its first answer.
  */
 final class Committer {
     static final int OPS_MAX = 8192;
@@ -67,7 +66,7 @@ final class Committer {
         return item.future;
     }
 
-    /** Ends an item that still waits for the commits before it. */
+    /** Fails an item whose timeout passed while it waited for earlier commits. */
     private void expire(Item item) {
         boolean waits;
         synchronized (this) {
@@ -115,7 +114,7 @@ final class Committer {
         for (Item item : items) item.future.completeExceptionally(error);
     }
 
-    /** Commits the operations of these items; each is answered, or back in the queue. */
+    /** Commits the operations of these items. Each item is then answered, or is in the queue again. */
     private void send(List<Item> items) {
         long started = System.nanoTime();
         Ask ask = null;

@@ -13,7 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 
-/** A WebSocket of one address: to /rpc, with requests and their replies in any order, or to a lane. */
+/** A WebSocket to one address: to /rpc, with requests and replies in any order, or to a lane. */
 final class Connection implements WebSocket.Listener {
     private static final long SILENCE_MS = 5000; // a connection without a reply for this long is given up
     private static final int NUMBER_SIZE = 4, MESSAGE_SIZE_MAX = 64 << 20;
@@ -28,7 +28,7 @@ final class Connection implements WebSocket.Listener {
     private int number = ThreadLocalRandom.current().nextInt();
     private volatile WebSocket socket;
 
-    /** The connection ended. */
+    /** Thrown when the connection has ended. */
     static final class Lost extends Exception {
         private static final long serialVersionUID = 1;
 
@@ -93,7 +93,7 @@ final class Connection implements WebSocket.Listener {
         return socket != null && !closed.isDone();
     }
 
-    /** Completed when the connection has ended. */
+    /** Returns a future that is completed when the connection has ended. */
     CompletableFuture<Void> closed() {
         return closed;
     }
@@ -105,7 +105,7 @@ final class Connection implements WebSocket.Listener {
         for (CompletableFuture<Wire.In> future : waiting.values()) future.completeExceptionally(new Lost());
     }
 
-    /** The reply. Throws Lost, also after SILENCE_MS without a reply. */
+    /** Sends a request and returns its reply. Throws Lost if the connection ends, or after SILENCE_MS without a reply. */
     Wire.In exchange(byte[] request, long until) throws Lost, Clock.TimedOut {
         CompletableFuture<Wire.In> future = new CompletableFuture<>();
         long silent = Clock.now() + SILENCE_MS;

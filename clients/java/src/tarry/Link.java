@@ -18,7 +18,10 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 
-/** Finds the primary: one connection to /rpc, the addresses in turn. A thread that needs it dials; others wait for that. */
+/**
+ * Finds the primary: keeps one connection to /rpc, and tries the addresses one after another. A thread that needs a
+ * connection makes it; other threads wait for that.
+ */
 class Link {
     private static final String DEFAULT_URL = "ws://127.0.0.1:7272";
     private static final long DIAL_PATIENCE_MS = 1000; // limit for one connection attempt if there are other addresses
@@ -26,7 +29,7 @@ class Link {
     private static final long DIAL_AGAIN_MIN_MS = 25; // pause after a round over all addresses, doubled each time
     private static final long DIAL_AGAIN_MAX_MS = 400;
 
-    /** Receives events about connections that were made or lost. */
+    /** Is notified when a connection is made or lost. */
     interface Watcher {
         void on(String address, boolean isUp, String why);
     }
@@ -80,7 +83,10 @@ class Link {
         return connection != null && connection.isOpen();
     }
 
-    /** The open connection. Throws TarryException if the client is closed, or no broker accepts it. */
+    /**
+     * Returns the open connection, and makes one if necessary. Throws TarryException if the client is closed, or no broker
+     * accepts it.
+     */
     Connection ready(long until) throws Clock.TimedOut {
         while (true) {
             synchronized (this) {
@@ -182,14 +188,17 @@ class Link {
         }
     }
 
-    /** The broker at this connection handled a request. */
+    /** Records that the broker at this connection handled a request. */
     synchronized void useful(Connection from) {
         tried.clear();
         rounds = 0;
         said.remove(from.index);
     }
 
-    /** The broker at this connection is not the primary. `hint` is the address that it names, or "". */
+    /**
+     * Leaves the broker at this connection, because it is not the primary. `hint` is the address that it names as the
+     * primary, or "".
+     */
     synchronized void leave(Connection from, String hint, String why) {
         if (from != connection) return;
         drop(why);
@@ -204,7 +213,7 @@ class Link {
         watcher.on(name(index), false, why);
     }
 
-    /** Chooses the next address: the named one, if it was not tried in this round. */
+    /** Chooses the next address. The address `named` comes next if it was not tried in this round. */
     private void goOn(String named) {
         tried.add(index);
         int next = (index + 1) % urls.size();

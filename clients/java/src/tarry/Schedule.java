@@ -60,13 +60,13 @@ public final class Schedule {
         return this;
     }
 
-    /** 0 to 9; 9 is delivered first. */
+    /** Sets the priority, 0 to 9. Of the ready tasks, 9 is delivered first. */
     public Schedule priority(int priority) {
         this.priority = priority;
         return this;
     }
 
-    /** The task ends this long after its due time. */
+    /** Sets the time after the due time at which an undelivered task expires. */
     public Schedule expires(Duration expires) {
         this.expires = expires;
         return this;
@@ -79,7 +79,7 @@ public final class Schedule {
         return this;
     }
 
-    /** Whole milliseconds, rounded up: a task is never early. */
+    /** Converts to whole milliseconds, rounded up, because a task must never be early. */
     static long milliseconds(String name, Duration duration) {
         if (duration.isNegative()) throw new IllegalArgumentException(name + " must be 0 or more, not " + duration);
         return duration.plusNanos(999_999).toMillis();

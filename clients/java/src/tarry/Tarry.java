@@ -16,9 +16,9 @@ import tarry.Wire.Out;
 
 /** A client of Tarry, a durable delay broker: it delivers a task when it is due. Any thread may call. Every call ends within the timeout. */
 public final class Tarry implements AutoCloseable {
-    /** Attributes that carry a trace (W3C Trace Context). */
+    /** Names of the attributes that carry a trace (W3C Trace Context). */
     static final List<String> TRACE_NAMES = List.of("traceparent", "tracestate");
-    /** In a handler: its task's trace. Tasks that the handler schedules continue it. */
+    /** Trace of the task that the current handler has. Tasks that the handler schedules continue it. */
     static final ThreadLocal<Map<String, String>> TRACE = ThreadLocal.withInitial(Map::of);
     private static final System.Logger LOG = System.getLogger("tarry");
     private static final int CHUNK_OPS = 512; // operations per request of scheduleMany: others need not wait long behind one request
@@ -35,7 +35,7 @@ public final class Tarry implements AutoCloseable {
     private final Consumer<Map<String, String>> inject;
     private volatile byte[] cluster = NO_BYTES;
 
-    /** Gets measurements; README.md has their names. */
+    /** Receives measurements; README.md has their names. */
     @FunctionalInterface
     public interface Measure {
         void on(String name, double value, Map<String, Object> labels);
@@ -53,20 +53,20 @@ public final class Tarry implements AutoCloseable {
 
         /** Addresses, separated by commas: "ws://a:7272,ws://b:7272"; null: $TARRY_BROKER, then ws://127.0.0.1:7272. */
         public Builder urls(String urls) { this.urls = urls; return this; }
-        /** Name in the broker's log. */
+        /** Sets the client's name in the broker's log. */
         public Builder name(String name) { this.name = name; return this; }
-        /** Default timeout of each call: 10 s. */
+        /** Sets the default timeout of each call. Without this: 10 s. */
         public Builder timeout(Duration timeout) { this.timeout = timeout; return this; }
         public Builder token(String token) { identity.token = token; return this; }
-        /** A file that holds the token (mode 0600, read at each connect); null: $TARRY_TOKEN_FILE. */
+        /** Sets the file with the token (mode 0600, read at each connect). null: $TARRY_TOKEN_FILE. */
         public Builder tokenFile(String file) { identity.tokenFile = file; return this; }
-        /** Paths of PEM files for wss://; null: $TARRY_TLS_CA, $TARRY_TLS_CERT, $TARRY_TLS_KEY (PKCS #8). */
+        /** Sets the PEM files for wss://. null: $TARRY_TLS_CA, $TARRY_TLS_CERT, $TARRY_TLS_KEY (PKCS #8). */
         public Builder tls(String ca, String cert, String key) { identity.ca = ca; identity.cert = cert; identity.key = key; return this; }
         public Builder sslContext(SSLContext context) { identity.context = context; return this; }
         /** Allows sending the token over ws:// to another machine, where others can read it. */
         public Builder unsafePlainToken(boolean allowed) { identity.unsafePlainToken = allowed; return this; }
         public Builder measure(Measure measure) { this.measure = measure; return this; }
-        /** Adds the trace context to the attributes of a scheduled task. */
+        /** Sets a function that adds the trace context to the attributes of a scheduled task. */
         public Builder inject(Consumer<Map<String, String>> inject) { this.inject = inject; return this; }
 
         public Tarry open() {
@@ -89,7 +89,7 @@ public final class Tarry implements AutoCloseable {
         timer.setRemoveOnCancelPolicy(true);
     }
 
-    /** A client with the default options. It connects when it is used; the broker need not be running. */
+    /** Returns a client with the default options. It connects at its first call; the broker need not be running. */
     public static Tarry open() {
         return builder().open();
     }
@@ -125,7 +125,10 @@ public final class Tarry implements AutoCloseable {
         return new Out().number(Wire.Request.VERSION, 1).text(Wire.Request.CLIENT, name).bytes(Wire.Request.CLUSTER, cluster).message(field, body).packed();
     }
 
-    /** A producer belongs to a cluster: with several addresses, each request names it. */
+    /**
+     * Remembers the cluster. With several addresses, each request names it, because a producer's number is valid in one
+     * cluster only.
+     */
     void metCluster(byte[] id) {
         if (link.count() > 1) cluster = id;
     }
@@ -184,7 +187,10 @@ public final class Tarry implements AutoCloseable {
         return new Out().number(Wire.Ref.ID, id);
     }
 
-    /** Cancels a task. `deliveries` 0 in the result: no consumer has seen it, and none will. The code NOT_DONE: a consumer has it, or it has ended. */
+    /**
+     * Cancels a task. `deliveries` 0 in the result: no consumer has seen the task, and none will. The code NOT_DONE: a
+     * consumer has it, or it has ended.
+     */
     public Result cancel(String queue, String key) {
         return cancel(ref(queue, key), false);
     }
@@ -193,7 +199,7 @@ public final class Tarry implements AutoCloseable {
         return cancel(ref(id), false);
     }
 
-    /** Like cancel; also takes the task away from a consumer. */
+    /** Cancels a task like cancel, also if a consumer has it. */
     public Result withdraw(String queue, String key) {
         return cancel(ref(queue, key), true);
     }
@@ -202,7 +208,7 @@ public final class Tarry implements AutoCloseable {
         return one("cancel", new Out().message(Wire.Op.CANCEL, new Out().message(Wire.Cancel.TASK, ref).flag(Wire.Cancel.WITHDRAW, withdraw)).packed());
     }
 
-    /** Gives a task another due time, this long from now. */
+    /** Gives a task a new due time, `delay` from now. */
     public Result move(String queue, String key, Duration delay) {
         return move(ref(queue, key), Schedule.when(delay, null));
     }
@@ -215,7 +221,7 @@ public final class Tarry implements AutoCloseable {
         return one("move", new Out().message(Wire.Op.MOVE, new Out().message(Wire.Move.TASK, ref).message(Wire.Move.WHEN, when)).packed());
     }
 
-    /** The task; null: the broker does not know it. */
+    /** Returns the task; null: the broker does not know it. */
     public View get(String queue, String key) {
         return get(ref(queue, key));
     }

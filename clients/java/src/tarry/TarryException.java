@@ -20,7 +20,7 @@ public class TarryException extends RuntimeException {
         return result;
     }
 
-    /** A copy for another caller, with that caller's stack. */
+    /** Returns a copy for another caller, with that caller's stack trace. */
     TarryException again() {
         TarryException copy = this instanceof Unavailable ? new Unavailable(bare()) : this instanceof OutcomeUnknown ? new OutcomeUnknown(bare())
             : new TarryException(code, bare(), result);
@@ -41,7 +41,7 @@ public class TarryException extends RuntimeException {
         }
     }
 
-    /** The timeout has passed after the request was sent: it may have taken effect. */
+    /** The timeout has passed after the request was sent, so the request may have taken effect. */
     public static final class OutcomeUnknown extends TarryException {
         private static final long serialVersionUID = 1;
 

@@ -47,11 +47,11 @@ public final class Task {
     public Map<String, String> attributes() { return content.attributes(); }
     public long dueMs() { return dueMs; }
     public long deliveredMs() { return deliveredMs; }
-    /** From 1. */
+    /** Returns the number of this delivery attempt, from 1. */
     public int attempt() { return attempt; }
     public int deliveries() { return deliveries; }
     public int priority() { return priority; }
-    /** The lease's token, "epoch-position"; it only grows. */
+    /** Returns the lease's token, "epoch-position". Later leases have greater tokens. */
     public String token() { return token.epoch() + "-" + Long.toUnsignedString(token.position()); }
     /** Returns whether the lease was lost: another consumer may have the task now. */
     public boolean isLeaseLost() { return isLeaseLost; }

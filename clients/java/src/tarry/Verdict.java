@@ -12,7 +12,7 @@ public class Verdict extends RuntimeException {
         this.delay = delay;
     }
 
-    /** Deliver the task again, after the delay, or (null) after the queue's backoff. An attempt is charged. */
+    /** Delivers the task again, after the delay, or after the queue's backoff if it is null. An attempt is charged. */
     public static final class Retry extends Verdict {
         private static final long serialVersionUID = 1;
 
@@ -21,7 +21,7 @@ public class Verdict extends RuntimeException {
         }
     }
 
-    /** Move the task to the dead letters. */
+    /** Moves the task to the dead letters. */
     public static final class Dead extends Verdict {
         private static final long serialVersionUID = 1;
 
@@ -30,7 +30,7 @@ public class Verdict extends RuntimeException {
         }
     }
 
-    /** Give the task back without charging an attempt. It is due again after the delay. */
+    /** Gives the task back without charging an attempt. It is due again after the delay. */
     public static final class Release extends Verdict {
         private static final long serialVersionUID = 1;
 

@@ -56,7 +56,7 @@ final class Wire {
         return number >= 0 && number < CODES.size() ? CODES.get((int) number) : "CODE_" + number;
     }
 
-    /** In lower case; LIVE is called "exists", as the tool prints it. */
+    /** Returns the outcome's name in lower case. LIVE is called "exists", as the tool prints it. */
     static String outcome(long number) {
         String name = number >= 0 && number < OUTCOMES.size() ? OUTCOMES.get((int) number) : "outcome " + number;
         return name.equals("LIVE") ? "exists" : name.toLowerCase();
@@ -64,7 +64,7 @@ final class Wire {
 
     private static final int VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5;
 
-    /** A message that is being packed. Fields with their default are left out, messages are not. */
+    /** A message that is being packed. Number and text fields with their default value are left out. */
     static final class Out {
         private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
 

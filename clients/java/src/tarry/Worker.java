@@ -79,19 +79,22 @@ public final class Worker {
         prefetch = 2 * concurrency;
     }
 
-    /** Tasks that this worker may have: 2 × concurrency. */
+    /** Sets the number of tasks that this worker may have. Without this: 2 × concurrency. */
     public Worker prefetch(int count) {
         prefetch = count;
         return this;
     }
 
-    /** Length of the leases; zero: that of the queue's policy. */
+    /** Sets the duration of the leases. Zero: that of the queue's policy. */
     public Worker lease(Duration length) {
         lease = length;
         return this;
     }
 
-    /** Time that handlers have to finish after {@link #stop}: 30 s. Then they are interrupted, and their tasks go back. */
+    /**
+     * Sets the time that handlers have to finish after {@link #stop}. Without this: 30 s. After it, they are interrupted and
+     * their tasks are given back.
+     */
     public Worker drain(Duration time) {
         drain = time;
         return this;
@@ -141,7 +144,7 @@ public final class Worker {
         return thread;
     }
 
-    /** Has the worker finish the tasks that it has begun, give the others back, and return from {@link #run}. */
+    /** Makes the worker finish the tasks that it has begun, give back the others, and return from {@link #run}. */
     public synchronized void stop() {
         isStopping = true;
         notifyAll();
@@ -253,7 +256,7 @@ public final class Worker {
         }
     }
 
-    /** Heartbeats. Ends the lane when the session is over, or when another broker leads. */
+    /** Sends heartbeats. Closes the lane when the session has ended, or when another broker leads. */
     private void beat(Connection mine, long of, int index, long intervalMs) {
         byte[] heartbeat = client.request(Wire.Request.HEARTBEAT, new Out().number(Wire.Heartbeat.SESSION, of));
         while (mine.isOpen()) {
@@ -271,7 +274,7 @@ public final class Worker {
         }
     }
 
-    /** Begins a new session: the broker delivers tasks again that no handler has begun. */
+    /** Drops all tasks that no handler has begun, because a new session begins. The broker delivers them again. */
     private synchronized void forget() {
         waiting.clear();
         returned.clear();
@@ -353,7 +356,10 @@ public final class Worker {
         }
     }
 
-    /** Ack, nack or release. The handler's place is free meanwhile; operations of many tasks share a request. Under the monitor. */
+    /**
+     * Sends an ack, nack or release. Meanwhile another handler may start, and operations of many tasks share a request. The
+     * caller holds the monitor.
+     */
     private void settle(Held one, byte[] op, String result) {
         one.isSettling = true;
         settling++;
@@ -415,8 +421,10 @@ public final class Worker {
 
     // ---- the end
 
-    /** Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until
-     * they are settled. The lane is still open: otherwise the broker would withdraw all leases. */
+    /**
+     * Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until
+     * they are settled. The lane must still be open, otherwise the broker would withdraw all leases.
+     */
     private void unsubscribe() {
         Out unsubscribe = new Out().number(Wire.Unsubscribe.SESSION, session).flag(Wire.Unsubscribe.KEEP_LEASES, true);
         synchronized (this) {

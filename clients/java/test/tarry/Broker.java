@@ -18,9 +18,9 @@ import java.util.Base64;
 import java.util.Deque;
 import java.util.List;
 
-/** A broker for tests: answers Hello, and commits by a script. */
+/** A broker for tests: answers Hello, and answers commits from a script. */
 final class Broker implements AutoCloseable {
-    /** The answer to a commit: a Reply. Null closes the connection; an empty one is not sent. */
+    /** Makes the answer to a commit, a packed Reply. null closes the connection; for an empty array nothing is sent. */
     interface Answer {
         Wire.Out to(Wire.In commit);
     }
@@ -85,7 +85,7 @@ final class Broker implements AutoCloseable {
             + "Sec-WebSocket-Accept: " + Base64.getEncoder().encodeToString(hash) + "\r\n\r\n").getBytes(StandardCharsets.US_ASCII));
     }
 
-    /** The next binary message, of one frame or more. */
+    /** Reads the next binary message, which may have several frames. */
     private static byte[] message(DataInputStream in) throws IOException {
         ByteArrayOutputStream message = new ByteArrayOutputStream();
         while (true) {

@@ -20,7 +20,7 @@ import java.util.function.Consumer;
 import tarry.Wire.In;
 import tarry.Wire.Out;
 
-/** Unit tests, without a library: each public method is one. */
+/** Unit tests without a test library. Each public method is a test. */
 public final class Tests {
     private Tests() {}
 

@@ -120,7 +120,7 @@ public class TarryListeners implements BeanPostProcessor, ApplicationContextAwar
         return true;
     }
 
-    /** Last to start, first to stop. */
+    /** Returns the phase: Spring starts this bean last and stops it first. */
     @Override
     public int getPhase() {
         return Integer.MAX_VALUE;
