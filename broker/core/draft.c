@@ -390,7 +390,7 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     body.records = draft->records;
     if (draft->client) body.client = (char *)draft->client;
     if (draft->peer) body.peer = (char *)draft->peer;
-    if (draft->principal) body.token = (char *)draft->principal;
+    if (draft->principal) body.principal = (char *)draft->principal;
     if (commit) {
         body.producer = commit->producer;
         body.sequence = commit->sequence;

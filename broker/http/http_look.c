@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "entry.h"
 #include "frame.h"
 #include "http_exchange.h"
+#include "json_map.h"
 #include "openapi.h"
+#include "queue_map.h"
 
 #define CURSOR_SIZE 16u
 #define CURSOR_TEXT_SIZE (2 * CURSOR_SIZE + 1)
@@ -224,57 +227,23 @@ void handle_status(struct http_exchange *exchange) {
     http_ask(exchange, &request, on_status);
 }
 
-/* ---- audit: a JSON line for each frame of the log */
+/* ---- audit: a JSON line for each record of the log */
 
 static void audit_go_on(struct http_exchange *exchange);
 
-static const char *queue_named(const Tarry__AuditReply *page, uint32_t number) {
-    for (size_t i = 0; i < page->n_queues; i++)
-        if (page->queues[i]->number == number) return page->queues[i]->name;
-    return "";
-}
-
 /* Whether the record is about the requested task, for a task's history. */
-static bool concerns(const Tarry__Record *record, const Tarry__Ref *ref, const Tarry__AuditReply *page) {
-    const Tarry__Task *task = NULL;
+static bool concerns(const struct entry *entry, const Tarry__Ref *ref) {
+    const Tarry__Task *task = entry_task(entry);
     if (ref->queue == NULL) return true;
-    if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
-    if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
-    if (record->fact_case == TARRY__RECORD__FACT_REDACTION) return true;
+    if (entry_kind(entry) == ENTRY_REDACTED) return true;
     if (task == NULL) return false;
     if (ref->id != 0) return task->id == ref->id;
     return task->key.len == ref->key.len && memcmp(task->key.data, ref->key.data, ref->key.len) == 0 &&
-           strcmp(queue_named(page, task->queue), ref->queue) == 0;
-}
-
-static bool any_concerns(const Tarry__FrameBody *body, const Tarry__Ref *ref, const Tarry__AuditReply *page) {
-    for (size_t i = 0; i < body->n_records; i++)
-        if (concerns(body->records[i], ref, page)) return true;
-    return false;
-}
-
-static void write_records(struct text *out, const Tarry__FrameBody *body, const Tarry__Ref *ref,
-                          const Tarry__AuditReply *page) {
-    out_key(out, "queues");
-    out_begin(out, '{');
-    for (size_t i = 0; i < page->n_queues; i++) {
-        char number[16];
-        snprintf(number, sizeof(number), "%u", page->queues[i]->number);
-        out_text(out, number, page->queues[i]->name);
-    }
-    out_end(out, '}');
-    out_key(out, "records");
-    out_begin(out, '[');
-    for (size_t i = 0; i < body->n_records; i++) {
-        if (!concerns(body->records[i], ref, page)) continue;
-        out_comma(out);
-        json_message(out, &body->records[i]->base);
-    }
-    out_end(out, ']');
+           entry->queue != NULL && strcmp(entry->queue, ref->queue) == 0;
 }
 
 static void write_frame(struct text *out, const Tarry__AuditFrame *frame, const Tarry__Ref *ref,
-                        const Tarry__AuditReply *page) {
+                        const struct queue_map *queues) {
     struct frame_header header;
     if (frame->header.len != FRAME_HEADER_SIZE || !frame_header_decode(frame->header.data, &header)) return;
     Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, frame->body.len, frame->body.data);
@@ -282,22 +251,23 @@ static void write_frame(struct text *out, const Tarry__AuditFrame *frame, const 
         out->failed = true;
         return;
     }
-    if (!any_concerns(body, ref, page) && ref->queue != NULL) {
-        tarry__frame_body__free_unpacked(body, NULL);
-        return;
+    for (size_t i = 0; i < body->n_records; i++) {
+        struct entry entry = {.header = &header, .body = body, .record = body->records[i], .queues = queues};
+        entry.queue = entry_queue_name(&entry, entry_queue(&entry));
+        if (concerns(&entry, ref)) json_entry(out, &entry);
     }
-    out_begin(out, '{');
-    out_number(out, "position", header.position);
-    out_number(out, "epoch", header.epoch);
-    out_time(out, "at", header.wall_ns / 1000000);
-    if (body->client[0] != '\0') out_text(out, "client", body->client);
-    if (body->peer[0] != '\0') out_text(out, "peer", body->peer);
-    if (body->token[0] != '\0') out_text(out, "principal", body->token);
-    if (body->producer != 0) out_id(out, "producer", body->producer);
-    if (body->producer != 0) out_id(out, "sequence", body->sequence);
-    write_records(out, body, ref, page);
-    text_add_str(out, "}\n");
     tarry__frame_body__free_unpacked(body, NULL);
+}
+
+static void write_page(struct text *out, const Tarry__AuditReply *page, const Tarry__Ref *ref) {
+    struct queue_map queues = {0};
+    for (size_t i = 0; i < page->n_queues; i++)
+        if (queue_map_get(&queues, page->queues[i]->number) == NULL &&
+            !queue_map_put(&queues, page->queues[i]->number, page->queues[i]->name))
+            out->failed = true;
+    for (size_t i = 0; i < page->n_frames; i++)
+        if (page->frames[i]->body.len > 0) write_frame(out, page->frames[i], ref, &queues);
+    queue_map_deinit(&queues, NULL);
 }
 
 static void audit_later(void *argument) {
@@ -334,8 +304,7 @@ static void on_audit(struct http_exchange *exchange, const Tarry__Reply *reply) 
                                               : "the log and the archive no longer have these records");
         text_add_str(&exchange->out, "}\n");
     }
-    for (size_t i = 0; i < page->n_frames; i++)
-        if (page->frames[i]->body.len > 0) write_frame(&exchange->out, page->frames[i], &exchange->ref, page);
+    write_page(&exchange->out, page, &exchange->ref);
     exchange->position = page->next;
     bool is_over = page->end && !exchange->follows;
     bool has_room = http_stream_write(exchange, &exchange->out);

@@ -70,7 +70,7 @@ static int unknown_field(const struct args *args, const char *name) {
     };
     const char *near = nearest(name, words, POLICY_FIELDS);
 #define POLICY_NUMBER(field, word, ...) #word ", "
-#define POLICY_TEXT(field, ...) #field
+#define POLICY_TEXT(field, ...) "and " #field
     if (near == NULL)
         return tool_usage(args, "unknown policy field '%s': the fields are %s", name,
 #include "policy.def"

@@ -6,6 +6,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+#include "entry.h"
 #include "json_in.h"
 #include "json_out.h"
 
@@ -76,6 +77,10 @@ void json_write_field(struct text *out, const ProtobufCMessage *message, const c
 
 /* Writes the members of a content: attributes, properties, and json, body or body_base64. */
 void json_content(struct text *out, const Tarry__Content *content);
+
+/* ---- json_entry.c */
+/* A record of the log as an object, with a line feed. */
+void json_entry(struct text *out, const struct entry *entry);
 
 /* ---- json_read.c */
 /* Reads a message into the arena of `in`. NULL: `problem` names the field. */

@@ -196,8 +196,8 @@ class Records(Access):
         local = self.rpc()
         local.ask(COMMIT, commit(local.hello(), 1, [[(2, [(1, [(2, "q"), (3, "k")])])]]))
         scheduled, cancelled = self.broker.ok("history", "q", "k")
-        self.assertEqual((scheduled["credential"], scheduled["client"]), ("shop", "wire.py"))
-        self.assertNotIn("credential", cancelled)
+        self.assertEqual((scheduled["principal"], scheduled["client"]), ("shop", "wire.py"))
+        self.assertNotIn("principal", cancelled)
         first, second = [line for line in self.broker.words("history", "q", "k").splitlines() if "  by " in line]
         self.assertIn('by shop ("wire.py") at 127.0.0.1:', first)
         self.assertIn('by "wire.py" at 127.0.0.1:', second)
@@ -223,7 +223,7 @@ class Audit(Access):
         before = harness.now_ms()
         self.knock("tarry_nobodys")
         record, = self.refused()
-        self.assertEqual((record["reason"], record["address"], record["count"]), ("unknown_token", "127.0.0.1", 1))
+        self.assertEqual((record["why"], record["address"], record["count"]), ("unknown_token", "127.0.0.1", 1))
         self.assertLess(abs(record["first_ms"] - before), 20_000)
         self.assertEqual(record["first_ms"], record["last_ms"])
         self.assertNotIn("client", record)
@@ -252,7 +252,7 @@ class Audit(Access):
     def test_an_expired_token_is_recorded_by_whose_it_was(self):
         self.knock(tokens.text_of("late"))
         record, = self.refused()
-        self.assertEqual((record["reason"], record["credential"]), ("expired_token", "late"))
+        self.assertEqual((record["why"], record["principal"]), ("expired_token", "late"))
 
     def test_who_is_denied_what_few_may_is_recorded_and_others_are_not(self):
         shop, few = self.of("shop"), self.of("few")
@@ -262,9 +262,9 @@ class Audit(Access):
         self.assertEqual(few.ask(BACKUP, [(1, 1)])[0], DENIED)  # a backup concerns all queues
         self.assertEqual(self.rpc().ask(BACKUP, [(1, 1)])[0], DENIED)
         self.assertEqual(shop.ask(QUEUES, [])[0], DENIED)
-        told = {(record.get("credential"), record["what"]): record["count"] for record in self.refused(4)}
+        told = {(record.get("principal"), record["what"]): record["count"] for record in self.refused(4)}
         self.assertEqual(told, {("shop", "backup"): 1, ("shop", "commit: redact"): 2, ("few", "backup"): 1, (None, "backup"): 1})
-        self.assertEqual({(record["reason"], record["address"]) for record in self.refused()}, {("role_lacks", "127.0.0.1")})
+        self.assertEqual({(record["why"], record["address"]) for record in self.refused()}, {("role_lacks", "127.0.0.1")})
 
 
 class Changes(Access):

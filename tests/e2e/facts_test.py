@@ -94,8 +94,8 @@ class Sessions(Facts):
         self.assertEqual(stream.wait(), 0)
         self.stop()
         session, end = self.only("session"), self.only("session_end")
-        self.assertEqual((session["queues"], session["prefetch"], session["lease_ms"], session["resumed"]),
-                         (["q", "r"], 7, 60000, False))
+        self.assertEqual((session["queues"], session["awaited"], session["prefetch"], session["lease_ms"], session["resumed"]),
+                         (["q"], ["r"], 7, 60000, False))
         self.assertEqual((end["session"], end["cause"], end["returned"], end["kept"]),
                          (session["session"], "unsubscribed", 0, 0))
         self.assertEqual((end["consumer"], end["consumer_peer"]), (session["client"], session["peer"]))
@@ -144,11 +144,11 @@ class Administration(Facts):
         self.broker.one("queue", "resume", "q")
         self.stop()
         new, changed, paused, resumed = self.told("--kind", "queue")
-        self.assertNotIn("before", new)
-        self.assertEqual((changed["max_attempts"], changed["before"]["max_attempts"]), (3, 16))
-        self.assertEqual((paused["paused"], paused["before"]["paused"]), (True, False))
-        self.assertEqual((resumed["paused"], resumed["before"]["paused"]), (False, True))
-        self.assertEqual(resumed["before"]["paused_until_ms"], paused["paused_until_ms"])
+        self.assertNotIn("before_policy", new)
+        self.assertEqual((changed["policy"]["max_attempts"], changed["before_policy"]["max_attempts"]), (3, 16))
+        self.assertEqual((paused["paused"], paused.get("before_paused")), (True, None))
+        self.assertEqual((resumed["paused"], resumed["before_paused"]), (False, True))
+        self.assertEqual(resumed["before_paused_until_ms"], paused["paused_until_ms"])
         for fact in (new, changed, paused, resumed):
             self.assert_names(fact)
 
@@ -159,7 +159,7 @@ class Administration(Facts):
         self.broker.one("consume", "q", "--count", "1")
         self.stop()
         over = self.told("--kind", "queue")[-1]
-        self.assertEqual((over["paused"], over["before"]["paused"], over.get("client")), (False, True, None))
+        self.assertEqual((over["paused"], over["before_paused"], over.get("client")), (False, True, None))
 
     def test_what_a_purge_ends_says_who_asked_for_it(self):
         for number in range(3):
@@ -208,7 +208,7 @@ class Runs(Facts):
         self.assertEqual([fact["kind"] for fact in (first, stopped, second, third, last)],
                          ["start", "stop", "start", "start", "stop"])
         self.assertEqual([fact["before"] for fact in (first, second, third)], ["nothing", "stopped", "broken_off"])
-        self.assertEqual({fact["version"] for fact in (first, stopped, second, third, last)}, {self.broker.ready["version"]})
+        self.assertEqual({fact["server_version"] for fact in (first, stopped, second, third, last)}, {self.broker.ready["version"]})
         for fact in (first, stopped):
             self.assertRegex(fact["client"], r"^\S.*@")
         self.assertEqual(self.told()[-1], last)  # no record follows a stop

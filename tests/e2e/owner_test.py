@@ -79,7 +79,7 @@ class Unix(Access):
         self.assert_done("redact", "q", name, "--reason", "asked for", **options)
         self.assert_done("backup", os.path.join(self.directory, f"backup-{name}"), "--no-verify", **options)
         redactions = [record for record in self.broker.ok("audit") if record["kind"] == "redacted"]
-        self.assertEqual(redactions[-1]["credential"], "owner")
+        self.assertEqual(redactions[-1]["principal"], "owner")
         self.assertIn(f"unix:uid={whose},pid=", redactions[-1]["peer"])
 
     def test_the_brokers_own_user_without_a_file_of_tokens(self):
@@ -128,7 +128,7 @@ class Unix(Access):
         self.begin(row("admin", "produce,operate,admin"))
         self.end_a_task("k", uid=OTHER)
         task = [record for record in self.broker.ok("audit") if record["kind"] == "scheduled"][-1]
-        self.assertNotIn("credential", task)
+        self.assertNotIn("principal", task)
         self.assertIn(f"unix:uid={OTHER},pid=", task["peer"])
         for arguments in (("redact", "q", "k", "--reason", "asked for"), ("backup", self.path("no"))):
             self.assert_denied("loopback lacks the role admin", *arguments, uid=OTHER)

@@ -44,7 +44,7 @@ class Alone(pair.Case):
         self.b.stop()
         self.a.one("schedule", "orders", "--in", "1h")
         begin = self.wait_for("a record", lambda: self.records()[before:])[0]
-        self.assertEqual((begin["kind"], begin["why"], begin["lacks_member"]), ("alone", "left", self.b.ready["member"]))
+        self.assertEqual((begin["kind"], begin["why"], begin["member"]), ("alone", "left", self.b.ready["member"]))
         self.assertLessEqual(begin["since_ms"], begin["at_ms"])
         self.assertLess(begin["at_ms"] - begin["since_ms"], 1000)
         self.assertLessEqual(begin["alone_from"], int(begin["position"]))

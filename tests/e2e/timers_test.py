@@ -253,8 +253,8 @@ class Tokens(Access, Passes):
         self.assertEqual([wrong() for _ in range(12)], [401] * 10 + [429] * 2)
 
         def told():
-            _, frames = Http(self.broker.port, tokens.text_of("other")).ask("GET", "/v1/audit")
-            return sum(int(record["refused"].get("count", 0)) for frame in frames for record in frame["records"] if "refused" in record)
+            _, records = Http(self.broker.port, tokens.text_of("other")).ask("GET", "/v1/audit")
+            return sum(record["count"] for record in records if record["kind"] == "access_refused")
         wait_until("the first is told at once", lambda: told() >= 1, 20)
         self.go_on(MINUTE_S + 1)
         wait_until("the others are told a minute later", lambda: told() == 12, 20)

@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../client/tool/offline/consumers.h"
+#include "../../client/tool/offline/entry_words.h"
 #include "../../client/tool/offline/totals.h"
 #include "arena.h"
 #include "fuzz.h"
+#include "json_map.h"
 #include "tarry_limits.h"
 
 static struct queue_map_item known[] = {{1, "orders"}, {2, "calls"}};
@@ -54,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         entry.queue = queue_map_get(&names, entry_queue(&entry));
         entry.consumer = consumers_find(consumers, entry_session(&entry));
         (void)entry_concerns_queue(&entry, "orders");
-        entry_json(&out, &entry);
+        json_entry(&out, &entry);
         json_is_json();
         entry_words(&out, &entry, size % 2);
         drives_no_terminal(1);

@@ -266,7 +266,7 @@ static void tales(void) {
     refused.what = "backup", refused.count = 3, refused.first_ms = 1500, refused.last_ms = 2500;
     uint8_t member[16] = {0xcd};
     Tarry__AlonePut alone = TARRY__ALONE_PUT__INIT;
-    alone.why = TARRY__ALONE_PUT__WHY__TOLD, alone.since_ms = 1000, alone.position = 4096;
+    alone.why = TARRY__ALONE_PUT__WHY__TOLD, alone.since_ms = 1000, alone.alone_from = 4096;
     alone.member = (ProtobufCBinaryData){.len = sizeof(member), .data = member};
     struct {
         Tarry__Record__FactCase fact;

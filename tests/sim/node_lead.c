@@ -321,7 +321,7 @@ void lead_record_alone(struct world *world) {
     put.over = !alone->is;
     put.why = alone->why;
     put.since_ms = since_ms;
-    put.position = alone->position;
+    put.alone_from = alone->position;
     struct core_event event = {.kind = CORE_ALONE, .alone.put = &put};
     host_step(world, &event);
     MUST(alone->is == who->alone); /* KEEP-1: an auditor can see from when to when there was only one disk */

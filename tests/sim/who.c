@@ -87,7 +87,7 @@ static void take_start(struct who *who, const Tarry__FrameBody *body, const Tarr
 static void take_alone(struct who *who, const struct flat *head, const Tarry__AlonePut *alone) {
     MUST(alone->over == who->alone && alone->why != TARRY__ALONE_PUT__WHY__NOT_SAID);
     MUST(!alone->over || alone->since_ms == who->alone_since_ms);
-    MUST(alone->position <= head->position);
+    MUST(alone->alone_from <= head->position);
     who->alone = !alone->over;
     who->alone_since_ms = alone->since_ms;
 }

@@ -401,7 +401,7 @@ static void records_name_the_principal(void **state) {
     const struct core_append *append = &f->effects.appends.items[0];
     Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, append->body_size, append->body);
     assert_non_null(body);
-    assert_string_equal(body->token, "shop");
+    assert_string_equal(body->principal, "shop");
     assert_string_equal(body->client, "test");
     assert_string_equal(body->records[0]->producer->principal, "shop");
     tarry__frame_body__free_unpacked(body, NULL);

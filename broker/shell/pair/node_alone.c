@@ -82,7 +82,7 @@ bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct c
     out->put.over = is_over;
     out->put.why = recorded->why;
     out->put.since_ms = node->alone_since_ms;
-    out->put.position = recorded->position;
+    out->put.alone_from = recorded->position;
     if (memcmp(out->member, nobody, MEMBER_ID_SIZE) != 0)
         out->put.member = (ProtobufCBinaryData){MEMBER_ID_SIZE, out->member};
     bool is_told = !is_over && recorded->why == TARRY__ALONE_PUT__WHY__TOLD;

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "asof.h"
+#include "entry_words.h"
+#include "json_map.h"
 #include "output.h"
 #include "scan.h"
 #include "tails.h"
@@ -77,7 +79,7 @@ struct printing {
 static int print(void *argument, const struct entry *entry) {
     struct printing *printing = argument;
     if (printing->tool->json)
-        entry_json(&printing->out, entry);
+        json_entry(&printing->out, entry);
     else
         entry_words(&printing->out, entry, true);
     if (printing->out.size >= PAGE_BYTES) output_write(&printing->out, printing->follow);

@@ -5,16 +5,7 @@
 #ifndef TARRY_TOOL_CONSUMERS_H
 #define TARRY_TOOL_CONSUMERS_H
 
-#include <stdint.h>
-
-#include "tarry.pb-c.h"
-#include "tarry_limits.h"
-
-struct consumer {
-    uint64_t session; /* 0: unused */
-    char client[CLIENT_NAME_SIZE_MAX + 1];
-    char peer[PEER_SIZE_MAX + 1]; /* empty: unknown */
-};
+#include "entry.h"
 
 struct consumers;
 struct consumers *consumers_new(void);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "entry.h"
+#include "entry_words.h"
 #include "json_out.h"
 #include "rfc3339.h"
 #include "table.h"
@@ -58,12 +58,12 @@ static void words_who(struct text *out, const char *what, const char *client, co
 /* Prints " by shop ("orders 1.2") at 127.0.0.1:40312": the principal, then the client's own name in brackets. A local
  * client has no principal, so only its own name is printed. */
 static void words_by(struct text *out, const Tarry__FrameBody *body) {
-    if (body->token[0] == '\0') {
+    if (body->principal[0] == '\0') {
         words_who(out, "  by", body->client, body->peer);
         return;
     }
     text_add_str(out, "  by ");
-    plain_add(out, body->token, strlen(body->token));
+    plain_add(out, body->principal, strlen(body->principal));
     text_add_str(out, " (");
     out_string(out, body->client, strlen(body->client));
     text_add_char(out, ')');
@@ -234,7 +234,7 @@ static void words_alone(struct text *out, const struct entry *entry) {
     text_printf(out,
                 alone->over ? ": the follower is in sync again, from log position %" PRIu64 " on"
                             : ": changes that are acknowledged from log position %" PRIu64 " on are only on this disk",
-                alone->position);
+                alone->alone_from);
 }
 
 static void words_start(struct text *out, const struct entry *entry) {

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "entry_words.h"
+#include "json_map.h"
 #include "output.h"
 #include "scan.h"
 
@@ -44,7 +46,7 @@ static int tell(void *argument, const struct entry *entry) {
     uint64_t id = entry_id(entry, NULL);
     telling->count++;
     if (telling->tool->json) {
-        entry_json(&telling->out, entry);
+        json_entry(&telling->out, entry);
         return 0;
     }
     if (id != telling->task)

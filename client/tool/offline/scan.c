@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "consumers.h"
 #include "progress.h"
 #include "tarry_limits.h"
 

@@ -1,17 +1,16 @@
-/* entry.h: one record of the log with its frame: event, time and client; printed as a JSON line or as a line for
- * people. Times are the broker's logical clock (DESIGN.md, TIME-2), in Unix milliseconds. All pointers are borrowed
- * from the frame and valid until the next frame is read. */
-#ifndef TARRY_TOOL_ENTRY_H
-#define TARRY_TOOL_ENTRY_H
+/* entry.h: one record of the log with its frame: event, time and client. `tarry audit` and `GET /v1/audit` print it as
+ * a JSON line (json_entry). Times are the broker's logical clock (DESIGN.md, TIME-2), in Unix milliseconds. All
+ * pointers are borrowed from the frame and valid until the next frame is read. */
+#ifndef TARRY_PROTO_ENTRY_H
+#define TARRY_PROTO_ENTRY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "consumers.h"
 #include "frame.h"
 #include "queue_map.h"
 #include "tarry.pb-c.h"
-#include "text.h"
+#include "tarry_limits.h"
 
 /* Kind of a record: a change of a task (in the order of enum Cause), or another event. */
 enum entry_kind {
@@ -50,6 +49,13 @@ enum entry_kind {
     ENTRY_KINDS
 };
 
+/* Consumer of a session, which later records name by its number only. */
+struct consumer {
+    uint64_t session; /* 0: unused */
+    char client[CLIENT_NAME_SIZE_MAX + 1];
+    char peer[PEER_SIZE_MAX + 1]; /* empty: unknown */
+};
+
 struct entry {
     const struct frame_header *header;
     const Tarry__FrameBody *body;
@@ -74,6 +80,7 @@ uint64_t entry_id(const struct entry *entry, ProtobufCBinaryData *out_key);
 uint32_t entry_queue(const struct entry *entry);
 /* Returns whether the record creates the queue, for the first time or again. */
 bool entry_queue_is_new(const Tarry__QueuePut *queue);
+/* NULL: not known. */
 const char *entry_queue_name(const struct entry *entry, uint32_t number);
 /* Returns whether the record concerns this queue, or a session that consumes it. */
 bool entry_concerns_queue(const struct entry *entry, const char *queue);
@@ -96,17 +103,7 @@ ProtobufCBinaryData entry_reason(const struct entry *entry);
 /* Returns the word of an enumerator; "unknown" for one that only a newer version knows. */
 const char *entry_word(const char *const *words, size_t count, int value);
 #define ENTRY_WORD(words, value) entry_word(words, sizeof(words) / sizeof((words)[0]), (int)(value))
-/* Return the cause of a job, of the end of a session, of a start: "purge", "pipe_lost", "stopped". */
+/* Returns what a job does: "purge". */
 const char *entry_job_name(const struct entry *entry);
-const char *entry_session_cause(const struct entry *entry);
-/* Returns why the primary of a pair serves alone: "silent" (the follower does not answer), "promoted", … */
-const char *entry_alone_why(const struct entry *entry);
-const char *entry_before_start(const struct entry *entry);
-/* Returns the reason why a client was refused: "unknown_token". */
-const char *entry_refusal_reason(const struct entry *entry);
-
-void entry_json(struct text *out, const struct entry *entry);
-/* Appends time, kind and details in one line. `with_task`: also the task. */
-void entry_words(struct text *out, const struct entry *entry, bool with_task);
 
 #endif

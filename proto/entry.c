@@ -1,10 +1,8 @@
-/* entry.c: see entry.h. Reads the values of a record; entry_json.c and entry_words.c print them. */
+/* entry.c: see entry.h. */
 #include "entry.h"
 
 #include <assert.h>
 #include <string.h>
-
-#include "tarry_limits.h"
 
 static const char *const names[ENTRY_KINDS] = {
     [ENTRY_SCHEDULED] = "scheduled",
@@ -159,7 +157,7 @@ bool entry_is_end(const struct entry *entry) {
 }
 
 bool entry_is_asked(const struct entry *entry) {
-    if (entry->body->client[0] == '\0' && entry->body->token[0] == '\0') return false;
+    if (entry->body->client[0] == '\0' && entry->body->principal[0] == '\0') return false;
     switch (entry_kind(entry)) {
     case ENTRY_LEASED: /* the frame names the consumer, but the broker wrote the record by itself */
     case ENTRY_LEASE_LOST:
@@ -214,26 +212,4 @@ const char *entry_word(const char *const *words, size_t count, int value) {
 const char *entry_job_name(const struct entry *entry) {
     static const char *const jobs[] = {"purge", "requeue_all", "drop_all"};
     return ENTRY_WORD(jobs, entry->record->job->what);
-}
-
-const char *entry_session_cause(const struct entry *entry) {
-    static const char *const causes[] = {"not_said", "unsubscribed", "pipe_lost",
-                                         "silent",   "not_resumed",  "process_ended"};
-    return ENTRY_WORD(causes, entry->record->session_end->cause);
-}
-
-const char *entry_alone_why(const struct entry *entry) {
-    static const char *const whys[] = {"not_said", "silent", "left", "stuck", "told", "promoted"};
-    return ENTRY_WORD(whys, entry->record->alone->why);
-}
-
-const char *entry_before_start(const struct entry *entry) {
-    static const char *const befores[] = {"not_said", "nothing", "stopped", "broken_off"};
-    return ENTRY_WORD(befores, entry->record->epoch->before);
-}
-
-const char *entry_refusal_reason(const struct entry *entry) {
-    static const char *const reasons[] = {"not_said",      "nothing_shown",   "unknown_token",
-                                          "expired_token", "session_revoked", "role_lacks"};
-    return ENTRY_WORD(reasons, entry->record->refused->why);
 }
