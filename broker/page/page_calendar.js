@@ -23,7 +23,9 @@ const VIEWS = {
     row: () => "Months", cell: (ms) => MONTH.format(ms), one: "month" } };
 let calendarTurn = 0, calendarAt = 0, calendarCells = [], dueTurn = 0;
 
-/* ---- the table: its cells are buttons; colour and height show the same number */
+/* ---- the table: its cells are buttons with the number of tasks and a bar on a logarithmic scale, so that small numbers are visible beside a
+ * peak */
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const addUp = (view, told) => {
   const cells = new Map();
   told.counts.forEach((value, i) => {
@@ -36,18 +38,19 @@ const addUp = (view, told) => {
   return [...cells.values()];
 };
 const cellButton = (view, cell, most, now) => {
-  const button = element("button", undefined, "heat"), bar = element("span");
+  const button = element("button", undefined, "heat"), room = element("span", undefined, "room"), bar = element("span", undefined, "bar");
   button.type = "button";
   button.dataset.at = `${cell.row} ${cell.column}`;
   button.tabIndex = -1;
   button.title = `${view.cell(cell.from)}: ${count(cell.count)}`;
   button.setAttribute("aria-label", `${view.cell(cell.from)}: ${count(cell.count)} tasks${cell.to <= now ? ", overdue" : ""}`);
   if (cell.count) {
-    bar.style.height = `${Math.max(8, 100 * cell.count / most)}%`;
-    bar.style.opacity = String(0.4 + 0.6 * Math.log1p(cell.count) / Math.log1p(most));
+    bar.style.height = `${Math.max(8, 100 * Math.log1p(cell.count) / Math.log1p(most))}%`;
+    button.append(element("span", COMPACT.format(cell.count), "amount"));
   }
   if (cell.count === most && most) button.classList.add("most");
-  button.append(bar);
+  room.append(bar);
+  button.append(room);
   button.addEventListener("click", () => openSpan(cell, view));
   return button;
 };

@@ -9,12 +9,13 @@ const whoAmI = async () => {
   } catch { roles = []; }
 };
 /* Resolves with the field's text (or "") if the user confirms, otherwise with null. `field`: { label, value, help }. */
-const sure = ({ title, text, yes, field }) => new Promise((resolve) => {
+const sure = ({ title, text, yes, field, danger }) => new Promise((resolve) => {
   const dialog = $("sure");
   let said = null;
   $("sure-title").textContent = title;
   $("sure-text").textContent = text;
   $("sure-yes").textContent = yes;
+  $("sure-yes").className = danger ? "danger" : "";
   $("sure-ask").hidden = !field;
   $("sure-label").textContent = field ? field.label : "";
   $("sure-field").value = field ? field.value : "";
@@ -25,29 +26,37 @@ const sure = ({ title, text, yes, field }) => new Promise((resolve) => {
   dialog.showModal();
   $(field ? "sure-field" : "sure-no").focus();
 });
-/* Sends one operation, and shows its result. */
-const carryOut = async (op) => {
+/* The broker's sentence for the result of one operation. */
+const resultText = (result) => {
+  const what = result.result === "done" ? result.op : result.result, left = result.job ? `: ${count(result.count || 0)} tasks, one after the other (job ${result.job})` : "";
+  return `${what}${left}${["schedule", "move", "requeue"].includes(result.op) && result.due_ms ? `, due ${exact(result.due_ms)}` : ""}${result.paused_until_ms ? ` until ${exact(result.paused_until_ms)}` : ""}`;
+};
+const problemText = (result) => `${result.message || result.code}${result.result !== "error" ? ` (it is ${result.result})` : ""}`;
+/* Sends operations that may fail independently of each other. Returns { ok, text }: the result of one operation, or the numbers of
+ * those that were done and refused, with the first reason. */
+const carryOut = async (ops) => {
   try {
-    const answer = await call("/v1/commit", { method: "POST", body: JSON.stringify({ ops: [op], atomic: false }) });
+    const answer = await call("/v1/commit", { method: "POST", body: JSON.stringify({ ops, atomic: false }) });
     if (!answer.ok) return { ok: false, text: `Nothing was done: ${await refusal(answer)}.` };
-    const result = (await answer.json()).results[0];
-    if (result.code) return { ok: false, text: `Nothing was done: ${result.message || result.code}${result.result !== "error" ? ` (it is ${result.result})` : ""}.` };
-    const what = result.result === "done" ? result.op : result.result, left = result.job ? `: ${count(result.count || 0)} dead letters, one after the other (job ${result.job})` : "";
-    return { ok: true, text: `Done: ${what}${left}${result.op === "move" || result.op === "requeue" && result.due_ms ? `, due ${exact(result.due_ms)}` : ""}${result.paused_until_ms ? ` until ${exact(result.paused_until_ms)}` : ""}.` };
-  } catch (error) { /* the operation may have been executed; only the reply is missing */
+    const { results } = await answer.json(), refused = results.filter((result) => result.code);
+    if (results.length === 1) return refused.length ? { ok: false, text: `Nothing was done: ${problemText(results[0])}.` } : { ok: true, text: `Done: ${resultText(results[0])}.` };
+    return { ok: !refused.length, text: `Done: ${count(results.length - refused.length)} of ${count(results.length)}.${refused.length ? ` The first refusal: ${problemText(refused[0])}.` : ""}` };
+  } catch (error) { /* the operations may have been executed; only the reply is missing */
     return { ok: false, text: `Whether it was done is not known: ${error.message}. Look again.` };
   }
 };
 const sayIn = (id) => (text, mark = "") => { $(id).textContent = text; $(id).className = mark; return $(id); };
-/* Makes a button for each action that the roles allow; `after` gets the result's text. */
+/* Makes a button for each action that the roles allow; calls `after` when an action is done. An action with `open` opens a form
+ * instead. */
 const buttons = (into, actions, say, after) => into.replaceChildren(...actions.filter(({ role }) => may(role)).map((action) => {
-  const button = element("button", action.name);
+  const button = element("button", action.name, action.danger ? "danger" : undefined);
   button.type = "button";
   if (action.label) button.setAttribute("aria-label", action.label);
   button.addEventListener("click", async () => {
+    if (action.open) { action.open(button); return; }
     const field = await sure(action);
     if (field === null) return;
-    const done = await carryOut(action.op(field)), said = say(done.text, done.ok ? "good" : "bad");
+    const done = action.carryOut ? await action.carryOut(field) : await carryOut([action.op(field)]), said = say(done.text, done.ok ? "good" : "bad");
     await after();
     if (document.activeElement === document.body) said.focus(); /* the button no longer exists */
   });
@@ -57,11 +66,11 @@ const buttons = (into, actions, say, after) => into.replaceChildren(...actions.f
 /* ---- actions for a task */
 const taskActions = (view, short) => {
   const of = `${named(view)} of ${view.queue}`, label = (word) => (short ? `${word} ${named(view)}` : undefined);
-  const cancel = { role: "produce", name: "Cancel", title: `Cancel ${of}?`, text: view.state === "in_flight" ? "A consumer has the task now; its ack or nack will be refused." : "The task will not be delivered.",
+  const cancel = { role: "produce", name: "Cancel", danger: true, title: `Cancel ${of}?`, text: view.state === "in_flight" ? "A consumer has the task now; its ack or nack will be refused." : "The task will not be delivered.",
     yes: "Cancel the task", label: label("Cancel"), op: () => ({ cancel: { id: view.id, ...(view.state === "in_flight" ? { withdraw: true } : {}) } }) };
   const move = { role: "produce", name: "Move", title: `Move ${of}?`, text: `Present due time: ${exact(view.due_ms)}.`, yes: "Move the task", label: label("Move"),
     field: { label: "Due in", value: "30m", help: "a duration from now: 90s, 30m, 1h30m, 2d" }, op: (field) => ({ move: { id: view.id, in: field } }) };
   const requeue = { role: "operate", name: "Requeue", title: `Requeue ${of}?`, text: "The task is due at once, and its attempts count from zero.", yes: "Requeue it", label: label("Requeue"), op: () => ({ requeue: { id: view.id } }) };
-  const drop = { role: "operate", name: "Drop", title: `Drop ${of}?`, text: "The dead letter is deleted.", yes: "Drop it", label: label("Drop"), op: () => ({ drop: { id: view.id } }) };
+  const drop = { role: "operate", name: "Drop", danger: true, title: `Drop ${of}?`, text: "The dead letter is deleted.", yes: "Drop it", label: label("Drop"), op: () => ({ drop: { id: view.id } }) };
   return { pending: [move, cancel], ready: [move, cancel], in_flight: [cancel], dead: [requeue, drop] }[view.state] || [];
 };

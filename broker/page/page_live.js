@@ -3,7 +3,7 @@
  * time. */
 const EVERY_MS = 2000, POLLS_BEFORE_STREAM = 5;
 const known = new Map(); /* queues by name, as last received */
-let paused = false, timer = 0, asked = 0, knows = false; /* state of polling */
+let hasFollowed = false, paused = false, timer = 0, asked = 0, knows = false; /* state of polling */
 let stream = null; /* aborts the stream */
 
 const denied = async (answer) => {
@@ -12,11 +12,12 @@ const denied = async (answer) => {
   return true; /* no automatic retry: the user starts the next attempt */
 };
 const takeIn = async ({ status, broker, all, queues: listed }, turn) => {
-  if (!knows) { await whoAmI(); knows = true; }
+  if (!knows) { await whoAmI(); knows = true; queuesActions(); }
   if (turn !== asked || paused) return;
   if (all) known.clear();
   (listed || []).forEach((said) => known.set(said.name || "", queueOf(said)));
   show(tell(broker || {}, [...known.values()], status || {}));
+  if (!hasFollowed) { hasFollowed = true; followLink(); }
 };
 
 /* ---- told */
@@ -80,9 +81,9 @@ const halt = () => {
   clearTimeout(timer);
   if (stream) stream.abort();
 };
-$("pause").addEventListener("click", () => {
+$("freeze").addEventListener("click", () => {
   paused = !paused;
-  $("pause").setAttribute("aria-pressed", String(paused));
+  $("freeze").setAttribute("aria-pressed", String(paused));
   if (paused) halt(); else follow();
 });
 $("filter").addEventListener("input", rows);

@@ -72,35 +72,69 @@ const tiles = (sum) => {
   }));
 };
 const facts = (id, items) => $(id).replaceChildren(...items.flatMap(([name, value, mark]) => [element("dt", name), element("dd", value, mark)]));
-const line = (values, most, style) => {
-  const points = values.map((value, i) => (value === null ? null :
-    `${(WIDTH - (values.length - 1 - i) * WIDTH / (KEPT - 1)).toFixed(1)},${(HEIGHT - value / most * (HEIGHT - 4) - 2).toFixed(1)}`));
-  const drawn = document.createElementNS(SVG, "polyline");
-  drawn.setAttribute("points", points.filter((point) => point).join(" "));
-  drawn.setAttribute("class", style);
-  return drawn;
+/* ---- charts: made once; each round draws their lines again. The pointer, or the arrow keys, choose a sample whose values are shown. */
+const drawing = (name, attributes) => {
+  const made = document.createElementNS(SVG, name);
+  Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
+  return made;
 };
-const last = (values) => { for (let i = values.length - 1; i >= 0; i--) if (values[i] !== null) return values[i]; return null; };
-const chart = (title, series, say) => {
-  const figure = element("figure"), caption = element("figcaption"), svg = document.createElementNS(SVG, "svg");
-  const most = Math.max(1e-9, ...series.flatMap(([, values]) => values.filter((value) => value !== null)));
-  svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `${title}: ${series.map(([name, values]) => `${name} ${last(values) === null ? "none" : say(last(values))}`).join(", ")}`);
-  const base = document.createElementNS(SVG, "line");
-  for (const [name, value] of [["x1", 0], ["x2", WIDTH], ["y1", HEIGHT - 1], ["y2", HEIGHT - 1]]) base.setAttribute(name, value);
-  svg.append(base, ...series.map(([, values], i) => line(values, most, `s${i}`)));
-  caption.append(element("strong", `${title} (up to ${say(most === 1e-9 ? 0 : most)})`));
-  series.forEach(([name, values], i) => caption.append(element("span", `${name} ${last(values) === null ? "–" : say(last(values))}`, `s${i}`)));
-  figure.append(caption, svg);
-  return figure;
+const xOf = (i, size) => WIDTH - (size - 1 - i) * WIDTH / (KEPT - 1);
+const curve = (values, most, style) => drawing("polyline", { class: style,
+  points: values.map((value, i) => (value === null ? null : `${xOf(i, values.length).toFixed(1)},${(HEIGHT - value / most * (HEIGHT - 4) - 2).toFixed(1)}`)).filter(Boolean).join(" ") });
+const newest = (values) => { for (let i = values.length - 1; i >= 0; i--) if (values[i] !== null) return i; return -1; };
+let pointed = null; /* ms of the chosen sample; null: the newest one */
+const sampleAt = (ms) => samples.reduce((best, sample, i) => (Math.abs(sample.ms - ms) < Math.abs(samples[best].ms - ms) ? i : best), 0);
+const newChart = (title, series, say) => {
+  const figure = element("figure"), caption = element("figcaption"), plot = element("div", undefined, "plot"), scale = element("div", undefined, "scale"), span = element("div", undefined, "span");
+  const svg = drawing("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", tabindex: 0 });
+  const top = element("span"), half = element("span"), start = element("span");
+  scale.append(top, half, element("span", "0"));
+  span.append(start, element("span", "now"));
+  scale.setAttribute("aria-hidden", "true");
+  span.setAttribute("aria-hidden", "true");
+  plot.append(scale, svg, span);
+  figure.append(caption, plot);
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect(), at = samples.length - 1 - Math.round((1 - (event.clientX - box.left) / box.width) * (KEPT - 1));
+    point(samples[Math.max(0, at)]);
+  });
+  svg.addEventListener("pointerleave", () => point(null));
+  svg.addEventListener("blur", () => point(null));
+  svg.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step || !samples.length) return;
+    event.preventDefault();
+    point(samples[Math.min(samples.length - 1, Math.max(0, (pointed === null ? samples.length - 1 : sampleAt(pointed)) + step))]);
+  });
+  const draw = () => {
+    const drawn = series.map(([name, of]) => [name, of()]), most = Math.max(1e-9, ...drawn.flatMap(([, values]) => values.filter((value) => value !== null)));
+    const at = pointed === null ? -1 : sampleAt(pointed);
+    const text = (values) => { const i = at < 0 ? newest(values) : at; return i < 0 || values[i] === null || values[i] === undefined ? "–" : say(values[i]); };
+    caption.replaceChildren(element("strong", `${title}${at < 0 ? "" : `, at ${new Date(samples[at].ms).toLocaleTimeString()}`}`), ...drawn.map(([name, values], i) => element("span", `${name} ${text(values)}`, `s${i}`)));
+    top.textContent = say(most === 1e-9 ? 0 : most);
+    half.textContent = most === 1e-9 ? "" : say(most / 2);
+    start.textContent = "15 min ago";
+    svg.setAttribute("aria-label", `${title}: ${drawn.map(([name, values]) => `${name} ${text(values)}`).join(", ")}. Arrow keys show earlier values.`);
+    svg.replaceChildren(...[1, HEIGHT / 2, HEIGHT - 1].map((y) => drawing("line", { x1: 0, x2: WIDTH, y1: y, y2: y })), ...drawn.map(([, values], i) => curve(values, most, `s${i}`)),
+      ...(at < 0 ? [] : [drawing("line", { class: "cursor", x1: xOf(at, samples.length), x2: xOf(at, samples.length), y1: 0, y2: HEIGHT })]));
+  };
+  return { figure, draw };
 };
-const charts = () => $("charts").replaceChildren(
-  chart("Per second", [["scheduled", rate("scheduled")], ["delivered", rate("delivered")], ["acked", rate("acked")], ["retried", rate("retried")]], count),
-  chart("Lateness", [["p50", percentile("lateness", 0.5)], ["p99", percentile("lateness", 0.99)], ["p99.9", percentile("lateness", 0.999)]], seconds),
-  chart("Sync to disk", [["p50", percentile("syncs", 0.5)], ["p99", percentile("syncs", 0.99)]], seconds),
-  chart("Tasks", [["ready", samples.map((s) => s.ready)], ["in flight", samples.map((s) => s.in_flight)], ["dead", samples.map((s) => s.dead)]], count));
+const CHARTS = [
+  newChart("Per second", [["scheduled", () => rate("scheduled")], ["delivered", () => rate("delivered")], ["acked", () => rate("acked")], ["retried", () => rate("retried")]], count),
+  newChart("Lateness", [["p50", () => percentile("lateness", 0.5)], ["p99", () => percentile("lateness", 0.99)], ["p99.9", () => percentile("lateness", 0.999)]], seconds),
+  newChart("Sync to disk", [["p50", () => percentile("syncs", 0.5)], ["p99", () => percentile("syncs", 0.99)]], seconds),
+  newChart("Tasks", [["ready", () => samples.map((s) => s.ready)], ["in flight", () => samples.map((s) => s.in_flight)], ["dead", () => samples.map((s) => s.dead)]], count)];
+const charts = () => {
+  if (!$("charts").children.length) $("charts").append(...CHARTS.map((chart) => chart.figure));
+  CHARTS.forEach((chart) => chart.draw());
+};
+const point = (sample) => {
+  const ms = sample ? sample.ms : null;
+  if (ms === pointed) return;
+  pointed = ms;
+  charts();
+};
 
 /* isUnserved: ready tasks wait, and no consumer is connected. isLate: a ready task has been due for five minutes. */
 const isUnserved = (q) => !q.paused && q.consumers === 0 && q.overdue_ms > 10000;
@@ -110,12 +144,13 @@ const COLUMNS = [["Queue", (q) => q.name, (q) => (q.paused ? `${q.name} (paused)
   ["Dead", (q) => q.dead, (q) => count(q.dead)], ["Overdue", (q) => q.overdue_ms, (q) => seconds(q.overdue_ms / 1000), (q) => (isLate(q) ? "bad" : "")],
   ["Consumers", (q) => q.consumers, (q) => (isUnserved(q) ? "none" : count(q.consumers)), (q) => (isUnserved(q) ? "bad" : "")],
   ["In / s", (q) => q.in, (q) => count(q.in)], ["Out / s", (q) => q.out, (q) => count(q.out)], ["Late p99", (q) => q.p99 || 0, (q) => (q.p99 === null ? "–" : seconds(q.p99))]];
+const filtered = () => { const wanted = $("filter").value.toLowerCase(); return queues.filter((queue) => queue.name.toLowerCase().includes(wanted)); };
+const shownQueues = () => filtered().slice(0, ROWS_MAX);
 const rows = () => {
-  const wanted = $("filter").value.toLowerCase(), of = COLUMNS[sort.column][1];
-  const found = queues.filter((queue) => queue.name.toLowerCase().includes(wanted));
+  const of = COLUMNS[sort.column][1], found = filtered();
   found.sort((a, b) => { const x = of(a), y = of(b); return (x < y ? -1 : x > y ? 1 : 0) * (sort.down ? -1 : 1); });
   const shown = found.slice(0, ROWS_MAX);
-  $("shown").textContent = found.length > shown.length ? `${shown.length} of ${found.length} queues: narrow the name to see others` : `${found.length} queues`;
+  $("shown").textContent = found.length > shown.length ? `${shown.length} of ${found.length} queues: narrow the name to see others` : `${found.length} ${found.length === 1 ? "queue" : "queues"}`;
   const body = $("rows");
   while (body.rows.length > shown.length) body.deleteRow(-1);
   shown.forEach((queue, i) => {
@@ -182,6 +217,7 @@ const show = (told) => {
   offered();
   refreshQueue();
   refreshCalendar();
+  refreshConsumers();
   pushed(told.push, told.now_ms);
   pair(told.pair);
   facts("integrity", [["Signed up to", b.signed_position ? `${bytes(b.signed_position)} (all but ${bytes(Math.max(0, b.durable - b.signed_position))})` : "nothing is signed"],

@@ -1,79 +1,169 @@
-/* page_queue.js: one queue: its policy, pause state and dead letters with their reasons, in result pages; and the actions for
- * it. */
-const DEAD_PAGE = 25;
+/* page_queue.js: one queue: its policy, its pause, and its tasks in every state, in result pages; the actions for the queue, for one task,
+ * for the selected tasks, and for all queues that the filter shows. */
+const TASKS_PAGE = 25;
+const STATES = { pending: "waiting", ready: "ready", in_flight: "in flight", dead: "dead letter" };
 let opened = "", openedTurn = 0, pages = [""]; /* the shown queue; cursors of its result pages, the last one is shown */
+let listed = new Map(), chosen = new Set();      /* the tasks of the shown page by id; ids of the selected ones */
 
 const duration = (ms) => seconds(ms / 1000);
 const policyFacts = (view) => {
   const policy = view.policy || {};
-  const items = [["Lease", duration(policy.lease_ms || 0)], ["Attempts", count(policy.max_attempts || 0)],
+  const items = [["Lease", duration(policy.lease_ms || 0)], ["Attempts", policy.max_attempts ? count(policy.max_attempts) : "no limit"],
     ["Backoff", `${policy.backoff || "fixed"}, ${duration(policy.backoff_min_ms || 0)} to ${duration(policy.backoff_max_ms || 0)}, up to ${policy.backoff_jitter || 0} % more`]];
+  if (policy.push) items.push(["Pushed to", policy.push]);
   if (policy.rate) items.push(["Rate", `${count(policy.rate)} per ${duration(policy.rate_period_ms || 1000)}${policy.burst ? `, at once ${count(policy.burst)}` : ""}`]);
   if (policy.max_in_flight) items.push(["In flight at most", count(policy.max_in_flight)]);
-  if (policy.push) items.push(["Pushed to", policy.push]);
   items.push(["Paused", !view.paused ? "no" : view.paused_until_ms ? `until ${exact(view.paused_until_ms)}` : "until it is resumed", view.paused ? "warn" : ""]);
   return items;
 };
+
+/* ---- actions for one queue */
+const pauseAction = (title, ops) => ({ role: "operate", name: "Pause", title, text: "The broker delivers none of its tasks. Consumers keep the tasks that they have.", yes: "Pause",
+  field: { label: "For", value: "", help: "a duration: 10m, 2h; empty: until it is resumed" }, carryOut: (field) => carryOut(ops((queue) => ({ pause: { queue, ...(field ? { for: field } : {}) } }))) });
+const resumeAction = (title, ops) => ({ role: "operate", name: "Resume", title, text: "The broker delivers its due tasks again.", yes: "Resume", carryOut: () => carryOut(ops((queue) => ({ resume: { queue } }))) });
 const queueActions = (view) => {
-  const name = view.name, dead = view.dead || 0;
-  const pause = { role: "operate", name: "Pause", title: `Pause ${name}?`, text: "The broker delivers none of its tasks. Consumers keep the tasks that they have.", yes: "Pause the queue",
-    field: { label: "For", value: "", help: "a duration: 10m, 2h; empty: until it is resumed" }, op: (field) => ({ pause: { queue: name, ...(field ? { for: field } : {}) } }) };
-  const resume = { role: "operate", name: "Resume", title: `Resume ${name}?`, text: "The broker delivers its due tasks again.", yes: "Resume the queue", op: () => ({ resume: { queue: name } }) };
-  const all = (word, text) => ({ role: "operate", name: `${word} all`, title: `${word} all dead letters of ${name}?`, text: `${count(dead)} now. ${text}`, yes: `${word} all`,
+  const name = view.name, dead = view.dead || 0, one = (make) => [make(name)], say = sayIn("queue-said");
+  const all = (word, text, danger) => ({ role: "operate", name: `${word} all`, danger, title: `${word} all dead letters of ${name}?`, text: `${count(dead)} now. ${text}`, yes: `${word} all`,
     op: () => ({ [word.toLowerCase()]: { queue: name, all: true } }) });
-  return [view.paused ? resume : pause, ...(dead ? [all("Requeue", "These tasks are due at once."), all("Drop", "They are deleted.")] : [])];
+  const schedule = { role: "produce", name: "Schedule a task", open: () => openSchedule(name, say, () => openQueue(name, { again: true })) };
+  const policy = { role: "operate", name: "Change the policy", open: () => openPolicy(name, view.policy || {}, say, () => openQueue(name, { again: true })) };
+  const purge = { role: "operate", name: "Purge", danger: true, title: `Purge ${name}?`, text: `All its tasks are deleted: ${count(view.pending || 0)} waiting or ready, ${count(view.in_flight || 0)} in flight, ${count(dead)} dead.`, yes: "Delete all tasks",
+    field: { label: "The queue's name", value: "", help: `type ${name} to confirm` },
+    carryOut: (field) => (field === name ? carryOut([{ purge: { queue: name } }]) : Promise.resolve({ ok: false, text: "Nothing was done: the name that was typed is not the queue's name." })) };
+  const remove = { role: "operate", name: "Delete the queue", danger: true, title: `Delete the queue ${name}?`, text: "It has no tasks. Its policy is deleted.", yes: "Delete the queue", op: () => ({ delete: { queue: name } }) };
+  const isEmpty = !view.pending && !view.in_flight && !dead;
+  return [schedule, policy, view.paused ? resumeAction(`Resume ${name}?`, one) : pauseAction(`Pause ${name}?`, one),
+    ...(dead ? [all("Requeue", "These tasks are due at once."), all("Drop", "They are deleted.", true)] : []), isEmpty ? remove : purge];
 };
-const deadRow = (view) => {
-  const row = element("tr"), acts = element("td"), say = sayIn("queue-said");
-  buttons(acts, taskActions(view, true), say, () => openQueue(opened, false));
-  row.append(openingHead(view), element("td", view.reason || "", "reason"), element("td", view.dead_ms ? exact(view.dead_ms) : ""), element("td", count(view.deliveries || 0)), acts);
+
+/* ---- actions for all queues that the filter shows */
+const QUEUES_AT_ONCE_MAX = 64; /* the broker runs at most so many jobs (JOBS_MAX) */
+const queuesActions = () => {
+  const say = sayIn("queues-said"), ops = (of) => (make) => of.map((queue) => make(queue.name));
+  const across = (name, wanted, make) => ({ role: "operate", name, open: () => {
+    const of = shownQueues().filter(wanted).slice(0, QUEUES_AT_ONCE_MAX);
+    if (!of.length) { say(`${name}: no queue of this list needs it.`); return; }
+    const names = `${of.slice(0, 10).map((queue) => queue.name).join(", ")}${of.length > 10 ? ` and ${count(of.length - 10)} more` : ""}`;
+    const action = make(of, names);
+    sure(action).then(async (field) => {
+      if (field === null) return;
+      const done = await action.carryOut(field);
+      say(done.text, done.ok ? "good" : "bad").focus();
+    });
+  } });
+  /* Each queue's job needs a commit of its own. */
+  const jobs = async (of, make) => {
+    const refused = [];
+    for (const queue of of) { const done = await carryOut([make(queue.name)]); if (!done.ok) refused.push(`${queue.name}: ${done.text}`); }
+    return { ok: !refused.length, text: `Done: ${count(of.length - refused.length)} of ${count(of.length)} queues.${refused.length ? ` ${refused[0]}` : ""}` };
+  };
+  buttons($("queues-actions"), [
+    { role: "produce", name: "Schedule a task", open: () => openSchedule("", say, (name) => openQueue(name)) },
+    { role: "operate", name: "Create a queue", open: () => openPolicy("", null, say, (name) => openQueue(name)) },
+    across("Pause these", (queue) => !queue.paused, (of, names) => ({ ...pauseAction(`Pause ${count(of.length)} queues?`, ops(of)), text: `${names}: the broker delivers none of their tasks. Consumers keep the tasks that they have.` })),
+    across("Resume these", (queue) => queue.paused, (of, names) => ({ ...resumeAction(`Resume ${count(of.length)} queues?`, ops(of)), text: `${names}: the broker delivers their due tasks again.` })),
+    across("Requeue their dead letters", (queue) => queue.dead > 0, (of, names) => ({ title: `Requeue the dead letters of ${count(of.length)} queues?`, text: `${names}: their dead letters are due at once.`, yes: "Requeue all", carryOut: () => jobs(of, (queue) => ({ requeue: { queue, all: true } })) })),
+    { ...across("Drop their dead letters", (queue) => queue.dead > 0, (of, names) => ({ title: `Drop the dead letters of ${count(of.length)} queues?`, text: `${names}: their dead letters are deleted.`, yes: "Drop all", danger: true, carryOut: () => jobs(of, (queue) => ({ drop: { queue, all: true } })) })), danger: true },
+  ], say, () => {});
+};
+
+/* ---- the tasks of the queue */
+const toSecond = (ms) => exact(ms).slice(0, 19);
+const stateText = (view) => (view.state === "dead" && view.dead_ms ? `dead since ${toSecond(view.dead_ms)}` : view.state === "in_flight" && view.lease_deadline_ms ? `in flight until ${toSecond(view.lease_deadline_ms)}` : STATES[view.state] || view.state);
+const chosenViews = (...states) => [...chosen].map((id) => listed.get(id)).filter((view) => view && states.includes(view.state));
+/* Buttons for the selected tasks. Each acts on those whose state allows it. */
+const showChosen = () => {
+  const kinds = [["Move", "produce", ["pending", "ready"], (view, field) => ({ move: { id: view.id, in: field } }), "They are due after this duration.", { label: "Due in", value: "30m", help: "a duration from now: 90s, 30m, 1h30m, 2d" }],
+    ["Cancel", "produce", ["pending", "ready", "in_flight"], (view) => ({ cancel: { id: view.id, ...(view.state === "in_flight" ? { withdraw: true } : {}) } }), "They will not be delivered. A consumer that has one of them can no longer settle it.", null, true],
+    ["Requeue", "operate", ["dead"], (view) => ({ requeue: { id: view.id } }), "They are due at once, and their attempts count from zero.", null],
+    ["Drop", "operate", ["dead"], (view) => ({ drop: { id: view.id } }), "The dead letters are deleted.", null, true]];
+  const boxes = [...$("tasks").querySelectorAll("input[type=checkbox]")];
+  $("tasks-chosen").hidden = !chosen.size;
+  $("tasks-count").textContent = `${count(chosen.size)} selected`;
+  $("tasks-all").checked = boxes.length > 0 && boxes.every((box) => box.checked);
+  buttons($("tasks-actions"), kinds.filter(([, , states]) => chosenViews(...states).length).map(([name, role, states, op, text, field, danger]) => {
+    const views = chosenViews(...states);
+    return { role, danger, name: `${name} ${count(views.length)}`, title: `${name} ${count(views.length)} tasks of ${opened}?`, text: `${views.slice(0, 5).map(named).join(", ")}${views.length > 5 ? ` and ${views.length - 5} more` : ""}. ${text}`,
+      yes: `${name} ${count(views.length)}`, field, carryOut: (said) => carryOut(views.map((view) => op(view, said))) };
+  }), sayIn("queue-said"), () => openQueue(opened, { again: true }));
+};
+const taskRow = (view) => {
+  const row = element("tr"), acts = element("td"), mark = element("td"), box = element("input");
+  box.type = "checkbox";
+  box.setAttribute("aria-label", `Select ${named(view)}`);
+  box.addEventListener("change", () => { if (box.checked) chosen.add(view.id); else chosen.delete(view.id); showChosen(); });
+  mark.append(box);
+  buttons(acts, taskActions(view, true), sayIn("queue-said"), () => openQueue(opened, { again: true }));
+  row.append(mark, openingHead(view), element("td", stateText(view)), element("td", toSecond(view.due_ms)), element("td", count(view.deliveries || 0)), element("td", view.reason || "", "reason"), acts);
   return row;
 };
-const deadPage = async (turn) => {
-  const cursor = pages[pages.length - 1];
+const tasksPath = () => {
+  const wanted = new URLSearchParams({ limit: TASKS_PAGE }), cursor = pages[pages.length - 1], from = $("tasks-from").value, to = $("tasks-to").value;
+  wanted.set("state", $("tasks-state-wanted").value || Object.keys(STATES).join(","));
+  if ($("tasks-prefix").value) wanted.set("prefix", $("tasks-prefix").value);
+  if (from) wanted.set("due_from", new Date(from).getTime());
+  if (to) wanted.set("due_to", new Date(to).getTime());
+  if (cursor) wanted.set("cursor", cursor);
+  return `/v1/queues/${segment(opened)}/tasks?${wanted}`;
+};
+const tasksPage = async (turn) => {
   try {
-    const answer = await call(`/v1/queues/${segment(opened)}/dead?limit=${DEAD_PAGE}${cursor ? `&cursor=${segment(cursor)}` : ""}`);
+    const answer = await call(tasksPath());
     if (!answer.ok) throw new Error(await refusal(answer));
     const told = parse(await answer.text());
     if (turn !== openedTurn) return;
-    $("dead").replaceChildren(...told.tasks.map(deadRow));
-    $("dead-table").hidden = !told.tasks.length;
-    $("dead-back").disabled = pages.length < 2;
-    $("dead-next").disabled = !told.next;
-    $("dead-next").onclick = () => { pages.push(told.next); deadPage(turn); };
-    $("dead-back").onclick = () => { pages.pop(); deadPage(turn); };
-    $("dead-pages").hidden = pages.length < 2 && !told.next;
-    $("dead-state").textContent = told.tasks.length ? (pages.length > 1 || told.next ? `Page ${pages.length}` : "") : "None.";
+    listed = new Map(told.tasks.map((view) => [view.id, view]));
+    chosen = new Set();
+    $("tasks").replaceChildren(...told.tasks.map(taskRow));
+    showChosen();
+    $("tasks-table").hidden = !told.tasks.length;
+    $("tasks-back").disabled = pages.length < 2;
+    $("tasks-next").disabled = !told.next;
+    $("tasks-next").onclick = () => { pages.push(told.next); tasksPage(turn); };
+    $("tasks-back").onclick = () => { pages.pop(); tasksPage(turn); };
+    $("tasks-pages").hidden = pages.length < 2 && !told.next;
+    $("tasks-state").textContent = told.tasks.length ? (pages.length > 1 || told.next ? `Page ${pages.length}` : "") : "No such task.";
   } catch (error) {
-    if (turn === openedTurn) $("dead-state").textContent = `Not told: ${error.message}`;
+    if (turn === openedTurn) $("tasks-state").textContent = `The tasks cannot be shown: ${error.message}`;
   }
 };
-const openQueue = async (name, anew = true) => {
+/* Opens a queue. `state`: the state of the shown tasks; without it, dead letters if there are any. `again`: refreshes what is shown. */
+const openQueue = async (name, { again: isAgain = false, state } = {}) => {
   const turn = ++openedTurn;
   opened = name;
-  if (anew) { pages = [""]; sayIn("queue-said")(""); $("dead").replaceChildren(); }
+  if (!isAgain) { pages = [""]; sayIn("queue-said")(""); $("tasks").replaceChildren(); $("tasks-chosen").hidden = true; }
   $("queue").hidden = false;
-  $("dead-state").textContent = "Reading …";
+  $("tasks-state").textContent = "Reading …";
   $("queue-title").textContent = `Queue ${name}`;
-  if (anew) $("queue-title").focus();
+  if (!isAgain) $("queue-title").focus();
   try {
     const answer = await call(`/v1/queues/${segment(name)}`);
     if (!answer.ok) throw new Error(await refusal(answer));
     const view = await answer.json();
     if (turn !== openedTurn) return;
+    if (!isAgain) $("tasks-state-wanted").value = state !== undefined ? state : view.dead ? "dead" : "";
     facts("queue-facts", policyFacts(view));
-    buttons($("queue-actions"), queueActions(view), sayIn("queue-said"), () => openQueue(name, false));
+    buttons($("queue-actions"), queueActions(view), sayIn("queue-said"), () => openQueue(name, { again: true }));
   } catch (error) {
-    if (turn === openedTurn) facts("queue-facts", [["Not told", error.message, "bad"]]);
+    if (turn === openedTurn) facts("queue-facts", [["Not shown", error.message, "bad"]]);
   }
-  await deadPage(turn);
+  linkQueue();
+  await tasksPage(turn);
 };
+const linkQueue = () => setLink({ queue: opened, state: $("tasks-state-wanted").value, prefix: $("tasks-prefix").value, from: $("tasks-from").value, to: $("tasks-to").value });
 /* Refreshes after a change, unless the user is editing. */
 let shownOf = "";
 const refreshQueue = () => {
-  const queue = queues.find((one) => one.name === opened), now = queue ? `${opened} ${queue.dead} ${queue.paused}` : "";
-  if (now === shownOf || $("queue").hidden || $("sure").open || $("queue").contains(document.activeElement)) return;
+  const queue = queues.find((one) => one.name === opened), now = queue ? `${opened} ${queue.pending} ${queue.in_flight} ${queue.dead} ${queue.paused}` : "";
+  if (now === shownOf || $("queue").hidden || $("sure").open || $("form").open || chosen.size || $("queue").contains(document.activeElement)) return;
   shownOf = now;
-  if (queue) openQueue(opened, false);
+  if (queue) openQueue(opened, { again: true });
 };
-$("queue-close").addEventListener("click", () => { $("queue").hidden = true; $("filter").focus(); });
+$("tasks-form").addEventListener("submit", (event) => { event.preventDefault(); pages = [""]; linkQueue(); tasksPage(++openedTurn); });
+$("tasks-state-wanted").addEventListener("change", () => { pages = [""]; linkQueue(); tasksPage(++openedTurn); });
+$("tasks-all").addEventListener("change", () => {
+  $("tasks").querySelectorAll("input[type=checkbox]").forEach((box) => { box.checked = $("tasks-all").checked; });
+  chosen = new Set($("tasks-all").checked ? listed.keys() : []);
+  showChosen();
+});
+$("queue-close").addEventListener("click", () => { $("queue").hidden = true; setLink({}); $("filter").focus(); });

@@ -115,6 +115,7 @@ const showTask = async (view, turn) => {
   if (view.reason) items.push(["Reason", view.reason, "bad"]);
   Object.entries(view.attributes || {}).forEach(([name, value]) => items.push([`Attribute ${name}`, value]));
   $("task").hidden = false;
+  setLink({ task: view.id });
   $("task-title").textContent = named(view);
   facts("task-facts", items);
   payload(view);

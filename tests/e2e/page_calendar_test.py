@@ -61,7 +61,7 @@ class Calendar(Looks):
         self.look()
         self.assertIn("45 tasks fall due in this time; most in one hour: 43,", self.said())
         self.assertIn("Earlier: 0; later: 8.", self.said())
-        self.assertEqual(self.browser.run("const b = document.querySelectorAll('.heat.most'); return [b.length, b[0].dataset.at, b[0].firstChild.style.height]"), [1, "2 0", "100%"])
+        self.assertEqual(self.browser.run("const b = document.querySelectorAll('.heat.most'); return [b.length, b[0].dataset.at, b[0].querySelector('.bar').style.height]"), [1, "2 0", "100%"])
         self.assertEqual(len(self.cells()), 2)
         for view, sum_of, most in (("minutes", 2, "2,"), ("days", 45, "43,"), ("months", 52, ""), ("hours", 45, "43,")):
             said = self.view(view)

@@ -132,7 +132,7 @@ class Pictures(webhooks_test.Pushed):
             self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
             self.browser.wait(READY)
             self.browser.wait("return document.querySelectorAll('#push-rows tr').length === 2")
-            self.browser.run("document.getElementById('pause').click()")  # stops the refresh of the numbers
+            self.browser.run("document.getElementById('freeze').click()")  # stops the refresh of the numbers
             views = (("numbers", lambda: None), ("task", lambda: self.find("mail-0", "mail")), ("queue", lambda: self.open_queue("mail")),
                      ("sure", lambda: self.press("Drop all")))
             for view, begin in views:

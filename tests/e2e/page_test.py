@@ -211,7 +211,7 @@ class Seen(Looks):
         for _ in range(6):
             self.browser.keys("\ue004")
             seen.append(self.browser.run("const e = document.activeElement, s = getComputedStyle(e); return [e.id || e.textContent.trim(), s.outlineStyle !== 'none' || e.className === 'skip']"))
-        self.assertEqual([name for name, _ in seen[:5]], ["Skip to the numbers", "pause", "find-key", "find-queue", "Find"])
+        self.assertEqual([name for name, _ in seen[:5]], ["Skip to the numbers", "freeze", "find-key", "find-queue", "Find"])
         self.assertTrue(all(visible for _, visible in seen), seen)
         self.browser.run("document.querySelectorAll('#heads button')[1].focus()")
         self.browser.keys("\ue007")
@@ -311,7 +311,7 @@ class Seen(Looks):
     def open_queue(self, name):
         self.browser.run("[...document.querySelectorAll('#rows button')].find((b) => b.parentNode.title === arguments[0]).focus()", name)
         self.browser.keys("\ue007")
-        self.browser.wait("return document.activeElement.id === 'queue-title' && document.getElementById('dead-state').textContent !== 'Reading …'")
+        self.browser.wait("return document.activeElement.id === 'queue-title' && document.getElementById('tasks-state').textContent !== 'Reading …'")
 
     def press(self, name, where="#queue"):
         self.browser.run("[...document.querySelectorAll(`${arguments[1]} button`)].find((b) => (b.getAttribute('aria-label') || b.textContent) === arguments[0]).focus()", name, where)
@@ -325,7 +325,7 @@ class Seen(Looks):
         return self.browser.wait("return document.getElementById(arguments[0]).textContent", name)
 
     def dead(self):
-        return self.browser.run("return [...document.querySelectorAll('#dead tr')].map((r) => [r.cells[0].textContent, r.cells[1].textContent])")
+        return self.browser.run("return [...document.querySelectorAll('#tasks tr')].map((r) => [r.cells[1].textContent, r.cells[5].textContent])")
 
     def test_dead_letters_page_by_page_and_what_is_done_with_them(self):
         for number in range(30):
@@ -333,13 +333,13 @@ class Seen(Looks):
         self.look()
         self.open_queue("mail")
         self.assertEqual(self.dead(), [[f"“k{number:02}”", f"reason {number}"] for number in range(25)])
-        self.browser.run("document.getElementById('dead-next').focus()")
+        self.browser.run("document.getElementById('tasks-next').focus()")
         self.browser.keys("\ue007")
-        self.browser.wait("return document.querySelectorAll('#dead tr').length === 5")
-        self.assertEqual(self.browser.run("return [document.getElementById('dead-state').textContent, document.getElementById('dead-next').disabled]"), ["Page 2", True])
-        self.browser.run("document.getElementById('dead-back').focus()")
+        self.browser.wait("return document.querySelectorAll('#tasks tr').length === 5")
+        self.assertEqual(self.browser.run("return [document.getElementById('tasks-state').textContent, document.getElementById('tasks-next').disabled]"), ["Page 2", True])
+        self.browser.run("document.getElementById('tasks-back').focus()")
         self.browser.keys("\ue007")
-        self.browser.wait("return document.querySelectorAll('#dead tr').length === 25")
+        self.browser.wait("return document.querySelectorAll('#tasks tr').length === 25")
         self.press("Drop “k00”")
         self.assertEqual(self.browser.run("return document.activeElement.id"), "sure-no", "Enter alone does no harm")
         self.browser.keys("\ue007")
@@ -352,7 +352,7 @@ class Seen(Looks):
         self.assertEqual(self.browser.run("return document.getElementById('sure-title').textContent"), "Drop “k00” of mail?")
         self.confirm()
         self.assertEqual(self.said(), "Done: dropped.")
-        self.browser.wait("return document.querySelectorAll('#dead tr')[0].cells[0].textContent === '“k01”'")
+        self.browser.wait("return document.querySelectorAll('#tasks tr')[0].cells[1].textContent === '“k01”'")
         self.assertEqual(self.broker.one("get", "mail", "k00")["state"], "dropped")
         self.press("Requeue “k01”")
         self.confirm()
@@ -360,7 +360,7 @@ class Seen(Looks):
         self.assertEqual(self.broker.one("get", "mail", "k01")["state"], "ready")
         self.press("Requeue all")
         self.confirm()
-        self.browser.wait("return document.getElementById('queue-said').textContent.startsWith('Done: requeue: 28 dead letters')")
+        self.browser.wait("return document.getElementById('queue-said').textContent.startsWith('Done: requeue: 28 tasks')")
         self.browser.wait("return document.querySelector('#rows tr').cells[4].textContent === '0'")
         self.assertEqual(self.browser.log(), [])
 
@@ -373,7 +373,7 @@ class Seen(Looks):
         self.broker.ok("schedule", "mail", "--in", "1h", "--key", "k")
         self.look()
         self.open_queue("mail")
-        self.assertEqual(self.names("#queue-actions"), ["Pause"])
+        self.assertEqual(self.names("#queue-actions"), ["Schedule a task", "Change the policy", "Pause", "Purge"])
         self.press("Pause")
         self.assertEqual(self.browser.run("return document.activeElement.id"), "sure-field")
         self.browser.keys("soon\ue007")
@@ -401,13 +401,198 @@ class Seen(Looks):
         self.assertEqual(self.broker.one("get", "mail", "k")["state"], "cancelled")
         self.browser.wait("return !document.querySelector('#task-actions button')")
 
+    def shown(self):
+        """Returns the shown tasks of the queue: key, and state without its time."""
+        return self.browser.run("return [...document.querySelectorAll('#tasks tr')].map((r) => [r.cells[1].textContent, r.cells[2].textContent.replace(/ (since|until) .*/, '')])")
+
+    def select(self, *keys):
+        for key in keys:
+            self.browser.run("document.querySelector(`[aria-label='Select “${arguments[0]}”']`).click()", key)
+
+    def fill(self, **values):
+        """Types values into the form, and presses Enter in the last field."""
+        self.browser.wait("return document.getElementById('form').open")
+        for name, value in values.items():
+            self.browser.run("const e = document.getElementById(`form-${arguments[0]}`); e.value = arguments[1]; e.dispatchEvent(new Event('input'))", name, value)
+
+    def send(self):
+        self.browser.run("document.getElementById('form-yes').click()")
+        self.browser.wait("return !document.getElementById('form-yes').disabled")
+
+    def press_form(self, name, where="#queue-actions"):
+        self.browser.run("[...document.querySelectorAll(`${arguments[1]} button`)].find((b) => b.textContent === arguments[0]).click()", name, where)
+        self.browser.wait("return document.getElementById('form').open")
+
+    def test_a_queue_s_tasks_in_every_state_filtered_and_linked(self):
+        self.bury("mail", "dead-1", "no such address")
+        self.broker.ok("schedule", "mail", "--in", "1h", "--key", "order-1")
+        self.broker.ok("schedule", "mail", "--in", "2h", "--key", "order-2")
+        self.broker.ok("schedule", "mail", "--in", "0s", "--key", "held")
+        self.broker.one("consume", "mail", "--count", 1, "--ack", "none")
+        self.look()
+        self.open_queue("mail")
+        self.assertEqual(self.shown(), [["“dead-1”", "dead"]], "dead letters first")
+        self.browser.run("const s = document.getElementById('tasks-state-wanted'); s.value = ''; s.dispatchEvent(new Event('change'))")
+        self.browser.wait("return document.querySelectorAll('#tasks tr').length === 4")
+        self.assertEqual(sorted(self.shown()), [["“dead-1”", "dead"], ["“held”", "in flight"], ["“order-1”", "waiting"], ["“order-2”", "waiting"]])
+        self.browser.run("document.getElementById('tasks-prefix').value = 'order'; document.getElementById('tasks-form').requestSubmit()")
+        self.browser.wait("return document.querySelectorAll('#tasks tr').length === 2")
+        address = self.browser.run("return location.href")
+        self.assertTrue(address.endswith("#queue=mail&prefix=order"), address)
+        self.browser.open("about:blank")
+        self.browser.open(address)
+        self.browser.wait("return document.querySelectorAll('#tasks tr').length === 2")
+        self.browser.run("document.getElementById('tasks-to').value = '2001-01-01T00:00'; document.getElementById('tasks-form').requestSubmit()")
+        self.browser.wait("return document.getElementById('tasks-state').textContent === 'No such task.'")
+        self.browser.run("history.back()")
+        self.browser.wait("return document.querySelectorAll('#tasks tr').length === 2")
+
+    def test_selected_tasks_are_cancelled_moved_and_requeued_together(self):
+        for number in range(3):
+            self.bury("mail", f"dead-{number}", "no such address")
+            self.broker.ok("schedule", "mail", "--in", "1h", "--key", f"k{number}")
+        self.look()
+        self.open_queue("mail")
+        self.browser.run("const s = document.getElementById('tasks-state-wanted'); s.value = ''; s.dispatchEvent(new Event('change'))")
+        self.browser.wait("return document.querySelectorAll('#tasks tr').length === 6")
+        self.browser.run("document.getElementById('tasks-all').click()")
+        self.assertEqual(self.names("#tasks-actions"), ["Move 3", "Cancel 3", "Requeue 3", "Drop 3"])
+        self.browser.run("document.getElementById('tasks-all').click()")
+        self.assertTrue(self.browser.run("return document.getElementById('tasks-chosen').hidden"))
+        self.select("k0", "k2", "dead-1")
+        self.assertEqual(self.names("#tasks-actions"), ["Move 2", "Cancel 2", "Requeue 1", "Drop 1"])
+        self.press("Cancel 2")
+        self.assertEqual(self.browser.run("return [document.getElementById('sure-yes').className, document.activeElement.id]"), ["danger", "sure-no"])
+        self.confirm()
+        self.assertEqual(self.said(), "Done: 2 of 2.")
+        self.assertEqual([self.broker.one("get", "mail", key)["state"] for key in ("k0", "k1", "k2", "dead-1")], ["cancelled", "pending", "cancelled", "dead"])
+        self.browser.wait("return document.querySelectorAll('#tasks tr').length === 4")
+        self.select("dead-0", "dead-1")
+        self.press("Requeue 2")
+        self.confirm()
+        self.browser.wait("return [...document.querySelectorAll('#tasks tr')].filter((r) => r.cells[2].textContent === 'ready').length === 2")
+        self.select("k1", "dead-0")
+        self.press("Move 2")
+        self.browser.run("document.getElementById('sure-field').select()")
+        self.browser.keys("2h\ue007")
+        self.browser.wait("return [...document.querySelectorAll('#tasks tr')].every((r) => r.cells[2].textContent !== 'ready' || r.cells[1].textContent === '“dead-1”')")
+        self.assertEqual(self.broker.one("get", "mail", "dead-0")["state"], "pending")
+        self.assertEqual(self.browser.log(), [])
+
+    def test_a_task_is_scheduled_with_a_form(self):
+        self.broker.ok("schedule", "mail", "--in", "1h", "--key", "taken")
+        self.look()
+        self.open_queue("mail")
+        self.press_form("Schedule a task")
+        self.fill(**{"in": "soon", "key": "order-1", "payload": '{"order": 1234567890123456789}', "priority": "7", "attributes": "trace=a=b\n"})
+        self.assertEqual(self.browser.run("return document.getElementById('form-queue').value"), "mail")
+        self.send()
+        self.assertIn("must be a duration", self.browser.wait("return document.getElementById('form-said').textContent"))
+        self.assertEqual(self.browser.run(CONTRAST), [])
+        self.assertEqual(self.browser.run(NAMES), [])
+        self.fill(**{"in": "45m", "key": "taken"})
+        self.send()
+        self.browser.wait("return document.getElementById('form-said').textContent.startsWith('Nothing was done: a live task has this key')")
+        self.fill(key="order-1")
+        self.send()
+        self.browser.wait("return !document.getElementById('form').open")
+        self.assertTrue(self.said().startswith("Done: scheduled, due "), self.said())
+        task = self.broker.one("get", "mail", "order-1")
+        self.assertEqual((task["priority"], task["attributes"], task["json"]), (7, {"trace": "a=b", "content-type": "application/json"}, {"order": 1234567890123456789}))
+        self.assertGreater(task["due_ms"] - task["scheduled_ms"], 44 * 60000)
+
+    def test_a_policy_is_changed_after_its_difference_was_shown_and_a_queue_is_created(self):
+        self.broker.ok("schedule", "mail", "--in", "1h")
+        self.look()
+        self.open_queue("mail")
+        self.press_form("Change the policy")
+        self.assertEqual(self.browser.run("return ['lease', 'max_attempts', 'backoff'].map((n) => document.getElementById(`form-${n}`).value)"), ["30s", "16", "exponential"])
+        self.send()
+        self.assertIn("Nothing has been changed", self.browser.run("return document.getElementById('form-said').textContent"))
+        self.fill(lease="1m30s", max_attempts="5")
+        self.send()
+        self.assertEqual(self.browser.wait("return [...document.querySelectorAll('#form-difference li')].map((e) => e.textContent)"), ["lease: 30s → 1m30s", "max attempts: 16 → 5"])
+        self.assertEqual(self.broker.one("queue", "show", "mail")["policy"]["lease_ms"], 30000, "nothing was sent")
+        self.fill(lease="25h")
+        self.assertTrue(self.browser.run("return document.getElementById('form-difference').hidden"), "the difference is shown again after a change")
+        self.send()
+        self.send()
+        self.assertIn("lease", self.browser.wait("return document.getElementById('form-said').textContent"), "the broker's refusal")
+        self.fill(lease="2m")
+        self.send()
+        self.send()
+        self.browser.wait("return !document.getElementById('form').open")
+        policy = self.broker.one("queue", "show", "mail")["policy"]
+        self.assertEqual((policy["lease_ms"], policy["max_attempts"]), (120000, 5))
+        self.press_form("Create a queue", "#queues-actions")
+        self.fill(queue="calls", lease="10s")
+        self.send()
+        self.browser.wait("return document.getElementById('queue-title').textContent === 'Queue calls'")
+        policy = self.broker.one("queue", "show", "calls")["policy"]
+        self.assertEqual((policy["lease_ms"], policy["max_attempts"]), (10000, 16))
+
+    def test_the_queues_that_the_filter_shows_are_paused_and_emptied_together(self):
+        for name in ("orders.close", "orders.remind", "mail"):
+            self.bury(name, "k", "no such address")
+        self.look()
+        self.browser.run("const f = document.getElementById('filter'); f.value = 'orders'; f.dispatchEvent(new Event('input'))")
+        self.press("Pause these", "#queues-actions")
+        self.assertEqual(self.browser.run("return document.getElementById('sure-title').textContent"), "Pause 2 queues?")
+        self.confirm()
+        self.assertEqual(self.said("queues-said"), "Done: 2 of 2.")
+        self.assertEqual([self.broker.queue_stats(name)["paused"] for name in ("orders.close", "orders.remind", "mail")], [True, True, False])
+        self.press("Drop their dead letters", "#queues-actions")
+        self.confirm()
+        self.browser.wait("return document.getElementById('queues-said').textContent === 'Done: 2 of 2 queues.'")
+        self.browser.wait("return [...document.querySelectorAll('#rows tr')].every((r) => r.cells[4].textContent === '0')")
+        self.assertEqual(self.broker.queue_stats("mail")["dead"], 1)
+
+    def test_a_queue_is_purged_and_deleted_after_its_name_is_typed(self):
+        self.broker.ok("schedule", "mail", "--in", "1h", "--key", "k")
+        self.look()
+        self.open_queue("mail")
+        self.press("Purge")
+        self.browser.keys("mall\ue007")
+        self.assertIn("not the queue's name", self.said())
+        self.assertEqual(self.broker.one("get", "mail", "k")["state"], "pending")
+        self.press("Purge")
+        self.browser.keys("mail\ue007")
+        self.browser.wait("return document.getElementById('queue-said').textContent.startsWith('Done: purge')")
+        self.browser.wait("return [...document.querySelectorAll('#queue-actions button')].some((b) => b.textContent === 'Delete the queue') || (document.activeElement.blur(), false)")
+        self.press("Delete the queue")
+        self.confirm()
+        self.browser.wait("return document.getElementById('queue-said').textContent.startsWith('Done: delete')")
+        self.assertEqual(self.broker.one("stats")["queues"], [])
+
+    def test_consumers_are_shown(self):
+        self.broker.consume("mail", "--prefetch", "7")
+        self.look()
+        self.browser.wait("return document.querySelectorAll('#consumers-rows tr').length === 1")
+        cells = self.browser.run("return [...document.querySelector('#consumers-rows tr').cells].map((c) => c.textContent)")
+        self.assertEqual((cells[3], cells[4], cells[6]), ("mail (does not exist yet)", "7", "never"))
+
+    def test_a_chart_tells_its_values_at_the_pointer_and_by_the_keyboard(self):
+        self.broker.ok("schedule", "mail", "--in", "1h")
+        self.look()
+        self.browser.wait("return document.querySelectorAll('#charts polyline')[0].getAttribute('points').split(' ').length >= 3")
+        caption = "return document.querySelector('#charts figcaption strong').textContent"
+        self.assertEqual(self.browser.run(caption), "Per second")
+        self.browser.run("document.querySelector('#charts svg').focus()")
+        self.browser.keys("\ue012")
+        self.assertIn("Per second, at ", self.browser.run(caption))
+        self.assertEqual(self.browser.run("return [document.activeElement.localName, document.querySelectorAll('#charts .cursor').length]"), ["svg", 4])
+        self.browser.run("document.activeElement.blur()")
+        self.assertEqual(self.browser.run(caption), "Per second")
+        self.browser.run("const s = document.querySelector('#charts svg'), b = s.getBoundingClientRect(); s.dispatchEvent(new PointerEvent('pointermove', {clientX: b.right - 1, clientY: b.top + 5}))")
+        self.assertIn("Per second, at ", self.browser.run(caption))
+
     def test_actions_are_for_those_who_may(self):
         self.bury("mail", "k", "no such address")
         guard(self.broker, tokens.row("eye", "read"), tokens.row("op", "read,operate"))
         self.become("eye")
         self.open_queue("mail")
         self.assertEqual(self.dead(), [["“k”", "no such address"]])
-        self.assertEqual(self.names("#queue-actions") + self.names("#dead td"), [])
+        self.assertEqual(self.names("#queue-actions") + self.names("#tasks td"), [])
         self.find("k")
         self.assertEqual(self.names("#task-actions"), [])
         refused = self.browser.run("return fetch('/v1/commit', {method: 'POST', headers: {Authorization: `Bearer ${sessionStorage.getItem('tarry-token')}`, 'Content-Type': 'application/json'}, "
@@ -415,8 +600,8 @@ class Seen(Looks):
         self.assertIn("eye lacks the role", json.dumps(refused), "and the broker refuses it, whatever a page does")
         self.become("op")
         self.open_queue("mail")
-        self.assertEqual(self.names("#queue-actions"), ["Pause", "Requeue all", "Drop all"])
-        self.assertEqual(self.names("#dead td"), ["Requeue", "Drop"])
+        self.assertEqual(self.names("#queue-actions"), ["Change the policy", "Pause", "Requeue all", "Drop all", "Purge"])
+        self.assertEqual(self.names("#tasks td"), ["Requeue", "Drop"])
         self.find("k")
         self.assertEqual(self.names("#task-actions"), ["Requeue", "Drop"])
 
@@ -499,8 +684,8 @@ class Seen(Looks):
         self.broker.restart()
         self.browser.wait("return document.body.dataset.live === 'asked' && window.asked > 1")
         self.browser.wait("return document.body.dataset.live === 'told'", what="told again")
-        self.browser.run("document.getElementById('pause').click(); window.text = document.getElementById('state').textContent")
-        self.assertEqual(self.browser.run("return document.getElementById('pause').getAttribute('aria-pressed')"), "true")
+        self.browser.run("document.getElementById('freeze').click(); window.text = document.getElementById('state').textContent")
+        self.assertEqual(self.browser.run("return document.getElementById('freeze').getAttribute('aria-pressed')"), "true")
 
     def test_a_revoked_token_ends_what_is_told(self):
         guard(self.broker, tokens.row("eye", "read"))
