@@ -579,8 +579,9 @@ struct http_server *http_server_new(struct gateway *gateway) {
     if (server == NULL) return NULL;
     server->gateway = gateway;
     server->worker = http_worker_new(gateway);
-    if (server->worker == NULL) {
-        free(server);
+    server->minutes = http_minutes_new(gateway);
+    if (server->worker == NULL || server->minutes == NULL) {
+        http_server_free(server);
         return NULL;
     }
     server->calls = (struct door_stream_calls){.argument = server,
@@ -601,11 +602,13 @@ const struct door_stream_calls *http_server_calls(const struct http_server *serv
 
 void http_server_serve(struct http_server *server, struct door *door) {
     server->door = door;
+    http_minutes_start(server->minutes);
 }
 
 void http_server_free(struct http_server *server) {
     if (server == NULL) return;
     http_worker_free(server->worker);
+    http_minutes_free(server->minutes);
     for (unsigned i = 0; i < server->spare_count; i++) {
         arena_deinit(&server->spares[i]->arena);
         free(server->spares[i]);

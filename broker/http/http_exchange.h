@@ -45,12 +45,14 @@
 #define HTTP_SPARE_ARENA_MAX (256u << 10)
 
 struct http_live;
+struct http_minutes;
 struct route;
 
 struct http_server {
     struct door *door;
     struct gateway *gateway;
     struct http_worker *worker;
+    struct http_minutes *minutes;
     struct http_exchange *alone; /* the one request that may exceed the memory limit; NULL: none does */
     unsigned live_count;         /* number of statistics streams */
     struct http_exchange *spares[HTTP_SPARES_MAX];
@@ -210,6 +212,13 @@ bool http_answered_by_head(struct http_exchange *exchange);
 void http_route_find(struct http_exchange *exchange);
 /* Runs the route's handler once the body is complete. */
 void http_route(struct http_exchange *exchange);
+
+/* ---- http_minutes.c */
+struct http_minutes *http_minutes_new(struct gateway *gateway);
+/* Begins to count. Call it before the door starts. */
+void http_minutes_start(struct http_minutes *minutes);
+void http_minutes_free(struct http_minutes *minutes);
+void handle_minutes(struct http_exchange *exchange);
 
 /* ---- http_tasks.c */
 /* Commits one operation with the members of the body. */

@@ -60,6 +60,7 @@ static const struct route routes[] = {
     {HEAD_POST, "v1/queues/*/dead/drop", handle_settle, COMMITS(OP(DEAD)), true},
     {HEAD_GET, "v1/consumers", handle_consumers},
     {HEAD_GET, "v1/stats", handle_stats},
+    {HEAD_GET, "v1/minutes", handle_minutes},
     {HEAD_GET, "v1/calendar", handle_calendar},
     {HEAD_GET, "v1/status", handle_status},
     {HEAD_GET, "v1/caller", handle_caller},

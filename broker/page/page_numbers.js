@@ -53,11 +53,16 @@ const take = (told) => {
   if (samples.length > KEPT) samples.shift();
   return sum;
 };
-const rate = (name) => samples.map((now, i) => {
+/* The charts show the samples of this page, or the minutes of the last day, which the broker keeps (/v1/minutes). */
+const MINUTES_KEPT = 1440, DAY_EVERY_MS = 60000;
+let day = null, dayAt = 0; /* the broker's minutes; null: the charts show `samples` */
+const moments = () => (day ? day.at_ms : samples.map((sample) => sample.ms));
+const rate = (name) => (day ? day[name].map((value) => value / 60) : samples.map((now, i) => {
   const then = samples[i - 1];
   return then && now.ms > then.ms ? Math.max(0, (now[name] - then[name]) * 1000 / (now.ms - then.ms)) : null;
-});
-const percentile = (name, share) => samples.map((now, i) => (i ? quantile(now[name], samples[Math.max(0, i - 5)][name], share) : null));
+}));
+const percentile = (name, share) => (day ? day[name].map((counts) => quantile(counts, [], share)) : samples.map((now, i) => (i ? quantile(now[name], samples[Math.max(0, i - 5)][name], share) : null)));
+const level = (name) => (day ? day[name] : samples.map((sample) => sample[name]));
 
 /* ---- views */
 const tiles = (sum) => {
@@ -78,12 +83,13 @@ const drawing = (name, attributes) => {
   Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
   return made;
 };
-const xOf = (i, size) => WIDTH - (size - 1 - i) * WIDTH / (KEPT - 1);
+const shownMax = () => (day ? MINUTES_KEPT : KEPT);
+const xOf = (i, size) => WIDTH - (size - 1 - i) * WIDTH / (shownMax() - 1);
 const curve = (values, most, style) => drawing("polyline", { class: style,
   points: values.map((value, i) => (value === null ? null : `${xOf(i, values.length).toFixed(1)},${(HEIGHT - value / most * (HEIGHT - 4) - 2).toFixed(1)}`)).filter(Boolean).join(" ") });
 const newest = (values) => { for (let i = values.length - 1; i >= 0; i--) if (values[i] !== null) return i; return -1; };
 let pointed = null; /* ms of the chosen sample; null: the newest one */
-const sampleAt = (ms) => samples.reduce((best, sample, i) => (Math.abs(sample.ms - ms) < Math.abs(samples[best].ms - ms) ? i : best), 0);
+const momentAt = (ms) => moments().reduce((best, at, i, all) => (Math.abs(at - ms) < Math.abs(all[best] - ms) ? i : best), 0);
 const newChart = (title, series, say) => {
   const figure = element("figure"), caption = element("figcaption"), plot = element("div", undefined, "plot"), scale = element("div", undefined, "scale"), span = element("div", undefined, "span");
   const svg = drawing("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", tabindex: 0 });
@@ -95,28 +101,28 @@ const newChart = (title, series, say) => {
   plot.append(scale, svg, span);
   figure.append(caption, plot);
   svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect(), at = samples.length - 1 - Math.round((1 - (event.clientX - box.left) / box.width) * (KEPT - 1));
-    point(samples[Math.max(0, at)]);
+    const box = svg.getBoundingClientRect(), all = moments(), at = all.length - 1 - Math.round((1 - (event.clientX - box.left) / box.width) * (shownMax() - 1));
+    point(all[Math.max(0, at)]);
   });
   svg.addEventListener("pointerleave", () => point(null));
   svg.addEventListener("blur", () => point(null));
   svg.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!step || !samples.length) return;
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key], all = moments();
+    if (!step || !all.length) return;
     event.preventDefault();
-    point(samples[Math.min(samples.length - 1, Math.max(0, (pointed === null ? samples.length - 1 : sampleAt(pointed)) + step))]);
+    point(all[Math.min(all.length - 1, Math.max(0, (pointed === null ? all.length - 1 : momentAt(pointed)) + step))]);
   });
   const draw = () => {
     const drawn = series.map(([name, of]) => [name, of()]), most = Math.max(1e-9, ...drawn.flatMap(([, values]) => values.filter((value) => value !== null)));
-    const at = pointed === null ? -1 : sampleAt(pointed);
+    const all = moments(), at = pointed === null || !all.length ? -1 : momentAt(pointed);
     const text = (values) => { const i = at < 0 ? newest(values) : at; return i < 0 || values[i] === null || values[i] === undefined ? "–" : say(values[i]); };
-    caption.replaceChildren(element("strong", `${title}${at < 0 ? "" : `, at ${new Date(samples[at].ms).toLocaleTimeString()}`}`), ...drawn.map(([name, values], i) => element("span", `${name} ${text(values)}`, `s${i}`)));
+    caption.replaceChildren(element("strong", `${title}${at < 0 ? "" : `, at ${(day ? new Date(all[at]).toLocaleString() : new Date(all[at]).toLocaleTimeString())}`}`), ...drawn.map(([name, values], i) => element("span", `${name} ${text(values)}`, `s${i}`)));
     top.textContent = say(most === 1e-9 ? 0 : most);
     half.textContent = most === 1e-9 ? "" : say(most / 2);
-    start.textContent = "15 min ago";
+    start.textContent = day ? "24 h ago" : "15 min ago";
     svg.setAttribute("aria-label", `${title}: ${drawn.map(([name, values]) => `${name} ${text(values)}`).join(", ")}. Arrow keys show earlier values.`);
     svg.replaceChildren(...[1, HEIGHT / 2, HEIGHT - 1].map((y) => drawing("line", { x1: 0, x2: WIDTH, y1: y, y2: y })), ...drawn.map(([, values], i) => curve(values, most, `s${i}`)),
-      ...(at < 0 ? [] : [drawing("line", { class: "cursor", x1: xOf(at, samples.length), x2: xOf(at, samples.length), y1: 0, y2: HEIGHT })]));
+      ...(at < 0 ? [] : [drawing("line", { class: "cursor", x1: xOf(at, all.length), x2: xOf(at, all.length), y1: 0, y2: HEIGHT })]));
   };
   return { figure, draw };
 };
@@ -124,17 +130,35 @@ const CHARTS = [
   newChart("Per second", [["scheduled", () => rate("scheduled")], ["delivered", () => rate("delivered")], ["acked", () => rate("acked")], ["retried", () => rate("retried")]], count),
   newChart("Lateness", [["p50", () => percentile("lateness", 0.5)], ["p99", () => percentile("lateness", 0.99)], ["p99.9", () => percentile("lateness", 0.999)]], seconds),
   newChart("Sync to disk", [["p50", () => percentile("syncs", 0.5)], ["p99", () => percentile("syncs", 0.99)]], seconds),
-  newChart("Tasks", [["ready", () => samples.map((s) => s.ready)], ["in flight", () => samples.map((s) => s.in_flight)], ["dead", () => samples.map((s) => s.dead)]], count)];
+  newChart("Tasks", [["ready", () => level("ready")], ["in flight", () => level("in_flight")], ["dead", () => level("dead")]], count)];
 const charts = () => {
   if (!$("charts").children.length) $("charts").append(...CHARTS.map((chart) => chart.figure));
   CHARTS.forEach((chart) => chart.draw());
 };
-const point = (sample) => {
-  const ms = sample ? sample.ms : null;
-  if (ms === pointed) return;
+const point = (ms) => {
+  if (ms === pointed || ms === undefined) return;
   pointed = ms;
   charts();
 };
+const lookAtDay = async () => {
+  dayAt = Date.now();
+  $("time-said").textContent = "";
+  if ($("time-view").value !== "day") { day = null; charts(); return; }
+  try {
+    const answer = await call("/v1/minutes");
+    if (!answer.ok) throw new Error(await refusal(answer));
+    const told = await answer.json();
+    if ($("time-view").value !== "day") return;
+    day = told;
+    $("time-said").textContent = day.at_ms.length < MINUTES_KEPT ? `The broker has counted ${count(day.at_ms.length)} minutes since it started.` : "";
+  } catch (error) {
+    day = null;
+    $("time-said").textContent = `The last day cannot be shown: ${error.message}. These are the last fifteen minutes.`;
+  }
+  charts();
+};
+const refreshDay = () => { if ($("time-view").value === "day" && Date.now() - dayAt >= DAY_EVERY_MS) lookAtDay(); };
+$("time-view").addEventListener("change", lookAtDay);
 
 /* isUnserved: ready tasks wait, and no consumer is connected. isLate: a ready task has been due for five minutes. */
 const isUnserved = (q) => !q.paused && q.consumers === 0 && q.overdue_ms > 10000;
@@ -218,6 +242,7 @@ const show = (told) => {
   refreshQueue();
   refreshCalendar();
   refreshConsumers();
+  refreshDay();
   pushed(told.push, told.now_ms);
   pair(told.pair);
   facts("integrity", [["Signed up to", b.signed_position ? `${bytes(b.signed_position)} (all but ${bytes(Math.max(0, b.durable - b.signed_position))})` : "nothing is signed"],

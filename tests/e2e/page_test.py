@@ -585,6 +585,9 @@ class Seen(Looks):
         self.assertEqual(self.browser.run(caption), "Per second")
         self.browser.run("const s = document.querySelector('#charts svg'), b = s.getBoundingClientRect(); s.dispatchEvent(new PointerEvent('pointermove', {clientX: b.right - 1, clientY: b.top + 5}))")
         self.assertIn("Per second, at ", self.browser.run(caption))
+        self.browser.run("const v = document.getElementById('time-view'); v.value = 'day'; v.dispatchEvent(new Event('change'))")
+        self.assertEqual(self.browser.wait("return document.getElementById('time-said').textContent"), "The broker has counted 0 minutes since it started.")
+        self.assertEqual(self.browser.run("return document.querySelector('#charts .span').textContent"), "24 h agonow")
 
     def test_actions_are_for_those_who_may(self):
         self.bury("mail", "k", "no such address")

@@ -115,6 +115,20 @@ class Web(Passes):
         poll.join(20)
         self.assertEqual(answer, [(200, {"tasks": []})])
 
+    def test_each_minute_is_counted(self):
+        """MINUTE_MS of http_minutes.c."""
+        minutes = lambda: self.http.ask("GET", "/v1/minutes")[1]  # noqa: E731
+        self.broker.ok("schedule", "q", "--in", "1h", "--key", "a")
+        self.go_on(MINUTE_S + 1)
+        wait_until("a minute is counted", lambda: len(minutes()["at_ms"]) >= 1, 20)
+        before = len(minutes()["at_ms"])
+        self.broker.ok("schedule", "q", "--in", "1h", "--key", "b")
+        self.go_on(MINUTE_S + 1)
+        wait_until("another minute is counted", lambda: len(minutes()["at_ms"]) > before, 20)
+        counted = minutes()
+        self.assertEqual((sum(counted["scheduled"]), counted["pending"][-1]), (2, 2))
+        self.assertGreaterEqual(counted["at_ms"][-1] - counted["at_ms"][0], MINUTE_S * 1000)
+
     def ends(self, sent, after_s):
         """Returns what the broker sends before it ends a connection on which `sent` arrived."""
         with socket.create_connection(("127.0.0.1", self.broker.port), 20) as peer:
