@@ -144,11 +144,11 @@ static void write_histograms(struct text *out, const struct http_minutes *minute
 
 /* Whether the principal may see the sums of all queues. */
 static bool may_see_all(struct http_exchange *exchange) {
-    struct gateway_who who;
-    gateway_who(exchange->server->gateway, &exchange->caller, &who);
-    bool looks =
-        strstr(who.roles, "read") != NULL || strstr(who.roles, "operate") != NULL || strstr(who.roles, "admin") != NULL;
-    if (looks && !who.is_confined) return true;
+    struct gateway_who caller;
+    gateway_who(exchange->server->gateway, &exchange->caller, &caller);
+    bool looks = strstr(caller.roles, "read") != NULL || strstr(caller.roles, "operate") != NULL ||
+                 strstr(caller.roles, "admin") != NULL;
+    if (looks && !caller.is_confined) return true;
     http_refuse(
         exchange, 403, http_code_of(403),
         "the minutes count all queues: they need the role read, operate or admin without a limit to some queues");
