@@ -71,7 +71,7 @@ const queuesActions = () => {
 const toSecond = (ms) => exact(ms).slice(0, 19);
 const stateText = (view) => (view.state === "dead" && view.dead_ms ? `dead since ${toSecond(view.dead_ms)}` : view.state === "in_flight" && view.lease_deadline_ms ? `in flight until ${toSecond(view.lease_deadline_ms)}` : STATES[view.state] || view.state);
 const chosenViews = (...states) => [...chosen].map((id) => listed.get(id)).filter((view) => view && states.includes(view.state));
-/* Buttons for the selected tasks. Each acts on those whose state allows it. */
+/* Buttons for the selected tasks. A button acts only on the tasks in a state that allows its action. */
 const showChosen = () => {
   const kinds = [["Move", "produce", ["pending", "ready"], (view, field) => ({ move: { id: view.id, in: field } }), "They are due after this duration.", { label: "Due in", value: "30m", help: "a duration from now: 90s, 30m, 1h30m, 2d" }],
     ["Cancel", "produce", ["pending", "ready", "in_flight"], (view) => ({ cancel: { id: view.id, ...(view.state === "in_flight" ? { withdraw: true } : {}) } }), "They will not be delivered. A consumer that has one of them can no longer settle it.", null, true],
