@@ -602,6 +602,9 @@ const struct door_stream_calls *http_server_calls(const struct http_server *serv
 
 void http_server_serve(struct http_server *server, struct door *door) {
     server->door = door;
+}
+
+void http_server_count_minutes(struct http_server *server) {
     http_minutes_start(server->minutes);
 }
 

@@ -20,6 +20,8 @@ struct http_server *http_server_new(struct gateway *gateway);
 /* Returns the callbacks that the door uses for HTTP; valid as long as the server. */
 const struct door_stream_calls *http_server_calls(const struct http_server *server);
 void http_server_serve(struct http_server *server, struct door *door);
+/* Begins to record what the broker does in each minute (GET /v1/minutes). Call it before the door starts. */
+void http_server_count_minutes(struct http_server *server);
 /* Frees the server. Call it after the door has stopped. */
 void http_server_free(struct http_server *server);
 

@@ -220,6 +220,7 @@ void shell_open_door(struct shell *shell, unsigned connections_max) {
     open_rpc(shell);
     gateway_serve(shell->gateway, shell->door);
     http_server_serve(shell->http, shell->door);
+    http_server_count_minutes(shell->http);
     shell->beanstalk = beanstalk_new(shell->gateway);
     if (shell->beanstalk == NULL) refuse_to_start("listen_failed", "out of memory");
     beanstalk_serve(shell->beanstalk, shell->door);
