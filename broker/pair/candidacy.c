@@ -1,9 +1,11 @@
-/* candidacy.c: how a node becomes the leader (R6). It must be in sync, and its log must reach the high water. Then it
- * makes its fence durable, and then it claims by compare-and-set.
+/* candidacy.c: how a node becomes the leader (R6). It must be in sync, and its log must reach the high water. It first
+ * makes its fence durable, and then claims by compare-and-set.
  *
  * The fence comes before the claim. Once the fence is durable, this node acknowledges nothing more to the old leader.
  * To acknowledge anything later, the old leader must first change the record to one without this node. Of two
- * compare-and-sets on the same version only one succeeds. Without a coordinator, operator.c fences and claims. */
+ * compare-and-sets on the same version only one succeeds.
+ *
+ * Without a coordinator, operator.c fences and claims. */
 #include "pair_parts.h"
 
 static void fence(struct pair *pair, struct pair_effects *out) {
@@ -11,7 +13,8 @@ static void fence(struct pair *pair, struct pair_effects *out) {
     pair->role = PAIR_FENCING;
     pair->epoch = epoch > pair->hard_state.floor ? epoch : pair->hard_state.floor;
     pair->hard_state.floor = pair->epoch;
-    if (!pair->writing_state) pair_write_state(pair, out); /* else the write under way has it */
+    if (!pair->writing_state)
+        pair_write_state(pair, out); /* otherwise the present write of the hard state includes the fence */
 }
 
 void candidacy_begin(struct pair *pair, struct pair_effects *out) {
@@ -52,7 +55,7 @@ void candidacy_fenced(struct pair *pair, struct pair_effects *out) {
 void candidacy_record(struct pair *pair, bool is_newer, struct pair_effects *out) {
     if (pair_is_mine(pair)) {
         pair_claimed(pair, out);
-    } else if (is_newer) { /* the other node's claim was done first; this node's claim can no longer succeed */
+    } else if (is_newer) { /* the other node's claim has succeeded, so this node's claim cannot succeed any more */
         pair->change = PAIR_NO_CHANGE;
         pair_consider(pair, out);
     } else {

@@ -50,8 +50,8 @@ bool pair_asks_the_same(const struct pair *pair) {
            asked->alone == now.alone && asked->word == now.word;
 }
 
-/* Asks again after a silence. An unchanged question keeps its serial, because its answer may be under way. With a new
- * serial at each silence, a follower would never accept an answer that is slower than the timeout. */
+/* Asks again after a silence. An unchanged question keeps its serial, because its answer may be on its way. If each
+ * silence changed the serial, a follower would never accept an answer that is slower than the timeout. */
 void following_remind(struct pair *pair, struct pair_effects *out) {
     if (pair->writing_state || pair->cutting) return; /* noted() or following_durable() asks later */
     if (!pair_asks_the_same(pair)) pair->serial++;
@@ -78,18 +78,19 @@ static void promise(struct pair *pair, const struct pair_message *answer, struct
         pair_say_epoch(both_served_alone, answer->epoch, out);
         return;
     }
-    if (answer->epoch <= pair->hard_state.floor) return; /* R7: never below an earlier promise or fence */
+    if (answer->epoch <= pair->hard_state.floor)
+        return; /* R7: never promise an epoch at or below an earlier promise or fence */
     pair->hard_state.floor = answer->epoch;
     bool is_recorded = !pair->by_operator;
     if (is_recorded && answer->epoch > pair->hard_state.recorded) pair->hard_state.recorded = answer->epoch;
-    if (answer->another) pair->hard_state.in_sync = false; /* in_sync was about the former disk */
+    if (answer->another) pair->hard_state.in_sync = false; /* in_sync referred to the leader's former disk */
     pair->word = answer->word;
     pair->adopts = true;
     pair_write_state(pair, out);
 }
 
 void following_durable(struct pair *pair, struct pair_effects *out) {
-    if (!pair->cutting) return; /* the next question reports the new end */
+    if (!pair->cutting) return; /* no cut waits for this; the next question reports the new end */
     pair->cutting = false;
     following_ask(pair, out);
 }
@@ -103,9 +104,9 @@ static void end_ahead(struct pair *pair, struct pair_effects *out) {
              out);
 }
 
-/* Cuts the log where the leader says. Epochs show where two logs part only if each epoch was led once. If an epoch was
- * led twice, the cut would leave frames that differ, and the leader would ask for the same cut again. The frames that
- * were cut off may have been acknowledged. */
+/* Cuts the log where the leader says. By their epochs, two logs can be compared only if each epoch was led once. If an
+ * epoch was led twice, the cut would leave frames that differ, and the leader would request the same cut again. The
+ * frames that were cut off may have been acknowledged. */
 static void following_cut(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     bool is_twice = answer->differs || answer->end >= pair->durable;
     if (is_twice) {
@@ -132,7 +133,7 @@ static void following_fetch(struct pair *pair, uint64_t leader_start, struct pai
     }
     pair->role = PAIR_ENDED;
     if (pair->by_operator &&
-        pair->hard_state.in_sync) { /* if the snapshot never arrives, a later PAIR_ASSERT would be wrong */
+        pair->hard_state.in_sync) { /* note it now: if the snapshot never arrives, a later PAIR_ASSERT would be wrong */
         pair->hard_state.in_sync = false;
         pair_write_state(pair, out);
     }
@@ -152,8 +153,8 @@ static void take_frames(struct pair *pair, const struct pair_message *answer, st
     following_ask(pair, out);
 }
 
-/* Takes part in a planned switch-over. The leader accepts no writes until this node leads, or until this node is silent
- * for the timeout. */
+/* Takes part in a planned switch-over. The leader accepts no writes until this node leads, or until this node has been
+ * silent for the timeout. */
 static void take_over(struct pair *pair, struct pair_effects *out) {
     pair->wants = false;
     if (pair->by_operator) {
@@ -170,11 +171,13 @@ void following_answered(struct pair *pair, const struct pair_message *answer, st
     bool leads = answer->kind != PAIR_NOT_LEADING || answer->epoch != 0;
     if (pair->asserting != 0 && leads) {
         operator_refuse(pair, answer->epoch, out);
-        if (answer->kind == PAIR_PROMISE && pair->hard_state.alone) return; /* the reason was reported */
+        if (answer->kind == PAIR_PROMISE && pair->hard_state.alone)
+            return; /* operator_refuse has reported the reason */
     }
     if (answer->kind == PAIR_NOT_LEADING) {
-        if (!pair->by_operator || answer->epoch != 0) return; /* the leader no longer has the question */
-        pair->epoch = 0;                                      /* this node follows no leader */
+        if (!pair->by_operator || answer->epoch != 0)
+            return;      /* the leader no longer has the question, and the node asks again later */
+        pair->epoch = 0; /* this node follows no leader */
         pair->seen = 0;
         if (pair->asserting == 0)
             operator_met(pair, answer, out);
@@ -209,12 +212,12 @@ static bool may_force(const struct pair *pair) {
     return pair->forcing && pair->record.epoch == pair->forced_epoch;
 }
 
-/* Reacts to a record that was read. A leader that is present at the coordinator runs; only the link to it is cut or
- * slow. So that leader continues alone, and this node waits (F-31c). Presence is only a hint: the compare-and-set
- * decides. */
+/* Handles a record that was read. A leader that is present at the coordinator is running; only its link to this node is
+ * cut or slow. So that leader continues alone, and this node waits (F-31c). Presence is only a hint: the
+ * compare-and-set decides. */
 void following_record(struct pair *pair, bool is_leader_present, struct pair_effects *out) {
     if (pair->impatient && pair->heeds && !pair->asks_presence) {
-        pair_read(pair, out); /* the read under way had another purpose and did not ask for presence */
+        pair_read(pair, out); /* the last read had another purpose and did not ask for presence, so read again */
         return;
     }
     bool is_impatient = pair->impatient && !(pair->heeds && is_leader_present);
@@ -222,9 +225,10 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
     if (pair->forcing && !is_forced)
         pair_say("the other node is not stopped: it has become the leader in the meantime. Nothing was changed", out);
     pair->impatient = pair->forcing = false;
-    if (pair->version == 0 || pair->writing_state || pair->cutting) return; /* read again at the next silence */
+    if (pair->version == 0 || pair->writing_state || pair->cutting)
+        return; /* the next silence reads the record again */
     if (pair->record.leader == pair->self)
-        pair_consider(pair, out); /* a claim of an earlier run has succeeded after all */
+        pair_consider(pair, out); /* a claim of an earlier run has succeeded, although its outcome was unknown */
     else if (is_impatient && is_forced)
         candidacy_by_force(pair, out);
     else if (is_impatient && may_claim(pair))

@@ -38,8 +38,8 @@ bool handover_is_ready(const struct pair *pair) {
     return is_written && has_all && pair->counted && is_member;
 }
 
-/* Promises the proposed epoch. From here on this node acknowledges nothing. When the promise is durable, this node
- * sends it in a question. */
+/* Promises the proposed epoch. From now on this node acknowledges nothing. When the promise is durable, this node sends
+ * it in a question. */
 void handover_yield(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
     pair->role = PAIR_YIELDING;
     pair->hard_state.floor = proposal->epoch;
@@ -53,5 +53,5 @@ void handover_give_up(struct pair *pair, struct pair_effects *out) {
     }
     pair->handing = PAIR_KEEPING;
     pair_push(out, PAIR_TAKE_WRITES);
-    leading_advance(pair, out); /* asynchronous: the follower no longer counts */
+    leading_advance(pair, out); /* asynchronous: the follower counts no longer */
 }

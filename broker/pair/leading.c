@@ -9,8 +9,8 @@ static uint8_t bit(uint8_t node) {
     return (uint8_t)(1u << node);
 }
 
-/* Returns whether the record says that the other node is in sync. By_operator: whether the hard state says that this
- * node does not serve alone. */
+/* Returns whether the record says that the other node is in sync. Without a coordinator, returns whether the hard state
+ * says that this node does not serve alone. */
 bool leading_has_member(const struct pair *pair) {
     if (!pair->by_operator) return (pair->record.in_sync & bit(pair->other)) != 0;
     return !pair->hard_state.alone && pair->change != PAIR_ADD;
@@ -20,8 +20,8 @@ static bool is_idle(const struct pair *pair) {
     return pair->change == PAIR_NO_CHANGE && !pair->reading && !pair->writing_state;
 }
 
-/* Returns whether strict mode makes the other node count whatever the record says, unless an operator has commanded
- * PAIR_SOLO. */
+/* Returns whether strict mode (`--solo-after never`) makes the other node count, whatever the record says. An
+ * operator's PAIR_SOLO suspends that. */
 static bool must_count(const struct pair *pair) {
     return !pair->by_operator && !pair->may_lead_alone && !pair->is_async && !pair->solo;
 }
@@ -59,7 +59,8 @@ static void change(struct pair *pair, enum pair_change change, struct pair_effec
     pair_swap(pair, change, &record, out);
 }
 
-/* R5: returns whether the follower has all commits of this and of earlier epochs. This leader keeps waiting for it. */
+/* R5: returns whether the follower has all commits of this and of earlier epochs, and this leader therefore waits for
+ * it. */
 static bool has_all(const struct pair *pair) {
     return pair->acked >= pair->committed && pair->acked >= pair->begun;
 }
@@ -107,7 +108,7 @@ static void proposed(struct pair *pair, const struct pair_message *question, str
 }
 
 static bool has_promised(const struct pair *pair, const struct pair_message *question) {
-    return question->floor == pair->epoch; /* after a lower epoch: the other node fenced this one */
+    return question->floor == pair->epoch; /* a higher floor means that the other node has fenced this epoch */
 }
 
 static const char fenced[] =
@@ -115,11 +116,11 @@ static const char fenced[] =
 static const char overtaken[] =
     "the other node leads, or accepts only later epochs: this node stops acknowledging requests and restarts";
 
-/* By_operator: handles the answer to the PAIR_PROPOSE that a leader sends to a silent node. */
+/* Without a coordinator: handles the answer to the PAIR_PROPOSE that a leader sends to a silent node. */
 void leading_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (answer->serial != pair->serial) return;
     struct pair_message other = *answer;
-    if (answer->kind == PAIR_PROMISE) { /* the other node leads answer->epoch */
+    if (answer->kind == PAIR_PROMISE) { /* this answer means that the other node leads answer->epoch */
         other.kind = PAIR_PROPOSE;
         other.floor = answer->epoch;
     }
@@ -134,7 +135,8 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
     const struct pair_message *question = &event->message;
     struct pair_message answer = {.kind = PAIR_FRAMES, .epoch = pair->epoch, .serial = question->serial};
     bool is_fenced = question->floor > pair->epoch;
-    bool never_follows = pair->by_operator && question->alone; /* until an operator commands PAIR_YIELD */
+    bool never_follows =
+        pair->by_operator && question->alone; /* such a follower never follows, until an operator commands PAIR_YIELD */
     bool is_deposed = pair->by_operator ? operator_is_deposed(pair, question) : is_fenced;
     if (question->another) pair->acked = 0; /* the former disk's position no longer counts */
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->writing_state) {
@@ -146,7 +148,7 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
         return;
     }
     if (question->kind == PAIR_PROPOSE || never_follows || !has_promised(pair, question)) {
-        answer.kind = PAIR_PROMISE; /* R2: the other node's log does not count before the promise */
+        answer.kind = PAIR_PROMISE; /* R2: the other node's log counts only after the promise */
         answer.word = pair->word;
     } else if (!event->fits) {
         answer.kind = event->retired ? PAIR_RETIRED : PAIR_CUT_TO;
@@ -159,8 +161,8 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
 
 void leading_changed(struct pair *pair, struct pair_effects *out) {
     pair->change = PAIR_NO_CHANGE;
-    /* A hand-over continues. In asynchronous mode leading_advance adds the other node again, because the record was not
-     * the known one. */
+    /* A hand-over continues. In asynchronous mode leading_advance adds the other node again, because the record had
+     * changed. */
     bool goes_on = pair->handing == PAIR_HANDING;
     if (leading_has_member(pair) || goes_on)
         leading_advance(pair, out);
@@ -173,10 +175,11 @@ void leading_record(struct pair *pair, bool is_newer, struct pair_effects *out) 
         pair_end(pair, "another node leads", out);
     } else if (pair->change == PAIR_NO_CHANGE) {
         return;
-    } else if (is_newer) { /* the compare-and-set is done, or can no longer succeed */
+    } else if (is_newer) { /* the compare-and-set has succeeded, or cannot succeed any more */
         leading_changed(pair, out);
     } else {
-        change(pair, pair->change, out); /* R5: an unchanged record proves nothing */
+        change(pair, pair->change,
+               out); /* R5: an unchanged record does not prove that the compare-and-set failed, so repeat it */
     }
 }
 
@@ -186,13 +189,13 @@ void leading_silent(struct pair *pair, struct pair_effects *out) {
     if (!pair->counted) return;
     bool is_member = leading_has_member(pair);
     if (is_idle(pair) && !is_member)
-        forget_other(pair, out); /* the other node was never in the record as in sync */
+        forget_other(pair, out); /* the other node was never in sync according to the record */
     else if (pair->by_operator)
-        return; /* by_operator: no node stops counting without an operator's command */
+        return; /* without a coordinator, only an operator's command makes a node stop counting */
     else if (is_idle(pair) && pair->may_lead_alone)
         change(pair, PAIR_REMOVE, out); /* R4 */
     else
-        pair_read(pair, out); /* the other node may lead by now */
+        pair_read(pair, out); /* read the record, because the other node may lead by now */
 }
 
 void leading_solo(struct pair *pair, struct pair_effects *out) {

@@ -21,7 +21,7 @@
  * Without an operator's command, no node stops counting and none is promoted. No decision depends on a clock. */
 #include "pair_parts.h"
 
-/* Returns this node's next own epoch, above each epoch that it has heard of. */
+/* Returns the next epoch that this node may claim, above each epoch that it knows. */
 static uint32_t next_epoch(const struct pair *pair) {
     uint32_t epoch = (pair->hard_state.floor > pair->heard ? pair->hard_state.floor : pair->heard) + 1;
     if (epoch % 2 != pair->self) epoch++;
@@ -54,22 +54,23 @@ static void ask_promise(struct pair *pair, struct pair_effects *out) {
 }
 
 /* Sends a leader's proposal to the silent node. An operator may have made the other node lead while this node was
- * paused or cut off. Then neither would ask, because each would wait for its follower. The proposal tells the other
- * node this node's epoch; the answer tells the other node's epoch. */
+ * paused or cut off. Both nodes would then lead, and neither would ask, because a leader waits for its follower's
+ * questions. The proposal tells the other node this node's epoch; the answer contains the other node's epoch. */
 void operator_claim(struct pair *pair, struct pair_effects *out) {
     following_remind(pair, out);
 }
 
-/* If this node has not served alone, the other node has all acknowledged commits and may have more: this node follows.
- * If both have served alone, neither can follow, and one of two leaders must stop. Only a leader or a candidate sends a
- * proposal. A quiet node that has served alone does not stop such a leader, because then no node would lead. */
+/* Returns whether the other node ends this leader's epoch. If this node has not served alone, the other node has all
+ * acknowledged commits and may have more, so this node follows. If both nodes have served alone, neither can follow,
+ * and one of two leaders must stop. Only a leader or a candidate sends a proposal. A node that does not lead and has
+ * served alone does not stop such a leader, because then no node would lead. */
 bool operator_is_deposed(const struct pair *pair, const struct pair_message *other) {
     bool both_alone = other->alone && pair->hard_state.alone;
     return !both_alone || other->kind == PAIR_PROPOSE;
 }
 
 void operator_propose(struct pair *pair, struct pair_effects *out) {
-    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0) return; /* the other node may still answer */
+    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0) return; /* the other node may still answer the question */
     if (pair->role == PAIR_CANDIDATE)
         ask_promise(pair, out);
     else if (!pair->writing_state && !pair->cutting)
@@ -104,14 +105,14 @@ static const char stranger[] =
 static const char stranger_behind[] = "the other node does not know this node's disk, and does not follow it; this "
                                       "node may lack acknowledged changes. 'tarry status' for the other node says why";
 
-/* Returns whether the other node's unknown disk proves nothing to this node. A node that has served alone needs no
- * promise, because it has all commits. */
+/* Returns whether the other node's disk is unknown, so that its promise proves nothing to this node. A node that has
+ * served alone needs no promise, because it has all commits. */
 static bool is_unproved(const struct pair *pair, const struct pair_message *other) {
     return other->another && !pair->hard_state.alone;
 }
 
-/* Decides which of two quiet nodes claims: the one that has served alone; else the one whose operator wants it; else
- * the one that claimed last. Both nodes come to the same result. */
+/* Decides which of two nodes that do not lead claims: the one that has served alone; otherwise the one whose operator
+ * wants it; otherwise the one that claimed last. The two nodes come to the same result. */
 static bool should_claim(const struct pair *pair, const struct pair_message *other) {
     if (pair->hard_state.alone || other->alone) return !other->alone;
     if (pair->wants || other->word == PAIR_PROMOTE) return pair->wants;
@@ -145,7 +146,7 @@ static void answer_hard_state(const struct pair *pair, const struct pair_message
     };
 }
 
-/* Promises the proposed epoch if possible. The answer to the proposal is this node's PAIR_FOLLOW, once the promise is
+/* Promises the proposed epoch if possible. This node's next PAIR_FOLLOW answers the proposal, once the promise is
  * durable. */
 static void consider_promise(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
     bool is_quiet = pair->role == PAIR_FOLLOWING || pair->role == PAIR_CANDIDATE;
@@ -190,7 +191,7 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
     if (question->kind == PAIR_PROPOSE)
         consider_promise(pair, question, out);
     else if (pair->role == PAIR_CANDIDATE && question->floor > pair->epoch)
-        following_begin(pair, out); /* that node can never promise this epoch */
+        following_begin(pair, out); /* the other node has a higher floor, so it can never promise this epoch */
 }
 
 void operator_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
@@ -206,7 +207,8 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
             return;
         }
         bool never = answer->alone || answer->floor > pair->epoch || answer->stranger || is_unproved(pair, answer);
-        if (answer->kind != PAIR_NOT_LEADING || never) following_begin(pair, out); /* no promise comes */
+        if (answer->kind != PAIR_NOT_LEADING || never)
+            following_begin(pair, out); /* the other node will not promise this epoch */
     }
 }
 
@@ -232,7 +234,7 @@ static const char has_served_alone[] =
 
 void operator_go_on(struct pair *pair, const struct pair_message *other, struct pair_effects *out) {
     enum pair_word word = pair->asserting;
-    if (word == 0 || pair->writing_state || pair->cutting) return; /* the command waits */
+    if (word == 0 || pair->writing_state || pair->cutting) return; /* the command waits for the write or the cut */
     pair->asserting = 0;
     if (other != NULL && other->alone && word != PAIR_FORCE) {
         pair_say(has_served_alone, out);
@@ -244,7 +246,8 @@ void operator_go_on(struct pair *pair, const struct pair_message *other, struct 
         operator_assert(pair, word, out);
 }
 
-/* Asks the other node before this node serves alone, because the operator may not know that the other node leads. */
+/* Asks the other node before this node serves alone, because the operator may not know that the other node already
+ * leads. */
 static void assert_after_asking(struct pair *pair, enum pair_word word, struct pair_effects *out) {
     if (pair->writing_state) {
         pair_say("this node is writing its state; nothing was changed: try again", out);
@@ -273,7 +276,7 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
     } else if (!pair->by_operator) {
         pair->forcing = word == PAIR_FORCE;
         pair->forced_epoch = pair->record.epoch;
-        pair->impatient = true; /* the record says which nodes are in sync */
+        pair->impatient = true; /* the record will say which nodes are in sync */
         pair->heeds = false;
         pair_read(pair, out);
     } else if (word == PAIR_ASSERT && !pair->hard_state.in_sync && !pair->hard_state.alone) {
@@ -286,8 +289,8 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
     }
 }
 
-/* Gives up what this node acknowledged alone: the log may be cut from now on. The caller discards the index, which may
- * contain it. */
+/* Gives up the commits that this node acknowledged alone: the log may be cut from now on. The caller discards the
+ * index, which may contain them. */
 static void told_to_yield(struct pair *pair, struct pair_effects *out) {
     if (!pair->by_operator || pair->role != PAIR_FOLLOWING || pair->writing_state || pair->cutting ||
         !pair->hard_state.alone) {

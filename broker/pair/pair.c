@@ -62,7 +62,7 @@ bool pair_is_mine(const struct pair *pair) {
            pair->record.run == pair->run;
 }
 
-/* Chooses the role of a node that neither leads nor follows yet, by the record. */
+/* Chooses the role of a node that neither leads nor follows, from the record. */
 void pair_consider(struct pair *pair, struct pair_effects *out) {
     pair->role = PAIR_LOOKING;
     if (pair->version == 0 ? pair->founds : pair->record.leader == pair->self)
@@ -108,8 +108,8 @@ static void record_lost(struct pair *pair, const struct pair_event *event, struc
     pair_say(event->version == 0 ? no_record : older_record, out);
 }
 
-/* Notes the newest epoch seen in a record. Returns whether it changed; the next write of the hard state makes it
- * durable. So a later run does not believe an older record. */
+/* Notes the newest epoch seen in a record. Returns whether it has changed. The next write of the hard state makes it
+ * durable, so that a later run does not believe an older record. */
 static bool remember(struct pair *pair, uint32_t epoch) {
     if (epoch <= pair->hard_state.recorded) return false;
     pair->hard_state.recorded = epoch;
@@ -152,10 +152,10 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
     }
 }
 
-/* Handles a claim that has succeeded. The hard state must say so durably before this node writes in the epoch; a later
- * run must know of it. */
+/* Handles a claim that has succeeded. The hard state must note it durably before this node writes in the epoch, because
+ * a later run must know of it. */
 void pair_claimed(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state) return; /* noted() calls this function again */
+    if (pair->writing_state) return; /* when the write has ended, noted() calls this function again */
     if (remember(pair, pair->epoch))
         pair_write_state(pair, out);
     else
@@ -166,7 +166,8 @@ static void record_swapped(struct pair *pair, const struct pair_event *event, st
     pair->swapping = false;
     if (pair->role == PAIR_ENDED) return;
     if (event->outcome != PAIR_DONE) {
-        pair_read(pair, out); /* refused or unknown: read the record to learn the outcome (R4, R5, R6) */
+        pair_read(pair, out); /* the compare-and-set was refused, or its outcome is unknown: read the record to learn
+                                 the outcome (R4, R5, R6) */
         return;
     }
     pair->version = event->version;
@@ -248,14 +249,15 @@ static void unanswered(struct pair *pair, bool refused_by_leader, struct pair_ef
 }
 
 static void changed(struct pair *pair, struct pair_effects *out) {
-    bool is_idle = pair->role == PAIR_ENDED || pair->role == PAIR_FENCING; /* the record is read later, if at all */
+    bool is_idle =
+        pair->role == PAIR_ENDED || pair->role == PAIR_FENCING; /* in these roles the record is read later, if at all */
     if (pair->by_operator || is_idle) return;
     pair->reads_again = pair->reading;
     pair_read(pair, out);
 }
 
-/* Reads the record again if it changed during the last read. The watch reports each change once only, and the read
- * under way may have missed it. */
+/* Reads the record again if it changed during the last read. The watch reports each change only once, and the last read
+ * may have missed it. */
 static void read_again(struct pair *pair, struct pair_effects *out) {
     bool again = pair->reads_again && !pair->reading;
     if (!again) return;

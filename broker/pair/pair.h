@@ -1,16 +1,18 @@
-/* pair.h: decides which node of a pair leads: the rules R1-R8 of FAULTS.md as a state machine.
- *
- *   event ──► pair_step ──► effects            (the node carries them out, in this order)
+/* pair.h: decides which node of a pair leads: the rules R1-R8 of FAULTS.md as a state machine. The caller passes an
+ * event to pair_step, and carries out the effects in their order.
  *
  * A pair has two nodes. A node leads an epoch, follows one, or is about to do either. With a coordinator, one record
  * says which node leads; the record changes by compare-and-set only. Without a coordinator (by_operator), the hard
  * states of the two nodes decide: a node leads after the other has promised it that epoch, or after an operator has
- * asserted that the other node is stopped. This machine does no I/O and reads no clock: time comes in as PAIR_SILENT,
- * the log as positions. The caller compares chain hashes and moves frames; callers are the shell, the simulator and the
- * model in tests/model. struct pair is plain data and may be copied.
+ * asserted that the other node is stopped.
+ *
+ * This machine does no I/O and reads no clock: PAIR_SILENT reports elapsed time, and positions describe the log. The
+ * caller compares chain hashes and moves frames; callers are the shell, the simulator and the model in tests/model.
+ * struct pair is plain data and may be copied.
  *
  * A run of the process leads at most once and follows at most once. A deposed leader, or a node that must cut frames
- * that recovery has already applied, gets PAIR_END and starts again, because a start is the one well-tested way back.
+ * that recovery has already applied, gets PAIR_END and starts again: a start is the only well-tested way to another
+ * role.
  *
  * Thread-safety: one owner. */
 #ifndef TARRY_PAIR_PAIR_H
@@ -21,19 +23,20 @@
 #include <stdint.h>
 
 enum pair_role {
-    PAIR_LOOKING = 1, /* does not know yet which node leads */
+    PAIR_LOOKING = 1, /* this node does not know yet which node leads */
     PAIR_FOLLOWING,
     PAIR_FENCING,   /* before a claim: the fence is being made durable (R6) */
-    PAIR_CANDIDATE, /* the compare-and-set that makes this node the leader is under way */
+    PAIR_CANDIDATE, /* the compare-and-set that makes this node the leader has been sent */
     PAIR_LEADING,
     PAIR_ENDED,    /* this run neither leads nor follows any more */
-    PAIR_YIELDING, /* by_operator: it has handed over: it acknowledges nothing more, and promises the other node its
-                      epoch */
+    PAIR_YIELDING, /* without a coordinator: this node has handed over; it acknowledges nothing more, and promises the
+                      other node its epoch */
 };
 
-/* State that survives a restart: durable before the node acts on it. A directory whose log was written outside a pair
- * gets {.floor = epoch of its last frame + 1, .alone = true}; a new, empty one gets zeros. With a coordinator `alone`
- * is always true: the record decides there, and if the coordinator is removed one day, no node can tell. */
+/* State that survives a restart. It is durable before the node acts on it. A directory whose log was written outside a
+ * pair gets {.floor = epoch of its last frame + 1, .alone = true}; a new, empty one gets zeros. With a coordinator
+ * `alone` is always true: the record decides there, and if the coordinator is removed one day, no node can know whether
+ * it served alone. */
 struct pair_hard_state {
     uint32_t floor;    /* lowest epoch that this node takes part in: a promise of e sets e, a fence of e sets e + 1 (R2,
                           R6, R7) */
@@ -41,9 +44,9 @@ struct pair_hard_state {
                           (F-31b) */
     /* used only without a coordinator */
     uint32_t led; /* last epoch that this node claimed */
-    bool in_sync; /* at the last word from the leader this node had all acknowledged commits */
-    bool alone;   /* true: this node may have acknowledged commits that the other lacks, and never promises. False: the
-                     other node has all acknowledged commits, on the disk that it had then */
+    bool in_sync; /* according to the leader's last message, this node had all acknowledged commits */
+    bool alone; /* true: this node may have acknowledged commits that the other node lacks, so it never promises. False:
+                   the other node has all acknowledged commits, on the disk that it had at that time */
 };
 
 /* The coordinator's record. */
@@ -53,88 +56,94 @@ struct pair_record {
     uint8_t in_sync; /* bits 1 << node */
     uint64_t run; /* the leader's run of the process (R6: a claim of unknown outcome succeeded only if the record names
                      this run) */
-    uint64_t start;      /* the leader's end as its epoch began */
+    uint64_t start;      /* end of the leader's log when its epoch began */
     uint64_t high_water; /* a node whose log ends below this position must not lead (F-9) */
 };
 
 enum pair_outcome {
     PAIR_DONE = 1,
-    PAIR_REFUSED /* another version is there */,
+    PAIR_REFUSED /* the record has another version */,
     PAIR_UNKNOWN /* no answer: the change is done, is not done, or will be done later */
 };
 
 /* Messages between the two nodes: the follower asks (→), the leader answers (←). Log frames travel with PAIR_FRAMES. */
 enum pair_message_kind {
-    PAIR_FOLLOW = 1, /* → floor, serial, end, stamp */
-    PAIR_FRAMES, /* ← epoch, serial, stamp, committed; frames from the follower's end on, none if there are none yet */
-    PAIR_PROMISE,     /* ← epoch, serial: promise that epoch before you ask again */
-    PAIR_CUT_TO,      /* ← epoch, serial, end: your log is not a prefix of mine; cut it at `end` (R8) */
-    PAIR_NOT_LEADING, /* ← serial; floor, led, alone, stranger. With epoch: the sender leads, but has lost the question
-                       */
-    PAIR_PROPOSE, /* → epoch, floor, serial, led, alone: promise me that epoch, then ask to follow (by_operator). Sent
-                     by a candidate; and by a leader that hears nothing, to learn whether the other leads a later epoch
-                   */
-    PAIR_TAKE_OVER, /* ← epoch, serial: you have the whole log and I write no more: lead */
-    PAIR_RETIRED, /* ← epoch, serial, end: my log begins at `end`, behind the last position that our logs share (R8) */
+    PAIR_FOLLOW = 1, /* question: floor, serial, end, stamp */
+    PAIR_FRAMES,     /* answer: epoch, serial, stamp, committed; frames from the follower's end on, or none if there are
+                        none yet */
+    PAIR_PROMISE,    /* answer: epoch, serial: promise that epoch before you ask again */
+    PAIR_CUT_TO,     /* answer: epoch, serial, end: your log is not a prefix of mine; cut it at `end` (R8) */
+    PAIR_NOT_LEADING, /* answer: serial, floor, led, alone, stranger. With epoch: the sender leads, but no longer has
+                         the question */
+    PAIR_PROPOSE, /* question: epoch, floor, serial, led, alone: promise me that epoch, and then ask to follow (without
+                     a coordinator). A candidate sends it; also a leader that hears nothing, to learn whether the other
+                     node leads a later epoch */
+    PAIR_TAKE_OVER, /* answer: epoch, serial: you have the whole log and I write no more: lead */
+    PAIR_RETIRED,   /* answer: epoch, serial, end: my log begins at `end`, behind the last position that our logs share
+                       (R8) */
 };
 
 /* An operator's command, and the role of the node that accepts it. */
 enum pair_word {
     PAIR_PROMOTE = 1, /* follower: lead, by a planned switch-over or by the other node's promise */
-    PAIR_ASSERT, /* follower: lead; the operator says that the other is stopped and has not served alone since the last
-                    sync */
+    PAIR_ASSERT, /* follower: lead; the operator asserts that the other node is stopped and has not served alone since
+                    the last sync */
     PAIR_FORCE,  /* follower: lead, although acknowledged commits may be lost */
     PAIR_SOLO,   /* leader: serve without the follower until it is in sync again */
     PAIR_HAND_OVER, /* leader: let the follower lead; nothing is lost */
     PAIR_RESUME,    /* leader: abandon a hand-over that takes too long */
-    PAIR_YIELD,     /* by_operator, not leading: give up what this node acknowledged alone; the other's log is valid */
+    PAIR_YIELD, /* without a coordinator, not leading: give up the commits that this node acknowledged alone; the other
+                   node's log is valid */
 };
 
 struct pair_message {
     enum pair_message_kind kind;
     uint32_t epoch;
     uint32_t floor;
-    uint64_t serial;    /* number of the question; the answer repeats it */
-    uint64_t end;       /* durable */
-    uint64_t stamp;     /* FRAMES: number of the leader's answer; FOLLOW: that of the newest answer seen (R3) */
+    uint64_t serial; /* number of the question; the answer repeats it */
+    uint64_t end;    /* durable */
+    uint64_t stamp;  /* FRAMES: number of the leader's answer; FOLLOW: number of the newest answer that the follower has
+                        seen (R3) */
     uint64_t committed; /* the leader's */
     uint32_t led;
     bool alone;
-    bool in_sync;        /* FRAMES, by_operator: the requester has all acknowledged commits */
-    enum pair_word word; /* FOLLOW: PAIR_PROMOTE: its operator wants it to lead. PROMISE: by which word the leader leads
-                            (PAIR_ASSERT, PAIR_FORCE, or none): log it, on both sides */
+    bool in_sync;        /* FRAMES, without a coordinator: the requester has all acknowledged commits */
+    enum pair_word word; /* FOLLOW: PAIR_PROMOTE means that the node's operator wants it to lead. PROMISE: the command
+                            by which the leader leads (PAIR_ASSERT, PAIR_FORCE, or none); each node logs it */
     bool stranger;       /* NOT_LEADING: the requester's disk is not the known one, and gets no promise (F-29) */
     bool another; /* set by the receiver: the sender's disk is not the one that this node counted or followed last */
-    bool
-        differs; /* CUT_TO, set by the receiver: its own log differs at `end`, although the epoch is the same (F-31d) */
+    bool differs; /* CUT_TO, set by the receiver: its log differs from the leader's at `end`, although the epoch is the
+                     same (F-31d) */
 };
 
 enum pair_event_kind {
     PAIR_RECORD_READ = 1, /* outcome (never REFUSED), version, record; version 0: there is no record */
     PAIR_RECORD_SWAPPED,  /* outcome, version (DONE) */
-    PAIR_STATE_WRITTEN,   /* the hard state is durable; end: durable end of the own log */
-    PAIR_DURABLE,         /* the own log is durable up to `end` */
-    PAIR_ASKED,           /* a PAIR_FOLLOW (fits, end) or a PAIR_PROPOSE came */
-    PAIR_ANSWERED,   /* the answer to this node's question came; its frames are in the log if pair_takes allowed it */
-    PAIR_SILENT,     /* the timeout passed without a message other than PAIR_NOT_LEADING; shorter by_operator when not
-                        leading, because then this node only asks again */
-    PAIR_TOLD,       /* an operator's command, `word`; a refusal is a PAIR_SAY with the reason */
-    PAIR_STOPPED,    /* after PAIR_STOP_WRITES: all writes have ended; end: of the log */
-    PAIR_CHANGED,    /* the coordinator's watch says that the record may have changed */
-    PAIR_UNANSWERED, /* the newest question has failed: no answer, or connection refused. `present`: the other node
-                        leads and refused this disk */
+    PAIR_STATE_WRITTEN,   /* the hard state is durable; `end` is the durable end of this node's log */
+    PAIR_DURABLE,         /* this node's log is durable up to `end` */
+    PAIR_ASKED,           /* a PAIR_FOLLOW (with fits, end) or a PAIR_PROPOSE has arrived */
+    PAIR_ANSWERED, /* the answer to this node's question has arrived; its frames are in the log if pair_takes allowed it
+                    */
+    PAIR_SILENT,  /* no message except PAIR_NOT_LEADING arrived within the timeout. Without a coordinator the timeout is
+                     shorter for a node that does not lead, because it only asks again */
+    PAIR_TOLD,    /* an operator's command, `word`; a refusal is a PAIR_SAY with the reason */
+    PAIR_STOPPED, /* after PAIR_STOP_WRITES: all writes have ended; `end` is the end of the log */
+    PAIR_CHANGED, /* the coordinator's watch says that the record may have changed */
+    PAIR_UNANSWERED, /* the newest question has failed: no answer arrived, or the connection was refused. `present`: the
+                        other node leads and refused this disk */
 };
 struct pair_event {
     enum pair_event_kind kind;
     enum pair_outcome outcome;
     uint64_t version;
     struct pair_record record;
-    uint64_t end; /* STATE_WRITTEN, DURABLE, STOPPED. ASKED: where the requester must cut its log if it does not fit;
-                     with `retired`: where this node's log begins */
-    bool near;    /* ASKED: the requester lacks so little that commits may wait for it */
+    uint64_t end; /* STATE_WRITTEN, DURABLE, STOPPED: see there. ASKED: where the requester must cut its log if it does
+                     not fit; with `retired`: where this node's log begins */
+    bool near;    /* ASKED: the requester lacks few enough frames that commits may wait for it */
     bool fits;    /* ASKED: the requester's log is a prefix of this node's, by chain hash (R2) */
-    bool retired; /* ASKED: the requester's log does not fit, and the frames to compare or to send are retired here */
-    bool present; /* RECORD_READ, if it was asked for: the leader that the record names is present at the coordinator.
+    bool retired; /* ASKED: the requester's log does not fit, and this node has retired the frames to compare or to send
+                   */
+    bool present; /* RECORD_READ, if it was requested: the leader that the record names is present at the coordinator.
                      UNANSWERED: see there */
     bool gone;    /* SILENT: the other node's process has died, even if the coordinator still shows it as present */
     struct pair_message message;
@@ -143,20 +152,20 @@ struct pair_event {
 
 enum pair_effect_kind {
     PAIR_WRITE_STATE = 1, /* make pair->hard_state durable, then report PAIR_STATE_WRITTEN */
-    PAIR_READ,   /* read the record, linearizably, then report PAIR_RECORD_READ; back off if the last read failed.
-                    `presence`: also ask whether the leader that it names is present */
-    PAIR_SWAP,   /* compare-and-set of the record at `version` (0: create it), then report PAIR_RECORD_SWAPPED */
-    PAIR_ASK,    /* send `message`; report its answer as PAIR_ANSWERED. A newer question replaces an older one. The same
-                    serial is the same question: send it again unless it is under way */
-    PAIR_ANSWER, /* send `message` as the answer to the question of PAIR_ASKED */
-    PAIR_LEAD,   /* be the leader, under pair->epoch */
-    PAIR_CUT,    /* quarantine the log behind `end`, cut it there, sync, then PAIR_DURABLE (R8) */
-    PAIR_FETCH,  /* quarantine the log behind `end`; this run ends, the next one begins with a snapshot of the
-                    leader's index and log (R8) */
-    PAIR_END,    /* end this run and start again; `reason` */
-    PAIR_STOP_WRITES, /* leading: accept no more writes, then report PAIR_STOPPED; questions are answered at once */
-    PAIR_TAKE_WRITES, /* leading: accept writes again */
-    PAIR_SAY,         /* tell the operator: `reason` */
+    PAIR_READ, /* read the record, linearizably, and report PAIR_RECORD_READ; back off if the last read failed.
+                  `presence`: also ask whether the leader that the record names is present */
+    PAIR_SWAP, /* compare-and-set of the record at `version` (0: create it), then report PAIR_RECORD_SWAPPED */
+    PAIR_ASK,  /* send `message`; report its answer as PAIR_ANSWERED. A newer question replaces an older one. A question
+                  with the same serial is the same one: send it again unless its answer may still come */
+    PAIR_ANSWER,      /* send `message` as the answer to the question of PAIR_ASKED */
+    PAIR_LEAD,        /* be the leader, under pair->epoch */
+    PAIR_CUT,         /* quarantine the log behind `end`, cut it there, sync it, and report PAIR_DURABLE (R8) */
+    PAIR_FETCH,       /* quarantine the log behind `end`. This run ends, and the next one begins with a snapshot of the
+                         leader's index and log (R8) */
+    PAIR_END,         /* end this run and start again, because of `reason` */
+    PAIR_STOP_WRITES, /* leader: accept no more writes, and report PAIR_STOPPED; questions are answered at once */
+    PAIR_TAKE_WRITES, /* leader: accept writes again */
+    PAIR_SAY,         /* show `reason` to the operator */
 };
 struct pair_effect {
     enum pair_effect_kind kind;
@@ -182,83 +191,87 @@ enum pair_change { PAIR_NO_CHANGE = 0, PAIR_CLAIM, PAIR_ADD, PAIR_REMOVE };
 struct pair {
     /* constant after pair_start */
     uint8_t self, other; /* nodes: 0 and 1 */
-    bool founds;         /* may create the record if there is none */
-    bool may_lead_alone; /* a silent follower is removed from the in-sync set (solo-after); false: strict. by_operator:
-                            never removed */
-    bool by_operator;    /* there is no coordinator */
+    bool founds;         /* this node may create the record if there is none */
+    bool may_lead_alone; /* true: a silent follower is removed from the in-sync set (solo-after); false: strict. Without
+                            a coordinator it is never removed */
+    bool by_operator;    /* the pair has no coordinator */
     bool is_async;       /* the follower counts only during a hand-over */
     uint64_t run;        /* number of this run; no earlier run of this node had it */
 
     enum pair_role role;
-    struct pair_hard_state hard_state; /* durable, or being made durable (writing_state) */
+    struct pair_hard_state hard_state; /* the hard state that is durable, or is being made durable (writing_state) */
     bool writing_state;
-    uint32_t epoch;   /* CANDIDATE: the epoch to claim. LEADING: this node's. FOLLOWING: the leader's, once promised */
-    uint64_t durable; /* durable position of the own log */
-    uint64_t committed; /* known to be durable on every member that counts */
+    uint32_t epoch;   /* CANDIDATE: the epoch to claim. LEADING: this node's epoch. FOLLOWING: the leader's epoch, once
+                         promised */
+    uint64_t durable; /* durable end of this node's log */
+    uint64_t committed; /* position up to which the log is known to be durable on every member that counts */
 
-    /* the record, as it was last seen */
+    /* the record as last seen */
     uint64_t version;
     struct pair_record record;
     bool reading;
-    bool reads_again;        /* read once more: the record changed after the read under way began */
-    enum pair_change change; /* purpose of a compare-and-set at `version` whose outcome is unknown; by_operator: of a
-                                hard state that is not known to be durable */
-    bool swapping;           /* that compare-and-set has neither an answer nor a failure yet */
-    bool impatient;          /* FOLLOWING: the record is read in order to claim */
+    bool reads_again;        /* read once more, because the record changed after the present read began */
+    enum pair_change change; /* purpose of a compare-and-set at `version` whose outcome is unknown; without a
+                                coordinator, of a hard state that is not known to be durable */
+    bool swapping;           /* the compare-and-set has neither an answer nor a failure yet */
+    bool impatient;          /* FOLLOWING: the record is being read in order to claim the lead */
     bool heeds; /* do not claim while the coordinator shows the leader as present, because the leader is only silent */
-    bool asks_presence; /* the read under way also asks for the leader's presence */
+    bool asks_presence; /* the present read also asks for the leader's presence */
 
     /* leading */
-    bool counted;   /* the other is in the maximal in-sync set (R3) */
+    bool counted;   /* the other node is in the maximal in-sync set (R3) */
     bool solo;      /* PAIR_SOLO: not strict until the other node is in sync again */
-    uint64_t acked; /* durable end of the follower's log in this epoch; 0: not heard yet */
+    uint64_t acked; /* durable end of the follower's log in this epoch; 0: not known yet */
     uint64_t stamp; /* number of the last answer sent */
     uint64_t seen;  /* newest stamp that the follower has confirmed */
     uint64_t begun; /* end of this node's log when the epoch began */
     enum pair_handing handing;
-    enum pair_word
-        word; /* command by which this node (FOLLOWING: the other) claims or leads; 0: by the record or a promise */
-    uint64_t stop; /* HANDING: end of the log */
+    enum pair_word word; /* command by which this node (FOLLOWING: the other node) claims or leads; 0: by the record or
+                            a promise */
+    uint64_t stop;       /* HANDING: end of the log */
 
     /* following */
     uint64_t serial;           /* serial of the newest question; starts above those of all earlier runs */
     struct pair_message asked; /* the newest question, if it is a PAIR_FOLLOW or a leader's PAIR_PROPOSE */
-    bool cutting;              /* a PAIR_CUT is under way */
+    bool cutting;              /* a PAIR_CUT has not ended yet */
     bool adopts;               /* PAIR_WRITE_STATE: note the disk that answered last as the leader's disk */
-    bool forcing; /* PAIR_FORCE: the record is read in order to claim in any case, unless its epoch is not forced_epoch
-                   */
+    bool forcing; /* PAIR_FORCE: the record is being read in order to claim in any case, unless its epoch is not
+                     forced_epoch */
     uint32_t forced_epoch;
-    bool wants;               /* PAIR_PROMOTE: lead as soon as that loses nothing */
-    enum pair_word asserting; /* by_operator: the operator says that the other node is stopped. That node is asked
-                                 first; the command is carried out unless it answers as a leader. 0: none */
-    uint32_t heard;           /* highest floor that the other node has reported */
-    uint64_t told;            /* committed position that the leader reported last */
+    bool wants; /* PAIR_PROMOTE: lead as soon as no commit is lost by it */
+    enum pair_word
+        asserting; /* without a coordinator: the operator's assertion that the other node is stopped. That node is asked
+                      first; the command is carried out unless it answers as a leader. 0: none */
+    uint32_t heard; /* highest floor that the other node has reported */
+    uint64_t told;  /* committed position that the leader reported last */
 };
 
-/* `end`: end of the own log, verified and synced (R6). */
+/* Starts the rules. `end` is the end of this node's log, verified and synced (R6). */
 void pair_start(struct pair *pair, const struct pair_hard_state *hard_state, uint64_t end, struct pair_effects *out);
 void pair_step(struct pair *pair, const struct pair_event *event, struct pair_effects *out);
 
 /* Returns whether the frames of this answer may be written to the log (R2). Call it before PAIR_ANSWERED. */
 bool pair_takes(const struct pair *pair, const struct pair_message *answer);
 /* Returns whether this read found a record older than one that this node has seen, or no record although there was one
- * (F-31b). Such a read proves nothing; back off before the next one. */
+ * (F-31b). Such a read proves nothing; back off before the next read. */
 bool pair_is_lost(const struct pair *pair, const struct pair_event *event);
-/* LEADING: replies that depend on positions up to this one may be sent (R3). */
+/* Returns, for a leader, the position up to which replies that depend on it may be sent (R3). */
 uint64_t pair_committed(const struct pair *pair);
-/* LEADING: returns the stamp to pass to pair_may_answer for a question that arrived now and appends nothing. */
+/* Returns, for a leader, the stamp to pass to pair_may_answer for a question that arrives now and appends nothing. */
 uint64_t pair_question(const struct pair *pair);
 bool pair_may_answer(const struct pair *pair, uint64_t question);
-/* LEADING: newest stamp that is confirmed; UINT64_MAX: no confirmation is needed. */
+/* Returns, for a leader, the newest stamp that is confirmed; UINT64_MAX: no confirmation is needed. */
 uint64_t pair_confirmed(const struct pair *pair);
 /* Returns whether this node leads and does not hand over. */
 bool pair_takes_writes(const struct pair *pair);
-/* LEADING: the follower has the whole log, so its question may be answered now, with PAIR_TAKE_OVER. */
+/* Returns, for a leader, whether the follower has the whole log, so that its question may be answered now, with
+ * PAIR_TAKE_OVER. */
 bool pair_hands_over(const struct pair *pair);
-/* LEADING: whether the other node counts and is in sync. FOLLOWING: whether this node is, as far as it knows. */
+/* Returns, for a leader, whether the other node counts and is in sync; for a follower, whether this node is in sync as
+ * far as it knows. */
 bool pair_is_in_sync(const struct pair *pair);
-/* FOLLOWING, or a leader without a coordinator: whether the newest question is still up to date; then a silence sends
- * no new one. */
+/* Returns whether the newest question is still up to date, so that a silence sends no new one. For a follower, or a
+ * leader without a coordinator. */
 bool pair_asks_the_same(const struct pair *pair);
 
 #endif

@@ -10,7 +10,7 @@ void pair_end(struct pair *pair, const char *reason, struct pair_effects *out);
 void pair_say(const char *sentence, struct pair_effects *out);
 /* Reports `sentence` to the operator (PAIR_SAY), with the other node's `epoch`. */
 void pair_say_epoch(const char *sentence, uint32_t epoch, struct pair_effects *out);
-/* Makes pair->hard_state durable; the event PAIR_STATE_WRITTEN reports the end. */
+/* Starts to make pair->hard_state durable; the event PAIR_STATE_WRITTEN reports the end. */
 void pair_write_state(struct pair *pair, struct pair_effects *out);
 void pair_read(struct pair *pair, struct pair_effects *out);
 void pair_swap(struct pair *pair, enum pair_change change, const struct pair_record *record, struct pair_effects *out);
@@ -37,13 +37,13 @@ bool operator_is_deposed(const struct pair *pair, const struct pair_message *oth
 /* Carries out the operator's command that waits for an answer, unless `other` contradicts it. `other` is the answer of
  * a node that does not lead; NULL: no answer came. */
 void operator_go_on(struct pair *pair, const struct pair_message *other, struct pair_effects *out);
-/* Refuses the operator's command that waits: the other node answered, and leads `epoch` (0: unknown). */
+/* Refuses the waiting operator's command, because the other node answered and leads `epoch` (0: unknown). */
 void operator_refuse(struct pair *pair, uint32_t epoch, struct pair_effects *out);
 void operator_assert(struct pair *pair, enum pair_word word, struct pair_effects *out);
 void operator_fenced(struct pair *pair, struct pair_effects *out);
 void operator_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out);
 void operator_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out);
-/* Decides whether this node claims the lead. The other node has answered that it does not lead. */
+/* Decides whether this node claims the lead, after the other node has answered that it does not lead. */
 void operator_met(struct pair *pair, const struct pair_message *other, struct pair_effects *out);
 void operator_told(struct pair *pair, enum pair_word word, struct pair_effects *out);
 
@@ -69,7 +69,8 @@ void leading_answered(struct pair *pair, const struct pair_message *answer, stru
 /* ---- following.c */
 void following_begin(struct pair *pair, struct pair_effects *out);
 void following_ask(struct pair *pair, struct pair_effects *out);
-/* Like following_ask, but keeps the serial if the question is unchanged. By_operator, a leader sends its proposal. */
+/* Like following_ask, but keeps the serial if the question is unchanged. Without a coordinator, a leader sends its
+ * proposal. */
 void following_remind(struct pair *pair, struct pair_effects *out);
 void following_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out);
 void following_durable(struct pair *pair, struct pair_effects *out);

@@ -40,21 +40,21 @@ struct rpc_client {
     _Atomic bool closed;
 
     pthread_mutex_t mutex;
-    struct message *next; /* the next request, not begun yet */
+    struct message *next; /* the next request, not sent yet */
     unsigned next_ms;
 
     /* used only by the client's thread */
     struct ws_client connection;
     uint64_t connections;     /* connection attempts so far */
-    uint64_t received;        /* connection.reader.received when the timeout of `asked` started */
+    uint64_t received;        /* value of connection.reader.received when the timeout of `asked` started */
     struct packet packet;     /* reused for each request */
     struct message *asked;    /* the request without a reply */
     uint32_t id;              /* id of `asked` */
     unsigned time_ms;         /* timeout without progress of the reply */
     unsigned again_ms;        /* the next backoff */
-    uint64_t too_late_at_ms;  /* timeout of `asked`; NEVER: no request */
-    uint64_t connected_by_ms; /* timeout of the connection attempt; NEVER: none is running */
-    uint64_t dial_at_ms;      /* the next connection attempt; NEVER: none is planned */
+    uint64_t too_late_at_ms;  /* end of the timeout of `asked`; NEVER: no request */
+    uint64_t connected_by_ms; /* end of the timeout of the connection attempt; NEVER: no attempt */
+    uint64_t dial_at_ms;      /* time of the next connection attempt; NEVER: none is planned */
 };
 
 static uint64_t now_ms(void) {
@@ -63,7 +63,7 @@ static uint64_t now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Ends the request. `answer` NULL: there is no reply. */
+/* Ends the request. `answer` NULL means that no reply came. */
 static void end_question(struct rpc_client *rpc_client, struct message *answer) {
     message_free(rpc_client->asked);
     rpc_client->asked = NULL;
@@ -74,8 +74,8 @@ static void end_question(struct rpc_client *rpc_client, struct message *answer) 
         rpc_client->answered(rpc_client->argument, answer);
 }
 
-/* Starts the timeout: after a request is made, and after each part of a reply, since a slow link needs longer for it.
- */
+/* Starts the timeout. Called after a request was made, and after each part of a reply, because a slow link needs longer
+ * for a reply. */
 static void wait_on(struct rpc_client *rpc_client) {
     rpc_client->received = rpc_client->connection.reader.received;
     rpc_client->too_late_at_ms = now_ms() + rpc_client->time_ms;
@@ -94,7 +94,7 @@ static void lost(struct rpc_client *rpc_client) {
     if (rpc_client->told != NULL) rpc_client->told(rpc_client->argument);
 }
 
-/* Gives the connection the current certificates. A struct tls_source's function. */
+/* Gives the connection the current certificates; the function of a struct tls_source. */
 static SSL_CTX *current_context(void *argument, char said[TLS_SAID_MAX]) {
     const struct rpc_client *rpc_client = argument;
     tls_refresh(rpc_client->credentials.tls, rpc_client->tls);
@@ -121,7 +121,8 @@ static void dial(struct rpc_client *rpc_client) {
     if (rpc_client->connection.state == WS_CLIENT_CLOSED) lost(rpc_client);
 }
 
-/* Sends a copy of the request, because masking changes the bytes, and they may be sent again. False: out of memory. */
+/* Sends a copy of the request, because masking changes the bytes, and they may be needed again. Returns false if memory
+ * is exhausted. */
 static bool send_question(struct rpc_client *rpc_client) {
     const size_t size = ID_SIZE + rpc_client->asked->size;
     uint8_t *payload = packet_reserve(&rpc_client->packet, size);
@@ -139,7 +140,7 @@ static void take_answer(struct rpc_client *rpc_client, const uint8_t *data, size
     struct message *answer = message_new(size);
     if (answer != NULL) memcpy(answer->bytes, data, size);
     const bool has_head = answer == NULL || message_take_head(answer);
-    assert(has_head); /* the id is a whole backtrace */
+    assert(has_head); /* the id alone is a complete backtrace */
     end_question(rpc_client, answer);
 }
 
@@ -155,7 +156,7 @@ static void serve(struct rpc_client *rpc_client) {
         case WS_CLIENT_OPENED:
             rpc_client->again_ms = DIAL_AGAIN_MIN_MS;
             rpc_client->connected_by_ms = NEVER;
-            rpc_client->received = 0; /* a new connection counts anew */
+            rpc_client->received = 0; /* the new connection starts counting at 0 */
             is_fine = rpc_client->asked == NULL || send_question(rpc_client);
             break;
         case WS_CLIENT_MESSAGE:

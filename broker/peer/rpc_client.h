@@ -1,8 +1,9 @@
-/* rpc_client.h: sends one request at a time to another broker's /rpc, and reports its reply or that none arrived.
+/* rpc_client.h: sends one request at a time to another broker's /rpc, and reports its reply, or that no reply arrived.
+ * A newer request replaces the current one.
  *
- * A newer request replaces the current one. The client's own thread connects, and retries as long as a request waits
- * for its reply. A request whose connection breaks is sent again on the next one. If a reply makes no progress within
- * its timeout, the request ends without a reply, and its connection is closed because it may be dead.
+ * The client's own thread connects, and retries as long as a request waits for its reply. A request whose connection
+ * breaks is sent again on the next one. If a reply makes no progress within its timeout, the request ends without a
+ * reply, and its connection is closed because it may be dead.
  *
  * With credentials, the client shows a token, and over TLS its certificate. The other broker's certificate must be
  * issued by the peer CA, for the name or address that is dialed. A failed connection attempt is retried unchanged,
@@ -28,8 +29,8 @@ typedef void (*rpc_client_answered)(void *argument, struct message *answer);
 
 struct peer_credentials {
     struct tls *tls; /* required for wss://; else NULL */
-    /* Gets the current token for `Authorization: Bearer`, on the client's thread. False: no token is available. A NULL
-     * pointer: send no token. */
+    /* Gets the current token for `Authorization: Bearer`, on the client's thread. Returns false if no token is
+     * available. If the pointer is NULL, no token is sent. */
     bool (*token)(const void *argument, char out[RPC_CLIENT_TOKEN_SIZE]);
     const void *argument;
 };

@@ -13,7 +13,7 @@ static struct admission refuse(const char *sentence, bool is_early) {
     return (struct admission){.kind = ADMISSION_REFUSE, .sentence = sentence, .is_early = is_early};
 }
 
-/* Checks that the requester is the other node of this pair. Returns NULL, or a sentence. */
+/* Checks that the requester is the other node of this pair. Returns NULL, or the reason why it is not. */
 static const char *stranger(const struct pair *pair, const struct admission_self *self, const Tarry__Follow *follow) {
     if (follow->log_version != FORMAT_VERSION)
         return "the two brokers write different versions of the log: install the same version of tarryd on both";
@@ -34,11 +34,11 @@ struct admission admission_of(const struct pair *pair, const struct admission_se
     bool is_of_cluster =
         follow->cluster.len == CLUSTER_ID_SIZE && memcmp(follow->cluster.data, self->cluster, CLUSTER_ID_SIZE) == 0;
     if (follow->cluster.len == 0) return (struct admission){.kind = ADMISSION_JOIN};
-    /* A node that does not lead cannot know which of the two disks is wrong. */
+    /* A node that does not lead cannot know which of the two disks is the wrong one. */
     if (!is_of_cluster) return refuse(another_cluster, !is_leading);
     const char *problem = stranger(pair, self, follow);
     if (problem != NULL) return refuse(problem, false);
-    /* The rules count a node; a wiped or exchanged disk is another disk (F-29). */
+    /* The rules count a node, but a wiped or exchanged disk is another disk (F-29). */
     if (is_leading && pair->counted && hard_state_is_another(self->hard_state, follow->member.data))
         return refuse(
             "this node's disk is new, and the pair still waits for the node's former disk. With a coordinator the pair "

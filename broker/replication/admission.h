@@ -19,7 +19,7 @@ struct admission_self {
 };
 
 enum admission_kind {
-    ADMISSION_RULES = 1, /* pass it to the rules (PAIR_ASKED) */
+    ADMISSION_RULES = 1, /* pass the request to the rules (PAIR_ASKED) */
     ADMISSION_PROBE, /* a probe (silence.h): answer at once with the epoch that this node leads; acknowledges nothing */
     ADMISSION_JOIN,  /* a new directory asks to join the cluster */
     ADMISSION_REFUSE, /* refuse, with `sentence` */
@@ -27,11 +27,11 @@ enum admission_kind {
 
 struct admission {
     enum admission_kind kind;
-    bool is_early;        /* REFUSE: true: the requester may ask again; false: an operator must act */
-    const char *sentence; /* REFUSE: a static string */
+    bool is_early;        /* REFUSE: true if the requester may ask again; false if an operator must act */
+    const char *sentence; /* REFUSE: the reason, a static string */
 };
 
-/* Judges `follow`. `pair`: the rules of the node that received it, in any role. */
+/* Decides about the request `follow`. `pair` is the state of the rules of the node that received it, in any role. */
 struct admission admission_of(const struct pair *pair, const struct admission_self *self, const Tarry__Follow *follow);
 
 #endif

@@ -1,13 +1,12 @@
-/* alone.h: tracks since when and why a leader serves alone: its acknowledged commits are then on its own disk only. The
- * status, the log record AlonePut and the alarm use it.
+/* alone.h: tracks since when and why a leader serves alone: its acknowledged commits are then only on its own disk. The
+ * status, the log record AlonePut and the alarm use this.
  *
- *   the follower does not count any more (R4), or not yet ──► alone ──► it is in sync ──► over
+ * A period alone begins when the follower does not count any more (R4), or when it does not count yet. It ends when the
+ * follower is in sync. An asynchronous leader is never alone in this sense, because it promises one disk only. A leader
+ * with `--solo-after never` is never alone either, because it acknowledges nothing until the follower is back.
  *
- * An asynchronous leader is never alone in this sense, because it promises one disk only. A strict leader is never
- * alone either, because it acknowledges nothing meanwhile.
- *
- * Pure; times are MONOTONIC nanoseconds of the node. The broker's pair thread and the simulator's node have one each.
- */
+ * Pure; times are MONOTONIC nanoseconds of the node. The broker's pair thread and the simulator's node have one struct
+ * each. */
 #ifndef TARRY_REPLICATION_ALONE_H
 #define TARRY_REPLICATION_ALONE_H
 
@@ -19,7 +18,7 @@
 
 struct alone {
     uint64_t since_ns; /* begin of the present or the last period alone */
-    uint64_t position; /* committed position at that begin */
+    uint64_t position; /* committed position at the begin of that period */
     Tarry__AlonePut__Why why;
     Tarry__AlonePut__Why next; /* reason for the next period; NOT_SAID: none known */
     bool is;
@@ -28,7 +27,7 @@ struct alone {
 
 /* Notes why the follower may soon not count; without a note the reason is its silence. */
 void alone_because(struct alone *alone, Tarry__AlonePut__Why why);
-/* Call it after each turn. True: a period alone has begun or ended. */
+/* Checks whether a period alone has begun or ended; if so, returns true. Call it after each turn. */
 bool alone_look(struct alone *alone, const struct pair *pair, uint64_t now_ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* copy_progress.h: estimates how long a follower still needs to copy a snapshot or its leader's log.
  *
  * The rate is measured over the last COPY_PROGRESS_WINDOW_MS to twice that time, so the estimate follows a slow disk
- * soon and ignores a short pause. There is no estimate while the missing bytes do not shrink.
+ * soon and ignores a short pause. No estimate is made while the number of missing bytes does not decrease.
  *
  * Pure. Times are MONOTONIC nanoseconds. Thread-safety: one owner, or the caller's mutex. */
 #ifndef TARRY_REPLICATION_COPY_PROGRESS_H
@@ -25,7 +25,7 @@ struct copy_progress {
 
 /* Notes that `left` bytes are missing; 0 ends this copy, and the next call begins another one. */
 void copy_progress_see(struct copy_progress *progress, uint64_t left, uint64_t now_ns);
-/* True: write a progress line now. Call it only while bytes are missing. */
+/* Returns true if a progress line must be logged now. Call it only while bytes are missing. */
 bool copy_progress_says(struct copy_progress *progress, uint64_t now_ns);
 
 #endif

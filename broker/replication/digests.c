@@ -48,7 +48,8 @@ enum digest_verdict digests_applied(struct digests *digests, uint64_t position, 
     *out_expected = expected.digest;
     if (expected.position == 0 || position < expected.position) return DIGEST_UNKNOWN;
     digests->expected.position = 0;
-    if (position != expected.position) return DIGEST_UNKNOWN; /* no frame ended there */
+    if (position != expected.position)
+        return DIGEST_UNKNOWN; /* this core has applied no frame that ends at the expected position */
     if (digest != expected.digest) return DIGEST_DIFFERS;
     note_same(digests, position, digest, now_ns);
     return DIGEST_SAME;

@@ -1,9 +1,9 @@
 /* follower_half.c: see follower_half.h. */
 #include "follower_half.h"
 
-/* Longest time that a leader may hold a question, unless that is too much of the silence timeout. */
+/* Longest time that a leader may hold a question; less if that is too much of the silence timeout. */
 #define WAIT_MAX_MS 200u
-/* An answer that comes later than this after the hold time is lost. */
+/* Time after the end of the hold time, at which an answer counts as lost. */
 #define ANSWER_EXTRA_MS 1000u
 /* Delay after a question that failed. */
 #define AGAIN_NS (50 * PAIR_NS_PER_MS)
@@ -99,7 +99,8 @@ void follower_take_unfit(struct follower_take *take) {
     take->is_unfit = true;
 }
 
-/* Returns whether a step applies. The answer to an older question proves nothing about the leader's present state. */
+/* Returns whether a step is needed for this answer. The answer to an older question proves nothing about the leader's
+ * present state. */
 static bool is_wanted(const struct follower_take *take, enum follower_step step, const struct pair *pair,
                       uint64_t applied) {
     switch (step) {
@@ -115,7 +116,7 @@ static bool is_wanted(const struct follower_take *take, enum follower_step step,
         return take->leads;
     case FOLLOWER_ANSWERED:
         return !take->is_unfit;
-    case FOLLOWER_HEARD: /* after the rules, because they decide how long the leader may be silent */
+    case FOLLOWER_HEARD: /* the rules go first, because they decide how long the leader may be silent */
         return !take->is_unfit && take->leads && take->is_newest;
     case FOLLOWER_APPLY:
         return !take->is_unfit && follower_may_apply(pair) > applied;
@@ -126,7 +127,7 @@ static bool is_wanted(const struct follower_take *take, enum follower_step step,
     return true;
 }
 
-/* R2: the frames are synced before the rules hear of them. */
+/* R2: the frames are synced before the rules are told about them. */
 enum follower_step follower_take_next(struct follower_take *take, const struct pair *pair, uint64_t applied) {
     if (take->step == FOLLOWER_DONE) return FOLLOWER_DONE;
     do take->step++;

@@ -41,7 +41,7 @@ uint64_t freshness_age_ns(const struct freshness *freshness, uint64_t now_ns) {
     return age_ns(&freshness->proved, now_ns);
 }
 
-/* Returns whether what the leader has confirmed is new enough, once it is applied. */
+/* Returns whether the leader has confirmed a position that is new enough, and that only has to be applied. */
 static bool has_word(const struct freshness *freshness, uint64_t staleness_ns, uint64_t now_ns) {
     return age_ns(&freshness->next, now_ns) <= staleness_ns || age_ns(&freshness->newest, now_ns) <= staleness_ns;
 }

@@ -13,7 +13,7 @@ void hard_state_begin(struct hard_state *hard_state, const struct hard_state_sta
     bool took_part = !start->is_new && start->coordinated && start->last_epoch >= hard_state->floor;
     if (took_part && start->last_epoch > hard_state->recorded) hard_state->recorded = start->last_epoch;
     if (!start->joins && hard_state->floor < start->epoch_min) hard_state->floor = start->epoch_min;
-    /* The record knows which node has served alone. If the record is ever lost, only this flag says so. */
+    /* The record says which node has served alone. If the record is ever lost, only this flag says that. */
     if (start->coordinated) hard_state->alone = true;
     hard_state->runs++;
 }

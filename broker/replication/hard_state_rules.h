@@ -13,25 +13,25 @@
 
 /* Circumstances of a start. */
 struct hard_state_start {
-    bool is_new; /* the directory was never part of a pair: `hard_state` has only its node number and the node that it
-                    joined */
+    bool is_new; /* the directory was never part of a pair: `hard_state` has only its node number and the id of the node
+                    that it joined */
     bool joins;  /* started with --follow */
-    bool coordinated;    /* there is a coordinator */
+    bool coordinated;    /* the pair has a coordinator */
     uint32_t last_epoch; /* epoch of the log's last frame; 0: the log has none */
-    uint32_t epoch_min;  /* lowest epoch that may be led on this disk, after a restore; 0: no limit */
+    uint32_t epoch_min;  /* lowest epoch in which this disk may lead after a restore; 0: no limit */
 };
 
 /* Begins a run: gives it a new number (R6), and a floor above the epochs that were given up. */
 void hard_state_begin(struct hard_state *hard_state, const struct hard_state_start *start);
 /* Returns the part of the hard state that pair_start takes. */
 struct pair_hard_state hard_state_for_rules(const struct hard_state *hard_state);
-/* Takes over pair->hard_state for PAIR_WRITE_STATE. `leader`: the disk that answered last; `requester`: the disk whose
+/* Copies pair->hard_state for PAIR_WRITE_STATE. `leader` is the disk that answered last; `requester` is the disk whose
  * question is being answered, or NULL. Notes as the pair's other disk the one that gets this node's promise, or whose
  * promise makes this node lead (F-29). */
 void hard_state_take(struct hard_state *hard_state, const struct pair *pair, const uint8_t leader[MEMBER_ID_SIZE],
                      const uint8_t *requester);
-/* Notes the requester's disk, because the rules may count it at their next step and a later run must know it. True: the
- * hard state has changed. */
+/* Notes the requester's disk, because the rules may count it at their next step and a later run must know it. Returns
+ * true if the hard state has changed. */
 bool hard_state_admit(struct hard_state *hard_state, const uint8_t requester[MEMBER_ID_SIZE]);
 
 #endif

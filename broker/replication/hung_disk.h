@@ -1,9 +1,9 @@
 /* hung_disk.h: measures how long a write has waited for the leader's disk (F-31a), counting only time in which this
- * node ran.
+ * process ran.
  *
- * After a pause (SIGSTOP, a suspended machine) a leader finds a write that has waited for the whole pause. It must not
- * take that for a hung disk and hand over a healthy pair (F-13). So the pair's thread looks every HUNG_DISK_LOOK_MS
- * while a write waits, and one look counts a bounded time (common/waited.h).
+ * After a stop of the process (SIGSTOP, a suspended machine), a leader finds a write that has waited during the whole
+ * stop. It must not mistake that for a hung disk and hand over a healthy pair (F-13). So the pair's thread checks every
+ * HUNG_DISK_LOOK_MS while a write waits, and one check adds a limited time (common/waited.h).
  *
  * Pure. Times are MONOTONIC nanoseconds of the node. Thread-safety: one owner. */
 #ifndef TARRY_REPLICATION_HUNG_DISK_H
@@ -14,7 +14,7 @@
 #include "pair_times.h"
 #include "waited.h"
 
-/* Interval of the looks while a write waits, and the longest time that one look may add. */
+/* Interval of the checks while a write waits, and the longest time that one check may add. */
 #define HUNG_DISK_LOOK_MS 250u
 #define HUNG_DISK_LOOK_COUNTS_MS (2 * HUNG_DISK_LOOK_MS)
 
@@ -22,11 +22,12 @@ struct hung_disk {
     struct waited write; /* the oldest write that is not synced yet */
 };
 
-/* Call at each look of the thread. `since_ns`: when the oldest unsynced write began; 0: there is none. */
+/* Checks the oldest write. Call it in each turn of the thread. `since_ns` is when the oldest unsynced write began; 0:
+ * there is none. */
 void hung_disk_look(struct hung_disk *disk, uint64_t since_ns, uint64_t now_ns);
-/* Time that the oldest write has waited, in ms, as the looks counted it; 0: no write waits. */
+/* Returns how long the oldest write has waited, in ms, as counted by the checks; 0: no write waits. */
 uint64_t hung_disk_ms(const struct hung_disk *disk);
-/* Time of the next look; UINT64_MAX: no write waits. */
+/* Returns when the next check is due; UINT64_MAX: no write waits. */
 uint64_t hung_disk_timer(const struct hung_disk *disk);
 
 #endif

@@ -8,10 +8,10 @@
 
 /* Delay after which a new committed position is sent even without new frames. */
 #define COMMITTED_DELAY_NS (3 * PAIR_NS_PER_MS)
-/* When a request has waited this long for a follower that counts, later requests are refused as busy. */
+/* Time that a request may wait for a follower that counts. Beyond it, later requests are refused as busy. */
 #define STALLED_NS (1000 * PAIR_NS_PER_MS)
-/* Interval of the looks that measure this wait; a look adds at most twice the interval. Time in which the leader stood
- * still proves nothing about the follower, whose question may lie in a socket (F-13). */
+/* Interval of the checks that measure how long requests wait; a check adds at most twice the interval. Time in which
+ * this process was stopped proves nothing about the follower, whose question may wait in a socket (F-13). */
 #define STALL_LOOK_EVERY_NS (250 * PAIR_NS_PER_MS)
 
 void leader_half_init(struct leader_half *half, const struct pair_times *times) {
@@ -36,16 +36,18 @@ void leader_half_written(struct leader_half *half, uint64_t end) {
 
 void leader_half_hear(struct leader_half *half, const struct pair *pair, const Tarry__Follow *follow, uint64_t now_ns) {
     if (now_ns - half->asked_ns > LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS)
-        half->chased_ns = 0; /* the follower has asked nothing for that long */
+        half->chased_ns = 0; /* the follower has asked nothing for LEADER_NEAR_PATIENCE_MS */
     half->asked_ns = now_ns;
     if (follow->end > half->follower_end) half->grown_ns = now_ns;
     half->follower_end = follow->end;
-    bool never_follows = pair->by_operator && follow->alone; /* the follower asks for as long as it runs */
+    bool never_follows =
+        pair->by_operator &&
+        follow->alone; /* keep no log for it: such a follower asks for as long as it runs, but never follows */
     if (pair->role == PAIR_LEADING && !never_follows) leader_half_keep(half, follow->end, now_ns);
 }
 
-/* Returns whether this node compares a requester's log with its own. By_operator, a candidate leads by the first
- * question of the node that promised. */
+/* Returns whether this node compares a requester's log with its own. Without a coordinator, a candidate also compares:
+ * it leads from the first question of the node that promised. */
 bool leader_half_compares(const struct pair *pair) {
     return pair->role == PAIR_LEADING || pair->role == PAIR_CANDIDATE;
 }
@@ -58,7 +60,7 @@ static uint64_t syncs_behind(const struct leader_half *half, uint64_t follower_e
     return count;
 }
 
-/* Returns how many missing syncs the leader accepts; the number grows while the follower does not come nearer. */
+/* Returns how many missing syncs the leader accepts; the number grows while the follower cannot catch up. */
 static uint64_t syncs_near(uint64_t chased_ns) {
     uint64_t doublings = chased_ns / (LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS), syncs = LEADER_NEAR_SYNCS;
     while (doublings-- > 0 && syncs <= LEADER_SYNCS_KNOWN) syncs *= 2;
@@ -74,8 +76,8 @@ bool leader_half_is_near(struct leader_half *half, uint64_t follower_end, uint64
     return is_near;
 }
 
-/* Returns how long a question may be held. An idle follower must have time to ask again before it counts as silent; it
- * does not know solo-after. */
+/* Returns how long a question may be held. An idle follower must have time to ask again before it counts as silent, and
+ * it does not know the leader's solo-after. */
 static uint64_t hold_ns(const struct leader_half *half, const Tarry__Follow *follow) {
     uint64_t third_ms = half->times.solo_after_ms / 3;
     return (third_ms < follow->wait_ms ? third_ms : follow->wait_ms) * PAIR_NS_PER_MS;
@@ -83,8 +85,8 @@ static uint64_t hold_ns(const struct leader_half *half, const Tarry__Follow *fol
 
 bool leader_half_take(struct leader_half *half, const Tarry__Follow *follow, void *held,
                       const struct pair_message *answer, uint64_t committed, uint64_t now_ns) {
-    /* The snapshot will end at or behind the present committed position. The log from there on must still exist when
-     * the snapshot is taken. */
+    /* The snapshot will end at or behind the present committed position. The log from that position on must still exist
+     * when the snapshot is taken. */
     if (answer->kind == PAIR_RETIRED) leader_half_keep(half, committed, now_ns);
     if (answer->kind != PAIR_FRAMES) return false;
     assert(half->held == NULL);
@@ -104,7 +106,7 @@ void *leader_half_release(struct leader_half *half) {
 
 /* ---- releasing committed replies */
 
-/* Restart the stall timer at every release: under load the queue never empties. */
+/* Notes that replies were sent. Each release restarts the stall timer, because under load the queue never empties. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns) {
     if (!waits || has_left) half->waits_since_ns = UINT64_MAX;
     if (waits && half->waits_since_ns == UINT64_MAX) half->waits_since_ns = now_ns;
@@ -125,9 +127,9 @@ void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint6
     hung_disk_look(&half->disk, since_ns, now_ns);
 }
 
-/* F-31a. Returns whether the follower should lead because this disk hangs. The follower has all acknowledged frames,
- * and the frames that wait for this disk. It gets TAKE_OVER, and would also lead after a silence. This node starts
- * again when its disk permits. */
+/* F-31a: returns whether the follower should lead because this disk hangs. The follower has all acknowledged frames,
+ * and the frames that wait for this disk. It gets TAKE_OVER; without that, it would lead after the silence timeout.
+ * This node starts again when its disk permits. */
 bool leader_half_is_hung(const struct leader_half *half, const struct pair *pair) {
     bool may_lead = pair->counted && pair_is_in_sync(pair) && !pair->by_operator && !pair->is_async;
     return may_lead && hung_disk_ms(&half->disk) >= LEADER_DISK_HUNG_MS;
@@ -139,7 +141,7 @@ bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, 
     half->wake_ns = half->until_ns;
     if (pair_hands_over(pair) || leader_half_is_hung(half, pair)) return true;
     if (half->written > half->held_end || now_ns >= half->until_ns) return true;
-    if (half->held_stamp == 0) return true; /* the follower does not know yet that it follows */
+    if (half->held_stamp == 0) return true; /* tell the follower at once that it follows */
     if (pair->counted && wants_word) return true;
     if (pair->committed <= half->told) return false;
     uint64_t tell_ns = half->held_ns + COMMITTED_DELAY_NS;
@@ -164,7 +166,8 @@ bool leader_half_declares(const struct leader_half *half, const struct pair *pai
 
 uint64_t leader_half_known(const struct pair *pair) {
     if (pair->role != PAIR_LEADING) return 0;
-    bool is_below = pair->committed < pair->begun; /* below `begun`: acknowledged by earlier leaders */
+    bool is_below = pair->committed <
+                    pair->begun; /* commits between `committed` and `begun` were acknowledged by earlier leaders */
     return is_below ? pair->begun : pair->committed;
 }
 
@@ -206,8 +209,8 @@ uint64_t leader_half_stuck_ns(const struct leader_half *half, const struct pair 
     return since_ns + wait_ms * PAIR_NS_PER_MS;
 }
 
-/* Gives up a follower that stores nothing. Returns false if it has everything: then it has nothing to store, and only
- * its confirmation is late. */
+/* Gives up a follower that stores nothing. Returns false if the follower has everything: it has nothing to store, and
+ * only its confirmation is late. */
 bool leader_half_give_up(struct leader_half *half) {
     if (half->follower_end >= half->written) return false;
     bool is_first = half->stuck_end != half->follower_end;

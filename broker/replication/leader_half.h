@@ -1,16 +1,17 @@
-/* leader_half.h: decisions of a leader beside the rules (broker/pair): what its follower has, when the follower's
+/* leader_half.h: decisions of a leader beside the rules (broker/pair): the state of its follower, when the follower's
  * question is answered, when the leader gives up a follower that stores nothing, and which part of the log is kept for
  * it.
  *
- *   a question ──► admission_of ──► leader_half_hear ──► pair_step ──► leader_half_take ──► held, or answered
- *   any turn   ──► the release gate ─► leader_half_released ─► leader_half_must_answer ─► pair_step ─► frames
+ * A question takes these steps: admission_of, leader_half_hear, pair_step, leader_half_take; it is then held, or
+ * answered. In each turn, after the release gate: leader_half_released, leader_half_must_answer; a question that must
+ * be answered goes to pair_step again and gets frames.
  *
- * A follower's question acknowledges at once, and waits for its answer until there are frames for it, a further
- * position is committed, a client's request needs a confirmation, or its time is over. The rules see the same question
- * again when it is answered, so that the answer's stamp is younger than all requests that came meanwhile.
+ * A follower's question acknowledges at once. Its answer waits until there are frames for it, a further position is
+ * committed, a client's request needs a confirmation, or its time is over. The rules see the same question again when
+ * it is answered, so that the answer's stamp is younger than all requests that arrived meanwhile.
  *
  * Pure: no thread, no clock, no I/O. Times are MONOTONIC nanoseconds of the node, positions are those of its log.
- * broker/shell/pair/node_leader.c and tests/sim/node_lead.c carry out what is decided here. */
+ * broker/shell/pair/node_leader.c and tests/sim/node_lead.c carry out these decisions. */
 #ifndef TARRY_REPLICATION_LEADER_HALF_H
 #define TARRY_REPLICATION_LEADER_HALF_H
 
@@ -22,11 +23,11 @@
 #include "pair_times.h"
 #include "tarry.pb-c.h"
 
-/* A write that waits this long proves that the disk hangs (F-31a); hung_disk.h measures it. */
+/* A write that has waited this long proves that the disk hangs (F-31a); hung_disk.h measures the wait. */
 #define LEADER_DISK_HUNG_MS 1500u
 /* A follower repeats each sync of its leader that it lacks (LOG-5), and once it counts, all requests wait for it. So it
- * counts only when it lacks at most LEADER_NEAR_SYNCS syncs. The limit doubles every LEADER_NEAR_PATIENCE_MS; beyond
- * LEADER_SYNCS_KNOWN any number within FOLLOW_NEAR_BYTES is accepted, because under load the follower may never come
+ * counts only when it lacks at most LEADER_NEAR_SYNCS syncs. This limit doubles every LEADER_NEAR_PATIENCE_MS. Beyond
+ * LEADER_SYNCS_KNOWN, any number within FOLLOW_NEAR_BYTES is accepted, because under load the follower may never come
  * nearer (R5). */
 #define LEADER_NEAR_SYNCS 4u
 #define LEADER_NEAR_PATIENCE_MS 500u
@@ -35,19 +36,19 @@
 struct leader_half {
     struct pair_times times;
     bool began;                         /* the core has begun to lead */
-    uint64_t written;                   /* the end of the log, durable or not; leader_half_written moves it */
+    uint64_t written;                   /* the end of the log, durable or not; set by leader_half_written */
     uint64_t syncs[LEADER_SYNCS_KNOWN]; /* end of the log at each of the newest syncs, a ring */
     uint64_t sync_next;                 /* number of syncs since the epoch began */
     uint64_t syncs_from;                /* `syncs` has no sync below this position */
 
     /* the follower */
-    uint64_t follower_end; /* durable end of its log, by its newest question; 0: no question came */
-    uint64_t asked_ns;     /* when that question came */
-    uint64_t grown_ns;     /* when follower_end grew last, or its time was started again; 0: never */
-    uint64_t stuck_end;    /* follower_end when the follower was given up (F-28); 0: it was not */
-    uint64_t chased_ns;    /* since when the follower is close, but not close enough to count; 0: it is not */
+    uint64_t follower_end; /* durable end of the follower's log, from its newest question; 0: no question has arrived */
+    uint64_t asked_ns;     /* when the follower's newest question arrived */
+    uint64_t grown_ns;     /* when follower_end last grew, or when its time was restarted; 0: never */
+    uint64_t stuck_end;    /* follower_end when the follower was given up (F-28); 0: it was not given up */
+    uint64_t chased_ns;    /* since when the follower is close, but not close enough to count; 0: it is not close */
     uint64_t kept_from;    /* the follower still needs the log from this position on; UINT64_MAX: it needs none */
-    uint64_t kept_ns;      /* when kept_from was confirmed last */
+    uint64_t kept_ns;      /* when kept_from was last confirmed */
 
     /* the follower's newest question, while it waits for its answer */
     void *held; /* the caller's question; NULL: none. leader_half_release takes it */
@@ -55,71 +56,74 @@ struct leader_half {
     uint64_t held_ns;  /* when the question arrived */
     uint64_t until_ns; /* when the question must be answered */
     uint64_t wake_ns;  /* when to call leader_half_must_answer again; UINT64_MAX: at the next event */
-    uint64_t told;     /* committed position that the follower got last */
+    uint64_t told;     /* committed position that the follower was last told */
 
     struct hung_disk disk;
 
     /* replies that are durable here and not sent yet */
     uint64_t waits_since_ns; /* since when replies wait and none was sent; UINT64_MAX: none waits */
-    struct waited leaves;    /* time that replies have waited, without this node's pauses */
-    uint64_t stalled_ns;     /* when that wait became too long; 0: it is not */
+    struct waited leaves;    /* time that replies have waited, except time in which this process was stopped */
+    uint64_t stalled_ns;     /* when the wait of replies became too long; 0: it is not too long */
 };
 
 void leader_half_init(struct leader_half *half, const struct pair_times *times);
-/* PAIR_LEAD: begins to lead with a log that ends at `end`. */
+/* Handles PAIR_LEAD: begins to lead with a log that ends at `end`. */
 void leader_half_begin(struct leader_half *half, uint64_t end);
-/* The log now ends at `end`; one sync makes the new part durable. */
+/* Notes that the log now ends at `end`; one sync makes the new part durable. */
 void leader_half_written(struct leader_half *half, uint64_t end);
 
 /* ---- a question that the rules answer (ADMISSION_RULES) */
-/* Notes what a question says about the follower. In any role. */
+/* Notes what a question says about the follower's log. Called in any role. */
 void leader_half_hear(struct leader_half *half, const struct pair *pair, const Tarry__Follow *follow, uint64_t now_ns);
 /* Returns whether the requester's log must be compared with this node's before PAIR_ASKED. */
 bool leader_half_compares(const struct pair *pair);
 /* Returns whether the follower lacks so little that it may count (R5), and has stored something since it was given up
  * (F-28). */
 bool leader_half_is_near(struct leader_half *half, uint64_t follower_end, uint64_t now_ns);
-/* Takes the rules' answer to a question. True: the question waits, as `held`; an earlier one must have been released.
- * False: answer it now. `committed`: position that the answer may report. */
+/* Takes the rules' answer to a question. Returns true if the question now waits, as `held`; an earlier one must have
+ * been released. Returns false if it must be answered now. `committed` is the position that the answer may report. */
 bool leader_half_take(struct leader_half *half, const Tarry__Follow *follow, void *held,
                       const struct pair_message *answer, uint64_t committed, uint64_t now_ns);
 /* Returns the waiting question, for the caller to answer it; NULL: there is none. */
 void *leader_half_release(struct leader_half *half);
 
 /* ---- each turn */
-/* Call it first in each turn. `since_ns`: when the oldest write that is not synced yet began; 0: none waits. */
+/* Checks the disk. Call it first in each turn. `since_ns` is when the oldest write that is not synced yet began; 0:
+ * none waits. */
 void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint64_t now_ns);
-/* The replies that may leave were sent. `has_left`: at least one was sent; `waits`: others still wait. */
+/* Notes that the replies that may leave were sent. `has_left`: at least one was sent; `waits`: others still wait. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns);
-/* Checks whether replies wait too long. True: stalled_ns has changed. */
+/* Checks whether replies wait too long. Returns true if stalled_ns has changed. */
 bool leader_half_look(struct leader_half *half, uint64_t now_ns);
 /* Returns whether to answer the waiting question now. `wants_word`: a client's request waits for the follower's
  * confirmation. */
 bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, bool wants_word, uint64_t now_ns);
-/* F-31a. Returns whether the disk hangs and the follower, which has all acknowledged commits, shall lead. */
+/* F-31a: returns whether this disk hangs and the follower, which has all acknowledged commits, should lead. */
 bool leader_half_is_hung(const struct leader_half *half, const struct pair *pair);
 /* Completes the rules' answer before it is sent; may change `answer`. */
 void leader_half_answer(struct leader_half *half, const struct pair *pair, struct pair_message *answer);
-/* Returns whether this node declares itself at the coordinator as the leader: only while its disk answers, so that a
- * leader with a hung disk does not keep the other node from taking over. */
+/* Returns whether this node declares itself at the coordinator as the leader. It does so only while its disk works, so
+ * that a leader with a hung disk does not keep the other node from taking over. */
 bool leader_half_declares(const struct leader_half *half, const struct pair *pair);
-/* LEADING: returns a position above all commits acknowledged so far, in this epoch and earlier ones; otherwise 0. */
+/* Returns, for a leader, a position above all commits acknowledged until now, in this epoch and earlier ones; otherwise
+ * 0. */
 uint64_t leader_half_known(const struct pair *pair);
 /* Returns when the next turn is due. */
 uint64_t leader_half_timer(const struct leader_half *half);
 
 /* ---- the log that the follower needs */
 void leader_half_keep(struct leader_half *half, uint64_t from, uint64_t now_ns);
-/* No longer keeps the log for a follower that has been away too long. `is_copied`: a backup or snapshot is being
- * copied, and that node will ask when it has it. */
+/* Stops keeping the log for a follower that has been away too long. `is_copied`: a backup or snapshot is being copied,
+ * and that node will ask when it has it. */
 void leader_half_forget_needs(struct leader_half *half, bool is_copied, uint64_t now_ns);
 
 /* ---- a follower that counts, asks, and stores nothing (F-28): its disk is full, or it starts again and again */
-/* Returns when such a follower is given up as if it were silent; UINT64_MAX: never. */
+/* Returns when a follower that asks but stores nothing is given up as if it were silent; UINT64_MAX: never. */
 uint64_t leader_half_stuck_ns(const struct leader_half *half, const struct pair *pair);
-/* Gives it up. True: it lacks frames, and was not given up at this position before. */
+/* Gives up the follower. Returns true if it lacks frames, and was not given up at this position before. */
 bool leader_half_give_up(struct leader_half *half);
-/* This node was paused: starts the follower's time again, because its messages were not read meanwhile. */
+/* Restarts the follower's time after this process was stopped for a while, because its messages were not read
+ * meanwhile. */
 void leader_half_overslept(struct leader_half *half, uint64_t now_ns);
 
 #endif

@@ -1,9 +1,7 @@
-/* record_reads.h: decides when a node of a pair reads the coordinator's record.
- *
- *   PAIR_READ ──► record_reads_ask ──► now, or at again_ns ──► what came ──► record_reads_took ──► the rules
- *
- * After no answer, or an impossible one (F-30, F-31b), the next read waits (again_ns). Pure. Times are MONOTONIC
- * nanoseconds of the node. */
+/* record_reads.h: decides when a node of a pair reads the coordinator's record. For PAIR_READ, record_reads_ask decides
+ * whether to read now or at again_ns. The result goes to record_reads_took and then to the rules. If no answer came, or
+ * an impossible one (F-30, F-31b), the next read waits until again_ns. Pure. Times are MONOTONIC nanoseconds of the
+ * node. */
 #ifndef TARRY_REPLICATION_RECORD_READS_H
 #define TARRY_REPLICATION_RECORD_READS_H
 
@@ -19,15 +17,17 @@ struct record_reads {
 };
 
 void record_reads_init(struct record_reads *reads);
-/* The rules want to read the record (PAIR_READ). True: read it now; false: wait for record_reads_due. */
+/* Handles PAIR_READ: the rules require a read of the record. Returns true if it must be read now, and false if
+ * record_reads_due will say when. */
 bool record_reads_ask(struct record_reads *reads, bool presence, uint64_t now_ns);
-/* True: read the record now, with `reads->presence`. */
+/* Returns true if the record must be read now, with `reads->presence`. */
 bool record_reads_due(struct record_reads *reads, uint64_t now_ns);
-/* Call it with each PAIR_RECORD_READ and PAIR_RECORD_SWAPPED before pair_step. True: the read got no answer. */
+/* Notes the result of a read. Call it with each PAIR_RECORD_READ and PAIR_RECORD_SWAPPED before pair_step. Returns true
+ * if the read got no answer. */
 bool record_reads_took(struct record_reads *reads, const struct pair *pair, const struct pair_event *event);
 /* Returns whether a copy of this node's data directory leads: the record names this node as the leader of a later
- * epoch. Only this node claims under its number, and no claim of an earlier run can land after one of this run (F-29).
- */
+ * epoch. Only this node claims under its number, and a claim of an earlier run cannot succeed after a claim of this run
+ * (F-29). */
 bool record_reads_is_copied(const struct pair *pair, const struct pair_event *event);
 
 #endif

@@ -1,10 +1,10 @@
 /* silence.c: see silence.h. */
 #include "silence.h"
 
-/* Poll interval of a node that does not lead, without a coordinator. */
+/* Interval at which a node that does not lead asks the other node, in a pair without a coordinator. */
 #define QUIET_MS 200u
 
-/* Starts the other node's timeout of `wait_ns`. */
+/* Starts the timeout for the other node; it ends after `wait_ns`. */
 static void silence_begin(struct silence *silence, uint64_t now_ns, uint64_t wait_ns) {
     silence->wait_ns = wait_ns;
     silence->until_ns = now_ns + wait_ns;
@@ -16,7 +16,7 @@ uint64_t silence_probe_wait_ns(const struct silence *silence) {
     return silence->wait_ns / SILENCE_PROBE_PART;
 }
 
-/* Returns whether to send a probe now. The other node is not silent before it had time to answer the probe. */
+/* Returns whether to send a probe now. The other node counts as silent only after it had time to answer the probe. */
 static bool silence_probes(struct silence *silence, uint64_t now_ns) {
     if (silence->probes == SILENCE_PROBES || now_ns < silence->probe_ns) return false;
     uint64_t answered_ns = now_ns + silence_probe_wait_ns(silence);
@@ -33,8 +33,8 @@ uint64_t silence_plan(struct silence *silence, uint64_t now_ns, uint64_t until_n
     return silence->look_ns;
 }
 
-/* Handles a look. Returns true if the look came so late that this node stood still; then the other node's timeout
- * begins again. */
+/* Handles a check. Returns true if the check is so late that this process was stopped; the timeout for the other node
+ * then starts again. */
 static bool silence_overslept(struct silence *silence, uint64_t now_ns) {
     uint64_t late_ns = silence->wait_ns / SILENCE_LATE;
     if (silence->look_ns == 0 || now_ns <= silence->look_ns + late_ns) return false;
@@ -45,14 +45,14 @@ static bool silence_overslept(struct silence *silence, uint64_t now_ns) {
 
 /* ---- the node of a pair */
 
-/* Returns whether this node only asks again after a silence: by_operator, a node that follows no leader does not
- * replace the other node. */
+/* Returns whether this node only asks again after a silence. Without a coordinator, a node that follows no leader does
+ * not replace the other node. */
 static bool asks_only(const struct pair *pair) {
     bool is_quiet = pair->role != PAIR_LEADING && (pair->role != PAIR_FOLLOWING || pair->epoch == 0);
     return is_quiet && pair->by_operator;
 }
 
-/* Returns whether this node has a leader whose silence makes this node claim. */
+/* Returns whether this node has a leader whose silence makes it claim the lead. */
 static bool has_leader(const struct pair *pair, bool has_left) {
     return pair->role == PAIR_FOLLOWING && !pair->by_operator && !has_left;
 }

@@ -1,22 +1,17 @@
 /* silence.h: decides when the other node counts as silent (F-13, F-27).
  *
- * A paused node (SIGSTOP, a suspended machine, a disk that blocked the thread) has not read its sockets meanwhile. It
- * must not take that for silence of the other node: a follower that was stopped for 2 s would depose a healthy leader.
- * So the pair's thread looks at the clock several times within the timeout, and a look that comes much too late starts
- * the timeout again.
+ * A node that was paused (by SIGSTOP, a suspended machine, or a disk that blocked the thread) has not read its sockets
+ * meanwhile. It must not mistake that for silence of the other node: a follower that was stopped for 2 s would depose a
+ * healthy leader. So the pair's thread checks the clock several times within the timeout, and a check that comes much
+ * too late starts the timeout again. On a machine that makes every check late, the other node never counts as silent.
  *
- * On a machine that makes every look late, the other node never counts as silent.
+ * A follower with a coordinator also sends probes, on a connection of its own, which the leader answers at once: one
+ * after half of the timeout and one after three quarters. Its leader counts as silent (PAIR_SILENT) when the timeout is
+ * over and the last probe had a quarter of it to be answered (F-31c).
  *
- * A follower with a coordinator also sends probes, which the leader answers at once: one after half of the timeout and
- * one after three quarters. Its leader counts as silent once the last probe had a quarter of the timeout to be answered
- * (F-31c):
- *
- *   half of the timeout without an answer, and three quarters ── a probe on a connection of its own, which the
- *                                                                    leader answers at once
- *   the whole timeout, and the probes had their time ─────────────────── PAIR_SILENT
- *   the connection broke ── is another one refused? ──────────────────── the process has died: PAIR_SILENT now (F-10)
- *
- * A leader whose follower's connection breaks does the same, and does not wait for a follower whose process has died.
+ * If the connection breaks and another one is refused, the process has died, and PAIR_SILENT is reported at once
+ * (F-10). A leader whose follower's connection breaks does the same, and does not wait for a follower whose process has
+ * died.
  *
  * *Any answer of the leader in its epoch proves that it lives*, to a question or to a probe. A wrong verdict here costs
  * time only; the compare-and-set keeps the pair correct.
@@ -34,40 +29,40 @@
 /* Interval of the further PAIR_SILENT events while the other node stays silent. */
 #define SILENCE_REMIND_NS (300 * PAIR_NS_PER_MS)
 
-/* The thread looks every eighth of the timeout; a look that is late by more than a quarter of the timeout shows a
- * pause. A follower asks at least every third of the timeout, so an unnoticed pause leaves the other node enough time.
- */
+/* The thread checks every eighth of the timeout. A check that is late by more than a quarter of the timeout shows that
+ * this process was paused. A follower asks at least every third of the timeout, so an unnoticed pause leaves the other
+ * node enough time. */
 #define SILENCE_LOOKS 8u
 #define SILENCE_LATE 4u
 /* Number of probes before the other node counts as silent; the first is sent after half of the timeout. */
 #define SILENCE_PROBES 2u
-#define SILENCE_PROBE_PART 4u /* each probe has this part of the timeout to be answered: a quarter */
+#define SILENCE_PROBE_PART 4u /* each probe has a quarter of the timeout to be answered */
 
 struct silence {
     uint64_t wait_ns;   /* the timeout */
-    uint64_t until_ns;  /* when the timeout ends */
+    uint64_t until_ns;  /* end of the timeout */
     uint64_t remind_ns; /* no further PAIR_SILENT before this time */
-    uint64_t look_ns;   /* planned time of the next look; 0: none planned yet */
+    uint64_t look_ns;   /* planned time of the next check; 0: none planned yet */
     uint64_t probe_ns;  /* time of the next probe; UINT64_MAX: no probe is left */
     uint32_t probes;    /* probes sent since the other node was heard */
 };
 
-/* Result of a look. */
+/* Result of a check of the other node's silence. */
 struct silence_verdict {
-    bool
-        stood_still; /* this node was paused, so the timeout starts again; silence_stood_still did not see that pause */
-    bool probes;     /* send a probe now */
-    bool tells;      /* report PAIR_SILENT to the rules */
-    bool gives_up;   /* PAIR_SILENT because the follower asks but stores nothing (F-28) */
+    bool stood_still; /* this process was paused, so the timeout starts again; set if silence_stood_still did not notice
+                         that pause */
+    bool probes;      /* send a probe now */
+    bool tells;       /* report PAIR_SILENT to the rules */
+    bool gives_up;    /* PAIR_SILENT because the follower asks but stores nothing (F-28) */
 };
 
-/* The other node was heard: starts the timeout. */
+/* Notes a sign of life of the other node: starts the timeout. */
 void silence_heard(struct silence *silence, const struct pair *pair, const struct pair_times *times, uint64_t now_ns);
-/* The follower has announced its stop: it counts as silent from now on. */
+/* Notes that the follower has announced its stop: it counts as silent from now on. */
 void silence_is_left(struct silence *silence, uint64_t now_ns);
-/* Moves the next PAIR_SILENT to `at_ns`, if that is sooner. */
+/* Moves the next PAIR_SILENT to `at_ns`, if that is earlier. */
 void silence_remind_by(struct silence *silence, uint64_t at_ns);
-/* Looks at the clock. `has_left`: this node has announced its own stop and listens no more. `stuck_ns`: see
+/* Checks the clock. `has_left`: this node has announced its own stop and ignores the other node. `stuck_ns`: see
  * leader_half_stuck_ns. */
 struct silence_verdict silence_look(struct silence *silence, const struct pair *pair, bool has_left, uint64_t stuck_ns,
                                     uint64_t now_ns);
@@ -75,16 +70,16 @@ struct silence_verdict silence_look(struct silence *silence, const struct pair *
 uint64_t silence_timer(const struct silence *silence, const struct pair *pair, bool has_left, uint64_t stuck_ns);
 /* Returns whether the answer to a probe, by a node that leads `epoch` (0: none), proves that the leader lives. */
 bool silence_probe_counts(const struct pair *pair, bool has_left, uint32_t epoch);
-/* The other node's process has died: the connection broke and a new one is refused. True: if it was the leader, report
- * PAIR_SILENT with `gone` now; if it was the follower, silence_look reports the silence. False: this node does not wait
- * for it, or has just reported it. */
+/* Handles that the other node's process has died: the connection broke and a new one was refused. Returns true if it
+ * was the leader: report PAIR_SILENT with `gone` now. If it was the follower, silence_look reports the silence. Returns
+ * false if this node does not wait for it, or has just reported it. */
 bool silence_is_gone(struct silence *silence, const struct pair *pair, bool has_left, uint64_t now_ns);
-/* Checks for a pause of this node; call it when the thread wakes up and when its turn ends (silence_look checks in
- * between). True: this node was paused, and the timeout has started again. */
+/* Checks whether this process was paused. Call it when the thread wakes up and when its turn ends; silence_look checks
+ * in between. Returns true if it was paused, and the timeout has started again. */
 bool silence_stood_still(struct silence *silence, const struct pair *pair, uint64_t now_ns);
 
-/* Timeout of a probe. */
+/* Returns the timeout of a probe in ns. */
 uint64_t silence_probe_wait_ns(const struct silence *silence);
-/* Plans the next look. The thread wants to sleep until `until_ns`; returns the time at which it must wake up. */
+/* Plans the next check. The thread wants to sleep until `until_ns`; returns the time at which it must wake up. */
 uint64_t silence_plan(struct silence *silence, uint64_t now_ns, uint64_t until_ns);
 #endif

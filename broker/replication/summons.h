@@ -1,18 +1,15 @@
 /* summons.h: a follower that hears nothing asks its leader once more, through the coordinator (F-10, F-31c).
  *
- *   follower                                 coordinator                              leader
- *   hears nothing for half of its time,
- *   sends a probe, and declares ───────────► present-1: "asks N"  ── a watch ──────►  reads it, and declares
- *   silent: reads the record, and who  ◄──── present-0: "leads epoch E, heard N" ◄──  itself anew
- *   is present
+ * A follower that hears nothing for half of its timeout sends a probe, and declares at the coordinator: present-1:
+ * "asks N". The leader, whose watch reports the change, reads that question and declares itself anew: present-0: "leads
+ * epoch E, heard N". When the timeout is over, the follower reads the record and who is present.
  *
  * A leader's session or lease at the coordinator outlives its host by seconds, and a healthy leader whose link to the
  * follower is cut is present, too. So presence alone is not enough: a leader that has not answered question N within
- * SUMMONS_WAIT_NS after the coordinator took that question counts as absent.
- *
- * The wait begins when the coordinator has taken the question, and lasts at least as long as that took, so a slow
- * coordinator deposes no leader. Only a read that was sent after the wait counts. An answer is valid for the same time;
- * then a leader that is still silent is asked again.
+ * SUMMONS_WAIT_NS after the coordinator took that question counts as absent. The wait begins when the coordinator has
+ * taken the question, and lasts at least as long as that took, so a slow coordinator deposes no leader. Only a read
+ * that was sent after the wait counts. An answer is valid for the same time; after that, a leader that is still silent
+ * is asked again.
  *
  * A wrong verdict here costs time only; the compare-and-set keeps the pair correct. Nothing is written at the
  * coordinator while the two nodes hear each other.
@@ -27,32 +24,32 @@
 #include "pair.h"
 #include "pair_times.h"
 
-/* Least time that a leader has to answer. */
+/* Minimum time that a leader has to answer. */
 #define SUMMONS_WAIT_NS (400 * PAIR_NS_PER_MS)
 
 struct summons {
     uint64_t number;    /* number of the newest question; its upper half identifies the run, so answers to other runs do
                            not count */
-    uint64_t asked_ns;  /* when the question was asked; 0: none, the leader is heard */
-    uint64_t stands_ns; /* since when the coordinator is known to have the question; 0: not yet */
-    uint64_t answered_ns; /* when the read was sent that found the answer; 0: no answer yet */
+    uint64_t asked_ns;  /* when the question was asked; 0: no question is needed, because the leader was heard */
+    uint64_t stands_ns; /* since when the coordinator is known to have the question; 0: it is not known to have it */
+    uint64_t answered_ns; /* when the read that found the answer was sent; 0: no answer yet */
     uint64_t read_ns;     /* when the newest read of the record was sent */
 };
 
 void summons_init(struct summons *summons, uint64_t run);
-/* The leader was heard, or its timeout starts again: ends the question. */
+/* Ends the question, because the leader was heard, or its timeout starts again. */
 void summons_end(struct summons *summons);
 /* Asks, or asks again, if this node could take over. Call it when a probe is sent or the leader is silent
  * (silence_verdict). */
 void summons_ask(struct summons *summons, const struct pair *pair, uint64_t now_ns);
-/* Returns the question's number, to declare at the coordinator; 0: none. */
+/* Returns the number of the question that must be declared at the coordinator; 0: none. */
 uint64_t summons_asks(const struct summons *summons, const struct pair *pair);
-/* The coordinator has had the question since `since_ns`. */
+/* Notes that the coordinator has had the question since `since_ns`. */
 void summons_stands(struct summons *summons, uint64_t since_ns);
-/* A read of the record is sent now. */
+/* Notes that a read of the record is being sent. */
 void summons_reads(struct summons *summons, uint64_t now_ns);
-/* Call after the read. Returns whether the leader counts as present. `is_there`: it has declared itself in the record's
- * epoch; `heard`: number of the question that it answered. */
+/* Returns whether the leader counts as present. Call it after the read. `is_there`: the leader has declared itself in
+ * the record's epoch; `heard`: number of the question that it answered. */
 bool summons_is_present(struct summons *summons, bool is_there, uint64_t heard);
 /* Returns when the leader's time to answer ends; a read after that finds it absent. UINT64_MAX: it has answered, or no
  * question is known to be at the coordinator. */
