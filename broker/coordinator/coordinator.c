@@ -26,7 +26,7 @@ struct seen {
     char name[COORDINATOR_NAME_SIZE_MAX + 1];
     uint64_t version;
     struct coordinator_trait trait;
-    bool is_other; /* the last answer belongs to another history of the entry, so no change may build on it */
+    bool is_other; /* the last answer belongs to another history of the entry, so no change may be based on it */
 };
 
 struct coordinator {
@@ -38,7 +38,7 @@ struct coordinator {
     /* used by the coordinator's thread only */
     struct coordinator_call *under_way;
     struct seen seen[COORDINATOR_NAMES_MAX];
-    uint64_t told_ms; /* no further log message for the same session state before this time */
+    uint64_t told_ms; /* no further log message about the same session state before this time */
 
     pthread_mutex_t mutex; /* protects all members below */
     struct coordinator_call *first;
@@ -47,8 +47,8 @@ struct coordinator {
     bool is_watch_new;
     struct presence presence;
     uint64_t present_ms; /* the presence is declared until this time; 0: none declared */
-    uint64_t stood_ms;   /* since this time the coordinator has, as far as is known, the text `stood` */
-    char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* text that the coordinator has for this process; "": none */
+    uint64_t stood_ms;   /* time since when the coordinator is known to have the text `stood` */
+    char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* text that the coordinator has for this process; "": no text */
     struct coordinator_session session;
     bool stop;
 };
@@ -61,7 +61,7 @@ uint64_t coordinator_now_ms(void) {
 
 void coordinator_wake(struct coordinator *coordinator) {
     uint64_t one = 1;
-    (void)!write(coordinator->wake, &one, sizeof one); /* fails only if it is readable already */
+    (void)!write(coordinator->wake, &one, sizeof one); /* fails only if the descriptor is already readable */
 }
 
 void coordinator_poll(int wake, int descriptor, int wait_ms) {
@@ -85,8 +85,8 @@ static struct seen *seen_of(struct coordinator *coordinator, const char *name) {
     ". Restore the coordinator's data, or type 'tarry pair record --write' for the node that leads; then restart the " \
     "other node"
 
-/* Returns NULL, or why the version must not be believed: a format for the entry's name, this version and the known one.
- */
+/* Returns NULL, or the reason why the version must not be believed. The reason is a format for the entry's name, this
+ * version and the known one. */
 static const char *find_doubt(const struct seen *seen, uint64_t version, const struct coordinator_trait *trait) {
     bool is_other_birth = seen->trait.birth != 0 && trait->birth != seen->trait.birth;
     bool is_other_mark = seen->trait.mark != 0 && trait->mark != 0 && trait->mark != seen->trait.mark;
@@ -108,14 +108,15 @@ static const char *find_doubt(const struct seen *seen, uint64_t version, const s
     return NULL;
 }
 
-/* Returns true, and remembers the version, if it may be believed. */
+/* Returns whether the version may be believed; if so, stores it as the known one. */
 static bool is_believed(struct coordinator *coordinator, const char *name, uint64_t version,
                         const struct coordinator_trait *trait, char reason[COORDINATOR_MESSAGE_SIZE]) {
     struct seen *seen = seen_of(coordinator, name);
     const char *doubt = find_doubt(seen, version, trait);
     bool is_late =
         version != 0 && version < seen->version && (trait->birth == seen->trait.birth || seen->trait.birth == 0);
-    seen->is_other = doubt != NULL && !is_late; /* a lagging server has an older version of the same history */
+    seen->is_other =
+        doubt != NULL && !is_late; /* a version of the same history may be older, because a server can lag */
     if (doubt != NULL) {
         coordinator_refuse(reason, doubt, name, version, seen->version); // NOLINT(clang-diagnostic-format-nonliteral)
         return false;
@@ -150,7 +151,7 @@ static const struct coordinator_change *find_stale(struct coordinator *coordinat
     return NULL;
 }
 
-/* R4. Returns a change of an entry whose version number may be right, but in another history; NULL: none. */
+/* R4: returns a change of an entry whose version number may be right, but in another history; NULL: none. */
 static const struct coordinator_change *find_other(struct coordinator *coordinator,
                                                    const struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++)
@@ -173,7 +174,7 @@ void coordinator_finish(struct coordinator *coordinator, struct coordinator_call
     bool is_doubted = outcome == PAIR_DONE && !call->is_presence && !are_believed(coordinator, call);
     call->outcome = is_doubted ? PAIR_UNKNOWN : outcome;
     if (call->outcome == PAIR_DONE) call->reason[0] = '\0';
-    call->done(call); /* from here on the call belongs to its caller again */
+    call->done(call); /* from here on the caller owns the call again */
 }
 
 void coordinator_fail(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome,
@@ -305,7 +306,7 @@ void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch
     coordinator_wake(coordinator);
 }
 
-/* Returns the first watch. Watches are removed only at the end, so the list may be followed without the lock. */
+/* Returns the first watch. Watches are removed only at the end, so the list may be read without the lock. */
 static struct coordinator_watch *watches_of(struct coordinator *coordinator) {
     pthread_mutex_lock(&coordinator->mutex);
     struct coordinator_watch *watches = coordinator->watches;
@@ -402,7 +403,8 @@ static struct coordinator_call *find_late(const struct coordinator *coordinator,
     return call;
 }
 
-/* Starts from the head each time, because `done` may have finished other calls. */
+/* Ends the calls whose deadline has passed. Starts from the head of the list each time, because `done` may have
+ * finished other calls. */
 static void end_late(struct coordinator *coordinator, uint64_t now_ms, const char *why) {
     for (struct coordinator_call *call; (call = find_late(coordinator, now_ms)) != NULL;) {
         coordinator->backend->abandon(coordinator->state, call);

@@ -8,8 +8,11 @@
  *
  * Outcomes (R4–R6 of FAULTS.md):
  *   PAIR_DONE     The operation happened; `version` is the new version (after a read: the version read).
- *   PAIR_REFUSED  Compare-and-set and multi only: the entry has another version. The change did not and will not
- * happen. PAIR_UNKNOWN  No answer, or one that must not be believed. The change may have happened, or may still happen.
+ *
+ *   PAIR_REFUSED  Compare-and-set and multi only: the entry has another version. The change did not happen and never
+ * will.
+ *
+ *   PAIR_UNKNOWN  No answer, or one that must not be believed. The change may have happened, or may still happen;
  *                 `reason` says why.
  *
  * Reads are linearizable, and never older than what this coordinator has read or written before. An older answer
@@ -25,7 +28,7 @@
  * recently. A running process may be reported absent (its declaration is late), and a dead one present (its time is not
  * over yet). So no acknowledgement and no change of the leader may depend on presence alone.
  *
- * Not here: the meaning of the values (record.h). A lost session says nothing about which node leads.
+ * record.h defines the meaning of the values. A lost session says nothing about which node leads.
  *
  * Thread-safety: any thread may call these functions except coordinator_close; callbacks may, too. Callbacks run on the
  * coordinator's own thread, one at a time, without a lock; they must not block. */
@@ -38,8 +41,8 @@
 
 #include "pair.h"
 
-#define COORDINATOR_NAME_SIZE_MAX 31    /* bytes of an entry's name: a-z, 0-9 and '-' */
-#define COORDINATOR_NAMES_MAX 8         /* entries that one coordinator is asked about */
+#define COORDINATOR_NAME_SIZE_MAX 31    /* maximum size of an entry's name in bytes; allowed are a-z, 0-9 and '-' */
+#define COORDINATOR_NAMES_MAX 8         /* maximum number of entries of one coordinator */
 #define COORDINATOR_VALUE_SIZE_MAX 4096 /* bytes */
 #define COORDINATOR_CHANGES_MAX 4       /* maximum number of changes in one multi */
 #define COORDINATOR_URL_SIZE_MAX 1023
@@ -50,29 +53,29 @@ struct coordinator;
 struct coordinator_change {
     const char *name;  /* valid until `done` */
     const void *value; /* valid until `done`; NULL: only compare the version */
-    size_t size;       /* at most COORDINATOR_VALUE_SIZE_MAX */
+    size_t size;       /* size of the value, at most COORDINATOR_VALUE_SIZE_MAX bytes */
     uint64_t version;  /* expected version; 0: the entry must not exist (only with a value). After PAIR_DONE: the new
                           version */
 };
 
 /* Distinguishes entries of the same name, and versions of the same number; 0: unknown. A deleted and recreated entry
- * has another `birth`. A coordinator restored to an older state repeats version numbers, but with other values of
- * `mark`. */
+ * has another `birth`. A coordinator that was restored to an older state repeats version numbers, but with other values
+ * of `mark`. */
 struct coordinator_trait {
     uint64_t birth;
     uint64_t mark;
 };
 
 /* One call. The caller owns the memory and sets `done`; it must not touch the other members until `done` is called.
- * `done` may free the call or use it again. Usually a member of a larger struct, like `struct item`. */
+ * `done` may free the call or use it for another request. Usually a member of a larger struct, like `struct item`. */
 struct coordinator_call {
     void (*done)(struct coordinator_call *call);
 
     enum pair_outcome outcome;
-    uint64_t version;                           /* valid after PAIR_DONE; after a read, 0: no such entry */
-    size_t size;                                /* bytes of `value` */
-    char value[COORDINATOR_VALUE_SIZE_MAX + 1]; /* result of a read; followed by a NUL that `size` does not count */
-    char reason[COORDINATOR_MESSAGE_SIZE];      /* error message, unless PAIR_DONE */
+    uint64_t version; /* valid after PAIR_DONE; after a read, 0 means that the entry does not exist */
+    size_t size;      /* size of `value` in bytes */
+    char value[COORDINATOR_VALUE_SIZE_MAX + 1]; /* result of a read, and a NUL that `size` does not count */
+    char reason[COORDINATOR_MESSAGE_SIZE];      /* error message; valid unless the outcome is PAIR_DONE */
 
     /* for the coordinator only */
     struct coordinator_call *next;
@@ -93,7 +96,7 @@ struct coordinator_watch {
 };
 
 enum coordinator_state {
-    COORDINATOR_CONNECTING = 1, /* not connected yet, or not since `since_ms` */
+    COORDINATOR_CONNECTING = 1, /* not connected; `since_ms` says since when */
     COORDINATOR_CONNECTED,
     COORDINATOR_FORBIDDEN, /* the coordinator answers, but denies this node access; only an operator can help */
 };
@@ -107,7 +110,7 @@ struct coordinator_session {
 struct coordinator_options {
     uint32_t call_ms;    /* time limit of a call; 100 … 600,000 */
     uint32_t session_ms; /* the coordinator ends a session after this much silence; 1,000 … 600,000 */
-    /* A node that has not declared itself for this long is not present; 0: COORDINATOR_PRESENCE_MS, otherwise 100 …
+    /* Time without a declaration after which a node is not present. 0 means COORDINATOR_PRESENCE_MS; otherwise 100 …
      * 600,000. etcd rounds up to whole seconds, at least 2; with ZooKeeper it is the session's time. */
     uint32_t presence_ms;
     /* "user:password" of an etcd user, or for ZooKeeper's digest scheme; NULL: none. coordinator_open copies all
@@ -123,25 +126,25 @@ struct coordinator_options {
 };
 #define COORDINATOR_CALL_MS 5000u
 #define COORDINATOR_PRESENCE_MS 2000u
-#define COORDINATOR_PRESENCE_SIZE_MAX 63 /* bytes of the text of a presence */
-/* Default of session_ms: twice ZooKeeper's default tickTime of 2 s, the shortest that its configuration allows. A
- * client notices after two thirds of this time that its server has died without closing the connection, for example
- * because the primary's host lost power. The follower takes over no sooner. Nothing else depends on sessions, so they
- * may be this short. */
+#define COORDINATOR_PRESENCE_SIZE_MAX 63 /* maximum size of a presence's text in bytes */
+/* Default of session_ms: twice ZooKeeper's default tickTime of 2 s, the shortest that its configuration allows. If a
+ * server dies without closing the connection, for example because the primary's host lost power, its client notices
+ * that after two thirds of this time. The follower takes over no sooner. Nothing else depends on sessions, so they may
+ * be this short. */
 #define COORDINATOR_SESSION_MS 4000u
 
 /* Checks whether coordinator_open would accept `url`; sends nothing. Returns 0, or 1 with an error message. */
 int coordinator_check_url(const char *url, char message[COORDINATOR_MESSAGE_SIZE]);
 
 /* Starts the thread and returns at once; the thread connects, and reconnects, in the background. Returns 0, or 1 with
- * an error message: the URL or an option is invalid, or memory or a thread is missing. */
+ * an error message: the URL or an option is invalid, or memory or a thread is not available. */
 int coordinator_open(const char *url, const struct coordinator_options *options, struct coordinator **out,
                      char message[COORDINATOR_MESSAGE_SIZE]);
 /* Ends all running calls as PAIR_UNKNOWN, calls their `done`, and joins the thread. Drops calls that a `done` makes
- * meanwhile, without calling their `done`. No other thread may use the coordinator any more. Must not be called from a
- * callback. NULL: does nothing. */
+ * meanwhile, without calling their `done`. No other thread may use the coordinator after that. Must not be called from
+ * a callback. NULL is allowed. */
 void coordinator_close(struct coordinator *coordinator);
-/* Returns a warning for the log if this coordinator is no independent third party; otherwise "". */
+/* Returns a warning for the log if this coordinator is not an independent third party; otherwise "". */
 const char *coordinator_warning(const struct coordinator *coordinator);
 
 /* Reads the entry's value and version. */
@@ -157,15 +160,15 @@ void coordinator_multi(struct coordinator *coordinator, const struct coordinator
  * bytes). Others see it soon, until about presence_ms after the last declaration. A coordinator has one name and text
  * at a time; both are copied. Cheap: declare again at every sign of life. */
 void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text);
-/* Returns whether the coordinator has the last declared `text`, as far as this process knows. True: `*out_ms` is the
- * time since then in ms (BOOTTIME). */
+/* Returns whether the coordinator is known to have the last declared `text`. If so, sets `*out_ms` to the time since
+ * then in ms (BOOTTIME). */
 bool coordinator_stands(struct coordinator *coordinator, const char *text, uint64_t *out_ms);
-/* Reads the presence under `name`. PAIR_DONE: version 1 and the declared text as the value, or version 0: none
- * declared. Otherwise PAIR_UNKNOWN. */
+/* Reads the presence under `name`. After PAIR_DONE, version 1 comes with the declared text as the value; version 0
+ * means that nothing is declared. Otherwise PAIR_UNKNOWN. */
 void coordinator_ask_presence(struct coordinator *coordinator, const char *name, struct coordinator_call *call);
-/* From now on calls `changed` soon after the entry may have changed, and after each new session. Several changes may
+/* Calls `changed` from now on, soon after the entry may have changed, and after each new session. Several changes may
  * cause one call, and a call may come without a change, so `changed` must read the entry. `watch` must stay valid until
- * coordinator_close. This is a hint only: a node that must know polls as well. */
+ * coordinator_close. This is only a hint: a node that must know a change polls as well. */
 void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch *watch);
 void coordinator_session(struct coordinator *coordinator, struct coordinator_session *out);
 

@@ -11,7 +11,7 @@ struct presence {
     char name[COORDINATOR_NAME_SIZE_MAX + 1];
     char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
 };
-/* A presence is renewed this many times within its lifetime. */
+/* Number of times that a presence is renewed within its lifetime. */
 #define PRESENCE_PARTS 4u
 
 struct backend {
@@ -24,15 +24,15 @@ struct backend {
      * error message. */
     int (*open)(struct coordinator *coordinator, const char *place, const struct coordinator_options *options,
                 void **out, char message[COORDINATOR_MESSAGE_SIZE]);
-    /* Closes the backend; no call is running any more. */
+    /* Closes the backend, when no call is running any more. */
     void (*close)(void *state);
-    /* Waits until `wake` is readable or `turn` has work, at most `wait_ms`. */
+    /* Waits at most `wait_ms` until `wake` is readable or `turn` has work. */
     void (*wait)(void *state, int wake, int wait_ms);
     /* Starts the call; coordinator_finish ends it, within this function or later. */
     void (*start)(void *state, struct coordinator_call *call);
-    /* Forgets a call whose time is over; coordinator.c finishes it. */
+    /* Drops a call whose time is over; coordinator.c finishes it. */
     void (*abandon)(void *state, struct coordinator_call *call);
-    /* Does pending work; called after each wake-up, at least every COORDINATOR_TURN_MS. */
+    /* Does pending work. Called after each wake-up, at least every COORDINATOR_TURN_MS. */
     void (*turn)(void *state);
     /* Sets the presence of this process; NULL: not present. Called before each turn. */
     void (*declare)(void *state, const struct presence *presence);
@@ -56,13 +56,13 @@ void coordinator_finish(struct coordinator *coordinator, struct coordinator_call
 /* Ends `call` as PAIR_UNKNOWN or PAIR_REFUSED, with an error message. */
 void coordinator_fail(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* Returns whether the entry may be at `version`, given its last known version. (coordinator_finish checks answers
- * itself.) */
+/* Returns whether the entry may be at `version`, given its last known version. coordinator_finish checks answers
+ * itself. */
 bool coordinator_believes(struct coordinator *coordinator, const char *name, uint64_t version,
                           const struct coordinator_trait *trait);
 void coordinator_is(struct coordinator *coordinator, enum coordinator_state state, uint64_t sessions,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* Reports that the coordinator has the declared `text`; NULL: it is unknown whether it has. */
+/* Reports that the coordinator has the declared `text`; NULL: this is unknown. */
 void coordinator_stood(struct coordinator *coordinator, const char *text);
 /* Reports that the entry may have changed; NULL: every entry may have changed. */
 void coordinator_changed(struct coordinator *coordinator, const char *name);

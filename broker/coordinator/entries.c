@@ -13,7 +13,8 @@
 static bool take_line(const char **at, const char *end, char out[ENTRIES_LINE_MAX]) {
     const char *newline = memchr(*at, '\n', (size_t)(end - *at));
     if (newline == NULL || newline - *at >= ENTRIES_LINE_MAX) return false;
-    if (memchr(*at, '\0', (size_t)(newline - *at)) != NULL) return false; /* a NUL byte would end the string there */
+    if (memchr(*at, '\0', (size_t)(newline - *at)) != NULL)
+        return false; /* a NUL byte would end the string too early */
     memcpy(out, *at, (size_t)(newline - *at));
     out[newline - *at] = '\0';
     *at = newline + 1;

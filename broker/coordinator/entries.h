@@ -37,7 +37,7 @@ struct entries {
 bool entries_read(const char *text, size_t size, struct entries *out);
 /* Writes at most ENTRIES_SIZE_MAX bytes and a NUL; returns the number of bytes without the NUL. */
 size_t entries_write(const struct entries *entries, char *out);
-/* Returns the entry; NULL: none. */
+/* Returns the entry with this name; NULL: none. */
 struct entry *entries_find(struct entries *entries, const char *name);
 /* Adds an empty entry at version 0; the first one also sets `birth`. Returns NULL if the table is full or no random
  * bytes are available. */

@@ -23,10 +23,10 @@
 
 #include "place.h"
 
-#define SEARCH_MS 250 /* interval between two rounds of probes while no member answers */
+#define SEARCH_MS 250 /* interval between two rounds of probes while no member answers, in ms */
 #define WATCH_AGAIN_MS 250
 #define PROBES_A_SESSION 4
-#define WORST_SIZE 200 /* bytes of one host's problem if several are reported */
+#define WORST_SIZE 200 /* maximum size in bytes of one host's problem if several are reported */
 
 /* ---- Words ------------------------------------------------------------------------------------------------------- */
 
@@ -141,7 +141,7 @@ static void drop_token(struct etcd *etcd) {
 }
 
 void etcd_forget_token(struct etcd *etcd, uint64_t number) {
-    if (number != etcd->token_number) return; /* a newer token exists already */
+    if (number != etcd->token_number) return; /* the token was already replaced by a newer one */
     drop_token(etcd);
     etcd_doubt(etcd);
 }
@@ -159,7 +159,7 @@ static void fail_at(struct endpoint *endpoint, bool is_forbidden, const char *wh
     fail(endpoint, is_forbidden, problem);
 }
 
-/* Probes the member; first gets a token if it needs one. */
+/* Probes the member. If it needs a token, requests one first. */
 static void ask(struct endpoint *endpoint) {
     struct etcd *etcd = endpoint->etcd;
     endpoint->asks_token = etcd->credentials != NULL && etcd->token == NULL;
@@ -207,7 +207,7 @@ static void take_token(struct endpoint *endpoint) {
 }
 
 static void probe_over(struct exchange *exchange, enum exchange_end end) {
-    struct endpoint *endpoint = (struct endpoint *)exchange; /* `exchange` is the first member */
+    struct endpoint *endpoint = (struct endpoint *)exchange; /* safe, because `exchange` is the first member */
     char why[COORDINATOR_MESSAGE_SIZE];
     if (end != EXCHANGE_ANSWERED) {
         fail_at(endpoint, false, exchange->error);
@@ -228,7 +228,8 @@ static void probe_over(struct exchange *exchange, enum exchange_end end) {
 
 static void probe_round(struct etcd *etcd, uint64_t now_ms) {
     if (etcd->current != NULL && etcd->current->probe.easy != NULL && !etcd->is_searching) {
-        etcd->is_searching = true; /* the last probe is unanswered; calls may still be answered */
+        etcd->is_searching =
+            true; /* the last probe has no answer, so search another member; calls may still be answered */
         etcd->search_ms = now_ms;
     }
     for (size_t i = 0; i < etcd->endpoint_count; i++) {
@@ -260,8 +261,8 @@ static struct endpoint *find_serving(struct etcd *etcd) {
     return found;
 }
 
-/* Returns whether all hosts belong to one cluster. At first, waits a moment for all to answer, so that two clusters are
- * noticed. */
+/* Returns whether all hosts belong to one cluster. At first, waits a moment for answers of all hosts, so that two
+ * clusters are noticed. */
 static bool is_cluster_one(struct etcd *etcd, uint64_t now_ms) {
     uint64_t seen = etcd->cluster;
     bool is_one = true;
@@ -329,7 +330,7 @@ static struct etcd *etcd_of_watch(struct exchange *exchange) {
     return (struct etcd *)((char *)exchange - offsetof(struct etcd, watch));
 }
 
-/* Handles a line of the watch. "created" also counts as a change, because earlier changes were not reported. */
+/* Handles a line of the watch. "created" also counts as a change, because changes before it were not reported. */
 static void watch_line(struct exchange *exchange) {
     struct etcd *etcd = etcd_of_watch(exchange);
     if (exchange->size == 0) return;
@@ -339,8 +340,8 @@ static void watch_line(struct exchange *exchange) {
         etcd->is_watch_up = etcd->is_changed = true;
 }
 
-/* Handles the end of the watch. A line that is too long also ends it: etcd never sends one, and the next watch reports
- * the change. */
+/* Handles the end of the watch. A line that is too long also ends the watch: etcd never sends one, and the next watch
+ * reports the change. */
 static void watch_over(struct exchange *exchange, enum exchange_end end) {
     struct etcd *etcd = etcd_of_watch(exchange);
     (void)end;
@@ -389,7 +390,7 @@ static void etcd_wait(void *state, int wake, int wait_ms) {
 }
 
 static void etcd_start(void *state, struct coordinator_call *call) {
-    struct etcd *etcd = state; /* the next turn sends the call */
+    struct etcd *etcd = state; /* only makes the flight; the next turn sends the call */
     if (etcd_flight_make(etcd, call) != 0)
         coordinator_fail(etcd->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }
@@ -400,10 +401,9 @@ static void etcd_abandon(void *state, struct coordinator_call *call) {
 }
 
 static void etcd_watch(void *state, const char *name) {
-    struct etcd *etcd = state; /* the watch covers all keys */
+    struct etcd *etcd = state; /* nothing to start, because the watch covers all keys */
     (void)name;
-    if (etcd->is_watch_up)
-        etcd->is_changed = true; /* the caller reads after this, and the watch reports later changes */
+    if (etcd->is_watch_up) etcd->is_changed = true; /* make the caller read once; the watch reports later changes */
 }
 
 /* ---- opening and closing */
@@ -476,7 +476,7 @@ static void take_hosts(struct etcd *etcd) {
         struct endpoint *endpoint = &etcd->endpoints[etcd->endpoint_count++];
         endpoint->etcd = etcd;
         endpoint->probe.over = probe_over;
-        memcpy(endpoint->host, at, size); /* calloc has set the NUL behind it */
+        memcpy(endpoint->host, at, size); /* calloc has already set the terminating NUL */
         at += size + (at[size] == ',');
     }
 }

@@ -75,7 +75,8 @@ static struct coordinator_trait trait_of(const struct etcd_entry *entry) {
     return (struct coordinator_trait){.birth = entry->birth, .mark = frame_sum(sums, sizeof sums)};
 }
 
-/* Remembers an entry to compare with. Forgets an entry that is not believed, so that no change builds on it. */
+/* Stores an entry to compare later versions with. Forgets an entry that is not believed, so that no change is based on
+ * it. */
 static void know(struct etcd *etcd, const char *name, const struct etcd_entry *entry) {
     const struct coordinator_trait trait = trait_of(entry);
     if (coordinator_believes(etcd->coordinator, name, entry->version, &trait)) known_of(etcd, name)->entry = *entry;
@@ -120,12 +121,13 @@ static void send_one(struct etcd_flight *flight) {
         finish_unknown(flight, request.host, "out of memory for the request");
 }
 
-/* Starts from the head each time, because a flight that fails at once is finished, and its `done` may have added
- * another. */
+/* Returns the oldest waiting flight that is due. Starts from the head each time: a flight that fails at once is
+ * finished, and its `done` may have added another flight. */
 static struct etcd_flight *find_waiting(const struct etcd *etcd, uint64_t now_ms) {
     struct etcd_flight *flight = etcd->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
-        if (flight->endpoint == NULL && flight->again_ms <= now_ms) oldest = flight; /* the list is newest first */
+        if (flight->endpoint == NULL && flight->again_ms <= now_ms)
+            oldest = flight; /* the list is newest first, so the last one found is the oldest */
     return oldest;
 }
 
@@ -220,7 +222,7 @@ static void land_refusal(struct etcd_flight *flight) {
     char text[COORDINATOR_MESSAGE_SIZE], why[COORDINATOR_MESSAGE_SIZE];
     enum etcd_refusal refusal = etcd_take_refusal(exchange->status, exchange->answer, exchange->size, text);
     if (refusal == ETCD_TOKEN_OLD &&
-        etcd->credentials != NULL) { /* etcd refused the token without executing anything */
+        etcd->credentials != NULL) { /* etcd refused the token and executed nothing, so the call may be sent again */
         etcd_forget_token(etcd, flight->token_number);
         wait_again(flight);
         return;
@@ -233,7 +235,7 @@ static void land_refusal(struct etcd_flight *flight) {
 }
 
 static void flight_over(struct exchange *exchange, enum exchange_end end) {
-    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* `exchange` is the first member */
+    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* safe, because `exchange` is the first member */
     bool is_read = flight->call->name != NULL;
     if (end != EXCHANGE_ANSWERED) {
         etcd_doubt(flight->etcd);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Keepalive interval: a silent host is given up after about this long, on open connections too. */
+/* Keepalive interval in s: a host that does not answer is given up after about this time, on open connections too. */
 #define KEEPALIVE_S 1
 #define KEEPALIVE_COUNT 3
 #define URL_SIZE (COORDINATOR_URL_SIZE_MAX + 64)
@@ -77,7 +77,7 @@ static int prepare_socket(void *argument, curl_socket_t socket, curlsocktype pur
     return CURL_SOCKOPT_OK;
 }
 
-/* Sets the options so that nothing depends on the environment: no proxy, no password file, no redirect. */
+/* Sets the options so that the environment has no influence: no proxy, no password file, no redirect. */
 static void set_connection(CURL *easy, const struct gateway *gateway, bool is_change) {
     curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, gateway->is_tls ? "https" : "http");
     curl.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);

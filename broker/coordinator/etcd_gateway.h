@@ -1,5 +1,5 @@
-/* etcd_gateway.h: requests to etcd's JSON gateway, by libcurl. Each request is sent at once, none blocks, and answers
- * have a maximum size.
+/* etcd_gateway.h: requests to etcd's JSON gateway, by libcurl. Each request is sent at once, no request blocks, and
+ * answers have a maximum size.
  *
  * A request that is sent twice might be executed twice. libcurl itself repeats a request if a reused connection ends
  * without an answer. So each change (`is_change`) uses a connection of its own.
@@ -13,7 +13,7 @@
 
 enum exchange_end {
     EXCHANGE_ANSWERED = 1, /* `status` and `answer` are valid */
-    EXCHANGE_NOT_SENT,     /* not connected, so etcd has not seen the request; `error` describes the problem */
+    EXCHANGE_NOT_SENT,     /* no connection, so etcd has not received the request; `error` describes the problem */
     EXCHANGE_LOST,         /* at least a part was sent, but no complete answer came */
 };
 
@@ -24,9 +24,11 @@ struct gateway {
     uint32_t connect_ms;          /* time limit for connecting, name look-up included */
 };
 
-/* A place for one request at a time; used again and again. Starts as zeros; the owner sets `over` and `line`. */
+/* A place for one request at a time, which may be used many times. Starts as zeros; the owner sets `over` and `line`.
+ */
 struct exchange {
-    void (*over)(struct exchange *exchange, enum exchange_end end); /* called at the end; may begin the next request */
+    void (*over)(struct exchange *exchange,
+                 enum exchange_end end);     /* called at the end of the request; may begin the next one */
     void (*line)(struct exchange *exchange); /* called for each line of an endless answer (a watch), with the line in
                                                 `answer`; NULL: collect the answer */
     CURL *easy;                              /* NULL: no request is running */
@@ -49,14 +51,14 @@ struct request {
     bool is_change;
 };
 
-/* Returns 0, or 1 with an error message. */
+/* Opens the gateway. Returns 0, or 1 with an error message. */
 int gateway_open(struct gateway *gateway, char message[COORDINATOR_MESSAGE_SIZE]);
 /* Closes the gateway; every exchange must have been dropped. */
 void gateway_close(struct gateway *gateway);
 void gateway_wait(struct gateway *gateway, int wake, int wait_ms);
 /* Continues all running exchanges; calls `over` and `line`. */
 void gateway_turn(struct gateway *gateway);
-/* Returns 0, or 1: out of memory, and no request is running. */
+/* Begins a request. Returns 0, or 1 if memory is exhausted and no request is running. */
 int exchange_begin(struct gateway *gateway, struct exchange *exchange, const struct request *request);
 /* Ends the running request without calling `over`; does nothing if none is running. */
 void exchange_drop(struct gateway *gateway, struct exchange *exchange);

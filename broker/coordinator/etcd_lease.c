@@ -43,7 +43,7 @@ static void take_answer(struct etcd *etcd) {
     if (lease->step == LEASE_REVOKE)
         next_step(lease, LEASE_GRANT, 0);
     else if (!is_good || (lease->step == LEASE_KEEP && (seconds == 0 || id != lease->id)))
-        begin_anew(etcd); /* the lease has expired */
+        begin_anew(etcd); /* the lease has expired, so start with a new one */
     else if (lease->step == LEASE_GRANT)
         next_step(lease, LEASE_PUT, 0);
     else if (lease->step == LEASE_PUT)
@@ -57,8 +57,8 @@ static void lease_over(struct exchange *exchange, enum exchange_end end) {
     struct etcd *etcd = etcd_of(exchange);
     struct etcd_lease *lease = &etcd->lease;
     char text[COORDINATOR_MESSAGE_SIZE];
-    if (end !=
-        EXCHANGE_ANSWERED) { /* the request may have been executed; repeating it for the same lease is harmless */
+    if (end != EXCHANGE_ANSWERED) { /* without an answer, the request may have been executed; to repeat it for the same
+                                       lease is harmless */
         next_step(lease, lease->step, etcd->presence_ms / PRESENCE_PARTS);
         etcd_doubt(etcd);
         return;

@@ -12,7 +12,7 @@
 #include "coordinator_backend.h"
 
 #define BASE64 sodium_base64_VARIANT_ORIGINAL
-#define BASE64_SIZE(size) sodium_base64_ENCODED_LEN(size, BASE64) /* includes the NUL */
+#define BASE64_SIZE(size) sodium_base64_ENCODED_LEN(size, BASE64) /* the size includes the NUL */
 #define QUOTED_MAX 200
 
 /* ---- requests */
@@ -131,7 +131,7 @@ static bool take_bytes(const json_t *object, const char *name, void *out, size_t
            end == text + size;
 }
 
-/* Parses an answer; returns NULL if it is no JSON object or has no header of etcd. */
+/* Parses an answer; returns NULL if it is not a JSON object or lacks etcd's header. */
 static json_t *take_answer(const char *text, size_t size, uint64_t *out_cluster,
                            char message[COORDINATOR_MESSAGE_SIZE]) {
     json_error_t error;
@@ -145,7 +145,7 @@ static json_t *take_answer(const char *text, size_t size, uint64_t *out_cluster,
     return NULL;
 }
 
-/* Parses an object with `kvs` of at most one entry. */
+/* Parses the result of a read; its `kvs` has at most one entry. */
 static int take_entry(const json_t *range, const char *key, struct etcd_entry *out,
                       char message[COORDINATOR_MESSAGE_SIZE]) {
     const json_t *kvs = json_object_get(range, "kvs"), *kv = json_array_get(kvs, 0);
@@ -285,7 +285,7 @@ static const struct {
 };
 
 /* Returns etcd's error text: `error` in gateways up to Debian 12's, `message` beside a gRPC code in later ones; NULL:
- * the answer is no error of etcd. */
+ * the answer is not an error of etcd. */
 static const char *error_of(const json_t *answer) {
     const char *error = json_string_value(json_object_get(answer, "error"));
     if (error != NULL || !json_is_integer(json_object_get(answer, "code"))) return error;

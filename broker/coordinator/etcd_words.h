@@ -16,15 +16,15 @@
 #include "coordinator.h"
 
 #define ETCD_KEY_SIZE (COORDINATOR_URL_SIZE_MAX + COORDINATOR_NAME_SIZE_MAX + 2)
-#define ETCD_ANSWER_SIZE_MAX 65536 /* bytes of the largest answer: COORDINATOR_CHANGES_MAX values in base64 */
+#define ETCD_ANSWER_SIZE_MAX 65536 /* maximum size of an answer in bytes: COORDINATOR_CHANGES_MAX values in base64 */
 #define ETCD_TOKEN_SIZE_MAX 4096   /* bytes */
 
 /* An entry as stored in etcd. */
 struct etcd_entry {
-    uint64_t version; /* 0: no such entry; otherwise also the version in coordinator calls: it starts at 1 and grows by
-                         1 per change */
+    uint64_t version; /* 0: the entry does not exist. Otherwise also the version in coordinator calls: it starts at 1
+                         and grows by 1 per change */
     uint64_t birth;   /* revision that created the entry */
-    uint64_t mark;    /* revision that changed it last */
+    uint64_t mark;    /* revision of the last change of the entry */
     size_t size;
     char value[COORDINATOR_VALUE_SIZE_MAX + 1];
 };
@@ -37,9 +37,10 @@ struct etcd_change {
 };
 
 char *etcd_ask_range(const char *key);
-/* Asks how many keys begin with `prefix`; only a member with a majority can answer. */
+/* Writes a request for the number of keys that begin with `prefix`; only a member with a majority can answer. */
 char *etcd_ask_count(const char *prefix);
-/* Compares the version, and the revision and value if known; then puts; reads all keys in either case. */
+/* Writes a request that compares the version, and the revision and value if known; puts the value if they match; and
+ * reads all keys in either case. */
 char *etcd_ask_change(const struct etcd_change *changes, size_t count);
 char *etcd_ask_watch(const char *prefix);
 char *etcd_ask_token(const char *user, size_t user_size, const char *password);
@@ -70,9 +71,9 @@ bool etcd_is_watch_over(const char *line, size_t size);
 
 /* Reasons for which etcd refuses a request. */
 enum etcd_refusal {
-    ETCD_OTHER = 1,  /* the change may have happened: timeout, change of etcd's leader */
-    ETCD_TOKEN_OLD,  /* not executed: the token has expired */
-    ETCD_NO_TOKEN,   /* not executed: etcd requires a user */
+    ETCD_OTHER = 1,  /* the change may have happened; for example a timeout, or a change of etcd's leader */
+    ETCD_TOKEN_OLD,  /* not executed, because the token has expired */
+    ETCD_NO_TOKEN,   /* not executed, because etcd requires a user */
     ETCD_FORBIDDEN,  /* the user has no permission */
     ETCD_WRONG_USER, /* wrong user or password */
     ETCD_NO_USERS,   /* authentication is not enabled */

@@ -6,13 +6,13 @@
  *   PATH.NAME  the presence of NAME (file_presence.h)
  *
  * Each change writes the whole file again: write PATH.new, sync it, rename it, sync the directory. After a kill -9 the
- * file is the old one (before the rename) or the new one (after it), and the caller gets PAIR_UNKNOWN. A multi is one
- * file, so it is atomic.
+ * file is the old one (before the rename) or the new one (after it), and the caller gets PAIR_UNKNOWN. A multi changes
+ * a single file, so it is atomic.
  *
  * A reader takes no lock, because a file never changes after the rename. Otherwise a node that is stopped (SIGSTOP)
  * while it reads would keep the other node from continuing alone.
  *
- * This is no independent third party: it fails with its host, and protects only processes on that host.
+ * This is not an independent third party: it fails with its host, and protects only processes on that host.
  *
  * This backend is the shortest, and an example for others: the nine functions of coordinator_backend.h from top to
  * bottom, each call executed at once. README.md ("The next kind") lists what else a new backend needs. */
@@ -93,7 +93,7 @@ static int store(struct file *file) {
     return 1;
 }
 
-/* Reads the file, and syncs the directory: the writer may have died before it did. */
+/* Reads the file, and syncs the directory, because the writer may have died before it did so. */
 static int load_durable(struct file *file) {
     if (load(file) != 0) return 1;
     int error = disk_posix.sync_directory(NULL, file->directory);
@@ -134,7 +134,7 @@ static enum pair_outcome read_one(struct file *file, struct coordinator_call *ca
     return PAIR_DONE;
 }
 
-/* Applies the call in memory. Returns 0, or 1: too many entries. */
+/* Applies the call in memory. Returns 0, or 1 if there would be too many entries. */
 static int apply(struct entries *entries, struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++) {
         struct coordinator_change *change = &call->changes[i];
@@ -150,7 +150,7 @@ static int apply(struct entries *entries, struct coordinator_call *call) {
     return 0;
 }
 
-/* Returns whether the entry has the version that the change expects; false: with a reason. */
+/* Returns whether the entry has the version that the change expects; if not, writes a reason. */
 static bool fits(struct file *file, struct coordinator_call *call, const struct coordinator_change *change) {
     const struct entry *entry = entries_find(&file->entries, change->name);
     uint64_t version = entry == NULL ? 0 : entry->version;
@@ -211,7 +211,7 @@ static void file_wait(void *state, int wake, int wait_ms) {
     coordinator_poll(wake, ((struct file *)state)->notify, wait_ms);
 }
 
-/* Does nothing: inotify reports every rename in the directory. */
+/* Watches a presence. For other names it does nothing, because inotify reports every rename in the directory. */
 static void file_watch(void *state, const char *name) {
     struct file *file = state;
     if (strncmp(name, "present", 7) == 0) file_presence_watch(&file->presence, name);
@@ -262,8 +262,9 @@ static const struct {
     {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"},
 };
 
-/* Returns the name of the network file system that has the directory (static); NULL: a local one, or unknown (opening
- * it gives a better error). Another host's lock or rename may be visible late there, or never. */
+/* Returns the name (static) of the network file system that contains the directory. NULL: a local one, or unknown;
+ * opening the file gives a better error. On a network file system, another host's lock or rename may be visible late,
+ * or never. */
 static const char *network_disk(const char *directory) {
     struct statfs system;
     if (statfs(directory, &system) != 0) return NULL;

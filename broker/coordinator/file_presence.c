@@ -10,7 +10,7 @@
 
 #define UNTIL_DIGITS 20
 #define TEXT_SIZE (UNTIL_DIGITS + 1 + COORDINATOR_PRESENCE_SIZE_MAX + 1 + 1) /* "until text\n" */
-#define LASTS_MAX_MS 600000 /* a longer lifetime was written before a reboot */
+#define LASTS_MAX_MS 600000 /* a lifetime longer than this was written before a reboot */
 #define NAMED_PATH_SIZE (FILE_PRESENCE_PATH_SIZE + 32)
 
 static void set_path(const struct file_presence *self, const char *name, char out[NAMED_PATH_SIZE]) {
@@ -50,7 +50,8 @@ enum file_presence_news file_presence_declare(struct file_presence *self, const 
     return write_until(self, now_ms + self->lasts_ms) ? FILE_PRESENCE_STANDS : FILE_PRESENCE_GONE;
 }
 
-/* Reads the text of the presence `name` into `text`; NULL: not present, or the file is invalid. */
+/* Reads the text of the presence `name` into `text`. Returns NULL if the process is not present, or its file is
+ * invalid. */
 static const char *find(const struct file_presence *self, const char *name, char text[TEXT_SIZE + 1]) {
     char path[NAMED_PATH_SIZE];
     set_path(self, name, path);

@@ -1,10 +1,7 @@
 /* file_presence.h: presence for a coordinator in a file (file.c). PATH.NAME contains the BOOTTIME in ms until which
- * NAME is present, and its text. All processes are on one host, so they share one clock.
- *
- * The file is overwritten by a single write and not synced. A damaged or missing file, or one from before a reboot,
- * means absent. So does a disk error, because presence is only a hint.
- *
- * Thread-safety: one owner. */
+ * NAME is present, and its text. All processes are on one host, so they share one clock. The file is overwritten by a
+ * single write and not synced. A damaged or missing file, a file from before a reboot, and a disk error all mean that
+ * the process is absent, because presence is only a hint. Thread-safety: one owner. */
 #ifndef TARRY_COORDINATOR_FILE_PRESENCE_H
 #define TARRY_COORDINATOR_FILE_PRESENCE_H
 
@@ -27,12 +24,13 @@ enum file_presence_news {
     FILE_PRESENCE_GONE,   /* nothing is declared, or the file could not be written */
 };
 
-/* `path`: the coordinator's file, shorter than FILE_PRESENCE_PATH_SIZE; it is copied. */
+/* Initializes the presence. `path` is the coordinator's file, shorter than FILE_PRESENCE_PATH_SIZE; it is copied. */
 void file_presence_init(struct file_presence *self, const char *path, uint32_t lasts_ms);
-/* Declares the presence of this process, and renews it in time; NULL: not present. Idempotent. */
+/* Declares the presence of this process, and renews it in time. `presence` NULL: not present. May be called repeatedly
+ * with the same presence. */
 enum file_presence_news file_presence_declare(struct file_presence *self, const struct presence *presence);
-/* Reads the presence of call->name: version 1 with its text in call->value, or version 0: not present. Always
- * PAIR_DONE. */
+/* Reads the presence of call->name: version 1 with its text in call->value, or version 0 if it is not present. Always
+ * returns PAIR_DONE. */
 enum pair_outcome file_presence_read(const struct file_presence *self, struct coordinator_call *call);
 /* Makes file_presence_look watch `name` from now on. */
 void file_presence_watch(struct file_presence *self, const char *name);

@@ -11,10 +11,10 @@
 struct place_kind {
     const char *scheme;   /* "zk://" */
     const char *server;   /* "ZooKeeper" */
-    const char *reserved; /* "/zookeeper": paths that begin so belong to the server; NULL: none */
+    const char *reserved; /* paths that begin with this text belong to the server ("/zookeeper"); NULL: none */
     unsigned port;        /* default port, for the error message */
-    unsigned hosts_max;   /* 0: limited by the URL's length only */
-    bool drops_brackets;  /* removes the brackets of IPv6 addresses */
+    unsigned hosts_max;   /* maximum number of hosts; 0: limited only by the URL's length */
+    bool drops_brackets;  /* true: the brackets of IPv6 addresses are removed */
 };
 
 /* Splits `place`, which has at most COORDINATOR_URL_SIZE_MAX bytes. `hosts` gets the hosts, separated by commas;

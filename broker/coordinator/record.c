@@ -113,7 +113,8 @@ static void take_member(struct cursor *cursor, const char *word, struct record_m
     char text[2 * MEMBER_ID_SIZE + RECORD_URL_SIZE_MAX + 2];
     size_t size = strlen(word), left = (size_t)(cursor->end - cursor->at);
     out->is_known = false;
-    if (cursor->failed || left < size || memcmp(cursor->at, word, size) != 0) return; /* the node has not joined yet */
+    if (cursor->failed || left < size || memcmp(cursor->at, word, size) != 0)
+        return; /* no such line, because the node has not joined yet */
     take(cursor, word, text, sizeof text);
     char *blank = strchr(text, ' ');
     if (blank == NULL) {

@@ -31,7 +31,7 @@
 #include "identity.h"
 #include "pair.h"
 
-#define RECORD_ENTRY "record" /* the name of its entry at the coordinator */
+#define RECORD_ENTRY "record" /* name of the record's entry at the coordinator */
 #define RECORD_NODES 2
 #define RECORD_URL_SIZE_MAX 1023
 
@@ -47,8 +47,8 @@ struct coordinator_record {
     struct record_member members[RECORD_NODES];
 };
 
-/* Returns NULL, or why the record must not be written. Required: epoch above 0, leader known and in sync, nodes in sync
- * known, valid URLs. */
+/* Returns NULL, or the reason why the record must not be written. It must have an epoch above 0, a leader that is known
+ * and in sync, known nodes in sync, and valid URLs. */
 const char *record_check(const struct coordinator_record *record);
 /* Writes the record, which must be valid, and a NUL. Returns the size without the NUL. */
 size_t record_write(const struct coordinator_record *record, char out[COORDINATOR_VALUE_SIZE_MAX + 1]);

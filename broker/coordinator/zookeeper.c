@@ -45,8 +45,8 @@ static struct {
 
 /* ---- Words ------------------------------------------------------------------------------------------------------- */
 
-/* Keeps the part behind the head of a line such as "2026-11-21 18:30:00,123:4711(0x7f…):ZOO_ERROR@function@2928: Socket
- * […] …". */
+/* Stores the message of a log line, without its head, such as "2026-11-21
+ * 18:30:00,123:4711(0x7f…):ZOO_ERROR@function@2928: Socket […] …". */
 static void keep_last_words(const char *line) {
     const char *at = strrchr(line, '@');
     at = at == NULL ? NULL : strstr(at, ": ");
@@ -85,8 +85,9 @@ void zookeeper_permitted(struct zookeeper *zookeeper) {
 
 /* ---- the session */
 
-/* Handles an event of the session. A connection is up if both zoo_state and the last event say so: a loss appears first
- * in the events, the end of a session only in zoo_state. The client may have reconnected before this thread checks. */
+/* Handles an event of the session. A connection is up if zoo_state and the last event both say so: a loss appears first
+ * in the events, but the end of a session only in zoo_state. The client may have reconnected before this thread checks.
+ */
 static void state_changed(zhandle_t *handle, int type, int state, const char *path, void *context) {
     (void)handle;
     (void)path;
@@ -157,7 +158,7 @@ static zhandle_t *open_session(struct zookeeper *zookeeper, char why[ZOOKEEPER_W
                  strerror(errno));
         return NULL;
     }
-    (void)zoo_set_servers_resolution_delay(handle, -1); /* no name look-up while connected */
+    (void)zoo_set_servers_resolution_delay(handle, -1); /* the client must not look up names while it is connected */
     int rc = zookeeper->credentials == NULL ? ZOK : enter(handle, zookeeper->credentials);
     if (rc == ZOK) return handle;
     zookeeper_why_not_entered(rc, why);
@@ -165,7 +166,7 @@ static zhandle_t *open_session(struct zookeeper *zookeeper, char why[ZOOKEEPER_W
     return NULL;
 }
 
-/* Thread function: closes the previous handle, which ends its threads, and opens another, which looks up names. */
+/* Thread function: closes the previous handle, which ends its threads; looks up names, and opens another handle. */
 static void *renewal_run(void *argument) {
     struct zookeeper *zookeeper = argument;
     char why[ZOOKEEPER_WHY_SIZE] = "";
@@ -184,8 +185,7 @@ static void *renewal_run(void *argument) {
 static void renew(struct zookeeper *zookeeper) {
     zookeeper->renewed = zookeeper->handle; /* the renewal thread closes it; no other code uses it meanwhile */
     zookeeper->renew_ms = coordinator_now_ms() + COORDINATOR_TURN_MS;
-    if (pthread_create(&zookeeper->renewal, NULL, renewal_run, zookeeper) != 0)
-        return; /* if this fails, a later turn tries again */
+    if (pthread_create(&zookeeper->renewal, NULL, renewal_run, zookeeper) != 0) return; /* a later turn tries again */
     pthread_setname_np(zookeeper->renewal, "tarry-coord-new");
     zookeeper->handle = NULL;
     zookeeper->is_connected = false;
@@ -234,7 +234,7 @@ static void take_renewed(struct zookeeper *zookeeper) {
     if (!is_renewed) return;
     pthread_join(zookeeper->renewal, NULL);
     zookeeper->is_renewing = false;
-    land_all(zookeeper); /* flights of the old session: none can be returned any more */
+    land_all(zookeeper); /* the client can return no flight of the old session any more */
     if (zookeeper->renewed == NULL) {
         coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
                        "no session with ZooKeeper at %s: %s", zookeeper->hosts, zookeeper->renewed_error);
@@ -257,8 +257,8 @@ static void look_at_state(struct zookeeper *zookeeper) {
     int state = zookeeper->handle == NULL ? 0 : zoo_state(zookeeper->handle);
     uint64_t now_ms = coordinator_now_ms();
     bool was_connected = zookeeper->is_connected;
-    bool is_lost_between =
-        atomic_exchange(&zookeeper->was_lost, false) && was_connected; /* the next turn reports the state */
+    bool is_lost_between = atomic_exchange(&zookeeper->was_lost, false) &&
+                           was_connected; /* report the loss now; the next turn reports the new state */
     zookeeper->is_connected = state == ZOO_CONNECTED_STATE && atomic_load(&zookeeper->is_up) && !is_lost_between;
     if (was_connected && !zookeeper->is_connected) zookeeper->lost_ms = now_ms;
     bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||
@@ -277,7 +277,8 @@ static void look_at_state(struct zookeeper *zookeeper) {
 static struct flight *find_waiting(const struct zookeeper *zookeeper) {
     struct flight *flight = zookeeper->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
-        if (flight->step == FLIGHT_WAITS) oldest = flight; /* the list is newest first */
+        if (flight->step == FLIGHT_WAITS)
+            oldest = flight; /* the list is newest first, so the last one found is the oldest */
     return oldest;
 }
 
@@ -301,7 +302,7 @@ static void zookeeper_turn(void *state) {
 }
 
 static void zookeeper_start(void *state, struct coordinator_call *call) {
-    struct zookeeper *zookeeper = state; /* the next turn starts the call */
+    struct zookeeper *zookeeper = state; /* only makes the flight; the next turn starts the call */
     if (flight_make(zookeeper, call, NULL) == NULL)
         coordinator_fail(zookeeper->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }
@@ -383,7 +384,7 @@ static int zookeeper_open(struct coordinator *coordinator, const char *place, co
 }
 
 static void zookeeper_wait(void *state, int wake, int wait_ms) {
-    (void)state; /* ZooKeeper's threads wake the coordinator's thread */
+    (void)state; /* no descriptor is needed: ZooKeeper's threads wake the coordinator's thread */
     coordinator_poll(wake, -1, wait_ms);
 }
 

@@ -23,13 +23,13 @@
 struct zookeeper;
 
 enum flight_step {
-    FLIGHT_WAITS = 1, /* waits for a connection */
-    FLIGHT_SYNCS,     /* a read: the server catches up with the leader first */
+    FLIGHT_WAITS = 1, /* the flight waits for a connection */
+    FLIGHT_SYNCS,     /* first step of a read: the server catches up with the leader */
     FLIGHT_READS,
     FLIGHT_CHANGES,
-    FLIGHT_MAKES_PATH, /* creates the parents of the entries one by one, then repeats the change */
+    FLIGHT_MAKES_PATH, /* creates the parents of the entries one by one; after that, the change is repeated */
     FLIGHT_WATCHES,
-    FLIGHT_CLEARS, /* deletes the znode of this process's presence, which may be of a former session */
+    FLIGHT_CLEARS, /* deletes the znode of this process's presence, which may belong to a former session */
     FLIGHT_DECLARES,
 };
 
@@ -38,7 +38,7 @@ struct flight {
     struct flight *next;      /* next in the list of all flights */
     struct flight *next_back; /* next in the list of returned flights */
     struct zookeeper *zookeeper;
-    struct coordinator_call *call; /* NULL: its caller does not wait any more, or it belongs to a watch */
+    struct coordinator_call *call; /* NULL: the caller does not wait any more, or the flight belongs to a watch */
     struct watched *watched;
     bool is_presence; /* true for FLIGHT_CLEARS of a presence and for the FLIGHT_DECLARES after it */
     enum flight_step step;
@@ -56,7 +56,7 @@ struct watched {
     struct zookeeper *zookeeper;
     char name[COORDINATOR_NAME_SIZE_MAX + 1]; /* "": unused */
     enum { WATCH_IDLE, WATCH_ASKED, WATCH_STANDS } state;
-    uint64_t again_ms;    /* WATCH_IDLE: do not ask before this time */
+    uint64_t again_ms;    /* WATCH_IDLE: time before which the watch is not requested */
     atomic_bool is_fired; /* set by ZooKeeper's threads */
 };
 
@@ -67,7 +67,7 @@ struct declared {
     struct presence wanted;
     struct presence made;
     uint64_t session;  /* session in which the znode was created; 0: not created */
-    uint64_t again_ms; /* do not try again before this time */
+    uint64_t again_ms; /* time before which no attempt is made */
 };
 
 struct zookeeper {
@@ -78,10 +78,10 @@ struct zookeeper {
     int session_ms;
     const struct ACL_vector *acl; /* ACL of created znodes */
 
-    zhandle_t *handle; /* NULL: none, or being opened */
+    zhandle_t *handle; /* NULL: no session, or one that is being opened */
     uint64_t sessions; /* number of sessions opened so far, which is the number of the current one */
-    uint64_t lost_ms;  /* time since when it is not connected */
-    uint64_t renew_ms; /* do not renew before this time */
+    uint64_t lost_ms;  /* time since when the session has no connection */
+    uint64_t renew_ms; /* time before which the session is not renewed */
     bool is_connected;
     atomic_bool is_up;    /* connected, according to the last event of ZooKeeper's threads */
     atomic_bool was_lost; /* set by ZooKeeper's threads: the connection was lost since the state was last checked */
@@ -95,7 +95,7 @@ struct zookeeper {
     pthread_mutex_t mutex; /* protects all members below */
     struct flight *back;   /* newest first */
     bool is_renewed;
-    zhandle_t *renewed; /* NULL with `renewed_error`: the session could not be opened */
+    zhandle_t *renewed; /* handle of the new session; NULL with `renewed_error`: it could not be opened */
     char renewed_error[ZOOKEEPER_WHY_SIZE];
 };
 

@@ -92,14 +92,14 @@ static void watch_fired(zhandle_t *handle, int type, int state, const char *path
 
 /* ---- sending */
 
-/* Returns false if the session has expired meanwhile; the flight then returns with that error. */
+/* Returns whether the session is still the one of the flight; if it has expired, the flight returns with that error. */
 static bool has_session(struct flight *flight) {
     flight->session = flight->zookeeper->sessions;
     if (flight->zookeeper->handle == NULL) came_back(flight, ZSESSIONEXPIRED);
     return flight->zookeeper->handle != NULL;
 }
 
-/* Records that ZooKeeper's client has accepted the request, or returns the flight at once with its error. */
+/* Notes that ZooKeeper's client has accepted the request; if it has not, returns the flight at once with the error. */
 static void depart(struct flight *flight, int rc) {
     if (rc == ZINVALIDSTATE || rc == ZBADARGUMENTS || rc == ZMARSHALLINGERROR) came_back(flight, rc);
 }
@@ -172,7 +172,7 @@ static void send_change(struct flight *flight) {
     depart(flight, is_one ? send_one(flight) : send_many(flight));
 }
 
-/* Creates the next part of the base: /a, then /a/b. */
+/* Creates the next part of the base path: /a, then /a/b. */
 static void send_path(struct flight *flight) {
     const struct zookeeper *zookeeper = flight->zookeeper;
     char path[ZOOKEEPER_PATH_SIZE];
@@ -241,9 +241,9 @@ static void land_presence(struct flight *flight) {
     }
     coordinator_stood(zookeeper->coordinator, is_declared ? declared->made.text : NULL);
     declared->is_asked = false;
-    declared->again_ms = is_done ? 0
-                                 : coordinator_now_ms() +
-                                       COORDINATOR_TURN_MS; /* the base does not exist yet, or there is no connection */
+    declared->again_ms =
+        is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* after a failure, because the base does not exist
+                                                                     yet or there is no connection */
     flight_free(flight);
 }
 
@@ -374,7 +374,7 @@ static void land_path(struct flight *flight) {
         send_change(flight);
 }
 
-/* Handles the answer to a watch. The caller reads after this, and the watch reports later changes. */
+/* Handles the answer to a watch. The caller reads the entry after this, and the watch reports later changes. */
 static void land_watch(struct flight *flight) {
     struct watched *watched = flight->watched;
     bool stands = flight->rc == ZOK || flight->rc == ZNONODE;
@@ -390,7 +390,7 @@ void flight_land(struct flight *flight) {
     } else if (flight->watched != NULL) {
         land_watch(flight);
     } else if (flight->call == NULL) {
-        flight_free(flight); /* the call's deadline has passed */
+        flight_free(flight); /* the call's deadline has passed, so no caller waits */
     } else if (flight->step == FLIGHT_SYNCS && flight->rc == ZOK) {
         send_read(flight);
     } else if (flight->step == FLIGHT_SYNCS) {

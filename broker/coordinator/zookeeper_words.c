@@ -16,8 +16,8 @@
 
 /* ---- no connection */
 
-/* Parsed parts of a line such as "Socket 10.0.0.1:2181 zk retcode=-4, errno=111(Connection refused): server refused to
- * accept the client". */
+/* Parts of a line of the client's log, such as "Socket 10.0.0.1:2181 zk retcode=-4, errno=111(Connection refused):
+ * server refused to accept the client". */
 struct cause {
     char server[SERVER_SIZE];
     int rc;

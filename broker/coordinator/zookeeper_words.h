@@ -10,7 +10,7 @@
 #define ZOOKEEPER_WHY_SIZE 512
 
 /* Explains why there is no connection, from a line of the client library's log ("Socket HOST:PORT zk retcode=…,
- * errno=…"). `out`: part of a sentence, with the server and what to do. */
+ * errno=…"). `out` gets a part of a sentence, with the server and what to do. */
 void zookeeper_why(const char *line, char out[ZOOKEEPER_WHY_SIZE]);
 /* Describes the result `rc` of an operation on `path` in a sentence. */
 void zookeeper_explain(int rc, const char *path, bool has_credentials, char out[COORDINATOR_MESSAGE_SIZE]);

@@ -10,7 +10,7 @@ void summons_end(struct summons *summons) {
 }
 
 /* Returns whether this node may ask. A node that is not in sync cannot claim, so it need not ask. Without a leader, or
- * without a coordinator, there is no node to ask. */
+ * without a coordinator, no question can be sent. */
 static bool may_ask(const struct pair *pair) {
     bool is_follower = pair->role == PAIR_FOLLOWING && !pair->by_operator;
     return is_follower && pair->version != 0 && pair_is_in_sync(pair);
