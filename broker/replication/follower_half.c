@@ -127,7 +127,7 @@ static bool is_wanted(const struct follower_take *take, enum follower_step step,
     return true;
 }
 
-/* R2: the frames are synced before the rules are told about them. */
+/* R2: the frames are synced before the step that reports them to the rules. */
 enum follower_step follower_take_next(struct follower_take *take, const struct pair *pair, uint64_t applied) {
     if (take->step == FOLLOWER_DONE) return FOLLOWER_DONE;
     do take->step++;

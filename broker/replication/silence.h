@@ -10,8 +10,8 @@
  * over and the last probe had a quarter of it to be answered (F-31c).
  *
  * If the connection breaks and another one is refused, the process has died, and PAIR_SILENT is reported at once
- * (F-10). A leader whose follower's connection breaks does the same, and does not wait for a follower whose process has
- * died.
+ * (F-10). A leader also tries to connect when its follower's connection breaks, and does not wait for a follower whose
+ * process has died.
  *
  * *Any answer of the leader in its epoch proves that it lives*, to a question or to a probe. A wrong verdict here costs
  * time only; the compare-and-set keeps the pair correct.
