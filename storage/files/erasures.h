@@ -20,7 +20,7 @@ struct erasure_noted {
     uint64_t blob_at;
     uint64_t id;
     uint32_t blob_size;
-    bool is_whole; /* the whole content is zeros */
+    bool is_whole; /* true: the whole content is zeros */
     uint8_t content_hash[CONTENT_HASH_SIZE];
 };
 
@@ -42,7 +42,7 @@ enum content_state {
  * content: CONTENT_RIGHT. */
 enum content_state content_state(const struct frame_header *header, const uint8_t *blob, const Tarry__TaskPut *put);
 
-/* Zeroed memory is an empty set. */
+/* Frees the set's memory. A zeroed set is empty. */
 void erasures_deinit(struct erasures *erasures);
 /* Notes a content in state CONTENT_ERASED or CONTENT_PARTLY. Call it in log order. 0 or -ENOMEM. */
 int erasures_note(struct erasures *erasures, const Tarry__TaskPut *put, enum content_state state);

@@ -44,7 +44,7 @@ struct identity {
 struct member {
     uint8_t id[MEMBER_ID_SIZE];
     uint8_t parent[MEMBER_ID_SIZE]; /* id of the member that was copied; zeros: not a copy, or unknown */
-    uint32_t epoch_min;             /* the first start's epoch is at least this */
+    uint32_t epoch_min;             /* minimum epoch of the directory's first start */
 };
 
 /* Make a random identity and member for a new directory of a new cluster. */

@@ -183,7 +183,7 @@ int archive_look(const struct archive *archive, uint64_t base, struct archive_in
     int handle = archive->disk->open(archive->disk->context, path, O_RDONLY, 0);
     if (handle < 0) return handle;
     int error = archive_look_at(archive, handle, base, out, out_problem);
-    (void)archive->disk->close(archive->disk->context, handle); /* nothing was written */
+    (void)archive->disk->close(archive->disk->context, handle); /* ignore the error: nothing was written */
     return error;
 }
 

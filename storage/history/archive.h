@@ -44,7 +44,7 @@ struct archive_info {
     uint64_t erased; /* number of frames with erased contents */
     uint32_t epoch;  /* epoch of the last frame */
     uint8_t cluster[16];
-    uint8_t chain[FRAME_CHAIN_SIZE]; /* of the last frame */
+    uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash of the last frame */
     uint64_t bytes;                  /* size of the file */
     uint64_t sum;                    /* XXH3-64 of the file's bytes after the head */
 };

@@ -111,7 +111,7 @@ static int take_hold(void *argument, const char *name) {
     uint32_t number;
     if (!hold_name_decode(name, &number)) return 0;
     int64_t size = read_small(reading->archive, name, bytes, sizeof bytes);
-    if (size == -ENOENT) return 0; /* released meanwhile, by a process without the lock */
+    if (size == -ENOENT) return 0; /* another process released the hold meanwhile, without the lock */
     if (size < 0 || !hold_decode(bytes, (size_t)size, &hold) || hold.number != number) {
         holds->unreadable = number;
         return 0;
@@ -146,7 +146,7 @@ void archive_holds_free(struct archive_holds *holds) {
     *holds = (struct archive_holds){0};
 }
 
-/* Returns true if the ranges overlap; `to` 0: no end. */
+/* Returns true if the two ranges overlap. A `to` of 0 means no end. */
 static bool meets(uint64_t from, uint64_t to, uint64_t first, uint64_t last) {
     return last >= from && (to == 0 || first < to);
 }

@@ -15,17 +15,17 @@
 #define ARCHIVE_HOLDS_MAX 4096u  /* limit of the number of holds */
 
 struct archive_hold {
-    uint32_t number;  /* from 1 on, in the file name; not reused while the archive has a hold */
-    uint64_t from;    /* log position; `from` and `to` 0: every position */
-    uint64_t to;      /* exclusive; 0: no end */
-    uint64_t from_ns; /* logical steady times, with the same rules */
+    uint32_t number;  /* number of the hold, from 1, as in the file name; not reused while the archive has a hold */
+    uint64_t from;    /* first log position of the range; if `from` and `to` are 0, every position */
+    uint64_t to;      /* end of the range, exclusive; 0: no end */
+    uint64_t from_ns; /* range of logical steady times, by the same rules as the positions */
     uint64_t to_ns;
-    uint64_t made_ms; /* Unix time, by the clock of the process that placed it */
+    uint64_t made_ms; /* Unix time by the clock of the process that placed the hold */
     char reason[ARCHIVE_REASON_SIZE];
 };
 
 struct archive_holds {
-    struct archive_hold *holds; /* in order of number */
+    struct archive_hold *holds; /* holds in the order of their numbers */
     size_t count;
     uint32_t unreadable; /* number of an unreadable hold; 0: no such hold */
 };
@@ -54,10 +54,10 @@ struct archive_limits {
     uint64_t bytes_max;      /* limit of all files together; the oldest files are deleted first; UINT64_MAX: no limit */
 };
 struct archive_pruning {
-    uint64_t files; /* files deleted; with `dry`: files to delete */
+    uint64_t files; /* number of deleted files; with `dry`, of files that would be deleted */
     uint64_t bytes;
-    uint64_t held;    /* files over the limits that a hold keeps */
-    uint64_t unknown; /* unreadable files, which are kept */
+    uint64_t held;    /* number of files over the limits that a hold keeps */
+    uint64_t unknown; /* number of unreadable files, which are kept */
 };
 /* Deletes files over the limits, oldest first; syncs the directory after each. Calls `each` (may be NULL) before a file
  * is deleted. `dry` deletes nothing. The caller has the lock. */

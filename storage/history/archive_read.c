@@ -38,7 +38,7 @@ void archive_cursor_close(struct archive_cursor *cursor) {
     block_deinit(&cursor->block);
     seekable_close(cursor->seekable);
     if (cursor->handle >= 0)
-        (void)cursor->disk->close(cursor->disk->context, cursor->handle); /* ignore errors: only used for reading */
+        (void)cursor->disk->close(cursor->disk->context, cursor->handle); /* ignore errors: the file was only read */
     free(cursor);
 }
 

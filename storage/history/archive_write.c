@@ -137,7 +137,7 @@ static int write_frames(struct work *work) {
     return work->range_count == 0 ? 0 : -EINVAL;
 }
 
-/* Does step 1. */
+/* Does step 1 above: writes the file under a temporary name. */
 static int write_file(struct work *work, int handle, const uint8_t header[SEGMENT_HEADER_SIZE], int level) {
     uint8_t head[ARCHIVE_HEAD_SIZE];
     work->summary = summary_new(work->info.base, work->info.end - work->info.base);
@@ -151,7 +151,7 @@ static int write_file(struct work *work, int handle, const uint8_t header[SEGMEN
     return seekable_write_head(work->writer, head);
 }
 
-/* Does steps 1 to 5. */
+/* Does steps 1 to 5 above: makes the complete archive file. */
 static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE], int level) {
     const struct archive *archive = work->archive;
     const struct disk *disk = archive->disk;
@@ -159,7 +159,8 @@ static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE
     uint64_t at;
     archive_name_path(archive, work->info.base, archive_temporary_suffix, temporary);
     archive_path(archive, work->info.base, path);
-    (void)disk->unlink(disk->context, temporary); /* left by a killed process; usually there is no such file */
+    /* Ignore errors: a killed process may have left the file, but usually there is none. */
+    (void)disk->unlink(disk->context, temporary);
     int handle = disk->open(disk->context, temporary, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (handle < 0) return handle;
     int error = write_file(work, handle, header, level);
@@ -169,10 +170,11 @@ static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE
     if (!error) error = archive_verify_at(archive, temporary, work->info.base, NULL, &at, &work->problem);
     if (!error)
         (void)summary_write_to(work->summary, disk,
-                               archive->directory); /* ignore errors: without a summary queries are slower */
+                               archive->directory); /* ignore errors: without a summary, only queries are slower */
     if (!error) error = disk->rename(disk->context, temporary, path);
     if (error) {
-        (void)disk->unlink(disk->context, temporary); /* free its disk space; report the first error */
+        /* Free the disk space of the file; report only the first error. */
+        (void)disk->unlink(disk->context, temporary);
         return error;
     }
     return disk->sync_directory(disk->context, archive->directory);

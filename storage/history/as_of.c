@@ -15,7 +15,7 @@
 #define INDEX_MEMORY (64ull << 20)
 /* Limit of rows examined in one snapshot. */
 #define PAGE_ROWS 4096
-#define MAINTAIN_STEPS 4 /* limit after each commit; no limit after the last commit */
+#define MAINTAIN_STEPS 4 /* maximum maintenance steps after each commit; after the last commit there is no maximum */
 
 struct replay {
     const struct as_of_source *source;
@@ -23,9 +23,9 @@ struct replay {
     struct as_of *moment;
     struct history *history;
     bool is_copy;   /* the index started as a copy of the source's index */
-    bool met;       /* the index was compared with the source's, at the source's position */
-    bool has_frame; /* `last` is valid: the last frame of the moment */
-    bool is_beyond; /* the frame after `last` was read; its times are in the next fields */
+    bool met;       /* true: the index was compared with the source's index, at the source's position */
+    bool has_frame; /* true: `last`, the last frame of the moment, is valid */
+    bool is_beyond; /* true: the frame after `last` was read; the next fields have its times */
     struct frame_header last;
     uint64_t next_ms;
     uint64_t next_wall_ns;
@@ -155,7 +155,7 @@ static void tell_time(struct replay *replay) {
     if (replay->is_beyond && moment->wall_ns > replay->next_wall_ns) moment->wall_ns = replay->next_wall_ns;
 }
 
-/* Completes the replay, when all frames up to the moment are absorbed. */
+/* Completes the replay after all frames up to the moment were absorbed. */
 static int arrive(struct replay *replay, bool is_lasting) {
     struct as_of *moment = replay->moment;
     const struct index_meta *theirs = &replay->source->meta;

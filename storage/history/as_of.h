@@ -42,7 +42,7 @@ struct as_of_source {
 
 enum as_of_error {
     AS_OF_BEFORE = -22001,  /* the moment is before the first frame of the log's history */
-    AS_OF_TOO_OLD = -22002, /* the frames of the moment were deleted */
+    AS_OF_TOO_OLD = -22002, /* the frames that the moment needs were deleted */
     AS_OF_BEYOND = -22003,  /* the position is beyond the log's end */
     AS_OF_DIFFERS = -22004, /* index and log, or rows and counts, contradict each other: damage */
     AS_OF_ERASED = -22005,  /* the content of a task that was live at the moment was redacted later */
@@ -51,10 +51,11 @@ enum as_of_error {
 struct as_of {
     struct index *index; /* index as of the moment, in its own directory */
     struct index_meta meta;
-    uint64_t steady_ns; /* times of the moment, by the rules above */
+    uint64_t steady_ns; /* times of the moment (see "The moment" at the top of this file) */
     uint64_t wall_ns;
     uint64_t records; /* number of records absorbed */
-    /* With AS_OF_BEFORE, AS_OF_TOO_OLD, AS_OF_BEYOND: the first or last moment that has an answer. */
+    /* For AS_OF_BEFORE, AS_OF_TOO_OLD and AS_OF_BEYOND: the first or the last moment for which an answer is possible.
+     */
     uint64_t limit;
     uint64_t limit_ms;
 };
@@ -76,7 +77,7 @@ struct as_of_counts {
     uint64_t ready;
     uint64_t in_flight;
     uint64_t dead;
-    uint64_t expired; /* number of tasks whose as_of_state is 0 */
+    uint64_t expired; /* number of tasks whose `expires` time had passed without a record (as_of_state returns 0) */
     uint64_t ahead;   /* number of pending tasks that are recorded as leased ahead of their due time */
 };
 /* Counts every row by its queue's place, into QUEUE_PLACES + 1 zeroed entries. AS_OF_DIFFERS: the counts differ from

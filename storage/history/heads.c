@@ -53,7 +53,7 @@ int heads_open(struct heads *heads, const struct disk *disk, const char *directo
 
 void heads_close(struct heads *heads) {
     if (heads->handle >= 0)
-        (void)heads->disk->close(heads->disk->context, heads->handle); /* ignore errors: all data is synced */
+        (void)heads->disk->close(heads->disk->context, heads->handle); /* ignore errors: all data was synced before */
     heads->handle = -1;
 }
 

@@ -17,14 +17,14 @@
 struct heads {
     const struct disk *disk;
     char directory[HEADS_PATH_SIZE];
-    int handle;          /* -1: no file */
+    int handle;          /* open file; -1: the file does not exist */
     uint64_t count;      /* number of complete entries, valid or not, without a torn last one */
     uint64_t torn_bytes; /* bytes of the torn last entry */
 };
 
 /* Opens DIR/heads; a missing file is empty. 0 or a negative errno. Borrows `disk`. */
 int heads_open(struct heads *heads, const struct disk *disk, const char *directory);
-/* Opens such a file with another name, read-only. -ENOENT: no such file. */
+/* Opens a file of heads with another name, read-only. -ENOENT: no such file. */
 int heads_open_file(struct heads *heads, const struct disk *disk, const char *path);
 void heads_close(struct heads *heads);
 

@@ -14,17 +14,17 @@
 
 struct history {
     struct log *log;
-    const struct archive *archive;    /* NULL: no archive */
-    struct history_question question; /* `task.key` is invalid after history_open */
+    const struct archive *archive;    /* archive of retired segments; NULL: none */
+    struct history_question question; /* the query; its `task.key` is invalid after history_open */
     uint64_t hash;                    /* summary hash of the task; 0: every frame matches */
     uint8_t *needle; /* bytes that the body of every matching frame contains; NULL: every frame matches */
     size_t needle_size;
     struct log_cursor *cursor;       /* cursor in a segment of the log */
-    struct archive_cursor *archived; /* cursor in an archived segment; both cursors NULL: no segment entered */
-    uint64_t position;               /* valid without a cursor */
+    struct archive_cursor *archived; /* cursor in an archived segment; NULL like `cursor`: no segment is open */
+    uint64_t position;               /* position of the reader; valid while no cursor is open */
     uint64_t end;                    /* end of the cursor's segment; 0: the writer still uses the segment */
-    struct summary_answer answer;    /* summary of this segment; zeros: no summary */
-    size_t range;                    /* index of the answer's current range */
+    struct summary_answer answer;    /* summary of the current segment; zeros: it has no summary */
+    size_t range;                    /* index of the current range in `answer` */
     uint64_t start;
     uint64_t *bases; /* bases of the archive's files at the last listing */
     size_t base_count;
@@ -39,7 +39,7 @@ static int list_archive(struct history *history) {
     uint64_t *bases = NULL;
     size_t count = 0;
     int error = archive_list(history->archive, &bases, &count);
-    if (error && error != -ENOENT) return error; /* a missing directory counts as empty */
+    if (error && error != -ENOENT) return error; /* a missing directory counts as an empty one */
     free(history->bases);
     history->bases = bases;
     history->base_count = count;
@@ -138,7 +138,7 @@ static bool is_in_question(const struct history_question *question, uint64_t fir
 /* Returns false if no frame of the segment can match, by its summary in `answer`. */
 static bool may_matter(struct history *history, uint64_t end) {
     struct summary_answer *answer = &history->answer;
-    if (answer->end != end || end == 0) { /* no summary, or a summary without the segment's last frames */
+    if (answer->end != end || end == 0) { /* there is no summary, or it lacks the segment's last frames */
         summary_answer_deinit(answer);
         return true;
     }
@@ -181,7 +181,7 @@ static int enter_log(struct history *history) {
     if (!may_matter(history, segment.end)) return skip_to(history, segment.end);
     int error = log_cursor_open(&history->cursor, history->log, first_position(history), history->question.contents);
     if (error) forget_answer(history);
-    if (error == LOG_RETIRED && history->archive) return 0; /* the log retired the segment meanwhile */
+    if (error == LOG_RETIRED && history->archive) return 0; /* the log has retired the segment meanwhile */
     if (error) return error;
     history->end = segment.end;
     history->stats.segments_read++;
@@ -196,7 +196,7 @@ static int tell_gap(struct history *history, uint64_t base, const char *problem)
 }
 
 static int file_failed(struct history *history, uint64_t base, int error, const char *problem) {
-    if (error == -ENOENT) return ABSENT; /* pruned since the listing */
+    if (error == -ENOENT) return ABSENT; /* the file was pruned after the listing */
     return error <= LOG_DAMAGED ? tell_gap(history, base, problem) : error;
 }
 
@@ -310,7 +310,8 @@ static int after_range(struct history *history, int error) {
         leave_range(history);
         return 0;
     }
-    if (error == LOG_RETIRED && history->archive) { /* retired while it was read: the archive has the segment */
+    /* The log retired the segment while it was read, so the archive has it. */
+    if (error == LOG_RETIRED && history->archive) {
         leave_segment(history, position);
         return 0;
     }

@@ -14,22 +14,22 @@
 
 /* The tasks that a query selects: the task with an id, or all tasks with a key in the queue of that number. */
 struct history_task {
-    uint64_t id;     /* 0: by key */
+    uint64_t id;     /* id of the task; 0: select by key */
     uint32_t queue;  /* queue of the key; 0: every queue, and no segment is skipped */
     const void *key; /* borrowed until history_open returns */
-    size_t key_size; /* 0 and id 0: all frames */
+    size_t key_size; /* bytes; if it and `id` are 0, all frames match */
 };
 
 struct history_question {
     uint64_t position; /* position of the first frame, from history_position; 0: the oldest frame */
     uint64_t from_ns;  /* logical steady time; earlier frames are skipped */
-    uint64_t to_ns;    /* exclusive; 0: no end */
+    uint64_t to_ns;    /* end of the time range, exclusive; 0: no end */
     struct history_task task;
-    bool contents; /* return the frames with their blob areas */
+    bool contents; /* true: return the frames with their blob areas */
 };
 
 struct history_stats {
-    uint64_t segments_read; /* from log and archive */
+    uint64_t segments_read; /* number of segments read, from log and archive */
     uint64_t segments_skipped;
     uint64_t segments_archived; /* number of segments read from the archive */
     uint64_t frames_read;       /* number of frames examined, returned or not */
@@ -39,9 +39,9 @@ struct history_stats {
 #define HISTORY_GAP 1
 struct history_gap {
     uint64_t from; /* log position */
-    uint64_t to;   /* exclusive; the reader continues here */
-    /* A phrase that follows the name of the archive file `base`. NULL: no file; it was deleted (by archive_prune or an
-     * operator) or never made. */
+    uint64_t to;   /* end of the gap, exclusive; the reader continues here */
+    /* A phrase that follows the name of the archive file `base`. NULL: the file does not exist, because it was deleted
+     * or never made. */
     const char *problem;
     uint64_t base;
 };
@@ -56,7 +56,7 @@ int history_open(struct history **out, struct log *log, const struct archive *ar
  * archive, and the log retired the frames first), errno. */
 int history_next(struct history *history, uint64_t limit, struct log_view *out, const Tarry__FrameBody **out_body);
 uint64_t history_start(const struct history *history);    /* position of the oldest frame at the opening */
-uint64_t history_position(const struct history *history); /* end of the part that was read */
+uint64_t history_position(const struct history *history); /* end of the part that was read so far */
 void history_gap(const struct history *history, struct history_gap *out);
 void history_stats(const struct history *history, struct history_stats *out);
 void history_close(struct history *history); /* NULL is allowed */

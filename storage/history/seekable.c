@@ -40,7 +40,7 @@ struct seekable_writer {
     uint8_t *entries; /* entries of the seek table, as in the file */
     size_t entry_count;
     size_t entry_room;
-    uint64_t offset; /* offset in the file */
+    uint64_t offset; /* current offset in the file */
     uint64_t unsynced;
 };
 
@@ -269,7 +269,7 @@ static int unpack(struct seekable *seekable, size_t frame) {
     int error = make_room(seekable);
     if (error) return error;
     if (seekable->window_frame == frame) return 0;
-    seekable->window_frame = 0; /* frame 0 is the head, which is never in the window, so the window is empty */
+    seekable->window_frame = 0; /* the window never has frame 0, the head, so 0 means that the window is empty */
     size_t packed_size = (size_t)(seekable->packed[frame + 1] - seekable->packed[frame]);
     size_t content_size = (size_t)(seekable->content[frame + 1] - seekable->content[frame]);
     error = read_exactly(seekable, seekable->in, packed_size, seekable->packed[frame]);

@@ -31,7 +31,7 @@ int seekable_write(struct seekable_writer *writer, const void *data, size_t size
 int seekable_finish(struct seekable_writer *writer, uint64_t *out_size, uint64_t *out_sum);
 /* Writes the head, of the size given at opening. The file is then complete, but not synced. */
 int seekable_write_head(struct seekable_writer *writer, const void *head);
-void seekable_writer_close(struct seekable_writer *writer); /* does not close the handle; NULL is allowed */
+void seekable_writer_close(struct seekable_writer *writer); /* leaves the handle open; NULL is allowed */
 
 struct seekable;
 /* Reads and checks the seek table. 0; LOG_DAMAGED and a phrase in `*out_problem`; negative errno. The caller keeps the

@@ -26,7 +26,7 @@
 
 struct content {
     uint64_t id;
-    struct content *next; /* next content in the chain */
+    struct content *next; /* next content in the same chain */
     uint16_t size;
     uint8_t bytes[];
 };
@@ -84,7 +84,7 @@ static struct content **find(struct content_cache *cache, uint64_t id) {
 static void drop(struct content_cache *cache, struct content **at) {
     struct content *content = *at;
     *at = content->next;
-    memset(content->bytes, 0, content->size); /* no core dump may contain redacted content */
+    memset(content->bytes, 0, content->size); /* clear it, because a core dump must not contain redacted contents */
     slab_release(cache->slab, content, object_size(content->size));
 }
 
@@ -104,7 +104,8 @@ static struct content *make_room(struct content_cache *cache, size_t size) {
 }
 
 static void put(struct content_cache *cache, uint64_t id, const void *bytes, size_t size) {
-    if (id <= cache->newest && *find(cache, id) != NULL) return; /* already here, from a repeated retirement */
+    /* The cache has the content already, from a repeated retirement. */
+    if (id <= cache->newest && *find(cache, id) != NULL) return;
     struct content *content = make_room(cache, object_size(size));
     if (content == NULL) return;
     if (id > cache->newest) cache->newest = id;

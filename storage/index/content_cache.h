@@ -27,7 +27,7 @@ void content_cache_free(struct content_cache *cache); /* NULL is allowed */
 
 struct content_put {
     uint64_t id;
-    const void *bytes; /* borrowed for the call */
+    const void *bytes; /* bytes of the content; borrowed during the call */
     size_t size;
 };
 /* Adds contents. Skips a content that is too large or finds no space, and an id that is already in the cache. */

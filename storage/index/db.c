@@ -94,7 +94,8 @@ int db_open(struct db *db, const char *directory, size_t map_size, bool read_onl
     if (error == 0) error = mdb_env_open(db->env, directory, flags, 0600);
     if (error == 0) {
         int dead;
-        error = mdb_reader_check(db->env, &dead); /* otherwise readers of a killed process would keep pages in use */
+        /* Otherwise killed processes would still count as readers and keep pages in use. */
+        error = mdb_reader_check(db->env, &dead);
     }
     error = db_negative(error);
     if (error == 0) error = open_tables(db);
@@ -280,7 +281,7 @@ static void *map_base(struct db *db) {
 /* Returns the resident bytes of mapped files in this process; nearly all belong to the index. 0: unknown. */
 static size_t resident_file_bytes(void) {
     int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0; /* without /proc, rely on the kernel to drop clean pages when memory is short */
+    if (file < 0) return 0; /* without /proc, the kernel alone drops pages when memory is short */
     char text[128];
     ssize_t size = read(file, text, sizeof text - 1);
     close(file);
@@ -308,7 +309,7 @@ void db_will_need(const MDB_val *values, size_t count) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < count;) {
         uintptr_t from = (uintptr_t)values[i].mv_data & ~(page - 1), to = from;
-        for (; i < count; i++) { /* one request for neighbouring pages */
+        for (; i < count; i++) { /* join neighbouring pages into one request */
             uintptr_t first = (uintptr_t)values[i].mv_data, last = first + values[i].mv_size;
             if (first > to + page || first < from) break;
             if (last > to) to = last;

@@ -18,7 +18,8 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written in the byte order of memory");
 
 enum db_table {
-    DB_META,    /* one record; and space, name → packed DefinitionPut (index_definitions.c) */
+    /* One record with the totals; also definitions: space, name → packed DefinitionPut (index_definitions.c). */
+    DB_META,
     DB_TALLIES, /* number of a place's current queue → counts */
     DB_ROWS,    /* id → row; DB_LEASED has the newer state of a leased task */
     DB_LEASED, /* id → row, while the task is leased; a small table, so short leases do not change random LMDB pages */
@@ -51,7 +52,7 @@ struct db {
     MDB_dbi table[DB_TABLES];
     pthread_rwlock_t map_lock; /* shared for read transactions, exclusive for growing the map */
     pthread_mutex_t pool_lock;
-    MDB_txn *pool[DB_POOL_MAX]; /* reset read transactions, for reuse */
+    MDB_txn *pool[DB_POOL_MAX]; /* read transactions that were reset and can be reused */
     size_t pool_count;
     size_t map_size;
     void *base;              /* address of the mapped file; NULL: not known yet */

@@ -47,7 +47,7 @@ static int create(struct index *index, const char *directory) {
     memcpy(meta.cluster, index->options.cluster, sizeof meta.cluster);
     index->meta = meta;
     int error =
-        keyring_make(directory, index->options.no_sync); /* first, because an index without keyring is damaged */
+        keyring_make(directory, index->options.no_sync); /* made first, because an index without keyring is damaged */
     return error != 0 ? error : index_write(index, create_body, index);
 }
 
@@ -79,7 +79,8 @@ static int load_tallies(struct index *index) {
             const uint32_t number = error == 0 ? get_be32(key.mv_data) : 0;
             if (error == 0 && !queue_number_is_valid(number)) error = INDEX_DAMAGED;
             struct queue_tally *counts = &index->queues[queue_place(number)];
-            if (error == 0 && counts->number != 0) error = INDEX_DAMAGED; /* two queues have the same place */
+            /* The place already belongs to another queue. */
+            if (error == 0 && counts->number != 0) error = INDEX_DAMAGED;
             if (error != 0) break;
             memcpy(counts, data.mv_data, QUEUE_COUNTS_SIZE);
             counts->number = index->tally_keys[queue_place(number)] = number;
@@ -145,7 +146,7 @@ int index_open(struct index **out, const struct index_options *options, char *me
     bool is_open = false;
     if (index == NULL) goto out;
     index->options = *options;
-    index->options.directory = NULL; /* borrowed for the call only */
+    index->options.directory = NULL; /* the directory's name was borrowed only for the call of index_open */
     pthread_mutex_init(&index->runs.lock, NULL);
     index->queues = calloc(QUEUE_PLACES + 1, sizeof *index->queues);
     index->tally_keys = calloc(QUEUE_PLACES + 1, sizeof *index->tally_keys);
@@ -199,7 +200,8 @@ void index_close(struct index *index) {
 
 int index_clone(struct index *index, const char *directory) {
     assert(index->options.read_only);
-    int error = keyring_copy(index->keyring, directory); /* first, because an index without keyring is damaged */
+    /* Copied first, because an index without keyring is damaged. */
+    int error = keyring_copy(index->keyring, directory);
     return error != 0 ? error : db_negative(mdb_env_copy2(index->db.env, directory, 0));
 }
 

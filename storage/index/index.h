@@ -40,7 +40,8 @@ struct index_options {
     size_t map_size;        /* initial size of LMDB's map, in bytes; it grows when full */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
-    bool read_only;     /* for tools and --inspect: no process may write meanwhile; no byte of the directory changes */
+    /* For tools and --inspect: changes no byte of the directory; no other process may write to it meanwhile. */
+    bool read_only;
     bool no_lookup;     /* for tools that look up no task: key filters and due times are not loaded */
     bool filters_later; /* index_open leaves the key filters (1.5 to 2 bytes per key) on disk, and index_read_filters
                            reads them later; until then keys are looked up on disk, and deliveries do not wait */
@@ -60,7 +61,8 @@ struct index_meta {
 
 int index_open(struct index **out, const struct index_options *options, char *message, size_t message_size);
 void index_close(struct index *index);
-void index_meta(const struct index *index, struct index_meta *out); /* index thread, or before it runs */
+/* Called by the index thread, or before that thread starts. */
+void index_meta(const struct index *index, struct index_meta *out);
 
 /* ---- start-up: calls that read everything that the core keeps in memory. `each` borrows its arguments during the
  * call. If `each` returns non-zero, the iteration stops and returns that value. */
@@ -68,9 +70,9 @@ int index_each_queue(struct index *index, int (*each)(void *argument, const Tarr
 int index_each_lease(struct index *index, int (*each)(void *argument, const struct row *row), void *argument);
 struct index_producer {
     uint64_t producer;
-    uint64_t used_ms; /* logical steady time of its last commit */
+    uint64_t used_ms; /* logical steady time of the producer's last commit */
     uint64_t floor;   /* sequences below this one are forgotten */
-    uint64_t owner;   /* principal_owner of the principal that owns it */
+    uint64_t owner;   /* principal to which the producer belongs (principal_owner) */
 };
 int index_each_producer(struct index *index, int (*each)(void *argument, const struct index_producer *producer),
                         void *argument);
@@ -125,7 +127,7 @@ int index_window(struct index *index, const struct line *line, struct due after,
 void index_advise_low(struct index *index, const struct line *line, struct due low);
 
 /* ---- looking up (any thread) */
-struct index_filter; /* an immutable snapshot of the filters of all key runs */
+struct index_filter; /* an immutable snapshot of the key filters of all runs */
 struct index_filter *
 index_filter_hold(struct index *index); /* never NULL; its position is at least index_position() before the call */
 /* Returns false only if no row has this key. Returns true for every key until all filters are in memory. */
@@ -157,7 +159,7 @@ struct index_query {
     uint64_t due_to_ms; /* exclusive */
     const char *prefix;
     size_t prefix_size;
-    struct due after; /* {0, 0}: from the start */
+    struct due after; /* rows after this due time and id; {0, 0}: from the start */
     size_t count_max;
 };
 int index_list(struct index *index, const struct index_query *query, struct arena *arena, struct index_rows *out,
@@ -169,19 +171,19 @@ struct index_calendar_query {
     uint64_t from_ms; /* start of the first span; a whole minute */
     uint64_t step_ms; /* length of each span; whole minutes */
     uint32_t span_count;
-    bool of_all; /* true: all queues together; false: the queues in `queues` */
+    bool of_all; /* true: count all queues together; false: count the queues in `queues` */
     const uint32_t *queues;
     size_t queue_count;
-    bool by_queue; /* also count the tasks of all spans for each queue in `queues` */
+    bool by_queue; /* true: also count the tasks of all spans for each queue in `queues` */
 };
 struct index_calendar {
-    uint64_t *counts; /* one count per span; in the arena, like by_queue */
+    uint64_t *counts; /* one count per span; allocated in the arena, like by_queue */
     uint64_t *by_queue;
     uint64_t before, after; /* number of tasks due before the first span and after the last span */
     uint64_t position;
     uint64_t steady_ms; /* steady time of the last frame below `position` */
     uint64_t counted;   /* while an old index is being counted: tasks with ids below this one are counted */
-    uint64_t next_id;   /* all ids are below this one */
+    uint64_t next_id;   /* greater than all ids of tasks */
 };
 /* Answers a calendar query. Returns 1 if the counting of an old index is not complete, and sets only the last four
  * fields; a read-only index never completes it. -E2BIG: the query would read too many chunks. Neither is fatal. */
@@ -226,9 +228,10 @@ struct index_stats {
     uint64_t bytes_file;
     uint64_t bytes_memory; /* bytes of filters, fences and buffers; counted, not measured */
     uint64_t key_runs;
-    uint64_t rows;         /* on disk, including ended rows that were not swept */
-    uint64_t key_entries;  /* in runs and tail, including entries of ended tasks that no merge has dropped */
-    uint64_t slot_entries; /* in slots, including stale entries that were not swept */
+    uint64_t rows; /* number of rows on disk, including rows of ended tasks that were not swept */
+    /* Number of entries in runs and tail, including those of ended tasks that no merge has dropped. */
+    uint64_t key_entries;
+    uint64_t slot_entries; /* number of entries in slots, including stale entries that were not swept */
 };
 void index_stats(struct index *index, struct index_stats *out); /* any thread */
 

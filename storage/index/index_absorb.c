@@ -154,7 +154,7 @@ static int absorb_record(struct index *index, const struct frame_header *header,
     case TARRY__RECORD__FACT_REDACTION:
         return absorb_redaction(index, record->redaction, steady_ms);
     default:
-        return 0; /* information only, such as sessions or a stop; the tally keeps epoch and clock */
+        return 0; /* the record is information only, such as a session; the tally keeps epoch and clock */
     }
 }
 
@@ -168,14 +168,14 @@ static int absorb_result(struct index *index, const struct frame_header *header,
 }
 
 int index_absorb(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body) {
-    assert(header->position == index->absorbed); /* LOG-3: each frame exactly once */
+    assert(header->position == index->absorbed); /* LOG-3: each frame is absorbed exactly once */
     if (index->failed != 0) return index->failed;
     if (index->batch.is_prepared) return -ENOSPC; /* the previous batch is not written yet */
     struct batch *batch = &index->batch;
     int error = 0;
     if (index->meta.known == 0 && !batch->known) {
         batch->known = true;
-        batch->known_since_ms = header->steady_ns / 1000000; /* no task can have ended before the first frame */
+        batch->known_since_ms = header->steady_ns / 1000000; /* the first frame: no task can have ended before it */
     }
     for (size_t i = 0; body != NULL && i < body->n_records && error == 0; i++) {
         error = absorb_record(index, header, body->records[i]);

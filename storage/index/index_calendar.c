@@ -12,7 +12,7 @@ int calendar_state_read(struct index *index, MDB_txn *txn, uint64_t position, st
     if (!index->db.has_calendar) return 1;
     int error = db_get(&index->db, txn, DB_CALENDAR, state_key, sizeof state_key - 1, &data);
     if (error != 0) return error;
-    if (data.mv_size != sizeof *out) return 1; /* written by another version */
+    if (data.mv_size != sizeof *out) return 1; /* the table was written by another version */
     memcpy(out, data.mv_data, sizeof *out);
     return out->version == CALENDAR_VERSION && out->position == position ? 0 : 1;
 }
@@ -128,7 +128,7 @@ static int count_row(struct index *index, MDB_txn *txn, uint64_t id, const MDB_v
     MDB_val data;
     if (ranges_ended(&index->ranges, id)) return 0;
     int error = row_get_leased(index, txn, id, &row);
-    if (error <= 0) return error; /* the task is leased, so the calendar does not count it */
+    if (error <= 0) return error; /* 1: the task is leased, so the calendar does not count it */
     error = db_unseal(key, sealed, &data);
     if (error == 0) error = row_unpack(id, &data, &row);
     if (error != 0 || row.state != ROW_WAITING) return error;
@@ -167,7 +167,7 @@ static int count_body(void *argument, MDB_txn *txn) {
 }
 
 int calendar_count(struct index *index, bool *out_did) {
-    assert(!index->batch.is_prepared); /* the next commit changes what is on disk */
+    assert(!index->batch.is_prepared); /* a prepared batch would change the rows on disk */
     *out_did = calendar_count_wanted(index);
     if (!*out_did) return 0;
     struct count count = {.index = index};

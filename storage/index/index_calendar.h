@@ -16,8 +16,8 @@
 
 #ifndef INDEX_TINY
 #define CALENDAR_CELLS 480u         /* eight hours of minutes, twenty days of hours */
-#define CALENDAR_COUNT_ROWS 20000u  /* rows that one step counts */
-#define CALENDAR_CHUNKS_MAX 200000u /* chunks that one query may read */
+#define CALENDAR_COUNT_ROWS 20000u  /* number of rows that one step counts */
+#define CALENDAR_CHUNKS_MAX 200000u /* maximum number of chunks that one query may read */
 #else
 #define CALENDAR_CELLS 12u
 #define CALENDAR_COUNT_ROWS 7u
@@ -36,7 +36,7 @@ static inline uint64_t calendar_cell_ms(unsigned level) {
 struct calendar_state {
     uint32_t version;
     uint32_t reserved;
-    uint64_t position; /* index position of the last write to the table */
+    uint64_t position; /* index position at the last write to the table */
     uint64_t counted;  /* the table counts tasks with ids below this one; UINT64_MAX: all tasks */
 };
 
@@ -67,8 +67,8 @@ struct calendar_writer {
 
 struct calendar {
     struct calendar_state state;    /* state as of the last commit */
-    bool is_stale;                  /* delete the table's content before the rebuild */
-    struct calendar_writer minutes; /* changes per minute, of queues */
+    bool is_stale;                  /* true: delete the table's content before the rebuild */
+    struct calendar_writer minutes; /* changes per minute of single queues */
     struct calendar_writer hours;   /* changes per hour, computed from the minutes */
 };
 

@@ -14,7 +14,7 @@ struct question {
     size_t chunks_left;
 };
 
-/* Chunks of a line, from one time to another. */
+/* Part of a line whose chunks are read: the cells from one time to another. */
 struct walk {
     struct calendar_key key;
     uint64_t from, to; /* cells */
@@ -36,7 +36,7 @@ static int walk_line(struct question *question, struct walk *walk, walk_each *ea
     MDB_val key = {sizeof bytes, bytes}, sealed;
     int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
     for (; found == 0; found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) {
-        if (key.mv_size != CALENDAR_KEY_SIZE) break; /* the table's state, which is the last entry */
+        if (key.mv_size != CALENDAR_KEY_SIZE) break; /* this entry is the table's state, which comes last */
         if (!calendar_key_decode(&key, &walk->key)) error = INDEX_DAMAGED;
         if (error != 0 || walk->key.line != wanted.line || walk->key.level != wanted.level) break;
         walk->first = walk->key.chunk * CALENDAR_CELLS;

@@ -39,7 +39,7 @@ int calendar_add(struct calendar_writer *writer, uint32_t line, uint8_t level, u
     return error;
 }
 
-/* A chunk's lines together. */
+/* Compares chunks first, so all lines of a chunk come together. */
 static int compare_buckets(const void *a, const void *b) {
     const struct calendar_key *x = &((const struct calendar_bucket *)a)->key;
     const struct calendar_key *y = &((const struct calendar_bucket *)b)->key;

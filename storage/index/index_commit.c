@@ -23,7 +23,7 @@ static int prepare_rows(struct index *index) {
         bool is_fresh = change->flags & CHANGE_FRESH, is_leased = !is_fresh && change->first_state == ROW_LEASED;
         if ((change->flags & CHANGE_ENDED) && !is_leased) continue;
         if (is_fresh) {
-            assert(change->id > last); /* the tally has checked the order */
+            assert(change->id > last); /* the tally has already checked the order of ids */
             last = change->id;
             batch->appends.items[batch->appends.count++] = (uint32_t)i;
         } else {
@@ -86,9 +86,8 @@ static int write_update(const struct batch *batch, const struct row_tables *tabl
     bool is_over = change->first_state == ROW_LEASED && !is_leased;
     if (error != 0 || !is_over) return error;
     error = db_del_at(tables->leased, &change->id, sizeof change->id);
-    return error == 1
-               ? 0
-               : error; /* 1: the task was scheduled and leased within this batch, so its row is in DB_ROWS only */
+    return error == 1 ? 0
+                      : error; /* 1: the task was scheduled and leased within this batch, so only DB_ROWS has its row */
 }
 
 static int write_into(const struct batch *batch, const struct row_tables *tables) {
@@ -322,7 +321,7 @@ int index_commit(struct index *index) {
     if (index->absorbed == index->meta.position) return 0;
     int error = index->batch.is_prepared ? 0 : prepare(index);
     if (error != 0) {
-        index->failed = error; /* because memory may be ahead of the disk */
+        index->failed = error; /* the commit cannot be repeated, because memory may be ahead of the disk */
         return error;
     }
     struct commit commit = {.index = index};
@@ -346,7 +345,7 @@ int index_commit(struct index *index) {
         /* Merge here, because merges are behind and this commit adds keys. */
         bool did;
         error = runs_merge(index, 3 * keys + RUN_KEYS_MIN, &did);
-        if (error == -ENOSPC) error = 0; /* the commit itself has succeeded */
+        if (error == -ENOSPC) error = 0; /* the commit itself has succeeded, so a full disk is no error here */
     }
     db_trim(&index->db, index_pages_max(index));
     return error;

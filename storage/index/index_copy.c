@@ -18,7 +18,7 @@
 struct index_copy {
     struct index *index;
     struct db_snapshot snapshot;
-    bool holds; /* the copy has a snapshot open */
+    bool holds; /* true: the copy has an open snapshot */
     uint64_t size;
     uint64_t done;
     uint64_t position;

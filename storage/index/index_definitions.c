@@ -10,7 +10,7 @@
 #define KEY_SIZE_MAX_OF_DEFINITION (2 + DEFINITION_SPACE_SIZE_MAX + DEFINITION_NAME_SIZE_MAX)
 
 static size_t key_encode(uint8_t out[KEY_SIZE_MAX_OF_DEFINITION], const Tarry__DefinitionPut *put) {
-    const size_t space_size = strlen(put->space); /* the tally has checked the sizes */
+    const size_t space_size = strlen(put->space); /* the tally has already checked the sizes */
     out[0] = KEY_MARK;
     out[1] = (uint8_t)space_size;
     memcpy(out + 2, put->space, space_size);
@@ -53,7 +53,7 @@ struct definition_each {
     void *argument;
 };
 
-/* Passes one row on, after checking that it belongs to its key. */
+/* Passes one definition to the caller, after checking that its row belongs to its key. */
 static int each_definition(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
     const struct definition_each *definition_each = argument;
     uint8_t own[KEY_SIZE_MAX_OF_DEFINITION];

@@ -132,7 +132,7 @@ int index_list(struct index *index, const struct index_query *query, struct aren
     listing->examine_max = query->count_max;
     if (query->prefix_size > 0 && listing->examine_max < PREFIX_EXAMINE) listing->examine_max = PREFIX_EXAMINE;
     if (listing->after.due_ms < query->due_from_ms) listing->after = (struct due){query->due_from_ms, 0};
-    listing->until_ms = query->due_to_ms == 0 ? UINT64_MAX : query->due_to_ms - 1; /* 0: no end */
+    listing->until_ms = query->due_to_ms == 0 ? UINT64_MAX : query->due_to_ms - 1; /* 0 means no end */
     int error = reading_begin(&listing->reading, index, arena, false);
     if (error == 0) {
         if (query->states & 1u << ROW_WAITING) error = list_waiting(listing);

@@ -80,7 +80,7 @@ static int by_key(struct reading *reading, const struct want *want) {
         /* Continue to the live row: it may be older than the dead ones, because a dead task can be requeued. */
         if (row.state == ROW_BURIED && (want->live_only || dead++ >= DEAD_MATCHES_MAX)) continue;
         error = reading_keep(reading, &row);
-        if (error != 0 || want->live_only) return error; /* at most one live task has the key */
+        if (error != 0 || want->live_only) return error; /* at most one live task has the key, so the search ends */
     }
     return 0;
 }

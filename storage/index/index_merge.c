@@ -115,7 +115,8 @@ int keys_prepare(struct index *index) {
     }
     if (error == 0) error = VECTOR_RESERVE(&runs->list, 1);
     if (error != 0) return error;
-    if (batch->run != NULL) runs->list.items[runs->list.count] = batch->run; /* list.count is raised after the commit */
+    /* list.count is increased only after the commit. */
+    if (batch->run != NULL) runs->list.items[runs->list.count] = batch->run;
     struct run *tail = batch->tail_filter != NULL ? batch->tail_filter : runs->tail_filter;
     return filters_announce(index, runs->list.items, runs->list.count + (batch->run != NULL), tail,
                             index->meta.filters_version + 1);
@@ -151,7 +152,8 @@ static int write_tail(struct index *index, MDB_txn *txn) {
     uint8_t key[16];
     for (size_t i = 0; i < batch->tail_gone.count; i++) {
         tail_key(key, batch->tail_gone.items[i]);
-        int error = db_del(&index->db, txn, DB_TAIL, key, sizeof key); /* 1: the key was in a run, not in the tail */
+        /* 1: a run has the key, and the tail does not. */
+        int error = db_del(&index->db, txn, DB_TAIL, key, sizeof key);
         if (error < 0) return error;
     }
     if (batch->keys_mode == KEYS_TO_RUN) return 0;
@@ -185,7 +187,7 @@ void keys_clean(struct index *index) {
         return;
     }
     if (batch->run != NULL) {
-        runs->list.count++; /* prepare has stored the pointer */
+        runs->list.count++; /* keys_prepare has stored the run's pointer at this index */
         runs->keys += batch->run->count;
         batch->run = NULL;
     }
@@ -420,7 +422,8 @@ static int merge_body(void *argument, MDB_txn *txn) {
 static void merge_arrive(struct index *index) {
     struct runs *runs = &index->runs;
     struct merge *merge = &runs->merge;
-    size_t count = merged_list(runs, merge, runs->list.items); /* safe in place: writes never overtake the reads */
+    /* Reading and writing the same array is safe: a write is never ahead of the reads. */
+    size_t count = merged_list(runs, merge, runs->list.items);
     runs->list.count = count;
     for (size_t i = 0; i < merge->inputs; i++) {
         runs->keys -= merge->input[i]->count;

@@ -8,16 +8,16 @@
 
 struct place {
     uint64_t id;
-    uintptr_t page; /* address of the page */
+    uintptr_t page; /* address of the LMDB page that has the entry */
 };
 
 struct pages {
     MDB_cursor *cursor;
     uintptr_t size;   /* bytes of a page */
     uint64_t ids;     /* number of ids from the first to the last existing one */
-    uint64_t entries; /* upper limit of the entries among them */
-    uint64_t all;     /* entries of the table */
-    uint64_t leaves;  /* leaf pages of the table */
+    uint64_t entries; /* upper limit of the number of entries with these ids */
+    uint64_t all;     /* number of entries in the table */
+    uint64_t leaves;  /* number of leaf pages in the table */
     unsigned looks;
     struct spans *spans;
 };
@@ -47,8 +47,8 @@ static int add(struct pages *pages, uintptr_t first, uintptr_t last) {
 /* Finds the pages of the entries from `first` to `last`, which both exist. */
 static int find_between(struct pages *pages, struct place first, struct place last) {
     for (;;) {
-        uint64_t apart =
-            (last.page - first.page) / pages->size; /* wraps to a huge number if `last` is before `first` in the file */
+        uint64_t apart = (last.page - first.page) /
+                         pages->size; /* unsigned: a huge number if `last` is before `first` in the file */
         if (apart <= 2 * pages_of(pages, last.id - first.id) + SLACK_PAGES) return add(pages, first.page, last.page);
         if (last.id - first.id <= 1 || pages->looks >= PAGES_LOOKS_MAX) break;
         uint64_t middle = first.id + (last.id - first.id) / 2;
@@ -56,7 +56,7 @@ static int find_between(struct pages *pages, struct place first, struct place la
         int error = look(pages, middle, MDB_SET_RANGE, &above);
         if (error == 0) error = look(pages, middle, MDB_PREV, &below);
         if (error == 0)
-            error = find_between(pages, first, below); /* each recursion halves the ids, so it is not deep */
+            error = find_between(pages, first, below); /* each recursion halves the number of ids, so it is not deep */
         if (error != 0) return error == MDB_NOTFOUND ? INDEX_DAMAGED : error;
         first = above;
     }

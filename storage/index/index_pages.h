@@ -17,8 +17,8 @@
 #define PAGES_LOOKS_MAX 128u
 
 struct ids {
-    uint64_t from, end; /* from … end - 1 */
-    uint64_t entries;   /* upper limit of the ids in this range that the table has */
+    uint64_t from, end; /* first id, and the id after the last one */
+    uint64_t entries;   /* upper limit of the number of ids in this range that the table has */
 };
 
 /* Stretches of mapped memory, as address and size. */

@@ -25,37 +25,38 @@
 #include "keyring.h"
 #include "vector.h"
 
-#define QUEUES_FORMER_TINY 5u /* for the tests that use small limits (INDEX_TINY) */
+#define QUEUES_FORMER_TINY 5u /* limit in tests that use small limits (INDEX_TINY) */
 #ifndef INDEX_TINY
 #define FORMER_MAX QUEUES_FORMER_MAX
 #define RANGE_SHIFT 12
 #define PAIRS_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 16)
-#define TAIL_KEYS_MAX 16384     /* keys in the tail; more become a run */
+#define TAIL_KEYS_MAX 16384     /* maximum number of keys in the tail; more become a run */
 #define RUN_KEYS_MIN 4096       /* a batch with at least this many keys becomes its own run */
 #define RUN_LEVEL_KEYS 32768ull /* largest number of keys of a run of level 0; each level has eight times as many */
-#define RUNS_BEHIND 32          /* with more runs than this, commits merge too */
+#define RUNS_BEHIND 32          /* if there are more runs than this, commits also merge */
 #define MERGE_STEP_KEYS 100000u
 #define BLOOM_STEP_CHUNKS 2000u
 #define GARBAGE_STEP_CHUNKS 4000u
 #define UNREAD_STEP_CHUNKS 256u
-#define WINDOW_READ_MAX 65536u       /* a window cascades slots with more entries than this */
-#define READ_AHEAD_PAIRS_MAX 131072u /* entries of a line that are kept for the line's next windows */
-#define READ_AHEAD_ROWS_MAX 65536u   /* entries whose rows are read together */
+#define WINDOW_READ_MAX 65536u       /* a window first cascades slots that have more entries than this */
+#define READ_AHEAD_PAIRS_MAX 131072u /* maximum number of entries of a line that are kept for the line's next windows  \
+                                      */
+#define READ_AHEAD_ROWS_MAX 65536u   /* maximum number of entries whose rows are read together */
 #define READ_AHEAD_BYTES_MAX (1u << 30)
 #define CASCADE_STEP_CHUNKS 256u
 #define SWEEP_STEP_CHUNKS 64u
 #define SWEEP_STEP_RANGES 64u
-#define SWEEP_STEP_ROWS 16384u /* rows of ended tasks; a single range may have more */
+#define SWEEP_STEP_ROWS 16384u /* number of rows of ended tasks per step; a single range may have more */
 #define SWEEP_REST_MAX_NS (180ull * 1000000000)
 #define BLOB_SWEPT_MAX 1024u /* bytes; a larger content is deleted when its task ends, others with the row */
 #define PLAN_SLOTS_MAX 256
-#define PREFIX_EXAMINE 4096u /* candidates that a list call examines when most do not match the prefix */
+#define PREFIX_EXAMINE 4096u /* number of candidates that a list call examines if most do not match the prefix */
 #define TABLE_CAPACITY_MIN 1024u
 #define SLOT_SLACK 65536u /* number of stale entries below which no sweep starts */
 #define KEY_SLACK 65536u
 #define RETIRE_BYTES_MAX (4u << 20)
 #define RETIRE_COPIES_MAX 16384u
-#else /* for property tests: a few hundred tasks reach every limit */
+#else /* small limits for property tests: a few hundred tasks reach every limit */
 #define FORMER_MAX QUEUES_FORMER_TINY
 #define RANGE_SHIFT 6
 #define PAIRS_PER_CHUNK 8u
@@ -136,33 +137,33 @@ struct numbers VECTOR_FIELDS(uint64_t);
 struct range {
     uint64_t number;   /* (id >> RANGE_SHIFT) + 1; 0: free entry of the hash table */
     uint16_t rows;     /* number of rows on disk */
-    uint16_t ended;    /* number of those rows whose tasks have ended */
-    bool dirty;        /* listed in ranges.dirty */
-    bool queued;       /* listed in ranges.sweeps */
+    uint16_t ended;    /* number of rows on disk whose tasks have ended */
+    bool dirty;        /* true: the range is listed in ranges.dirty */
+    bool queued;       /* true: the range is listed in ranges.sweeps */
     uint64_t *bits;    /* bitmap of ended ids; NULL: no id has ended */
-    uint64_t since_ns; /* steady time of its newest row, or of the opening if that is later */
+    uint64_t since_ns; /* steady time of the range's newest row, or of the opening of the index if that is later */
 };
 struct pending_sweep { /* a range that waits for a sweep */
     uint64_t number;
     uint64_t due_ns; /* steady time */
 };
 struct ranges {
-    struct range *table; /* open addressing, a power of two */
+    struct range *table; /* hash table with open addressing; its capacity is a power of two */
     size_t capacity;
     size_t count;
     uint64_t rows;  /* number of rows on disk, all ranges */
-    uint64_t ended; /* number of those rows whose tasks have ended */
+    uint64_t ended; /* number of rows on disk whose tasks have ended */
     size_t bitmaps;
     struct numbers dirty;
-    VECTOR(struct pending_sweep) sweeps; /* ordered by due_ns, except the first sweeps_asked */
-    size_t sweeps_asked;                 /* number of sweeps whose pages the kernel was asked to read; they come next */
+    VECTOR(struct pending_sweep) sweeps; /* ordered by due_ns, except the first sweeps_asked entries */
+    size_t sweeps_asked; /* number of sweeps at the front whose pages the kernel was already asked to read */
 };
 
 /* ---- key runs */
 struct run {
     atomic_uint refs;
     uint32_t level;
-    uint64_t number;         /* 0: the filter of the tail */
+    uint64_t number;         /* number of the run; 0: this is the filter of the tail */
     uint64_t count;          /* number of keys */
     uint64_t endings_before; /* value of index.endings when the run was made */
     uint32_t chunks;
@@ -170,7 +171,8 @@ struct run {
     uint64_t *fences;    /* first hash of every chunk */
     uint64_t *bloom;     /* the filter; fences and bloom are valid once is_read is true */
     atomic_bool is_read; /* fences and bloom are in memory; before that they are only on disk (index_unread.c) */
-    uint32_t bloom_read; /* number of chunks read so far, for index_read_filters; likewise fences_read */
+    /* Number of filter chunks that index_read_filters has read; fences_read counts chunks of fences. */
+    uint32_t bloom_read;
     uint32_t fences_read;
 };
 static inline bool run_is_read(const struct run *run) {
@@ -180,21 +182,21 @@ struct index_filter {
     atomic_uint refs;
     uint64_t version; /* meta_record.filters_version */
     size_t count;
-    struct run *runs[]; /* the tail first */
+    struct run *runs[]; /* filters of the tail (first) and of the runs */
 };
 struct merge_head {
     uint32_t chunk;
     uint32_t at; /* index of the entry within the chunk */
 };
-struct merge {     /* a merge of several runs; plain data, so a step can run again from a copy */
+struct merge {     /* a merge of several runs; plain data, so a step can be repeated from a copy */
     size_t inputs; /* number of runs; 0: no merge in progress */
     struct run *input[RUN_FAN_IN];
 
     struct merge_head head[RUN_FAN_IN];
-    struct run *output;    /* its fences and filter are incomplete */
-    uint32_t chunks;       /* number of written chunks of the output */
-    uint64_t count;        /* number of keys in those chunks */
-    uint32_t bloom_chunks; /* number of written filter chunks */
+    struct run *output;    /* run that the merge writes; its fences and filter are incomplete */
+    uint32_t chunks;       /* number of chunks of the output that are written */
+    uint64_t count;        /* number of keys in the written chunks of the output */
+    uint32_t bloom_chunks; /* number of filter chunks of the output that are written */
     bool keys_done;
     bool is_finished;
     size_t pending;
@@ -208,7 +210,7 @@ struct runs {
     struct index_filter *previous, *current, *next;
     struct merge merge;
     struct numbers garbage; /* numbers of runs whose chunks must be deleted */
-    uint64_t keys;          /* number of keys in all runs */
+    uint64_t keys;          /* number of keys in all runs together */
 };
 
 /* ---- the meta record, in its on-disk layout */
@@ -233,7 +235,7 @@ struct meta_record {
     uint64_t outcomes;     /* number of remembered outcomes */
     uint64_t slot_entries;
     uint32_t next_queue;
-    uint32_t known; /* 0: known_since is not set yet */
+    uint32_t known; /* 0: known_since has not been set yet */
 };
 
 /* ---- slots */
@@ -265,14 +267,14 @@ struct slot_writer {
 };
 /* ---- the batch: net effects since the last commit */
 enum change_flag {
-    CHANGE_FRESH = 1, /* no row on disk */
+    CHANGE_FRESH = 1, /* the task has no row on disk */
     CHANGE_ENDED = 2,
 };
 struct change {
     uint64_t id;
     uint64_t due_ms;
-    uint64_t first_due_ms;  /* due time on disk, like the other first_ fields; invalid if CHANGE_FRESH */
-    uint64_t key_hash;      /* valid if key_size > 0 */
+    uint64_t first_due_ms;  /* due time on disk; this and the other first_ fields are invalid if CHANGE_FRESH is set */
+    uint64_t key_hash;      /* hash of queue and key; valid if key_size > 0 */
     uint64_t offset;        /* offset of the packed row in batch.bytes */
     uint64_t large_blob_at; /* log position of a content above BLOB_SWEPT_MAX; UINT64_MAX: no such content */
     uint32_t queue;
@@ -315,7 +317,7 @@ struct side_change {
 struct definition_change {
     size_t offset; /* the key, then the packed DefinitionPut, in `bytes` */
     size_t key_size;
-    size_t size; /* of the packed DefinitionPut; 0: deleted */
+    size_t size; /* size of the packed DefinitionPut; 0: the definition was deleted */
 };
 struct batch {
     uint64_t first_id; /* ids from this one on have no row on disk */
@@ -335,8 +337,9 @@ struct batch {
     size_t redactions;
     bool known; /* the batch has the first frame of the log */
     uint64_t known_since_ms;
-    uint8_t queue_dirty[QUEUE_PLACES + 1]; /* by place: the queue's counts changed */
-    /* the fields from here on are set when index_commit prepares the batch */
+    /* For each place in the table of queues: true if the queue's counts changed. */
+    uint8_t queue_dirty[QUEUE_PLACES + 1];
+    /* The following fields are set when index_commit prepares the batch. */
     bool is_prepared;
     VECTOR(uint32_t) updates; /* indexes of changes to existing rows and of ended leases, in order of id */
     VECTOR(uint32_t) appends; /* indexes of fresh rows, in order of id */
@@ -352,33 +355,33 @@ struct batch {
 struct low {
     struct line line;
     struct due low;
-    uint32_t next;       /* next line in index->lows_wanted: index + 1; 0: last */
+    uint32_t next;       /* next line of the list index->lows_wanted, as index + 1; 0: this is the last line */
     bool is_listed;      /* the line is in index->lows_wanted */
-    bool is_wanted;      /* the line needs a sweep, from log position not_before on */
+    bool is_wanted;      /* true: the line needs a sweep when the log has reached not_before */
     uint64_t not_before; /* log position */
     uint64_t pause;      /* bytes of log between sweeps that did not delete everything */
-    bool is_open;        /* a sweep is in progress; it continues at level, slot, chunk */
+    bool is_open;        /* true: a sweep is in progress and continues at level, slot, chunk */
     uint8_t level;
     uint64_t slot, chunk;
-    bool kept; /* the sweep left entries in place */
+    bool kept; /* true: the sweep has left entries in place */
 };
 
 /* A copy that waits for a transaction: a task's content or a commit's reply, from a segment that will be deleted. */
 struct retire_copy {
-    uint64_t id; /* 0: a reply */
+    uint64_t id; /* id of the task; 0: the copy is a reply */
     uint64_t producer, sequence;
     size_t offset, size;
 };
 struct retire_batch {
     VECTOR(struct retire_copy) copies;
     VECTOR(uint8_t) bytes;
-    uint64_t end; /* end of the last frame that was read */
+    uint64_t end; /* end position of the last frame that was read */
 };
 
 /* A sweep over all slots. */
 struct whole_sweep {
     bool is_open;
-    struct slot_key at;     /* where the sweep continues */
+    struct slot_key at;     /* slot at which the sweep continues */
     uint64_t entries_after; /* number of slot entries after the previous sweep */
 };
 
@@ -387,15 +390,15 @@ struct whole_sweep {
 #define ROW_GONE (UINT32_MAX - 1) /* the task no longer waits at this entry */
 struct read_ahead {
     struct line line;
-    struct pairs pairs;   /* entries by due and id; empty: not in use */
-    size_t next;          /* index of the first entry that no window returned yet */
-    size_t looked;        /* rows of entries from this index on were not read */
+    struct pairs pairs;   /* entries, ordered by due and id; empty: this struct is not in use */
+    size_t next;          /* index of the first entry that no window has returned yet */
+    size_t looked;        /* index of the first entry whose row has not been read */
     uint32_t *places;     /* per entry: offset of its row in `rows`, ROW_UNREAD or ROW_GONE */
     VECTOR(uint8_t) rows; /* size u16, then the packed row */
     struct due after;
     struct due through;
     uint64_t horizon_ms;
-    uint64_t used; /* value of read_aheads_used at the last use */
+    uint64_t used; /* value of read_aheads_used when this struct was last used */
 };
 
 struct index {
@@ -414,25 +417,26 @@ struct index {
     struct runs runs;
     struct slot_writer writer;
     VECTOR(struct low) lows;
-    uint32_t *tally_keys; /* by place: queue number of the counts on disk; 0: no counts yet */
-    uint32_t *low_places; /* by low_place() of a line: index + 1 in `lows`; 0: the line never had advice. NULL: no line
-                             had advice */
+    uint32_t *tally_keys; /* for each place: queue number of the counts on disk; 0: no counts yet */
+    /* Index + 1 in `lows` for each line (low_place); 0: the line never had advice; NULL: no line had advice. */
+    uint32_t *low_places;
     struct {
-        uint32_t first, last; /* first and last line of the list, as index + 1; 0: empty */
+        uint32_t first, last; /* first and last line of the list, as index + 1; 0: the list is empty */
     } lows_wanted;            /* queue of the lines that need a sweep or have one in progress */
     struct pairs scratch;
     struct read_ahead read_aheads[READ_AHEADS_MAX];
     uint64_t read_aheads_used;
     struct retire_batch retire;
     struct keyring *keyring;        /* encryption keys of the contents in DB_BLOBS */
-    struct content_cache *contents; /* some of those contents; NULL: no cache (options.contents_memory is 0) */
-    bool has_redactions;            /* DB_REDACTIONS is not empty */
+    struct content_cache *contents; /* cache of contents; NULL: no cache (options.contents_memory is 0) */
+    bool has_redactions;            /* true: the table DB_REDACTIONS is not empty */
     atomic_ullong erased;           /* redactions recorded below this position have been carried out */
     struct whole_sweep whole;
     uint64_t endings;    /* number of tasks with a row that ended since the index was opened */
     atomic_ullong reads; /* rows and chunks that other threads read; every READS_PER_TRIM reads, pages are dropped */
-    atomic_ullong bytes_memory, rows_seen, runs_seen, keys_seen, entries_seen; /* for index_stats on other threads */
-    struct calendar *calendar; /* index_calendar.h; NULL: options.no_lookup */
+    /* Values that index_stats reads on other threads. */
+    atomic_ullong bytes_memory, rows_seen, runs_seen, keys_seen, entries_seen;
+    struct calendar *calendar; /* see index_calendar.h; NULL: options.no_lookup is set */
     int failed;                /* the first fatal error of a write: every later write returns it (LOG-4) */
 };
 
@@ -470,7 +474,7 @@ int row_get_leased(struct index *index, MDB_txn *txn, uint64_t id, struct row *o
 int row_keep(const struct row *row, struct arena *arena, struct row *out);
 /* One range, read through a thread's own transaction. Threads other than the index thread use it to check ended ids. */
 struct range_view {
-    uint64_t number; /* UINT64_MAX: no range read yet */
+    uint64_t number; /* number of the range; UINT64_MAX: no range has been read */
     bool is_there;
     bool has_bits;
     uint8_t bits[RANGE_BYTES];
@@ -494,9 +498,9 @@ struct reading {
 
 int reading_begin(struct reading *reading, struct index *index, struct arena *arena, bool with_filter);
 void reading_end(struct reading *reading);
-/* Appends a copy of the row. */
+/* Appends a copy of the row to the result. */
 int reading_keep(struct reading *reading, const struct row *row);
-/* Moves the rows into the arena. */
+/* Moves the rows that were read into the arena. */
 int reading_give(struct reading *reading, struct index_rows *out);
 
 /* ---- index_ranges.c */
@@ -508,8 +512,8 @@ void ranges_prefetch(const struct ranges *ranges, uint64_t id);
 struct range *ranges_find(const struct ranges *ranges, uint64_t number);
 int ranges_apply(struct index *index);                /* applies the batch in memory */
 int ranges_write(struct index *index, MDB_txn *txn);  /* writes the dirty ranges */
-void ranges_clean(struct index *index);               /* after the commit */
-int ranges_sweep(struct index *index, bool *out_did); /* one bounded step */
+void ranges_clean(struct index *index);               /* called after the commit */
+int ranges_sweep(struct index *index, bool *out_did); /* does one bounded step of sweeping ranges */
 bool ranges_sweep_wanted(const struct index *index);
 uint64_t ranges_sweep_at(const struct index *index); /* steady time of the next sweep; UINT64_MAX: no sweep queued */
 
@@ -550,7 +554,7 @@ enum run_kind { RUN_PAIRS = 0, RUN_BLOOM = 1, RUN_FENCES = 2 };
 int run_write_descriptor(struct index *index, MDB_txn *txn, const struct run *run);
 uint32_t run_bloom_chunks(const struct run *run);
 uint32_t run_fence_chunks(const struct run *run);
-/* Returns the number of items in chunk number `chunk`, for `total` items at `per_chunk` items per chunk. */
+/* Returns the number of items in chunk number `chunk`, if `total` items are divided into chunks of `per_chunk`. */
 static inline size_t chunk_part(uint64_t total, uint32_t chunk, size_t per_chunk) {
     uint64_t left = total - (uint64_t)chunk * per_chunk;
     return left < per_chunk ? (size_t)left : per_chunk;
@@ -561,7 +565,7 @@ int run_read_chunk(struct index *index, MDB_txn *txn, const struct run *run, uin
 /* Puts the batch's keys into the tail, or sorts them into a run. Announces the new set of filters. */
 int keys_prepare(struct index *index);
 int keys_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
-void keys_clean(struct index *index); /* after the commit */
+void keys_clean(struct index *index); /* called after the commit */
 /* filters_announce publishes the set of filters of the next commit; filters_arrive makes it current after the commit.
  */
 int filters_announce(struct index *index, struct run **list, size_t count, struct run *tail, uint64_t version);
@@ -597,8 +601,8 @@ void calendar_close(struct index *index);
 size_t calendar_bytes(const struct index *index);
 int calendar_prepare(struct index *index); /* computes and sorts the net changes of the batch */
 int calendar_write(struct index *index, MDB_txn *txn, uint64_t position);
-void calendar_arrive(struct index *index);              /* after the commit */
-int calendar_count(struct index *index, bool *out_did); /* one bounded step of a rebuild */
+void calendar_arrive(struct index *index);              /* called after the commit */
+int calendar_count(struct index *index, bool *out_did); /* does one bounded step of a rebuild of the calendar */
 bool calendar_count_wanted(const struct index *index);
 
 /* ---- index_redact.c */

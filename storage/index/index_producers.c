@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* Record of a producer. Without `owner` if it is 0, as in versions without principals. */
+/* Record of a producer. It has no `owner` if that is 0, as in versions without principals. */
 struct producer_record {
     uint64_t used_ms;
     uint64_t floor;
@@ -89,7 +89,7 @@ static int write_producer(struct index *index, MDB_txn *txn, const struct produc
     }
     if (change->ended) {
         error = db_del(&index->db, txn, DB_PRODUCERS, &change->producer, 8);
-        if (error < 0) return error; /* 1: the producer started and ended within the batch */
+        if (error < 0) return error; /* 1: not found, because the producer started and ended within the batch */
     } else {
         error = db_put(&index->db, txn, DB_PRODUCERS, &change->producer, 8, &record,
                        record.owner != 0 ? sizeof record : RECORD_SIZE_LOCAL, 0);

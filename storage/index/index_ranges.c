@@ -83,7 +83,8 @@ static void ranges_remove(struct ranges *ranges, struct range *range) {
     size_t mask = ranges->capacity - 1, hole = (size_t)(range - ranges->table);
     for (size_t i = (hole + 1) & mask; ranges->table[i].number != 0; i = (i + 1) & mask) {
         size_t home = place_of(ranges, ranges->table[i].number - 1);
-        if (((i - home) & mask) < ((i - hole) & mask)) continue; /* moving it would put it before its home position */
+        /* A move would put the entry before its home position. */
+        if (((i - home) & mask) < ((i - hole) & mask)) continue;
         ranges->table[hole] = ranges->table[i];
         hole = i;
     }
@@ -163,7 +164,7 @@ static int apply_fresh_range(struct index *index, uint64_t number, uint64_t from
         rows += change != NULL && !(change->flags & CHANGE_ENDED);
     }
     struct range *range = ranges_find(ranges, number);
-    if (range == NULL && rows == 0) return 0; /* no record means that all ids have ended */
+    if (range == NULL && rows == 0) return 0; /* a range without record and without rows: all its ids have ended */
     bool is_new = range == NULL;
     int error = ranges_take(ranges, number, &range);
     if (error != 0) return error;
@@ -216,7 +217,8 @@ int ranges_apply(struct index *index) {
         if (i + RANGES_AHEAD < batch->changes.count) ranges_prefetch(ranges, batch->changes.items[i + RANGES_AHEAD].id);
         if ((change->flags & (CHANGE_FRESH | CHANGE_ENDED)) != CHANGE_ENDED) continue;
         struct range *range = ranges_find(ranges, change->id >> RANGE_SHIFT);
-        if (range == NULL || ranges_ended(ranges, change->id)) return INDEX_DAMAGED; /* KEEP-1: a task ends once */
+        /* KEEP-1: a task ends only once. */
+        if (range == NULL || ranges_ended(ranges, change->id)) return INDEX_DAMAGED;
         error = range_mark(ranges, range, change->id);
         if (error == 0) error = range_dirty(ranges, range);
         if (error != 0) return error;

@@ -34,7 +34,7 @@ struct read_ahead *read_ahead_find(struct index *index, const struct line *line,
         if (read_ahead->pairs.count == 0 || !is_same_line(&read_ahead->line, line)) continue;
         if (read_ahead->after.due_ms == after.due_ms && read_ahead->after.id == after.id && !is_over(read_ahead))
             return read_ahead;
-        read_ahead_drop(read_ahead); /* the window starts elsewhere in the line */
+        read_ahead_drop(read_ahead); /* the kept entries begin elsewhere in the line, so they are useless */
     }
     return NULL;
 }

@@ -58,13 +58,14 @@ static int keep_content(struct index *index, const struct frame_header *header, 
     if (error != 0) return error;
     uint8_t *kept = index->retire.bytes.items + index->retire.bytes.count - task->blob_size;
     error = keyring_apply(index->keyring, task->id, kept, task->blob_size);
-    return error == 1 ? INDEX_DAMAGED : error; /* 1: the content was redacted, but the task is live */
+    /* 1: the content was redacted; that is damage, because the task is live. */
+    return error == 1 ? INDEX_DAMAGED : error;
 }
 
 /* Appends contents in order of their tasks' ids, except when a retirement is repeated. */
 struct blob_writer {
     MDB_cursor *cursor;
-    uint64_t last; /* highest id in the table */
+    uint64_t last; /* highest task id in the table */
 };
 
 static int blob_writer_open(struct index *index, MDB_txn *txn, struct blob_writer *out) {
@@ -139,11 +140,11 @@ static int retire_flush(struct index *index, uint64_t log_start) {
 int index_retire_frame(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body,
                        const uint8_t *blob) {
     if (index->failed != 0) return index->failed;
-    if (index->batch.is_prepared) return -ENOSPC;    /* memory is ahead of the disk: see index_commit */
-    assert(header->position < index->meta.position); /* LOG-3: the index has absorbed it */
+    if (index->batch.is_prepared) return -ENOSPC;    /* memory is ahead of the disk (see index_commit) */
+    assert(header->position < index->meta.position); /* LOG-3: the index has absorbed the frame */
     struct retire_batch *batch = &index->retire;
     int error = 0;
-    bool is_new = header->position >= batch->end; /* false: a repeated call, after the disk was full (CALM-1) */
+    bool is_new = header->position >= batch->end; /* false: the call is repeated after the disk was full (CALM-1) */
     struct puts puts;
     puts.count = 0;
     for (size_t i = 0; is_new && body != NULL && i < body->n_records && error == 0; i++) {

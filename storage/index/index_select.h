@@ -19,9 +19,9 @@ int plan_make(struct index *index, MDB_txn *txn, const struct line *line, uint64
 struct selection {
     struct pairs found;
     size_t count_max;
-    bool is_cut;        /* more than count_max entries were seen */
-    struct due bound;   /* entries at or after it are ignored */
-    uint64_t beyond_ms; /* the earliest due time seen after until_ms */
+    bool is_cut;        /* true: more than count_max entries were offered */
+    struct due bound;   /* entries at or after this due time and id are ignored */
+    uint64_t beyond_ms; /* earliest due time after until_ms among the offered entries */
 };
 typedef int selection_ended(void *argument, uint64_t id, bool *out);
 /* Adds those of `count` pairs at `items` that are due after `after` and before the horizon. */
@@ -44,7 +44,7 @@ int read_ahead_make(const struct line *line, const struct selection *selection, 
 /* Records that a window returned the entries before `next` and is complete up to `through`. Drops a used-up read-ahead.
  */
 void read_ahead_given(struct index *index, struct read_ahead *read_ahead, size_t next, struct due through);
-/* Takes ownership of a new read-ahead. Drops an empty one, and any while a commit waits for disk space. */
+/* Takes ownership of a new read-ahead. Drops it at once if it is empty, or while a commit waits for disk space. */
 void read_ahead_keep(struct index *index, struct read_ahead *read_ahead);
 void read_ahead_drop(struct read_ahead *read_ahead);
 /* Returns the limit in bytes of its rows. */

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 
 #define LINES_MAX ((size_t)(QUEUE_PLACES + 1) * ROW_BASES * PRIORITY_COUNT)
-#define LOWS_PER_LOOK 64u /* lines examined per search for one that is due */
+#define LOWS_PER_LOOK 64u /* number of lines that one search examines for a line that is due */
 
 static size_t low_place(const struct line *line) {
     return ((size_t)queue_place(line->queue) * ROW_BASES + line->base) * PRIORITY_COUNT + line->priority;
 }
 
-/* NULL: out of memory, or the line is a former queue's. */
+/* Returns the advice of a line. NULL: out of memory, or the line belongs to a deleted queue. */
 static struct low *low_of(struct index *index, const struct line *line) {
     if (index->low_places == NULL) index->low_places = calloc(LINES_MAX, sizeof *index->low_places);
     if (index->low_places == NULL) return NULL;
@@ -27,7 +27,7 @@ static struct low *low_of(struct index *index, const struct line *line) {
         *place = (uint32_t)index->lows.count;
     }
     struct low *low = &index->lows.items[*place - 1];
-    if (low->line.queue != line->queue) { /* the place has another queue now */
+    if (low->line.queue != line->queue) { /* the place now has another queue */
         if (queue_generation(low->line.queue) > queue_generation(line->queue)) return NULL;
         *low = (struct low){.line = *line, .next = low->next, .is_listed = low->is_listed};
     }
@@ -46,7 +46,7 @@ static void list_low(struct index *index, struct low *low) {
     low->is_listed = true;
 }
 
-/* Removes the first line from the list, or moves it to the end if it still needs a sweep. */
+/* Removes the first line from the list. If the line still needs a sweep, moves it to the end instead. */
 static void pass_turn(struct index *index) {
     struct low *first = &index->lows.items[index->lows_wanted.first - 1];
     index->lows_wanted.first = first->next;
@@ -56,7 +56,7 @@ static void pass_turn(struct index *index) {
 
 void index_advise_low(struct index *index, const struct line *line, struct due low) {
     struct low *found = low_of(index, line);
-    if (found == NULL) return; /* drop the advice; the core repeats it */
+    if (found == NULL) return; /* without memory, drop the advice; the core repeats it */
     if (!due_before(found->low, low)) return;
     found->low = low;
     found->is_wanted = true;
@@ -66,13 +66,13 @@ void index_advise_low(struct index *index, const struct line *line, struct due l
 
 struct slot_sweep {
     struct index *index;
-    struct low *low;    /* NULL: a sweep of all slots */
+    struct low *low;    /* advice of the swept line; NULL: a sweep over all slots */
     struct slot_key at; /* sweep of all slots: continue after this chunk */
     struct meta_record meta;
     unsigned level;
-    uint64_t slot, chunk; /* where the sweep continues */
+    uint64_t slot, chunk; /* slot and chunk at which the sweep continues */
     bool kept, done;
-    bool is_changed; /* false: nothing to write */
+    bool is_changed; /* false: the step has nothing to write */
 };
 
 /* Rewrites one chunk without its stale entries. */
@@ -124,7 +124,8 @@ static int sweep_next(struct slot_sweep *sweep, MDB_cursor *cursor, MDB_val *key
         if (!slot_key_decode(key, &at)) return INDEX_DAMAGED;
         bool is_ours = at.line.queue == line->queue && at.line.base == line->base &&
                        at.line.priority == line->priority && at.level == sweep->level;
-        /* Only slots that end below the advice; the core may still need entries of the others. */
+        /* A sweep of a line covers only slots that end below the advice, because the core may still need later entries.
+         */
         if (!is_ours || at.slot >= sweep->low->low.due_ms >> slot_shift(sweep->level)) continue;
         sweep->slot = at.slot;
         sweep->chunk = at.chunk + 1;
@@ -205,7 +206,7 @@ static int sweep_whole(struct index *index, bool *out_did) {
     index->whole.is_open = true;
     struct slot_sweep sweep = {.index = index};
     int error = index_write(index, slot_sweep_body, &sweep);
-    if (error < 0) return error; /* 1: nothing was stale, nothing was written */
+    if (error < 0) return error; /* 1: no entry was stale, so nothing was written */
     index->meta = sweep.meta;
     index->whole.at = sweep.at;
     if (sweep.done) {
@@ -229,7 +230,7 @@ int slots_sweep(struct index *index, bool *out_did) {
     }
     struct slot_sweep sweep = {.index = index, .low = low};
     int error = index_write(index, slot_sweep_body, &sweep);
-    if (error < 0) return error; /* 1: nothing was stale, nothing was written */
+    if (error < 0) return error; /* 1: no entry was stale, so nothing was written */
     index->meta = sweep.meta;
     low->level = (uint8_t)sweep.level;
     low->slot = sweep.slot;

@@ -1,8 +1,7 @@
-/* index_unread.c: filters and fences that index_open left on disk (options.filters_later).
- *
- * They are the only data read at an opening that grows with the pending tasks: 1.5 to 2 bytes per key, and a page fault
- * per 4 KiB. Until a run's filter is in memory, a lookup reads one or two pages of it from disk: slower, but exact.
- * Then `is_read` is set for good. A new run has its filter in memory; a run that was merged meanwhile is not read. */
+/* index_unread.c: filters and fences that index_open left on disk (options.filters_later). They are the only data read
+ * at an opening that grows with the number of pending tasks: 1.5 to 2 bytes per key, and a page fault per 4 KiB. Until
+ * a run's filter is in memory, a lookup reads one or two pages of it from disk, which is slower but exact. Then
+ * `is_read` is set and stays set. A new run has its filter in memory. A run that was merged meanwhile is not read. */
 #include "bytes.h"
 #include "index_parts.h"
 
@@ -75,7 +74,7 @@ static int foretell(struct index *index, MDB_txn *txn, const struct run *run, en
     return error == MDB_NOTFOUND ? 0 : error; /* the later read reports missing chunks */
 }
 
-/* Reads chunks from *at on, of `all`, and advances *at. */
+/* Reads the chunks from number *at to `all`, and advances *at. */
 static int read_part(struct index *index, MDB_txn *txn, struct run *run, enum run_kind kind, uint32_t all,
                      uint32_t *at) {
     uint32_t count = all - *at < UNREAD_STEP_CHUNKS ? all - *at : UNREAD_STEP_CHUNKS;

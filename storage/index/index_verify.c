@@ -21,15 +21,15 @@ struct verify {
     uint64_t live;
     uint64_t waiting;
     uint64_t held;
-    uint64_t leased; /* number of those in DB_LEASED */
+    uint64_t leased; /* number of rows in DB_LEASED */
     uint64_t keys_sum, keys;
-    struct calendar_state calendar; /* invalid if there is no calendar */
+    struct calendar_state calendar; /* state of the calendar; invalid if the index has no calendar */
     uint64_t calendar_sums[CALENDAR_LEVELS], calendar_all_sums[CALENDAR_LEVELS];
     uint64_t **marks; /* beside the table of ranges: ids that a slot entry leads to */
     uint64_t marked;
-    uint64_t known_run; /* run of the last chunk */
-    uint64_t producer;  /* producer of the last result */
-    uint64_t results;   /* number of results of that producer so far */
+    uint64_t known_run; /* run to which the last chunk belonged */
+    uint64_t producer;  /* producer to which the last result belonged */
+    uint64_t results;   /* number of results of `producer` so far */
     char *message;
     size_t message_size;
     void (*progress)(void *argument, uint64_t done, uint64_t total);
@@ -85,7 +85,7 @@ static int verify_blob(struct verify *verify, const struct row *row) {
     bool is_erased = error == 1 || (error == 0 && content_is_erased(content, data.mv_size));
     free(content);
     if (is_erased) {
-        verify->found.erased_task = row->id; /* the index is as of a moment before the redaction */
+        verify->found.erased_task = row->id; /* this index shows a moment before the redaction of the content */
         return complain(verify, "index: the content of task %llu has been erased", (unsigned long long)row->id);
     }
     if (error >= 0 && !is_whole) {
@@ -119,7 +119,7 @@ static void count_waiting(struct verify *verify, const struct row *row) {
 static int verify_calendar(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     struct calendar_key at;
     uint64_t cells[CALENDAR_CELLS], total;
-    if (key->mv_size != CALENDAR_KEY_SIZE) return 0; /* the calendar's state, which was read first */
+    if (key->mv_size != CALENDAR_KEY_SIZE) return 0; /* this entry is the calendar's state, which was read first */
     if (!calendar_key_decode(key, &at) || calendar_unpack(data, cells, &total) != 0)
         return complain(verify, "index: a chunk of the calendar is malformed");
     uint64_t *sum = at.line == CALENDAR_ALL ? verify->calendar_all_sums : verify->calendar_sums;

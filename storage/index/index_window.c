@@ -18,7 +18,7 @@ bool row_waits_at(const struct row *row, const struct line *line, uint64_t due_m
            row->priority == line->priority;
 }
 
-#define PREFETCH_ROWS 8u /* rows to prefetch: they are stored by id and returned by due time */
+#define PREFETCH_ROWS 8u /* number of rows to prefetch: rows are stored by id, but returned by due time */
 
 /* Reads rows in ascending order of id. Leased rows are in DB_LEASED and rare, so the reader searches that table once
  * per leased task, not once per row. A cursor that moves forward usually finds the next row on the same page. */
@@ -141,7 +141,7 @@ static size_t window_end(const struct read_ahead *read_ahead, const struct ask *
     }
     uint64_t next_ms = end < read_ahead->pairs.count ? pairs[end].first : UINT64_MAX;
     if (end > read_ahead->next && next_ms <= ask->until_ms && next_ms < horizon_ms) {
-        *out_through = (struct due){pairs[end - 1].first, pairs[end - 1].id}; /* more entries follow */
+        *out_through = (struct due){pairs[end - 1].first, pairs[end - 1].id}; /* more entries follow `end` */
         return end;
     }
     if (horizon_ms < next_ms) next_ms = horizon_ms;
@@ -184,7 +184,7 @@ static int window_give(struct index *index, MDB_txn *txn, const struct ask *ask,
     if (error != 0) return error;
     const size_t end = window_end(read_ahead, ask, &through), kept = read_ahead->rows.count;
     error = read_rows(index, txn, read_ahead, read_ahead->next, end,
-                      SIZE_MAX); /* rows that a commit changed, or that did not fit before */
+                      SIZE_MAX); /* also reads rows that a commit changed, or that did not fit before */
     if (error == 0) error = give_rows(read_ahead, end, arena, &rows);
     read_ahead->rows.count = kept;
     if (error != 0) return error;
@@ -233,7 +233,7 @@ int index_window(struct index *index, const struct line *line, struct due after,
     const struct ask ask = {line, after, until_ms, count_max};
     uint64_t from_ms = after.due_ms;
     if (after.id == UINT64_MAX && from_ms < UINT64_MAX)
-        from_ms++; /* go on with the next millisecond: no entry of this one is left */
+        from_ms++; /* no entry of this millisecond is left, so go on with the next one */
     MDB_txn *txn;
     int error = db_read(&index->db, &txn);
     if (error != 0) return error;

@@ -37,7 +37,7 @@
 static const char magic[8] = "TARRYKEY";
 static const char kdf_context[crypto_kdf_CONTEXTBYTES] = "TarryKey";
 
-struct node { /* covers the ids that share its first `depth` bits */
+struct node { /* a key that covers all ids with the same first `depth` bits */
     uint64_t first;
     uint32_t depth;
     uint8_t key[crypto_kdf_KEYBYTES];
@@ -96,7 +96,7 @@ static unsigned bit_of(uint64_t id, uint32_t depth) {
 
 static void child_key(const uint8_t parent[crypto_kdf_KEYBYTES], unsigned bit, uint8_t out[crypto_kdf_KEYBYTES]) {
     (void)crypto_kdf_derive_from_key(out, crypto_kdf_KEYBYTES, bit, kdf_context,
-                                     parent); /* fails only for wrong sizes */
+                                     parent); /* libsodium fails here only for wrong sizes */
 }
 
 static void way_forget(struct way *way) {
@@ -116,7 +116,8 @@ static const uint8_t *way_down(struct way *way, const uint8_t key[crypto_kdf_KEY
                                uint64_t id) {
     uint64_t other = id ^ way->id;
     uint32_t depth =
-        other == 0 ? LEAF_DEPTH : (uint32_t)__builtin_clzll(other); /* number of levels shared with the last path */
+        other == 0 ? LEAF_DEPTH
+                   : (uint32_t)__builtin_clzll(other); /* number of levels that this path shares with the last path */
     if (way->top != top || depth < top) {
         depth = top;
         memcpy(way->key[depth], key, sizeof way->key[depth]);
@@ -343,7 +344,8 @@ static int compare_nodes(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* Replaces nodes[i] by the nodes beside the path from it to the id. The caller has reserved the space. */
+/* Destroys the key of the id below nodes[i]: replaces nodes[i] by the nodes beside the path from it to the id. The
+ * caller has reserved the space. */
 static void puncture(struct node *nodes, size_t *count, size_t i, uint64_t id) {
     struct node at = nodes[i];
     nodes[i] = nodes[--*count];
@@ -367,7 +369,8 @@ static int replace(struct keyring *keyring, const struct node *nodes, size_t cou
     int error = path_of(keyring->directory, "", path);
     if (error == 0) error = path_of(keyring->directory, ".new", path_new);
     if (error == 0) error = path_of(keyring->directory, ".old", path_old);
-    if (error == 0) error = file_destroy(keyring->directory, ".old", keyring->no_sync); /* left by a failed attempt */
+    /* A failed attempt may have left the file. */
+    if (error == 0) error = file_destroy(keyring->directory, ".old", keyring->no_sync);
     if (error == 0) error = file_write(path_new, nodes, count, keyring->no_sync);
     if (error == 0 && link(path, path_old) != 0) error = -errno;
     if (error == 0) error = sync_directory(keyring->directory, keyring->no_sync);

@@ -176,7 +176,7 @@ static int read_held(struct log *log, const struct segment *segment, uint64_t en
                         : disk_read_all(log->disk, segment->handle, out, size, offset);
     pthread_rwlock_unlock(&log->erasing);
     if (count < 0) return (int)count;
-    return (size_t)count == size ? 0 : LOG_DAMAGED; /* another process has shortened the file */
+    return (size_t)count == size ? 0 : LOG_DAMAGED; /* otherwise another process has shortened the file */
 }
 
 int log_read(struct log *log, uint64_t position, void *out, size_t size) {
@@ -213,7 +213,7 @@ int log_segment_header(struct log *log, uint64_t base, uint8_t out[SEGMENT_HEADE
 }
 
 void log_stats(const struct log *log, struct log_stats *out) {
-    struct log *shared = (struct log *)log; /* only its mutexes change */
+    struct log *shared = (struct log *)log; /* this call changes only the mutexes of the log */
     struct log_stats stats = {0};
     pthread_mutex_lock(&shared->mutex);
     stats.segments = log->segment_count;

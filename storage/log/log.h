@@ -24,31 +24,32 @@
 struct log;
 
 struct log_options {
-    const char *directory; /* DIR/log; log_open makes a missing directory */
+    const char *directory; /* directory of the log, DIR/log; log_open makes it if it is missing */
     const struct disk *disk;
     uint64_t segment_size; /* preallocated bytes of frames per segment; a larger frame gets a larger segment */
     uint8_t cluster[16];   /* cluster id; every segment header must have the same */
     uint64_t durable_min;  /* the index knows that the log was durable up to here; log_open fails rather than cut below
                               it (F-7, F-9) */
-    bool read_only;        /* cuts, makes and deletes nothing; for verify */
-    bool prepare_ahead;    /* a background thread makes the next segment, so a roll does not stall a commit; false: the
-                              writer makes it (for simulators without threads) */
-    const char *single;    /* name of the only file to open (quarantine.h); NULL: all segments of the directory */
+    bool read_only;        /* for tarry verify: the log is not changed in any way */
+    /* True: a background thread makes the next segment, so a roll does not stall a commit; false: the writer makes it
+     * (for simulators without threads). */
+    bool prepare_ahead;
+    const char *single; /* name of the only file to open (quarantine.h); NULL: all segments of the directory */
 };
 
 struct log_recovery {
     uint64_t start;                  /* position of the oldest frame; LOG_POSITION_FIRST for a new log */
     uint64_t end;                    /* position of the next frame */
     uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash at `end` */
-    uint32_t epoch;                  /* epoch of the last frame; 0: no frame. Likewise the times */
+    uint32_t epoch; /* epoch of the last frame; 0: no frame; the following times are also those of the last frame */
     uint64_t steady_ns;
     uint64_t wall_ns;
-    uint64_t cut_bytes; /* bytes of the torn tail that was cut (read-only: that would be cut); 0: no torn tail */
+    uint64_t cut_bytes; /* bytes of the torn tail that was cut, or, with read_only, would be cut; 0: no torn tail */
     uint64_t cut_at;
     uint64_t segments;
     uint64_t last_commit; /* position of the last scanned frame with a body; 0: no such frame */
-    bool sealed; /* the log ends with a seal that covers all earlier frames, or with a new segment, which proves the
-                    same */
+    /* True: the log ends with a seal that covers all earlier frames, or with a new segment, which proves the same. */
+    bool sealed;
     /* The frame before the oldest segment, and the base of that frame's segment, from the oldest segment's header; 0:
      * there was no earlier frame. */
     uint64_t start_segment;
@@ -69,13 +70,13 @@ struct log_recovery {
  * offset and problem. */
 int log_open(struct log **out, const struct log_options *options, uint64_t scan_from, struct log_recovery *out_recovery,
              char *message, size_t message_size);
-void log_close(struct log *log); /* does not sync; NULL is allowed */
+void log_close(struct log *log); /* closes the log without a sync; NULL is allowed */
 
 /* State before the first frame of a log that begins after position LOG_POSITION_FIRST. */
 struct log_origin {
     uint64_t position;      /* start of the log */
     uint64_t previous_base; /* base of the previous segment in the original log; not 0 */
-    uint32_t epoch;         /* epoch of the frame before `position`, like the times and the chain */
+    uint32_t epoch; /* epoch of the frame before `position`; the times and the chain are also those of this frame */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -94,12 +95,12 @@ struct log_piece {
 struct log_frame {
     uint16_t type; /* enum frame_type */
     uint32_t epoch;
-    uint64_t position; /* must equal log_end() */
+    uint64_t position; /* position of the frame; must equal log_end() */
     uint64_t steady_ns;
     uint64_t wall_ns;
     const void *body;
     uint32_t body_size;
-    const struct log_piece *pieces; /* the blob area, in order */
+    const struct log_piece *pieces; /* parts of the blob area, in order */
     size_t piece_count;
 };
 
@@ -116,7 +117,7 @@ int log_write(struct log *log);
  * frames. */
 int log_sync(struct log *log);
 
-uint64_t log_end(const struct log *log);     /* end of the appended frames; writer only */
+uint64_t log_end(const struct log *log);     /* returns the end of the appended frames; called by the writer only */
 uint64_t log_durable(const struct log *log); /* any thread */
 uint64_t log_start(const struct log *log);   /* any thread */
 /* Stores log_durable() in DIR/log/durable, durably, for the next log_open. Reason: a follower writes no seals, so
@@ -151,9 +152,9 @@ int log_fits(struct log *log, uint64_t from, uint64_t size);
 
 struct log_segment {
     uint64_t base;
-    uint64_t end;     /* end position of its last frame */
-    uint64_t wall_ns; /* logical wall time of its last frame */
-    uint64_t bytes;   /* bytes on disk */
+    uint64_t end;     /* end position of the segment's last frame */
+    uint64_t wall_ns; /* logical wall time of the segment's last frame */
+    uint64_t bytes;   /* size of the segment's file on disk, in bytes */
 };
 /* Returns the oldest segment, the next to retire. True if that segment is closed (the writer has moved on) and ends at
  * or below `below`. Any thread. */
@@ -198,7 +199,7 @@ uint64_t log_erasures(const struct log *log);
 struct log_cursor;
 struct log_view {
     struct frame_header header;
-    const uint8_t *body; /* valid until the next call on this cursor */
+    const uint8_t *body; /* body of the frame; valid until the next call on this cursor */
     const uint8_t *blob; /* blob area, read by the cursor; NULL if the cursor was opened without blobs */
 };
 int log_cursor_open(struct log_cursor **out, struct log *log, uint64_t position, bool with_blobs);

@@ -37,7 +37,7 @@ static int check_content(const struct erasure *erasure, const struct log_content
 }
 
 static int set_flags(const struct erasure *erasure, const struct log_content *contents, size_t count) {
-    static const uint8_t erased = FRAME_FLAG_ERASED; /* the only defined flag */
+    static const uint8_t erased = FRAME_FLAG_ERASED; /* the flag that is set; no other flag is defined */
     const struct disk *disk = erasure->disk;
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) {

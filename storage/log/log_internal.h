@@ -18,7 +18,7 @@
 #define SEGMENT_HEADER_SIZE 4096u
 /* Limit of the open descriptors of closed segments. */
 #define SEGMENT_HANDLES_MAX 64u
-#define LOG_BLOCK_SIZE ((size_t)1 << 20)  /* read-ahead of cursors and recovery */
+#define LOG_BLOCK_SIZE ((size_t)1 << 20)  /* bytes that cursors and recovery read ahead */
 #define LOG_BUFFER_SIZE ((size_t)4 << 20) /* log_append writes the buffer when it is full */
 #define LOG_PATH_SIZE 4096u
 #define SEGMENT_BASE_DIGITS 16 /* number of hex digits at the start of a segment's name */
@@ -32,7 +32,8 @@ struct segment_header {
     uint64_t capacity; /* bytes of frames that the file has room for */
     uint8_t cluster[16];
     uint64_t previous_base; /* base of the previous segment; 0: this is the first segment of the log */
-    uint32_t epoch;         /* epoch of the last frame before `base`; 0: no frame. Likewise the times and the chain */
+    /* Epoch of the last frame before `base`; 0: no frame; the times and the chain are also those of this frame. */
+    uint32_t epoch;
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -41,12 +42,12 @@ struct segment_header {
 struct segment {
     uint64_t base;
     uint64_t capacity;
-    uint64_t end;     /* end of its last frame; invalid for the current segment, whose end is log->written */
-    uint64_t wall_ns; /* wall time of its last frame; invalid for the current segment */
-    int handle;       /* negative: not open */
+    uint64_t end;     /* end of the segment's last frame; invalid for the current segment, which ends at log->written */
+    uint64_t wall_ns; /* wall time of the segment's last frame; invalid for the current segment */
+    int handle;       /* descriptor of the file; negative: not open */
     uint32_t users;   /* number of holds; the writer holds the current segment */
-    uint64_t used;    /* value of `log->holds` at the last hold; the smallest is closed first */
-    bool retired;     /* removed from the table */
+    uint64_t used;    /* value of `log->holds` at the last hold; the segment with the smallest value is closed first */
+    bool retired;     /* true: the segment was removed from the table */
 };
 
 enum preparer_state { PREPARER_IDLE, PREPARER_WANTED, PREPARER_WORKING, PREPARER_READY, PREPARER_TAKEN };
@@ -68,7 +69,7 @@ struct log {
     uint64_t segment_size;
     uint8_t cluster[16];
     char suffix[LOG_SUFFIX_SIZE]; /* suffix of the segments' file names */
-    uint64_t single;              /* base of the only segment to open; 0: all segments */
+    uint64_t single;              /* base of the only segment that this log opens; 0: all segments */
     bool read_only;
 
     _Atomic uint64_t start;
@@ -77,18 +78,19 @@ struct log {
     _Atomic uint64_t claim; /* upper limit of the `synced_to` of new frames (log_claim) */
     _Atomic uint64_t cuts;  /* number of cuts; after a cut, new frames may replace frames that were read before */
     _Atomic uint64_t erasures;
-    _Atomic int error; /* first write error, kept for good (LOG-4) */
+    _Atomic int error; /* first write error; it stays set (LOG-4) */
 
     pthread_mutex_t mutex;     /* protects the table and the variable fields of every segment */
-    struct segment **segments; /* in order of base */
+    struct segment **segments; /* segments in the order of their bases */
     size_t segment_count;
     size_t segment_room;
     uint32_t handles_open; /* number of open descriptors of closed segments */
     uint64_t holds;
-    struct segment *current; /* NULL when read-only */
+    struct segment *current; /* segment that the writer uses; NULL if the log is read-only */
     int retire_error;
-    uint32_t pins;                             /* number of pins; no segment is retired while it is above 0 */
-    struct log_point points[LOG_POINTS_COUNT]; /* recently found or served; position 0: unused entry */
+    uint32_t pins; /* number of pins; no segment is retired while it is above 0 */
+    /* Points that were recently found or served; position 0: the entry is unused. */
+    struct log_point points[LOG_POINTS_COUNT];
     size_t point_next;
     pthread_mutex_t erase_gate; /* held during an erasure, and while a pin is set */
     pthread_rwlock_t erasing;   /* write lock: a content is being overwritten; readers take the read lock, so no reader
@@ -98,7 +100,7 @@ struct log {
     uint64_t end;
     uint64_t previous_base; /* base of the segment before the current one */
     uint8_t chain[FRAME_CHAIN_SIZE];
-    uint32_t epoch; /* epoch of the last frame, like the times */
+    uint32_t epoch; /* epoch of the last frame; the following times are also those of the last frame */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint64_t erased_end; /* end of the last copied frame with contents erased before the copy; 0: no such frame */
@@ -146,8 +148,8 @@ struct erasure {
     struct log *log; /* log whose readers must wait while a content is overwritten; NULL: no readers */
     char path[LOG_PATH_SIZE];
     uint64_t base; /* base of the segment */
-    uint64_t end;  /* end of its readable bytes */
-    int handle;    /* set by erase_in_file */
+    uint64_t end;  /* end of the segment's readable bytes */
+    int handle;    /* descriptor that erase_in_file opens */
 };
 /* Erases contents, which the caller sorts by position. Returns 0, a negative errno or LOG_DAMAGED, as log_erase. */
 int erase_in_file(struct erasure *erasure, const struct log_content *contents, size_t count);
@@ -167,7 +169,7 @@ void preparer_give_back(struct log *log);
 struct block {
     const struct disk *disk;
     int handle;
-    uint64_t base; /* of the segment */
+    uint64_t base; /* base of the segment that is being read */
     uint8_t *data;
     size_t room;
     uint64_t position; /* log position of data[0] */
@@ -193,7 +195,7 @@ struct recovery {
     struct log *log;
     uint64_t scan_from;
     uint64_t durable_min;
-    struct segment_header *headers; /* headers of the segments, in order */
+    struct segment_header *headers; /* headers of all segments, in order */
     struct log_recovery *out;
     char *message;
     size_t message_size;
@@ -217,7 +219,7 @@ int mark_write(struct log *log, uint64_t position);
 int log_reserve(struct log *log, uint64_t size, uint8_t **out);
 /* Moves the end of the log behind the frame, which the caller has put into the reserved space. */
 void log_advance(struct log *log, const struct frame_header *header);
-/* Stores the first error for good (LOG-4); returns the stored error. */
+/* Stores the first error permanently (LOG-4). Returns the stored error. */
 int log_poison(struct log *log, int error);
 
 #endif

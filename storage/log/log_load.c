@@ -33,7 +33,7 @@ struct names {
     uint64_t *bases;
     size_t count;
     size_t room;
-    bool next_left; /* temporary files of an earlier run exist */
+    bool next_left; /* true: an earlier run has left temporary files */
     bool large_left;
     bool cut_left;
 };
@@ -139,7 +139,7 @@ static int load_segment(struct recovery *recovery, uint64_t base, bool is_last, 
         *out_handle = handle;
         return 0;
     }
-    (void)disk->close(disk->context, handle); /* nothing was written */
+    (void)disk->close(disk->context, handle); /* ignore the error: nothing was written */
     return result;
 }
 

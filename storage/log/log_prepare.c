@@ -83,7 +83,7 @@ void preparer_stop(struct log *log) {
     preparer->state = PREPARER_IDLE;
 }
 
-/* Under the mutex. */
+/* Requests a file. The caller has the mutex. */
 static void want(struct preparer *preparer) {
     if (preparer->state != PREPARER_IDLE) return;
     preparer->state = PREPARER_WANTED;

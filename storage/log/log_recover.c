@@ -27,7 +27,7 @@ struct scan {
     uint64_t position; /* position of the next frame */
     uint64_t scan_from;
     bool scan_from_met;
-    bool has_frame; /* `last` is valid */
+    bool has_frame; /* true: `last` is valid */
     struct frame_header last;
     uint64_t synced_max; /* greatest synced_to of the segment's frames, or the segment's base */
     const char *problem; /* problem of the frame at `position`; NULL: the segment is full */
@@ -35,11 +35,11 @@ struct scan {
     uint64_t torn_end;   /* end of the torn frame at `position` if its header is valid; otherwise `position` */
 };
 
-struct tail {            /* the bytes after the last valid frame */
+struct tail {            /* facts about the bytes after the last valid frame */
     uint64_t end;        /* position after the last non-zero byte; the log's end if all bytes are zero */
-    bool has_claim;      /* a frame there proves that the log was durable beyond its end */
-    uint64_t claim_at;   /* position of that frame */
-    uint64_t claim_sync; /* synced_to of that frame */
+    bool has_claim;      /* true: a frame at claim_at proves that the log was durable beyond its end */
+    uint64_t claim_at;   /* position of the frame that proves this */
+    uint64_t claim_sync; /* value of synced_to in the frame at claim_at */
 };
 
 static uint64_t offset_of(const struct segment *segment, uint64_t position) {
@@ -52,7 +52,8 @@ static uint64_t known_durable(const struct scan *scan) {
     return durable_min > scan->scan_from ? durable_min : scan->scan_from;
 }
 
-/* Reads the frame at scan->position and checks that it continues the previous frame. 0, negative, BLOCK_WRONG. */
+/* Reads the frame at scan->position and checks that it continues the previous frame. Returns 0, a negative error, or
+ * BLOCK_WRONG. */
 static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out) {
     struct log *log = scan->recovery->log;
     struct frame_header header;
@@ -88,7 +89,7 @@ static void meet_scan_from(struct scan *scan) {
     memcpy(scan->recovery->out->scan_chain, scan->recovery->log->chain, FRAME_CHAIN_SIZE);
 }
 
-/* Reads frames up to `end` or the first invalid one. 0 or negative (message written). */
+/* Reads frames up to `end` or the first invalid one. Returns 0, or a negative error after writing the message. */
 static int scan_frames(struct scan *scan, const struct segment *segment, uint64_t end) {
     struct log *log = scan->recovery->log;
     scan->synced_max = segment->base;
@@ -150,7 +151,8 @@ static int look_behind(struct scan *scan, const struct segment *segment, uint64_
         size_t used = used_size(bytes, size);
         if (used > 0) tail.end = position + used;
         for (size_t i = 0; i < used && !tail.has_claim; i += FRAME_ALIGN) {
-            if (get_u32(bytes + i) != FRAME_MAGIC) continue; /* runs for every offset, so check the magic first */
+            /* This loop runs for every offset, so it checks the magic first. */
+            if (get_u32(bytes + i) != FRAME_MAGIC) continue;
             /* If the header at `damage_at` is valid, skip the bytes of that frame: a frame inside them is a client's
              * payload. */
             struct frame_header header;
@@ -162,7 +164,8 @@ static int look_behind(struct scan *scan, const struct segment *segment, uint64_
             tail.claim_sync = header.synced_to;
         }
         if (size == end - position) break;
-        position += size - FRAME_HEADER_SIZE; /* a header may cross the boundary */
+        /* The last bytes are read again, because a header may cross the boundary. */
+        position += size - FRAME_HEADER_SIZE;
     }
     *out = tail;
     return 0;

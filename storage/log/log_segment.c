@@ -45,7 +45,7 @@ enum {
 
 void log_path(const struct log *log, const char *name, char path[LOG_PATH_SIZE]) {
     int size = snprintf(path, LOG_PATH_SIZE, "%s/%s", log->directory, name);
-    assert(size > 0 && (size_t)size < LOG_PATH_SIZE); /* log_open checks the directory's length */
+    assert(size > 0 && (size_t)size < LOG_PATH_SIZE); /* log_open has checked the length of the directory's name */
 }
 
 void segment_path(const struct log *log, uint64_t base, char path[LOG_PATH_SIZE]) {
@@ -129,7 +129,7 @@ int segment_make(const struct log *log, const char *name, uint64_t capacity) {
     return result;
 }
 
-/* Does steps 3 to 5 (see the top of the file). */
+/* Does steps 3 to 5 of the list at the top of this file: writes the header and gives the file its name. */
 static int segment_publish(const struct log *log, int handle, const char *name, uint64_t capacity) {
     const struct disk *disk = log->disk;
     struct segment_header header = {
@@ -206,7 +206,7 @@ static int segment_switch(struct log *log, const struct segment *segment) {
     if (result < 0) return result;
     pthread_mutex_lock(&log->mutex);
     log->current = log->segments[log->segment_count - 1];
-    log->handles_open++; /* the old segment's descriptor, which readers use from now on */
+    log->handles_open++; /* counts the old segment's descriptor, which readers use from now on */
     old->used = ++log->holds;
     handles_trim(log, SEGMENT_HANDLES_MAX);
     pthread_mutex_unlock(&log->mutex);
@@ -214,7 +214,7 @@ static int segment_switch(struct log *log, const struct segment *segment) {
     return 0;
 }
 
-/* Starts a segment from the prepared file `handle` with that name; a negative handle: makes the file now. */
+/* Starts a segment from the prepared file `handle` with that name. If the handle is negative, makes the file first. */
 static int roll_to(struct log *log, int handle, const char *name, uint64_t capacity) {
     if (handle < 0) handle = segment_make(log, name, capacity);
     if (handle < 0) return handle;
@@ -277,7 +277,8 @@ static int segment_open(struct log *log, struct segment *segment) {
     }
     pthread_mutex_unlock(&log->mutex);
     if (is_open && handle >= 0)
-        (void)log->disk->close(log->disk->context, handle); /* unused: another thread's descriptor is kept */
+        (void)log->disk->close(log->disk->context,
+                               handle); /* this descriptor is not needed, because another thread has opened the file */
     if (is_open || handle >= 0) return 0;
     segment_drop(log, segment);
     return is_retired ? LOG_RETIRED : handle;
@@ -299,7 +300,7 @@ static struct segment *segment_find(const struct log *log, uint64_t position) {
 enum {
     HOLD_END = 1,
     HOLD_NOW = 2
-}; /* END: the position may be the end of the written frames; NOW: the segment must be open */
+}; /* options of a hold: END allows the end of the written frames as position; NOW requires an open segment */
 
 static int hold(struct log *log, uint64_t position, unsigned how, struct segment **out, uint64_t *out_end) {
     bool must_open = false;

@@ -47,7 +47,7 @@ static void point_of(const struct frame_header *header, struct log_point *out) {
 
 /* ---- reading from header to header */
 
-/* Returns the point at the base of a held segment, from its header. */
+/* Gets the point at the base of a held segment from the segment's header. */
 static int base_point(struct log *log, const struct segment *segment, struct log_point *out) {
     uint8_t bytes[SEGMENT_HEADER_SIZE];
     struct segment_header header;
@@ -73,7 +73,7 @@ static int walk_one(struct block *block, uint64_t end, struct log_point *point, 
     return point->position <= end ? 0 : LOG_DAMAGED;
 }
 
-/* Moves the point to `position` in a held segment. */
+/* Moves `point` forward to `position`, in a held segment. */
 static int walk_to(struct log *log, const struct segment *segment, uint64_t end, uint64_t position,
                    struct log_point *out) {
     struct log_point point;
@@ -212,8 +212,8 @@ static int epochs_add(struct log_epochs *epochs, uint32_t epoch, uint64_t start)
     return 0;
 }
 
-/* Adds the epochs of a held segment. `last`: epoch at its end, from the next segment's header. If that is the epoch at
- * its start, the segment is not read. */
+/* Adds the epochs in a held segment. `last`: epoch at its end, from the next segment's header. The segment is not read
+ * if its first epoch is also `last`. */
 static int epochs_of_segment(struct log *log, const struct segment *segment, uint64_t end, const uint32_t *last,
                              struct log_epochs *epochs) {
     struct log_point point;
@@ -257,7 +257,7 @@ int log_epochs_read(struct log *log, struct log_epochs *out) {
         result = segment_hold_end(log, position, &segment, &end);
         if (result < 0) break;
         int next = epoch_at(log, end, &last);
-        if (next == 0 && end == segment->base) next = LOG_END; /* the segment is empty and the last one */
+        if (next == 0 && end == segment->base) next = LOG_END; /* this is the last segment, and it is empty */
         result = next == 0 || next == LOG_END ? epochs_of_segment(log, segment, end, next == 0 ? &last : NULL, &epochs)
                                               : next;
         segment_drop(log, segment);

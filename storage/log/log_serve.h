@@ -16,7 +16,8 @@
 /* State of a log at a position where a frame ends. */
 struct log_point {
     uint64_t position;
-    uint32_t epoch; /* epoch of the last frame before `position`; 0: no frame. Likewise the times and the chain */
+    /* Epoch of the last frame before `position`; 0: no frame; the times and the chain are also those of this frame. */
+    uint32_t epoch;
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint8_t chain[FRAME_CHAIN_SIZE];

@@ -26,7 +26,7 @@ static int buffer_reserve(struct log *log, size_t size) {
     }
     size_t wanted = log->buffer_used + size > LOG_BUFFER_SIZE ? log->buffer_used + size : LOG_BUFFER_SIZE;
     if (log->buffer_size >= wanted) return 0;
-    assert(log->buffer_used == 0); /* so growing the buffer copies no frames */
+    assert(log->buffer_used == 0); /* the buffer is empty, so growing it copies no frames */
     free(log->buffer);
     log->buffer = malloc(wanted);
     log->buffer_size = log->buffer ? wanted : 0;
@@ -60,7 +60,7 @@ void log_advance(struct log *log, const struct frame_header *header) {
     memcpy(log->chain, header->chain, FRAME_CHAIN_SIZE);
 }
 
-/* Returns the synced_to of a new frame. */
+/* Returns the value of synced_to for a new frame. */
 static uint64_t claim_of(const struct log *log) {
     uint64_t durable = atomic_load_explicit(&log->durable, memory_order_relaxed);
     uint64_t claim = atomic_load_explicit(&log->claim, memory_order_acquire);
@@ -110,7 +110,7 @@ int log_append(struct log *log, const struct log_frame *frame) {
     for (size_t i = 0; i < frame->piece_count; i++) {
         assert(frame->pieces[i].size <= FRAME_BLOB_SIZE_MAX);
         blob_size += frame->pieces[i].size;
-        assert(blob_size <= FRAME_BLOB_SIZE_MAX); /* CAP-1: checked when the commit was decided */
+        assert(blob_size <= FRAME_BLOB_SIZE_MAX); /* CAP-1: the size was checked when the commit was decided */
     }
     assert(frame->type != FRAME_SEAL || (blob_size == 0 && frame->body_size == 0));
     uint8_t *start;
@@ -147,7 +147,8 @@ int log_sync(struct log *log) {
     /* Recovery trusts an erased flag in the last segment only below the known durable position (FORMAT.md). */
     if (result == 0 && log->erased_end > log->mark) result = mark_write(log, log->end);
     if (result < 0) return log_poison(log, result);
-    atomic_store_explicit(&log->durable, log->end, memory_order_release); /* LOG-1 depends on this line */
+    /* LOG-1 depends on this line: frames count as durable only after the sync. */
+    atomic_store_explicit(&log->durable, log->end, memory_order_release);
     /* Prepare the second segment only when the first is half full, because many logs need only one. */
     if (log->end - log->current->base >= log->current->capacity / 2) preparer_want(log);
     return 0;

@@ -86,7 +86,7 @@ static int write_tail(const struct quarantine *quarantine, struct log *log, cons
     memcpy(header.chain, point->chain, FRAME_CHAIN_SIZE);
     uint8_t bytes[SEGMENT_HEADER_SIZE];
     segment_header_encode(&header, bytes);
-    (void)disk->unlink(disk->context, path); /* left by an interrupted attempt */
+    (void)disk->unlink(disk->context, path); /* ignore errors: an interrupted attempt may have left the file */
     int handle = disk->open(disk->context, path, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (handle < 0) return handle;
     int result = disk_write_all(disk, handle, bytes, sizeof(bytes), 0);
@@ -191,7 +191,7 @@ int quarantine_open(struct log **out, const struct quarantine *quarantine, const
         .directory = quarantine->directory,
         .disk = quarantine->disk,
         .segment_size = SEGMENT_SIZE_DEFAULT,
-        .durable_min = tail->end, /* the file was complete when it got its name */
+        .durable_min = tail->end, /* the file was complete and durable when it got its name */
         .read_only = true,
         .single = tail->name,
     };

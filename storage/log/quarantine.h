@@ -53,11 +53,11 @@ int quarantine_open(struct log **out, const struct quarantine *quarantine, const
                     struct log_recovery *out_recovery, char *message, size_t message_size);
 /* Selects contents to erase in the tails: contents of tasks with this key, and equal contents of any task. */
 struct quarantine_meant {
-    uint32_t queue;         /* its number in the log; a tail may have other queue numbers */
-    const char *queue_name; /* NULL: `queue` is 0 */
+    uint32_t queue;         /* number of the queue in the log; a tail may have another number for it */
+    const char *queue_name; /* name of the queue; NULL: `queue` is 0 */
     const void *key;
-    size_t key_size;     /* 0: no key */
-    const void *content; /* packed, without its salt; NULL: unknown */
+    size_t key_size;     /* size of the key in bytes; 0: no key */
+    const void *content; /* the packed content without its salt; NULL: unknown */
     size_t content_size;
 };
 /* Erases the selected contents in all tails: sets the frame's flag, then writes zeros, as in the log (FORMAT.md). The

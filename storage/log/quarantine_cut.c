@@ -56,7 +56,7 @@ static int copy_kept(struct cut *cut) {
     return result == 0 ? log->disk->sync(log->disk->context, cut->handle) : result;
 }
 
-/* Does step 3. */
+/* Does step 3 above: writes the kept part to cut.tmp, and syncs it. */
 static int make_file(struct cut *cut) {
     cut->handle = segment_make(cut->log, segment_cut_name, cut->capacity);
     return cut->handle < 0 ? cut->handle : copy_kept(cut);
@@ -69,7 +69,7 @@ static void drop_file(struct cut *cut) {
     char path[LOG_PATH_SIZE];
     log_path(cut->log, segment_cut_name, path);
     (void)disk->close(disk->context, cut->handle);
-    (void)disk->unlink(disk->context, path); /* if it stays, the next start deletes it */
+    (void)disk->unlink(disk->context, path); /* ignore errors: the next start deletes the file if it stays */
 }
 
 /* Makes the log end at the point for writer and readers. */
@@ -90,7 +90,7 @@ static int switch_table(struct cut *cut) {
         gone->retired = true;
         gone->users++; /* hold the segment until its file is deleted */
         if (gone == log->current) {
-            gone->users--; /* drop the writer's hold */
+            gone->users--; /* release the hold of the writer */
             log->handles_open++;
         }
         cut->gone[cut->gone_count++] = gone;
@@ -112,7 +112,7 @@ static int switch_table(struct cut *cut) {
     return 0;
 }
 
-/* Does steps 5 and 6. */
+/* Does steps 5 and 6 above: deletes the later segments, and renames cut.tmp. */
 static int change_files(struct cut *cut) {
     struct log *log = cut->log;
     const struct disk *disk = log->disk;

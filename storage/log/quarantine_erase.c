@@ -91,7 +91,7 @@ static int look_at_task(struct scan *scan, const struct log_view *view, const Ta
         return LOG_DAMAGED;
     case CONTENT_ERASED:
         return 0;
-    case CONTENT_PARTLY: /* a kill interrupted the erasure: the rest matches no known content, and must be erased */
+    case CONTENT_PARTLY: /* a kill interrupted an erasure here; no known content equals the rest, so erase it */
         return add(scan, &content);
     default:
         break;

@@ -16,15 +16,16 @@
 
 #define SUMMARY_VERSION 2u
 #define PAGE_SIZE 4096u
-/* The head: a header of HEADER_SIZE bytes, then the table of the parts; whole pages. */
+/* The head is a header of HEADER_SIZE bytes, then the table of the parts; its size is rounded up to whole pages. */
 #define HEADER_SIZE 128u
 #define HEADER_SUMMED 120u
-/* A filter page: blocks, then the segment's base and the page number. */
+/* Layout of a filter page: blocks, then the segment's base and the page number. */
 #define BLOCK_SIZE 64u
 #define PAGE_BLOCKS 63u
 #define PAGE_BASE (PAGE_BLOCKS * BLOCK_SIZE)
 #define PAGE_SUMMED (PAGE_SIZE - 8u)
-/* A record takes about 150 bytes of the log and names an id and a key: 16 bits for each of them. */
+/* Bytes of the log for each byte of the filter. A record takes about 150 bytes of the log and names an id and a key,
+ * which get 16 bits each. */
 #define BYTES_PER_FILTER_BYTE 32u
 /* Maximum number of filter pages: enough for segments of 32 to 64 GiB. A file that claims more is damaged. */
 #define PAGES_MAX (1u << 20)
@@ -91,8 +92,8 @@ static uint64_t bits_of(uint64_t hash, uint64_t part) {
     return bloom_bits(mixed ^ mixed >> 31);
 }
 
-/* Hashes that wait until their blocks are prefetched, because the filter is larger than the CPU cache. The order of
- * setting bits does not change the file. */
+/* Hashes that wait until their blocks are prefetched. The filter is larger than the CPU cache. The order in which bits
+ * are set does not change the file. */
 #define NOTES_MAX 16u
 struct notes {
     struct summary *summary;
@@ -187,7 +188,7 @@ static bool header_decode(const uint8_t in[HEADER_SIZE], uint64_t base, struct s
                             .parts = get_u64(in + 64)};
     header_encode(out, get_u64(in + 72), again);
     bool is_whole = memcmp(in, again, HEADER_SIZE) ==
-                    0; /* checks the magic, the version, the checksum, and that reserved bytes are zeros */
+                    0; /* true if magic, version and checksum are right and reserved bytes are zeros */
     return is_whole && out->base == base && out->end >= base && out->pages > 0 && out->pages <= PAGES_MAX &&
            out->parts <= PARTS_MAX && (out->parts == 0) == (out->end == base);
 }
@@ -232,7 +233,8 @@ int summary_write_to(struct summary *summary, const struct disk *disk, const cha
     char temporary[LOG_PATH_SIZE], path[LOG_PATH_SIZE];
     bool fits = path_of(directory, summary->base, ".sum.tmp", temporary);
     if (!fits || !path_of(directory, summary->base, ".sum", path)) return -ENAMETOOLONG;
-    (void)disk->unlink(disk->context, temporary); /* left by a killed process; usually there is no such file */
+    /* Ignore errors: a killed process may have left the file, but usually there is none. */
+    (void)disk->unlink(disk->context, temporary);
     int error = write_file(summary, disk, temporary);
     return error ? error : disk->rename(disk->context, temporary, path);
 }
@@ -251,7 +253,7 @@ void summary_delete(const struct log *log, uint64_t base) {
 struct asking {
     const struct disk *disk;
     int handle;
-    struct summary said; /* only `starts` belongs to this function; there is no filter */
+    struct summary said; /* header of the summary; this function owns only `starts`; there is no filter */
     uint64_t hash;
 };
 
@@ -260,7 +262,7 @@ void summary_answer_deinit(struct summary_answer *answer) {
     *answer = (struct summary_answer){0};
 }
 
-/* `size` bytes that must be there: 0, 1, negative errno. */
+/* Reads `size` bytes that the file must have. Returns 0; 1: the file is too short; negative errno. */
 static int read_exactly(const struct asking *asking, void *out, size_t size, uint64_t offset) {
     int64_t count = disk_read_all(asking->disk, asking->handle, out, size, offset);
     if (count < 0) return (int)count;
@@ -300,7 +302,7 @@ static int read_head(struct asking *asking, uint64_t base) {
 }
 
 static void add_range(struct summary_answer *answer, uint64_t from, uint64_t to) {
-    if (from == to) return; /* no frame starts in that part */
+    if (from == to) return; /* no frame starts in this part */
     if (answer->count > 0 && answer->ranges[answer->count - 1].to == from)
         answer->ranges[answer->count - 1].to = to;
     else
@@ -376,15 +378,15 @@ int summary_like(struct summary **out, const struct disk *disk, const char *dire
     if (result) return result;
     result = read_head(&asking, base);
     if (!result)
-        result =
-            read_page(&asking, asking.said.pages - 1, page); /* checks that the file is as long as its header says */
+        result = read_page(&asking, asking.said.pages - 1,
+                           page); /* reading the last page shows that the file is as long as its header says */
     if (!result) *out = summary_sized(base, PARTS_MAX, asking.said.pages);
     if (!result && !*out) result = -ENOMEM;
     close_file(&asking);
     return result;
 }
 
-/* Checks a filter page; a damaged page hides nothing, because queries do not use it. */
+/* Compares a filter page. A damaged page hides no frame, because queries do not use it. */
 static int check_page(const struct summary *summary, const struct asking *asking, uint64_t number) {
     uint8_t page[PAGE_SIZE];
     const uint8_t *made = summary->filter + number * PAGE_SIZE;
@@ -400,7 +402,7 @@ static int check_file(const struct summary *summary, struct asking *asking) {
     const struct summary *said = &asking->said;
     int result = read_head(asking, summary->base);
     if (result || said->end != summary->end)
-        return result ? result : 1; /* the summary is of another end, so no reader uses it */
+        return result ? result : 1; /* the summary describes another end of the segment, so no reader uses it */
     if (said->pages != summary->pages || said->parts != summary->parts) return SUMMARY_LIES;
     if (said->first_ns > summary->first_ns || said->last_ns < summary->last_ns) return SUMMARY_LIES;
     if (memcmp(said->starts, summary->starts, said->parts * sizeof *said->starts) != 0) return SUMMARY_LIES;

@@ -25,16 +25,17 @@
 /* Bytes per part: the unpacked size of an archived segment's seekable frames, with the same boundaries (seekable.h). */
 #define SUMMARY_PART_SIZE (1ull << 20)
 
-/* A summary while it is being made. */
+/* A summary that is being made. */
 struct summary {
     uint64_t base;
-    uint64_t end;      /* end of the last frame added */
-    uint64_t first_ns; /* logical steady times of the first and last frame; invalid while end == base */
+    uint64_t end; /* end of the last frame added */
+    /* Logical steady times of the first and the last frame; invalid while the summary has no frame (end == base). */
+    uint64_t first_ns;
     uint64_t last_ns;
     uint64_t records;
     uint64_t parts; /* number of parts up to the last one in which a frame starts */
     uint64_t parts_max;
-    uint64_t *starts; /* per part: position of the first frame that starts in or after the part */
+    uint64_t *starts; /* for each part: position of the first frame that starts in the part or after it */
     uint64_t pages;
     uint8_t *filter; /* the filter pages as in the file, without their checksums */
 };
@@ -68,21 +69,21 @@ uint64_t summary_key_hash(uint32_t queue, const void *key, size_t key_size);
 
 /* A range of log positions that may have matching frames. */
 struct summary_range {
-    uint64_t from; /* start of a frame */
+    uint64_t from; /* position at which a frame starts */
     uint64_t to;   /* exclusive */
 };
 struct summary_answer {
     uint64_t end; /* end of the segment, as in struct summary */
     uint64_t first_ns;
     uint64_t last_ns;
-    size_t count;                 /* 0: certainly no record of the segment matches */
-    struct summary_range *ranges; /* all frames that may match lie in these ranges; ascending, not adjacent */
+    size_t count;                 /* number of ranges; 0: certainly no record of the segment matches */
+    struct summary_range *ranges; /* ranges in which all frames that may match lie; ascending, not adjacent */
 };
 /* Finds the ranges of segment `base` whose records may match `hash`; hash 0 matches everything and gives one range. 0;
  * 1: no summary, or it is damaged or of another version; negative errno. The caller frees the answer only after 0. */
 int summary_ask(struct summary_answer *out, const struct disk *disk, const char *directory, uint64_t base,
                 uint64_t hash);
 int summary_ask_log(struct summary_answer *out, const struct log *log, uint64_t base, uint64_t hash);
-void summary_answer_deinit(struct summary_answer *answer); /* may be called twice, or on a zeroed answer */
+void summary_answer_deinit(struct summary_answer *answer); /* may be called twice, and on a zeroed answer */
 
 #endif
