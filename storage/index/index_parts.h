@@ -38,10 +38,11 @@
 #define BLOOM_STEP_CHUNKS 2000u
 #define GARBAGE_STEP_CHUNKS 4000u
 #define UNREAD_STEP_CHUNKS 256u
-#define WINDOW_READ_MAX 65536u       /* a window first cascades slots that have more entries than this */
-#define READ_AHEAD_PAIRS_MAX 131072u /* maximum number of entries of a line that are kept for the line's next windows  \
-                                      */
-#define READ_AHEAD_ROWS_MAX 65536u   /* maximum number of entries whose rows are read together */
+#define WINDOW_READ_MAX 65536u /* a window first cascades slots that have more entries than this */
+#define READ_AHEAD_PAIRS_MAX                                                                                           \
+    131072u                        /* maximum number of entries of a line that are kept for the line's next windows    \
+                                    */
+#define READ_AHEAD_ROWS_MAX 65536u /* maximum number of entries whose rows are read together */
 #define READ_AHEAD_BYTES_MAX (1u << 30)
 #define CASCADE_STEP_CHUNKS 256u
 #define SWEEP_STEP_CHUNKS 64u
