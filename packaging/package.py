@@ -155,7 +155,8 @@ def make_here(output):
             os.unlink(os.path.join(output, old))  # packages of other versions too: the directory holds those of one tree only
         for path in made:
             print(os.path.relpath(shutil.move(path, output)))
-    sys.exit("dev: lintian does not pass these packages" if is_bad else 0)
+    if is_bad:
+        sys.exit("dev: lintian does not pass these packages")
 
 
 if __name__ == "__main__":
