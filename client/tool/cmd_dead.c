@@ -1,10 +1,9 @@
 /* cmd_dead.c: tarry dead list, requeue, drop: dead letters. */
 #include <string.h>
 
-#include "answer.h"
-#include "job.h"
 #include "json_out.h"
 #include "output.h"
+#include "question.h"
 #include "tool.h"
 #include "view.h"
 

@@ -4,12 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "answer.h"
-#include "columns.h"
-#include "job.h"
 #include "output.h"
 #include "policy.h"
 #include "question.h"
+#include "table.h"
 #include "units.h"
 
 static int run_queues(struct tool *tool, const struct args *args);

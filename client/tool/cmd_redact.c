@@ -4,10 +4,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "answer.h"
 #include "json_out.h"
 #include "output.h"
 #include "progress.h"
+#include "question.h"
 #include "signals.h"
 #include "tool.h"
 

@@ -1,8 +1,8 @@
 /* cmd_settle.c: tarry ack, nack, extend, release: settles one delivery by its id and token. */
 #include <string.h>
 
-#include "answer.h"
 #include "output.h"
+#include "question.h"
 #include "rfc3339.h"
 #include "tool.h"
 

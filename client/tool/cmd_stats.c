@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "columns.h"
 #include "output.h"
 #include "question.h"
 #include "rfc3339.h"
 #include "signals.h"
+#include "table.h"
 #include "units.h"
 #include "watch.h"
 

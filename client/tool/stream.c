@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "alloc.h"
-#include "answer.h"
 #include "lines.h"
 #include "output.h"
 #include "progress.h"
+#include "question.h"
 #include "signals.h"
 #include "units.h"
 

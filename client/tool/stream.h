@@ -7,7 +7,7 @@
 #ifndef TARRY_TOOL_STREAM_H
 #define TARRY_TOOL_STREAM_H
 
-#include "fields.h"
+#include "lines.h"
 #include "tool.h"
 
 /* Limits of the lines that are read and not yet answered: number, and bytes of text. */

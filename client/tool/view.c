@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "columns.h"
 #include "output.h"
+#include "table.h"
 #include "tarry_limits.h"
 
 #define PAGE_ROWS 1000u

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../client/tool/offline/consumers.h"
 #include "../../client/tool/offline/entry_words.h"
 #include "../../client/tool/offline/totals.h"
 #include "arena.h"

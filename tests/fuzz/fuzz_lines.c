@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "fields.h"
 #include "fuzz.h"
 #include "json_map.h"
 #include "lines.h"

@@ -16,7 +16,7 @@
 #include "plan.h"
 #include "policy.h"
 #include "say.h"
-#include "workers.h"
+#include "stage.h"
 
 #define BLOB_SIZE 100u
 #define FRAME 4096u

@@ -8,8 +8,7 @@
 #include <cmocka.h>
 
 #include "../random.h"
-#include "agenda.h"
-#include "id_map.h"
+#include "tables.h"
 
 #define IDS 3000u /* few, so that probes are long and meet gaps */
 #define STEPS 60000u

@@ -13,7 +13,7 @@
 
 #include "../random.h"
 #include "args.h"
-#include "fields.h"
+#include "lines.h"
 #include "rfc3339.h"
 #include "table.h"
 

@@ -1,13 +1,61 @@
-/* bean.c: see bean.h: the connection, and the statistics of the server and its tubes. */
-#include "bean.h"
-
+/* bean.c: the import from a beanstalkd.
+ *
+ * beanstalkd shows a client only the first job of each kind. So the import finds jobs by their ids, which are
+ * consecutive numbers: from the highest down to 1, until it has seen as many jobs as beanstalkd counts.
+ * It then imports them in the order of their ids, which keeps the order of jobs with the same pri. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc.h"
+#include "bean_words.h"
+#include "import.h"
 #include "json_out.h"
 #include "output.h"
+#include "signals.h"
+
+#define BEAN_PORT "11300"
+#define BEAN_LINE_SIZE_MAX 512u
+#define BEAN_YAML_SIZE_MAX (4u << 20) /* bytes; enough for the names of some ten thousand tubes */
+/* Number of commands sent before their answers are read; they fit into any socket's buffer. */
+#define BEAN_SCAN_STEP 512u
+#define BEAN_TAKE_STEP 64u       /* number of requests sent together whose answers may be jobs */
+#define BEAN_JOBS_MAX (1u << 25) /* limit of ids kept in memory, which take 256 MiB */
+#define BEAN_PROBE "tarry-import-probe"
+#define BEAN_STAMP_SLACK_S 2u /* tolerated difference of computed times: beanstalkd reports ages in whole seconds */
+
+struct bean {
+    const struct bean_options *options;
+    char (*tubes)[BEAN_TUBE_SIZE]; /* names of the tubes to import; owned */
+    size_t tube_count;
+    bool has_reserve_job; /* beanstalkd 1.12 and later */
+    uint64_t *ids;        /* ids of the jobs to import, in ascending order; owned */
+    size_t id_count;
+    size_t id_capacity;
+    size_t at;                  /* index of the next id in `ids` */
+    const struct receipt *only; /* receipt whose jobs are being removed; NULL: none */
+};
+
+/* One reply: its first line, and its body if it has one. False: the link failed. */
+struct bean_reply {
+    char line[BEAN_LINE_SIZE_MAX + 1];
+    const char *body; /* body of the reply; NULL: none; valid until the next call on the link */
+    size_t body_size;
+    bool is_huge; /* the body is larger than a task may be, and was discarded */
+    uint64_t huge_size;
+};
+bool bean_read(struct import *import, struct bean_reply *out);
+/* Sends a command and reads the YAML of its reply. False after an error message; *out_there is false after NOT_FOUND.
+ * If out_there is NULL, NOT_FOUND is an error. */
+bool bean_ask_yaml(struct import *import, const char *command, struct bean_reply *out, bool *out_there);
+bool bean_is_wanted(const struct bean *bean, const char *tube);
+
+/* Finds the ids of all jobs. 0, or an exit status after an error message. */
+int bean_scan(struct import *import);
+int bean_next(struct import *import, struct import_batch *batch);
+int bean_remove(struct import *import, struct import_batch *batch);
+
+/* ---- connection and statistics */
 
 static const char *const kinds[COUNTS_MAX] = {"ready", "delayed", "buried", "reserved"};
 
@@ -215,4 +263,258 @@ void bean_origin(struct import *import, const struct bean_options *options) {
     import->origin = &origin;
     import_digest(import->receipt_key, "beanstalkd", (const void *const[]){import->address},
                   (const size_t[]){strlen(import->address)}, 1);
+}
+
+/* ---- see bean.h: finds the jobs */
+
+/* Finds the highest id: puts a job into a separate tube, and deletes it at once. A server that accepts no jobs
+ * (DRAINING) gives no new ids, so its count of all jobs since its start is used. */
+static int highest_id(struct import *import, uint64_t *out_id) {
+    static const char put[] = "use " BEAN_PROBE "\r\nput 4294967295 86400 60 0\r\n\r\n";
+    struct bean_reply reply;
+    char command[64];
+    if (!server_link_send(&import->link, put, sizeof put - 1) || !bean_read(import, &reply) ||
+        !bean_read(import, &reply))
+        return import_lost(import);
+    if (strcmp(reply.line, "DRAINING") == 0) {
+        if (!bean_ask_yaml(import, "stats\r\n", &reply, NULL)) return EXIT_REFUSED;
+        if (bean_number(reply.body, reply.body_size, "total-jobs", UINT64_MAX, out_id)) return 0;
+        return import_nonsense(import, "the reply to stats is malformed", reply.body, reply.body_size);
+    }
+    if (strncmp(reply.line, "INSERTED ", 9) != 0 ||
+        !bean_decimal(reply.line + 9, strlen(reply.line + 9), UINT64_MAX, out_id))
+        return import_nonsense(
+            import, "it does not accept the probe job with which the import finds the highest id; its reply was",
+            reply.line, strlen(reply.line));
+    snprintf(command, sizeof command, "delete %llu\r\n", (unsigned long long)*out_id);
+    if (!server_link_send(&import->link, command, strlen(command)) || !bean_read(import, &reply))
+        return import_lost(import);
+    return 0;
+}
+
+static int remember(struct import *import, uint64_t id) {
+    struct bean *bean = import->state;
+    if (bean->id_count == BEAN_JOBS_MAX) {
+        tool_say("%s: it has more than %u jobs: import one tube at a time (--tube)", import->address, BEAN_JOBS_MAX);
+        return EXIT_REFUSED;
+    }
+    if (bean->id_count == bean->id_capacity) {
+        const size_t capacity = bean->id_capacity == 0 ? 4096 : 2 * bean->id_capacity;
+        uint64_t *ids = tool_alloc(capacity * sizeof *ids);
+        if (bean->id_count > 0) memcpy(ids, bean->ids, bean->id_count * sizeof *ids);
+        free(bean->ids);
+        bean->ids = ids;
+        bean->id_capacity = capacity;
+    }
+    bean->ids[bean->id_count++] = id;
+    return 0;
+}
+
+/* Asks for the jobs from `first` down to `last`; *out_seen is the number of them in a wanted tube. */
+static int look_at(struct import *import, uint64_t first, uint64_t last, uint64_t *seen) {
+    struct bean *bean = import->state;
+    struct text commands = {0};
+    for (uint64_t id = first; id >= last && id > 0; id--)
+        text_printf(&commands, "stats-job %llu\r\n", (unsigned long long)id);
+    bool is_sent = server_link_send(&import->link, commands.data, commands.size);
+    text_deinit(&commands);
+    for (uint64_t id = first; is_sent && id >= last && id > 0; id--) {
+        struct bean_reply reply;
+        struct bean_job job;
+        if (!bean_read(import, &reply)) break;
+        if (strcmp(reply.line, "NOT_FOUND") == 0) continue;
+        if (reply.body == NULL || !bean_job_parse(reply.body, reply.body_size, &job) || job.id != id)
+            return import_nonsense(import, "the reply to stats-job is malformed; it was", reply.line,
+                                   strlen(reply.line));
+        if (!bean_is_wanted(bean, job.tube)) continue;
+        ++*seen;
+        int status = job.state != BEAN_RESERVED ? remember(import, id) : 0;
+        if (status != 0) return status;
+    }
+    return import->link.error[0] == 0 ? 0 : import_lost(import);
+}
+
+int bean_scan(struct import *import) {
+    struct bean *bean = import->state;
+    struct progress progress;
+    uint64_t highest = 0, seen = 0, total = 0;
+    int status = highest_id(import, &highest);
+    if (status == 0)
+        status = import->origin->count(
+            import, &import->before); /* count only now, when the highest id is known: no older job is missed */
+    if (status != 0) return status;
+    for (size_t i = 0; i < import->before.count; i++) total += import->before.numbers[i];
+    progress_start(&progress, "ids checked");
+    for (uint64_t id = highest; status == 0 && id > 0 && seen < total && !signals_ended();) {
+        const uint64_t last = id > BEAN_SCAN_STEP ? id - BEAN_SCAN_STEP + 1 : 1;
+        status = look_at(import, id, last, &seen);
+        id = last - 1;
+        progress_show(&progress, highest - id, highest, highest - id);
+    }
+    progress_end(&progress);
+    for (size_t i = 0; i < bean->id_count / 2;
+         i++) { /* ids were found in descending order, and are imported in ascending order */
+        const uint64_t id = bean->ids[i];
+        bean->ids[i] = bean->ids[bean->id_count - 1 - i];
+        bean->ids[bean->id_count - 1 - i] = id;
+    }
+    import->total = bean->id_count;
+    return status;
+}
+
+/* ---- taking the jobs */
+
+/* See bean.h: turns jobs into items, and removes them.
+ *
+ * A ready job is reserved first, so that no worker there takes it meanwhile; a kill releases it. A delayed job is not
+ * reserved, because a kill would make it ready too early. It is deleted in the delayed state, and is due here when it
+ * would have been ready there. A job that is gone when it is to be deleted was taken by another worker. */
+
+/* Makes the same task as a put through tarryd's own beanstalk:// (docs/BEANSTALKD.md). A ready job is due at pri + 1
+ * ms, so a lower pri comes first. A delayed job is due after its delay, and then comes first. */
+#define PRIORITY_FRESH 9u
+#define BURIED_SUFFIX ".buried"
+
+static void place(struct import *import, struct import_item *item, const struct bean_job *job) {
+    const struct bean *bean = import->state;
+    struct text queue = {0};
+    const bool is_buried = job->state == BEAN_BURIED;
+    text_printf(&queue, "%s%s%s", bean->options->prefix, job->tube, is_buried ? BURIED_SUFFIX : "");
+    item->queue = tool_strdup(text_str(&queue));
+    text_deinit(&queue);
+    item->when = TARRY_AT;
+    item->when_ms = (uint64_t)job->pri + 1;
+    if (job->state == BEAN_DELAYED) {
+        item->when = TARRY_DELAY;
+        item->when_ms = (job->left_s + 1) * 1000; /* TIME-1: the server rounds down */
+        item->priority = PRIORITY_FRESH;
+    }
+    snprintf(item->note, sizeof item->note, "pri=%u ttr=%u delay=%u", job->pri, job->ttr_s, job->delay_s);
+}
+
+static void name(struct import *import, struct import_item *item, const struct bean_job *job) {
+    const struct bean *bean = import->state;
+    const char *server = bean->only != NULL ? bean->only->server : import->server;
+    const uint64_t now_s = wall_ms() / 1000;
+    item->mark.id = job->id;
+    item->mark.stamp = job->age_s < now_s ? now_s - job->age_s : 0;
+    snprintf(item->key, sizeof item->key, "beanstalkd:%.32s:%llu", server, (unsigned long long)job->id);
+}
+
+/* Gets the current state of the jobs of this step. Sets the ids of jobs that are not imported to 0. */
+static int look(struct import *import, const uint64_t *ids, size_t count, struct bean_job *jobs) {
+    const struct bean *bean = import->state;
+    struct text commands = {0};
+    for (size_t i = 0; i < count; i++) text_printf(&commands, "stats-job %llu\r\n", (unsigned long long)ids[i]);
+    bool is_sent = server_link_send(&import->link, commands.data, commands.size);
+    text_deinit(&commands);
+    for (size_t i = 0; is_sent && i < count; i++) {
+        struct bean_reply reply;
+        if (!bean_read(import, &reply)) break;
+        jobs[i].id = 0;
+        if (strcmp(reply.line, "NOT_FOUND") == 0) continue;
+        if (reply.body == NULL || !bean_job_parse(reply.body, reply.body_size, &jobs[i]) || jobs[i].id != ids[i])
+            return import_nonsense(import, "the reply to stats-job is malformed; it was", reply.line,
+                                   strlen(reply.line));
+        if (jobs[i].state == BEAN_RESERVED || !bean_is_wanted(bean, jobs[i].tube)) jobs[i].id = 0;
+    }
+    return import->link.error[0] == 0 ? 0 : import_lost(import);
+}
+
+static bool is_to_hold(const struct import *import, const struct bean_job *job) {
+    const struct bean *bean = import->state;
+    return job->state == BEAN_READY && bean->has_reserve_job && !import->is_copy;
+}
+
+/* Checks that the reply "RESERVED id size" or "FOUND id size" is for this job. */
+static bool is_of(const struct bean_reply *reply, uint64_t id) {
+    const char *number = strchr(reply->line, ' ');
+    const size_t size = number != NULL ? strcspn(number + 1, " ") : 0;
+    uint64_t said;
+    return (reply->body != NULL || reply->is_huge) && number != NULL &&
+           bean_decimal(number + 1, size, UINT64_MAX, &said) && said == id;
+}
+
+static void take_body(struct import *import, struct import_batch *batch, const struct bean_job *job,
+                      const struct bean_reply *reply) {
+    const struct bean *bean = import->state;
+    struct import_item *item = import_batch_add(batch);
+    item->is_held = is_to_hold(import, job);
+    name(import, item, job);
+    place(import, item, job);
+    item->payload_size = reply->is_huge ? reply->huge_size : reply->body_size;
+    if (!reply->is_huge) {
+        item->payload = tool_alloc(reply->body_size + 1);
+        memcpy(item->payload, reply->body, reply->body_size);
+        item->mark.hash = import_hash(reply->body, reply->body_size);
+        batch->bytes += reply->body_size;
+    }
+    if (bean->only != NULL)
+        item->verdict = receipt_has(bean->only, &item->mark, BEAN_STAMP_SLACK_S) ? ITEM_HERE : ITEM_REFUSED;
+}
+
+/* Imports one step: a limited number of jobs, requested together. */
+static int take_step(struct import *import, struct import_batch *batch, const uint64_t *ids, size_t count) {
+    struct bean_job jobs[BEAN_TAKE_STEP] = {{0}};
+    struct text commands = {0};
+    int status = look(import, ids, count, jobs);
+    for (size_t i = 0; status == 0 && i < count; i++)
+        if (jobs[i].id != 0)
+            text_printf(&commands, "%s %llu\r\n", is_to_hold(import, &jobs[i]) ? "reserve-job" : "peek",
+                        (unsigned long long)jobs[i].id);
+    bool is_sent = status == 0 && server_link_send(&import->link, commands.data, commands.size);
+    text_deinit(&commands);
+    if (status != 0) return status;
+    for (size_t i = 0; is_sent && i < count; i++) {
+        struct bean_reply reply;
+        if (jobs[i].id == 0) continue;
+        if (!bean_read(import, &reply)) break;
+        if (strcmp(reply.line, "NOT_FOUND") == 0) continue; /* another worker has taken the job */
+        if (!is_of(&reply, jobs[i].id))
+            return import_nonsense(import, "it did not return a job; its reply was", reply.line, strlen(reply.line));
+        take_body(import, batch, &jobs[i], &reply);
+    }
+    return import->link.error[0] == 0 ? 0 : import_lost(import);
+}
+
+int bean_next(struct import *import, struct import_batch *batch) {
+    struct bean *bean = import->state;
+    int status = 0;
+    while (status == 0 && bean->at < bean->id_count && batch->bytes < BATCH_BYTES_MAX &&
+           batch->count + BEAN_TAKE_STEP <= BATCH_ITEMS_MAX) {
+        const size_t left = bean->id_count - bean->at, count = left < BEAN_TAKE_STEP ? left : BEAN_TAKE_STEP;
+        status = take_step(import, batch, bean->ids + bean->at, count);
+        bean->at += count;
+    }
+    return status;
+}
+
+/* Deletes imported jobs, and releases reserved jobs that were not imported. */
+int bean_remove(struct import *import, struct import_batch *batch) {
+    struct text commands = {0};
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct import_item *item = &batch->items[i];
+        const unsigned long long id = item->mark.id;
+        if (item->verdict == ITEM_CAME || item->verdict == ITEM_HERE)
+            text_printf(&commands, "delete %llu\r\n", id);
+        else if (item->is_held)
+            text_printf(&commands, "release %llu %llu 0\r\n", id, (unsigned long long)item->when_ms - 1);
+    }
+    bool is_sent = server_link_send(&import->link, commands.data, commands.size);
+    text_deinit(&commands);
+    for (size_t i = 0; is_sent && i < batch->count; i++) {
+        struct import_item *item = &batch->items[i];
+        struct bean_reply reply;
+        const bool is_deleted = item->verdict == ITEM_CAME || item->verdict == ITEM_HERE;
+        if (!is_deleted && !item->is_held) continue;
+        if (!bean_read(import, &reply)) break;
+        if (!is_deleted) continue;
+        if (strcmp(reply.line, "DELETED") == 0)
+            item->fate = FATE_REMOVED;
+        else if (strcmp(reply.line, "NOT_FOUND") == 0)
+            item->fate = FATE_TAKEN;
+        else
+            return import_nonsense(import, "it did not delete a job; its reply was", reply.line, strlen(reply.line));
+    }
+    return import->link.error[0] == 0 ? 0 : import_lost(import);
 }

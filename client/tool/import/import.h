@@ -1,7 +1,7 @@
 /* import.h: `tarry import`: imports the waiting items of another server.
  *
  * An origin (beanstalkd, a sorted set of Redis) returns items in batches, and removes them at the server after they
- * are durable here. import_commit.c commits the batch together with a receipt that names it, atomically (receipt.h).
+ * are durable here. cmd_import.c commits the batch together with a receipt that names it, atomically (receipt.h).
  * In this order nothing is lost, and nothing is imported twice, even if the import is killed. */
 #ifndef TARRY_TOOL_IMPORT_IMPORT_H
 #define TARRY_TOOL_IMPORT_IMPORT_H
@@ -123,7 +123,7 @@ void redis_origin(struct import *import, const struct redis_options *options);
 /* Runs the import; returns the exit status. */
 int import_run(struct import *import, bool is_dry);
 
-/* Implemented in import_commit.c. Commits the batch and its receipt. Returns 0, or an exit status after a message. */
+/* Implemented in cmd_import.c. Commits the batch and its receipt. Returns 0, or an exit status after a message. */
 int import_commit(struct import *import, struct import_batch *batch);
 /* Cancels tasks whose items other clients took at the server, unless a consumer here has them already. */
 int import_withdraw(struct import *import, struct import_batch *batch);

@@ -11,7 +11,6 @@
 #include "archive_keep.h"
 #include "json_out.h"
 #include "output.h"
-#include "owner.h"
 #include "rfc3339.h"
 #include "store.h"
 #include "table.h"

@@ -1,17 +1,24 @@
 /* asof.c: see asof.h: the command line, the state at the requested time, and the counts. */
 #include "asof.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "alloc.h"
+#include "arena.h"
+#include "disk.h"
+#include "identity.h"
 #include "json_out.h"
 #include "output.h"
+#include "question.h"
 #include "rfc3339.h"
 #include "table.h"
 
@@ -275,5 +282,317 @@ int asof_run(struct tool *tool, const struct args *args) {
     }
     for (size_t i = 0; i <= QUEUE_PLACES; i++) free(asof->queues[i].name);
     free(asof);
+    return status;
+}
+
+/* ---- --list */
+
+/* Lists the tasks as of an earlier time, by queue and due time, as 'tarry list' would have done then.
+ * Tasks whose `expires` time had passed are left out. */
+
+#define PAGE_TASKS 1000u
+#define PAGE_BYTES (64u << 10)
+
+struct listing {
+    struct asof *asof;
+    struct text *out;
+    struct table table;
+    struct arena arena;
+    uint64_t count; /* printed */
+};
+
+/* Returns a copy in the arena, with a final 0. */
+static char *copy(struct arena *arena, const char *text, size_t size) {
+    char *out = arena_alloc(arena, size + 1);
+    if (out == NULL) tool_out_of_memory();
+    if (size > 0) memcpy(out, text, size);
+    out[size] = 0;
+    return out;
+}
+
+/* Returns the row as it was before a lease ahead of time whose delivery had not left. The earlier holder is unknown,
+ * because the lease's record does not name it. */
+static struct row not_yet_leased(const struct row *row) {
+    struct row waiting = *row;
+    waiting.attempt--;
+    waiting.deliveries--;
+    waiting.session = waiting.delivered_ms = waiting.lease_deadline_ms = 0;
+    waiting.lease_epoch = 0;
+    waiting.lease_position = 0;
+    return waiting;
+}
+
+static void view_of(struct listing *listing, const struct row *as_recorded, uint32_t state, Tarry__TaskView *out,
+                    Tarry__Token *token) {
+    const bool is_ahead = as_recorded->state == ROW_LEASED && state != STATE_IN_FLIGHT;
+    const struct row waiting = not_yet_leased(as_recorded), *row = is_ahead ? &waiting : as_recorded;
+    tarry__task_view__init(out);
+    out->id = row->id;
+    out->queue = (char *)listing->asof->queues[queue_place(row->queue)].name;
+    out->key = (ProtobufCBinaryData){row->key_size, (uint8_t *)as_recorded->key};
+    out->state = (char *)state_bit_name(state);
+    out->due_ms = row->due_ms;
+    out->absolute = row->base == ROW_WALL;
+    out->priority = row->priority;
+    out->attempt = row->attempt;
+    out->deliveries = row->deliveries;
+    out->scheduled_ms = row->scheduled_ms;
+    out->expires_ms = row->expires_ms;
+    out->delivered_ms = row->delivered_ms;
+    out->session = row->session;
+    if (state == STATE_IN_FLIGHT) {
+        tarry__token__init(token);
+        token->epoch = row->lease_epoch;
+        token->position = row->lease_position;
+        out->token = token;
+        out->lease_deadline_ms = row->lease_deadline_ms;
+    } else if (state == STATE_DEAD) {
+        out->dead_ms = row->dead_ms;
+        out->reason = copy(&listing->arena, row->reason, row->reason_size);
+    }
+}
+
+static void say_session(struct text *out, const ProtobufCMessage *message) {
+    if (((const Tarry__TaskView *)message)->token != NULL) field_say(out, message, "session");
+}
+
+static const struct column columns[] = {
+    {">ID", "id", NULL},
+    {"QUEUE", "queue", NULL},
+    {"KEY", "key", NULL},
+    {"STATE", "state", NULL},
+    {"DUE", "due_ms", NULL},
+    {">PRIORITY", "priority", NULL},
+    {">ATTEMPT", "attempt", NULL},
+    {">DELIVERIES", "deliveries", NULL},
+    {">HELD BY", NULL, say_session},
+    {"UNTIL", "lease_deadline_ms", NULL},
+};
+#define COLUMNS (sizeof columns / sizeof columns[0])
+
+static void take(struct listing *listing, const struct row *row) {
+    struct asof *asof = listing->asof;
+    uint32_t wanted = asof->states != 0 ? asof->states : STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
+    uint32_t state = as_of_state(&asof->moment, row);
+    if (listing->count == asof->limit || (wanted & state) == 0) return;
+    Tarry__TaskView view;
+    Tarry__Token token;
+    view_of(listing, row, state, &view, &token);
+    listing->count++;
+    if (asof->tool->json)
+        json_line(listing->out, &view.base, &(struct tarry_source){.follower = false});
+    else
+        columns_row(&listing->table, columns, COLUMNS, &view.base);
+}
+
+static uint32_t row_states(uint32_t wanted) {
+    uint32_t states = 0;
+    if (wanted == 0) wanted = STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
+    if (wanted & (STATE_PENDING | STATE_READY)) states |= 1u << ROW_WAITING;
+    if (wanted & (STATE_IN_FLIGHT | STATE_PENDING))
+        states |= 1u << ROW_LEASED; /* tasks leased ahead of time count as pending */
+    if (wanted & STATE_DEAD) states |= 1u << ROW_BURIED;
+    return states;
+}
+
+static int list_queue(struct listing *listing, uint32_t number) {
+    struct asof *asof = listing->asof;
+    struct index_query query = {
+        .queue = number,
+        .states = row_states(asof->states),
+        .prefix = asof->prefix,
+        .prefix_size = asof->prefix != NULL ? strlen(asof->prefix) : 0,
+        .count_max = PAGE_TASKS,
+    };
+    while (query.after.due_ms != UINT64_MAX && listing->count < asof->limit && !output_lost()) {
+        struct index_rows rows;
+        arena_reset(&listing->arena);
+        int error = index_list(asof->moment.index, &query, &listing->arena, &rows, &query.after);
+        if (error != 0) return asof_failed(asof, error);
+        for (size_t i = 0; i < rows.count; i++) take(listing, &rows.rows[i]);
+        if (!asof->tool->json && rows.count > 0) table_print(&listing->table, listing->out);
+        if (listing->out->size >= PAGE_BYTES) output_write(listing->out, false);
+    }
+    return 0;
+}
+
+int asof_list(struct asof *asof, struct text *out) {
+    struct listing listing = {.asof = asof, .out = out};
+    struct text summary = {0};
+    int status = 0;
+    columns_table(&listing.table, columns, COLUMNS);
+    arena_init(&listing.arena, SIZE_MAX);
+    for (uint32_t place = 1; place <= QUEUE_PLACES && status == 0; place++)
+        if (asof_is_wanted(asof, place)) status = list_queue(&listing, asof->queues[place].number);
+    if (status == 0 && !asof->tool->json) {
+        asof_words(asof, &summary);
+        tool_say("%llu tasks as of %s", (unsigned long long)listing.count, text_str(&summary));
+    }
+    text_deinit(&summary);
+    arena_deinit(&listing.arena);
+    table_deinit(&listing.table);
+    return status;
+}
+
+/* ---- --into */
+
+/* Tarry audit --as-of T --into NEWDIR: a data directory as of an earlier moment.
+ *
+ * The first file in NEWDIR marks it as unfinished. Then this program writes the index, with the contents and replies
+ * that were stored in the log; a log that begins at T; and the identity of a new member (identity.h). The member's
+ * epochs are higher than those of the source, because the source continued after T. After all files are synced, the
+ * mark is removed. A crash before that leaves a directory that neither the broker nor the tool opens; the operator
+ * deletes it. The source is only read. */
+
+#define NAME_ROOM 64 /* bytes reserved for the longest file name in a data directory */
+
+struct target {
+    struct asof *asof;
+    const char *directory;
+    char log[STORE_PATH_SIZE];
+    char index[STORE_PATH_SIZE];
+};
+
+static int failed(struct target *target, const char *what, int error) {
+    return store_damaged(&target->asof->store, "%s cannot be %s: %s", target->directory, what,
+                         strerror(error < 0 ? -error : error));
+}
+
+static int make_file(const char *directory, const char *name) {
+    char path[STORE_PATH_SIZE + NAME_ROOM];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    int handle = disk_posix.open(disk_posix.context, path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    return handle < 0 ? handle : disk_posix.close(disk_posix.context, handle);
+}
+
+static int each_name(void *argument, const char *name) {
+    struct target *target = argument;
+    store_damaged(&target->asof->store, "%s contains \"%.100s\"; --into needs a new or empty directory",
+                  target->directory, name);
+    return 1;
+}
+
+/* Returns whether `directory`, or its nearest existing parent, lies in `source`. */
+static bool lies_in(const char *directory, const char *source) {
+    char at[STORE_PATH_SIZE], *whole = realpath(source, NULL), *real = NULL;
+    snprintf(at, sizeof at, "%s", directory);
+    while ((real = realpath(at, NULL)) == NULL) {
+        char *slash = strrchr(at, '/');
+        if (slash == NULL) snprintf(at, sizeof at, ".");
+        if (slash != NULL) slash[slash == at] = 0;
+        if (slash == at) break;
+    }
+    size_t size = whole != NULL ? strlen(whole) : 0;
+    bool is_in = size > 0 && real != NULL && strncmp(real, whole, size) == 0 && (real[size] == '/' || real[size] == 0);
+    free(real);
+    free(whole);
+    return is_in;
+}
+
+/* Creates NEWDIR, or checks that it is empty, and marks it as unfinished. */
+static int begin(struct target *target) {
+    const struct disk *disk = &disk_posix;
+    char parent[STORE_PATH_SIZE + NAME_ROOM];
+    snprintf(parent, sizeof parent, "%s/..", target->directory);
+    if (lies_in(target->directory, target->asof->store.directory))
+        return store_damaged(
+            &target->asof->store,
+            "--into %s: the directory is inside the data directory that the command reads; give another one",
+            target->directory);
+    int error = disk->make_directory(disk->context, target->directory, 0700);
+    if (error == 0) error = disk->sync_directory(disk->context, parent);
+    if (error != 0 && error != -EEXIST) return failed(target, "created", error);
+    error = disk->list(disk->context, target->directory, each_name, target);
+    if (error > 0) return EXIT_REFUSED;
+    /* If two processes do this at once, one of them fails here. */
+    if (error == 0) error = make_file(target->directory, BACKUP_PARTIAL_NAME);
+    if (error == 0) error = disk->sync_directory(disk->context, target->directory);
+    return error != 0 ? failed(target, "begun", error) : 0;
+}
+
+static int give_identity(struct target *target) {
+    struct store *store = &target->asof->store;
+    struct identity own, identity;
+    struct member parent = {0}, member;
+    char message[IDENTITY_MESSAGE_SIZE];
+    int error = identity_read(store->directory, &own, message);
+    if (error == 0) error = member_read(store->directory, &parent, message);
+    if (error == -ENOENT) error = 0; /* an earlier version of tarry wrote no such file */
+    if (error > 0) return store_damaged(store, "%s", message);
+    if (error < 0) return failed(target, "given an identity", error);
+    if (!identity_copy(&own, &parent, store->recovery.epoch, &identity, &member))
+        return store_damaged(store, "%s has been copied so often that no epoch number is left", store->directory);
+    error = member_write(target->directory, &member);
+    if (error == 0) error = identity_write(target->directory, &identity);
+    return error != 0 ? failed(target, "given an identity", error) : 0;
+}
+
+static int end(struct target *target) {
+    const struct disk *disk = &disk_posix;
+    char mark[STORE_PATH_SIZE + NAME_ROOM];
+    snprintf(mark, sizeof mark, "%s/%s", target->directory, BACKUP_PARTIAL_NAME);
+    int error = make_file(target->directory, "lock"); /* for readers */
+    if (error == 0) error = disk->sync_directory(disk->context, target->log);
+    if (error == 0) error = disk->sync_directory(disk->context, target->index);
+    if (error == 0) error = disk->sync_directory(disk->context, target->directory);
+    if (error == 0) error = disk->unlink(disk->context, mark);
+    if (error == 0) error = disk->sync_directory(disk->context, target->directory);
+    return error != 0 ? failed(target, "finished", error) : 0;
+}
+
+static int complete(struct target *target) {
+    struct asof *asof = target->asof;
+    char message[1024] = "";
+    struct log_options options = {
+        .directory = target->log,
+        .disk = &disk_posix,
+        .segment_size = SEGMENT_SIZE_DEFAULT,
+    };
+    memcpy(options.cluster, asof->source.cluster, sizeof options.cluster);
+    int error = as_of_complete(&asof->moment, &asof->source, &options, message, sizeof message);
+    if (error == 0) return 0;
+    return message[0] != 0 && error != AS_OF_ERASED ? store_damaged(&asof->store, "%s: %s", target->directory, message)
+                                                    : asof_failed(asof, error);
+}
+
+static void print(const struct asof *asof, const char *directory, struct text *out) {
+    const struct as_of *moment = &asof->moment;
+    char digest[24];
+    snprintf(digest, sizeof digest, "%016" PRIx64, moment->meta.tally.digest);
+    if (!asof->tool->json) {
+        text_printf(out, "%s: as of ", directory);
+        asof_words(asof, out);
+        text_printf(out,
+                    ", %" PRIu64 " live tasks, digest %s\n"
+                    "inspect it with: tarryd --inspect --data %s\n",
+                    moment->meta.tally.live, digest, directory);
+        return;
+    }
+    out_begin(out, '{');
+    out_text(out, "directory", directory);
+    out_number(out, "as_of_ms", moment->steady_ns / 1000000);
+    out_number(out, "wall_ms", moment->wall_ns / 1000000);
+    out_number(out, "position", moment->meta.position);
+    out_number(out, "live", moment->meta.tally.live);
+    out_text(out, "digest", digest);
+    out_line_end(out);
+}
+
+int asof_into(struct asof *asof, const char *directory, struct text *out) {
+    struct target target = {.asof = asof, .directory = directory};
+    if (directory[0] == 0 || strlen(directory) + NAME_ROOM > STORE_PATH_SIZE)
+        return store_damaged(&asof->store, "--into: the directory name is empty or too long");
+    snprintf(target.log, sizeof target.log, "%s/log", directory);
+    snprintf(target.index, sizeof target.index, "%s/index", directory);
+    int status = begin(&target);
+    if (status == 0) status = asof_find(asof, target.index, true);
+    if (status == 0) status = complete(&target);
+    if (status == 0) {
+        index_close(asof->moment.index); /* syncs the last writes before the mark is removed */
+        asof->moment.index = NULL;
+        status = give_identity(&target);
+    }
+    if (status == 0) status = end(&target);
+    if (status == 0) print(asof, directory, out);
     return status;
 }

@@ -8,4 +8,19 @@
 /* Appends time, kind and details in one line. `with_task`: also the task. */
 void entry_words(struct text *out, const struct entry *entry, bool with_task);
 
+/* ---- consumers of sessions */
+
+/* Consumers of sessions. A record has only the number of its session; this table maps the number to the
+ * client and its address, as far as the log was read.
+ *
+ * The table has a fixed size for any length of the log. Of a forgotten session only the number is printed. */
+
+struct consumers;
+struct consumers *consumers_new(void);
+void consumers_free(struct consumers *consumers); /* NULL is allowed */
+/* Adds the session of a record and its frame, if it has one. */
+void consumers_learn(struct consumers *consumers, const Tarry__FrameBody *body, const Tarry__Record *record);
+/* Returns NULL for an unknown session. Valid until the next call of consumers_learn. */
+const struct consumer *consumers_find(const struct consumers *consumers, uint64_t session);
+
 #endif

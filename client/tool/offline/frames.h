@@ -6,6 +6,7 @@
 #ifndef TARRY_TOOL_FRAMES_H
 #define TARRY_TOOL_FRAMES_H
 
+#include "quarantine.h"
 #include "store.h"
 
 /* State before the next frame. It comes from the last frame, or at the start from the segment header. */
@@ -45,5 +46,35 @@ int frames_open(struct frames *frames, struct store *store);
  */
 int frames_next(struct frames *frames, struct log_view *out);
 void frames_close(struct frames *frames);
+
+/* ---- quarantined tails */
+
+/* Quarantined tails of a log (storage/log/quarantine.h). When a broker came back and its leader did not have
+ * its last frames, these frames were cut off and put aside. */
+
+struct tail {
+    struct quarantine_tail file;
+    uint64_t frames; /* correct frames */
+    uint32_t epoch;  /* epoch of the tail's last frame */
+    char why[QUARANTINE_WHY_SIZE];
+};
+
+struct tails {
+    char directory[STORE_PATH_SIZE];
+    struct tail *items;
+    size_t count;
+};
+
+/* Lists the tails and checks every frame of each. Call after the identity. 0, or EXIT_REFUSED with an error message
+ * in the store; then `out` has the tails before the damaged one. */
+int tails_check(struct tails *out, struct store *store);
+void tails_deinit(struct tails *tails);
+/* Append the tails as a JSON member, or as lines for people. */
+void tails_json(const struct tails *tails, struct text *out);
+void tails_words(const struct tails *tails, const struct store *store, struct text *out);
+
+/* Makes the open store read this tail instead of log and archive. `name` is as in tails_words. 0, or EXIT_REFUSED
+ * with an error message in the store. */
+int tails_enter(struct store *store, const char *name);
 
 #endif

@@ -5,6 +5,8 @@
 #ifndef TARRY_TOOL_STORE_H
 #define TARRY_TOOL_STORE_H
 
+#include <sys/types.h>
+
 #include "archive.h"
 #include "index.h"
 #include "log.h"
@@ -54,5 +56,23 @@ int store_open(struct store *store, const struct args *args);
 int store_damaged(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Returns a sentence for a negative result of `storage`: "it is damaged". */
 const char *store_sentence(int error);
+
+/* ---- owner of new files */
+
+/* Owner of the files that an offline command makes. A file of root in the directory of the broker's user
+ * would stop the broker. So files made by root get the owner of the directory that they are in. Other users cannot
+ * give files away; for them nothing happens. */
+
+struct owner {
+    uid_t uid;
+    gid_t gid;
+};
+
+/* Returns the owner of `directory`; if it does not exist, of its nearest existing parent. If that fails, the current
+ * user. */
+struct owner owner_of(const char *directory);
+/* Gives the file, directory or symbolic link to `owner`, if root runs this process. 0 or a negative errno; also 0 if
+ * the file system has no owners, or root may not do it. */
+int owner_give(struct owner owner, const char *path);
 
 #endif

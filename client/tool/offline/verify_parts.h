@@ -13,7 +13,7 @@
  * position that both have. Returns the exit status: 0 if the common part is equal. */
 int compare_directories(struct tool *tool, const char *directory, const char *archive, const char *against);
 
-/* ---- verify_contents.c: checks the contents of tasks: each content matches its record, or was erased by a recorded
+/* ---- verify.c: checks the contents of tasks: each content matches its record, or was erased by a recorded
  * redaction (storage/files/erasures.h). */
 
 struct contents { /* the caller sets all fields to zero */
@@ -38,7 +38,7 @@ void contents_gap(struct contents *contents);
 int contents_end(struct contents *contents, struct store *store);
 void contents_deinit(struct contents *contents);
 
-/* ---- verify_summaries.c: checks the summaries of segments. A reader of the history skips segments by their
+/* ---- verify.c: checks the summaries of segments. A reader of the history skips segments by their
  * summaries, so a wrong summary would hide records. Each summary is computed again from the frames that verify reads
  * anyway, and compared. Missing or damaged summaries are not used by readers, and are only counted. */
 

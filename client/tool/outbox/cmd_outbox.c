@@ -6,18 +6,76 @@
  * Tarry already. The receipt is a task in queue RECEIPT_QUEUE, whose key is made from the table's mark; it is delivered
  * to no consumer. Of two relays of one table the second cannot replace the first one's receipt, so its commit is
  * refused as a whole. Rows have random marks (uuid), because numbers may be given again after TRUNCATE. */
+#include <dlfcn.h>
+#include <libpq-fe.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc.h"
-#include "fields.h"
 #include "json_out.h"
+#include "lines.h"
 #include "output.h"
-#include "postgres.h"
 #include "signals.h"
 #include "tool.h"
+
+/* ---- libpq */
+
+/* A connection to PostgreSQL, by libpq, which is loaded when it is needed: the tool does not depend on it.
+ */
+
+/* The functions of libpq that the tool uses, without their prefix PQ. */
+#define POSTGRES_FUNCTIONS(X)                                                                                          \
+    X(connectdb)                                                                                                       \
+    X(status)                                                                                                          \
+    X(errorMessage)                                                                                                    \
+    X(finish)                                                                                                          \
+    X(execParams)                                                                                                      \
+    X(resultStatus)                                                                                                    \
+    X(ntuples)                                                                                                         \
+    X(getvalue)                                                                                                        \
+    X(getlength)                                                                                                       \
+    X(clear)                                                                                                           \
+    X(socket)                                                                                                          \
+    X(consumeInput)                                                                                                    \
+    X(notifies)                                                                                                        \
+    X(freemem)                                                                                                         \
+    X(escapeIdentifier)
+
+#define POSTGRES_MEMBER(name) __typeof__(PQ##name) *name;
+struct postgres_library {
+    POSTGRES_FUNCTIONS(POSTGRES_MEMBER)
+};
+#undef POSTGRES_MEMBER
+
+extern struct postgres_library pq;
+
+/* Loads libpq. Returns NULL, or why it cannot be loaded. Called by one thread. */
+const char *postgres_load(void);
+
+#define LIBRARY "libpq.so.5"
+
+struct postgres_library pq;
+
+const char *postgres_load(void) {
+    static char why[256];
+    static void *library; /* never unloaded */
+    library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        snprintf(why, sizeof why, "%s", dlerror());
+        return why;
+    }
+#define FIND(name)                                                                                                     \
+    pq.name = (__typeof__(pq.name))dlsym(library, "PQ" #name);                                                         \
+    if (pq.name == NULL) snprintf(why, sizeof why, "%s has no function PQ%s", LIBRARY, #name);
+    POSTGRES_FUNCTIONS(FIND)
+#undef FIND
+    return why[0] == 0 ? NULL : why;
+}
+
+/* ---- the relay */
 
 #define RECEIPT_QUEUE "tarry-outbox"
 #define RECEIPT_HEAD "tarry outbox 1\n"

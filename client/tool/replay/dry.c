@@ -9,14 +9,554 @@
  * The wall clock is set from the record at each frame. */
 #include "dry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc.h"
+#include "queue_policy.h"
 #include "replay.h"
-#include "scan.h"
+#include "source.h"
 #include "text.h"
 
+/* ---- turns the clients' recorded requests into operations for the core */
+
+struct asking { /* a commit that is being built; all its parts are in one arena */
+    struct dry *dry;
+    struct arena arena;
+    Tarry__Op **ops;
+    struct life **lives;
+    size_t count;
+};
+
+#define NEW(asking, type, init) (new_of((asking), sizeof(type), &(const type)init))
+static void *new_of(struct asking *asking, size_t size, const void *from) {
+    void *memory = arena_alloc(&asking->arena, size);
+    if (memory == NULL) memory = tool_alloc(SIZE_MAX / 8); /* reports the error and exits */
+    memcpy(memory, from, size);
+    return memory;
+}
+
+/* Names the task by its key if the same commit scheduled it: the client could not know the id either. */
+static Tarry__Ref *ref_to(struct asking *asking, const struct life *life) {
+    Tarry__Ref *ref = NEW(asking, Tarry__Ref, TARRY__REF__INIT);
+    if (life->twin != NULL) {
+        ref->id = life->twin->row.id;
+    } else {
+        ref->queue = life->plan->name;
+        ref->key.data = (uint8_t *)life->key;
+        ref->key.len = life->key_size;
+    }
+    return ref;
+}
+
+static bool is_scheduled_here(const struct asking *asking, const struct life *life) {
+    for (size_t i = 0; i < asking->count; i++)
+        if (asking->lives[i] == life) return life->key != NULL;
+    return false;
+}
+
+static Tarry__When *when_of(struct asking *asking, const struct ask *ask) {
+    Tarry__When *when = NEW(asking, Tarry__When, TARRY__WHEN__INIT);
+    when->kind = ask->absolute ? TARRY__WHEN__KIND__AT : TARRY__WHEN__KIND__DELAY;
+    when->ms = ask->ms;
+    return when;
+}
+
+static Tarry__Token *token_of(struct asking *asking, const struct twin *twin) {
+    Tarry__Token *token = NEW(asking, Tarry__Token, TARRY__TOKEN__INIT);
+    token->epoch = twin->row.lease_epoch;
+    token->position = twin->row.lease_position;
+    return token;
+}
+
+static void op_schedule(struct asking *asking, const struct ask *ask, Tarry__Op *op) {
+    op->op_case = TARRY__OP__OP_SCHEDULE;
+    op->schedule = NEW(asking, Tarry__Schedule, TARRY__SCHEDULE__INIT);
+    op->schedule->queue = ask->plan->name;
+    op->schedule->key.data = (uint8_t *)ask->life->key;
+    op->schedule->key.len = ask->life->key_size;
+    op->schedule->when = when_of(asking, ask);
+    op->schedule->priority = ask->priority;
+    op->schedule->expires_ms = ask->expires_ms;
+    op->schedule->on_conflict =
+        ask->replaces ? TARRY__SCHEDULE__ON_CONFLICT__REPLACE : TARRY__SCHEDULE__ON_CONFLICT__REJECT;
+}
+
+/* Repeats a nack. The queue's backoff depends on the task's id, so the delay is computed for the recorded id and sent
+ * explicitly. */
+static void op_nack(struct asking *asking, const struct ask *ask, const struct twin *twin, Tarry__Op *op) {
+    op->op_case = TARRY__OP__OP_NACK;
+    op->nack = NEW(asking, Tarry__Nack, TARRY__NACK__INIT);
+    op->nack->id = twin->row.id;
+    op->nack->token = token_of(asking, twin);
+    op->nack->dead = ask->verdict == VERDICT_BURY;
+    if (ask->turn->reason != NULL) op->nack->reason = ask->turn->reason;
+    if (ask->verdict == VERDICT_NACK_DELAYED) {
+        op->nack->has_delay = true;
+        op->nack->delay_ms = ask->turn->delay_ms;
+    } else if (ask->verdict == VERDICT_NACK && twin->row.id != twin->life->id) {
+        Tarry__Policy policy = plan_policy(twin->life->plan);
+        op->nack->has_delay = true;
+        op->nack->delay_ms = backoff_ms(&policy, twin->life->id, twin->row.attempt);
+    }
+}
+
+static void op_settle(struct asking *asking, const struct ask *ask, const struct twin *twin, Tarry__Op *op) {
+    if (ask->verdict == VERDICT_ACK) {
+        op->op_case = TARRY__OP__OP_ACK;
+        op->ack = NEW(asking, Tarry__Ack, TARRY__ACK__INIT);
+        op->ack->id = twin->row.id;
+        op->ack->token = token_of(asking, twin);
+    } else if (ask->verdict == VERDICT_RELEASE) {
+        op->op_case = TARRY__OP__OP_RELEASE;
+        op->release = NEW(asking, Tarry__Release, TARRY__RELEASE__INIT);
+        op->release->id = twin->row.id;
+        op->release->token = token_of(asking, twin);
+    } else {
+        op_nack(asking, ask, twin, op);
+    }
+}
+
+/* Sends an ack with an impossible token. The core then checks whether the task has expired, and changes nothing else.
+ */
+static void op_touch(struct asking *asking, const struct twin *twin, Tarry__Op *op) {
+    op->op_case = TARRY__OP__OP_ACK;
+    op->ack = NEW(asking, Tarry__Ack, TARRY__ACK__INIT);
+    op->ack->id = twin->row.id;
+    op->ack->token = NEW(asking, Tarry__Token, TARRY__TOKEN__INIT);
+}
+
+static void op_dead(struct asking *asking, const struct ask *ask, Tarry__Op *op) {
+    op->op_case = TARRY__OP__OP_DEAD;
+    op->dead = NEW(asking, Tarry__DeadOp, TARRY__DEAD_OP__INIT);
+    op->dead->what = ask->kind == ASK_REQUEUE ? TARRY__DEAD_OP__WHAT__REQUEUE : TARRY__DEAD_OP__WHAT__DROP;
+    op->dead->task = ref_to(asking, ask->life);
+}
+
+static void op_job(struct asking *asking, const struct ask *ask, Tarry__Op *op) {
+    if (ask->what == TARRY__JOB_PUT__WHAT__PURGE) {
+        op->op_case = TARRY__OP__OP_QUEUE_PURGE;
+        op->queue_purge = NEW(asking, Tarry__QueuePurge, TARRY__QUEUE_PURGE__INIT);
+        op->queue_purge->queue = ask->plan->name;
+        op->queue_purge->states = ask->states;
+        return;
+    }
+    bool requeues = ask->what == TARRY__JOB_PUT__WHAT__REQUEUE_ALL;
+    op->op_case = TARRY__OP__OP_DEAD;
+    op->dead = NEW(asking, Tarry__DeadOp, TARRY__DEAD_OP__INIT);
+    op->dead->what = requeues ? TARRY__DEAD_OP__WHAT__REQUEUE : TARRY__DEAD_OP__WHAT__DROP;
+    op->dead->all = true;
+    op->dead->task = NEW(asking, Tarry__Ref, TARRY__REF__INIT);
+    op->dead->task->queue = ask->plan->name;
+}
+
+static void op_policy(struct asking *asking, const struct plan *plan, Tarry__Op *op) {
+#define POLICY_NUMBER(field, ...) (char *)#field,
+#define POLICY_TEXT(field, ...)
+    static char *const names[] = {
+#include "policy.def"
+    };
+    Tarry__Policy policy = plan_policy(plan);
+    op->op_case = TARRY__OP__OP_QUEUE_SET;
+    op->queue_set = NEW(asking, Tarry__QueueSet, TARRY__QUEUE_SET__INIT);
+    op->queue_set->queue = plan->name;
+    op->queue_set->policy = new_of(asking, sizeof policy, &policy);
+    op->queue_set->fields = (char **)names;
+    op->queue_set->n_fields = POLICY_NUMBERS; /* a dry run pushes nothing */
+}
+
+static Tarry__Op *add_op(struct asking *asking, struct life *scheduled) {
+    Tarry__Op *op = NEW(asking, Tarry__Op, TARRY__OP__INIT);
+    asking->lives[asking->count] = scheduled;
+    asking->ops[asking->count++] = op;
+    return op;
+}
+
+static void add_pause(struct asking *asking, const struct ask *ask) {
+    Tarry__Op *op = add_op(asking, NULL);
+    op->op_case = TARRY__OP__OP_QUEUE_PAUSE;
+    op->queue_pause = NEW(asking, Tarry__QueuePause, TARRY__QUEUE_PAUSE__INIT);
+    op->queue_pause->queue = ask->plan->name;
+    op->queue_pause->paused = ask->paused;
+    op->queue_pause->for_ms = ask->ms;
+}
+
+/* Adds a request to the commit. Returns false if the request cannot be made, because the task does not exist in the dry
+ * run or is in another state. */
+static bool add_ask(struct asking *asking, const struct ask *ask) {
+    const struct twin *twin = ask->life != NULL ? ask->life->twin : NULL;
+    bool is_new = ask->kind == ASK_SCHEDULE;
+    bool about_queue = ask->kind == ASK_QUEUE || ask->kind == ASK_JOB;
+    if (is_new && ask->life == NULL) return true; /* the replaced task is not part of this dry run */
+    bool is_there = twin != NULL ? !twin->ended : !is_new && ask->life != NULL && is_scheduled_here(asking, ask->life);
+    if (!is_new && !about_queue && !is_there) return false;
+    if ((ask->kind == ASK_SETTLE || ask->kind == ASK_TOUCH) && twin == NULL) return false;
+    if (ask->kind == ASK_SETTLE && twin->row.state != ROW_LEASED) return false;
+    Tarry__Op *op = add_op(asking, is_new ? ask->life : NULL);
+    switch (ask->kind) {
+    case ASK_SCHEDULE:
+        op_schedule(asking, ask, op);
+        break;
+    case ASK_MOVE:
+        op->op_case = TARRY__OP__OP_MOVE;
+        op->move = NEW(asking, Tarry__Move, TARRY__MOVE__INIT);
+        op->move->task = ref_to(asking, ask->life);
+        op->move->when = when_of(asking, ask);
+        break;
+    case ASK_CANCEL:
+        op->op_case = TARRY__OP__OP_CANCEL;
+        op->cancel = NEW(asking, Tarry__Cancel, TARRY__CANCEL__INIT);
+        op->cancel->task = ref_to(asking, ask->life);
+        op->cancel->withdraw = ask->withdraw;
+        break;
+    case ASK_REQUEUE:
+    case ASK_DROP:
+        op_dead(asking, ask, op);
+        break;
+    case ASK_JOB:
+        op_job(asking, ask, op);
+        break;
+    case ASK_SETTLE:
+        op_settle(asking, ask, twin, op);
+        break;
+    case ASK_TOUCH:
+        op_touch(asking, twin, op);
+        break;
+    case ASK_QUEUE:
+        ask->plan->recorded = ask->policy;
+        op_policy(asking, ask->plan, op);
+        if (ask->pauses) add_pause(asking, ask);
+        break;
+    }
+    return true;
+}
+
+static void begin(struct asking *asking, struct dry *dry, size_t count) {
+    *asking = (struct asking){.dry = dry};
+    arena_init(&asking->arena, SIZE_MAX);
+    asking->ops = tool_alloc(2 * count * sizeof(Tarry__Op *)); /* each queue may need two operations */
+    asking->lives = tool_alloc(2 * count * sizeof(struct life *));
+}
+
+static void send(struct asking *asking, bool atomic, bool counts) {
+    struct dry *dry = asking->dry;
+    if (asking->count > 0) stage_commit(&dry->stage, asking->ops, asking->count, atomic, asking->lives);
+    const Tarry__CommitReply *results = asking->count > 0 ? dry->stage.results : NULL;
+    for (size_t i = 0; results != NULL && i < results->n_results; i++) {
+        bool refused = results->results[i]->code != TARRY__CODE__OK;
+        dry->refused += refused && counts;
+        bool sets = asking->ops[i]->op_case == TARRY__OP__OP_QUEUE_SET;
+        if (refused && sets && dry->message[0] == 0)
+            snprintf(dry->message, sizeof dry->message, "queue %s cannot have this policy: %s",
+                     asking->ops[i]->queue_set->queue, results->results[i]->message);
+    }
+}
+
+static void end(struct asking *asking) {
+    arena_deinit(&asking->arena);
+    free(asking->ops);
+    free(asking->lives);
+}
+
+/* Creates the queue with its policy in the core, unless it exists there. */
+static void dry_need_queue(struct dry *dry, struct plan *plan) {
+    if (plan->known) return;
+    plan->known = true;
+    struct asking asking;
+    begin(&asking, dry, 1);
+    op_policy(&asking, plan, add_op(&asking, NULL));
+    send(&asking, false, true);
+    end(&asking);
+}
+
+void dry_ask(struct dry *dry, const struct asked *asked) {
+    struct asking asking;
+    uint64_t unmade = 0;
+    if (asked->count == 0) return;
+    for (size_t i = 0; i < asked->count; i++)
+        if (asked->items[i].kind != ASK_QUEUE) dry_need_queue(dry, asked->items[i].plan);
+    begin(&asking, dry, asked->count);
+    bool counts = asked->items[0].kind != ASK_TOUCH;
+    for (size_t i = 0; i < asked->count; i++) {
+        unmade += !add_ask(&asking, &asked->items[i]);
+        asked->items[i].plan->known = true;
+    }
+    if (counts) dry->unmade += unmade > 0 && asked->atomic ? asked->count : unmade;
+    if (unmade == 0 || !asked->atomic) send(&asking, asked->atomic, counts);
+    end(&asking);
+}
+
+/* ---- simulated consumers */
+
+/* Simulates consumers as recorded: when each waiting task is delivered, and how each delivery ends. If a
+ * period of waiting has the due time and the start of a recorded one, the delivery is at the recorded time, or never,
+ * as recorded. Otherwise the delay from ready to delivery, the duration and the result are those of the recorded
+ * delivery with the same number, or of the last recorded one. */
+
 #define NS_PER_MS 1000000u
+#define TRIES_DOUBLE 10u /* number of doublings of the retry interval: from 1 ms to 1 s */
+#define TOLERANCE_NS ((uint64_t)DRY_TOLERANCE_MS * NS_PER_MS)
+
+static uint64_t apart(uint64_t a, uint64_t b) {
+    return a > b ? a - b : b - a;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static uint64_t ms_up(uint64_t ns) {
+    return (ns + NS_PER_MS - 1) / NS_PER_MS;
+}
+
+static void ask_one(struct dry *dry, enum ask_kind kind, struct twin *twin, struct turn *turn) {
+    struct ask ask = {.kind = kind, .plan = twin->life->plan, .life = twin->life, .turn = turn};
+    struct asked asked = {.items = &ask, .count = 1};
+    if (turn != NULL) ask.verdict = turn->verdict;
+    dry_ask(dry, &asked);
+}
+
+/* ---- deliveries */
+
+static void run_take(void *argument, const struct agenda_entry *item) {
+    struct dry *dry = argument;
+    struct twin *twin = item->subject;
+    struct plan *plan = twin->life->plan;
+    if (twin->version != item->version || twin->ended || twin->row.state != ROW_WAITING) return;
+    if (plan->line == NULL) plan->line = workers_new(&dry->stage, plan);
+    dry->leased = NULL;
+    workers_grant(plan->line);
+    if (plan->line->open) workers_withdraw(plan->line); /* no task was ready, or the task had expired */
+    if (twin->version != item->version) return;
+    struct agenda_entry again = *item;
+    uint64_t now_ns = dry->stage.now.steady_ns;
+    if (dry->leased != NULL) /* the core preferred another task, so try again when that one is taken */
+        again.at_ns = later(now_ns, dry->leased->take_ns);
+    else /* the task is not ready yet, or the queue is paused */
+        again.at_ns = now_ns + (NS_PER_MS << (again.tries < TRIES_DOUBLE ? again.tries++ : TRIES_DOUBLE));
+    agenda_add(&dry->steady, &again);
+}
+
+static void run_touch(void *argument, const struct agenda_entry *item) {
+    struct twin *twin = item->subject;
+    if (twin->version == item->version && !twin->ended) ask_one(argument, ASK_TOUCH, twin, NULL);
+}
+
+static bool is_same(const struct phase *phase, const struct twin *twin) {
+    bool begins_alike = twin->since.steady_ns + TOLERANCE_NS >= phase->earliest_ns &&
+                        twin->since.steady_ns <= phase->since.steady_ns + TOLERANCE_NS;
+    return begins_alike && phase->base == twin->row.base && apart(phase->due_ms, twin->row.due_ms) <= DRY_TOLERANCE_MS;
+}
+
+/* Returns the recorded phase that matches this period of waiting; NULL: none. */
+static struct phase *find_phase(const struct twin *twin) {
+    struct phase *phase = twin->next;
+    while (phase != NULL && !is_same(phase, twin)) phase = phase->next;
+    return phase;
+}
+
+/* Returns the recorded phase whose delivery is the model for an unrecorded delivery. */
+static const struct phase *find_like(const struct twin *twin) {
+    const struct phase *like = NULL;
+    uint64_t number = 0;
+    for (const struct phase *phase = twin->life->first; phase != NULL; phase = phase->next) {
+        if (phase->turn == NULL) continue;
+        like = phase;
+        if (number++ == twin->taken) break;
+    }
+    return like;
+}
+
+static void wait_as_recorded(struct dry *dry, struct twin *twin) {
+    const struct life *life = twin->life;
+    struct agenda_entry item = {.subject = twin, .version = twin->version};
+    twin->turn = twin->phase->turn;
+    if (twin->turn != NULL) {
+        item.run = run_take;
+        item.at_ns = twin->take_ns = twin->turn->leased.steady_ns;
+        item.position = twin->turn->position;
+        agenda_add(&dry->steady, &item);
+    } else if (twin->phase == life->last && life->outcome == EXPIRED) {
+        item.run = run_touch;
+        item.at_ns = life->expired.steady_ns;
+        item.position = life->expired_position;
+        agenda_add(&dry->steady, &item);
+    }
+}
+
+static void wait_otherwise(struct dry *dry, struct twin *twin) {
+    const struct phase *like = find_like(twin);
+    bool by_wall = twin->row.base == ROW_WALL;
+    uint64_t due_ns = twin->row.due_ms * NS_PER_MS;
+    struct agenda *agenda = by_wall ? &dry->wall : &dry->steady;
+    struct agenda_entry item = {.subject = twin, .version = twin->version, .position = UINT64_MAX};
+    twin->turn = like != NULL ? like->turn : NULL;
+    if (like != NULL) {
+        uint64_t ready_ns = later(due_ns, by_wall ? twin->since.wall_ns : twin->since.steady_ns);
+        bool was_wall = like->base == ROW_WALL;
+        uint64_t was_ns = was_wall ? like->since.wall_ns : like->since.steady_ns;
+        uint64_t leased_ns = was_wall ? like->turn->leased.wall_ns : like->turn->leased.steady_ns;
+        uint64_t was_ready_ns = later(like->due_ms * NS_PER_MS, was_ns);
+        item.run = run_take;
+        item.at_ns = ready_ns + (leased_ns > was_ready_ns ? leased_ns - was_ready_ns : 0);
+        twin->take_ns = item.at_ns;
+        agenda_add(agenda, &item);
+    }
+    uint64_t expires_ms = row_expires_at(&twin->row);
+    if (expires_ms >= UINT64_MAX / NS_PER_MS) return;
+    item.run = run_touch;
+    item.at_ns = expires_ms * NS_PER_MS;
+    agenda_add(agenda, &item);
+}
+
+static void wait(struct dry *dry, struct twin *twin) {
+    struct phase *phase = find_phase(twin);
+    twin->waited_since = twin->since;
+    twin->phase = phase;
+    if (phase != NULL) twin->next = phase->next;
+    if (phase != NULL)
+        wait_as_recorded(dry, twin);
+    else
+        wait_otherwise(dry, twin);
+}
+
+/* ---- the end of a delivery */
+
+static void run_settle(void *argument, const struct agenda_entry *item) {
+    struct twin *twin = item->subject;
+    if (twin->version == item->version) ask_one(argument, ASK_SETTLE, twin, twin->turn);
+}
+
+static void run_commit(void *argument, const struct agenda_entry *item) {
+    struct twin *twin = item->subject;
+    if (twin->version == item->version) dry_ask(argument, twin->turn->commit);
+}
+
+static void extend(struct dry *dry, const struct twin *twin, uint64_t lease_ms) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Extend extend = TARRY__EXTEND__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    Tarry__Op *ops[] = {&op};
+    struct life *lives[] = {NULL};
+    op.op_case = TARRY__OP__OP_EXTEND;
+    op.extend = &extend;
+    extend.id = twin->row.id;
+    extend.token = &token;
+    token.epoch = twin->row.lease_epoch;
+    token.position = twin->row.lease_position;
+    extend.lease_ms = lease_ms > 0 ? lease_ms : 1;
+    stage_commit(&dry->stage, ops, 1, false, lives);
+}
+
+static void run_extend(void *argument, const struct agenda_entry *item) {
+    const struct twin *twin = item->subject;
+    const struct extension *extension = item->detail;
+    if (twin->version == item->version) extend(argument, twin, extension->lease_ms);
+}
+
+/* Extends the lease if the consumer asked for its own lease time. If the consumer disconnected in the record, ends the
+ * lease with it. */
+static void run_lease(void *argument, const struct agenda_entry *item) {
+    struct dry *dry = argument;
+    const struct twin *twin = item->subject;
+    const struct turn *turn = twin->turn;
+    if (twin->version != item->version) return;
+    if (turn->lease_ms != 0) extend(dry, twin, turn->lease_ms);
+    if (turn->verdict != VERDICT_LOST || twin->version != item->version) return;
+    uint64_t held_ns = turn->settled_ns - turn->leased.steady_ns;
+    bool is_same_moment = apart(item->at_ns, turn->leased.steady_ns) <= TOLERANCE_NS;
+    uint64_t lost_ms = (is_same_moment ? turn->settled_ns : item->at_ns + held_ns) / NS_PER_MS;
+    uint64_t now_ms = ms_up(dry->stage.now.steady_ns);
+    if (lost_ms < twin->row.lease_deadline_ms) extend(dry, twin, lost_ms > now_ms ? lost_ms - now_ms : 0);
+}
+
+/* Returns the recorded delivery with that number. */
+static const struct turn *turn_of_number(const struct twin *twin) {
+    uint64_t number = 0;
+    for (const struct phase *phase = twin->life->first; phase != NULL; phase = phase->next)
+        if (phase->turn != NULL && number++ == twin->taken) return phase->turn;
+    return NULL;
+}
+
+static void note_lateness(const struct dry *dry, struct twin *twin) {
+    struct plan *plan = twin->life->plan;
+    struct logical_time now = {dry->stage.now.steady_ns, dry->stage.now.wall_ns};
+    const struct turn *recorded = turn_of_number(twin);
+    struct phase waited = {.due_ms = twin->row.due_ms, .base = twin->row.base, .since = twin->waited_since};
+    lateness_add(&plan->late, &waited, &now);
+    plan->moved += recorded == NULL || apart(recorded->leased.steady_ns, now.steady_ns) > TOLERANCE_NS;
+}
+
+static void begin_turn(struct dry *dry, struct twin *twin) {
+    const struct turn *turn = twin->turn;
+    uint64_t now_ns = dry->stage.now.steady_ns;
+    note_lateness(dry, twin);
+    twin->taken++;
+    dry->leased = twin;
+    dry->assumed += twin->phase == NULL || turn == NULL;
+    if (turn == NULL) return;
+    bool is_same_moment = apart(now_ns, turn->leased.steady_ns) <= TOLERANCE_NS;
+    struct agenda_entry item = {.at_ns = now_ns, .position = turn->position, .subject = twin, .version = twin->version};
+    item.run = run_lease;
+    if (turn->lease_ms != 0 || turn->verdict == VERDICT_LOST) agenda_add(&dry->steady, &item);
+    item.position = is_same_moment ? turn->settled_position : UINT64_MAX;
+    item.run = run_extend;
+    for (const struct extension *extension = turn->extensions; extension != NULL; extension = extension->next) {
+        item.at_ns = (is_same_moment ? turn->leased.steady_ns : now_ns) + extension->after_ns;
+        item.detail = extension;
+        agenda_add(&dry->steady, &item);
+    }
+    bool by_commit = turn->verdict == VERDICT_COMMIT && turn->commit != NULL;
+    bool by_itself = turn->verdict == VERDICT_NONE || turn->verdict == VERDICT_RUNS_OUT ||
+                     turn->verdict == VERDICT_LOST || turn->verdict == VERDICT_COMMIT;
+    item.at_ns = is_same_moment ? turn->settled_ns : now_ns + (turn->settled_ns - turn->leased.steady_ns);
+    item.run = by_commit ? run_commit : run_settle;
+    if (by_commit || !by_itself) agenda_add(&dry->steady, &item);
+}
+
+static void run_beat(void *argument, const struct agenda_entry *item) {
+    struct dry *dry = argument;
+    struct workers *line = item->subject;
+    if (line->session != item->version) return;
+    uint64_t at_ns = workers_beat_ns(line);
+    if (at_ns <= dry->stage.now.steady_ns) workers_beat(line);
+    at_ns = workers_beat_ns(line);
+    struct agenda_entry next = *item;
+    next.at_ns = at_ns;
+    if (at_ns != UINT64_MAX)
+        agenda_add(&dry->steady, &next);
+    else
+        line->beats = 0;
+}
+
+static void leased(struct dry *dry, struct twin *twin) {
+    struct workers *line = twin->life->plan->line;
+    workers_leased(line, twin);
+    if (line->beats != line->session) {
+        line->beats = line->session;
+        struct agenda_entry item = {.run = run_beat,
+                                    .at_ns = workers_beat_ns(line),
+                                    .position = UINT64_MAX,
+                                    .subject = line,
+                                    .version = line->session};
+        if (item.at_ns != UINT64_MAX) agenda_add(&dry->steady, &item);
+    }
+    begin_turn(dry, twin);
+}
+
+void dry_on_twin(void *argument, struct twin *twin, Tarry__Cause cause) {
+    struct dry *dry = argument;
+    bool is_leased = !twin->ended && twin->row.state == ROW_LEASED;
+    if (twin->holder != NULL && !is_leased) workers_lost(twin->holder, twin);
+    if (twin->ended || twin->row.state == ROW_BURIED) return;
+    if (cause == TARRY__CAUSE__CAUSE_LEASED)
+        leased(dry, twin);
+    else if (twin->row.state == ROW_WAITING)
+        wait(dry, twin);
+}
+
+/* ---- the run */
 
 /* Returns the wall clock's time. Between two frames it advances like the steady clock, but not beyond the second
  * frame's time. */

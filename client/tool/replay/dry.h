@@ -2,12 +2,10 @@
 #ifndef TARRY_TOOL_DRY_H
 #define TARRY_TOOL_DRY_H
 
-#include "agenda.h"
-#include "asked.h"
 #include "life.h"
 #include "stage.h"
+#include "tables.h"
 #include "text.h"
-#include "workers.h"
 
 /* Differences of time up to this number of ms are ignored: a consumer or a machine is never exactly as fast as in the
  * record. */
@@ -31,9 +29,8 @@ struct dry {
     char message[256]; /* error message about --set; empty: none */
 };
 
-/* ---- dry_ask.c */
+/* ---- dry.c */
 void dry_ask(struct dry *dry, const struct asked *asked);
-/* ---- dry_turn.c */
 void dry_on_twin(void *argument, struct twin *twin, Tarry__Cause cause);
 
 /* ---- dry_difference.c: differences between the dry run and the log */

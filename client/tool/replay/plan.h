@@ -30,7 +30,7 @@ struct plan {
     uint32_t set_fields;    /* fields of `set` that are valid: bits 1 << enum policy_place */
     bool known;             /* true: the queue exists in the dry run's core */
     uint32_t number;        /* number of the queue in the core */
-    struct workers *line;   /* consumers of the queue (workers.h); owned by the dry run */
+    struct workers *line;   /* consumers of the queue (stage.h); owned by the dry run */
     struct lateness late;   /* lateness of the dry run's deliveries */
     uint64_t moved;         /* number of deliveries at another time than in the log */
 };
