@@ -67,6 +67,13 @@ struct row {
     const char *reason; /* why the task is a dead letter; valid in state ROW_BURIED */
 };
 
+/* Returns the enum state_bit of a live task at `now_ms`, a time of the row's base. */
+static inline uint32_t state_bit_of(const struct row *row, uint64_t now_ms) {
+    if (row->state == ROW_LEASED) return STATE_IN_FLIGHT;
+    if (row->state == ROW_BURIED) return STATE_DEAD;
+    return row->due_ms <= now_ms ? STATE_READY : STATE_PENDING;
+}
+
 /* A line: the waiting tasks of one queue, time base and priority. */
 struct line {
     uint32_t queue;

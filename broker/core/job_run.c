@@ -39,9 +39,7 @@ void jobs_run(struct core *core, struct core_effects *effects) {
 }
 
 static uint32_t bit_for(const struct job *job, const struct row *row) {
-    if (row->state == ROW_LEASED) return STATE_IN_FLIGHT;
-    if (row->state == ROW_BURIED) return STATE_DEAD;
-    return row->due_ms <= job->split_ms[row->base] ? STATE_READY : STATE_PENDING;
+    return state_bit_of(row, job->split_ms[row->base]);
 }
 
 /* Finds the task's current state. Returns false if the job no longer concerns it. */

@@ -11,9 +11,9 @@
 #include "tasks.h"
 
 uint32_t query_state_bit(const struct core *core, const struct row *row) {
-    if (row->state == ROW_LEASED && !ahead_is(core, row)) return STATE_IN_FLIGHT;
-    if (row->state == ROW_BURIED) return STATE_DEAD;
-    return row->due_ms <= base_ms(core, row->base) ? STATE_READY : STATE_PENDING;
+    const uint64_t now_ms = base_ms(core, row->base);
+    if (row->state == ROW_LEASED && ahead_is(core, row)) return row->due_ms <= now_ms ? STATE_READY : STATE_PENDING;
+    return state_bit_of(row, now_ms);
 }
 
 Tarry__TaskView *query_view(struct core *core, const struct row *row, struct arena *arena) {

@@ -182,18 +182,14 @@ static const struct column columns[] = {
 #define COLUMNS (sizeof columns / sizeof columns[0])
 
 static int run_consumers(struct tool *tool, const struct args *args) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    Tarry__Consumers consumers = TARRY__CONSUMERS__INIT;
     struct answer_of answer;
     char message[TARRY_MESSAGE_SIZE] = "";
     struct table table;
     struct text out = {0};
+    const char *queue = args->positional_count > 0 ? args->positional[0] : NULL;
     int status = tool_connect(tool);
     if (status != 0) return status;
-    if (args->positional_count > 0) consumers.queue = (char *)args->positional[0];
-    request.body_case = TARRY__REQUEST__BODY_CONSUMERS;
-    request.consumers = &consumers;
-    int code = question_ask(tool->client, &request, &tool->fresh, &answer, message);
+    int code = question_consumers(tool->client, queue, &tool->fresh, &answer, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
     const Tarry__ConsumersReply *reply = answer.reply->consumers;
     columns_table(&table, columns, COLUMNS);

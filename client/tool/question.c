@@ -35,6 +35,16 @@ int question_ask(tarry_client *client, Tarry__Request *request, const struct tar
     return TARRY_OK;
 }
 
+int question_consumers(tarry_client *client, const char *queue, const struct tarry_call *call, struct answer_of *out,
+                       char message[TARRY_MESSAGE_SIZE]) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Consumers consumers = TARRY__CONSUMERS__INIT;
+    if (queue != NULL) consumers.queue = (char *)queue;
+    request.body_case = TARRY__REQUEST__BODY_CONSUMERS;
+    request.consumers = &consumers;
+    return question_ask(client, &request, call, out, message);
+}
+
 void answer_free(struct answer_of *answer) {
     if (answer->reply != NULL) tarry__reply__free_unpacked(answer->reply, NULL);
     answer->reply = NULL;

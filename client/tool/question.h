@@ -21,6 +21,9 @@ struct answer_of {
 /* Returns a code of tarry.h. With TARRY_OK the caller passes `out` to answer_free. */
 int question_ask(tarry_client *client, Tarry__Request *request, const struct tarry_call *call, struct answer_of *out,
                  char message[TARRY_MESSAGE_SIZE]);
+/* Asks for the consumers of `queue` (NULL: of all queues); returns as question_ask. */
+int question_consumers(tarry_client *client, const char *queue, const struct tarry_call *call, struct answer_of *out,
+                       char message[TARRY_MESSAGE_SIZE]);
 void answer_free(struct answer_of *answer);
 /* Converts the reference to a message, which borrows its strings. */
 void ref_to_message(const struct tarry_ref *ref, Tarry__Ref *out);

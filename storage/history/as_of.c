@@ -214,11 +214,9 @@ static bool is_ahead(const struct as_of *moment, const struct row *row) {
 
 uint32_t as_of_state(const struct as_of *moment, const struct row *row) {
     if (is_ahead(moment, row)) return STATE_PENDING;
-    if (row->state == ROW_LEASED) return STATE_IN_FLIGHT;
-    if (row->state == ROW_BURIED) return STATE_DEAD;
     uint64_t now_ms = ms_of(row->base == ROW_WALL ? moment->wall_ns : moment->steady_ns);
-    if (row->due_ms > now_ms) return STATE_PENDING;
-    return row->expires_ms && row_expires_at(row) <= now_ms ? 0 : STATE_READY;
+    uint32_t state = state_bit_of(row, now_ms);
+    return state == STATE_READY && row->expires_ms != 0 && row_expires_at(row) <= now_ms ? 0 : state;
 }
 
 static void count_row(const struct as_of *moment, const struct row *row, struct as_of_counts *counts) {

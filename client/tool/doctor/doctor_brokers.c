@@ -198,13 +198,9 @@ static void look_at_push(struct findings *findings, const char *url, const struc
 
 /* Warns of consumers that wait for queues that do not exist. Without permission to see the consumers: nothing. */
 static void look_at_consumers(struct findings *findings, const struct node *node) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    Tarry__Consumers consumers = TARRY__CONSUMERS__INIT;
     struct answer_of answer;
     char message[TARRY_MESSAGE_SIZE] = "";
-    request.body_case = TARRY__REQUEST__BODY_CONSUMERS;
-    request.consumers = &consumers;
-    if (question_ask(node->client, &request, NULL, &answer, message) != TARRY_OK) return;
+    if (question_consumers(node->client, NULL, NULL, &answer, message) != TARRY_OK) return;
     for (size_t i = 0; i < answer.reply->consumers->n_consumers; i++) {
         const Tarry__ConsumerView *view = answer.reply->consumers->consumers[i];
         for (size_t k = 0; k < view->n_awaited; k++)
