@@ -64,32 +64,20 @@ static int load_meta(struct index *index, const char *directory) {
     return 0;
 }
 
+static int load_tally(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
+    struct index *index = argument;
+    if (key->mv_size != 4 || data->mv_size != QUEUE_COUNTS_SIZE) return INDEX_DAMAGED;
+    const uint32_t number = get_be32(key->mv_data);
+    if (!queue_number_is_valid(number)) return INDEX_DAMAGED;
+    struct queue_tally *counts = &index->queues[queue_place(number)];
+    if (counts->number != 0) return INDEX_DAMAGED; /* the place already belongs to another queue */
+    memcpy(counts, data->mv_data, QUEUE_COUNTS_SIZE);
+    counts->number = index->tally_keys[queue_place(number)] = number;
+    return 0;
+}
+
 static int load_tallies(struct index *index) {
-    MDB_txn *txn;
-    MDB_cursor *cursor;
-    int error = db_read(&index->db, &txn);
-    if (error != 0) return error;
-    error = db_cursor(&index->db, txn, DB_TALLIES, &cursor);
-    if (error == 0) {
-        MDB_val key, sealed, data;
-        int found = 0;
-        while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
-            error = db_unseal(&key, &sealed, &data);
-            if (error == 0 && (key.mv_size != 4 || data.mv_size != QUEUE_COUNTS_SIZE)) error = INDEX_DAMAGED;
-            const uint32_t number = error == 0 ? get_be32(key.mv_data) : 0;
-            if (error == 0 && !queue_number_is_valid(number)) error = INDEX_DAMAGED;
-            struct queue_tally *counts = &index->queues[queue_place(number)];
-            /* The place already belongs to another queue. */
-            if (error == 0 && counts->number != 0) error = INDEX_DAMAGED;
-            if (error != 0) break;
-            memcpy(counts, data.mv_data, QUEUE_COUNTS_SIZE);
-            counts->number = index->tally_keys[queue_place(number)] = number;
-        }
-        if (error == 0 && found != MDB_NOTFOUND) error = found;
-        mdb_cursor_close(cursor);
-    }
-    db_read_end(&index->db, txn);
-    return error;
+    return each_value(index, DB_TALLIES, load_tally, index);
 }
 
 static int load(struct index *index, const char *directory) {

@@ -83,10 +83,7 @@ static int write_new(struct index *index, MDB_txn *txn, struct meta_record *meta
     return 0;
 }
 
-static int read_head(const MDB_val *key, const MDB_val *sealed, MDB_val *data, uint32_t *out_count,
-                     uint64_t *out_ended_ms) {
-    int error = db_unseal(key, sealed, data);
-    if (error != 0) return error;
+static int read_head(const MDB_val *data, uint32_t *out_count, uint64_t *out_ended_ms) {
     if (data->mv_size < CHUNK_HEAD) return INDEX_DAMAGED;
     memcpy(out_count, data->mv_data, 4);
     memcpy(out_ended_ms, (const uint8_t *)data->mv_data + 4, 8);
@@ -104,7 +101,8 @@ static int drop_old(struct index *index, MDB_txn *txn, struct meta_record *meta)
         uint32_t count;
         uint64_t ended_ms;
         error = db_cursor_get(cursor, &key, &sealed, MDB_FIRST);
-        if (error == 0) error = read_head(&key, &sealed, &data, &count, &ended_ms);
+        if (error == 0) error = db_unseal(&key, &sealed, &data);
+        if (error == 0) error = read_head(&data, &count, &ended_ms);
         if (error != 0) break;
         if (count > meta->outcomes) error = INDEX_DAMAGED;
         if (error != 0) break;
@@ -154,25 +152,21 @@ static int each_in_chunk(const MDB_val *data, uint32_t count,
     return at == end ? 0 : INDEX_DAMAGED;
 }
 
+struct outcome_each {
+    int (*each)(void *argument, const struct outcome *outcome);
+    void *argument;
+};
+
+static int each_chunk(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
+    const struct outcome_each *outcome_each = argument;
+    uint32_t count;
+    uint64_t ended_ms;
+    int error = read_head(data, &count, &ended_ms);
+    return error != 0 ? error : each_in_chunk(data, count, outcome_each->each, outcome_each->argument);
+}
+
 int index_each_outcome(struct index *index, int (*each)(void *argument, const struct outcome *outcome),
                        void *argument) {
-    MDB_txn *txn;
-    MDB_cursor *cursor;
-    int error = db_read(&index->db, &txn);
-    if (error != 0) return error;
-    error = db_cursor(&index->db, txn, DB_OUTCOMES, &cursor);
-    if (error == 0) {
-        MDB_val key, sealed, data;
-        int found = 0;
-        while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
-            uint32_t count;
-            uint64_t ended_ms;
-            error = read_head(&key, &sealed, &data, &count, &ended_ms);
-            if (error == 0) error = each_in_chunk(&data, count, each, argument);
-        }
-        if (error == 0 && found != MDB_NOTFOUND) error = found;
-        mdb_cursor_close(cursor);
-    }
-    db_read_end(&index->db, txn);
-    return error;
+    struct outcome_each outcome_each = {each, argument};
+    return each_value(index, DB_OUTCOMES, each_chunk, &outcome_each);
 }

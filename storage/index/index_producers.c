@@ -115,58 +115,46 @@ int producers_write(struct index *index, MDB_txn *txn) {
     return 0;
 }
 
+struct producer_each {
+    int (*each)(void *argument, const struct index_producer *producer);
+    void *argument;
+};
+
+static int each_producer(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
+    const struct producer_each *producer_each = argument;
+    struct producer_record record;
+    struct index_producer producer;
+    if (key->mv_size != 8 || !record_read(data, &record)) return INDEX_DAMAGED;
+    memcpy(&producer.producer, key->mv_data, 8);
+    producer.used_ms = record.used_ms;
+    producer.floor = record.floor;
+    producer.owner = record.owner;
+    return producer_each->each(producer_each->argument, &producer);
+}
+
 int index_each_producer(struct index *index, int (*each)(void *argument, const struct index_producer *producer),
                         void *argument) {
-    MDB_txn *txn;
-    MDB_cursor *cursor;
-    int error = db_read(&index->db, &txn);
-    if (error != 0) return error;
-    error = db_cursor(&index->db, txn, DB_PRODUCERS, &cursor);
-    if (error == 0) {
-        MDB_val key, sealed, data;
-        int found = 0;
-        while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
-            struct producer_record record;
-            struct index_producer producer;
-            error = db_unseal(&key, &sealed, &data);
-            if (error == 0 && (key.mv_size != 8 || !record_read(&data, &record))) error = INDEX_DAMAGED;
-            if (error != 0) break;
-            memcpy(&producer.producer, key.mv_data, 8);
-            producer.used_ms = record.used_ms;
-            producer.floor = record.floor;
-            producer.owner = record.owner;
-            error = each(argument, &producer);
-        }
-        if (error == 0 && found != MDB_NOTFOUND) error = found;
-        mdb_cursor_close(cursor);
-    }
-    db_read_end(&index->db, txn);
-    return error;
+    struct producer_each producer_each = {each, argument};
+    return each_value(index, DB_PRODUCERS, each_producer, &producer_each);
+}
+
+struct result_each {
+    int (*each)(void *argument, uint64_t producer, uint64_t sequence, uint64_t position);
+    void *argument;
+};
+
+static int each_result(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
+    const struct result_each *result_each = argument;
+    uint64_t position;
+    if (key->mv_size != 16 || data->mv_size != sizeof position) return INDEX_DAMAGED;
+    memcpy(&position, data->mv_data, sizeof position);
+    const uint8_t *bytes = key->mv_data;
+    return result_each->each(result_each->argument, get_be64(bytes), get_be64(bytes + 8), position);
 }
 
 int index_each_result(struct index *index,
                       int (*each)(void *argument, uint64_t producer, uint64_t sequence, uint64_t position),
                       void *argument) {
-    MDB_txn *txn;
-    MDB_cursor *cursor;
-    int error = db_read(&index->db, &txn);
-    if (error != 0) return error;
-    error = db_cursor(&index->db, txn, DB_RESULTS, &cursor);
-    if (error == 0) {
-        MDB_val key, sealed, data;
-        int found = 0;
-        while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
-            uint64_t position;
-            error = db_unseal(&key, &sealed, &data);
-            if (error == 0 && (key.mv_size != 16 || data.mv_size != sizeof position)) error = INDEX_DAMAGED;
-            if (error != 0) break;
-            memcpy(&position, data.mv_data, sizeof position);
-            const uint8_t *bytes = key.mv_data;
-            error = each(argument, get_be64(bytes), get_be64(bytes + 8), position);
-        }
-        if (error == 0 && found != MDB_NOTFOUND) error = found;
-        mdb_cursor_close(cursor);
-    }
-    db_read_end(&index->db, txn);
-    return error;
+    struct result_each result_each = {each, argument};
+    return each_value(index, DB_RESULTS, each_result, &result_each);
 }
