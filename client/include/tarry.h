@@ -516,11 +516,11 @@ TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool pa
 TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states, const struct tarry_call *call,
                                 struct tarry_result *out_result);
 
-/* Asynchronous versions. Arguments are copied before the function returns. If it returns TARRY_OK, `done` is called
- * exactly once, otherwise never. `done` runs on the client's own thread, never inside the call, and may be NULL.
- * Callbacks of one client run one at a time; those of one commit run in order. A callback may submit operations. It
- * must return soon and must not make blocking calls. TARRY_E_FULL: nothing was done, see tarry_drain.
- * TARRY_E_ARGUMENT, TARRY_TOO_LARGE, TARRY_E_NOMEM. */
+/* Sends the operation and returns without waiting for the reply. Arguments are copied before the function returns. If
+ * it returns TARRY_OK, `done` is called exactly once, otherwise never. `done` runs on the client's own thread, never
+ * inside the call, and may be NULL. Callbacks of one client run one at a time; those of one commit run in order. A
+ * callback may submit operations. It must return soon and must not make blocking calls. TARRY_E_FULL: nothing was done,
+ * see tarry_drain. TARRY_E_ARGUMENT, TARRY_TOO_LARGE, TARRY_E_NOMEM. */
 typedef void (*tarry_done_fn)(void *arg, const struct tarry_result *result);
 
 TARRY_API TARRY_MUST_USE int tarry_schedule_async(tarry_client *client, const struct tarry_schedule_options *options,

@@ -73,6 +73,23 @@ class Install(unittest.TestCase):
                         r"examples/tls\.conf$"):
             self.find(pattern)
 
+    def test_each_function_has_a_man_page(self):
+        functions = []
+        for name in sorted(name for name in self.files if re.search(r"include/tarry\w*\.h$", name)):
+            with open(os.path.join(self.directory, name), encoding="utf-8") as file:
+                functions += re.findall(r"TARRY_API\b[^;]*?\b(tarry_\w+)\(", re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S))
+        self.assertGreater(len(functions), 90)
+        pages = [self.find(rf"man/man3/{name}\.3$") for name in [*functions, "tarry"]]
+        with open(self.find(r"man/man3/tarry_consumer_open\.3$"), encoding="utf-8") as file:
+            text = file.read()
+        for part in ('.Fa "const struct tarry_consumer_options *options"', "struct tarry_consumer_options {", "Subscribes to the queues"):
+            self.assertIn(part, text)
+        if not shutil.which("mandoc"):
+            self.skipTest("SKIPPED: no mandoc (Debian: mandoc): the pages' markup is not checked")
+        done = subprocess.run(["mandoc", "-T", "lint", "-W", "error", *pages, self.find(r"man/man1/tarry\.1"), self.find(r"man/man8/tarryd\.8")], capture_output=True, text=True, check=False,
+                              cwd=os.path.dirname(os.path.dirname(pages[0])))
+        self.assertEqual(done.stdout, "")
+
     def test_the_units_name_the_installed_program(self):
         for unit in (r"tarry\.service$",):
             with open(self.find(unit), encoding="utf-8") as file:
