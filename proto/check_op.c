@@ -115,6 +115,24 @@ static const char *check_dead(const Tarry__DeadOp *dead) {
     return dead->task != NULL ? check_queue_name(dead->task->queue) : "queue name is empty";
 }
 
+static const char *check_fan_out(const Tarry__FanOut *fan_out) {
+    const char *problem = check_lease(fan_out->id, fan_out->token);
+    if (problem != NULL) return problem;
+    return fan_out->n_attributes <= ATTRIBUTES_MAX ? NULL : "too many attributes";
+}
+
+static const char *check_policy_push(const char *url) {
+    return check_push_url(url);
+}
+
+/* Checks the filter's size and characters. The core checks its grammar, because the sentence names the place. */
+static const char *check_policy_filter(const char *filter) {
+    _Static_assert(FILTER_SIZE_MAX == 512, "the sentence below");
+    const size_t size = strnlen(filter, FILTER_SIZE_MAX + 1);
+    if (size > FILTER_SIZE_MAX) return "filter is longer than 512 bytes (FILTER_SIZE_MAX)";
+    return is_utf8(filter, size) ? NULL : "filter is not UTF-8";
+}
+
 static const char *check_policy_field(const Tarry__Policy *policy, const char *field) {
     /* The unsigned comparison with a lower limit of 0 is intended. -Wtype-limits would warn about it in plain code. */
 #define POLICY_NUMBER(name, word, option, kind, least, most, range, preset, argument, help)                            \
@@ -123,7 +141,7 @@ static const char *check_policy_field(const Tarry__Policy *policy, const char *f
         return value_min <= value && value <= value_max ? NULL : #name " is out of range (" range ")";                 \
     }
 #define POLICY_TEXT(name, argument, help)                                                                              \
-    if (strcmp(field, #name) == 0) return check_##name##_url(policy->name);
+    if (strcmp(field, #name) == 0) return check_policy_##name(policy->name);
 #include "policy.def"
     if (strcmp(field, "lease_before_due") == 0) return NULL;
     return policy_unknown;

@@ -22,6 +22,8 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_PURGED] = "purged",
     [ENTRY_EXPIRED] = "expired",
     [ENTRY_DROPPED] = "dropped",
+    [ENTRY_SHARED] = "shared",
+    [ENTRY_UNMATCHED] = "unmatched",
     [ENTRY_QUEUE] = "queue",
     [ENTRY_PRODUCER] = "producer",
     [ENTRY_PRODUCER_END] = "producer_end",
@@ -38,7 +40,7 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_ALONE_OVER] = "alone_over",
     [ENTRY_DEFINED] = "defined",
 };
-static_assert((int)ENTRY_DROPPED == (int)TARRY__CAUSE__CAUSE_DROPPED, "entry kinds begin as causes do");
+static_assert((int)ENTRY_UNMATCHED == (int)TARRY__CAUSE__CAUSE_UNMATCHED, "entry kinds begin as causes do");
 
 const char *entry_kind_name(enum entry_kind kind) {
     return kind > 0 && kind < ENTRY_KINDS ? names[kind] : "unknown";
@@ -62,7 +64,7 @@ enum entry_kind entry_kind(const struct entry *entry) {
     case TARRY__RECORD__FACT_PUT:
         return kind_of_cause(record->put->cause, TARRY__CAUSE__CAUSE_SCHEDULED, TARRY__CAUSE__CAUSE_REQUEUED);
     case TARRY__RECORD__FACT_END:
-        return kind_of_cause(record->end->cause, TARRY__CAUSE__CAUSE_ACKED, TARRY__CAUSE__CAUSE_DROPPED);
+        return kind_of_cause(record->end->cause, TARRY__CAUSE__CAUSE_ACKED, TARRY__CAUSE__CAUSE_UNMATCHED);
     case TARRY__RECORD__FACT_QUEUE:
         return ENTRY_QUEUE;
     case TARRY__RECORD__FACT_PRODUCER:

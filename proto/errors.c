@@ -46,7 +46,9 @@
     X(REQUEUED, "requeued")                                                                                            \
     X(DONE, "done")                                                                                                    \
     X(PENDING, "pending")                                                                                              \
-    X(REDACTED, "redacted")
+    X(REDACTED, "redacted")                                                                                            \
+    X(SHARED, "shared")                                                                                                \
+    X(UNMATCHED, "unmatched")
 
 /* With -Wswitch the compiler reports a missing enumerator. */
 const char *code_name(Tarry__Code code) {

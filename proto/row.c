@@ -128,6 +128,19 @@ void row_to_task(const struct row *row, Tarry__Task *out) {
     out->reason = (ProtobufCBinaryData){.len = row->reason_size, .data = (uint8_t *)row->reason};
 }
 
+bool end_is_sharing(const Tarry__TaskEnd *end) {
+    return end->cause == TARRY__CAUSE__CAUSE_SHARED || end->cause == TARRY__CAUSE__CAUSE_UNMATCHED;
+}
+
+struct row row_at_end(const Tarry__TaskEnd *end, const struct row *row) {
+    struct row last = *row;
+    if (!end_is_sharing(end)) return last;
+    last.session = end->first_share;
+    last.deliveries = end->shares;
+    last.delivered_ms = 0;
+    return last;
+}
+
 uint64_t row_expires_at(const struct row *row) {
     if (row->expires_ms == 0) return UINT64_MAX;
     if (row->due_ms > UINT64_MAX - row->expires_ms) return UINT64_MAX;
@@ -136,7 +149,7 @@ uint64_t row_expires_at(const struct row *row) {
 
 uint64_t queue_hash(const Tarry__QueuePut *queue) {
     const Tarry__Policy *policy = queue->policy;
-    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 1 + 8 + 1 + 8 + 1 + 8 + 3 * 4 + 1 + 8];
+    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 1 + 8 + 1 + 8 + 1 + 8 + 3 * 4 + 1 + 1 + 8 + 8];
     uint8_t *at = buffer;
     at = put_u32(at, queue->number);
     at = put_u64(at, queue->paused_until_ms);
@@ -170,6 +183,10 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
         at = put_u32(at, policy->max_in_flight);
     }
     if (policy != NULL && policy->lease_before_due) *at++ = 6; /* likewise */
+    if (policy != NULL && policy->filter[0] != '\0') {         /* likewise */
+        *at++ = 7;
+        at = put_u64(at, XXH3_64bits(policy->filter, strlen(policy->filter)));
+    }
     /* The name is hashed separately, because it may have any length in a damaged record. */
     at = put_u64(at, XXH3_64bits(queue->name, strlen(queue->name)));
     return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));

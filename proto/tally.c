@@ -89,6 +89,7 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, bool has_r
 static uint64_t *tally_ending(struct queue_tally *queue, Tarry__Cause cause) {
     switch (cause) {
     case TARRY__CAUSE__CAUSE_ACKED:
+    case TARRY__CAUSE__CAUSE_SHARED:
         return &queue->acked;
     case TARRY__CAUSE__CAUSE_CANCELLED:
     case TARRY__CAUSE__CAUSE_WITHDRAWN:
@@ -98,6 +99,7 @@ static uint64_t *tally_ending(struct queue_tally *queue, Tarry__Cause cause) {
     case TARRY__CAUSE__CAUSE_EXPIRED:
         return &queue->expired;
     case TARRY__CAUSE__CAUSE_DROPPED:
+    case TARRY__CAUSE__CAUSE_UNMATCHED:
         return &queue->dropped;
     default:
         return NULL;

@@ -109,6 +109,12 @@
 #define RATE_BURST_MIN_MS 2u          /* a burst is at least the number that the rate allows in this time */
 #define RATE_BURST_MAX_MS 86400000ull /* a burst is at most the number that the rate allows in this time */
 
+/* Groups (docs/GROUPS.md). */
+#define GROUPS_MAX 16u       /* maximum number of groups of one topic */
+#define FILTER_SIZE_MAX 512u /* bytes of a group's filter */
+#define FILTER_DEPTH_MAX 16u /* nested parentheses and nots */
+#define FAN_OUTS_PER_COMMIT_MAX 256u
+
 /* Webhooks (docs/WEBHOOKS.md). */
 #define PUSH_URL_SIZE_MAX 512u
 #define PUSH_QUEUES_MAX 256u /* maximum number of queues with a push URL */

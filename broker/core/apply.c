@@ -76,6 +76,12 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
         .key_size = row->key_size,
         .key = row->key,
     };
+    if (end_is_sharing(end)) {
+        const struct row last = row_at_end(end, row);
+        outcome.session = last.session;
+        outcome.deliveries = last.deliveries;
+        outcome.delivered_ms = last.delivered_ms;
+    }
     struct task *task = task_find(core, row->id);
     uint64_t key_hash = task ? task->key_hash : key_hash_of(row, known);
     outcomes_push_hashed(core->outcomes, &outcome, key_hash);

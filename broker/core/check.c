@@ -109,11 +109,12 @@ static void check_ahead(const struct core *core) {
 /* Checks the lists that deliver() uses: willing sessions per queue, and queues to serve. */
 static void check_serving(struct core *core) {
     uint32_t willing[QUEUE_PLACES + 1] = {0}, consumers[QUEUE_PLACES + 1] = {0};
-    uint32_t movers = 0; /* willing ones */
+    uint32_t movers = 0, sharers = 0; /* willing ones */
     for (uint32_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
         if (session->state == SESSION_FREE) continue;
-        movers += session->willing && session_is_mover(session->id);
+        sharers += session->willing && session_is_sharer(session->id);
+        movers += session->willing && session_is_mover(session->id) && !session_is_sharer(session->id);
         for (uint32_t k = 0; k < session->subscription_count; k++) {
             const uint32_t place = queue_place(session->subscriptions[k].queue->number);
             consumers[place]++;
@@ -121,7 +122,7 @@ static void check_serving(struct core *core) {
         }
     }
     const struct owner_count *counted = &core->owner_count;
-    uint64_t served = 0, moved = 0, own = 0, owned = 0;
+    uint64_t served = 0, moved = 0, shared = 0, own = 0, owned = 0;
     for (uint32_t place = 1; place < core->tally.next_queue; place++) {
         const struct queue *queue = &core->queues[place];
         assert(queue->willing_count == willing[place] && queue->consumer_count == consumers[place]);
@@ -132,25 +133,31 @@ static void check_serving(struct core *core) {
         owned += !queue->deleted && core->queue_owners[place] == counted->owner;
         assert(!queue->deleted || (!queue->willing_count && !queue->job_count && !queue->paused));
         const bool is_early = queue->policy.lease_before_due;
-        const uint32_t mask = is_early ? queue->early_mask : queue->ready_mask;
+        const uint32_t mask = queue->group_count ? 0 : is_early ? queue->early_mask : queue->ready_mask;
         bool serves = mask && queue->willing_count && !queue->paused && gate_is_open(core, queue);
         bool moves = is_early && queue->ready_mask && !queue->paused;
-        assert(ready_has(&queue->serving) == serves && ready_has(&queue->moving) == moves);
+        bool shares = queue->group_count && queue->ready_mask && !queue->paused;
+        assert(ready_has(&queue->serving) == serves && ready_has(&queue->moving) == (moves || shares));
+        assert(queue->is_group == (!queue->deleted && queue->filter[0]) && queue->is_group == (queue->topic != NULL));
         bool is_idle = core->started && !core->stopping && !core->hurry && !core->full && may_lease(core);
         /* CALM-1: no task waits while a consumer or a mover is free */
         struct task *next =
             is_early ? near_next_early(core, &core->queues[place]) : near_next_ready(core, &core->queues[place]);
         assert(!is_idle || !serves || !next);
         assert(!is_idle || !moves || !movers || !near_next_ready(core, &core->queues[place]));
+        assert(!is_idle || !shares || !sharers || !near_next_ready(core, &core->queues[place]));
         served += serves;
         moved += moves;
+        shared += shares;
     }
     assert(ready_check(&core->serving) && core->serving.count == served && core->own_queue_count == own);
     assert(!counted->is_known || counted->count == owned);
     assert(ready_check(&core->moving) && core->moving.count == moved);
+    assert(ready_check(&core->sharing) && core->sharing.count == shared && !core->orphan_count);
     const struct session *mover = NULL;
     TAILQ_FOREACH(mover, &core->movers, mover) movers--;
-    assert(!movers);
+    TAILQ_FOREACH(mover, &core->sharers, mover) sharers--;
+    assert(!movers && !sharers);
 }
 
 void core_check(const struct core *constant) {

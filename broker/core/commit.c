@@ -17,6 +17,7 @@
 #include "callers.h"
 #include "decide.h"
 #include "effects.h"
+#include "groups.h"
 #include "need.h"
 #include "pending.h"
 #include "producers.h"
@@ -46,7 +47,7 @@ static bool is_job(const Tarry__Op *op) {
     return false;
 }
 
-static struct demand demand_of(const struct core_request *request) {
+static struct demand demand_of(const struct core *core, const struct core_request *request) {
     const Tarry__Commit *commit = request->message->commit;
     struct demand demand = {0};
     need_facts(&demand.need, &request->facts);
@@ -70,6 +71,7 @@ static struct demand demand_of(const struct core_request *request) {
             break;
         case NAMES_LEASE:
             if (op->op_case == TARRY__OP__OP_NACK && *op->nack->reason) need_sentence(&demand.need);
+            if (op->op_case == TARRY__OP__OP_FAN_OUT) demand.schedules += need_shares(&demand.need, core, op->fan_out);
             break;
         case NAMES_DEFINITION: /* they have memory of their own */
         case NAMES_NOTHING:
@@ -116,7 +118,7 @@ static struct lack lacks_memory(const struct core *core, const struct demand *de
  * memory. Two kinds of settling may use the reserve: a nack with a sentence, and settling a formerly leased task that
  * only the index holds. */
 static struct lack lacks_capacity(struct core *core, const struct core_request *request) {
-    struct demand demand = demand_of(request);
+    struct demand demand = demand_of(core, request);
     if (demand.schedules && core->overlay_count > core->options.index_lag_max)
         return busy("the broker's index lags too far behind its log to accept new tasks (index_lag_max): try again in "
                     "a moment");
@@ -144,6 +146,17 @@ static const char *queue_to_create(const Tarry__Op *op) {
     return NULL;
 }
 
+/* Returns the reason why the queue cannot be created or changed with its filter; NULL: it can, or the operation has
+ * none. */
+static const char *becomes_no_group(struct core *core, const Tarry__QueueSet *set, struct core_effects *effects,
+                                    Tarry__Code *out_code) {
+    for (size_t i = 0; i < set->n_fields; i++) {
+        if (!strcmp(set->fields[i], "filter"))
+            return group_problem(core, set->queue, set->policy->filter, 0, effects->arena, out_code);
+    }
+    return NULL;
+}
+
 /* Returns the queue that must exist for the operation. Returns NULL if it needs none, or after a refusal in `result`.
  */
 static const struct queue *need_queue(struct core *core, const struct core_request *request, const Tarry__Op *op,
@@ -151,6 +164,11 @@ static const struct queue *need_queue(struct core *core, const struct core_reque
     const char *name = queue_to_create(op);
     if (!name) return NULL;
     const char *message = NULL;
+    if (op->op_case == TARRY__OP__OP_QUEUE_SET) message = becomes_no_group(core, op->queue_set, effects, &result->code);
+    if (message) { /* nothing is created */
+        result->message = (char *)message;
+        return NULL;
+    }
     const struct queue *queue = queue_need(core, request, name, effects, &result->code, &message);
     if (!queue) result->message = (char *)message;
     return queue;
@@ -216,8 +234,10 @@ static void decide_one(struct decision *d, const struct core_request *request, s
 
 static void decide_alone(struct core *core, const struct core_request *request, struct facts_table *facts, size_t i,
                          const struct queue *queue, Tarry__OpResult *result, struct core_effects *effects) {
-    if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE)
-        return; /* refused as too large before the draft began */
+    const bool lacks_queue = !queue && queue_to_create(request->message->commit->ops[i]);
+    if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE ||
+        (lacks_queue && !op_is_malformed(request, i)))
+        return; /* refused before the draft began */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft.facts_table = facts;
@@ -250,7 +270,7 @@ static void decide_commit(struct core *core, const struct core_request *request,
         queues[i] = need_queue(core, request, commit->ops[i], effects, reply->results[i]);
     }
     struct draft draft;
-    draft_init(&draft, core, effects->arena, &request->facts, commit->n_ops);
+    draft_init(&draft, core, effects->arena, &request->facts, commit->n_ops + need_shares_max(commit));
     draft_by_request(&draft, request);
     struct decision d = decision_of(core, &draft, request, effects);
     for (size_t i = 0; i < commit->n_ops; i++) {

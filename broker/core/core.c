@@ -89,6 +89,7 @@ struct core *core_new(const struct core_options *options) {
     TAILQ_INIT(&core->overlay);
     TAILQ_INIT(&core->changed);
     TAILQ_INIT(&core->movers);
+    TAILQ_INIT(&core->sharers);
     TAILQ_INIT(&core->check);
     TAILQ_INIT(&core->starved);
     TAILQ_INIT(&core->promoting);

@@ -450,6 +450,8 @@ struct core_list_plan {
 uint32_t core_queue_number(const struct core *core, const char *name);
 /* Version that changes when the push URL of any queue changes. Call it on the thread that steps the core. */
 uint64_t core_push_version(const struct core *core);
+/* Returns true if a queue has groups. Same thread as core_push_version. */
+bool core_has_groups(const struct core *core);
 /* Upper bound of task ids: no task recorded below core_position has this id or a larger one. Same thread as
  * core_push_version. */
 uint64_t core_id_end(const struct core *core);

@@ -1,5 +1,6 @@
 /* decide_cancel.c: cancel and move, with definite answers (TRUE-1). */
-#include "decide.h"
+#include "groups.h"
+#include "leases.h"
 
 /* Returns true if the task is in flight or dead, which prevents the operation. The result then names the consumer or
  * the time of death. */
@@ -17,6 +18,18 @@ static bool stands_in_the_way(struct decision *d, enum resolved resolved, const 
     return false;
 }
 
+/* Takes the task back from the sharer: no consumer has seen it. Returns what it is then: waiting, or expired. */
+static enum resolved take_back(struct decision *d, enum resolved resolved, struct known *known) {
+    const struct task *task = task_find(d->core, known->row.id);
+    if (resolved != RESOLVED_LIVE || known->row.state != ROW_LEASED || !session_is_sharer(known->row.session))
+        return resolved;
+    if (!task || task->place != PLACE_LEASED || task->row.lease_position != known->row.lease_position) return resolved;
+    struct row row;
+    Tarry__Cause cause = task_return(d->core, task, TARRY__CAUSE__CAUSE_UNSENT, &row);
+    draft_put(d->draft, cause, known, &row);
+    return resolve_id(d, row.id, known);
+}
+
 static void refuse_ended(struct decision *d) {
     d->result->code = TARRY__CODE__NOT_DONE;
     d->result->message =
@@ -26,7 +39,9 @@ static void refuse_ended(struct decision *d) {
 void decide_cancel(struct decision *d, const Tarry__Cancel *cancel) {
     struct known known;
     enum resolved resolved = resolve(d, cancel->task, &known);
+    if (resolved != RESOLVED_ENDED) resolved = take_back(d, resolved, &known);
     if (resolved == RESOLVED_ENDED) {
+        if (shares_cancel(d, cancel)) return;
         if (d->result->outcome != TARRY__OUTCOME__ALREADY_CANCELLED) refuse_ended(d);
         return;
     }
@@ -42,8 +57,9 @@ void decide_cancel(struct decision *d, const Tarry__Cancel *cancel) {
 void decide_move(struct decision *d, const Tarry__Move *move) {
     struct known known;
     enum resolved resolved = resolve(d, move->task, &known);
+    if (resolved != RESOLVED_ENDED) resolved = take_back(d, resolved, &known);
     if (resolved == RESOLVED_ENDED) {
-        refuse_ended(d);
+        if (!shares_move(d, move)) refuse_ended(d);
         return;
     }
     if (stands_in_the_way(d, resolved, &known)) return;

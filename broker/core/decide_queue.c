@@ -7,6 +7,7 @@
 #include "decide.h"
 #include "effects.h"
 #include "gate.h"
+#include "groups.h"
 #include "near.h"
 #include "wishes.h"
 
@@ -53,6 +54,27 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
         refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__NONE, kept);
         return;
     }
+    Tarry__Code code = TARRY__CODE__OK;
+    const char *no_group =
+        strcmp(policy.filter, before->filter)
+            ? group_problem(d->core, queue->name, policy.filter, d->draft->groups, d->draft->arena, &code)
+            : NULL;
+    if (!no_group && policy.filter[0] && !before->filter[0] && d->draft->has_tasks) {
+        no_group = "filter must be set before the operations on tasks of its commit";
+        code = TARRY__CODE__INVALID;
+    }
+    if (no_group) {
+        refuse_op(d, code, TARRY__OUTCOME__NONE, no_group);
+        return;
+    }
+    if (policy.push[0] && queue->group_count) {
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "the queue has groups: set push on a group");
+        return;
+    }
+    if (policy.lease_before_due && (queue->group_count || policy.filter[0])) {
+        refuse_op(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__NONE, "lease_before_due: the queue has groups, or is one");
+        return;
+    }
     if (policy.backoff_max_ms < policy.backoff_min_ms) {
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max must not be shorter than backoff_min");
         return;
@@ -69,6 +91,7 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
         return;
     }
     d->draft->pushes += is_pushed_anew;
+    d->draft->groups += policy.filter[0] && !before->filter[0];
     *draft_queue(d->draft, queue)->policy = policy;
     done(d);
 }
@@ -149,6 +172,8 @@ static char *not_deletable(struct decision *d, const struct queue *queue) {
         snprintf(sentence, SENTENCE_SIZE,
                  "%u purges, requeues or drops of the queue are still running: delete it when they have ended",
                  queue->job_count);
+    } else if (queue->group_count) {
+        snprintf(sentence, SENTENCE_SIZE, "the queue has %u groups: delete them first", queue->group_count);
     } else if (consumers) {
         snprintf(sentence, SENTENCE_SIZE, "%u consumers are subscribed to the queue: stop them first", consumers);
     } else {

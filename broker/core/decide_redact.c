@@ -7,6 +7,7 @@
 #include "check.h"
 #include "decide.h"
 #include "effects.h"
+#include "groups.h"
 
 static char not_there[] =
     "log and archive have no task with this queue and key; a task that both have deleted can be redacted by its id";
@@ -127,6 +128,18 @@ static bool is_any_brokers(const struct decision *d) {
     return false;
 }
 
+/* Returns true after refusing the operation: a share of the task has a copy of its content, and has not ended. */
+static bool has_open_shares(struct decision *d, const Tarry__Ref *ref) {
+    struct shares *shares = must_alloc(d->draft->arena, sizeof *shares);
+    if (!shares_find(d, ref, shares) || !shares->count) return false;
+    describe(d->result, &shares->known[0].row, d->effects->arena);
+    refuse_op(
+        d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__SHARED,
+        "the task went to its groups, and a share has not ended: cancel it or drop it first, then redact the task "
+        "in each group and in the topic");
+    return true;
+}
+
 void decide_redact(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
     if (is_any_brokers(d)) {
@@ -142,7 +155,7 @@ void decide_redact(struct decision *d, const Tarry__Redact *redact) {
         redact_range(d, redact);
         return;
     }
-    if (!has_ended(d, redact->task)) return;
+    if (!has_ended(d, redact->task) || has_open_shares(d, redact->task)) return;
     for (size_t i = 0; d->past && i < d->past->count; i++) {
         redact_task(d, &d->past->tasks[i], redact->reason, &redacted);
     }

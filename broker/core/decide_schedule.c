@@ -1,5 +1,5 @@
 /* decide_schedule.c: schedules a new task, and handles a key that is taken. */
-#include "decide.h"
+#include "groups.h"
 
 static bool takes_over(const Tarry__Schedule *schedule, uint64_t due_ms, const struct row *holder) {
     switch (schedule->on_conflict) {
@@ -42,6 +42,18 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "expires_ms is out of range");
         return;
     }
+    if (d->queue->is_group) {
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
+                  "the queue is a group, which gets its tasks from its topic (the name before the last ':'): schedule "
+                  "the task there");
+        return;
+    }
+    if (d->queue->group_count && d->content->size > FRAME_BLOB_SIZE_MAX / GROUPS_MAX) {
+        refuse_op(
+            d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE,
+            "the queue has groups, and a task for groups may have at most 1 MiB of payload and attributes together");
+        return;
+    }
     const struct task_key key = task_key_of(d->queue->number, (const char *)schedule->key.data, schedule->key.len);
     row.queue = key.queue;
     row.key = key.data;
@@ -59,6 +71,7 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
         }
         tarry__op_result__init(d->result); /* clear the result: it describes the other task */
     }
+    if (key.size && d->queue->group_count && !replaces && shares_hold_key(d, schedule)) return;
     draft_put_new(d->draft, &row, key.hash, d->content);
     d->result->outcome = replaces ? TARRY__OUTCOME__REPLACED : TARRY__OUTCOME__SCHEDULED;
     d->result->id = row.id;

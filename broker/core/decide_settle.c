@@ -7,8 +7,7 @@
 #include "leases.h"
 #include "tasks.h"
 
-/* Finds the task if this token belongs to its lease. Otherwise writes the task's real state into the result. */
-static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *token, struct known *out) {
+bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *token, struct known *out) {
     enum resolved resolved = resolve_id(d, id, out);
     if (resolved == RESOLVED_LIVE && out->row.state == ROW_LEASED && token && token->epoch == out->row.lease_epoch &&
         token->position == out->row.lease_position) {
@@ -103,7 +102,10 @@ void decide_release(struct decision *d, const Tarry__Release *release) {
     struct known known;
     if (!holds_lease(d, release->id, release->token, &known)) return;
     struct row row;
-    Tarry__Cause cause = row_return(d->core, &known.row, TARRY__CAUSE__CAUSE_RELEASED, &row);
+    const bool is_sharers = session_is_sharer(known.row.session);
+    Tarry__Cause cause = is_sharers
+                             ? task_return(d->core, task_find(d->core, release->id), TARRY__CAUSE__CAUSE_UNSENT, &row)
+                             : row_return(d->core, &known.row, TARRY__CAUSE__CAUSE_RELEASED, &row);
     if (release->when && !due_of(d, release->when, &row.due_ms, &row.base)) return;
     if (release->has_priority) row.priority = (uint8_t)release->priority;
     draft_put(d->draft, cause, &known, &row);

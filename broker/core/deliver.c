@@ -20,7 +20,7 @@ static bool has_credit(const struct session *session) {
 /* Adds the session's subscriptions to the end of its queues' waiting lines. */
 static void enlist(struct core *core, struct session *session) {
     session->willing = true;
-    if (session_is_mover(session->id)) TAILQ_INSERT_TAIL(&core->movers, session, mover);
+    if (session_is_mover(session->id)) TAILQ_INSERT_TAIL(movers_of(core, session->id), session, mover);
     for (uint32_t i = 0; i < session->subscription_count; i++) {
         struct subscription *subscription = &session->subscriptions[i];
         TAILQ_INSERT_TAIL(&subscription->queue->willing, subscription, of_queue);
@@ -205,13 +205,15 @@ static void to_the_end(struct core *core, struct queue *queue) {
     if (ready_has(&queue->serving)) near_serve_again(core, queue);
 }
 
-/* Leases due tasks of queues with lease_before_due to the movers: one delivery to each mover. */
-static void serve_movers(struct core *core, struct allowance *left, struct core_effects *effects) {
+/* Leases due tasks of queues with lease_before_due to the movers, or those of topics to the sharers: one delivery to
+ * each of them. */
+static void serve_movers(struct core *core, const struct ready *queues, const struct session_list *movers,
+                         struct allowance *left, struct core_effects *effects) {
     uint32_t looks = DELIVERIES_PER_STEP_MAX;
-    while (looks-- && can_move(core) && may_lease(core) && !is_used_up(left)) {
-        struct queue *queue = queue_at(core, (uint32_t)ready_min(&core->moving)->id);
+    while (looks-- && queues->count && !TAILQ_EMPTY(movers) && may_lease(core) && !is_used_up(left)) {
+        struct queue *queue = queue_at(core, (uint32_t)ready_min(queues)->id);
         core->visits++;
-        uint32_t count = deliver_batch(core, queue, TAILQ_FIRST(&core->movers), left->tasks, effects);
+        uint32_t count = deliver_batch(core, queue, TAILQ_FIRST(movers), left->tasks, effects);
         left->tasks -= count;
         left->deliveries -= count > 0;
         if (ready_has(&queue->moving)) near_move_again(core, queue);
@@ -226,7 +228,8 @@ bool deliver(struct core *core, struct core_effects *effects) {
     struct allowance left = {.deliveries = DELIVERIES_PER_STEP_MAX, .tasks = most, .tasks_least = most / 2};
     /* A queue that yields nothing waits for the eviction under way in its line (near_is_relieving). */
     uint32_t looks = DELIVERIES_PER_STEP_MAX;
-    serve_movers(core, &left, effects);
+    serve_movers(core, &core->moving, &core->movers, &left, effects);
+    serve_movers(core, &core->sharing, &core->sharers, &left, effects);
     uint64_t count = core->serving.count;
     for (; count && looks && !is_used_up(&left) && core->serving.count && may_lease(core); count--) {
         struct ready_node *first = ready_min(&core->serving);

@@ -274,15 +274,10 @@ Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct 
     return put;
 }
 
-void draft_put_new(struct draft *draft, struct row *row, uint64_t key_hash, const struct core_content *content) {
-    row->id = draft->next_id++;
+static void add_content(struct draft *draft, struct row *row, const struct core_content *content) {
     row->blob_at = frame_blob_position(draft->core->position) + draft->blob_size;
     row->blob_size = content->size;
     row->blob_sum = content->sum;
-    Tarry__TaskPut *put = add_put(draft, TARRY__CAUSE__CAUSE_SCHEDULED, row, key_hash);
-    put->fresh = true;
-    put->content_hash.data = (uint8_t *)content->hash;
-    put->content_hash.len = CONTENT_HASH_SIZE;
     if (draft->content_count % 256 == 0) {
         size_t size = sizeof *draft->contents;
         const struct core_content **grown = must_alloc(draft->arena, (draft->content_count + 256) * size);
@@ -293,7 +288,18 @@ void draft_put_new(struct draft *draft, struct row *row, uint64_t key_hash, cons
     draft->blob_size += content->size;
 }
 
-void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before) {
+Tarry__TaskPut *draft_put_new(struct draft *draft, struct row *row, uint64_t key_hash,
+                              const struct core_content *content) {
+    row->id = draft->next_id++;
+    add_content(draft, row, content);
+    Tarry__TaskPut *put = add_put(draft, TARRY__CAUSE__CAUSE_SCHEDULED, row, key_hash);
+    put->fresh = true;
+    put->content_hash.data = (uint8_t *)content->hash;
+    put->content_hash.len = CONTENT_HASH_SIZE;
+    return put;
+}
+
+Tarry__TaskEnd *draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before) {
     struct end_record *made = must_have(draft->arena, sizeof *made);
     made->record = (Tarry__Record)TARRY__RECORD__INIT;
     made->record.fact_case = TARRY__RECORD__FACT_END;
@@ -305,6 +311,7 @@ void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *befo
     made->entry.known = *before;
     made->entry.known.ended = cause;
     add(draft, &made->record, &made->entry.known);
+    return &made->end;
 }
 
 static Tarry__QueuePut *queue_record(const struct draft *draft, const struct queue *queue) {

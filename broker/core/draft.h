@@ -27,6 +27,7 @@ struct draft {
     size_t entered_keys;
     size_t table_mask;
     struct draft_queue **queues;           /* changes of queues, by number; NULL: no change yet */
+    uint32_t groups;                       /* queues that become groups in this draft */
     uint32_t pushes;                       /* queues without a push URL that get one in this draft */
     bool has_job;                          /* the draft starts a job */
     bool has_tasks;                        /* the draft has a record about a task */
@@ -66,9 +67,12 @@ void draft_by_request(struct draft *draft, const struct core_request *request);
 
 /* Adds a record that the task is now `row`. The caller may add fields to the record. */
 Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row);
-/* Adds a new task and its content; `content` says where it will lie. `key_hash`: row_key(row).hash. */
-void draft_put_new(struct draft *draft, struct row *row, uint64_t key_hash, const struct core_content *content);
-void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before);
+/* Adds a new task and its content; `content` says where it will lie. `key_hash`: row_key(row).hash. The caller may add
+ * fields to the record. */
+Tarry__TaskPut *draft_put_new(struct draft *draft, struct row *row, uint64_t key_hash,
+                              const struct core_content *content);
+/* Adds a record that the task has ended. The caller may add fields to the record. */
+Tarry__TaskEnd *draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before);
 /* Adds any other record; it lives in the arena, cleared and initialised. */
 Tarry__Record *draft_record(struct draft *draft);
 /* Returns the queue's policy after this draft. */

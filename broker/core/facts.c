@@ -212,16 +212,43 @@ static void want_live_key(struct wanting *w, const struct task_key *key) {
     want_rows(w, key, true);
 }
 
+/* Asks for the shares of a task that went to its groups. */
+static void want_shares(struct wanting *w, const struct outcome *outcome) {
+    if (!outcome || outcome->cause != TARRY__CAUSE__CAUSE_SHARED) return;
+    for (uint32_t i = 0; i < outcome->deliveries && i < GROUPS_MAX; i++) want_id(w, outcome->session + i);
+}
+
+/* Asks whether live tasks of the topic's groups have the key. */
+static void want_group_keys(struct wanting *w, const struct queue *topic, const struct task_key *key) {
+    const struct queue *group = NULL;
+    if (!key->size) return;
+    TAILQ_FOREACH(group, &topic->groups, of_topic) {
+        const struct task_key own = task_key_of(group->number, key->data, key->size);
+        want_live_key(w, &own);
+    }
+}
+
+/* Asks for what a fan-out needs: the task is in memory, because it is leased. */
+static void want_fan_out(struct wanting *w, uint64_t id) {
+    const struct task *task = task_find(w->core, id);
+    if (!task) return;
+    const struct task_key key = row_key(&task->row);
+    want_group_keys(w, queue_at(w->core, task->row.queue), &key);
+}
+
 static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
     if (!ref) return;
     if (ref->id) {
         want_id(w, ref->id);
+        want_shares(w, outcomes_by_id(w->core->outcomes, ref->id));
         return;
     }
     const struct queue *queue = queue_find(w->core, ref->queue);
     if (!queue) return;
     const struct task_key key = ref_key(queue, ref);
     want_key(w, &key);
+    want_shares(w, outcomes_by_key(w->core->outcomes, key.queue, key.data, key.size));
+    if (!task_find_live(w->core, &key)) want_group_keys(w, queue, &key);
 }
 
 /* Asks for a dead letter by id or key, even if a live task has the same key. If the operation requeues the letter, also
@@ -246,9 +273,12 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
     if (!ref) return;
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
     if (ref->id) want_id(w, ref->id);
+    if (ref->id) want_shares(w, outcomes_by_id(w->core->outcomes, ref->id));
     if (queue && ref->key.len) {
         const struct task_key key = ref_key(queue, ref);
         want_any_key(w, &key);
+        want_shares(w, outcomes_by_key(w->core->outcomes, key.queue, key.data, key.size));
+        want_group_keys(w, queue, &key);
     } else if (past) {
         for (size_t i = 0; i < past->count; i++) want_id(w, past->tasks[i].id);
     }
@@ -264,6 +294,9 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
 
 /* `key`: the key of a new task. */
 static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_key *key, const struct core_past *past) {
+    if (op->op_case == TARRY__OP__OP_FAN_OUT) want_fan_out(w, op->fan_out->id);
+    if (op->op_case == TARRY__OP__OP_SCHEDULE && key->size && queue_at(w->core, key->queue)->group_count)
+        want_group_keys(w, queue_at(w->core, key->queue), key);
     switch (op->op_case) {
 #define OPERATION(CASE, member, Message, target, ...)                                                                  \
     case TARRY__OP__OP_##CASE:                                                                                         \
@@ -331,7 +364,8 @@ static void want_page(struct wanting *w, const struct core_paged *page) {
     }
 }
 
-/* Returns the number of wants that the event may have at most. */
+/* Returns the number of wants that the event may have at most. The number of shares is only an estimate: the table
+ * works with more. */
 static size_t wants_max(const struct core_event *event) {
     if (event->kind == CORE_PAGE) return event->page.row_count;
     if (event->request.message->body_case == TARRY__REQUEST__BODY_GET) return 1;

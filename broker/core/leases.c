@@ -73,7 +73,7 @@ void session_look_at(struct core *core, struct session *session, uint64_t at_ms)
 void session_withdraw(struct core *core, struct session *session) {
     if (!session->willing) return;
     session->willing = false;
-    if (session_is_mover(session->id)) TAILQ_REMOVE(&core->movers, session, mover);
+    if (session_is_mover(session->id)) TAILQ_REMOVE(movers_of(core, session->id), session, mover);
     for (uint32_t i = 0; i < session->subscription_count; i++) {
         struct subscription *subscription = &session->subscriptions[i];
         TAILQ_REMOVE(&subscription->queue->willing, subscription, of_queue);
@@ -246,6 +246,14 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
 void row_unsend(const struct task *task, struct row *row) {
     assert(task->place == PLACE_LEASED && row->deliveries > 0);
     row->deliveries--;
+    if (session_is_sharer(row->session) && row->deliveries && !task->before.session) return; /* not known any more */
     row->session = task->before.session;
     row->delivered_ms = task->before.delivered_ms;
+}
+
+Tarry__Cause task_return(const struct core *core, const struct task *task, Tarry__Cause why, struct row *out) {
+    if (session_is_sharer(task->row.session)) why = TARRY__CAUSE__CAUSE_UNSENT;
+    Tarry__Cause cause = row_return(core, &task->row, why, out);
+    if (cause == TARRY__CAUSE__CAUSE_UNSENT) row_unsend(task, out);
+    return cause;
 }

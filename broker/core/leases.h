@@ -26,6 +26,11 @@ static inline bool session_is_bound(uint64_t id) {
 static inline bool session_is_mover(uint64_t id) {
     return (id & SESSION_MOVER) != 0;
 }
+/* Bit in the id of a sharer (Subscribe.sharer), which is a mover too: it gets the due tasks of topics (groups.h). */
+#define SESSION_SHARER (1ull << 28)
+static inline bool session_is_sharer(uint64_t id) {
+    return (id & SESSION_SHARER) != 0;
+}
 /* Returns true if the session is subscribed and its pipe is connected or expected. */
 bool session_is_present(const struct session *session);
 /* Adds a leased task to its session's list and arms its deadline. If core->leases_ahead is set, adds it to the list of
@@ -81,6 +86,9 @@ struct row row_leased(const struct core *core, const struct queue *queue, const 
 /* Returns in `out` the row after the end of its lease: waiting again, or dead if no attempts are left. Returns the
  * cause to record. */
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
+/* Like row_return and row_unsend, for a lease that ends. A sharer is a part of the broker, so its lease counts neither
+ * as an attempt nor as a delivery. */
+Tarry__Cause task_return(const struct core *core, const struct task *task, Tarry__Cause why, struct row *out);
 /* Undoes a delivery that certainly never left (UNSENT): it does not count as a delivery. The previous holder is again
  * the last consumer that may have acted on the task (TRUE-1). */
 void row_unsend(const struct task *task, struct row *row);
@@ -88,9 +96,13 @@ void row_unsend(const struct task *task, struct row *row);
  */
 bool may_lease(const struct core *core);
 
-/* Returns true if a queue has tasks for a mover and a mover may get them. */
+/* Returns the list of the movers that may get new tasks, or of the sharers. */
+static inline struct session_list *movers_of(struct core *core, uint64_t session) {
+    return session_is_sharer(session) ? &core->sharers : &core->movers;
+}
+/* Returns true if a queue has tasks for a mover or a sharer, and one may get them. */
 static inline bool can_move(const struct core *core) {
-    return core->moving.count && !TAILQ_EMPTY(&core->movers);
+    return (core->moving.count && !TAILQ_EMPTY(&core->movers)) || (core->sharing.count && !TAILQ_EMPTY(&core->sharers));
 }
 /* Leases ready tasks to consumers with credit. Bounded per call; returns true if more may be left. */
 bool deliver(struct core *core, struct core_effects *effects);

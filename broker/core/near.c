@@ -37,28 +37,34 @@ static void push_serving(struct core *core, struct queue *queue) {
     ready_push(&core->serving, &queue->serving, queue->served, queue->number);
 }
 
+/* A topic never has lease_before_due. */
+static struct ready *moving_of(struct core *core, const struct queue *queue) {
+    return queue->policy.lease_before_due ? &core->moving : &core->sharing;
+}
+
 static void push_moving(struct core *core, struct queue *queue) {
-    ready_push(&core->moving, &queue->moving, ++core->turn, queue->number);
+    ready_push(moving_of(core, queue), &queue->moving, ++core->turn, queue->number);
 }
 
 static void update_moving(struct core *core, struct queue *queue) {
-    bool moves = queue->ready_mask && !queue->paused;
+    bool moves = (queue->policy.lease_before_due || queue->group_count) && queue->ready_mask && !queue->paused;
     if (moves == ready_has(&queue->moving)) return;
     if (moves) {
         push_moving(core, queue);
     } else {
-        ready_remove(&core->moving, &queue->moving);
+        ready_remove(moving_of(core, queue), &queue->moving);
     }
 }
 
 void near_move_again(struct core *core, struct queue *queue) {
-    ready_remove(&core->moving, &queue->moving);
+    ready_remove(moving_of(core, queue), &queue->moving);
     push_moving(core, queue);
 }
 
 void near_update_serving(struct core *core, struct queue *queue) {
-    if (queue->policy.lease_before_due) update_moving(core, queue);
     uint32_t for_consumers = queue->policy.lease_before_due ? queue->early_mask : queue->ready_mask;
+    if (queue->group_count) for_consumers = 0;
+    if (queue->policy.lease_before_due || queue->group_count || ready_has(&queue->moving)) update_moving(core, queue);
     bool serve = for_consumers && queue->willing_count && !queue->paused;
     if (gate_limits(queue)) {
         const bool is_open = serve && gate_is_open(core, queue);
@@ -211,7 +217,8 @@ uint8_t near_halvings(const struct core *core, const struct queue *queue) {
 }
 
 bool near_may_be_ahead(const struct core *core, const struct row *row) {
-    return row->base == ROW_STEADY && !row->expires_ms && !gate_limits(queue_at(core, row->queue));
+    const struct queue *queue = queue_at(core, row->queue);
+    return row->base == ROW_STEADY && !row->expires_ms && !queue->group_count && !gate_limits(queue);
 }
 
 uint64_t near_look_ms(const struct core *core, const struct row *row) {

@@ -29,7 +29,7 @@ void near_soon(struct core *core, struct task *task, uint64_t at_ms);
 /* Number of halvings of the queue's time ahead (ahead.h) that are in force now. Only time undoes a halving. */
 uint8_t near_halvings(const struct core *core, const struct queue *queue);
 /* Returns true if tasks such as this one may be leased ahead of time: the steady clock decides when it is due, it does
- * not expire, and its queue has no limit (gate.h). */
+ * not expire, and its queue has neither a limit (gate.h) nor groups. */
 bool near_may_be_ahead(const struct core *core, const struct row *row);
 /* Time at which to check the waiting task: its due time, or earlier if it may be leased ahead of time. */
 uint64_t near_look_ms(const struct core *core, const struct row *row);

@@ -28,6 +28,19 @@ void need_sentence(struct need *need) {
     need->count++;
 }
 
+size_t need_shares(struct need *need, const struct core *core, const Tarry__FanOut *fan_out) {
+    const struct task *task = task_find(core, fan_out->id);
+    const size_t count = task ? queue_at(core, task->row.queue)->group_count : 0;
+    for (size_t i = 0; i < count; i++) need_task(need, task->row.key_size);
+    return count;
+}
+
+size_t need_shares_max(const Tarry__Commit *commit) {
+    size_t count = 0;
+    for (size_t i = 0; i < commit->n_ops; i++) count += commit->ops[i]->op_case == TARRY__OP__OP_FAN_OUT;
+    return count * GROUPS_MAX;
+}
+
 bool need_fits(const struct core *core, const struct need *need, enum need_room room) {
     if (!need->count) return true;
     uint32_t kept = room == ROOM_BUT_RESERVE ? RESERVE_PAGES : 0;
@@ -48,7 +61,7 @@ static size_t request_objects_max(const struct core_request *request) {
     if (request->message->body_case == TARRY__REQUEST__BODY_GET) return facts;
     if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
     /* per operation: the task that it schedules, or the sentence of a nack; and the rows */
-    return request->message->commit->n_ops + facts;
+    return request->message->commit->n_ops + need_shares_max(request->message->commit) + facts;
 }
 
 size_t need_objects_max(const struct core_event *event) {
@@ -72,7 +85,7 @@ uint64_t need_visits_max(const struct core_event *event) {
         return UINT64_MAX;
     const struct core_facts *facts = &event->request.facts;
     size_t rows = facts->count + facts->want_count + REDACT_TASKS_MAX;
-    size_t operations = event->request.message->commit->n_ops + rows;
+    size_t operations = event->request.message->commit->n_ops + need_shares_max(event->request.message->commit) + rows;
     return VISITS_PER_QUEUE_MAX * (uint64_t)QUEUE_PLACES + VISITS_PER_OPERATION_MAX * (uint64_t)operations;
 }
 

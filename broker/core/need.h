@@ -53,6 +53,10 @@ void need_rows(struct need *need, const struct row *rows, size_t count);
 void need_facts(struct need *need, const struct core_facts *facts);
 /* Adds the dead letter that the operation requeues or drops. */
 void need_dead(struct need *need, const Tarry__DeadOp *dead);
+/* Adds the shares of a fan-out. Returns their maximum number. */
+size_t need_shares(struct need *need, const struct core *core, const Tarry__FanOut *fan_out);
+/* Maximum number of shares that the commit creates. */
+size_t need_shares_max(const Tarry__Commit *commit);
 /* Adds a reason given by a client. */
 void need_sentence(struct need *need);
 

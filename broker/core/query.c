@@ -7,6 +7,7 @@
 #include "ahead.h"
 #include "decide.h"
 #include "effects.h"
+#include "groups.h"
 #include "need.h"
 #include "tasks.h"
 
@@ -63,6 +64,10 @@ static const char *ended_name(Tarry__Outcome outcome) {
         return "expired";
     case TARRY__OUTCOME__DROPPED:
         return "dropped";
+    case TARRY__OUTCOME__SHARED:
+        return "shared";
+    case TARRY__OUTCOME__UNMATCHED:
+        return "unmatched";
     default:
         return "";
     }
@@ -94,6 +99,64 @@ static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, 
     return view;
 }
 
+static Tarry__TaskView *view_of_outcome(struct core *core, const struct outcome *outcome, Tarry__Outcome how,
+                                        struct arena *arena) {
+    const Tarry__Get get = TARRY__GET__INIT;
+    Tarry__OpResult result = TARRY__OP_RESULT__INIT;
+    result.outcome = how;
+    result.id = outcome->id;
+    result.due_ms = outcome->due_ms;
+    result.at_ms = outcome->ended_ms;
+    if (how != TARRY__OUTCOME__SHARED) {
+        result.deliveries = outcome->deliveries;
+        result.session = outcome->session;
+        result.delivered_ms = outcome->delivered_ms;
+    }
+    return view_of_ended(core, &get, &result, arena);
+}
+
+static Tarry__ShareView *share_of_view(const Tarry__TaskView *view, struct arena *arena) {
+    Tarry__ShareView *share = must_alloc(arena, sizeof *share);
+    tarry__share_view__init(share);
+    share->queue = view->queue;
+    share->id = view->id;
+    share->state = view->state;
+    share->attempt = view->attempt;
+    share->deliveries = view->deliveries;
+    share->delivered_ms = view->delivered_ms;
+    share->ended_ms = view->ended_ms;
+    return share;
+}
+
+/* Answers about a task that went to its groups. */
+static Tarry__TaskReply *reply_of_shares(struct core *core, const Tarry__Get *get, const struct shares *shares,
+                                         struct arena *arena) {
+    Tarry__TaskReply *reply = must_alloc(arena, sizeof *reply);
+    tarry__task_reply__init(reply);
+    const struct outcome *task = shares->id ? outcomes_by_id(core->outcomes, shares->id) : NULL;
+    reply->outcome = TARRY__OUTCOME__SHARED;
+    if (task) {
+        reply->task = view_of_outcome(core, task, TARRY__OUTCOME__SHARED, arena);
+    } else {
+        reply->task = must_alloc(arena, sizeof *reply->task);
+        tarry__task_view__init(reply->task);
+        reply->task->queue = get->task->queue;
+        reply->task->key = get->task->key;
+        reply->task->due_ms = shares->due_ms;
+        reply->task->state = (char *)ended_name(TARRY__OUTCOME__SHARED);
+    }
+    Tarry__TaskView *view = reply->task;
+    view->shares = must_alloc(arena, (shares->count + shares->ended_count) * sizeof(Tarry__ShareView *));
+    for (size_t i = 0; i < shares->count; i++)
+        view->shares[view->n_shares++] = share_of_view(query_view(core, &shares->known[i].row, arena), arena);
+    for (size_t i = 0; i < shares->ended_count; i++) {
+        const struct outcome *ended = shares->ended[i];
+        const Tarry__Outcome how = outcome_of_cause((Tarry__Cause)ended->cause);
+        view->shares[view->n_shares++] = share_of_view(view_of_outcome(core, ended, how, arena), arena);
+    }
+    return reply;
+}
+
 static Tarry__Outcome live_outcome(const struct core *core, const struct row *row) {
     if (row->state == ROW_LEASED && !ahead_is(core, row)) return TARRY__OUTCOME__IN_FLIGHT;
     return row->state == ROW_BURIED ? TARRY__OUTCOME__DEAD : TARRY__OUTCOME__PENDING;
@@ -123,6 +186,9 @@ void query_get(struct core *core, const struct core_request *request, struct cor
                      "the broker's memory for tasks is full (--memory): try again in a moment");
         return;
     }
+    struct shares *shares = resolved == RESOLVED_ENDED ? must_alloc(effects->arena, sizeof *shares) : NULL;
+    Tarry__TaskReply *shared = NULL; /* made before the commit of the draft, which may forget outcomes */
+    if (shares && shares_find(&d, get->task, shares)) shared = reply_of_shares(core, get, shares, effects->arena);
     /* Commits the draft, because it may hold the task's expiry. */
     if (!core->stopping && is_deciding(core)) draft_commit(&draft, NULL, effects);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
@@ -136,6 +202,8 @@ void query_get(struct core *core, const struct core_request *request, struct cor
         reply->get->task = query_view(core, row, effects->arena);
         row->key = must_copy(effects->arena, row->key, row->key_size); /* copy it: the task may change */
         if (get->with_content) out->content = row;
+    } else if (shared) {
+        reply->get = shared;
     } else if (result.outcome == TARRY__OUTCOME__UNKNOWN) {
         reply->get->outcome = result.outcome;
         reply->get->known_since_ms = result.known_since_ms;

@@ -22,6 +22,7 @@ void query_queues(struct core *core, const struct core_request *request, struct 
         view->name = queue->name;
         view->policy = must_copy(effects->arena, &queue->policy, sizeof queue->policy);
         view->policy->push = must_copy_text(effects->arena, queue->push);
+        view->policy->filter = must_copy_text(effects->arena, queue->filter);
         view->paused = queue->paused;
         view->paused_until_ms = queue->paused_until_ms;
         view->pending = queue_waiting(core, queue);

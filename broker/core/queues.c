@@ -7,6 +7,7 @@
 #include "check.h"
 #include "frame.h"
 #include "gate.h"
+#include "groups.h"
 #include "near.h"
 #include "pending.h"
 #include "slots.h"
@@ -111,6 +112,7 @@ static void queue_init(struct core *core, struct queue *queue, const Tarry__Queu
     memcpy(queue->name, put->name, strlen(put->name) + 1);
     TAILQ_INIT(&queue->willing);
     TAILQ_INIT(&queue->takers);
+    TAILQ_INIT(&queue->groups);
     queue->pause_timer.kind = TIMER_PAUSE;
     queue->gate_timer.kind = TIMER_GATE;
     for (uint8_t base = 0; base < ROW_BASES; base++) {
@@ -144,6 +146,8 @@ static void take_policy(struct core *core, struct queue *queue, const Tarry__Que
     queue->policy.base.unknown_fields = NULL;
     memmove(queue->push, put->policy->push, strlen(put->policy->push) + 1);
     queue->policy.push = queue->push;
+    memmove(queue->filter, put->policy->filter, strlen(put->policy->filter) + 1);
+    queue->policy.filter = queue->filter;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
         queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT].leases_early = queue->policy.lease_before_due;
 }
@@ -155,7 +159,8 @@ uint64_t core_push_version(const struct core *core) {
 static bool is_sound(const Tarry__QueuePut *put) {
     const size_t name_size = put->name ? strlen(put->name) : 0;
     return queue_number_is_valid(put->number) && name_size && name_size <= QUEUE_NAME_SIZE_MAX && put->policy &&
-           strlen(put->policy->push) <= PUSH_URL_SIZE_MAX && strlen(put->creator) <= PRINCIPAL_SIZE_MAX;
+           strlen(put->policy->push) <= PUSH_URL_SIZE_MAX && strlen(put->policy->filter) <= FILTER_SIZE_MAX &&
+           strlen(put->creator) <= PRINCIPAL_SIZE_MAX;
 }
 
 /* Gives the place to the queue. Returns false if the record contradicts the state. */
@@ -191,7 +196,7 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     if (!take_place(core, put)) return CORE_NONSENSE;
     if (was_free && !put->deleted) core->free_places.taken++;
     struct queue *queue = queue_at(core, put->number);
-    if (put->deleted && (queue->job_count || queue->willing_count)) return CORE_NONSENSE;
+    if (put->deleted && (queue->job_count || queue->willing_count || queue->group_count)) return CORE_NONSENSE;
     const bool turns_early = queue->hash && put->policy->lease_before_due != queue->policy.lease_before_due;
     if (turns_early && queue_waiting(core, queue)) return CORE_NONSENSE; /* decide_queue_set checks it */
     if (put->deleted) {                                                  /* like its other counts: tally.c */
@@ -213,6 +218,7 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     wheel_cancel(wheel, &queue->pause_timer.wheel);
     if (queue->paused_until_ms) wheel_arm(wheel, &queue->pause_timer.wheel, queue->paused_until_ms, 0);
     if (is_other_rate) gate_reset(core, queue);
+    groups_apply(core, queue);
     near_update_serving(core, queue);
     return 0;
 }

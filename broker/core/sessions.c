@@ -7,6 +7,7 @@
 #include "check.h"
 #include "decide.h"
 #include "effects.h"
+#include "groups.h"
 #include "leases.h"
 #include "near.h"
 #include "tasks.h"
@@ -154,7 +155,8 @@ static void record_session(struct core *core, const struct session *session, boo
     put->lease_ms = session->lease_ms;
     put->lane = session->lane;
     put->resumed = resumed;
-    put->mover = session_is_mover(session->id);
+    put->mover = session_is_mover(session->id) && !session_is_sharer(session->id);
+    put->sharer = session_is_sharer(session->id);
     Tarry__Record *record = draft_record(&draft);
     record->fact_case = TARRY__RECORD__FACT_SESSION;
     record->session = put;
@@ -186,13 +188,19 @@ static void reply_subscribed(struct core *core, const struct core_request *reque
     reply_send(core, effects, request->ticket, reply);
 }
 
+static bool is_mover(const Tarry__Subscribe *subscribe) {
+    return subscribe->mover || subscribe->sharer;
+}
+
 static const char *check_subscribe(const struct core_request *request) {
     const Tarry__Subscribe *subscribe = request->message->subscribe;
     if (subscribe->bound && !request->pooled) return "bound is only for consumers within the broker's process";
-    if (subscribe->mover && (!request->pooled || !caller_may_all(request->caller)))
-        return "mover is only for the broker itself";
-    if (subscribe->mover && subscribe->n_queues) return "a mover must not name queues";
-    if (!subscribe->mover && !subscribe->n_queues) return "a subscription must name at least one queue";
+    const bool moves = is_mover(subscribe);
+    if (subscribe->mover && subscribe->sharer) return "mover and sharer exclude each other";
+    if (moves && (!request->pooled || !caller_may_all(request->caller)))
+        return "mover and sharer are only for the broker itself";
+    if (moves && subscribe->n_queues) return "a mover must not name queues";
+    if (!moves && !subscribe->n_queues) return "a subscription must name at least one queue";
     if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX)
         return "a subscription may name at most 256 queues (QUEUES_PER_SUBSCRIBE_MAX)";
     if (subscribe->prefetch > PREFETCH_MAX) return "prefetch must be at most 16384 (PREFETCH_MAX)";
@@ -211,7 +219,14 @@ static bool may_wait_for(struct core *core, const struct core_request *request, 
     uint64_t missing = 0, new_names = 0;
     bool is_never_made = false;
     for (size_t i = 0; i < subscribe->n_queues; i++) {
-        if (queue_find_live(core, subscribe->queues[i])) continue;
+        const char *problem = group_subscribe_problem(core, subscribe->queues[i], effects->arena);
+        const bool exists = queue_find_live(core, subscribe->queues[i]) != NULL;
+        if (problem) {
+            reply_refuse(core, effects, request->ticket, exists ? TARRY__CODE__INVALID : TARRY__CODE__NO_SUCH_QUEUE,
+                         problem);
+            return false;
+        }
+        if (exists) continue;
         missing++;
         new_names += !wish_is_pending(core, subscribe->queues[i]);
         is_never_made |= !core->options.create_queues && !queue_is_reserved(subscribe->queues[i]);
@@ -257,8 +272,9 @@ void session_subscribe(struct core *core, const struct core_request *request, st
     }
     struct session *session = session_find(core, request->resumed);
     bool resumed = session && (session->state != SESSION_LEFT || request->pooled) &&
-                   session_is_bound(session->id) == (subscribe->bound || subscribe->mover) &&
-                   session_is_mover(session->id) == subscribe->mover;
+                   session_is_bound(session->id) == (subscribe->bound || is_mover(subscribe)) &&
+                   session_is_mover(session->id) == is_mover(subscribe) &&
+                   session_is_sharer(session->id) == subscribe->sharer;
     if (!resumed && core->session_count >= SESSIONS_MAX) {
         reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
                      "the broker has its maximum number of consumers (SESSIONS_MAX): end one first");
@@ -273,8 +289,8 @@ void session_subscribe(struct core *core, const struct core_request *request, st
     if (!may_wait_for(core, request, effects)) return;
     if (!resumed) {
         uint64_t id = core->session_next++ | (request->pooled ? SESSION_POOLED : 0) |
-                      (subscribe->bound || subscribe->mover ? SESSION_BOUND : 0) |
-                      (subscribe->mover ? SESSION_MOVER : 0);
+                      (subscribe->bound || is_mover(subscribe) ? SESSION_BOUND : 0) |
+                      (is_mover(subscribe) ? SESSION_MOVER : 0) | (subscribe->sharer ? SESSION_SHARER : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);
         if (!session) { /* sessions that have left and kept their leases use slots too */
             reply_refuse(
@@ -369,8 +385,7 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
             struct known known = known_of(task);
             struct row row;
             Tarry__Cause why = seen ? TARRY__CAUSE__CAUSE_LEASE_LOST : giving->why;
-            Tarry__Cause cause = row_return(core, &task->row, why, &row);
-            if (cause == TARRY__CAUSE__CAUSE_UNSENT) row_unsend(task, &row);
+            Tarry__Cause cause = task_return(core, task, why, &row);
             draft_put(&draft, cause, &known, &row);
             returned++;
         }

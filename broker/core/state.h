@@ -198,6 +198,12 @@ struct queue {
     char name[QUEUE_NAME_SIZE_MAX + 1];
     Tarry__Policy policy;             /* its `push` points to the buffer `push` below */
     char push[PUSH_URL_SIZE_MAX + 1]; /* buffer of policy.push */
+    char filter[FILTER_SIZE_MAX + 1]; /* buffer of policy.filter */
+    bool is_group;                    /* it has a filter and is not deleted (groups.h) */
+    struct queue *topic;              /* of a group; NULL: no group, or not restored yet */
+    TAILQ_ENTRY(queue) of_topic;      /* in topic->groups, if `topic` is set */
+    TAILQ_HEAD(queue_list, queue) groups;
+    uint32_t group_count;
     bool paused;
     bool deleted;    /* the queue was deleted. Its name still finds the tasks that ended in it, until the queue or its
                         place is used again */
@@ -210,9 +216,11 @@ struct queue {
     struct timer gate_timer; /* armed while tasks and consumers wait for the queue's rate (gate.h) */
     uint64_t bucket_full_ns; /* steady time at which the token bucket will be full */
     struct line_state lines[ROW_BASES][PRIORITY_COUNT];
-    uint32_t ready_mask;      /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
-    uint32_t early_mask;      /* likewise for the heaps of early tasks */
-    struct ready_node moving; /* in core->moving if a task is due in a queue with lease_before_due that is not paused */
+    uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
+    uint32_t early_mask; /* likewise for the heaps of early tasks */
+    /* If a task is due and the queue is not paused: in core->moving of a queue with lease_before_due, in core->sharing
+     * of a queue with groups. */
+    struct ready_node moving;
     struct subscription_list willing; /* sessions that may get new tasks; the next in turn is first */
     uint32_t willing_count;
     uint32_t consumer_count;         /* sessions that are subscribed to it */
@@ -275,7 +283,7 @@ struct session {
     bool willing;              /* may get new tasks and waits in turn at its queues; outdated while `changed` is set */
     bool changed;              /* its credit may have changed: it is in core->changed */
     TAILQ_ENTRY(session) change;
-    TAILQ_ENTRY(session) mover; /* in core->movers while the session is a mover and willing */
+    TAILQ_ENTRY(session) mover; /* in core->movers or core->sharers while the session is a mover and willing */
     struct timer silence;
     uint64_t silence_ms; /* after this long without a sign of life the session is gone */
     uint64_t heard_ms;   /* time of the last sign of life */
@@ -464,6 +472,10 @@ struct core {
     struct ready serving;         /* queues to serve, sorted by (turn, place): the one served longest ago is first */
     struct ready moving;          /* queues with tasks for a mover, sorted likewise */
     struct session_list movers;   /* movers that may get new tasks; the next in turn is first */
+    struct ready sharing;         /* queues with tasks for a sharer, and sharers: likewise */
+    struct session_list sharers;
+    uint32_t group_count;  /* of all topics */
+    uint32_t orphan_count; /* groups whose topic is not restored yet */
     uint64_t turn;
     struct session_list changed; /* sessions that deliver() must visit before it serves any queue */
 

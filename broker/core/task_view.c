@@ -8,7 +8,7 @@
 #include "effects.h"
 #include "tasks.h"
 
-static Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
+Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
     switch (cause) {
     case TARRY__CAUSE__CAUSE_ACKED:
         return TARRY__OUTCOME__ACKED;
@@ -21,6 +21,10 @@ static Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
         return TARRY__OUTCOME__EXPIRED;
     case TARRY__CAUSE__CAUSE_DROPPED:
         return TARRY__OUTCOME__DROPPED;
+    case TARRY__CAUSE__CAUSE_SHARED:
+        return TARRY__OUTCOME__SHARED;
+    case TARRY__CAUSE__CAUSE_UNMATCHED:
+        return TARRY__OUTCOME__UNMATCHED;
     default:
         return TARRY__OUTCOME__UNKNOWN;
     }
@@ -70,9 +74,11 @@ static void describe_outcome(Tarry__OpResult *result, const struct outcome *outc
     result->outcome = outcome_of_cause((Tarry__Cause)outcome->cause);
     result->id = outcome->id;
     result->due_ms = outcome->due_ms;
-    result->deliveries = outcome->deliveries;
-    result->session = outcome->session;
-    result->delivered_ms = outcome->delivered_ms;
+    if (outcome->cause != TARRY__CAUSE__CAUSE_SHARED) { /* its fields name the shares */
+        result->deliveries = outcome->deliveries;
+        result->session = outcome->session;
+        result->delivered_ms = outcome->delivered_ms;
+    }
     result->at_ms = outcome->ended_ms;
 }
 

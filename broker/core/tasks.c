@@ -5,6 +5,7 @@
 
 #include "slots.h"
 
+const char reason_shares_large[] = "the contents of all shares together are larger than a log frame may be";
 const char reason_lease_lost[] = "the task used up its attempts: its last lease ended without an ack";
 const char reason_attempts_used[] = "the task used up its attempts";
 
@@ -103,7 +104,7 @@ void task_prefetch_by_key(const struct core *core, uint64_t key_hash) {
 
 /* Returns the broker's own static sentence with this text; NULL: it is a client's sentence. */
 static const char *own_reason(const char *reason, uint8_t size) {
-    static const char *const own[] = {reason_lease_lost, reason_attempts_used};
+    static const char *const own[] = {reason_lease_lost, reason_attempts_used, reason_shares_large};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (strlen(own[i]) == size && memcmp(own[i], reason, size) == 0) return own[i];
     }
@@ -116,7 +117,7 @@ bool reason_is_own(const char *reason, uint8_t size) {
 
 static void drop_reason(struct core *core, struct task *task) {
     const char *reason = task->row.reason;
-    bool is_own = reason == reason_lease_lost || reason == reason_attempts_used;
+    bool is_own = reason == reason_lease_lost || reason == reason_attempts_used || reason == reason_shares_large;
     if (reason && !is_own) slab_release(core->slab, (char *)reason, REASON_OBJECT_SIZE);
 }
 

@@ -11,6 +11,7 @@
 /* Reasons that the broker itself gives. They are static strings: a thousand tasks that die at once need no memory for
  * their reasons (CAP-1). A task with one of these reasons, even from a record, keeps no copy. */
 extern const char reason_lease_lost[];
+extern const char reason_shares_large[];
 extern const char reason_attempts_used[];
 /* Returns true if the text equals one of these reasons. */
 bool reason_is_own(const char *reason, uint8_t size);

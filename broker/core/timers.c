@@ -62,7 +62,7 @@ static void return_lease(struct draft *draft, struct task *task) {
     }
     struct known known = known_of(task);
     struct row row;
-    Tarry__Cause cause = row_return(draft->core, &task->row, TARRY__CAUSE__CAUSE_LEASE_LOST, &row);
+    Tarry__Cause cause = task_return(draft->core, task, TARRY__CAUSE__CAUSE_LEASE_LOST, &row);
     draft_put(draft, cause, &known, &row);
 }
 

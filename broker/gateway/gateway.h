@@ -113,11 +113,12 @@ struct gateway_lease_options {
     uint64_t lease_ms; /* 0: lease time of each queue's policy */
     uint64_t wait_ms;  /* maximum wait for the first task, at most GATEWAY_WAIT_MAX_MS; 0: no wait */
     uint64_t
-        now_ms; /* used with wait_ms 0: maximum wait for the broker's answer whether a task is ready; 0 means 1 s */
-    bool bound; /* true: the leases end with this process, so the broker's next start or a promotion returns the tasks
-                   at once */
-    bool mover; /* true: lease tasks that are due in queues with lease_before_due; only the broker itself may set this,
-                   with `bound` */
+        now_ms;  /* used with wait_ms 0: maximum wait for the broker's answer whether a task is ready; 0 means 1 s */
+    bool bound;  /* true: the leases end with this process, so the broker's next start or a promotion returns the tasks
+                    at once */
+    bool mover;  /* true: lease tasks that are due in queues with lease_before_due; only the broker itself may set this,
+                    with `bound` */
+    bool sharer; /* true: lease tasks that are due in queues with groups; likewise */
 };
 
 struct gateway_leased {

@@ -74,6 +74,7 @@ struct pool {
     uint64_t lease_ms;
     bool bound;
     bool mover;
+    bool sharer;
     enum pool_state state;
     uint64_t session;
     uint32_t lane;
@@ -376,6 +377,7 @@ static void subscribe(struct pool *pool) {
     body.lease_ms = pool->lease_ms;
     body.bound = pool->bound;
     body.mover = pool->mover;
+    body.sharer = pool->sharer;
     body.resume = (ProtobufCBinaryData){.len = pool->secret_size, .data = pool->secret};
     if (pool_ask(pool, &request, on_subscribed, pool) != 0)
         pool->state = POOL_SUBSCRIBING;
@@ -480,7 +482,8 @@ static void pool_free(struct pool *pool) {
 
 static bool is_of(const struct pool *pool, const char *name, const struct gateway_lease_options *options) {
     if (pool->lease_ms != options->lease_ms || pool->bound != options->bound) return false;
-    if (pool->mover != options->mover || pool->queue_count != options->queue_count) return false;
+    if (pool->mover != options->mover || pool->sharer != options->sharer || pool->queue_count != options->queue_count)
+        return false;
     if (strcmp(pool->name, name) != 0) return false;
     for (size_t i = 0; i < pool->queue_count; i++)
         if (strcmp(pool->queues[i], options->queues[i]) != 0) return false;
@@ -517,7 +520,8 @@ static struct pool *pool_new(struct gateway *gateway, const char *name, const st
                           .gateway = gateway,
                           .lease_ms = options->lease_ms,
                           .bound = options->bound,
-                          .mover = options->mover};
+                          .mover = options->mover,
+                          .sharer = options->sharer};
     TAILQ_INIT(&pool->waiting);
     TAILQ_INSERT_TAIL(&gateway->pools, pool, next);
     gateway->pool_count++;
@@ -583,7 +587,8 @@ uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *cal
     char sentence[GATEWAY_SENTENCE_SIZE] = "";
     const struct gateway_calls *calls = &gateway->calls;
     assert(options->max >= 1 && options->max <= GATEWAY_LEASE_TASKS_MAX && options->wait_ms <= GATEWAY_WAIT_MAX_MS);
-    assert((options->queue_count == 0) == options->mover && options->queue_count <= QUEUES_PER_SUBSCRIBE_MAX);
+    assert((options->queue_count == 0) == (options->mover || options->sharer) &&
+           options->queue_count <= QUEUES_PER_SUBSCRIBE_MAX);
     Tarry__Code code =
         calls->may_lease(calls->argument, caller->principal, options->queues, options->queue_count, sentence);
     if (code == TARRY__CODE__OK && gateway->lease_count >= GATEWAY_LEASES_MAX) {

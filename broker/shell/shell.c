@@ -18,6 +18,7 @@
 #include "pushes.h"
 #include "recovery.h"
 #include "restart.h"
+#include "sharer.h"
 #include "stats.h"
 #include "tls.h"
 
@@ -229,6 +230,8 @@ void shell_open_door(struct shell *shell, unsigned connections_max) {
     amqp_serve(shell->amqp, shell->door);
     shell->push = pushes_new(&shell->config, &shell->dir, shell->gateway, message, sizeof(message));
     if (shell->push == NULL) refuse_to_start("refused", message);
+    shell->sharer = sharer_new(shell->gateway);
+    if (shell->sharer == NULL) refuse_to_start("listen_failed", "out of memory");
     for (unsigned i = 0; i < shell->endpoints.count; i++) add_listener(shell, i);
 }
 
@@ -325,32 +328,38 @@ static Tarry__BrokerStats *on_stats(void *context, struct arena *arena, bool clo
     return stats_broker(&needs, arena, clock_held);
 }
 
+static void on_groups(void *context, bool wanted) {
+    const struct shell *shell = context;
+    sharer_wanted(shell->sharer, wanted);
+}
+
 static bool is_busy(void *context) {
     struct shell *shell = context;
     return rpc_busy(&shell->rpc) > 0;
 }
 
 static void start_core(struct shell *shell) {
-    const struct core_thread_needs needs = {.config = &shell->config,
-                                            .dir = &shell->dir,
-                                            .run = &shell->run,
-                                            .clock = &shell->clock,
-                                            .disk_space = &shell->disk_space,
-                                            .log = shell->log,
-                                            .index = shell->index,
-                                            .core = shell->core,
-                                            .inbox = &shell->inbox,
-                                            .batches = &shell->batches,
-                                            .sync = &shell->sync,
-                                            .indexer = &shell->indexer,
-                                            .reader = &shell->reader,
-                                            .calendar_reader = &shell->calendar_reader,
-                                            .locator = &shell->locator,
-                                            .delivery_sender = &shell->delivery_sender,
-                                            .lanes = &shell->lanes,
-                                            .push = shell->push,
-                                            .node = &shell->node,
-                                            .calls = {.context = shell, .stats = on_stats, .is_busy = is_busy}};
+    const struct core_thread_needs needs = {
+        .config = &shell->config,
+        .dir = &shell->dir,
+        .run = &shell->run,
+        .clock = &shell->clock,
+        .disk_space = &shell->disk_space,
+        .log = shell->log,
+        .index = shell->index,
+        .core = shell->core,
+        .inbox = &shell->inbox,
+        .batches = &shell->batches,
+        .sync = &shell->sync,
+        .indexer = &shell->indexer,
+        .reader = &shell->reader,
+        .calendar_reader = &shell->calendar_reader,
+        .locator = &shell->locator,
+        .delivery_sender = &shell->delivery_sender,
+        .lanes = &shell->lanes,
+        .push = shell->push,
+        .node = &shell->node,
+        .calls = {.context = shell, .stats = on_stats, .is_busy = is_busy, .groups = on_groups}};
     core_thread_start(&shell->core_thread, &needs);
 }
 
@@ -400,6 +409,7 @@ void shell_stop(struct shell *shell) {
     beanstalk_free(shell->beanstalk);
     amqp_free(shell->amqp);
     push_free(shell->push);
+    sharer_free(shell->sharer);
     http_server_free(shell->http); /* free it before the gateway, because the HTTP server's worker wakes the gateway */
     gateway_free(shell->gateway);
     endpoints_remove(&shell->endpoints);

@@ -48,6 +48,7 @@ struct beanstalk;
 struct gateway;
 struct http_server;
 struct push;
+struct sharer;
 
 struct shell {
     struct config config;
@@ -83,6 +84,7 @@ struct shell {
     struct beanstalk *beanstalk; /* used on the door's thread only */
     struct amqp *amqp;           /* used on the door's thread only */
     struct push *push;           /* sends webhooks */
+    struct sharer *sharer;       /* turns a topic's due tasks into shares of its groups */
     struct tls *tls;             /* NULL: no TLS */
     struct authorizer authorizer;
     struct rpc rpc;

@@ -174,9 +174,11 @@ enum tarry_outcome {
     TARRY_EXTENDED = 16,
     TARRY_RELEASED = 17,
     TARRY_REQUEUED = 18,
-    TARRY_DONE = 19,    /* an administrative operation took effect */
-    TARRY_PENDING = 20, /* the task is live and not leased */
-    TARRY_REDACTED = 21 /* `count` tasks lose their payload and attributes */
+    TARRY_DONE = 19,     /* an administrative operation took effect */
+    TARRY_PENDING = 20,  /* the task is live and not leased */
+    TARRY_REDACTED = 21, /* `count` tasks lose their payload and attributes */
+    TARRY_SHARED = 22,   /* the task fell due and went to its groups */
+    TARRY_UNMATCHED = 23 /* the task fell due, and the filter of no group matched it */
 };
 
 /* Return the lower-case name that the tool prints: "not_done", "timeout"; "in_flight". Static strings; "unknown" for
@@ -441,7 +443,11 @@ struct tarry_policy {
     uint32_t rate;
     uint32_t burst;
     uint32_t max_in_flight;
-    uint64_t reserved[5]; /* for later versions; must be 0 */
+    /* Filter of a group (docs/GROUPS.md): the queue, named TOPIC:GROUP, gets the matching tasks of the queue TOPIC as
+     * they fall due; "*" matches every task; at most 512 bytes. "" or NULL: no group. Used only with
+     * TARRY_POLICY_FILTER. In a view: never NULL; valid as long as the view. */
+    const char *filter;
+    uint64_t reserved[4]; /* for later versions; must be 0 */
 };
 /* Bits that select fields of struct tarry_policy. */
 enum tarry_policy_field {
@@ -455,7 +461,8 @@ enum tarry_policy_field {
     TARRY_POLICY_RATE_PERIOD = 128,
     TARRY_POLICY_BURST = 256,
     TARRY_POLICY_MAX_IN_FLIGHT = 512,
-    TARRY_POLICY_PUSH = 1024
+    TARRY_POLICY_PUSH = 1024,
+    TARRY_POLICY_FILTER = 2048
 };
 
 /* Bits that select task states, for tarry_queue_purge and tarry_list_open. */

@@ -11,6 +11,17 @@
 extern "C" {
 #endif
 
+/* One share of a task that went to its groups (docs/GROUPS.md). */
+struct tarry_share {
+    const char *queue; /* the group */
+    uint64_t id;       /* id of the share, for requests about it alone */
+    const char *state; /* as in struct tarry_view */
+    uint32_t attempt;
+    uint32_t deliveries;
+    uint64_t delivered_ms; /* time of the last delivery; 0: never delivered */
+    uint64_t ended_ms;     /* 0: it has not ended */
+};
+
 /* One task as the broker knows it. The library owns the memory; strings are valid as long as the view. */
 struct tarry_view {
     /* TARRY_PENDING, _IN_FLIGHT or _DEAD, or how the task ended, or TARRY_UNKNOWN (then only known_since_ms is
@@ -21,7 +32,8 @@ struct tarry_view {
     const char *queue;
     const char *key; /* ends with a 0; NULL: no key */
     size_t key_size;
-    const char *state; /* "pending", "ready", "in_flight", "dead", "acked", "cancelled", "expired" or "dropped" */
+    /* "pending", "ready", "in_flight", "dead", "acked", "cancelled", "expired", "dropped", "shared" or "unmatched" */
+    const char *state;
     uint64_t due_ms;
     bool absolute; /* true: the due time was given as an absolute time (TARRY_AT) */
     uint32_t priority;
@@ -49,6 +61,9 @@ struct tarry_view {
     struct tarry_source source;
     const void *properties; /* properties of another protocol's message, such as AMQP; NULL: none */
     size_t properties_size;
+    /* state "shared": the shares that are live, or whose ends are remembered */
+    const struct tarry_share *shares;
+    size_t share_count;
 };
 
 /* Looks up one task. TARRY_OK with outcome TARRY_UNKNOWN if the broker knows no such task. Blocks. The caller frees

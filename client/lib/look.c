@@ -62,6 +62,17 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
         .has_content = with_content && from->ended_ms == 0,
         .redacted = from->redacted,
     };
+    if (from->n_shares > 0) {
+        struct tarry_share *shares = arena_alloc(arena, from->n_shares * sizeof(*shares));
+        if (shares == NULL) return TARRY_E_NOMEM;
+        for (size_t i = 0; i < from->n_shares; i++) {
+            const Tarry__ShareView *share = from->shares[i];
+            shares[i] = (struct tarry_share){share->queue,      share->id,           share->state,   share->attempt,
+                                             share->deliveries, share->delivered_ms, share->ended_ms};
+        }
+        out->shares = shares;
+        out->share_count = from->n_shares;
+    }
     if (from->token != NULL) out->token = (struct tarry_token){from->token->epoch, from->token->position};
     if (from->key.len > 0) {
         char *key = arena_alloc(arena, from->key.len + 1);

@@ -15,7 +15,7 @@
 #define OP_SIZE_MAX (REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX)
 /* An operation that needs more bytes than this is larger than OP_SIZE_MAX in any case. */
 #define OP_ROOM_MAX (OP_SIZE_MAX + 4096u)
-#define POLICY_FIELDS_ALL (TARRY_POLICY_PUSH * 2 - 1)
+#define POLICY_FIELDS_ALL (TARRY_POLICY_FILTER * 2 - 1)
 
 int buffer_reserve(struct buffer *buffer, size_t size) {
     if (size <= buffer->capacity - buffer->size) return TARRY_OK;
@@ -292,6 +292,7 @@ int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_po
     wire.burst = policy->burst;
     wire.max_in_flight = policy->max_in_flight;
     if ((fields & TARRY_POLICY_PUSH) != 0 && policy->push != NULL) wire.push = (char *)policy->push;
+    if ((fields & TARRY_POLICY_FILTER) != 0 && policy->filter != NULL) wire.filter = (char *)policy->filter;
     for (size_t i = 0; i < POLICY_FIELDS; i++)
         if ((fields & 1u << i) != 0) named[set.n_fields++] = (char *)names[i];
     set.queue = (char *)queue;

@@ -49,6 +49,8 @@ SAME(TARRY_REQUEUED, TARRY__OUTCOME__REQUEUED);
 SAME(TARRY_DONE, TARRY__OUTCOME__DONE);
 SAME(TARRY_PENDING, TARRY__OUTCOME__PENDING);
 SAME(TARRY_REDACTED, TARRY__OUTCOME__REDACTED);
+SAME(TARRY_SHARED, TARRY__OUTCOME__SHARED);
+SAME(TARRY_UNMATCHED, TARRY__OUTCOME__UNMATCHED);
 SAME(TARRY_REJECT, TARRY__SCHEDULE__ON_CONFLICT__REJECT);
 SAME(TARRY_REPLACE, TARRY__SCHEDULE__ON_CONFLICT__REPLACE);
 SAME(TARRY_KEEP_EARLIER, TARRY__SCHEDULE__ON_CONFLICT__EARLIER);
@@ -250,7 +252,7 @@ int options_take(void *out, const void *given, size_t size, size_t reserved_at) 
 }
 
 void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out) {
-    *out = (struct tarry_policy){.push = ""};
+    *out = (struct tarry_policy){.push = "", .filter = ""};
     if (from == NULL) return;
     *out = (struct tarry_policy){
         .lease_ms = from->lease_ms,
@@ -264,5 +266,6 @@ void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out) {
         .burst = from->burst,
         .max_in_flight = from->max_in_flight,
         .push = from->push,
+        .filter = from->filter,
     };
 }

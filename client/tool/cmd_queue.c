@@ -96,6 +96,7 @@ const struct command command_queue_set = {
     .examples = "tarry queue set close-order lease=1m max_attempts=5\n"
                 "tarry queue set calls backoff=exponential backoff_min=2s backoff_max=1h backoff_jitter=50\n"
                 "tarry queue set mail rate=600/min max_in_flight=20\n"
+                "tarry queue set orders:billing filter=\"tag in ('paid', 'refunded')\"\n"
                 "tarry queue set close-order --push https://shop.example.org/hooks/close-order",
     .run = run_set,
 };
@@ -259,7 +260,7 @@ static const struct column queue_lines[] = {
     {"queue", "name", NULL},        {"pending", "pending", NULL},       {"in flight", "in_flight", NULL},
     {"dead", "dead", NULL},         {"lease", "policy.lease_ms", NULL}, {"attempts", NULL, say_attempts},
     {"backoff", NULL, say_backoff}, {"limits", NULL, say_limits},       {"paused", NULL, say_paused},
-    {"push", "policy.push", NULL},
+    {"push", "policy.push", NULL},  {"filter", "policy.filter", NULL},
 };
 
 static int run_show(struct tool *tool, const struct args *args) {

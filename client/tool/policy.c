@@ -70,11 +70,11 @@ static int unknown_field(const struct args *args, const char *name) {
     };
     const char *near = nearest(name, words, POLICY_FIELDS);
 #define POLICY_NUMBER(field, word, ...) #word ", "
-#define POLICY_TEXT(field, ...) "and " #field
+#define POLICY_TEXT(field, ...) #field ", "
     if (near == NULL)
         return tool_usage(args, "unknown policy field '%s': the fields are %s", name,
 #include "policy.def"
-        );
+                          "and no others");
     return tool_usage(args, "unknown policy field '%s' (did you mean '%s'?)", name, near);
 }
 

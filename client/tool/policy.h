@@ -13,7 +13,7 @@
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields);
 /* Writes the limits of deliveries, such as "600/min (burst 20), 5 in flight"; nothing if there are none. */
 void policy_limits(struct text *out, const Tarry__Policy *policy);
-/* Returns the push URL for an option's value: `none` means no URL. */
+/* Returns the push URL, or the filter, for an option's value: `none` means no push, or no group. */
 const char *policy_push(const char *value);
 /* Prints the fields, for the help of a command. */
 void policy_print_help(void);

@@ -1,6 +1,7 @@
 /* view.c: see view.h. */
 #include "view.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "check.h"
@@ -95,6 +96,9 @@ static void content_words(struct text *out, const ProtobufCBinaryData *packed) {
 
 void view_words(struct text *out, const Tarry__TaskView *view) {
     columns_lines(out, lines, COUNT_OF(lines), NAME_WIDTH, &view->base);
+    for (size_t i = 0; i < view->n_shares; i++)
+        text_printf(out, "share       %s: %s, task %" PRIu64 ", deliveries %u\n", view->shares[i]->queue,
+                    view->shares[i]->state, view->shares[i]->id, view->shares[i]->deliveries);
     if (view->content.len > 0) content_words(out, &view->content);
 }
 

@@ -25,6 +25,18 @@ static void json_before(struct text *out, const struct entry *entry) {
 #undef BEFORE
 }
 
+/* How a task and its shares name each other. */
+static void json_shares(struct text *out, const Tarry__Record *record) {
+    if (record->fact_case == TARRY__RECORD__FACT_PUT && record->put->shares != 0) {
+        json_write_field(out, &record->put->base, "share_of");
+        json_write_field(out, &record->put->base, "first_share");
+        json_write_field(out, &record->put->base, "shares");
+    } else if (record->fact_case == TARRY__RECORD__FACT_END && record->end->shares != 0) {
+        json_write_field(out, &record->end->base, "first_share");
+        json_write_field(out, &record->end->base, "shares");
+    }
+}
+
 static void json_consumer(struct text *out, const struct entry *entry) {
     if (entry->consumer == NULL) return;
     out_text(out, "consumer", entry->consumer->client);
@@ -62,6 +74,7 @@ static void json_task(struct text *out, const struct entry *entry, const Tarry__
     text_deinit(&reason_text);
     json_before(out, entry);
     json_consumer(out, entry);
+    json_shares(out, entry->record);
     if (entry_leaves_ms(entry) != 0) out_time(out, "leaves", entry_leaves_ms(entry));
     if (entry_late_ms(entry, &late_ms)) out_number(out, "late_ms", late_ms);
 }

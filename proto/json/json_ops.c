@@ -179,6 +179,8 @@ static const char *time_name_of(Tarry__Outcome outcome) {
     case TARRY__OUTCOME__ACKED:
     case TARRY__OUTCOME__EXPIRED:
     case TARRY__OUTCOME__DROPPED:
+    case TARRY__OUTCOME__SHARED:
+    case TARRY__OUTCOME__UNMATCHED:
         return "ended";
     case TARRY__OUTCOME__DONE:
         return "paused_until";

@@ -59,7 +59,7 @@ static int load_meta(struct index *index, const char *directory) {
     db_read_end(&index->db, txn);
     if (error == 1) return index->options.read_only ? INDEX_DAMAGED : create(index, directory);
     if (error != 0) return error;
-    if (index->meta.format != FORMAT_VERSION) return INDEX_VERSION;
+    if (index->meta.format != FORMAT_VERSION && index->meta.format != INDEX_FORMAT_GROUPS) return INDEX_VERSION;
     if (memcmp(index->meta.cluster, index->options.cluster, sizeof index->meta.cluster) != 0) return INDEX_FOREIGN;
     return 0;
 }

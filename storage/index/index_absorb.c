@@ -99,7 +99,9 @@ static int absorb_end(struct index *index, const Tarry__TaskEnd *end, const stru
     if (row->key_size > 0) change->key_hash = row_key_hash(row->queue, row->key, row->key_size);
     change->flags |= CHANGE_ENDED;
     batch->queue_dirty[queue_place(row->queue)] = 1;
-    return outcome_absorb(index, row, (uint16_t)end->cause, ended_ms);
+    if (!end_is_sharing(end)) return outcome_absorb(index, row, (uint16_t)end->cause, ended_ms);
+    const struct row last = row_at_end(end, row);
+    return outcome_absorb(index, &last, (uint16_t)end->cause, ended_ms);
 }
 
 /* Adds a packed message to the batch, or its deletion (size 0). */
@@ -136,6 +138,7 @@ static int absorb_record(struct index *index, const struct frame_header *header,
         return absorb_end(index, record->end, &seen.row, steady_ms);
     case TARRY__RECORD__FACT_QUEUE:
         index->batch.queue_dirty[queue_place(record->queue->number)] = 1;
+        if (record->queue->policy != NULL && record->queue->policy->filter[0] != '\0') index->batch.has_groups = true;
         return absorb_side(index, DB_QUEUES, record->queue->number, &record->queue->base);
     case TARRY__RECORD__FACT_PRODUCER:
         return producer_absorb(index, &(struct producer_change){.producer = record->producer->producer,
@@ -208,7 +211,7 @@ void batch_reset(struct batch *batch) {
     batch->keys.count = batch->tail_gone.count = 0;
     batch->keys_mode = KEYS_TO_TAIL;
     batch->records = batch->redactions = 0;
-    batch->known = false;
+    batch->known = batch->has_groups = false;
     batch->is_prepared = false;
     memset(batch->queue_dirty, 0, sizeof batch->queue_dirty);
 }

@@ -320,6 +320,10 @@ struct definition_change {
     size_t key_size;
     size_t size; /* size of the packed DefinitionPut; 0: the definition was deleted */
 };
+/* Format of an index that has, or had, groups (Policy.filter). A program that does not know groups would deliver a
+ * topic's tasks to nobody, so it must refuse the directory. */
+#define INDEX_FORMAT_GROUPS 2u
+
 struct batch {
     uint64_t first_id; /* ids from this one on have no row on disk */
     VECTOR(struct change) changes;
@@ -336,7 +340,8 @@ struct batch {
     VECTOR(struct definition_change) definitions;
     size_t records;
     size_t redactions;
-    bool known; /* the batch has the first frame of the log */
+    bool known;      /* the batch has the first frame of the log */
+    bool has_groups; /* the batch has a queue with a filter */
     uint64_t known_since_ms;
     /* For each place in the table of queues: true if the queue's counts changed. */
     uint8_t queue_dirty[QUEUE_PLACES + 1];

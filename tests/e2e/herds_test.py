@@ -41,7 +41,7 @@ class Herds(Case):
 
     def test_what_cannot_be_is_refused_and_nothing_is_stored(self):
         for setting, word in (("rate=fast", "rate: 'fast' is not"), ("rate=5/fortnight", "such as 1000/s"), ("rate=10000/s burst=1", "burst is too small"), ("rate=2000000/s", "0 to 1000000"), ("rate=1/10ms", "1 second to 24 hours"),
-                              ("max_in_flight=-1", "whole number"), ("fast=1", "burst, max_in_flight, and push"), ("max_in_flight=300000", "0 to 262144"), ("rate=1/s rate_period=2s", "rate_period")):
+                              ("max_in_flight=-1", "whole number"), ("fast=1", "push, filter, and no others"), ("max_in_flight=300000", "0 to 262144"), ("rate=1/s rate_period=2s", "rate_period")):
             answer = self.broker.tarry("queue", "set", "mail", *setting.split())
             self.assertIn(answer.status, (1, 2), setting)
             self.assertIn(word, answer.err, setting)

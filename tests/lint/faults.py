@@ -13,10 +13,10 @@ import lint
 CATALOGUE = "tests/FAULTS.md"
 FAULTS = [f"F-{n}" for n in range(1, 42)] + ["F-31a", "F-31b", "F-31c", "F-31d"]
 PROMISES = ["LOG-1", "LOG-2", "LOG-3", "LOG-4", "LOG-5", "TIME-1", "TIME-2", "KEEP-1", "ONCE-1", "TRUE-1", "FENCE-1", "CAP-1",
-            "CALM-1"]
+            "CALM-1", "GROUP-1"]
 RULES = [f"R{n}" for n in range(1, 9)]
 
-ROW = re.compile(r"^\| ((?:(?:F|LOG|TIME|KEEP|ONCE|TRUE|FENCE|CAP|CALM)-|R)\d+[a-d]?) \|(.*)\|$")
+ROW = re.compile(r"^\| ((?:(?:F|LOG|TIME|KEEP|ONCE|TRUE|FENCE|CAP|CALM|GROUP)-|R)\d+[a-d]?) \|(.*)\|$")
 PLACE = re.compile(r"`([\w./-]+\.(?:c|h|py)):(\w+)`")
 COMMENT = re.compile(r'^\s*(#|/\*|\*|//)|\*/\s*$')
 

@@ -10,7 +10,7 @@ LOG = ["log", "log_[cef]*", "log_prepare", "frame", "history", "erase", "archive
        "quarantine_erase", "log_copy"]
 CORE = ["core", "core_[acdnpsw]*", "list_page", "outcomes", "slab", "ledger", "tally", "row", "arena"]
 STORIES = ["story_*", "moments"]
-LIVE = ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_consumers", "e2e_look", "e2e_settle", "e2e_herds", "e2e_start", "e2e_facts", "e2e_queue_delete", "e2e_queue_places", "e2e_audit"]
+LIVE = ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_consumers", "e2e_look", "e2e_settle", "e2e_herds", "e2e_groups", "e2e_start", "e2e_facts", "e2e_queue_delete", "e2e_queue_places", "e2e_audit"]
 WIRE = ["e2e_wire", "e2e_sp", "e2e_fault_wire", "e2e_listen", "hostile_heads", "hostile_frames", "hostile_limits", "e2e_access", "e2e_secure", "e2e_tls"]
 PAIR = ["e2e_pair_wire", "e2e_pair_follow", "e2e_pair_modes", "e2e_pair_stop", "e2e_pair_record", "e2e_pair_alone", "e2e_failover", "e2e_late_thread", "e2e_pair_paused"]
 

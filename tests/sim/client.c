@@ -166,6 +166,8 @@ struct request *client_commit(struct client *client, Tarry__Op **ops, size_t cou
     request->contents = world_alloc(world, count * sizeof *request->contents);
     for (size_t i = 0; i < count; i++) {
         if (ops[i]->op_case == TARRY__OP__OP_SCHEDULE) make_content(client, request, i, &request->contents[i]);
+        if (ops[i]->op_case == TARRY__OP__OP_FAN_OUT) /* the content that it got */
+            request->contents[i] = *world->hosts[client->session_node].origins[ops[i]->fan_out->id].content;
         TRACE(world, client->name, "> %s%s #%llu", atomic && count > 1 ? "atomically " : "", op_text(ops[i]),
               (unsigned long long)request->number);
     }
@@ -213,8 +215,9 @@ static void subscribe(struct client *client) {
     Tarry__Subscribe *subscribe = body->subscribe = world_alloc(world, sizeof *subscribe);
     tarry__subscribe__init(subscribe);
     subscribe->queues = world_copy(world, client->queues, client->queue_count * sizeof(char *));
-    subscribe->n_queues = client->mover ? 0 : client->queue_count;
+    subscribe->n_queues = client->mover || client->sharer ? 0 : client->queue_count;
     subscribe->mover = client->mover;
+    subscribe->sharer = client->sharer;
     subscribe->prefetch = client->prefetch;
     subscribe->lease_ms = client->lease_ms;
     subscribe->bound = client->bound;
@@ -283,7 +286,7 @@ void client_on_delivery(struct client *client, const struct delivered *delivered
     if (!client->up || client->session != delivered->session) return; /* a client drops deliveries of other sessions */
     for (size_t i = 0; i < delivered->count; i++) {
         const struct row *row = &delivered->tasks[i].row;
-        ledger_on_arrival(client->world, &delivered->tasks[i]);
+        if (!client->sharer) ledger_on_arrival(client->world, &delivered->tasks[i]); /* a sharer is no consumer */
         TRACE(client->world, client->name, "gets task %llu, delivery %u", (unsigned long long)row->id, row->deliveries);
         if (client->held_count == CLIENT_HELD_MAX)
             memmove(client->held, client->held + 1, sizeof client->held[0] * --client->held_count);
@@ -350,7 +353,10 @@ static void on_reply(struct client *client, struct request *request, const struc
         TRACE(client->world, client->name, "< producer");
         return;
     case TARRY__REQUEST__BODY_SUBSCRIBE:
-        if (reply->code == TARRY__CODE__OK) on_subscribed(client, answer->node, reply->subscribe);
+        if (reply->code == TARRY__CODE__OK)
+            on_subscribed(client, answer->node, reply->subscribe);
+        else
+            client->subscribing = false; /* a group does not exist: tries again later */
         return;
     case TARRY__REQUEST__BODY_HEARTBEAT:
         if (reply->code == TARRY__CODE__NO_SUCH_SESSION || reply->code == TARRY__CODE__NOT_PRIMARY)

@@ -58,6 +58,7 @@ struct client {
     bool pooled; /* a session of several consumers within the broker, as a gateway's (core.h): its lane never breaks */
     bool bound;  /* of a pooled session: its consumers are connections of the broker's process */
     bool mover;  /* of a pooled session: it gets due tasks of queues with lease_before_due */
+    bool sharer; /* likewise, due tasks of queues with groups */
     uint32_t credit; /* for a pooled session: maximum number of tasks in each delivery */
     struct held held[CLIENT_HELD_MAX];
     size_t held_count;

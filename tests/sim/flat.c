@@ -61,6 +61,7 @@ static void put_task(struct flat *flat, const Tarry__TaskPut *put) {
         task->session_before = task->row.session;
         task->delivered_before_ms = task->row.delivered_ms;
     }
+    if (put->fresh) task->share_of = put->share_of;
     flat->digest -= task->hash;
     task->row = row;
     task->hash = row_hash(&row);
@@ -75,6 +76,8 @@ static void end_task(struct flat *flat, const Tarry__TaskEnd *end) {
     MUST(task->row.id && !task->ended && row_hash(&row) == task->hash); /* KEEP-1: exactly once */
     task->ended = true;
     task->cause = end->cause;
+    task->first_share = end->first_share;
+    task->shares = end->shares;
     task->ended_ms = flat->steady_ns / 1000000;
     task->content = NULL;
     flat->digest -= task->hash;
@@ -230,6 +233,19 @@ uint64_t flat_digest(const struct flat *flat) {
 
 /* ---- looking */
 
+bool flat_is_group_of(const struct flat *flat, const Tarry__QueuePut *queue, uint32_t topic) {
+    const char *name = flat_queue_of(flat, topic)->put.name;
+    if (!queue->number || queue->deleted || !queue->policy->filter[0]) return false;
+    const size_t size = strlen(name);
+    return strncmp(queue->name, name, size) == 0 && queue->name[size] == ':' && !strchr(queue->name + size + 1, ':');
+}
+
+bool flat_is_topic(const struct flat *flat, uint32_t number) {
+    for (size_t i = 1; i < FLAT_QUEUES_MAX; i++)
+        if (flat_is_group_of(flat, &flat->queues[i].put, number)) return true;
+    return false;
+}
+
 static bool has_key(const struct flat_task *task, uint32_t queue, const void *key, size_t key_size) {
     return task->row.queue == queue && key_size && task->row.key_size == key_size &&
            memcmp(task->row.key, key, key_size) == 0;
@@ -339,6 +355,11 @@ static void restore_outcomes(const struct flat *flat, struct core *core) {
             .key = task->row.key,
             .redacted = task->redacted,
         };
+        if (task->cause == TARRY__CAUSE__CAUSE_SHARED || task->cause == TARRY__CAUSE__CAUSE_UNMATCHED) {
+            outcome.session = task->first_share;
+            outcome.deliveries = task->shares;
+            outcome.delivered_ms = 0;
+        }
         MUST(core_restore_outcome(core, &outcome) == 0);
     }
 }

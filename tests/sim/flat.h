@@ -23,6 +23,9 @@ struct flat_task {
     uint64_t session_before,
         delivered_before_ms; /* state LEASED: the session that had the task before this lease, and when */
     bool ended;
+    uint64_t share_of;    /* task that it is a share of; 0: none */
+    uint64_t first_share; /* ended as SHARED: its shares */
+    uint32_t shares;
     bool redacted;      /* its content is to be erased, or was erased */
     Tarry__Cause cause; /* cause of the task's end */
     uint64_t ended_ms;
@@ -90,6 +93,10 @@ static inline bool flat_is_early(const struct flat *flat, uint32_t number) {
     const struct flat_queue *queue = flat_queue_of(flat, number);
     return queue->put.policy && queue->put.policy->lease_before_due;
 }
+/* Returns whether the queue is a group of the topic. */
+bool flat_is_group_of(const struct flat *flat, const Tarry__QueuePut *queue, uint32_t topic);
+/* Returns whether the queue has groups. */
+bool flat_is_topic(const struct flat *flat, uint32_t number);
 /* Returns whether the queue of that name, or a former queue of that name, has this number. */
 bool flat_was_named(const struct flat *flat, uint32_t number, const char *name);
 /* Returns whether a queue of that name exists and is not deleted. */

@@ -11,7 +11,16 @@
 
 const char *const habit_queues[HABIT_QUEUES + 1] = {"orders", "calls", "mail"};
 
+#define TOPIC "topic"
+static const char *const group_queues[HABIT_GROUPS] = {"topic:a", "topic:b", "topic:c"};
+static const char *const queues_and_groups[HABIT_QUEUES + HABIT_GROUPS + 1] = {"orders",  "calls",   "mail",
+                                                                               "topic:a", "topic:b", "topic:c"};
+
 static const char *const lone_queues[LONE_QUEUES] = {"lone-1", "lone-2", "lone-3", "lone-4", "lone-5", "lone-6"};
+
+const char *const *habits_queues(const struct habits *habits) {
+    return habits->groups ? queues_and_groups : habit_queues;
+}
 
 uint32_t habits_places(const struct habits *habits) {
     return habits->deletes ? HABIT_QUEUES + LONE_QUEUES / 2 : 0;
@@ -63,6 +72,7 @@ void habits_draw(struct random *random, struct habits *out) {
     out->deletes = random_below(&own, 5) == 0;
     out->defines = random_below(&own, 8) == 0;
     out->early = random_below(&own, 6) == 0;
+    out->groups = random_below(&own, 6) == 0 && !out->deletes; /* a limit of queues would leave no place for groups */
     out->one_line = random_below(random, 8) == 0;
     if (out->one_line) {
         out->wall_times = out->priorities = false;
@@ -84,6 +94,8 @@ struct habit { /* habits of one client */
 };
 
 static const char *random_queue(struct world *world, const struct habits *habits) {
+    if (habits->groups && one_in(world, 2))
+        return one_in(world, 3) ? group_queues[random_below(&world->random, HABIT_GROUPS)] : TOPIC;
     if (habits->deletes && one_in(world, 2)) return lone_queues[random_below(&world->random, LONE_QUEUES)];
     return habit_queues[habits->one_line ? 0 : random_below(&world->random, HABIT_QUEUES)];
 }
@@ -206,6 +218,31 @@ static Tarry__Op *random_op(struct client *client, const struct habits *habits) 
 
 /* ---- actions of a client */
 
+/* Creates the topic with its groups, or gives a group another filter. */
+static void group_something(struct client *client, struct habits *habits) {
+    struct world *world = client->world;
+    if (!habits->groups_set || one_in(world, 8)) {
+        habits->groups_set = world->has_topic = true;
+        habits_calm_groups(client);
+        return;
+    }
+    if (one_in(world, 8)) { /* refused while the group has shares or consumers */
+        (void)client_commit_one(client, op_delete(world, group_queues[random_below(&world->random, HABIT_GROUPS)]));
+        return;
+    }
+    const uint32_t filter = (uint32_t)random_below(&world->random, SIM_FILTERS + one_in(world, 4));
+    const char *group = group_queues[random_below(&world->random, HABIT_GROUPS)];
+    (void)client_commit_one(client, op_group(world, group, filter));
+}
+
+void habits_calm_groups(struct client *client) {
+    struct world *world = client->world;
+    Tarry__Op **ops = world_alloc(world, (1 + HABIT_GROUPS) * sizeof *ops);
+    ops[0] = op_create(world, TOPIC);
+    for (uint32_t i = 0; i < HABIT_GROUPS; i++) ops[1 + i] = op_group(world, group_queues[i], i);
+    (void)client_commit(client, ops, 1 + HABIT_GROUPS, false);
+}
+
 /* Sets or deletes a definition; often only if it has the version that it had a moment ago. */
 static void define_something(struct client *client) {
     struct world *world = client->world;
@@ -220,6 +257,10 @@ static void commit_something(struct client *client, const struct habits *habits)
     if (client->open_count >= habits->open_max) return;
     if (habits->deletes && one_in(world, 4)) { /* a deletion is the only operation of its commit */
         (void)client_commit_one(client, op_delete(world, lone_queues[random_below(&world->random, LONE_QUEUES)]));
+        return;
+    }
+    if (habits->groups && (!habits->groups_set || one_in(world, 12))) {
+        group_something(client, (struct habits *)habits);
         return;
     }
     if (habits->defines && one_in(world, 3)) {
@@ -332,7 +373,7 @@ static void act(struct world *world, void *argument, uint64_t number) {
         else
             commit_something(client, habits);
         if (client->wants_session && !client->session)
-            client_subscribe(client, habit_queues, client->prefetch, client->lease_ms);
+            client_subscribe(client, habits_queues(habits), client->prefetch, client->lease_ms);
     }
     world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);
 }
@@ -355,6 +396,10 @@ static void work_on(struct client *client, const struct held *held) {
     struct world *world = client->world;
     const struct habits *habits = client->habits;
     if (client->pooled) ask_for_more(client);
+    if (client->sharer) {
+        if (habits->over || !one_in(world, 16)) client_settle(client, held, op_fan_out(world, held));
+        return; /* otherwise its lease ends */
+    }
     if (habits->over) {
         client_settle(client, held, op_ack(world, held));
         return;
@@ -380,7 +425,7 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
         uint32_t prefetch = 1 + (uint32_t)random_below(&world->random, 8);
         if (world->options.core.ahead_ms) prefetch *= 4; /* more credit than it needs */
         client->bound = client->pooled && prefetch / 4 % 2;
-        client_subscribe(client, habit_queues, prefetch, lease_ms);
+        client_subscribe(client, habits_queues(habits), prefetch, lease_ms);
     }
     world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);
 }
@@ -394,21 +439,29 @@ static void tend_mover(struct world *world, void *argument, uint64_t number) {
     world_after_ns(world, random_below(&world->random, habit->habits->think_us) * 1000, tend_mover, habit, 0);
 }
 
-void habits_start_mover(struct world *world, struct habits *habits) {
-    if (!habits->early) return;
+static void start_mover(struct world *world, struct habits *habits, bool sharer) {
     struct habit *habit = world_alloc(world, sizeof *habit);
-    struct client *client = client_new(world, "mover");
+    struct client *client = client_new(world, sharer ? "sharer" : "mover");
     *habit = (struct habit){client, habits};
     client->habits = habits;
     client->on_task = work_on;
-    client->pooled = client->mover = true;
+    client->pooled = true;
+    client->sharer = sharer;
+    client->mover = !sharer;
     client_hello(client);
     client_subscribe(client, habit_queues, 8, 0);
     world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, tend_mover, habit, 0);
 }
 
+void habits_start_mover(struct world *world, struct habits *habits) {
+    if (habits->early) start_mover(world, habits, false);
+    if (habits->groups) start_mover(world, habits, true);
+}
+
 void habits_ack_all(struct client *client) {
     if (client->pooled) ask_for_more(client);
     while (client->held_count && client->up && client->producer)
-        client_settle(client, &client->held[0], op_ack(client->world, &client->held[0]));
+        client_settle(client, &client->held[0],
+                      client->sharer ? op_fan_out(client->world, &client->held[0])
+                                     : op_ack(client->world, &client->held[0]));
 }

@@ -19,10 +19,12 @@ struct habits {
     bool wall_times, priorities, expiries, conflicts, atomics, batches, moves, cancels, admin, dead_letters, purges;
     bool nacks, extends, releases, lapses; /* consumers use these besides ack */
     bool redacts;
-    bool deletes;   /* uses queues without consumers: they are scheduled to, purged, deleted and replaced by others */
-    bool early;     /* one queue has lease_before_due, and there is a mover */
-    bool early_set; /* a client has asked for that */
-    bool defines;   /* sets and deletes definitions */
+    bool deletes;    /* uses queues without consumers: they are scheduled to, purged, deleted and replaced by others */
+    bool early;      /* one queue has lease_before_due, and there is a mover */
+    bool early_set;  /* a client has asked for that */
+    bool groups;     /* one queue, topic_queue, has groups, and there is a sharer */
+    bool groups_set; /* a client has asked for that */
+    bool defines;    /* sets and deletes definitions */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool pools;    /* some sessions are pools of several consumers */
     bool one_line; /* all tasks have the same queue, base and priority, so one line has all near and far tasks */
@@ -30,6 +32,11 @@ struct habits {
 };
 
 extern const char *const habit_queues[HABIT_QUEUES + 1];
+#define HABIT_GROUPS 3
+/* Queues that consumers subscribe to: habit_queues and, if the history has groups, these. */
+const char *const *habits_queues(const struct habits *habits);
+/* Makes every task of the topic match a group again, once all is calm. */
+void habits_calm_groups(struct client *client);
 
 /* Number of queues that may exist at once, so that places are used again; 0: no limit. */
 uint32_t habits_places(const struct habits *habits);
@@ -38,7 +45,7 @@ bool habits_is_lone(const char *queue);
 void habits_draw(struct random *random, struct habits *out);
 /* Lets each client act by itself from now on. `consumer`: the client also subscribes. */
 void habits_start(struct client *client, struct habits *habits, bool consumer);
-/* Creates the mover, if the history has one. */
+/* Creates the mover and the sharer, if the history has them. */
 void habits_start_mover(struct world *world, struct habits *habits);
 /* Sends a query that changes nothing. */
 void habits_look(struct client *client, const struct habits *habits);

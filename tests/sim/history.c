@@ -92,21 +92,27 @@ static void skip_idle_time(struct world *world) {
     if (ahead_ms != UINT64_MAX && ahead_ms > 4000) world_suspend(world, ahead_ms - 1000);
 }
 
-static void keep_going(struct world *world) {
+static void keep_going(struct world *world, const struct habits *habits) {
     for (size_t i = 0; i < world->client_count; i++) {
         struct client *client = world->clients[i];
         client_return(client);
         client->deaf = client->silent = client->stalled = false;
         habits_ack_all(client);
         /* Use the largest prefetch that any earlier subscription had: an older subscription in flight may still win. */
-        if (!client->session) client_subscribe(client, habit_queues, world->options.core.ahead_ms ? 32 : 8, 0);
+        if (!client->session) client_subscribe(client, habits_queues(habits), world->options.core.ahead_ms ? 32 : 8, 0);
     }
+    if (habits->groups) habits_calm_groups(world->clients[0]);
     for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) { /* a request from before the calm may still pause a queue */
         const Tarry__QueuePut *queue = &world->host->head.queues[i].put;
         if (!queue->number || queue->deleted) continue;
         if (queue->paused) (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
         if (queue->policy->rate || queue->policy->max_in_flight) /* an operator ends the limits */
             (void)client_commit_one(world->clients[0], op_queue_limits(world, queue->name, 0, 0, 0));
+        if (strncmp(queue->name, "topic:", 6) == 0 && !queue->policy->filter[0]) { /* has tasks of its own */
+            (void)client_commit_one(world->clients[0], op_purge(world, queue->name, STATE_PENDING | STATE_READY));
+            (void)client_commit_one(world->clients[0], op_dead(world, TARRY__DEAD_OP__WHAT__DROP,
+                                                               op_ref(world, queue->name, NULL, 0), true));
+        }
         if (habits_is_lone(queue->name))
             (void)client_commit_one(world->clients[0], op_purge(world, queue->name, STATE_PENDING | STATE_READY));
     }
@@ -144,7 +150,7 @@ void history_settle(struct world *world, const struct habits *habits) {
         }
         if (round - shrank == CALM_ROUNDS_MAX) tell_what_is_left(world);
         MUST(round - shrank < CALM_ROUNDS_MAX); /* the calm phase makes progress */
-        keep_going(world);
+        keep_going(world, habits);
         world_run_until(world, world->now_ns + 2 * SECOND_NS);
         MUST(world->host->state == HOST_UP);
         if (round > 2) skip_idle_time(world);
@@ -256,7 +262,7 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
 }
 
 /* By the numbers of tests/FAULTS.md: F-1, F-2, F-3, F-4, F-5, F-6, F-7, F-9, F-10, F-15, F-16, F-17, F-19, F-22, F-32,
- * F-34; LOG-1, LOG-2, LOG-3, LOG-4, LOG-5, TIME-1, TIME-2, KEEP-1, ONCE-1, TRUE-1, FENCE-1, CAP-1, CALM-1. */
+ * F-34; LOG-1, LOG-2, LOG-3, LOG-4, LOG-5, TIME-1, TIME-2, KEEP-1, ONCE-1, TRUE-1, FENCE-1, CAP-1, CALM-1, GROUP-1. */
 void history_play(struct world *world, uint64_t seed, struct history_report *out) {
     history_live(world, seed, out);
     world_end(world);

@@ -5,6 +5,7 @@
  *      └── requeued ── BURIED ── dropped ─► ended      WAITING ─ cancelled, replaced, expired, purged ─► ended */
 #include "laws.h"
 #include "leases.h"
+#include "ops.h"
 
 #include <string.h>
 
@@ -42,6 +43,31 @@ static void law_of_key(const struct flat *flat, const struct row *row) {
         MUST(!flat_live(flat, row->queue, row->key, row->key_size)); /* the key is unique among live tasks */
 }
 
+/* A share is its task again, in a group whose filter matches (GROUP-1). */
+static void law_of_share(const struct flat *flat, const Tarry__TaskPut *put, const struct row *row) {
+    const struct flat_task *task = &flat->tasks[put->share_of];
+    const Tarry__QueuePut *group = &flat_queue_of(flat, row->queue)->put;
+    MUST(put->share_of < flat->next_id && !task->ended && task->row.state == ROW_LEASED);
+    MUST(session_is_sharer(task->row.session));
+    MUST(flat_is_group_of(flat, group, task->row.queue) && sim_filter_matches(group->policy->filter, put->share_of));
+    MUST(row->due_ms == task->row.due_ms && row->base == task->row.base && row->priority == task->row.priority);
+    MUST(row->expires_ms == task->row.expires_ms && row->scheduled_ms == task->row.scheduled_ms);
+    MUST(!row->key_size ||
+         (row->key_size == task->row.key_size && memcmp(row->key, task->row.key, row->key_size) == 0));
+    MUST(row->blob_size == task->row.blob_size);
+    MUST(row->id >= put->first_share && row->id - put->first_share < put->shares);
+    for (uint64_t id = put->first_share; id < row->id; id++) /* one for each group */
+        MUST(flat->tasks[id].share_of == put->share_of && flat->tasks[id].row.queue != row->queue);
+}
+
+/* The key of a topic's new task is not that of a share that has not ended. */
+static void law_of_topic_key(const struct flat *flat, const struct row *row) {
+    for (size_t i = 1; row->key_size && i < FLAT_QUEUES_MAX; i++) {
+        const Tarry__QueuePut *group = &flat->queues[i].put;
+        if (flat_is_group_of(flat, group, row->queue)) MUST(!flat_live(flat, group->number, row->key, row->key_size));
+    }
+}
+
 static void law_of_new(const struct flat *flat, const struct row *row) {
     MUST(row->state == ROW_WAITING && !row->attempt && !row->deliveries && !row->lease_position && !row->session);
     law_of_key(flat, row);
@@ -51,8 +77,11 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
                          const struct row *row) {
     bool is_ahead = now_ns(flat, row->base) / 1000000 < row->due_ms, is_mover = session_is_mover(row->session);
     bool is_early = flat_is_early(flat, row->queue);
-    MUST(!is_mover || (is_early && !is_ahead)); /* TIME-1: a mover gets only what is due, and only from such queues */
-    MUST(is_mover || !is_early || is_ahead);    /* TIME-1: a consumer of such a queue gets only what is not due */
+    bool is_topic = flat_is_topic(flat, row->queue), is_sharer = session_is_sharer(row->session);
+    MUST(is_sharer == is_topic); /* a topic's tasks go to a sharer, and only these */
+    MUST(is_sharer || !is_mover ||
+         (is_early && !is_ahead));           /* TIME-1: a mover gets only what is due, and only from such queues */
+    MUST(is_mover || !is_early || is_ahead); /* TIME-1: a consumer of such a queue gets only what is not due */
     if (is_ahead &&
         !is_early) { /* TIME-1: the lease record says that its delivery leaves when the task is due (core/ahead.h) */
         MUST(row->base == ROW_STEADY && !row->expires_ms && row->delivered_ms == row->due_ms);
@@ -84,6 +113,9 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     MUST(row_from_task(put->task, &row) && row.id < FLAT_TASKS_MAX);
     if (put->fresh) {
         law_of_new(flat, &row);
+        if (put->share_of) law_of_share(flat, put, &row);
+        if (!put->share_of) MUST(!flat_queue_of(flat, row.queue)->put.policy->filter[0]);
+        if (!put->share_of) law_of_topic_key(flat, &row);
         return;
     }
     const struct row *before = &flat->tasks[row.id].row;
@@ -95,6 +127,9 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     MUST(row.blob_at == before->blob_at && row.blob_size == before->blob_size && row.blob_sum == before->blob_sum);
     MUST(put->before_due_ms == before->due_ms && put->before_attempt == before->attempt);
     MUST(put->before_lease_deadline_ms == (before->state == ROW_LEASED ? before->lease_deadline_ms : 0));
+    /* A sharer is no consumer: its lease counts neither as a delivery nor as an attempt. */
+    if (before->state == ROW_LEASED && session_is_sharer(before->session))
+        MUST(put->cause == TARRY__CAUSE__CAUSE_UNSENT || put->cause == TARRY__CAUSE__CAUSE_BURIED);
     unsigned keeps = moves[put->cause].keeps;
     if (keeps & KEEPS_DUE) MUST(row.due_ms == before->due_ms && row.base == before->base);
     if (keeps & KEEPS_ATTEMPT) MUST(row.attempt == before->attempt);
@@ -137,6 +172,23 @@ static bool is_purged(const struct flat *flat, const struct row *row) {
     return false;
 }
 
+/* A task goes to exactly the groups whose filters match it (GROUP-1). */
+static void law_of_sharing(const struct flat *flat, const Tarry__TaskEnd *end) {
+    uint32_t count = 0;
+    for (size_t i = 1; i < FLAT_QUEUES_MAX; i++) {
+        const Tarry__QueuePut *group = &flat->queues[i].put;
+        if (!flat_is_group_of(flat, group, end->task->queue)) continue;
+        if (!sim_filter_matches(group->policy->filter, end->task->id)) continue;
+        bool is_there = false;
+        for (uint32_t k = 0; k < end->shares; k++)
+            is_there |= flat->tasks[end->first_share + k].row.queue == group->number;
+        MUST(is_there);
+        count++;
+    }
+    MUST(count == end->shares && !count == (end->cause == TARRY__CAUSE__CAUSE_UNMATCHED));
+    for (uint32_t k = 0; k < end->shares; k++) MUST(flat->tasks[end->first_share + k].share_of == end->task->id);
+}
+
 void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end) {
     const struct row *before = &flat->tasks[end->task->id].row;
     switch (end->cause) {
@@ -153,6 +205,11 @@ void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end) {
         break;
     case TARRY__CAUSE__CAUSE_PURGED:
         MUST(is_purged(flat, before));
+        break;
+    case TARRY__CAUSE__CAUSE_SHARED:
+    case TARRY__CAUSE__CAUSE_UNMATCHED:
+        MUST(before->state == ROW_LEASED && session_is_sharer(before->session));
+        law_of_sharing(flat, end);
         break;
     default:
         MUST(end->cause == TARRY__CAUSE__CAUSE_DROPPED && before->state == ROW_BURIED);

@@ -119,13 +119,24 @@ void ledger_on_loss(struct world *world, const struct flat *head) {
 
 static void note_result(struct world *world, const Tarry__Op *op, const Tarry__OpResult *result) {
     bool took_effect = result->code == TARRY__CODE__OK;
-    MUST(!result->deliveries == !result->session && !result->session == !result->delivered_ms); /* TRUE-1: to whom */
+    /* TRUE-1: to whom. A task that went to its groups may have had shares whose outcomes are forgotten. */
+    bool is_of_task = op->op_case == TARRY__OP__OP_CANCEL || op->op_case == TARRY__OP__OP_MOVE;
+    MUST(!result->session == !result->delivered_ms && (!result->session || result->deliveries));
+    MUST(!result->deliveries == !result->session || (is_of_task && world->has_topic));
     if (!result->id) return;
     struct ledger_task *task = task_of(world, result->id);
     if (op->op_case == TARRY__OP__OP_SCHEDULE && took_effect) task->accepted = true;
     bool is_over = result->outcome == TARRY__OUTCOME__CANCELLED || result->outcome == TARRY__OUTCOME__ACKED;
     if (!is_over) return;
     if (result->outcome == TARRY__OUTCOME__CANCELLED && !result->deliveries) MUST(!task->seen); /* TRUE-1 */
+    const struct flat_task *ended = &world->host->head.tasks[result->id];
+    bool was_shared = result->outcome == TARRY__OUTCOME__CANCELLED && ended->cause == TARRY__CAUSE__CAUSE_SHARED;
+    for (uint32_t i = 0; was_shared && !result->deliveries && i < ended->shares; i++) {
+        struct ledger_task *share = task_of(world, ended->first_share + i);
+        MUST(!share->seen); /* TRUE-1 */
+        share->over = true;
+        share->deliveries = 0;
+    }
     task->over = true;
     task->deliveries = result->deliveries;
 }

@@ -138,6 +138,63 @@ Tarry__Op *op_delete(struct world *world, const char *queue) {
     return op;
 }
 
+static const char *const filters[SIM_FILTERS + 1] = {
+    "*", "tag = '1'", "tag in ('0', '2') and not tag = '2'", "exists tag and tag prefix '2'", "tag != '1'", ""};
+
+static bool has_tag(uint64_t id) {
+    return id % 5 != 0;
+}
+
+bool sim_filter_matches(const char *filter, uint64_t id) {
+    size_t i = 0;
+    while (i < SIM_FILTERS && strcmp(filters[i], filter) != 0) i++;
+    MUST(i < SIM_FILTERS);
+    switch (i) {
+    case 0:
+        return true;
+    case 1:
+        return has_tag(id) && id % 3 == 1;
+    case 2:
+        return has_tag(id) && id % 3 == 0;
+    case 3:
+        return has_tag(id) && id % 3 == 2;
+    default:
+        return !has_tag(id) || id % 3 != 1;
+    }
+}
+
+Tarry__Op *op_create(struct world *world, const char *queue) {
+    Tarry__Op *op = op_new(world, TARRY__OP__OP_QUEUE_SET);
+    op->queue_set = NEW(world, Tarry__QueueSet, tarry__queue_set__init);
+    op->queue_set->policy = NEW(world, Tarry__Policy, tarry__policy__init);
+    op->queue_set->queue = (char *)queue;
+    return op;
+}
+
+Tarry__Op *op_group(struct world *world, const char *queue, uint32_t filter) {
+    static char *fields[] = {"filter"};
+    Tarry__Op *op = op_create(world, queue);
+    op->queue_set->policy->filter = (char *)filters[filter];
+    op->queue_set->fields = fields;
+    op->queue_set->n_fields = 1;
+    return op;
+}
+
+Tarry__Op *op_fan_out(struct world *world, const struct held *held) {
+    Tarry__Op *op = op_new(world, TARRY__OP__OP_FAN_OUT);
+    op->fan_out = NEW(world, Tarry__FanOut, tarry__fan_out__init);
+    op->fan_out->id = held->id;
+    op->fan_out->token = token_of(world, held);
+    if (!has_tag(held->id)) return op;
+    Tarry__Attribute *attribute = NEW(world, Tarry__Attribute, tarry__attribute__init);
+    const char value[] = {(char)('0' + held->id % 3), 0};
+    attribute->name = (char *)"tag";
+    attribute->value = world_copy(world, value, sizeof value);
+    op->fan_out->attributes = world_copy(world, &attribute, sizeof(Tarry__Attribute *));
+    op->fan_out->n_attributes = 1;
+    return op;
+}
+
 Tarry__Op *op_early(struct world *world, const char *queue) {
     static char *fields[] = {"lease_before_due"};
     Tarry__Op *op = op_new(world, TARRY__OP__OP_QUEUE_SET);
@@ -266,6 +323,9 @@ const char *op_text(const Tarry__Op *op) {
         break;
     case TARRY__OP__OP_QUEUE_PAUSE:
         snprintf(text, sizeof text, "%s %s", op->queue_pause->paused ? "pause" : "resume", op->queue_pause->queue);
+        break;
+    case TARRY__OP__OP_FAN_OUT:
+        snprintf(text, sizeof text, "share task %" PRIu64, op->fan_out->id);
         break;
     case TARRY__OP__OP_QUEUE_PURGE:
         snprintf(text, sizeof text, "purge %s", op->queue_purge->queue);

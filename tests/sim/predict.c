@@ -6,6 +6,7 @@
 #include "../must.h"
 #include "client.h"
 #include "host.h"
+#include "leases.h"
 #include "ledger.h"
 #include "world.h"
 
@@ -23,6 +24,10 @@ static Tarry__Outcome outcome_of(const struct flat_task *task) {
         return TARRY__OUTCOME__EXPIRED;
     case TARRY__CAUSE__CAUSE_DROPPED:
         return TARRY__OUTCOME__DROPPED;
+    case TARRY__CAUSE__CAUSE_SHARED:
+        return TARRY__OUTCOME__SHARED;
+    case TARRY__CAUSE__CAUSE_UNMATCHED:
+        return TARRY__OUTCOME__UNMATCHED;
     default:
         return TARRY__OUTCOME__ALREADY_CANCELLED;
     }
@@ -216,16 +221,33 @@ static bool may_lack_place(const struct world *world, const char *name) {
     return world->options.core.queues_max && !flat_has_queue(&world->host->head, name);
 }
 
+/* The answer depends on shares, which only the laws follow (laws.c). */
+static bool depends_on_shares(const struct world *world, const Tarry__Ref *ref) {
+    const struct flat_task *task = meant(&world->host->head, ref);
+    if (!task || !task->row.id) return false;
+    bool is_shared = task->ended && task->cause == TARRY__CAUSE__CAUSE_SHARED;
+    return is_shared || (!task->ended && task->row.state == ROW_LEASED && session_is_sharer(task->row.session));
+}
+
+/* The new task's key may be that of a share, or its queue may be a group. */
+static bool is_of_groups(const struct world *world, const char *queue) {
+    const struct flat *head = &world->host->head;
+    const uint32_t number = flat_queue_number(head, queue);
+    return number && (flat_is_topic(head, number) || flat_queue_of(head, number)->put.policy->filter[0]);
+}
+
 static bool predict_op(struct world *world, struct prediction *prediction, const Tarry__Op *op) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
-        if (may_lack_place(world, op->schedule->queue)) return false;
+        if (may_lack_place(world, op->schedule->queue) || is_of_groups(world, op->schedule->queue)) return false;
         predict_schedule(world, prediction, op->schedule);
         return true;
     case TARRY__OP__OP_CANCEL:
+        if (depends_on_shares(world, op->cancel->task)) return false;
         predict_change(world, prediction, op->cancel->task, op->cancel->withdraw, TARRY__OUTCOME__CANCELLED);
         return true;
     case TARRY__OP__OP_MOVE:
+        if (depends_on_shares(world, op->move->task)) return false;
         predict_change(world, prediction, op->move->task, false, TARRY__OUTCOME__MOVED);
         if (!prediction->code && is_too_far(world, op->move->when)) refuse_as_invalid(prediction);
         return true;
@@ -245,6 +267,7 @@ static bool predict_op(struct world *world, struct prediction *prediction, const
         predict_define(world, prediction, op->define);
         return true;
     case TARRY__OP__OP_REDACT:
+        if (depends_on_shares(world, op->redact->task)) return false;
         predict_redact(world, prediction, op->redact);
         return true;
     default:
@@ -270,7 +293,7 @@ void ledger_predict(struct world *world, struct request *request) {
     prediction->id = 0;
     if (!commit) {
         /* Each execution may have another reply, and the replies cannot be told apart. */
-        prediction->predicted = prediction->executions++ == 0;
+        prediction->predicted = prediction->executions++ == 0 && !depends_on_shares(world, request->body->get->task);
         if (prediction->predicted) predict_get(world, prediction, request->body->get);
     } else if (commit->n_ops == 1) {
         prediction->predicted = predict_op(world, prediction, commit->ops[0]);

@@ -272,7 +272,8 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         leases |= put->cause == TARRY__CAUSE__CAUSE_LEASED;
         if (put->cause == TARRY__CAUSE__CAUSE_UNSENT)
             note_taken_back(watch, &world->host->head, header->position, put->task->id);
-        bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
+        bool sets_due =
+            (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED && !put->share_of) || put->cause == TARRY__CAUSE__CAUSE_MOVED;
         check_pooled(world->host, header, put);
         check_lost(world->host, header, body, put);
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__WALL)

@@ -60,6 +60,7 @@ struct world_options {
 };
 
 struct world {
+    bool has_topic; /* the history has groups (habits.h) */
     struct world_options options;
     struct random random;
     uint64_t now_ns; /* true time since the world's beginning */

@@ -479,10 +479,9 @@ static void redactions(void **state) {
 }
 
 static void policies(void **state) {
-    static char *fields[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
-                             "backoff_max_ms", "backoff_jitter", "rate",    "rate_period_ms",
-                             "burst",          "max_in_flight",  "push",    "lease_before_due",
-                             "backoff"};
+    static char *fields[] = {"lease_ms",       "max_attempts", "backoff",          "backoff_min_ms", "backoff_max_ms",
+                             "backoff_jitter", "rate",         "rate_period_ms",   "burst",          "max_in_flight",
+                             "push",           "filter",       "lease_before_due", "backoff"};
     FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
     good.queue_set.fields = fields;
     good.queue_set.n_fields = POLICY_FIELDS + POLICY_FIELDS_OWN;

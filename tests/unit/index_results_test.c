@@ -80,8 +80,8 @@ static void producer_goes(struct fx *f) {
     absorb(f, &record, 0);
 }
 
-/* The record makes a queue. */
-static void commits(struct fx *f, uint64_t sequence) {
+/* The record makes a queue with the filter. */
+static void commits_filter(struct fx *f, uint64_t sequence, char *filter) {
     Tarry__Record record = TARRY__RECORD__INIT;
     Tarry__QueuePut put = TARRY__QUEUE_PUT__INIT;
     Tarry__Policy policy = TARRY__POLICY__INIT;
@@ -90,9 +90,14 @@ static void commits(struct fx *f, uint64_t sequence) {
     put.number = ++f->queues;
     put.name = name;
     put.policy = &policy;
+    policy.filter = filter;
     record.fact_case = TARRY__RECORD__FACT_QUEUE;
     record.queue = &put;
     absorb(f, &record, sequence);
+}
+
+static void commits(struct fx *f, uint64_t sequence) {
+    commits_filter(f, sequence, "");
 }
 
 static int count_result(void *argument, uint64_t producer, uint64_t sequence, uint64_t position) {
@@ -119,6 +124,21 @@ static void nothing_is_left_of_a_producer_that_has_ended(void **state) { /* F-20
     assert_int_equal(results(f), 0);
 }
 
+/* A program that does not know groups must refuse the directory, and it refuses another format version. */
+static void an_index_with_groups_has_its_own_version(void **state) { /* F-14 */
+    struct fx *f = *state;
+    producer_comes(f);
+    commits(f, 1);
+    assert_int_equal(results(f), 1);
+    assert_int_equal(f->index->meta.format, FORMAT_VERSION);
+    commits_filter(f, 2, "*");
+    assert_int_equal(results(f), 2);
+    assert_int_equal(f->index->meta.format, INDEX_FORMAT_GROUPS);
+    commits(f, 3); /* for ever, because segments of the log may have groups */
+    assert_int_equal(results(f), 3);
+    assert_int_equal(f->index->meta.format, INDEX_FORMAT_GROUPS);
+}
+
 static int forget_producer(void *argument, MDB_txn *txn) {
     struct index *index = argument;
     uint64_t producer = PRODUCER;
@@ -143,6 +163,7 @@ static void a_result_of_nobodys_is_found(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         RESULTS_TEST(nothing_is_left_of_a_producer_that_has_ended),
+        RESULTS_TEST(an_index_with_groups_has_its_own_version),
         RESULTS_TEST(a_result_of_nobodys_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,7 +279,7 @@ static void an_end_that_makes_no_sense_is_refused(void **state) {
     assert_true(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL));
     REFUSED(end(TARRY__CAUSE__CAUSE_MOVED, &row));
     REFUSED(end(TARRY__CAUSE__CAUSE_NONE, &row));
-    REFUSED(end((Tarry__Cause)18, &row));
+    REFUSED(end((Tarry__Cause)(TARRY__CAUSE__CAUSE_UNMATCHED + 1), &row));
     struct row bad = row;
     bad.state = ROW_BURIED;
     REFUSED(end(TARRY__CAUSE__CAUSE_DROPPED, &bad)); /* nothing is dead */

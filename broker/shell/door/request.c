@@ -24,6 +24,7 @@ static const char out_of_memory[] = "decoding the request needs more memory than
 static const char frame_too_large[] =
     "the contents of the commit are together larger than a log frame may be: split the commit";
 static const char too_many_redactions[] = "a commit has more than " NUMBER(REDACT_OPS_MAX) " redact operations";
+static const char too_many_fan_outs[] = "a commit has more than 256 fan-outs";
 static const char too_many_ops[] = "the commit has more than " NUMBER(OPS_PER_COMMIT_MAX) " operations";
 static const char too_many_bodies[] = "the request has more than one body: send one request for each";
 static const char too_many_op_bodies[] =
@@ -56,6 +57,12 @@ static const char *with_sizes(struct arena *arena, const char *problem, Tarry__C
     return sentence;
 }
 
+/* Returns the content that the operation stores; NULL: none. */
+static const ProtobufCBinaryData *content_of(const Tarry__Op *op) {
+    if (op->op_case == TARRY__OP__OP_SCHEDULE) return &op->schedule->content;
+    return op->op_case == TARRY__OP__OP_FAN_OUT ? &op->fan_out->content : NULL;
+}
+
 /* Checks every operation. Returns the total size of the accepted contents, salts included. */
 static uint64_t check_ops(struct arena *arena, const Tarry__Commit *commit, uint32_t payload_max,
                           struct core_content *contents) {
@@ -64,8 +71,8 @@ static uint64_t check_ops(struct arena *arena, const Tarry__Commit *commit, uint
         contents[i] = (struct core_content){0};
         const char *problem = check_op(commit->ops[i], payload_max, &contents[i].code);
         contents[i].problem = with_sizes(arena, problem, contents[i].code, commit->ops[i], payload_max);
-        if (contents[i].problem == NULL && commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE)
-            total += BLOB_SALT_SIZE + commit->ops[i]->schedule->content.len;
+        const ProtobufCBinaryData *content = content_of(commit->ops[i]);
+        if (contents[i].problem == NULL && content != NULL) total += BLOB_SALT_SIZE + content->len;
     }
     return total;
 }
@@ -78,9 +85,9 @@ bool request_has_op(const Tarry__Request *request, Tarry__Op__OpCase op_case) {
     return i < commit->n_ops;
 }
 
-static size_t count_redactions(const Tarry__Commit *commit) {
+static size_t count_ops(const Tarry__Commit *commit, Tarry__Op__OpCase op_case) {
     size_t count = 0;
-    for (size_t i = 0; i < commit->n_ops; i++) count += commit->ops[i]->op_case == TARRY__OP__OP_REDACT;
+    for (size_t i = 0; i < commit->n_ops; i++) count += commit->ops[i]->op_case == op_case;
     return count;
 }
 
@@ -95,8 +102,8 @@ static bool salt_contents(struct arena *arena, const Tarry__Commit *commit, uint
     randombytes_buf_deterministic(salts, commit->n_ops * BLOB_SALT_SIZE, seed);
     sodium_memzero(seed, sizeof(seed));
     for (size_t i = 0; i < commit->n_ops; i++) {
-        if (contents[i].problem != NULL || commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE) continue;
-        const ProtobufCBinaryData *content = &commit->ops[i]->schedule->content;
+        const ProtobufCBinaryData *content = content_of(commit->ops[i]);
+        if (contents[i].problem != NULL || content == NULL) continue;
         memcpy(blob, salts + i * BLOB_SALT_SIZE, BLOB_SALT_SIZE);
         if (content->len > 0) memcpy(blob + BLOB_SALT_SIZE, content->data, content->len);
         contents[i].data = blob;
@@ -140,12 +147,13 @@ static const char *check_commit(const Tarry__Commit *commit) {
     if (commit->ask) return commit->n_ops == 0 ? NULL : "a commit with ask must not have operations";
     if (commit->n_ops == 0) return "the commit has no operations";
     if (commit->n_ops > OPS_PER_COMMIT_MAX) return too_many_ops;
-    return count_redactions(commit) <= REDACT_OPS_MAX ? NULL : too_many_redactions;
+    if (count_ops(commit, TARRY__OP__OP_FAN_OUT) > FAN_OUTS_PER_COMMIT_MAX) return too_many_fan_outs;
+    return count_ops(commit, TARRY__OP__OP_REDACT) <= REDACT_OPS_MAX ? NULL : too_many_redactions;
 }
 
 static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
     const char *problem = NULL;
-    if (subscribe->n_queues == 0 && !subscribe->mover) return "the list of queues is empty";
+    if (subscribe->n_queues == 0 && !subscribe->mover && !subscribe->sharer) return "the list of queues is empty";
     if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) return too_many_queues;
     for (size_t i = 0; problem == NULL && i < subscribe->n_queues; i++)
         problem = check_queue_name(subscribe->queues[i]);

@@ -110,12 +110,22 @@ static void tell_push(struct core_thread *core_thread, bool begins) {
     push_changed(core_thread->needs.push);
 }
 
+/* Tells the sharer whether this broker leads and has groups. */
+static void tell_sharer(struct core_thread *core_thread) {
+    const bool leads = !core_thread->turn.follows && !core_thread->turn.inspects;
+    const bool wanted = leads && core_has_groups(core_thread->needs.core);
+    if (wanted == core_thread->has_groups) return;
+    core_thread->has_groups = wanted;
+    core_thread->needs.calls.groups(core_thread->needs.calls.context, wanted);
+}
+
 /* Passes one event to the core, with the current time. */
 static void core_thread_step(struct core_thread *core_thread, struct core_event *event) {
     struct turn_now now = look(core_thread);
     core_turn_step(&core_thread->turn, event, &now);
     carry_out_at_once(core_thread);
     tell_push(core_thread, event->kind == CORE_START);
+    tell_sharer(core_thread);
 }
 
 /* Adds the data of the shell to the reply: the id of the cluster, and the largest payload. */

@@ -40,6 +40,8 @@ struct core_thread_calls {
     Tarry__BrokerStats *(*stats)(void *context, struct arena *arena, bool clock_held);
     /* Returns whether clients wait for a reply. */
     bool (*is_busy)(void *context);
+    /* Reports whether this broker leads and has groups, after each change. */
+    void (*groups)(void *context, bool wanted);
 };
 
 struct core_thread_needs {
@@ -71,6 +73,7 @@ struct core_thread {
     struct batch *batch;               /* the batch being filled */
     const struct index_filter *filter; /* filter of an index position at or above the last CORE_INDEXED */
     struct core_turn turn;
+    bool has_groups;       /* reported to the sharer (sharer.h) */
     uint64_t push_version; /* last core_push_version that was reported to the webhook module (pusher.h) */
     size_t stamped;        /* number of the batch's deliveries in which the lane's turn is set */
     struct watchdog watchdog;

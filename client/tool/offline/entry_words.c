@@ -143,7 +143,18 @@ static void words_change(struct text *out, const struct entry *entry, const Tarr
     if (before_ms != 0) words_time(out, ", before", before_ms);
     if (entry_kind(entry) == ENTRY_RETRIED) text_printf(out, ", attempts so far %u", task->attempt);
     if (entry_kind(entry) == ENTRY_RETRIED || entry_is_end(entry)) words_reason(out, entry);
-    if (!entry_is_end(entry)) return;
+    if (!entry_is_end(entry)) {
+        const Tarry__TaskPut *put = entry->record->put;
+        if (put->share_of != 0)
+            text_printf(out, ", a share of task %" PRIu64 ", which has %u", put->share_of, put->shares);
+        return;
+    }
+    if (entry_kind(entry) == ENTRY_SHARED) {
+        const Tarry__TaskEnd *end = entry->record->end;
+        text_printf(out, ", to %u groups: tasks %" PRIu64 " to %" PRIu64, end->shares, end->first_share,
+                    end->first_share + end->shares - 1);
+        return;
+    }
     words_number(out, ", deliveries ", task->deliveries);
     if (task->session != 0)
         words_session(out, task->state == TARRY__TASK__STATE__LEASED ? ", held by" : ", last held by", entry,
@@ -167,6 +178,7 @@ static void words_policy(struct text *out, const Tarry__Policy *policy) {
     if (policy->burst != 0) text_printf(out, ", burst %u", policy->burst);
     if (policy->max_in_flight != 0) text_printf(out, ", at most %u in flight", policy->max_in_flight);
     if (policy->push[0] != 0) text_printf(out, ", pushed to %s", policy->push);
+    if (policy->filter[0] != 0) text_printf(out, ", a group of its topic with the filter %s", policy->filter);
 }
 
 static void words_queue(struct text *out, const Tarry__QueuePut *queue) {
@@ -199,6 +211,7 @@ static void words_new_session(struct text *out, const struct entry *entry) {
         words_name(out, name != NULL ? name : "?");
     }
     if (session->mover) text_add_str(out, " what is due in queues with lease_before_due");
+    if (session->sharer) text_add_str(out, " what is due in queues with groups");
     for (size_t i = 0; i < session->n_awaited; i++) {
         text_add_str(out, i + session->n_queues > 0 ? ", " : " ");
         words_name(out, session->awaited[i]);

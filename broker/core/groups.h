@@ -1,0 +1,45 @@
+/* groups.h: topics and their groups (DESIGN.md, Groups). A queue with a filter, such as "orders:billing", is a group of
+ * the topic "orders". A topic's due tasks go to a sharer (Subscribe.sharer), which has one commit turn each of them
+ * into shares: one small task in each group whose filter matches. */
+#ifndef TARRY_CORE_GROUPS_H
+#define TARRY_CORE_GROUPS_H
+
+#include "decide.h"
+
+/* ---- the links between topics and groups */
+
+/* Updates the links after the queue's policy was set, or after the queue was created or deleted. */
+void groups_apply(struct core *core, struct queue *queue);
+/* Returns the reason why the queue cannot get this filter, as a sentence in `arena`; NULL: it can. `*out_code` is set
+ * with a reason. `drafted`: groups that this commit creates. */
+const char *group_problem(struct core *core, const char *name, const char *filter, uint32_t drafted,
+                          struct arena *arena, Tarry__Code *out_code);
+/* Returns the reason why no consumer may subscribe to the queue; NULL: one may. */
+const char *group_subscribe_problem(const struct core *core, const char *name, struct arena *arena);
+/* Returns the names of the topic's groups, separated by commas. */
+const char *group_names(const struct queue *topic, struct arena *arena);
+
+/* ---- the shares of a task that went to its groups */
+
+struct shares {
+    struct known known[GROUPS_MAX]; /* the live shares and dead letters */
+    enum resolved how[GROUPS_MAX];  /* RESOLVED_LIVE or RESOLVED_DEAD */
+    size_t count;
+    const struct outcome *ended[GROUPS_MAX]; /* the ended shares whose outcomes are remembered */
+    size_t ended_count;
+    uint64_t id;      /* id of the task; 0: its outcome is forgotten */
+    uint64_t due_ms;  /* due time of the task or, if its outcome is forgotten, of a share */
+    bool has_unknown; /* there may have been further shares, whose outcomes are forgotten */
+};
+/* Finds the shares of the task that the reference names, after `resolve` has answered RESOLVED_ENDED. By key, also
+ * those of a task whose outcome is forgotten, as long as one of them is live. Returns false if there are none. Does not
+ * change d->result. */
+bool shares_find(struct decision *d, const Tarry__Ref *ref, struct shares *out);
+/* Cancel all live shares, or move them, if none is in flight. Return false, without an answer, if the reference names
+ * no task with shares. */
+bool shares_cancel(struct decision *d, const Tarry__Cancel *cancel);
+bool shares_move(struct decision *d, const Tarry__Move *move);
+/* Returns true after refusing a new task of the topic, because a live share has its key. */
+bool shares_hold_key(struct decision *d, const Tarry__Schedule *schedule);
+
+#endif

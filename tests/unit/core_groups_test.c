@@ -1,0 +1,304 @@
+/* core_groups_test.c: topics and groups (GROUP-1): which group gets a due task, and what a client that names the task
+ * then reads, cancels and moves. */
+#include "core_alone.h"
+
+#include "groups.h"
+#include "leases.h"
+#include "queues.h"
+#include "state.h"
+#include "tasks.h"
+
+#define DELAY_MS 5000u
+
+static Tarry__Code set_policy(struct fx *f, const char *queue, const char *field, const char *value) {
+    char *fields[] = {(char *)field};
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueSet body = TARRY__QUEUE_SET__INIT;
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+    policy.filter = strcmp(field, "filter") == 0 && value ? (char *)value : "";
+    policy.push = strcmp(field, "push") == 0 ? (char *)value : "";
+    op.op_case = TARRY__OP__OP_QUEUE_SET;
+    op.queue_set = &body;
+    body.queue = (char *)queue;
+    body.policy = &policy;
+    body.fields = fields;
+    body.n_fields = value != NULL;
+    return commit(f, &op);
+}
+
+static Tarry__Code set_filter(struct fx *f, const char *queue, const char *filter) {
+    return set_policy(f, queue, "filter", filter);
+}
+
+static uint64_t schedule_key(struct fx *f, const char *queue, const char *key, uint64_t delay_ms) {
+    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    when.ms = delay_ms;
+    body.key = (ProtobufCBinaryData){.data = (uint8_t *)key, .len = strlen(key)};
+    return schedule_as(f, queue, &body, &when) == TARRY__CODE__OK ? f->id : 0;
+}
+
+/* Subscribes a pooled session with credit for 8 tasks to `queue`; NULL: a sharer. */
+static uint64_t consumer(struct fx *f, const char *queue) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char *queues[] = {(char *)queue};
+    body.queues = queues;
+    body.n_queues = queue != NULL;
+    body.sharer = queue == NULL;
+    request.client = "test";
+    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
+    request.subscribe = &body;
+    step(f, &(struct core_event){.kind = CORE_REQUEST,
+                                 .request = {.ticket = 1, .message = &request, .pooled = true, .caller = f->caller}});
+    if (f->code != TARRY__CODE__OK) return 0;
+    const uint64_t session = f->session;
+    step(f, &(struct core_event){.kind = CORE_LANE_UP, .lane.session = session});
+    step(f, &(struct core_event){.kind = CORE_CREDIT, .lane = {.session = session, .credit = 8}});
+    return session;
+}
+
+static void sent(struct fx *f, uint64_t session) {
+    step(f, &(struct core_event){.kind = CORE_LANE_SENT, .lane = {.session = session, .ok = true}});
+}
+
+static const struct row *row_of(const struct fx *f, uint64_t id) {
+    const struct task *task = task_find(f->core, id);
+    assert_non_null(task);
+    return &task->row;
+}
+
+static void wait_until(struct fx *f, uint64_t ms) {
+    f->now_ms = ms;
+    step(f, &(struct core_event){.kind = CORE_TICK});
+}
+
+static Tarry__Code share(struct fx *f, uint64_t id, const char *tag) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__FanOut body = TARRY__FAN_OUT__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    Tarry__Attribute attribute = TARRY__ATTRIBUTE__INIT, *attributes[] = {&attribute};
+    attribute.name = "tag";
+    attribute.value = (char *)tag;
+    op.op_case = TARRY__OP__OP_FAN_OUT;
+    op.fan_out = &body;
+    body.id = id;
+    body.token = &token;
+    body.attributes = attributes;
+    body.n_attributes = tag != NULL;
+    token.epoch = row_of(f, id)->lease_epoch;
+    token.position = row_of(f, id)->lease_position;
+    return commit(f, &op);
+}
+
+/* Cancels, or with `delay_ms` moves. Returns the result's code; f->message has its sentence. */
+static Tarry__Code change(struct fx *f, const char *key, bool withdraw, uint64_t delay_ms) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Cancel cancel = TARRY__CANCEL__INIT;
+    Tarry__Move move = TARRY__MOVE__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    ref.queue = "orders";
+    ref.key = (ProtobufCBinaryData){.data = (uint8_t *)key, .len = strlen(key)};
+    cancel.task = move.task = &ref;
+    cancel.withdraw = withdraw;
+    move.when = &when;
+    when.ms = delay_ms;
+    op.op_case = delay_ms ? TARRY__OP__OP_MOVE : TARRY__OP__OP_CANCEL;
+    if (delay_ms)
+        op.move = &move;
+    else
+        op.cancel = &cancel;
+    return commit(f, &op);
+}
+
+/* A topic with the groups `all` and `paid`, and one task, "o1", which is due and leased to the sharer. */
+static uint64_t due_task(struct fx *f) {
+    assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
+    assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__OK);
+    assert_int_equal(set_filter(f, "orders:paid", "tag = 'paid'"), TARRY__CODE__OK);
+    const uint64_t id = schedule_key(f, "orders", "o1", DELAY_MS);
+    const uint64_t sharer = consumer(f, NULL);
+    assert_int_equal(row_of(f, id)->state, ROW_WAITING);
+    wait_until(f, NOW_MS + DELAY_MS);
+    assert_int_equal(row_of(f, id)->state, ROW_LEASED);
+    sent(f, sharer);
+    core_check(f->core);
+    return id;
+}
+
+static uint64_t live_in(struct fx *f, const char *queue, const char *key) {
+    const struct task_key named = task_key_of(queue_find(f->core, queue)->number, key, strlen(key));
+    const struct task *task = task_find_live(f->core, &named);
+    return task ? task->row.id : 0;
+}
+
+static void a_due_task_goes_to_the_groups_that_match(void **state) { /* GROUP-1 */
+    struct fx *f = *state;
+    const uint64_t id = due_task(f);
+    assert_int_equal(share(f, id, "paid"), TARRY__CODE__OK);
+    assert_int_equal(live_in(f, "orders:all", "o1"), id + 1);
+    assert_int_equal(live_in(f, "orders:paid", "o1"), id + 2);
+    assert_int_equal(live_in(f, "orders", "o1"), 0);
+    assert_int_equal(row_of(f, id + 1)->due_ms, NOW_MS + DELAY_MS);
+    const uint64_t other = schedule_key(f, "orders", "o2", 0);
+    assert_int_equal(share(f, other, "open"), TARRY__CODE__OK);
+    assert_int_equal(live_in(f, "orders:all", "o2"), other + 1);
+    assert_int_equal(live_in(f, "orders:paid", "o2"), 0);
+    core_check(f->core);
+}
+
+static void a_task_that_matches_nobody_ends(void **state) { /* GROUP-1 */
+    struct fx *f = *state;
+    const uint64_t id = due_task(f);
+    assert_int_equal(set_filter(f, "orders:all", "tag = 'none'"), TARRY__CODE__OK); /* in force from now on */
+    assert_int_equal(share(f, id, NULL), TARRY__CODE__OK);
+    const struct outcome *outcome = outcomes_by_id(f->core->outcomes, id);
+    assert_int_equal(outcome->cause, TARRY__CAUSE__CAUSE_UNMATCHED);
+    assert_int_equal(outcome->deliveries, 0); /* no consumer has seen it */
+    core_check(f->core);
+}
+
+/* The key belongs to the task until its last share has ended. */
+static void the_key_is_taken_until_the_last_share_ends(void **state) {
+    struct fx *f = *state;
+    const uint64_t id = due_task(f);
+    assert_int_equal(share(f, id, "paid"), TARRY__CODE__OK);
+    assert_int_equal(schedule_key(f, "orders", "o1", DELAY_MS), 0);
+    assert_int_equal(f->result, TARRY__CODE__EXISTS);
+    assert_int_not_equal(consumer(f, "orders:all"), 0);
+    assert_int_equal(ack(f, row_of(f, id + 1)), TARRY__CODE__OK);
+    assert_int_equal(schedule_key(f, "orders", "o1", DELAY_MS), 0);
+    assert_int_not_equal(consumer(f, "orders:paid"), 0);
+    assert_int_equal(ack(f, row_of(f, id + 2)), TARRY__CODE__OK);
+    assert_int_not_equal(schedule_key(f, "orders", "o1", DELAY_MS), 0);
+    core_check(f->core);
+}
+
+static void cancel_and_move_act_on_all_open_shares(void **state) { /* TRUE-1 */
+    struct fx *f = *state;
+    const uint64_t id = due_task(f);
+    assert_int_equal(share(f, id, "paid"), TARRY__CODE__OK);
+    assert_int_equal(change(f, "o1", false, 2 * DELAY_MS), TARRY__CODE__OK);
+    assert_int_equal(row_of(f, id + 1)->due_ms, NOW_MS + 3 * DELAY_MS);
+    assert_int_equal(row_of(f, id + 2)->due_ms, NOW_MS + 3 * DELAY_MS);
+    assert_int_not_equal(consumer(f, "orders:all"), 0);
+    wait_until(f, NOW_MS + 3 * DELAY_MS);
+    assert_int_equal(row_of(f, id + 1)->state, ROW_LEASED);
+    assert_int_equal(change(f, "o1", false, 0), TARRY__CODE__NOT_DONE);
+    assert_string_equal(f->message, "the task went to its groups, and a share is in flight; no share was changed");
+    assert_int_equal(row_of(f, id + 2)->state, ROW_WAITING);
+    assert_int_equal(change(f, "o1", false, DELAY_MS), TARRY__CODE__NOT_DONE);
+    assert_int_equal(change(f, "o1", true, 0), TARRY__CODE__OK);
+    assert_int_equal(live_in(f, "orders:all", "o1"), 0);
+    assert_int_equal(live_in(f, "orders:paid", "o1"), 0);
+    assert_int_equal(change(f, "o1", false, 0), TARRY__CODE__NOT_DONE);
+    assert_string_equal(f->message, "the task went to its groups, and all its shares have ended");
+    core_check(f->core);
+}
+
+/* The sharer is a part of the broker: no consumer has the task while it has it. */
+static void a_task_that_the_sharer_has_can_be_cancelled(void **state) { /* TRUE-1 */
+    struct fx *f = *state;
+    const uint64_t id = due_task(f);
+    assert_int_equal(change(f, "o1", false, 0), TARRY__CODE__OK);
+    assert_int_equal(outcomes_by_id(f->core->outcomes, id)->deliveries, 0);
+    const uint64_t other = schedule_key(f, "orders", "o1", 0);
+    const struct row leased = *row_of(f, other);
+    assert_int_equal(change(f, "o1", false, DELAY_MS), TARRY__CODE__OK);
+    assert_int_equal(row_of(f, other)->attempt, 0);
+    assert_int_equal(row_of(f, other)->deliveries, 0);
+    assert_int_equal(leased.attempt, 1);
+    core_check(f->core);
+}
+
+static Tarry__Code redact(struct fx *f, uint64_t id) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Redact body = TARRY__REDACT__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    struct core_past past = {.id_end = id + 1};
+    ref.id = id;
+    body.task = &ref;
+    body.reason = "test";
+    op.op_case = TARRY__OP__OP_REDACT;
+    op.redact = &body;
+    f->past = &past;
+    Tarry__Code code = commit(f, &op);
+    f->past = NULL;
+    return code;
+}
+
+/* A share has a copy of the content. */
+static void a_task_with_open_shares_is_not_redacted(void **state) {
+    struct fx *f = *state;
+    const uint64_t id = due_task(f);
+    assert_int_equal(share(f, id, NULL), TARRY__CODE__OK);
+    assert_int_equal(redact(f, id), TARRY__CODE__NOT_DONE);
+    assert_non_null(strstr(f->message, "a share has not ended"));
+    assert_int_equal(change(f, "o1", false, 0), TARRY__CODE__OK);
+    assert_int_equal(redact(f, id), TARRY__CODE__OK);
+}
+
+static void a_topic_and_a_group_have_rules(void **state) {
+    struct fx *f = *state;
+    assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__NO_SUCH_QUEUE);
+    assert_null(queue_find(f->core, "orders:all")); /* nothing is stored */
+    assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
+    assert_int_equal(set_filter(f, "orders", "*"), TARRY__CODE__INVALID);
+    assert_int_equal(set_filter(f, "orders:all", "tag = "), TARRY__CODE__INVALID);
+    assert_string_equal(f->message, "filter, byte 7: expected a text in single quotes");
+    assert_null(queue_find(f->core, "orders:all"));
+    const uint64_t session = consumer(f, "orders");
+    assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__NOT_DONE);
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Unsubscribe leave = TARRY__UNSUBSCRIBE__INIT;
+    leave.session = session;
+    request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
+    request.unsubscribe = &leave;
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "orders", "push", "http://example.org/"), TARRY__CODE__OK);
+    assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__NOT_DONE);
+    assert_int_equal(set_policy(f, "orders", "push", ""), TARRY__CODE__OK);
+    assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "orders", "push", "http://example.org/"), TARRY__CODE__INVALID);
+    assert_int_equal(consumer(f, "orders"), 0);
+    assert_string_equal(f->message, "orders has groups, so its tasks go to them: subscribe to one of orders:all");
+    assert_int_equal(consumer(f, "orders:al"), 0);
+    assert_string_equal(f->message, "there is no group orders:al: subscribe to one of orders:all");
+    assert_int_equal(schedule_key(f, "orders:all", "o1", 0), 0);
+    assert_int_equal(f->result, TARRY__CODE__INVALID);
+    assert_int_equal(set_filter(f, "orders:all:x", "*"), TARRY__CODE__INVALID); /* a topic is no group */
+    assert_int_equal(set_filter(f, "orders:all", ""), TARRY__CODE__OK);
+    assert_int_not_equal(consumer(f, "orders"), 0);
+    core_check(f->core);
+}
+
+static void the_number_of_groups_is_limited(void **state) { /* CAP-1 */
+    struct fx *f = *state;
+    char name[32];
+    assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
+    for (unsigned i = 0; i < GROUPS_MAX; i++) {
+        snprintf(name, sizeof(name), "orders:%u", i);
+        assert_int_equal(set_filter(f, name, "*"), TARRY__CODE__OK);
+    }
+    assert_int_equal(set_filter(f, "orders:more", "*"), TARRY__CODE__TOO_LARGE);
+    const uint64_t id = schedule_key(f, "orders", "o1", 0);
+    assert_int_not_equal(consumer(f, NULL), 0);
+    assert_int_equal(share(f, id, NULL), TARRY__CODE__OK);
+    assert_int_not_equal(live_in(f, "orders:15", "o1"), 0);
+    core_check(f->core);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_due_task_goes_to_the_groups_that_match, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_task_that_matches_nobody_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_key_is_taken_until_the_last_share_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cancel_and_move_act_on_all_open_shares, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_task_that_the_sharer_has_can_be_cancelled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_task_with_open_shares_is_not_redacted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_topic_and_a_group_have_rules, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_number_of_groups_is_limited, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
