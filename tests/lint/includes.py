@@ -28,6 +28,7 @@ ALLOWED = {
     "storage/files/": ("storage/files/", "proto/", "common/"),
     "storage/log/": ("storage/log/", "storage/files/", "proto/", "common/"),
     "storage/index/": ("storage/index/", "storage/files/", "proto/", "common/"),
+    "storage/history/": ("storage/history/", "storage/index/", "storage/log/", "storage/files/", "proto/", "common/"),
     "broker/core/": ("broker/core/", "proto/", "common/"),
     # Decisions around the core: this folder uses the log's and the index's types, and executes nothing.
     "broker/engine/": ("broker/engine/", "broker/core/", "storage/", "proto/", "common/"),

@@ -294,7 +294,8 @@ static void a_sealed_tail_is_refused_at_every_byte(void **state) { /* F-1, LOG-5
 }
 
 /* The flag that a redaction sets on a frame, without a new checksum: it says that each content is checked by itself,
- * which every reader of a content does anyway. tarry verify finds a flag without a redaction (verify.c). */
+ * which every reader of a content does anyway. tarry verify finds a flag without a redaction
+ * (storage/offline/verify.c). */
 static bool is_flag_of_erasure(const struct fixture *f, size_t bit) {
     for (size_t i = 0; i < f->frame_count; i++) {
         bool is_flag = bit == 8 * (offset_of(f->positions[i]) + FRAME_FLAGS_OFFSET);

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "archive_keep.h"
+#include "directory.h"
 #include "json_out.h"
 #include "output.h"
 #include "rfc3339.h"
-#include "store.h"
 #include "table.h"
 #include "units.h"
 

@@ -4,8 +4,8 @@
 #define TARRY_TOOL_ASOF_H
 
 #include "as_of.h"
+#include "directory.h"
 #include "progress.h"
-#include "store.h"
 #include "tarry_limits.h"
 #include "tool.h"
 

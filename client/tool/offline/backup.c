@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "directory.h"
 #include "disk.h"
 #include "identity.h"
 #include "json_out.h"
@@ -17,7 +18,6 @@
 #include "output.h"
 #include "progress.h"
 #include "signals.h"
-#include "store.h"
 #include "tarry_limits.h"
 #include "units.h"
 #include "verify.h"

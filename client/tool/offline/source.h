@@ -8,10 +8,10 @@
 
 #include "arena.h"
 #include "args.h"
+#include "directory.h"
 #include "entry.h"
 #include "frame.h"
 #include "queue_map.h"
-#include "store.h"
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
 

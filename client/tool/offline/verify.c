@@ -1,266 +1,36 @@
-/* verify.c: tarry verify DIR: checks a data directory that no broker uses, and changes nothing in it.
- *
- * It checks in this order:
- *   1. the lock and the identity;
- *   2. the index, row by row, against the digest and the counts that the index stores;
- *   3. archive and log: checksums, order and chain of every frame (the log is read a second time for the records);
- *   4. the chain hash at the index's position;
- *   5. the content of every task in the log against the hash in its record;
- *   6. the counts, replayed from the index's position to the end, and from the first frame if it still exists;
- *   7. each segment's summary against its frames;
- *   8. with --key, the signed heads (verify_evidence.c);
- *   9. the state file of a pair's node (storage/files/hard_state.h);
- *  10. the tails that were cut off and quarantined (frames.h). */
+/* verify.c: tarry verify DIR: checks a data directory (verify.h), or compares it with another one. */
 #include "verify.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "alloc.h"
 #include "arena.h"
-#include "frame.h"
-#include "frames.h"
-#include "hard_state.h"
+#include "directory.h"
+#include "entry.h"
+#include "heads.h"
 #include "json_out.h"
 #include "output.h"
 #include "progress.h"
-#include "store.h"
-#include "tally.h"
-#include "tarry_limits.h"
+#include "rfc3339.h"
+#include "table.h"
 #include "units.h"
-#include "verify_parts.h"
 #include "wire.h"
 
-/* ---- contents */
-
-static int check_content(struct contents *contents, struct store *store, const struct log_view *view,
-                         const Tarry__TaskPut *put) {
-    if (!put->fresh || put->task == NULL) return 0;
-    contents->checked++;
-    enum content_state state = content_state(&view->header, view->blob, put);
-    if (state == CONTENT_RIGHT) return 0;
-    if (state == CONTENT_DAMAGED)
-        return store_damaged(store,
-                             "log position %" PRIu64 ": the content of task %" PRIu64 " does not match its record",
-                             view->header.position, put->task->id);
-    contents->erased++;
-    return erasures_note(&contents->erasures, put, state) == 0 ? 0 : store_damaged(store, "out of memory");
-}
-
-/* Finds the archived segment that contains this position. If it was pruned, finds the last one before it. */
-static bool find_archived(struct contents *contents, const struct archive *archive, uint64_t position,
-                          uint64_t *out_base) {
-    if (!contents->has_listed && archive_list(archive, &contents->bases, &contents->base_count) != 0)
-        contents->base_count = 0;
-    contents->has_listed = true;
-    bool is_found = false;
-    for (size_t i = 0; i < contents->base_count && contents->bases[i] <= position; i++) {
-        *out_base = contents->bases[i];
-        is_found = true;
+#define EVIDENCE_OPTIONS                                                                                               \
+    {"key", ARG_MANY, "FILE", "public key; prove the log by the heads signed with it (repeat for each\nsigner)"},      \
+        {"pruned", ARG_FLAG, NULL,                                                                                     \
+         "with --key: accept gaps of pruned segments between archived segments with a hold"},                          \
+        {"head", ARG_VALUE, "HEAD", "with --key: also check by this head, which was kept elsewhere"}, {                \
+        "heads", ARG_MANY, "PATH", "with --key: heads that another node signed: its directory, or its file of\nheads"  \
     }
-    return is_found;
-}
-
-/* Reads the archived frame at `position`; keeps the file open for the next ones. Returns false if it is missing or
- * unreadable, which other checks report. */
-static bool read_archived(struct contents *contents, const struct archive *archive, uint64_t position,
-                          struct log_view *out) {
-    const char *problem;
-    uint64_t base;
-    if (!find_archived(contents, archive, position, &base)) return false;
-    if (contents->cursor != NULL && contents->cursor_base == base) {
-        if (position >= archive_cursor_info(contents->cursor)->end) return false; /* the next file was pruned */
-        archive_cursor_seek(contents->cursor, position);
-    } else {
-        archive_cursor_close(contents->cursor);
-        contents->cursor = NULL;
-        if (archive_cursor_open(&contents->cursor, archive, base, position, true, &problem) != 0) return false;
-        contents->cursor_base = base;
-    }
-    if (archive_cursor_next(contents->cursor, UINT64_MAX, out) == 0 && out->header.position == position) return true;
-    archive_cursor_close(contents->cursor);
-    contents->cursor = NULL;
-    return false;
-}
-
-/* Returns whether the redacted content is still in the archive. */
-static bool is_archived(struct contents *contents, const struct archive *archive, const Tarry__Redaction *redaction) {
-    struct log_view view;
-    uint64_t blob_at = frame_blob_position(redaction->frame);
-    return read_archived(contents, archive, redaction->frame, &view) && redaction->blob_at >= blob_at &&
-           redaction->blob_at - blob_at <= view.header.blob_size &&
-           redaction->blob_size <= view.header.blob_size - (redaction->blob_at - blob_at) &&
-           !content_is_erased(view.blob + (redaction->blob_at - blob_at), redaction->blob_size);
-}
-
-/* Returns whether redactions that a snapshot passed over wait for the broker's next run, which erases them from the
- * archive. */
-static bool waits_for_a_run(const struct store *store) {
-    char path[STORE_PATH_SIZE + 16];
-    snprintf(path, sizeof path, "%s/" UNERASED_NAME, store->directory);
-    return access(path, F_OK) == 0;
-}
-
-static int check_archived(struct contents *contents, struct store *store, uint64_t position,
-                          const Tarry__Redaction *redaction) {
-    if (!is_archived(contents, &store->archive, redaction)) return 0;
-    if (waits_for_a_run(store)) {
-        contents->under_way++;
-        return 0;
-    }
-    return store_damaged(store,
-                         "log position %" PRIu64 ": task %" PRIu64 " was redacted, but its content at position %" PRIu64
-                         " is not erased from the archive",
-                         position, redaction->id, redaction->blob_at);
-}
-
-/* Checks that the contents of redactions below index_erased were really erased. */
-static int check_redaction(struct contents *contents, struct store *store, uint64_t position,
-                           const Tarry__Redaction *redaction) {
-    bool is_under_way = position >= index_erased(store->index);
-    contents->under_way += is_under_way;
-    erasures_explain(&contents->erasures, redaction, is_under_way);
-    if (is_under_way || redaction->frame == 0) return 0;
-    if (redaction->frame < log_start(store->log)) return check_archived(contents, store, position, redaction);
-    uint8_t *content = malloc((size_t)redaction->blob_size + 1);
-    if (content == NULL) return store_damaged(store, "out of memory");
-    int error = log_read(store->log, redaction->blob_at, content, redaction->blob_size);
-    bool is_erased = error == 0 && content_is_erased(content, redaction->blob_size);
-    free(content);
-    if (is_erased) return 0;
-    return store_damaged(store,
-                         "log position %" PRIu64 ": task %" PRIu64 " was redacted, but its content at position %" PRIu64
-                         " is not erased",
-                         position, redaction->id, redaction->blob_at);
-}
-
-/* Checks a frame that has lost contents, and so has no checksum of its contents area. The area must have no bytes
- * besides the contents of tasks. */
-static int check_gaps(struct store *store, const struct log_view *view, uint64_t size) {
-    if ((view->header.flags & FRAME_FLAG_ERASED) == 0 || size == view->header.blob_size) return 0;
-    return store_damaged(store, "log position %" PRIu64 ": bytes among the frame's contents belong to no task",
-                         view->header.position);
-}
-
-int contents_frame(struct contents *contents, struct store *store, const struct log_view *view,
-                   const Tarry__FrameBody *body) {
-    uint64_t size = 0;
-    int status = 0;
-    for (size_t i = 0; i < body->n_records && status == 0; i++) {
-        const Tarry__Record *record = body->records[i];
-        if (record->fact_case == TARRY__RECORD__FACT_PUT) {
-            status = check_content(contents, store, view, record->put);
-            if (record->put->fresh && record->put->task != NULL) size += record->put->task->blob_size;
-        } else if (record->fact_case == TARRY__RECORD__FACT_REDACTION) {
-            status = check_redaction(contents, store, view->header.position, record->redaction);
-        }
-    }
-    return status == 0 ? check_gaps(store, view, size) : status;
-}
-
-void contents_gap(struct contents *contents) {
-    erasures_deinit(&contents->erasures);
-}
-
-int contents_end(struct contents *contents, struct store *store) {
-    const struct erasure_noted *noted = erasures_unexplained(&contents->erasures);
-    if (noted == NULL) return 0;
-    return store_damaged(store,
-                         "log position %" PRIu64 ": the content of task %" PRIu64
-                         " is erased without a redaction in the log",
-                         noted->blob_at, noted->id);
-}
-
-void contents_deinit(struct contents *contents) {
-    erasures_deinit(&contents->erasures);
-    archive_cursor_close(contents->cursor);
-    contents->cursor = NULL;
-    free(contents->bases);
-    contents->bases = NULL;
-}
-
-/* ---- summaries */
-
-static int unreadable(struct summaries *summaries, struct store *store, int error) {
-    return store_damaged(store, "%s/%016" PRIx64 ".sum cannot be read: %s", summaries->directory, summaries->segment,
-                         store_sentence(error));
-}
-
-int summaries_end(struct summaries *summaries, struct store *store) {
-    if (summaries->made == NULL) return 0;
-    int result = summary_check(summaries->made, &disk_posix, summaries->directory);
-    summary_free(summaries->made);
-    summaries->made = NULL;
-    if (result < 0) return unreadable(summaries, store, result);
-    if (result == SUMMARY_LIES)
-        return store_damaged(
-            store,
-            "%s/%016" PRIx64
-            ".sum does not match its segment, so queries could miss records: delete this file; that loses no records",
-            summaries->directory, summaries->segment);
-    summaries->unused += result == 1;
-    summaries->checked += result == 0;
-    return 0;
-}
-
-static int begin(struct summaries *summaries, const struct frames *frames) {
-    struct store *store = frames->store;
-    summaries->segment = frames->segment;
-    if (frames->archived != NULL)
-        snprintf(summaries->directory, sizeof summaries->directory, "%s", store->archive_directory);
-    else
-        snprintf(summaries->directory, sizeof summaries->directory, "%s/log", store->directory);
-    int result = summary_like(&summaries->made, &disk_posix, summaries->directory, summaries->segment);
-    summaries->unused += result == 1;
-    return result < 0 ? unreadable(summaries, store, result) : 0;
-}
-
-int summaries_frame(struct summaries *summaries, const struct frames *frames, const struct frame_header *header,
-                    const Tarry__FrameBody *body) {
-    int status = 0;
-    if (summaries->segment != frames->segment) {
-        status = summaries_end(summaries, frames->store);
-        if (status == 0) status = begin(summaries, frames);
-    }
-    if (status == 0 && summaries->made != NULL) summary_add(summaries->made, header, body);
-    return status;
-}
-
-void summaries_deinit(struct summaries *summaries) {
-    summary_free(summaries->made);
-    summaries->made = NULL;
-}
-
-/* ---- the check */
-
-#define ARENA_SIZE_MAX (256u << 20)
-#define CHECK_OVER (-1) /* result of check_next: all frames were checked */
-
-struct verify {
-    struct store store;
-    struct index_verification rows;
-    struct tally tail;  /* counts of the index, advanced to the end of the log */
-    struct tally whole; /* counts computed from the first frame; invalid if the log begins later */
-    bool has_whole;
-    bool met;            /* true: the chain hash was compared at the position of the index */
-    const char *archive; /* directory of --archive; NULL: DIR/archive, if it exists */
-    struct frames frames;
-    uint64_t frame_count;
-    uint64_t records;
-    struct contents contents;
-    struct summaries summaries;
-    struct evidence evidence;
-    struct tails tails;
-    struct progress progress;
-};
 
 static int run(struct tool *tool, const struct args *args);
 
@@ -304,209 +74,418 @@ const struct command command_verify = {
     .run = run,
 };
 
-/* ---- the index */
+/* ---- --against */
 
-static void rows_progress(void *argument, uint64_t done, uint64_t total) {
-    struct verify *v = argument;
-    progress_show(&v->progress, done, total, done);
-}
+/* Compares archive and log frame by frame. The chain hash of a frame covers all
+ * earlier frames, so the histories differ from the first frame whose chain hash differs. Contents are compared too,
+ * except those that were erased in one of the two directories.
+ *
+ * The indexes are not compared, because a copy may have been made without an index. Only one thing is read from them:
+ * how far the log was durable. In the last segment, an erased content beyond that position is a torn write. */
 
-/* Result of the child process that read the index. */
-struct sight {
-    bool is_whole; /* true: the child read the whole index */
-    int status;
-    struct index_verification rows;
-    char message[sizeof(((struct store *)0)->message)];
+#define ARENA_SIZE_MAX (256u << 20)
+#define KINDS_SHOWN 3u
+#define NS_PER_MS 1000000u
+
+struct side {
+    struct store store;
+    struct frames frames;
+    struct log_view view; /* the frame that is compared next */
+    int result;           /* result of frames_next; 0: `view` is valid */
 };
 
-static int look_at_index(struct verify *v) {
-    char message[1024] = "";
-    int status = store_open_index(&v->store);
-    if (status != 0) return status;
-    progress_start(&v->progress, "rows");
-    int error = index_verify(v->store.index, &v->rows, message, sizeof message, rows_progress, v);
-    progress_end(&v->progress);
-    if (error != 0)
-        return store_damaged(&v->store, "%s/index: %s", v->store.directory,
-                             message[0] != 0 ? message : store_sentence(error));
-    return 0;
-}
+struct compare {
+    struct side sides[2];
+    bool has_common;
+    uint64_t common_from;
+    uint64_t common_to;
+    uint64_t frames;        /* number of frames that are in both directories */
+    uint64_t erased;        /* number of contents that were erased in one directory or in both */
+    bool differs;           /* at … */
+    uint64_t differs_at;    /* position of the first differing frame */
+    const char *difference; /* name of the part that differs */
+    struct progress progress;
+};
 
-/* Reads the index. Runs in the child process, which a signal ends without a message. */
-__attribute__((noreturn)) static void look_and_tell(struct verify *v, struct sight *sight) {
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) signal(signals[i], SIG_DFL);
-    prctl(PR_SET_DUMPABLE, 0);
-    sight->status = look_at_index(v);
-    sight->rows = v->rows;
-    memcpy(sight->message, v->store.message, sizeof sight->message);
-    sight->is_whole = true;
-    _exit(0);
-}
+/* ---- reading */
 
-/* LMDB pages have no checksums, so a damaged page can crash the process. Therefore a child process first reads the
- * whole index; this process opens the index only if the child succeeded. */
-static int check_index(struct verify *v) {
-    /* cppcheck-suppress invalidFunctionArg ; -1 is what goes with MAP_ANONYMOUS */
-    struct sight *sight = mmap(NULL, sizeof *sight, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t child = sight != MAP_FAILED ? fork() : -1;
-    if (child == 0) look_and_tell(v, sight);
-    int status = EXIT_FINE, ended = 0;
-    if (child < 0) {
-        status = store_damaged(&v->store, "cannot start a process to read the index: %s", strerror(errno));
-    } else {
-        while (waitpid(child, &ended, 0) < 0 && errno == EINTR) continue;
-        if (!sight->is_whole)
-            status =
-                store_damaged(&v->store, "%s/index: an LMDB page is damaged: LMDB could not read it (%s)",
-                              v->store.directory, WIFSIGNALED(ended) ? strsignal(WTERMSIG(ended)) : "LMDB aborted");
-        else if (sight->status != EXIT_FINE)
-            status = store_damaged(&v->store, "%s", sight->message);
-        v->rows = sight->rows;
-    }
-    if (sight != MAP_FAILED) munmap(sight, sizeof *sight);
-    return status == EXIT_FINE ? store_open_index(&v->store) : status;
-}
-
-/* ---- the log */
-
-static int check_record(struct verify *v, const struct log_view *view, const Tarry__Record *record) {
-    uint64_t position = view->header.position;
-    v->records++;
-    if (v->has_whole && !tally_record(&v->whole, record))
-        return store_damaged(&v->store, "log position %" PRIu64 ": record %" PRIu64 " of the log is malformed",
-                             position, v->records);
-    if (position >= v->store.meta.position && !tally_record(&v->tail, record))
-        return store_damaged(&v->store, "log position %" PRIu64 ": a record after the index's position is malformed",
-                             position);
-    return 0;
-}
-
-static int check_frame(struct verify *v, const struct log_view *view, struct arena *arena) {
-    int status = 0;
-    v->frame_count++;
-    if (view->header.type != FRAME_COMMIT) return summaries_frame(&v->summaries, &v->frames, &view->header, NULL);
-    arena_reset(arena);
-    Tarry__FrameBody *body = frame_body_unpack(arena, view->header.body_size, view->body);
-    if (body == NULL)
-        return store_damaged(&v->store, "log position %" PRIu64 ": the frame's body is malformed",
-                             view->header.position);
-    for (size_t i = 0; i < body->n_records && status == 0; i++) status = check_record(v, view, body->records[i]);
-    if (status == 0) status = contents_frame(&v->contents, &v->store, view, body);
-    return status == 0 ? summaries_frame(&v->summaries, &v->frames, &view->header, body) : status;
-}
-
-/* Compares the counts at the position of the index, computed from the first frame of the log, with the counts of the
- * index. */
-static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
-    v->met = true;
-    if (v->store.meta.position > LOG_POSITION_FIRST && v->store.meta.position > v->store.recovery.start &&
-        memcmp(chain, v->store.meta.chain, FRAME_CHAIN_SIZE) != 0)
-        return store_damaged(&v->store,
-                             "index and log do not belong together: their chain hashes at position %" PRIu64 " differ",
-                             v->store.meta.position);
-    if (v->has_whole && (v->whole.digest != v->store.meta.tally.digest || v->whole.live != v->store.meta.tally.live))
-        return store_damaged(&v->store,
-                             "the digest of the log at position %" PRIu64 " is %016" PRIx64
-                             ", the index's is %016" PRIx64,
-                             v->store.meta.position, v->whole.digest, v->store.meta.tally.digest);
-    return 0;
-}
-
-/* Checks the next frame. CHECK_OVER: all frames are checked. */
-static int check_next(struct verify *v, struct arena *arena) {
-    struct frames *frames = &v->frames;
-    struct log_view view;
-    uint8_t chain[FRAME_CHAIN_SIZE];
-    memcpy(chain, frames->at.chain, sizeof chain);
-    if (!v->met && frames->at.position >= v->store.meta.position && meet(v, chain) != 0) return EXIT_REFUSED;
-    int result = frames_next(frames, &view);
-    if (result == FRAMES_GAP) {
-        v->has_whole = false;
-        contents_gap(&v->contents);
-        return evidence_gap(&v->evidence, frames);
-    }
-    if (result != 0) return result == FRAMES_END ? CHECK_OVER : EXIT_REFUSED;
-    int status = check_frame(v, &view, arena);
-    if (status == 0) status = evidence_frame(&v->evidence, frames);
-    progress_show(&v->progress, view.header.position - frames->start, v->store.recovery.end - frames->start,
-                  v->frame_count);
+static int open_side_log(struct side *side) {
+    struct store *store = &side->store;
+    int status = store_open_log_alone(store);
+    char message[sizeof store->message];
+    if (status == 0) return 0;
+    memcpy(message, store->message, sizeof message);
+    store->message[0] = 0; /* the error of the first attempt is reported only if the index does not help */
+    if (store_open_index(store) == 0) status = store_open_log_alone(store);
+    if (status != 0) memcpy(store->message, message, sizeof message);
     return status;
 }
 
-static int check_log(struct verify *v) {
+static int open_side(struct side *side, const char *directory, const char *archive) {
+    store_init(&side->store, directory);
+    int status = store_lock(&side->store);
+    if (status == 0) status = open_side_log(side);
+    if (status == 0) status = store_open_archive(&side->store, archive);
+    return status == 0 ? frames_open(&side->frames, &side->store) : status;
+}
+
+/* Reads the next frame of a side. Skips gaps in the archive. */
+static void step(struct side *side) {
+    do side->result = frames_next(&side->frames, &side->view);
+    while (side->result == FRAMES_GAP);
+}
+
+static uint64_t position_of(const struct side *side) {
+    return side->result == 0 ? side->view.header.position : side->frames.at.position;
+}
+
+static void differ(struct compare *compare, uint64_t position, const char *difference) {
+    compare->differs = true;
+    compare->differs_at = position;
+    compare->difference = difference;
+}
+
+/* Compares two frames at the same position. */
+static void compare_frames(struct compare *compare) {
+    const struct log_view *a = &compare->sides[0].view, *b = &compare->sides[1].view;
+    uint64_t position = a->header.position;
+    if (!compare->has_common) compare->common_from = position;
+    compare->has_common = true;
+    if (memcmp(a->header.chain, b->header.chain, FRAME_CHAIN_SIZE) != 0) {
+        bool is_first = compare->common_from == position;
+        differ(compare, position, is_first ? "the frames, or earlier data" : "the frames");
+        return;
+    }
+    bool is_erased = ((a->header.flags | b->header.flags) & FRAME_FLAG_ERASED) != 0;
+    compare->erased += is_erased;
+    /* Equal chain hashes mean equal sizes and equal bodies. */
+    if (!is_erased && memcmp(a->blob, b->blob, a->header.blob_size) != 0) {
+        differ(compare, position, "the contents");
+        return;
+    }
+    compare->frames++;
+    compare->common_to = compare->sides[0].frames.at.position;
+}
+
+static void read_both(struct compare *compare) {
+    struct side *a = &compare->sides[0], *b = &compare->sides[1];
+    uint64_t end = a->store.recovery.end < b->store.recovery.end ? a->store.recovery.end : b->store.recovery.end;
+    step(a);
+    step(b);
+    progress_start(&compare->progress, "frames");
+    while (a->result == 0 && b->result == 0 && !compare->differs) {
+        uint64_t at = position_of(a), other = position_of(b);
+        if (at == other) {
+            compare_frames(compare);
+            if (compare->differs) break;
+        } else if (compare->has_common && a->frames.gaps + b->frames.gaps == 0) {
+            differ(compare, at < other ? at : other, "where frames begin");
+            break;
+        }
+        if (at <= other) step(a);
+        if (other <= at) step(b);
+        progress_show(&compare->progress, at < end ? at : end, end, compare->frames);
+    }
+    progress_end(&compare->progress);
+}
+
+/* ---- saying */
+
+/* Describes a frame, for example: "1 commit of epoch 3, 2026-…: scheduled, cancelled; by producer 7, sequence 2". */
+static void describe_frame(struct text *out, const struct log_view *view) {
+    const struct frame_header *header = &view->header;
+    char time[RFC3339_TEXT_SIZE];
     struct arena arena;
     arena_init(&arena, ARENA_SIZE_MAX);
-    progress_start(&v->progress, "frames");
-    int status = evidence_start(&v->evidence, &v->frames);
-    while (status == 0) status = check_next(v, &arena);
-    if (status == CHECK_OVER) status = 0;
-    progress_end(&v->progress);
-    if (status == 0 && !v->met) status = meet(v, v->frames.at.chain);
-    if (status == 0) status = contents_end(&v->contents, &v->store);
-    if (status == 0) status = summaries_end(&v->summaries, &v->store);
-    if (status == 0) status = evidence_end(&v->evidence);
-    if (status == 0 && v->has_whole && v->whole.digest != v->tail.digest)
-        status =
-            store_damaged(&v->store,
-                          "the log's digest %016" PRIx64 " differs from the index's digest after a replay, %016" PRIx64,
-                          v->whole.digest, v->tail.digest);
+    text_printf(out, "%s of epoch %u, %s", header->type == FRAME_SEAL ? "seal" : "commit", header->epoch,
+                rfc3339_format(header->steady_ns / NS_PER_MS, time));
+    const Tarry__FrameBody *body =
+        header->type == FRAME_COMMIT ? frame_body_unpack(&arena, header->body_size, view->body) : NULL;
+    for (size_t i = 0; body != NULL && i < body->n_records && i < KINDS_SHOWN; i++) {
+        struct entry entry = {.header = header, .body = body, .record = body->records[i]};
+        text_printf(out, "%s %s", i == 0 ? ":" : ",", entry_kind_name(entry_kind(&entry)));
+        if (entry_task(&entry) != NULL) text_printf(out, " task %" PRIu64, entry_task(&entry)->id);
+    }
+    if (body != NULL && body->n_records > KINDS_SHOWN)
+        text_printf(out, " and %zu records more", body->n_records - KINDS_SHOWN);
+    if (body != NULL && body->producer != 0)
+        text_printf(out, "; by producer %" PRIu64 ", sequence %" PRIu64, body->producer, body->sequence);
+    text_printf(out, "; %u bytes of contents", header->blob_size);
     arena_deinit(&arena);
+}
+
+static const char *summary_of(struct text *out, const struct side *side) {
+    out->size = 0;
+    if (side->result == 0)
+        describe_frame(out, &side->view);
+    else
+        text_add_str(out, "no frame: it ends before");
+    return text_str(out);
+}
+
+static void compare_json(const struct compare *compare, struct text *out) {
+    const struct side *a = &compare->sides[0], *b = &compare->sides[1];
+    struct text summary = {0};
+    uint64_t ends[2] = {a->store.recovery.end, b->store.recovery.end};
+    out_begin(out, '{');
+    out_text(out, "directory", a->store.directory);
+    out_text(out, "against", b->store.directory);
+    out_text(out, "result", compare->differs ? "differs" : compare->has_common ? "same" : "nothing_in_common");
+    out_number(out, "frames", compare->frames);
+    out_number(out, "erased", compare->erased);
+    out_number(out, "common_from", compare->common_from);
+    out_number(out, "common_to", compare->common_to);
+    out_number(out, "log_end", ends[0]);
+    out_number(out, "against_log_end", ends[1]);
+    out_text(out, "longer", ends[0] == ends[1] ? NULL : ends[0] > ends[1] ? "directory" : "against");
+    if (compare->differs) {
+        out_number(out, "differs_at", compare->differs_at);
+        out_text(out, "difference", compare->difference);
+        out_text(out, "frame", summary_of(&summary, a));
+        out_text(out, "against_frame", summary_of(&summary, b));
+    }
+    out_line_end(out);
+    text_deinit(&summary);
+}
+
+static void compare_words(const struct compare *compare, struct text *out) {
+    const struct side *a = &compare->sides[0], *b = &compare->sides[1];
+    struct text summary = {0};
+    uint64_t ends[2] = {a->store.recovery.end, b->store.recovery.end};
+    if (compare->has_common)
+        text_printf(out, "same    positions %" PRIu64 " … %" PRIu64 ", %" PRIu64 " frames\n", compare->common_from,
+                    compare->common_to, compare->frames);
+    else
+        text_add_str(out, "no common positions: one log ends before the other begins\n");
+    if (compare->erased > 0)
+        text_printf(out, "        %" PRIu64 " frames of which contents are erased in one or both\n", compare->erased);
+    if (compare->differs) {
+        text_printf(out, "differs at position %" PRIu64 ": %s\n", compare->differs_at, compare->difference);
+        text_printf(out, "        %s: %s\n", a->store.directory, summary_of(&summary, a));
+        text_printf(out, "        %s: %s\n", b->store.directory, summary_of(&summary, b));
+    } else if (ends[0] != ends[1]) {
+        text_printf(out, "longer  %s, by %" PRIu64 " bytes\n",
+                    ends[0] > ends[1] ? a->store.directory : b->store.directory,
+                    ends[0] > ends[1] ? ends[0] - ends[1] : ends[1] - ends[0]);
+    }
+    text_deinit(&summary);
+}
+
+static void close_side(struct side *side) {
+    frames_close(&side->frames);
+    store_close(&side->store);
+}
+
+/* Reports the error that ended the reading of a side. Returns whether there was an error. */
+static bool is_damaged(const struct side *side) {
+    if (side->store.message[0] == 0) return false;
+    tool_say("%s: %s", side->store.directory, side->store.message);
+    return true;
+}
+
+/* Compares the history of two data directories from the first position that both have. Returns the exit status: 0 if
+ * the common part is equal. */
+static int compare_directories(struct tool *tool, const char *directory, const char *archive, const char *against) {
+    struct compare *compare = tool_alloc(sizeof *compare);
+    struct text out = {0};
+    memset(compare, 0, sizeof *compare);
+    store_init(&compare->sides[1].store, against);
+    int status = open_side(&compare->sides[0], directory, archive);
+    if (status == 0) status = open_side(&compare->sides[1], against, NULL);
+    if (status == 0) read_both(compare);
+    bool is_unreadable = is_damaged(&compare->sides[0]);
+    is_unreadable |= is_damaged(&compare->sides[1]);
+    if (!is_unreadable) {
+        if (tool->json)
+            compare_json(compare, &out);
+        else
+            compare_words(compare, &out);
+        status = compare->differs || !compare->has_common ? EXIT_REFUSED : EXIT_FINE;
+    }
+    status = output_flush(&out, is_unreadable ? EXIT_REFUSED : status);
+    close_side(&compare->sides[0]);
+    close_side(&compare->sides[1]);
+    text_deinit(&out);
+    free(compare);
     return status;
 }
 
-/* ---- tails of a pair */
+/* ---- --key, --head, --heads */
 
-static int check_pair(struct verify *v) {
-    struct hard_state hard_state;
-    char message[IDENTITY_MESSAGE_SIZE] = "";
-    int error = hard_state_read(&disk_posix, v->store.directory, &hard_state, message);
-    if (error == 1) return store_damaged(&v->store, "%s", message);
-    if (error != 0 && error != -ENOENT)
-        return store_damaged(&v->store, "%s/%s: %s", v->store.directory, HARD_STATE_NAME, store_sentence(error));
-    return tails_check(&v->tails, &v->store);
+static int read_key(const struct args *args, const char *path, struct sign_public *out) {
+    char text[SIGN_KEY_TEXT_SIZE];
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int64_t size = file >= 0 ? disk_read_all(&disk_posix, file, text, sizeof text, 0) : -errno;
+    if (file >= 0) close(file);
+    if (size < 0) {
+        tool_say("--key: %s cannot be read: %s", path, strerror((int)-size));
+        return EXIT_REFUSED;
+    }
+    const char *problem = sign_public_parse(text, (size_t)size, out);
+    return problem == NULL ? 0 : tool_usage(args, "--key: %s %s", path, problem);
 }
 
-/* ---- the command */
-
-static void tallies_init(struct verify *v) {
-    size_t size = sizeof(struct queue_tally) * (QUEUE_PLACES + 1);
-    v->tail = v->store.meta.tally;
-    v->tail.queues = tool_alloc(size);
-    memcpy(v->tail.queues, v->store.meta.tally.queues, size);
-    v->has_whole = v->frames.start == LOG_POSITION_FIRST;
-    tally_init(&v->whole, tool_alloc(size));
-}
-
-static int check(struct verify *v) {
-    int status = store_lock(&v->store);
-    if (status == 0) status = check_index(v);
-    if (status == 0) status = store_open_log(&v->store, 0);
-    if (status != 0) return status;
-    status = store_open_archive(&v->store, v->archive);
-    if (status == 0) status = frames_open(&v->frames, &v->store);
-    if (status != 0) return status;
-    tallies_init(v);
-    status = check_log(v);
-    return status == 0 ? check_pair(v) : status;
-}
-
-int verify_store(struct store *store, struct verified *out) {
-    struct verify v = {.store = *store};
-    int status = check(&v);
-    *out = (struct verified){.digest = v.tail.digest,
-                             .live = v.tail.live,
-                             .log_end = v.store.recovery.end,
-                             .torn_bytes = v.store.recovery.cut_bytes};
-    out->epoch = v.tail.epoch > v.store.recovery.epoch ? v.tail.epoch : v.store.recovery.epoch;
-    frames_close(&v.frames);
-    summaries_deinit(&v.summaries);
-    tails_deinit(&v.tails);
-    free(v.tail.queues);
-    free(v.whole.queues);
-    *store = v.store;
-    store->archive.directory = store->archive_directory;
+static int option_keys(struct evidence *evidence, const struct args *args) {
+    int status = 0;
+    for (size_t i = 0; i < args->many_count && status == 0; i++) {
+        if (strcmp(args->many[i].option, "key") != 0) continue;
+        if (evidence->key_count == EVIDENCE_KEYS_MAX)
+            return tool_usage(args, "--key may be given %u times", EVIDENCE_KEYS_MAX);
+        status = read_key(args, args->many[i].value, &evidence->keys[evidence->key_count++]);
+    }
     return status;
+}
+
+/* Adds the file of heads at PATH: a data directory, or a copy of the file itself. */
+static int option_file(struct evidence *evidence, const struct args *args, const char *path) {
+    struct stat status;
+    if (evidence->file_count == EVIDENCE_FILES_MAX)
+        return tool_usage(args, "--heads may be given %u times", EVIDENCE_FILES_MAX - 1);
+    struct evidence_file *file = &evidence->files[evidence->file_count++];
+    bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    int size = snprintf(file->path, sizeof file->path, "%s%s", path, is_directory ? "/" HEADS_NAME : "");
+    return size > 0 && (size_t)size < sizeof file->path ? 0 : tool_usage(args, "--heads: the path is too long");
+}
+
+static int option_files(struct evidence *evidence, const struct args *args) {
+    int status = 0;
+    for (size_t i = 0; i < args->many_count && status == 0; i++)
+        if (strcmp(args->many[i].option, "heads") == 0) status = option_file(evidence, args, args->many[i].value);
+    if (status == 0 && evidence->file_count > 1 && evidence->key_count == 0)
+        return tool_usage(args, "--heads needs --key with the public key of each node, because only a checked "
+                                "signature makes a head a proof");
+    return status;
+}
+
+static int evidence_options(struct evidence *evidence, const struct args *args) {
+    *evidence = (struct evidence){.file_count = 1, .files[0].is_own = true};
+    for (size_t i = 0; i < EVIDENCE_FILES_MAX; i++) evidence->files[i].heads.handle = -1;
+    const char *text = args_get(args, "head");
+    if (sodium_init() < 0) {
+        tool_say("the system provides no random numbers");
+        return EXIT_REFUSED;
+    }
+    int status = option_keys(evidence, args);
+    if (status == 0) status = option_files(evidence, args);
+    evidence->pruned = args_has(args, "pruned");
+    if (status != 0 || text == NULL) return status;
+    if (evidence->key_count == 0)
+        return tool_usage(args, "--head needs --key, because only a checked signature makes a head a proof");
+    if (!head_parse(text, &evidence->elsewhere))
+        return tool_usage(args, "--head: this is not a complete head; 'tarry heads DIR --last' prints one");
+    size_t which = evidence_signer_of(evidence, &evidence->elsewhere);
+    if (which == evidence->key_count || !head_is_signed(&evidence->elsewhere, &evidence->keys[which]))
+        return tool_usage(args, "--head: this head is not signed by the key of --key");
+    evidence->has_elsewhere = true;
+    return 0;
+}
+
+/* ---- output */
+
+static void json_signers(const struct evidence *evidence, struct text *out) {
+    char id[SIGN_KEY_ID_TEXT_SIZE];
+    out_key(out, "signers");
+    text_add_char(out, '[');
+    for (size_t i = 0; i < evidence->key_count; i++) {
+        const struct evidence_signer *signer = &evidence->signers[i];
+        out_comma(out);
+        out_begin(out, '{');
+        out_text(out, "key", sign_key_id_format(evidence->keys[i].id, id));
+        out_number(out, "heads", signer->heads);
+        out_number(out, "signed_to", signer->held.position);
+        out_number(out, "signed_at_ms", signer->held.wall_ns / NS_PER_MS);
+        text_add_char(out, '}');
+    }
+    text_add_char(out, ']');
+}
+
+static void evidence_json(const struct evidence *evidence, struct text *out) {
+    const struct evidence_file *own = &evidence->files[0];
+    const struct head *held = &own->held;
+    char text[HEAD_TEXT_SIZE], id[SIGN_KEY_ID_TEXT_SIZE];
+    if (evidence->key_count == 0) return;
+    out_number(out, "heads", own->seen);
+    out_number(out, "signed_from", evidence->start);
+    out_number(out, "signed_to", held->position);
+    out_number(out, "signed_at_ms", held->wall_ns / NS_PER_MS);
+    out_number(out, "unsigned_frames", evidence->unsigned_frames);
+    out_number(out, "unsigned_bytes", held->number == 0 ? 0 : evidence->at.position - held->position);
+    out_text(out, "signer", held->number == 0 ? NULL : sign_key_id_format(held->signer, id));
+    out_text(out, "head", held->number == 0 ? NULL : head_format(held, text));
+    out_number(out, "countersigned_to", evidence_countersigned_to(evidence));
+    json_signers(evidence, out);
+    if (evidence->differs_to == 0) return;
+    out_number(out, "differs_from", evidence->differs_from);
+    out_number(out, "differs_to", evidence->differs_to);
+}
+
+static void words_signers(const struct evidence *evidence, struct text *out) {
+    char words[EVIDENCE_HEAD_SIZE], id[SIGN_KEY_ID_TEXT_SIZE];
+    for (size_t i = 0; i < evidence->key_count; i++) {
+        const struct evidence_signer *signer = &evidence->signers[i];
+        text_printf(out, "        key %s: ", sign_key_id_format(evidence->keys[i].id, id));
+        if (signer->held.number == 0)
+            text_add_str(out, "no head within this log\n");
+        else
+            text_printf(out, "%" PRIu64 " heads, to position %" PRIu64 " (%s)\n", signer->heads, signer->held.position,
+                        evidence_describe(&signer->held, words));
+    }
+    uint64_t position = evidence_countersigned_to(evidence);
+    if (position > 0)
+        text_printf(out,
+                    "        countersigned up to position %" PRIu64
+                    ": signed with two keys, so no owner of a single key could have changed it\n",
+                    position);
+    else
+        text_add_str(out, "        not countersigned: only one key has signed it\n");
+}
+
+static void evidence_words(const struct evidence *evidence, struct text *out) {
+    const struct evidence_file *own = &evidence->files[0];
+    const struct head *held = &own->held;
+    char text[HEAD_TEXT_SIZE], words[96], id[SIGN_KEY_ID_TEXT_SIZE];
+    if (evidence->key_count == 0 || held->number == 0) return;
+    text_printf(out, "signed  positions %" PRIu64 " … %" PRIu64 " (%s) by key %s, %" PRIu64 " heads\n", evidence->start,
+                held->position, evidence_describe(held, words), sign_key_id_format(held->signer, id), own->seen);
+    if (evidence->unsigned_frames > 0)
+        text_printf(out,
+                    "        %" PRIu64 " frames (%" PRIu64
+                    " bytes) after that are not signed yet, so they are not proven\n",
+                    evidence->unsigned_frames, evidence->at.position - held->position);
+    if (evidence->key_count > 1) words_signers(evidence, out);
+    text_printf(out, "head    %s\n", head_format(held, text));
+}
+
+static void tails_json(const struct tails *tails, struct text *out) {
+    out_key(out, "quarantined");
+    text_add_char(out, '[');
+    for (size_t i = 0; i < tails->count; i++) {
+        const struct tail *tail = &tails->items[i];
+        out_comma(out);
+        out_begin(out, '{');
+        out_bytes(out, "name", tail->file.name, (size_t)tail_name_size(&tail->file));
+        out_number(out, "from", tail->file.base);
+        out_number(out, "to", tail->file.end);
+        out_number(out, "frames", tail->frames);
+        out_number(out, "epoch", tail->epoch);
+        out_text(out, "why", tail->why);
+        text_add_char(out, '}');
+    }
+    text_add_char(out, ']');
+}
+
+static void tails_words(const struct tails *tails, const struct store *store, struct text *out) {
+    for (size_t i = 0; i < tails->count; i++) {
+        const struct tail *tail = &tails->items[i];
+        text_printf(out, "%s  positions %" PRIu64 " … %" PRIu64 ", %" PRIu64 " frames, to epoch %u: cut off, put aside",
+                    i == 0 ? "tails " : "      ", tail->file.base, tail->file.end, tail->frames, tail->epoch);
+        if (tail->why[0] != 0) {
+            text_add_str(out, "\n          ");
+            plain_add(out, tail->why, strlen(tail->why));
+        }
+        text_printf(out, "\n          tarry audit --data %s --quarantined %.*s\n", store->directory,
+                    tail_name_size(&tail->file), tail->file.name);
+    }
 }
 
 static void print_json(const struct verify *v, int status, uint64_t took_ms, struct text *out) {
@@ -572,6 +551,16 @@ static void print_words(const struct verify *v, int status, uint64_t took_ms, st
                 v->has_whole ? ", confirmed by the whole log" : "", v->tail.live, duration_format(took_ms, took));
 }
 
+static void show_progress(void *argument, const char *noun, uint64_t done, uint64_t total, uint64_t count) {
+    struct progress *progress = argument;
+    if (noun == NULL) {
+        progress_end(progress);
+        return;
+    }
+    if (progress->what != noun) progress_start(progress, noun);
+    progress_show(progress, done, total, count);
+}
+
 static int run(struct tool *tool, const struct args *args) {
     struct verify v = {0};
     struct text out = {0};
@@ -589,17 +578,14 @@ static int run(struct tool *tool, const struct args *args) {
             return tool_usage(args, "--against: the directory name is too long");
         return compare_directories(tool, v.store.directory, v.archive, against);
     }
-    status = check(&v);
-    evidence_close(&v.evidence);
+    struct progress progress = {0};
+    v.progress = show_progress;
+    v.progress_argument = &progress;
+    status = verify_check(&v);
     if (tool->json)
         print_json(&v, status, steady_ms() - started_ms, &out);
     else
         print_words(&v, status, steady_ms() - started_ms, &out);
-    frames_close(&v.frames);
-    tails_deinit(&v.tails);
-    contents_deinit(&v.contents);
-    summaries_deinit(&v.summaries);
-    free(v.tail.queues);
-    free(v.whole.queues);
+    verify_deinit(&v);
     return store_finish(&v.store, &out, status);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "json_out.h"
+#include "say.h"
 #include "stage.h"
 #include "table.h"
 

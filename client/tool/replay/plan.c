@@ -8,6 +8,7 @@
 #include "alloc.h"
 #include "policy.h"
 #include "queue_policy.h"
+#include "say.h"
 #include "tarry_limits.h"
 
 static bool is_option(const struct args *args, size_t at, const char *option) {

@@ -3,7 +3,7 @@
 #define TARRY_TOOL_REPLAY_H
 
 #include "args.h"
-#include "store.h"
+#include "directory.h"
 #include "tool.h"
 
 struct replay_options {

@@ -2,17 +2,18 @@
  *
  * Open in this order: the lock (shared: it keeps brokers out), the identity, the index, the log. Readers of the
  * archive open it themselves. */
-#ifndef TARRY_TOOL_STORE_H
-#define TARRY_TOOL_STORE_H
+#ifndef TARRY_STORAGE_STORE_H
+#define TARRY_STORAGE_STORE_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "archive.h"
 #include "index.h"
 #include "log.h"
-#include "tool.h"
 
 #define STORE_PATH_SIZE 4096u
+#define STORE_REFUSED 1 /* result of a function that has left an error message in `message` of the store */
 
 struct store {
     const char *directory; /* borrowed */
@@ -30,7 +31,7 @@ struct store {
 
 /* Prepares a closed store. `directory` must be shorter than STORE_PATH_SIZE - 16. */
 void store_init(struct store *store, const char *directory);
-/* Each of these functions returns 0, or EXIT_REFUSED after an error message in `message`. */
+/* Each of these functions returns 0, or STORE_REFUSED after an error message in `message`. */
 int store_lock(struct store *store);
 int store_identity(struct store *store); /* needs no lock: for commands that may run beside a broker */
 int store_open_index(struct store *store);
@@ -40,19 +41,13 @@ int store_open_log(struct store *store, uint64_t scan_from);
 /* Opens the log without an index, and checks all frames. */
 int store_open_log_alone(struct store *store);
 void store_close(struct store *store);
-/* Ends a command: prints `out` and the error message, if any, and closes. Returns the exit status. */
-int store_finish(struct store *store, struct text *out, int status);
 /* Opens the archive of retired segments: the directory of --archive DIR, which must exist, or DIR/archive. Call after
- * the identity. 0, or EXIT_REFUSED after an error message in `message`. */
+ * the identity. 0, or STORE_REFUSED after an error message in `message`. */
 int store_open_archive(struct store *store, const char *directory);
-/* Opens everything of --data DIR and --archive DIR. Tasks cannot be looked up in the index; the frames of the log are
- * checked when they are read. 0, or an exit status after an error message on standard error; then nothing is open. */
-int store_open(struct store *store, const struct args *args);
-
-#define STORE_ARCHIVE_OPTION                                                                                           \
-    { "archive", ARG_VALUE, "DIR", "archive of the broker [DIR/archive]" }
-
-/* Stores an error message; returns EXIT_REFUSED. */
+/* Opens lock, identity, index, log and archive. Tasks cannot be looked up in the index; the frames of the log are
+ * checked when they are read. 0, or STORE_REFUSED. */
+int store_open_all(struct store *store, const char *archive);
+/* Stores an error message; returns STORE_REFUSED. */
 int store_damaged(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Returns a sentence for a negative result of `storage`: "it is damaged". */
 const char *store_sentence(int error);

@@ -12,7 +12,6 @@
 
 #include "disk.h"
 #include "identity.h"
-#include "output.h"
 #include "tarry_limits.h"
 
 void store_init(struct store *store, const char *directory) {
@@ -26,20 +25,12 @@ void store_close(struct store *store) {
     store_init(store, store->directory);
 }
 
-int store_finish(struct store *store, struct text *out, int status) {
-    status = output_flush(out, status);
-    if (store->message[0] != 0) tool_say("%s", store->message);
-    text_deinit(out);
-    store_close(store);
-    return status;
-}
-
 int store_damaged(struct store *store, const char *format, ...) {
     va_list list;
     va_start(list, format);
     vsnprintf(store->message, sizeof store->message, format, list);
     va_end(list);
-    return EXIT_REFUSED;
+    return STORE_REFUSED;
 }
 
 const char *store_sentence(int error) {
@@ -121,6 +112,13 @@ int store_open_index(struct store *store) {
     return open_index(store, false);
 }
 
+int store_open_all(struct store *store, const char *archive) {
+    int status = store_lock(store);
+    if (status == 0) status = open_index(store, true);
+    if (status == 0) status = store_open_log(store, store->meta.position);
+    return status == 0 ? store_open_archive(store, archive) : status;
+}
+
 /* Opens the log. Uses only the files of the log. */
 static int open_log(struct store *store, uint64_t scan_from, char path[STORE_PATH_SIZE]) {
     char message[1024] = "";
@@ -174,21 +172,6 @@ int store_open_archive(struct store *store, const char *directory) {
     if (directory != NULL && access(path, R_OK | X_OK) != 0)
         return store_damaged(store, "--archive %s: %s", directory, strerror(errno));
     return 0;
-}
-
-int store_open(struct store *store, const struct args *args) {
-    const char *directory = args_get(args, "data");
-    if (directory == NULL) return tool_usage(args, "missing directory: give --data DIR");
-    if (strlen(directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "--data: the directory name is too long");
-    store_init(store, directory);
-    int status = store_lock(store);
-    if (status == 0) status = open_index(store, true);
-    if (status == 0) status = store_open_log(store, store->meta.position);
-    if (status == 0) status = store_open_archive(store, args_get(args, "archive"));
-    if (status == 0) return 0;
-    tool_say("%s", store->message);
-    store_close(store);
-    return status;
 }
 
 /* ---- owner of new files */

@@ -3,8 +3,8 @@
  *
  * Frames that are in both archive and log are read from the log. The store's log must be open and scanned completely
  * (store_open_log from 0), and its archive must be set. */
-#ifndef TARRY_TOOL_FRAMES_H
-#define TARRY_TOOL_FRAMES_H
+#ifndef TARRY_STORAGE_FRAMES_H
+#define TARRY_STORAGE_FRAMES_H
 
 #include "quarantine.h"
 #include "store.h"
@@ -40,7 +40,7 @@ enum frames_result {
     FRAMES_DAMAGED, /* the error message is in the store */
 };
 
-/* Opens archive and log. Returns 0, or EXIT_REFUSED with an error message in the store. */
+/* Opens archive and log. Returns 0, or STORE_REFUSED with an error message in the store. */
 int frames_open(struct frames *frames, struct store *store);
 /* Reads the next frame. Returns 0 and the frame with its contents, valid until the next call; or an enum frames_result.
  */
@@ -65,16 +65,14 @@ struct tails {
     size_t count;
 };
 
-/* Lists the tails and checks every frame of each. Call after the identity. 0, or EXIT_REFUSED with an error message
+/* Lists the tails and checks every frame of each. Call after the identity. 0, or STORE_REFUSED with an error message
  * in the store; then `out` has the tails before the damaged one. */
 int tails_check(struct tails *out, struct store *store);
 void tails_deinit(struct tails *tails);
-/* Append the tails as a JSON member, or as lines for people. */
-void tails_json(const struct tails *tails, struct text *out);
-void tails_words(const struct tails *tails, const struct store *store, struct text *out);
-
-/* Makes the open store read this tail instead of log and archive. `name` is as in tails_words. 0, or EXIT_REFUSED
- * with an error message in the store. */
+/* Returns the size of a tail's name without its file extension: "0000000000001a40-5d3e…". */
+int tail_name_size(const struct quarantine_tail *tail);
+/* Makes the open store read this tail instead of log and archive. `name` is a tail's name, with or without its file
+ * extension. 0, or STORE_REFUSED with an error message in the store. */
 int tails_enter(struct store *store, const char *name);
 
 #endif

@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "json_out.h"
-#include "table.h"
-
 /* ---- the archive */
 
 static int archive_damaged(struct frames *frames, uint64_t base, uint64_t at, int error, const char *problem) {
@@ -106,7 +102,7 @@ int frames_open(struct frames *frames, struct store *store) {
     while (frames->base_count > 0 && frames->bases[frames->base_count - 1] >= store->recovery.start)
         frames->base_count--; /* retirement was in progress, so the log has this segment too */
     int entered = frames->base_count > 0 ? enter_archived(frames) : enter_log(frames);
-    return entered == 0 ? 0 : EXIT_REFUSED;
+    return entered == 0 ? 0 : STORE_REFUSED;
 }
 
 void frames_close(struct frames *frames) {
@@ -177,8 +173,7 @@ static struct quarantine quarantine_of(const struct store *store, char directory
     return quarantine;
 }
 
-/* Returns the size of a tail's name without its file extension: "0000000000001a40-5d3e…". */
-static int name_size(const struct quarantine_tail *tail) {
+int tail_name_size(const struct quarantine_tail *tail) {
     return (int)strcspn(tail->name, ".");
 }
 
@@ -197,7 +192,7 @@ static int check_tail(const struct quarantine *quarantine, struct tail *tail, st
     struct log_cursor *cursor;
     struct log_view view;
     quarantine_why(quarantine, &tail->file, tail->why);
-    if (open_tail(quarantine, &tail->file, store, &log, &recovery) != 0) return EXIT_REFUSED;
+    if (open_tail(quarantine, &tail->file, store, &log, &recovery) != 0) return STORE_REFUSED;
     tail->epoch = recovery.epoch;
     int error = log_cursor_open(&cursor, log, recovery.start, false);
     if (error == 0) {
@@ -215,8 +210,8 @@ int tails_check(struct tails *out, struct store *store) {
     size_t count;
     int error = quarantine_list(&quarantine, &files, &count);
     if (error != 0) return store_damaged(store, "%s: %s", quarantine.directory, store_sentence(error));
-    int status = 0;
-    out->items = count > 0 ? tool_alloc(count * sizeof *out->items) : NULL;
+    out->items = count > 0 ? calloc(count, sizeof *out->items) : NULL;
+    int status = count > 0 && out->items == NULL ? store_damaged(store, "out of memory") : 0;
     for (size_t i = 0; i < count && status == 0; i++) {
         out->items[i] = (struct tail){.file = files[i]};
         status = check_tail(&quarantine, &out->items[i], store);
@@ -232,38 +227,6 @@ void tails_deinit(struct tails *tails) {
     tails->count = 0;
 }
 
-void tails_json(const struct tails *tails, struct text *out) {
-    out_key(out, "quarantined");
-    text_add_char(out, '[');
-    for (size_t i = 0; i < tails->count; i++) {
-        const struct tail *tail = &tails->items[i];
-        out_comma(out);
-        out_begin(out, '{');
-        out_bytes(out, "name", tail->file.name, (size_t)name_size(&tail->file));
-        out_number(out, "from", tail->file.base);
-        out_number(out, "to", tail->file.end);
-        out_number(out, "frames", tail->frames);
-        out_number(out, "epoch", tail->epoch);
-        out_text(out, "why", tail->why);
-        text_add_char(out, '}');
-    }
-    text_add_char(out, ']');
-}
-
-void tails_words(const struct tails *tails, const struct store *store, struct text *out) {
-    for (size_t i = 0; i < tails->count; i++) {
-        const struct tail *tail = &tails->items[i];
-        text_printf(out, "%s  positions %" PRIu64 " … %" PRIu64 ", %" PRIu64 " frames, to epoch %u: cut off, put aside",
-                    i == 0 ? "tails " : "      ", tail->file.base, tail->file.end, tail->frames, tail->epoch);
-        if (tail->why[0] != 0) {
-            text_add_str(out, "\n          ");
-            plain_add(out, tail->why, strlen(tail->why));
-        }
-        text_printf(out, "\n          tarry audit --data %s --quarantined %.*s\n", store->directory,
-                    name_size(&tail->file), tail->file.name);
-    }
-}
-
 int tails_enter(struct store *store, const char *name) {
     char directory[STORE_PATH_SIZE];
     struct quarantine quarantine = quarantine_of(store, directory);
@@ -274,7 +237,8 @@ int tails_enter(struct store *store, const char *name) {
     int error = quarantine_list(&quarantine, &files, &count);
     if (error != 0) return store_damaged(store, "%s: %s", quarantine.directory, store_sentence(error));
     size_t size = strcspn(name, ".");
-    while (found < count && (size != (size_t)name_size(&files[found]) || strncmp(files[found].name, name, size) != 0))
+    while (found < count &&
+           (size != (size_t)tail_name_size(&files[found]) || strncmp(files[found].name, name, size) != 0))
         found++;
     int status = found < count ? open_tail(&quarantine, &files[found], store, &log, &recovery)
                                : store_damaged(store, "%s has no tail \"%.100s\"; 'tarry verify' lists the tails",

@@ -1,16 +1,14 @@
-/* verify_evidence.c: see verify_parts.h. Reads signed heads from the files in the order of their positions, and inserts
+/* evidence.c: see evidence.h. Reads signed heads from the files in the order of their positions, and inserts
  * the head of --head in that order. */
-#include "verify_parts.h"
+#include "evidence.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "json_out.h"
 #include "rfc3339.h"
 #include "tarry_limits.h"
 
@@ -19,104 +17,33 @@
 #define NS_PER_MS 1000000u
 #define LOG_HEADER_SIZE 4096u /* size of a segment's header (FORMAT.md) */
 
-/* ---- options */
+/* ---- heads */
 
-static int read_key(const struct args *args, const char *path, struct sign_public *out) {
-    char text[SIGN_KEY_TEXT_SIZE];
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    int64_t size = file >= 0 ? disk_read_all(&disk_posix, file, text, sizeof text, 0) : -errno;
-    if (file >= 0) close(file);
-    if (size < 0) {
-        tool_say("--key: %s cannot be read: %s", path, strerror((int)-size));
-        return EXIT_REFUSED;
-    }
-    const char *problem = sign_public_parse(text, (size_t)size, out);
-    return problem == NULL ? 0 : tool_usage(args, "--key: %s %s", path, problem);
-}
-
-static int option_keys(struct evidence *evidence, const struct args *args) {
-    int status = 0;
-    for (size_t i = 0; i < args->many_count && status == 0; i++) {
-        if (strcmp(args->many[i].option, "key") != 0) continue;
-        if (evidence->key_count == EVIDENCE_KEYS_MAX)
-            return tool_usage(args, "--key may be given %u times", EVIDENCE_KEYS_MAX);
-        status = read_key(args, args->many[i].value, &evidence->keys[evidence->key_count++]);
-    }
-    return status;
-}
-
-/* Returns the index of the key that signed the head; key_count: none of the keys did. */
-static size_t signer_of(const struct evidence *evidence, const struct head *head) {
+size_t evidence_signer_of(const struct evidence *evidence, const struct head *head) {
     size_t i = 0;
     while (i < evidence->key_count && memcmp(evidence->keys[i].id, head->signer, SIGN_KEY_ID_SIZE) != 0) i++;
     return i;
 }
 
-/* Adds the file of heads at PATH: a data directory, or a copy of the file itself. */
-static int option_file(struct evidence *evidence, const struct args *args, const char *path) {
-    struct stat status;
-    if (evidence->file_count == EVIDENCE_FILES_MAX)
-        return tool_usage(args, "--heads may be given %u times", EVIDENCE_FILES_MAX - 1);
-    struct evidence_file *file = &evidence->files[evidence->file_count++];
-    bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-    int size = snprintf(file->path, sizeof file->path, "%s%s", path, is_directory ? "/" HEADS_NAME : "");
-    return size > 0 && (size_t)size < sizeof file->path ? 0 : tool_usage(args, "--heads: the path is too long");
-}
-
-static int option_files(struct evidence *evidence, const struct args *args) {
-    int status = 0;
-    for (size_t i = 0; i < args->many_count && status == 0; i++)
-        if (strcmp(args->many[i].option, "heads") == 0) status = option_file(evidence, args, args->many[i].value);
-    if (status == 0 && evidence->file_count > 1 && evidence->key_count == 0)
-        return tool_usage(args, "--heads needs --key with the public key of each node, because only a checked "
-                                "signature makes a head a proof");
-    return status;
-}
-
-int evidence_options(struct evidence *evidence, const struct args *args) {
-    *evidence = (struct evidence){.file_count = 1, .files[0].is_own = true};
-    for (size_t i = 0; i < EVIDENCE_FILES_MAX; i++) evidence->files[i].heads.handle = -1;
-    const char *text = args_get(args, "head");
-    if (sodium_init() < 0) {
-        tool_say("the system provides no random numbers");
-        return EXIT_REFUSED;
-    }
-    int status = option_keys(evidence, args);
-    if (status == 0) status = option_files(evidence, args);
-    evidence->pruned = args_has(args, "pruned");
-    if (status != 0 || text == NULL) return status;
-    if (evidence->key_count == 0)
-        return tool_usage(args, "--head needs --key, because only a checked signature makes a head a proof");
-    if (!head_parse(text, &evidence->elsewhere))
-        return tool_usage(args, "--head: this is not a complete head; 'tarry heads DIR --last' prints one");
-    size_t which = signer_of(evidence, &evidence->elsewhere);
-    if (which == evidence->key_count || !head_is_signed(&evidence->elsewhere, &evidence->keys[which]))
-        return tool_usage(args, "--head: this head is not signed by the key of --key");
-    evidence->has_elsewhere = true;
-    return 0;
-}
-
-/* ---- heads */
-
-/* Describes a head, for example "head 12 (2026-11-21T…)", or the beginning of the log. */
-static const char *describe(const struct head *head, char out[96]) {
+const char *evidence_describe(const struct head *head, char out[EVIDENCE_HEAD_SIZE]) {
     char time[RFC3339_TEXT_SIZE];
     if (head->number == 0) return "where the log begins";
-    snprintf(out, 96, "head %" PRIu64 ", %s", head->number, rfc3339_format(head->wall_ns / NS_PER_MS, time));
+    snprintf(out, EVIDENCE_HEAD_SIZE, "head %" PRIu64 ", %s", head->number,
+             rfc3339_format(head->wall_ns / NS_PER_MS, time));
     return out;
 }
 
 static int differs(struct evidence *evidence, uint64_t from, uint64_t to) {
     evidence->differs_from = from;
     evidence->differs_to = to;
-    return EXIT_REFUSED;
+    return STORE_REFUSED;
 }
 
 /* Checks one entry of a file, alone and against the entries before it. */
 static int judge_entry(struct evidence *evidence, struct evidence_file *file, const struct head *head) {
     struct store *store = evidence->store;
     char id[SIGN_KEY_ID_TEXT_SIZE];
-    size_t which = signer_of(evidence, head);
+    size_t which = evidence_signer_of(evidence, head);
     const char *problem = NULL;
     if (which == evidence->key_count)
         return store_damaged(store, "%s, byte %" PRIu64 ": head %" PRIu64 " is signed by key %s, which no --key names",
@@ -174,18 +101,18 @@ static int open_file(struct evidence *evidence, struct evidence_file *file) {
 static int judge_elsewhere(struct evidence *evidence) {
     const struct head *head = &evidence->elsewhere;
     const struct evidence_file *own = &evidence->files[0];
-    char words[96];
-    size_t which = signer_of(evidence, head);
+    char words[EVIDENCE_HEAD_SIZE];
+    size_t which = evidence_signer_of(evidence, head);
     if (head->number > own->numbers[which])
         return store_damaged(evidence->store,
                              "%s ends at head %" PRIu64 ", but the one of --head is %s: the file was cut", own->path,
-                             own->numbers[which], describe(head, words));
+                             own->numbers[which], evidence_describe(head, words));
     return 0;
 }
 
 /* Keeps a head that matches the log. */
 static void hold(struct evidence *evidence, struct evidence_file *file, const struct head *head) {
-    struct evidence_signer *signer = &evidence->signers[signer_of(evidence, head)];
+    struct evidence_signer *signer = &evidence->signers[evidence_signer_of(evidence, head)];
     if (head->position >= signer->held.position) signer->held = *head;
     if (head != &evidence->elsewhere) {
         file->seen++;
@@ -198,7 +125,8 @@ static void hold(struct evidence *evidence, struct evidence_file *file, const st
 /* Reports that the frames at a head's position are not the signed ones. */
 static int tell_difference(struct evidence *evidence, const struct evidence_file *file, const struct head *head) {
     const struct frames_point *at = &evidence->at;
-    char from[96], to[96], id[SIGN_KEY_ID_TEXT_SIZE], who[STORE_PATH_SIZE + 64] = "was signed";
+    char from[EVIDENCE_HEAD_SIZE], to[EVIDENCE_HEAD_SIZE], id[SIGN_KEY_ID_TEXT_SIZE],
+        who[STORE_PATH_SIZE + 64] = "was signed";
     uint64_t start = file->held.number == 0 ? evidence->from : file->held.position;
     if (start < evidence->from) start = evidence->from;
     if (!file->is_own)
@@ -207,12 +135,12 @@ static int tell_difference(struct evidence *evidence, const struct evidence_file
         store_damaged(evidence->store,
                       "the chain hash at the beginning of the segment at position %" PRIu64
                       " differs from the one that %s (%s)",
-                      at->position, who, describe(head, to));
+                      at->position, who, evidence_describe(head, to));
     else
         store_damaged(evidence->store,
                       "the log differs from the one that %s: somebody changed it and recomputed its hash chain; the "
                       "first difference is between position %" PRIu64 " (%s) and position %" PRIu64 " (%s)",
-                      who, start, describe(&file->held, from), head->position, describe(head, to));
+                      who, start, evidence_describe(&file->held, from), head->position, evidence_describe(head, to));
     return differs(evidence, start, head->position);
 }
 
@@ -257,7 +185,7 @@ static int skip_missing(struct evidence *evidence) {
         while (status == 0 && file->has_next && file->next.position < evidence->at.position) {
             file->held = file->next;
             file->seen++;
-            evidence->signers[signer_of(evidence, &file->next)].heads++;
+            evidence->signers[evidence_signer_of(evidence, &file->next)].heads++;
             status = read_entry(evidence, file);
         }
     }
@@ -350,12 +278,12 @@ static int judge_reach(struct evidence *evidence) {
     for (size_t i = 0; i < evidence->file_count; i++)
         if (!file->has_next && evidence->files[i].has_next) file = &evidence->files[i];
     const struct head *head = file->has_next ? &file->next : &evidence->elsewhere;
-    char words[96];
+    char words[EVIDENCE_HEAD_SIZE];
     if (!file->has_next && !evidence->has_elsewhere) return 0;
     store_damaged(evidence->store,
                   "the log ends at position %" PRIu64 ", but it was signed up to position %" PRIu64
                   " (%s)%s%s: somebody cut it%s",
-                  evidence->at.position, head->position, describe(head, words),
+                  evidence->at.position, head->position, evidence_describe(head, words),
                   file->is_own ? "" : " according to what ", file->is_own ? "" : file->path,
                   file->is_own ? "" : " says, or this node was not running then");
     /* A log that was cut and continued with new, chained frames also ends here. */
@@ -375,21 +303,21 @@ static int judge_end(struct evidence *evidence) {
     struct store *store = evidence->store;
     const struct evidence_file *own = &evidence->files[0];
     const struct head *held = &own->held;
-    char words[96];
+    char words[EVIDENCE_HEAD_SIZE];
     for (size_t i = 0; i < evidence->file_count; i++)
         if (evidence->files[i].heads.torn_bytes > 0) return tell_torn(evidence, &evidence->files[i]);
     if (held->kept_from < evidence->start) {
         store_damaged(store,
                       "the log begins at position %" PRIu64 ", but by its newest head (%s) it began at %" PRIu64
                       ": segments are missing",
-                      evidence->start, describe(held, words), held->kept_from);
+                      evidence->start, evidence_describe(held, words), held->kept_from);
         return differs(evidence, held->kept_from, evidence->start);
     }
     if (evidence->unsigned_frames == 0 || evidence->at.steady_ns - evidence->unsigned_ns <= UNSIGNED_MAX_NS) return 0;
     store_damaged(store,
                   "after position %" PRIu64 " (%s) the log has no head for %" PRIu64
                   " s: heads were cut off, or the broker could not sign, or ran without its key",
-                  held->position, describe(held, words),
+                  held->position, evidence_describe(held, words),
                   (evidence->at.steady_ns - evidence->unsigned_ns) / 1000000000u);
     return differs(evidence, held->position, evidence->at.position);
 }
@@ -407,10 +335,7 @@ void evidence_close(struct evidence *evidence) {
     for (size_t i = 0; i < evidence->file_count; i++) heads_close(&evidence->files[i].heads);
 }
 
-/* ---- saying */
-
-/* Returns the position up to which two keys have signed the log; 0: fewer than two have. */
-static uint64_t countersigned_to(const struct evidence *evidence) {
+uint64_t evidence_countersigned_to(const struct evidence *evidence) {
     uint64_t best = 0, second = 0;
     for (size_t i = 0; i < evidence->key_count; i++) {
         uint64_t position = evidence->signers[i].held.position;
@@ -422,78 +347,4 @@ static uint64_t countersigned_to(const struct evidence *evidence) {
         }
     }
     return second;
-}
-
-static void json_signers(const struct evidence *evidence, struct text *out) {
-    char id[SIGN_KEY_ID_TEXT_SIZE];
-    out_key(out, "signers");
-    text_add_char(out, '[');
-    for (size_t i = 0; i < evidence->key_count; i++) {
-        const struct evidence_signer *signer = &evidence->signers[i];
-        out_comma(out);
-        out_begin(out, '{');
-        out_text(out, "key", sign_key_id_format(evidence->keys[i].id, id));
-        out_number(out, "heads", signer->heads);
-        out_number(out, "signed_to", signer->held.position);
-        out_number(out, "signed_at_ms", signer->held.wall_ns / NS_PER_MS);
-        text_add_char(out, '}');
-    }
-    text_add_char(out, ']');
-}
-
-void evidence_json(const struct evidence *evidence, struct text *out) {
-    const struct evidence_file *own = &evidence->files[0];
-    const struct head *held = &own->held;
-    char text[HEAD_TEXT_SIZE], id[SIGN_KEY_ID_TEXT_SIZE];
-    if (evidence->key_count == 0) return;
-    out_number(out, "heads", own->seen);
-    out_number(out, "signed_from", evidence->start);
-    out_number(out, "signed_to", held->position);
-    out_number(out, "signed_at_ms", held->wall_ns / NS_PER_MS);
-    out_number(out, "unsigned_frames", evidence->unsigned_frames);
-    out_number(out, "unsigned_bytes", held->number == 0 ? 0 : evidence->at.position - held->position);
-    out_text(out, "signer", held->number == 0 ? NULL : sign_key_id_format(held->signer, id));
-    out_text(out, "head", held->number == 0 ? NULL : head_format(held, text));
-    out_number(out, "countersigned_to", countersigned_to(evidence));
-    json_signers(evidence, out);
-    if (evidence->differs_to == 0) return;
-    out_number(out, "differs_from", evidence->differs_from);
-    out_number(out, "differs_to", evidence->differs_to);
-}
-
-static void words_signers(const struct evidence *evidence, struct text *out) {
-    char words[96], id[SIGN_KEY_ID_TEXT_SIZE];
-    for (size_t i = 0; i < evidence->key_count; i++) {
-        const struct evidence_signer *signer = &evidence->signers[i];
-        text_printf(out, "        key %s: ", sign_key_id_format(evidence->keys[i].id, id));
-        if (signer->held.number == 0)
-            text_add_str(out, "no head within this log\n");
-        else
-            text_printf(out, "%" PRIu64 " heads, to position %" PRIu64 " (%s)\n", signer->heads, signer->held.position,
-                        describe(&signer->held, words));
-    }
-    uint64_t position = countersigned_to(evidence);
-    if (position > 0)
-        text_printf(out,
-                    "        countersigned up to position %" PRIu64
-                    ": signed with two keys, so no owner of a single key could have changed it\n",
-                    position);
-    else
-        text_add_str(out, "        not countersigned: only one key has signed it\n");
-}
-
-void evidence_words(const struct evidence *evidence, struct text *out) {
-    const struct evidence_file *own = &evidence->files[0];
-    const struct head *held = &own->held;
-    char text[HEAD_TEXT_SIZE], words[96], id[SIGN_KEY_ID_TEXT_SIZE];
-    if (evidence->key_count == 0 || held->number == 0) return;
-    text_printf(out, "signed  positions %" PRIu64 " … %" PRIu64 " (%s) by key %s, %" PRIu64 " heads\n", evidence->start,
-                held->position, describe(held, words), sign_key_id_format(held->signer, id), own->seen);
-    if (evidence->unsigned_frames > 0)
-        text_printf(out,
-                    "        %" PRIu64 " frames (%" PRIu64
-                    " bytes) after that are not signed yet, so they are not proven\n",
-                    evidence->unsigned_frames, evidence->at.position - held->position);
-    if (evidence->key_count > 1) words_signers(evidence, out);
-    text_printf(out, "head    %s\n", head_format(held, text));
 }
