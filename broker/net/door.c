@@ -19,11 +19,29 @@ void door_wake(struct door *door) {
                                                        reports each write (edge-triggered) */
 }
 
+static bool is_delivery(const struct message *message) {
+    return message->kind == ORDER_DELIVERY || message->kind == ORDER_REST;
+}
+
+/* Bytes of a message in `replies_size`, until the door's thread has taken it. */
+static size_t reply_size(const struct message *message) {
+    return is_delivery(message) ? 0 : message->capacity;
+}
+
+/* Counts a message of another thread until door_done. */
+static void count(struct door *door, const struct message *message) {
+    if (is_delivery(message))
+        atomic_fetch_add(&door->deliveries_size, message->capacity);
+    else
+        door_hold(door, message->capacity);
+}
+
 static void hand_over(struct door *door, struct message *message) {
     message->next = NULL;
-    door_hold(door, message->capacity);
+    count(door, message);
     atomic_fetch_add(&door->queued, 1);
     pthread_mutex_lock(&door->mutex);
+    door->replies_size += reply_size(message);
     bool was_empty = door->first == NULL;
     *door->last = message;
     door->last = &message->next;
@@ -113,11 +131,11 @@ size_t door_held(const struct door *door) {
 
 static void carry_inside(struct door *door, struct message *message) {
     const struct door_calls *calls = &door->calls;
-    bool is_delivery = message->kind == ORDER_DELIVERY;
-    if (is_delivery && !calls->lane_leaves(calls->argument, message->lane, message->turn))
+    bool delivers = is_delivery(message);
+    if (delivers && !calls->lane_leaves(calls->argument, message->lane, message->turn))
         calls->lane_sent(calls->argument, message->lane, message->turn, false, message->stamp);
     else
-        calls->inside(calls->argument, message->to, message, is_delivery);
+        calls->inside(calls->argument, message->to, message, delivers);
     door_done(door, message);
 }
 
@@ -149,11 +167,15 @@ bool door_carry_out(struct door *door) {
     door->first = NULL;
     door->last = &door->first;
     pthread_mutex_unlock(&door->mutex);
+    if (message == NULL) return false;
     bool had_inside = false;
+    size_t taken = 0;
     for (struct message *next; message != NULL; message = next) {
         next = message->next;
+        taken += reply_size(message);
         had_inside |= carry_out(door, message);
     }
+    if (taken > 0) room_taken(door, taken);
     return had_inside;
 }
 
@@ -276,6 +298,7 @@ void door_round(struct door *door) {
     turns_serve(door);
     serve(door);
     io_flush(door);
+    pressure_bound_deliveries(door);
     connections_bury(door);
     pressure_look(door);
 }
@@ -300,7 +323,10 @@ void door_release(struct door *door, size_t bytes) {
 }
 
 void door_done(struct door *door, struct message *message) {
-    door_release(door, message->capacity);
+    if (is_delivery(message))
+        room_given(door, message->capacity);
+    else
+        door_release(door, message->capacity);
     message_free(message);
     if (atomic_fetch_sub(&door->queued, 1) > 1 || !atomic_load(&door->stopping)) return;
     pthread_mutex_lock(&door->mutex);
@@ -367,8 +393,9 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     pthread_mutex_init(&door->mutex, NULL);
     pthread_mutex_init(&door->serving, NULL);
     init_condition(door);
+    room_init(door);
     /* Two timers for each connection, and the door's own. */
-    bool is_made = open_loop(door) && deadlines_init(&door->deadlines, 2 * limits->connections_max + 4u) &&
+    bool is_made = open_loop(door) && deadlines_init(&door->deadlines, 2 * limits->connections_max + 5u) &&
                    connections_init(door) && io_begin(door);
     if (is_made) return door;
     deinit(door);

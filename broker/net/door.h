@@ -17,7 +17,11 @@
  * connection that has DOOR_REQUESTS_MAX requests or DOOR_UNSENT_MAX bytes of replies outstanding. All half-received
  * requests together may use `held_max` plus one large request, and all unread replies together three quarters of
  * `held_max`. Beyond that, the door closes the connection that has made no progress for the longest time
- * (door_pressure.c). */
+ * (door_pressure.c).
+ *
+ * Deliveries that are not in the kernel have a limit of their own, `held_max`, so that consumers that do not read keep
+ * no producer waiting. Deliveries up to DOOR_SMALL_MAX, and a single large one, are always accepted. Other large ones
+ * wait (door_await_room), and then the door closes consumers that have not read for DOOR_SILENT_S. */
 #ifndef TARRY_NET_DOOR_H
 #define TARRY_NET_DOOR_H
 
@@ -183,7 +187,19 @@ void door_linger(struct door *door, uint64_t id);
 void door_review(struct door *door);
 /* Reports that the callee has capacity for requests again. */
 void door_resume(struct door *door);
-/* Returns the number of bytes held for connections. */
+/* Returns the number of bytes held for connections, without deliveries. */
 size_t door_held(const struct door *door);
+/* Returns whether the door's thread has many bytes of replies to take. Then a thread that makes replies without a
+ * reservation waits with door_await_taken before it makes another one. */
+bool door_is_behind(struct door *door);
+void door_await_taken(struct door *door);
+/* Reserves memory for a delivery before it is made. The caller returns the reservation after door_deliver, which counts
+ * the message. False: unsent deliveries use their share of memory; the caller waits with door_await_room. */
+bool door_reserve(struct door *door, size_t size);
+void door_unreserve(struct door *door, size_t size);
+/* Waits for memory for a delivery, and reserves it; only one thread may wait. Meanwhile the door closes consumers that
+ * do not read. False: door_end_waits was called. */
+bool door_await_room(struct door *door, size_t size);
+void door_end_waits(struct door *door);
 
 #endif

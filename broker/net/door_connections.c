@@ -40,6 +40,7 @@ bool connections_init(struct door *door) {
     TAILQ_INIT(&door->halves);
     TAILQ_INIT(&door->keepers);
     TAILQ_INIT(&door->unread);
+    TAILQ_INIT(&door->slow);
     return true;
 }
 

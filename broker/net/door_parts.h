@@ -5,7 +5,7 @@
  * Layers, each of which calls only those below it and, through `struct protocol` or the callbacks, those above:
  *
  *     stream protocols: door_stream.c, door_sp.c      SP messages: door_upgrade.c, door_ws.c
- *     turns, memory limits: door_turn.c, door_pressure.c
+ *     turns, memory limits: door_turn.c, door_pressure.c, door_room.c
  *     connections: door_connections.c, door_accept.c
  *     bytes: door_io.c (sockets, TLS, the queue of outgoing messages)
  *     the event loop: door.c, deadlines.c */
@@ -160,7 +160,8 @@ struct connection {
     size_t out_weight; /* bytes that the queued messages count in `unread_size` */
     size_t counted;    /* bytes of a half-received or waiting request that count against its principal's limit */
     uint64_t
-        came_on_us; /* time of the half-received request's last progress; valid while the connection is in `halves` */
+        came_on_us;   /* time of the half-received request's last progress; valid while the connection is in `halves` */
+    uint64_t read_us; /* time when the consumer last read; valid while the connection is in `slow` */
 
     struct deadline
         deadline; /* deadline for the connection's next step: a handshake, a head, the rest of a request, a close */
@@ -175,6 +176,7 @@ struct connection {
     TAILQ_ENTRY(connection) in_halves;    /* ordered by last progress */
     TAILQ_ENTRY(connection) in_keepers;   /* ordered by kept_us */
     TAILQ_ENTRY(connection) in_unread;    /* ordered by the time when its client last read replies */
+    TAILQ_ENTRY(connection) in_slow;      /* ordered by read_us */
     TAILQ_ENTRY(connection) in_dirty;
     TAILQ_ENTRY(connection) in_again;
     TAILQ_ENTRY(connection) in_dead;
@@ -220,6 +222,7 @@ struct door {
     struct deadline tls_look;
     struct deadline alarm;
     struct deadline trim;         /* armed while the allocator is made to return memory */
+    struct deadline slow_look;    /* armed while a delivery waits for memory that consumers hold */
     struct deadline accept_again; /* the door accepts no connection until it fires */
     struct door_stream_calls sp;  /* the protocol that precedes SP messages over TCP and IPC (door_sp.c) */
     struct listener listeners[DOOR_LISTENERS_MAX];
@@ -251,7 +254,13 @@ struct door {
     pthread_cond_t drained;
     struct message *first; /* messages queued by other threads */
     struct message **last;
-    struct slot *ending; /* slots of connections that must end */
+    size_t replies_size;            /* bytes of queued replies */
+    _Atomic size_t deliveries_size; /* bytes of deliveries that are not in the kernel, and reservations for others */
+    _Atomic bool wants_room;        /* a delivery waits for memory */
+    bool grants_no_room;            /* door_end_waits was called */
+    pthread_cond_t taken;           /* `replies_size` has decreased */
+    pthread_cond_t has_room;        /* `deliveries_size` has decreased */
+    struct slot *ending;            /* slots of connections that must end */
     uint64_t inside_ends[DOOR_INSIDE_ENDS];
     unsigned inside_end_count;
 
@@ -271,9 +280,10 @@ struct door {
     size_t halves_size; /* bytes held for half-received requests */
     struct connection_list keepers;
     struct connection_list unread;
-    size_t unread_size;  /* bytes of replies that are not in the kernel */
-    bool was_pressed;    /* memory use was high (door_pressure.c) and has not fallen enough */
-    size_t waiting_size; /* bytes of whole requests that wait for capacity */
+    struct connection_list slow; /* lanes with deliveries that are not in the kernel */
+    size_t unread_size;          /* bytes of replies that are not in the kernel */
+    bool was_pressed;            /* memory use was high (door_pressure.c) and has not fallen enough */
+    size_t waiting_size;         /* bytes of whole requests that wait for capacity */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
     uint8_t in[DOOR_READ_SIZE];               /* the bytes that were read last, from any connection */
     uint8_t record[SSL3_RT_MAX_PLAIN_LENGTH]; /* plaintext of the next TLS record */
@@ -291,6 +301,13 @@ void door_hold(struct door *door, size_t bytes);
 void door_release(struct door *door, size_t bytes);
 /* Frees a message that another thread queued, and updates `queued`. */
 void door_done(struct door *door, struct message *message);
+
+/* ---- door_room.c */
+void room_init(struct door *door);
+/* The door's thread has taken this many bytes of replies. */
+void room_taken(struct door *door, size_t size);
+/* A delivery of this size is in the kernel, or was dropped. */
+void room_given(struct door *door, size_t size);
 
 /* ---- door_io.c: sockets, TLS, and the queue of outgoing messages */
 /* Makes the context of TLS connections. False: out of memory. */
@@ -422,10 +439,12 @@ bool pressure_end_silent_half(const struct connection *wanting);
 void pressure_bound_halves(const struct connection *last);
 /* Returns whether one more request may wait for capacity of the callee. */
 bool pressure_may_wait(const struct door *door, const struct message *request);
-/* Updates the connection's place in `unread` after its client read replies or all replies were sent. */
+/* Updates the connection's place in `unread` or `slow` after its client has read or all messages were sent. */
 void pressure_is_read(struct connection *connection);
 /* Closes connections that do not read their replies, oldest progress first, until the limit is kept. */
 void pressure_bound_unread(struct door *door);
+/* While a delivery waits for memory, closes consumers that have not read for DOOR_SILENT_S. */
+void pressure_bound_deliveries(struct door *door);
 /* Runs in each round. After memory use was high and has fallen, it makes the allocator return memory to the system. */
 void pressure_look(struct door *door);
 

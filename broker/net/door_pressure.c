@@ -41,7 +41,8 @@ static void trim_soon(struct door *door) {
 }
 
 void pressure_look(struct door *door) {
-    size_t held = atomic_load(&door->held), much = door->limits.held_max / PRESSURE_SHARE;
+    size_t held = atomic_load(&door->held) + atomic_load(&door->deliveries_size);
+    size_t much = door->limits.held_max / PRESSURE_SHARE;
     bool is_over = door->was_pressed && held < much / 2;
     door->was_pressed = held > much || (door->was_pressed && !is_over);
     if (is_over) trim_soon(door);
@@ -129,7 +130,12 @@ bool pressure_may_wait(const struct door *door, const struct message *request) {
 void pressure_is_read(struct connection *connection) {
     struct door *door = connection->door;
     UNLIST(&door->unread, connection, in_unread);
-    if (connection->kind != KIND_LANE && connection->state != STATE_DEAD && connection->out_first != NULL)
+    UNLIST(&door->slow, connection, in_slow);
+    if (connection->state == STATE_DEAD || connection->out_first == NULL) return;
+    connection->read_us = door->now_us;
+    if (connection->kind == KIND_LANE)
+        LIST_LAST(&door->slow, connection, in_slow);
+    else
         LIST_LAST(&door->unread, connection, in_unread);
 }
 
@@ -144,4 +150,22 @@ void pressure_bound_unread(struct door *door) {
     while (door->unread_size > unread_max(door) && (first = TAILQ_FIRST(&door->unread)) != NULL &&
            first != TAILQ_LAST(&door->unread, connection_list))
         end(first, "too many replies are unread, and this client has not read for the longest time");
+}
+
+/* ---- deliveries */
+
+static void on_slow_look(struct deadline *timer) {
+    (void)timer; /* this round ends with pressure_bound_deliveries */
+}
+
+void pressure_bound_deliveries(struct door *door) {
+    struct connection *first;
+    while (atomic_load(&door->wants_room) && (first = TAILQ_FIRST(&door->slow)) != NULL) {
+        if (!is_silent(door, first->read_us)) {
+            door->slow_look.fire = on_slow_look;
+            deadline_arm(&door->deadlines, &door->slow_look, first->read_us + DOOR_SILENT_S * DOOR_US_PER_S);
+            return;
+        }
+        end(first, "the consumer does not read its deliveries, and another delivery needs the memory");
+    }
 }

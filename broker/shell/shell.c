@@ -308,6 +308,7 @@ static void start_delivery_sender(struct shell *shell) {
                                                                                    .batches = &shell->batches,
                                                                                    .inbox = &shell->inbox,
                                                                                    .lanes = &shell->lanes,
+                                                                                   .door = shell->door,
                                                                                    .node = &shell->node});
 }
 

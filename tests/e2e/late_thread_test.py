@@ -9,7 +9,7 @@ import wire
 
 LATE_MS = 600
 WAIT_S = 30
-BROKER = ("tarry-auditor", "tarry-sync", "tarry-sender", "tarry-cold", "tarry-index", "tarry-reader", "tarry-calendar", "tarry-backup",
+BROKER = ("tarry-auditor", "tarry-sync", "tarry-sender", "tarry-cold", "tarry-parked", "tarry-index", "tarry-reader", "tarry-calendar", "tarry-backup",
           "tarry-locator", "tarry-core", "tarry-filters", "authorizer")
 # Every kind of question, plain and with each of the two freshness demands that wait in the pair's thread.
 QUESTIONS = ((wire.GET, [(1, "orders"), (2, "one")]), (wire.LIST, [(1, "orders")]), (wire.QUEUES, []), (wire.STATS, []), (wire.AUDIT, []),

@@ -100,6 +100,7 @@ class Memory(Hostile):
 
     def setUp(self):
         allow_descriptors(self)
+        self.rpcs = []
         super().setUp()
 
     def begin(self, size):
@@ -154,32 +155,61 @@ class Memory(Hostile):
         for peer in crowd:
             peer.peer.close()
 
-    def judge_who_reads_nothing(self, crowd, before):
-        """Checks that some connections are ended, and that the broker's memory grows by less than 80 MiB for 1 s; `before`: its
-        memory in KiB."""
-        self.assert_logged("too many replies are unread")
+    def judge_memory(self, before, most_mib):
+        """Checks that the broker's memory grows by less than `most_mib` MiB for 1 s; `before`: its memory in KiB."""
         for _ in range(20):
             if not harness.SANITIZED:
-                self.assertLess(self.memory_now() - before, 80 << 10, "KiB")
+                self.assertLess(self.memory_now() - before, most_mib << 10, "KiB")
             time.sleep(0.05)
-        for peer in crowd:
-            peer.peer.close()
 
     def test_a_crowd_that_reads_no_answers_takes_no_more_than_its_share(self):
         """CALM-1, F-19: a commit with a long answer is repeated in 30 bytes, as often as 40 connections may ask, and no client
-        reads an answer: 4 MiB and more each. The connection that has not read for longest is ended; the others stay."""
+        reads an answer: 4 MiB and more each. A repeat beyond the budget is answered BUSY, and clients that do not read are ended.
+        An honest client gets the answer meanwhile."""
         with wire.Rpc(self.broker.port) as rpc:
             self.producer = rpc.hello()
             body = wire.commit(self.producer, 1, [[(2, [])]] * 8192)  # each is refused with a sentence
             harness.wait_until("an answer", lambda: rpc.ask(wire.COMMIT, body)[0] == wire.OK, WAIT_S)
             self.assertGreater(len(rpc.packed), 200_000)
-        again = wire.request(wire.COMMIT, wire.commit(self.producer, 1, [[(2, [])]]))
+        repeat = wire.commit(self.producer, 1, [[(2, [])]])
+        again = wire.request(wire.COMMIT, repeat)
         before = self.memory_now()
         crowd = [self.stranger(receive_buffer=4096) for _ in range(40)]
         for peer in crowd:
             peer.upgrade()
             peer.send(b"".join(frame(BINARY, struct.pack(">I", 0x80000000 | number) + again) for number in range(1, 129)))
-        self.judge_who_reads_nothing(crowd, before)
+        self.judge_memory(before, 80)
+        with wire.Rpc(self.broker.port) as rpc:
+            harness.wait_until("the answer again", lambda: rpc.ask(wire.COMMIT, repeat)[0] == wire.OK, WAIT_S)
+            self.assertGreater(len(rpc.packed), 200_000)
+        self.assert_logged("does not read its replies")
+        for peer in crowd:
+            peer.peer.close()
+
+    def subscribe(self):
+        """Returns a session with a credit of four tasks of 900 kB."""
+        self.rpcs.append(wire.Rpc(self.broker.port))
+        return wire.Session(self.rpcs[-1], ["large"], prefetch=4, lease_ms=3_600_000)
+
+    def test_a_crowd_of_consumers_that_read_nothing_takes_no_more_than_its_share(self):
+        """CALM-1, F-19: 50 consumers ask for four tasks of 900 kB each, 180 MB, and read nothing. Deliveries beyond their share
+        are not made; producers notice nothing; consumers that do not read are ended when another one needs the memory, and the
+        other one gets its tasks."""
+        with wire.Rpc(self.broker.port) as rpc:
+            producer = rpc.hello()
+            for sequence in range(1, 241):
+                body = wire.commit(producer, sequence, [wire.schedule("large", "", 0, b"x" * 900_000)], oldest=sequence)
+                harness.wait_until("a task", lambda body=body: rpc.ask(wire.COMMIT, body)[0] == wire.OK, WAIT_S)
+            before = self.memory_now()
+            crowd = [self.subscribe().dial(receive_buffer=4096) for _ in range(50)]
+            self.judge_memory(before, 40)
+            body = wire.commit(producer, 241, [wire.schedule("large", "", 0, b"y" * 900_000)], oldest=241)
+            harness.wait_until("a task beside them", lambda: rpc.ask(wire.COMMIT, body)[0] == wire.OK, WAIT_S)
+            with self.subscribe().dial() as reader:
+                self.assertIn(b"x" * 900_000, reader.receive(WAIT_S))
+            self.assert_logged("does not read its deliveries")
+            for peer in crowd + self.rpcs:
+                peer.close()
 
     def test_a_crowd_of_halves_takes_no_more_than_its_share(self):
         """40 of them would take 320 MiB. Requests beyond the budget are read to their end, not kept, and answered BUSY if they
@@ -230,7 +260,10 @@ class Memory(Hostile):
         for peer in crowd:  # one after the other: otherwise clients are told BUSY a thousand times instead, in small answers
             peer.send(b"GET /v1/queues/q/tasks/large HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
             self.assertTrue(select.select([peer.peer], [], [], WAIT_S)[0], "its answer begins")
-        self.judge_who_reads_nothing(crowd, before)
+        self.assert_logged("too many replies are unread")
+        self.judge_memory(before, 80)
+        for peer in crowd:
+            peer.peer.close()
 
 
 class Requests(Hostile):

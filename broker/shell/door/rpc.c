@@ -236,6 +236,15 @@ static bool expect_size(struct call *call, size_t size) {
     return context->expected <= before || fits(context);
 }
 
+/* Reserves memory for the recorded reply of a repeated commit: 30 bytes may repeat a reply of 200 KB. An
+ * acknowledgement's reply is short, and is never refused (CAP-1). */
+static bool expect_repeat(struct call *call, size_t size) {
+    struct rpc_context *context = (struct rpc_context *)call;
+    if (size <= ANSWER_ROOM) return true;
+    begin_question(context, size);
+    return fits(context);
+}
+
 static const char only_inspects[] = "this tarryd runs with --inspect: it answers get, list, queues, stats, calendar, "
                                     "history and audit, but changes and delivers nothing";
 
@@ -533,6 +542,7 @@ void rpc_init(struct rpc *rpc, const struct rpc_needs *needs) {
         context->rpc = rpc;
         context->call.answer = send_reply;
         context->call.sized = expect_size;
+        context->call.repeats = expect_repeat;
         context->call.engine_request.item.kind = ITEM_CALL;
         context->call.engine_request.event.kind = CORE_REQUEST;
         context->next = rpc->free;

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "batch.h"
+#include "door.h"
 #include "fatal.h"
 #include "inbox.h"
 #include "log.h"
 
-/* A delivery or reply that is not in memory, with copies of all its data: it outlives its batch. */
+/* A delivery or reply that waits for the disk or for memory, with copies of all its data: it outlives its batch. */
 struct cold_item {
     struct cold_item *next;
     struct arena arena; /* memory of the copies */
@@ -22,24 +23,23 @@ struct cold_item {
 
 /* ---- bytes of unsent deliveries */
 
+/* Bytes of the delivery without its contents. */
 static uint64_t delivery_bytes(const struct core_delivery *delivery) {
     uint64_t bytes = sizeof(struct cold_item);
-    for (size_t i = 0; i < delivery->count; i++)
-        bytes += sizeof(*delivery->tasks) + delivery->tasks[i].row.key_size + delivery->tasks[i].row.blob_size;
+    for (size_t i = 0; i < delivery->count; i++) bytes += sizeof(*delivery->tasks) + delivery->tasks[i].row.key_size;
     return bytes;
 }
 
 void delivery_sender_decided(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
-    atomic_fetch_add(&delivery_sender->out_bytes, delivery_bytes(delivery));
+    atomic_fetch_add(&delivery_sender->out_bytes, delivery_bytes(delivery) + outgoing_contents_size(delivery));
 }
 
 bool delivery_sender_is_full(const struct delivery_sender *delivery_sender) {
     return atomic_load(&delivery_sender->out_bytes) >= OUT_BYTES_MAX;
 }
 
-/* Subtracts a delivery that was sent, or never will be, from the unsent bytes. */
-static void has_left(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
-    uint64_t bytes = delivery_bytes(delivery);
+/* Subtracts bytes of deliveries that were sent, never will be, or wait for consumers that do not read. */
+static void have_left(struct delivery_sender *delivery_sender, uint64_t bytes) {
     uint64_t before = atomic_fetch_sub(&delivery_sender->out_bytes, bytes);
     assert(before >= bytes);
     if (before >= OUT_BYTES_MAX && before - bytes < OUT_BYTES_MAX) inbox_nudge(delivery_sender->inbox);
@@ -112,20 +112,28 @@ static struct cold_item *copy_reply(const struct core_reply *reply, uint64_t end
 
 /* ---- the threads */
 
-static void cold_post(struct delivery_sender *delivery_sender, struct cold_item *item) {
+static void post(struct delivery_sender *delivery_sender, struct cold_queue *queue, struct cold_item *item) {
+    item->next = NULL;
     pthread_mutex_lock(&delivery_sender->mutex);
-    *delivery_sender->cold_last = item;
-    delivery_sender->cold_last = &item->next;
-    pthread_cond_signal(&delivery_sender->chilled);
+    *queue->last = item;
+    queue->last = &item->next;
+    pthread_cond_signal(&queue->posted);
     pthread_mutex_unlock(&delivery_sender->mutex);
 }
 
-/* Sends the delivery. OUTGOING_COLD means that nothing was done, because a part is not in memory. */
-static int deliver(struct delivery_sender *delivery_sender, struct outgoing *outgoing,
-                   const struct core_delivery *delivery) {
+/* Passes the delivery on to the thread that waits for memory. Its contents are not in memory, so they count no longer:
+ * consumers that do not read must not keep the core from deliveries to others. */
+static void park(struct delivery_sender *delivery_sender, struct cold_item *item) {
+    have_left(delivery_sender, outgoing_contents_size(&item->delivery));
+    post(delivery_sender, &delivery_sender->parked, item);
+}
+
+static void deliver(struct delivery_sender *delivery_sender, struct outgoing *outgoing,
+                    const struct core_delivery *delivery) {
     int result = outgoing_deliver(outgoing, delivery);
-    if (result == 0) has_left(delivery_sender, delivery);
-    return result;
+    if (result == 0) have_left(delivery_sender, delivery_bytes(delivery) + outgoing_contents_size(delivery));
+    if (result == OUTGOING_COLD) post(delivery_sender, &delivery_sender->cold, copy_delivery(delivery, outgoing->end));
+    if (result == OUTGOING_NO_ROOM) park(delivery_sender, copy_delivery(delivery, outgoing->end));
 }
 
 static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery_sender, struct batch *batch) {
@@ -134,19 +142,19 @@ static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery
     for (size_t i = 0; i < effects->deliveries.count; i++) {
         const struct core_delivery *delivery = &effects->deliveries.items[i];
         if (delivery->departs) continue; /* delivery_sender_depart sends early deliveries */
-        if (deliver(delivery_sender, outgoing, delivery) == OUTGOING_COLD)
-            cold_post(delivery_sender, copy_delivery(delivery, batch->end));
+        deliver(delivery_sender, outgoing, delivery);
     }
     for (size_t i = 0; i < effects->replies.count; i++) {
         const struct core_reply *reply = &effects->replies.items[i];
         if (reply->ticket == 0 || (reply->repeat_position == 0 && reply->content == NULL)) continue;
-        if (outgoing_reply(outgoing, reply) == OUTGOING_COLD) cold_post(delivery_sender, copy_reply(reply, batch->end));
+        if (outgoing_reply(outgoing, reply) == OUTGOING_COLD)
+            post(delivery_sender, &delivery_sender->cold, copy_reply(reply, batch->end));
     }
     batch_drop(delivery_sender->batches, batch);
 }
 
 void delivery_sender_depart(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
-    cold_post(delivery_sender, copy_delivery(delivery, 0));
+    post(delivery_sender, &delivery_sender->cold, copy_delivery(delivery, 0));
 }
 
 static void *delivery_sender_run(void *argument) {
@@ -170,32 +178,60 @@ static void *delivery_sender_run(void *argument) {
     return NULL;
 }
 
+/* Takes the next item; waits for it, until the queue ends (NULL). */
+static struct cold_item *take(struct delivery_sender *delivery_sender, struct cold_queue *queue) {
+    pthread_mutex_lock(&delivery_sender->mutex);
+    while (queue->first == NULL && !queue->has_ended) pthread_cond_wait(&queue->posted, &delivery_sender->mutex);
+    struct cold_item *item = queue->first;
+    if (item != NULL) queue->first = item->next;
+    if (queue->first == NULL) queue->last = &queue->first;
+    pthread_mutex_unlock(&delivery_sender->mutex);
+    return item;
+}
+
+static void item_free(struct cold_item *item) {
+    arena_deinit(&item->arena);
+    free(item);
+}
+
 static void *cold_run(void *argument) {
     struct delivery_sender *delivery_sender = argument;
     struct outgoing outgoing = {.needs = &delivery_sender->outgoing, .may_wait = true};
     fatal_arena_init(&outgoing.arena);
-    pthread_mutex_lock(&delivery_sender->mutex);
-    for (;;) {
-        while (delivery_sender->cold_first == NULL && !delivery_sender->cold_stop)
-            pthread_cond_wait(&delivery_sender->chilled, &delivery_sender->mutex);
-        struct cold_item *item = delivery_sender->cold_first;
-        if (item == NULL) break;
-        delivery_sender->cold_first = item->next;
-        if (delivery_sender->cold_first == NULL) delivery_sender->cold_last = &delivery_sender->cold_first;
-        pthread_mutex_unlock(&delivery_sender->mutex);
+    for (struct cold_item *item; (item = take(delivery_sender, &delivery_sender->cold)) != NULL;) {
         outgoing.end = item->end;
-        /* Wait until the records that the read needs are written. */
-        if (!item->is_reply && item->delivery.departs) (void)wait_durable(delivery_sender, item->delivery.after);
-        int result = item->is_reply ? outgoing_reply(&outgoing, &item->reply)
-                                    : deliver(delivery_sender, &outgoing, &item->delivery);
-        assert(result == 0);
-        arena_deinit(&item->arena);
-        free(item);
-        pthread_mutex_lock(&delivery_sender->mutex);
+        if (item->is_reply) {
+            int result = outgoing_reply(&outgoing, &item->reply);
+            assert(result == 0);
+        } else {
+            /* Wait until the records that the read needs are written. */
+            if (item->delivery.departs) (void)wait_durable(delivery_sender, item->delivery.after);
+            deliver(delivery_sender, &outgoing, &item->delivery);
+        }
+        item_free(item);
     }
-    pthread_mutex_unlock(&delivery_sender->mutex);
     arena_deinit(&outgoing.arena);
     return NULL;
+}
+
+static void *parked_run(void *argument) {
+    struct delivery_sender *delivery_sender = argument;
+    struct outgoing outgoing = {.needs = &delivery_sender->outgoing, .may_wait = true, .awaits_room = true};
+    fatal_arena_init(&outgoing.arena);
+    for (struct cold_item *item; (item = take(delivery_sender, &delivery_sender->parked)) != NULL;) {
+        outgoing.end = item->end;
+        int result = outgoing_deliver(&outgoing, &item->delivery);
+        assert(result == 0);
+        have_left(delivery_sender, delivery_bytes(&item->delivery));
+        item_free(item);
+    }
+    arena_deinit(&outgoing.arena);
+    return NULL;
+}
+
+static void queue_init(struct cold_queue *queue) {
+    queue->last = &queue->first;
+    pthread_cond_init(&queue->posted, NULL);
 }
 
 void delivery_sender_start(struct delivery_sender *delivery_sender, const struct delivery_sender_needs *needs) {
@@ -205,20 +241,22 @@ void delivery_sender_start(struct delivery_sender *delivery_sender, const struct
                                                              .index = needs->index,
                                                              .clock = needs->clock,
                                                              .lanes = needs->lanes,
+                                                             .door = needs->door,
                                                              .node = needs->node,
                                                              .wait_durable = wait_durable,
                                                              .context = delivery_sender},
                                                 .durable = log_durable(needs->log),
                                                 .awaited = UINT64_MAX};
     delivery_sender->last = &delivery_sender->first;
-    delivery_sender->cold_last = &delivery_sender->cold_first;
     pthread_mutex_init(&delivery_sender->mutex, NULL);
     pthread_cond_init(&delivery_sender->posted, NULL);
-    pthread_cond_init(&delivery_sender->chilled, NULL);
+    queue_init(&delivery_sender->cold);
+    queue_init(&delivery_sender->parked);
     pthread_cond_init(&delivery_sender->grown, NULL);
     thread_start(&delivery_sender->thread, "tarry-sender", delivery_sender_run, delivery_sender);
     for (size_t i = 0; i < COLD_READERS; i++)
         thread_start(&delivery_sender->readers[i], "tarry-cold", cold_run, delivery_sender);
+    thread_start(&delivery_sender->parker, "tarry-parked", parked_run, delivery_sender);
 }
 
 void delivery_sender_post(struct delivery_sender *delivery_sender, struct batch *batch) {
@@ -240,6 +278,13 @@ void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t p
     pthread_mutex_unlock(&delivery_sender->mutex);
 }
 
+static void end_queue(struct delivery_sender *delivery_sender, struct cold_queue *queue) {
+    pthread_mutex_lock(&delivery_sender->mutex);
+    queue->has_ended = true;
+    pthread_cond_broadcast(&queue->posted);
+    pthread_mutex_unlock(&delivery_sender->mutex);
+}
+
 void delivery_sender_stop(struct delivery_sender *delivery_sender) {
     pthread_mutex_lock(&delivery_sender->mutex);
     delivery_sender->stop = delivery_sender->ended = true;
@@ -247,9 +292,9 @@ void delivery_sender_stop(struct delivery_sender *delivery_sender) {
     pthread_cond_broadcast(&delivery_sender->grown);
     pthread_mutex_unlock(&delivery_sender->mutex);
     pthread_join(delivery_sender->thread, NULL); /* no more items for the cold readers */
-    pthread_mutex_lock(&delivery_sender->mutex);
-    delivery_sender->cold_stop = true;
-    pthread_cond_broadcast(&delivery_sender->chilled);
-    pthread_mutex_unlock(&delivery_sender->mutex);
+    end_queue(delivery_sender, &delivery_sender->cold);
     for (size_t i = 0; i < COLD_READERS; i++) pthread_join(delivery_sender->readers[i], NULL);
+    door_end_waits(delivery_sender->outgoing.door);
+    end_queue(delivery_sender, &delivery_sender->parked);
+    pthread_join(delivery_sender->parker, NULL);
 }

@@ -1,5 +1,6 @@
 /* delivery_sender.h: the thread that sends deliveries and replies whose content must be read first (outgoing.h), batch
- * by batch; and the cold readers, threads that read contents that are not in memory.
+ * by batch; the cold readers, threads that read contents that are not in memory; and the parker, a thread that waits
+ * until consumers have read earlier deliveries.
  *
  * It reads while the sync runs, and never waits for a disk. An item that may need the disk is copied out of its batch
  * and passed to the cold readers. So the batch is free for the core at once, and a slow or hanging disk delays only the
@@ -7,7 +8,9 @@
  *
  * Memory is limited. The core begins no delivery while OUT_BYTES_MAX of deliveries are unsent (core_event.full), so the
  * copies use at most that plus the deliveries of one step. Replies are limited by the number of pending requests.
- * Contents are in memory only while a message is made: one message per thread. */
+ * Contents are in memory only while a message is made: one message per thread. Made deliveries are limited by the door
+ * (door_reserve). A delivery that the door has no memory for goes to the parker, without its contents, so it delays
+ * only other large deliveries (CALM-1). */
 #ifndef TARRY_SHELL_DELIVERY_SENDER_H
 #define TARRY_SHELL_DELIVERY_SENDER_H
 
@@ -21,6 +24,7 @@
 struct batch;
 struct batches;
 struct cold_item;
+struct door;
 struct inbox;
 
 struct delivery_sender_needs {
@@ -30,6 +34,7 @@ struct delivery_sender_needs {
     struct batches *batches;
     struct inbox *inbox;
     struct lanes *lanes;
+    struct door *door;
     struct node *node;
 };
 
@@ -38,25 +43,32 @@ struct delivery_sender_needs {
 /* Maximum size of unsent deliveries in bytes, contents included: space for eight of the largest ones. */
 #define OUT_BYTES_MAX (8ull * DELIVERY_SIZE_MAX)
 
+/* Items for threads that wait. */
+struct cold_queue {
+    struct cold_item *first;
+    struct cold_item **last;
+    pthread_cond_t posted;
+    bool has_ended; /* no more items come */
+};
+
 struct delivery_sender {
     struct batches *batches;
     struct inbox *inbox;
     struct outgoing_needs outgoing; /* arguments of outgoing.h, shared by all threads */
     pthread_t thread;
     pthread_t readers[COLD_READERS];
+    pthread_t parker;
     pthread_mutex_t mutex;
-    pthread_cond_t posted;  /* signals the delivery sender's thread that a batch was posted */
-    pthread_cond_t chilled; /* signals the cold readers that they have work */
-    pthread_cond_t grown;   /* signals that `durable` has reached `awaited` */
+    pthread_cond_t posted; /* signals the delivery sender's thread that a batch was posted */
+    pthread_cond_t grown;  /* signals that `durable` has reached `awaited` */
     struct batch *first;
     struct batch **last;
-    struct cold_item *cold_first;
-    struct cold_item **cold_last;
+    struct cold_queue cold;   /* for the cold readers: what may need the disk */
+    struct cold_queue parked; /* for the parker: deliveries that need memory */
     uint64_t durable;
     uint64_t awaited; /* the lowest position that a thread waits for; UINT64_MAX: none */
     bool ended;       /* true: `durable` will not grow any more, so waiting threads give up */
     bool stop;
-    bool cold_stop;
     _Atomic uint64_t out_bytes;
 };
 

@@ -8,6 +8,7 @@
 
 #include "call.h"
 #include "clock.h"
+#include "door.h"
 #include "fatal.h"
 #include "index.h"
 #include "lanes.h"
@@ -92,8 +93,18 @@ static void reply_unknown(const struct core_reply *reply) {
 
 /* ---- replies */
 
+static struct message *pack_repeat(const struct core_reply *reply, const ProtobufCBinaryData *packed) {
+    struct call *call = call_of(reply->ticket);
+    if (call->repeats != NULL && !call->repeats(call, packed->len)) return reply_pack_refusal(TARRY__CODE__BUSY, NULL);
+    return reply_pack_commit(packed->data, packed->len, reply->after);
+}
+
+/* CALM-1: repeats of short replies reserve no memory, so they are read no faster than the door takes them. */
 static int reply_repeat(struct outgoing *outgoing, const struct core_reply *reply) {
     const struct outgoing_source source = source_of(outgoing);
+    struct door *door = outgoing->needs->door;
+    if (!outgoing->may_wait && door_is_behind(door)) return OUTGOING_COLD;
+    if (outgoing->may_wait) door_await_taken(door);
     ProtobufCBinaryData packed = {0};
     int error = outgoing_read_repeat(&source, &outgoing->arena, reply, &packed);
     if (!was_read(outgoing, "repeat_unreadable", error)) return OUTGOING_COLD;
@@ -101,8 +112,8 @@ static int reply_repeat(struct outgoing *outgoing, const struct core_reply *repl
         reply_unknown(reply);
         return 0;
     }
-    struct message *message = error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL)
-                                        : reply_pack_commit(packed.data, packed.len, reply->after);
+    struct message *message =
+        error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL) : pack_repeat(reply, &packed);
     struct call *call = call_of(reply->ticket);
     call->answer(call, message);
     return 0;
@@ -184,7 +195,13 @@ static struct message *delivery_message(struct outgoing *outgoing, const struct 
     return packed;
 }
 
-int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *delivery) {
+size_t outgoing_contents_size(const struct core_delivery *delivery) {
+    size_t size = 0;
+    for (size_t i = 0; i < delivery->count; i++) size += delivery->tasks[i].row.blob_size;
+    return size;
+}
+
+static int deliver(struct outgoing *outgoing, const struct core_delivery *delivery) {
     const struct outgoing_needs *needs = outgoing->needs;
     const struct outgoing_source source = source_of(outgoing);
     struct outgoing_contents contents;
@@ -203,4 +220,17 @@ int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *deli
     struct message *message = is_over ? NULL : delivery_message(outgoing, delivery, &contents, now);
     lanes_send(needs->lanes, delivery, message, now.steady_ns);
     return 0;
+}
+
+int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *delivery) {
+    struct door *door = outgoing->needs->door;
+    size_t size = outgoing_contents_size(delivery);
+    if (!outgoing->awaits_room && !door_reserve(door, size)) return OUTGOING_NO_ROOM;
+    if (outgoing->awaits_room && !door_await_room(door, size)) {
+        lanes_send(outgoing->needs->lanes, delivery, NULL, 0); /* the broker stops: the delivery will never be sent */
+        return 0;
+    }
+    int result = deliver(outgoing, delivery);
+    door_unreserve(door, size); /* the door has counted the message */
+    return result;
 }

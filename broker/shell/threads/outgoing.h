@@ -9,6 +9,7 @@
 #include "outgoing_read.h"
 
 struct clock;
+struct door;
 struct index;
 struct lanes;
 struct log;
@@ -19,6 +20,7 @@ struct outgoing_needs {
     struct index *index;
     struct clock *clock;
     struct lanes *lanes;
+    struct door *door;
     struct node *node;
     /* Waits until the log is durable up to the position on all required nodes (LOG-1). Returns false if the broker
      * stops before that. */
@@ -31,14 +33,19 @@ struct outgoing {
     const struct outgoing_needs *needs;
     struct arena arena; /* memory for the message being made */
     uint64_t end;       /* log position that must be durable before the message is sent */
-    bool may_wait;      /* this thread may wait for a disk */
+    bool may_wait;      /* this thread may wait for a disk, and until the door has taken replies */
+    bool awaits_room;   /* this thread waits for memory for deliveries */
 };
 
-enum { OUTGOING_COLD = 1 };
+enum { OUTGOING_COLD = 1, OUTGOING_NO_ROOM };
+/* Returns the bytes of the delivery's contents. */
+size_t outgoing_contents_size(const struct core_delivery *delivery);
 /* Sends the delivery, or reports that it will never be sent. Returns 0. Without `may_wait` it may return OUTGOING_COLD:
- * nothing was done, because a part is not in memory. A read error ends the process (LOG-4). */
+ * nothing was done, because a part is not in memory. Without `awaits_room` it may return OUTGOING_NO_ROOM: nothing was
+ * done, because consumers have not read the deliveries that are in memory (CALM-1). A read error ends the process
+ * (LOG-4). */
 int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *delivery);
-/* Like outgoing_deliver, for a reply that has a content or repeats an earlier reply. */
+/* Like outgoing_deliver, for a reply that has a content or repeats an earlier reply; never OUTGOING_NO_ROOM. */
 int outgoing_reply(struct outgoing *outgoing, const struct core_reply *reply);
 
 #endif
