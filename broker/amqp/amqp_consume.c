@@ -13,9 +13,6 @@
 #define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16 + 2 * (int64_t)sizeof(struct unacked *))
 #define TAGS_MIN 16u /* buckets of a channel's first table */
 
-/* Pause before basic.get tries for the second time. */
-#define GET_AGAIN_MS 2u
-
 static void fetch(struct consumer *consumer);
 static void extend_arm(struct amqp_connection *connection);
 
@@ -502,8 +499,7 @@ void channel_cancel(struct channel *channel, const struct amqp_method *method) {
 
 void get_abandon(struct amqp_connection *connection) {
     if (connection->get_lease != 0) gateway_cancel(connection->server->gateway, connection->get_lease);
-    if (connection->get_timer != 0) gateway_timer_cancel(connection->server->gateway, connection->get_timer);
-    connection->get_lease = connection->get_timer = 0;
+    connection->get_lease = 0;
 }
 
 static void got(struct channel *channel, uint64_t lease, const Tarry__DeliveredTask *task) {
@@ -524,17 +520,6 @@ static void got(struct channel *channel, uint64_t lease, const Tarry__DeliveredT
     client_send(connection, &out, sending);
 }
 
-static void get_again(void *argument);
-
-/* Returns whether basic.get tries once more, because the queue has messages. A message that was published a moment ago
- * is ready only when its millisecond has ended (TIME-1). */
-static bool tries_again(struct amqp_connection *connection) {
-    if (connection->has_tried || connection->counted == 0) return false;
-    connection->has_tried = true;
-    connection->get_timer = gateway_timer(connection->server->gateway, GET_AGAIN_MS, get_again, connection);
-    return connection->get_timer != 0;
-}
-
 static void on_got(void *argument, const struct gateway_leased *leased) {
     struct amqp_connection *connection = argument;
     uint64_t lease = connection->get_lease;
@@ -544,8 +529,6 @@ static void on_got(void *argument, const struct gateway_leased *leased) {
         if (leased->count > 0) gateway_left(connection->server->gateway, lease, false);
     } else if (leased->code != TARRY__CODE__OK) {
         refuse(channel, leased, AMQP_BASIC_GET);
-    } else if (leased->count == 0 && tries_again(connection)) {
-        return;
     } else if (leased->count == 0) {
         amqp_put_method(&connection->out, channel->number, AMQP_BASIC_GET_EMPTY, amqp_text(""));
     } else {
@@ -554,7 +537,7 @@ static void on_got(void *argument, const struct gateway_leased *leased) {
     op_end(connection);
 }
 
-static void get_lease(struct amqp_connection *connection) {
+static void get_counted(struct amqp_connection *connection, uint64_t messages) {
     const struct amqp_queue *queue = op_queue(connection, AMQP_BASIC_GET_queue);
     if (queue == NULL) {
         op_end(connection);
@@ -564,22 +547,11 @@ static void get_lease(struct amqp_connection *connection) {
     const struct gateway_lease_options options = {
         .queues = &name, .queue_count = 1, .max = 1, .lease_ms = AMQP_LEASE_MS, .bound = true};
     const struct gateway_caller caller = client_caller(connection);
+    connection->counted = messages;
     connection->get_lease = gateway_lease(connection->server->gateway, &caller, &options, on_got, connection);
     if (connection->get_lease != 0) return;
     channel_fail(op_channel(connection), AMQP_RESOURCE_ERROR, AMQP_BASIC_GET, "RESOURCE_ERROR - out of memory");
     op_end(connection);
-}
-
-static void get_again(void *argument) {
-    struct amqp_connection *connection = argument;
-    connection->get_timer = 0;
-    get_lease(connection);
-}
-
-static void get_counted(struct amqp_connection *connection, uint64_t messages) {
-    connection->counted = messages;
-    connection->has_tried = false;
-    get_lease(connection);
 }
 
 void op_get(struct amqp_connection *connection) {

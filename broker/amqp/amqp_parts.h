@@ -311,11 +311,9 @@ struct amqp_connection {
     counted *counts;
     uint64_t purged;
     uint64_t asked;
-    uint64_t get_lease,
-        get_timer;      /* basic.get: handle of the awaited lease, and timer of the pause before its second attempt */
-    uint64_t counted;   /* basic.get, queue.delete: number of messages in the queue before the method */
-    bool has_tried;     /* basic.get: the second attempt has begun */
-    bool has_exclusive; /* the connection has declared an exclusive queue */
+    uint64_t get_lease;            /* basic.get: handle of the awaited lease */
+    uint64_t counted;              /* basic.get, queue.delete: number of messages in the queue before the method */
+    bool has_exclusive;            /* the connection has declared an exclusive queue */
     struct amqp_queue *made_queue; /* the object that the method is adding */
     struct amqp_exchange *made_exchange;
     struct amqp_binding *made_binding;

@@ -143,6 +143,12 @@ enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *o
     return not_found(d, outcomes_by_key(d->core->outcomes, queue->number, key.data, key.size));
 }
 
+/* Without a delay a task is due at its receipt. */
+static uint64_t delayed_ms(const struct core *core, uint64_t delay_ms) {
+    if (delay_ms == 0) return steady_ms(core);
+    return from_ms(core) + delay_ms; /* TIME-1: time of receipt, rounded up, plus the delay */
+}
+
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base) {
     if (when && when->kind == TARRY__WHEN__KIND__AT) {
         if (when->ms > base_ms(d->core, ROW_WALL) + DUE_AHEAD_MAX_MS) {
@@ -159,7 +165,7 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is longer than ten years (3653 days)");
         return false;
     }
-    *out_due_ms = from_ms(d->core) + delay_ms; /* TIME-1: time of receipt, rounded up, plus the delay */
+    *out_due_ms = delayed_ms(d->core, delay_ms);
     *out_base = ROW_STEADY;
     return true;
 }
@@ -168,7 +174,7 @@ void row_revive(const struct core *core, const struct row *row, struct row *out)
     *out = *row;
     out->state = ROW_WAITING;
     out->attempt = 0;
-    out->due_ms = round_up_ms(core->now.steady_ns);
+    out->due_ms = steady_ms(core);
     out->base = ROW_STEADY;
     out->dead_ms = 0;
     out->reason = NULL;

@@ -72,7 +72,9 @@ static void predict_schedule(struct world *world, struct prediction *prediction,
     }
     if (!live || has_expired(world, &live->row)) return;
     uint64_t due_ms = schedule->when->ms;
-    if (schedule->when->kind == TARRY__WHEN__KIND__DELAY) due_ms += (host_from_ns(world) + NS_PER_MS - 1) / NS_PER_MS;
+    if (schedule->when->kind == TARRY__WHEN__KIND__DELAY)
+        due_ms = due_ms == 0 ? host_answers_at(world).steady_ns / NS_PER_MS
+                             : due_ms + (host_from_ns(world) + NS_PER_MS - 1) / NS_PER_MS;
     bool takes_over = schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REPLACE;
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__EARLIER) takes_over = due_ms < live->row.due_ms;
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__LATER) takes_over = due_ms > live->row.due_ms;

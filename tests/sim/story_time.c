@@ -38,6 +38,20 @@ static void what_is_received_within_a_millisecond_is_due_at_the_next(void **stat
     SIM_TRACE(f, "[1503] worker gets task 1, delivery 1\n");
 }
 
+static void without_a_delay_it_is_due_at_its_receipt(void **state) { /* TIME-1 */
+    struct fx *f = *state;
+    subscribe(f->worker, "orders");
+    SIM_ELAPSE(f, 100);
+    SIM_SKIP(f);
+    world_run_until(f->world, f->world->now_ns + 100000);
+    client_schedule(f->shop, .key = "order-1"); /* the broker gets the request at [1101.1] */
+    SIM_ELAPSE(f, 10);
+    SIM_TRACE(f, "[1100] shop > schedule orders order-1 in 0 ms #4\n"
+                 "[1101] broker append #7 queue orders\n"
+                 "[1101] broker append #8 scheduled 1\n"
+                 "[1101] broker append #9 leased 1\n"); /* at once, not at [1102] */
+}
+
 static void a_millisecond_is_a_millisecond(void **state) { /* TIME-1 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
@@ -398,6 +412,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         STORY(a_task_departs_in_the_millisecond_it_is_due_and_not_before),
         STORY(what_is_received_within_a_millisecond_is_due_at_the_next),
+        STORY(without_a_delay_it_is_due_at_its_receipt),
         STORY(a_millisecond_is_a_millisecond),
         STORY(a_delay_runs_on_while_the_broker_is_down),
         STORY(a_clock_set_back_while_it_is_down_shortens_no_delay),
