@@ -1,9 +1,9 @@
 /* ahead.c: see ahead.h. Invariants
  *   A-1  a task leased ahead of time is in session->ahead, with a timer for its due time, or in session->due;
- *   A-2  this reign leased it to this session, which is present, and no delivery of it was given out;
- *   A-3  a session spends at most half of its prefetch ahead of time, and never its last credit;
- *   A-4  after a step session->due is empty, with two exceptions: a delivery to the session has been under way for at
- *        most AHEAD_LATE_MS, or the session is not settled yet (core->changed). */
+ *   A-2  it was leased in this epoch, to this session, which is present, and its delivery has not been started;
+ *   A-3  a session uses at most half of its prefetch ahead of time, and never its last credit;
+ *   A-4  after a step session->due is empty, with two exceptions: a delivery to the session has not ended for at most
+ *        AHEAD_LATE_MS, or the session is not settled yet (core->changed). */
 #include "ahead.h"
 
 #include "effects.h"
@@ -18,7 +18,8 @@ void ahead_note(struct core *core, struct task *task) {
     bool is_taken = from_ms == now_ms && queue_at(core, task->row.queue)->taker_count > 0;
     if (is_taken && core->soon_count < TIMERS_PER_STEP_MAX) {
         core->soon[core->soon_count++] = task->row.id;
-        from_ms = now_ms + (due_ms - now_ms + 1) / 2; /* retry time, if this step does not reach the task */
+        from_ms =
+            now_ms + (due_ms - now_ms + 1) / 2; /* time of the next attempt, if this step does not reach the task */
     }
     near_soon(core, task, from_ms > now_ms ? from_ms : due_ms);
 }
@@ -56,7 +57,7 @@ void ahead_stand_down(struct session *session) {
 
 /* ---- leasing */
 
-/* Returns how many more tasks the session may get ahead of time. Ready tasks of the queue take credit first. */
+/* Returns how many more tasks the session may get ahead of time. Ready tasks of its queues take credit first. */
 static uint32_t room_of(const struct core *core, const struct session *session, const struct queue *queue) {
     bool is_fit = session->state == SESSION_UP && !session->gone && !session->resend_count &&
                   steady_ms(core) >= session->ahead_pause.until_ms &&
@@ -68,8 +69,8 @@ static uint32_t room_of(const struct core *core, const struct session *session, 
     return spare < half - session->ahead_count ? spare : half - session->ahead_count;
 }
 
-/* Returns the next session in turn that has room and moves it to the end. NULL: none of the visited sessions has room;
- * `*out_full`: the queue has no other sessions. */
+/* Returns the next session in turn that has credit left for tasks ahead of time, and moves it to the end. Returns NULL
+ * if none of the visited sessions has; sets `*out_full` if the queue has no other sessions. */
 static struct session *next_taker(struct core *core, struct queue *queue, bool *out_full) {
     uint32_t looks = queue->taker_count < AHEAD_TAKERS_PER_LOOK_MAX ? queue->taker_count : AHEAD_TAKERS_PER_LOOK_MAX;
     *out_full = looks == queue->taker_count;
@@ -136,9 +137,9 @@ static uint32_t limit(const struct core *core, uint32_t count) {
     return count > fitting ? (uint32_t)fitting : count;
 }
 
-/* Leases the tasks from `at` to `end`, all of one queue: each consumer with room gets a fair share. Returns the first
- * task for which no visited consumer has room. `*out_full`: no other consumer has room either, or a limit is reached.
- */
+/* Leases the tasks from `at` to `end`, all of one queue: each consumer with credit gets a fair share. Returns the first
+ * task for which no visited consumer has credit. `*out_full`: no other consumer has credit either, or a limit is
+ * reached. */
 static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
                           bool *out_full, struct core_effects *effects) {
     uint32_t share = (end - at + queue->taker_count - 1) / queue->taker_count;
@@ -156,8 +157,8 @@ static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, u
     return at;
 }
 
-/* Halves the queue's time ahead, because not all tasks of the span found room. Otherwise later tasks would hold the
- * credit that earlier tasks need. Only the passing of time undoes the halving (near_halvings). */
+/* Halves the queue's time ahead, because some tasks of the span could not be leased. Otherwise later tasks would use
+ * the credit that earlier tasks need. Only the passing of time undoes the halving (near_halvings). */
 static void narrow(struct core *core, struct queue *queue, uint32_t at, uint32_t end) {
     uint64_t now_ms = steady_ms(core);
     uint8_t halvings = near_halvings(core, queue);
@@ -184,7 +185,7 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
         uint32_t end = run_end(core, at, queue);
         bool is_served = queue->taker_count && !queue->paused, is_full = true;
         if (is_served) at = lease_run(core, queue, at, end, &records_max, &is_full, effects);
-        /* Otherwise the rest tries the next consumers at the retry time (ahead_note). */
+        /* If other consumers may have credit, the rest is tried with them later (ahead_note). */
         if (is_served && at < end && is_full) narrow(core, queue, at, end);
         at = end;
     }
@@ -212,7 +213,7 @@ static void take_back(struct draft *draft, const struct task *task) {
     draft_put(draft, TARRY__CAUSE__CAUSE_UNSENT, &known, &row);
 }
 
-/* TRUE-1: the decision is about a task that no consumer has seen. */
+/* TRUE-1: withdraws the lease, so that the decision is about a task that no consumer has seen. */
 void ahead_see(struct draft *draft, struct known *known) {
     if (known->ended || known->row.state != ROW_LEASED || !ahead_is(draft->core, &known->row)) return;
     take_back(draft, task_find(draft->core, known->row.id));
@@ -253,12 +254,13 @@ void ahead_withdraw_all(struct core *core, struct core_effects *effects) {
 
 /* ---- at the due time */
 
-/* Returns true if the task's queue was paused or limited, its lease time changed, or half of its lease is over. */
+/* Returns true if the lease is outdated: the task's queue was paused or limited, its lease time changed, or half of the
+ * lease has passed. */
 static bool is_outdated(const struct core *core, const struct session *session, const struct task *task) {
     const struct queue *queue = queue_at(core, task->row.queue);
     uint64_t lease_ms = task->row.lease_deadline_ms - task->row.due_ms - 1;
     if (queue->paused) return true;
-    if (gate_limits(queue)) return true; /* the limit was set after this lease; the task waits for its gate */
+    if (gate_limits(queue)) return true; /* the limit was set after this lease, so the task must wait for it */
     return lease_ms != session_lease_ms(session, queue) || steady_ms(core) > task->row.due_ms + lease_ms / 2;
 }
 
@@ -273,7 +275,7 @@ struct departure {
     uint32_t count;
     uint32_t count_max;
     uint64_t bytes;
-    struct draft back; /* the draft that withdraws leases of tasks that must wait */
+    struct draft back; /* the draft that withdraws the leases of tasks that must wait */
 };
 
 static void commit_back(struct core *core, const struct session *session, struct departure *departure,
@@ -282,14 +284,14 @@ static void commit_back(struct core *core, const struct session *session, struct
     draft_init_for(&departure->back, core, effects->arena, session, 16);
 }
 
-/* Withdraws the lease if the task may not leave now. */
+/* Returns true if the task may not be delivered now; its lease is then withdrawn. */
 static bool must_wait(struct core *core, struct session *session, const struct task *task, struct departure *departure,
                       struct core_effects *effects) {
     bool is_overtaken = near_has_before(core, &task->row);
     if (!is_overtaken && !is_outdated(core, session, task)) return false;
     if (is_overtaken) rest(core, session);
     take_back(&departure->back, task);
-    /* An outdated task becomes ready at once, so that the next tasks wait for it (KEEP-1). */
+    /* An outdated task becomes ready at once, so that later tasks are not delivered before it (KEEP-1). */
     bool is_full = departure->back.record_count == RECORDS_PER_FRAME_MAX;
     if (!is_overtaken || is_full) commit_back(core, session, departure, effects);
     return true;
@@ -300,7 +302,7 @@ static bool is_full(const struct departure *departure, const struct task *task) 
            (departure->count && departure->bytes + task->row.blob_size > DELIVERY_SIZE_MAX);
 }
 
-/* Moves the due tasks of one priority to the leases, at the end of their list. False: the delivery is full. */
+/* Moves the due tasks of one priority to the end of the list of leases. Returns false if the delivery is full. */
 static bool gather_due(struct core *core, struct session *session, uint32_t priority, struct departure *departure,
                        struct core_effects *effects) {
     struct task *next = NULL;
@@ -352,7 +354,8 @@ static void depart(struct core *core, struct session *session, struct core_effec
     draft_init_for(&departure.back, core, effects->arena, session, 16);
     gather(core, session, &departure, effects);
     uint64_t position = 0;
-    for (uint32_t i = 0; i < departure.count; i++) { /* copy keys: a task may change before its message is made */
+    for (uint32_t i = 0; i < departure.count;
+         i++) { /* copy the keys, because a task may change before its message is made */
         struct row *row = &departure.tasks[i].row;
         row->key = must_copy(effects->arena, row->key, row->key_size);
         if (row->lease_position > position) position = row->lease_position;
@@ -365,7 +368,8 @@ static void depart(struct core *core, struct session *session, struct core_effec
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
-        .after = position + 1, /* LOG-1: the durable log ends with a whole frame, here that of the lease */
+        .after = position +
+                 1, /* LOG-1: `after` is inside the lease's frame; the durable log always ends with a complete frame */
         .tasks = departure.tasks,
         .count = departure.count,
         .departs = true,

@@ -1,5 +1,6 @@
-/* apply.c: see apply.h. Every record carries what it replaces, so apply reads nothing outside memory and refuses
- * nothing. A record that contradicts the tally comes from a damaged log or a bug; it stops the start, or the broker. */
+/* apply.c: see apply.h. Every record carries the data that it replaces, so apply reads nothing outside memory and
+ * refuses nothing. A record that contradicts the tally comes from a damaged log or a bug; it stops the start, or the
+ * broker. */
 #include "apply.h"
 
 #include <string.h>
@@ -33,7 +34,10 @@ static uint64_t key_hash_of(const struct row *row, const struct known *known) {
 static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct tally_row *seen,
                      const struct known *known) {
     const struct row *row = &seen->row;
-    struct task *task = put->fresh ? NULL : task_find(core, row->id); /* the tally has checked that a fresh id is new */
+    struct task *task =
+        put->fresh
+            ? NULL
+            : task_find(core, row->id);   /* a fresh task is not searched: the tally has checked that its id is new */
     bool was_ahead = task && task->ahead; /* an undelivered lease does not affect lateness */
     bool is_extended =
         task && task->place == PLACE_LEASED && row->state == ROW_LEASED && row->session == task->row.session;
@@ -89,7 +93,7 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
         detach(core, task);
         task_leave_keys(core, task);
     } else {
-        task = task_new(core, row, key_hash, true); /* found only by its id */
+        task = task_new(core, row, key_hash, true); /* the ended task can be found only by its id, not by its key */
         if (!task) return CORE_NO_MEMORY;
     }
     task->place = PLACE_ENDED;
@@ -97,7 +101,7 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
     return 0;
 }
 
-/* Applies one record. `known`: as in apply_frame. */
+/* Applies one record. `known` is as in apply_frame. */
 static int apply_record(struct core *core, const Tarry__Record *record, const struct known *known) {
     struct tally_row seen;
     if (known) seen = (struct tally_row){.row = known->row, .hash = known->hash};
@@ -133,7 +137,7 @@ static int apply_record(struct core *core, const Tarry__Record *record, const st
     case TARRY__RECORD__FACT_STOP:
     case TARRY__RECORD__FACT_REFUSED:
     case TARRY__RECORD__FACT_ALONE:
-        return 0; /* for readers of the log: a session survives a restart only by its leases */
+        return 0; /* these records are only for readers of the log: a session survives a restart only by its leases */
     case TARRY__RECORD__FACT__NOT_SET:
     default:
         return CORE_NONSENSE;

@@ -8,8 +8,8 @@ bool caller_is_confined(const struct core_caller *caller);
 /* Returns true if the caller may use every queue, including the broker's own queues. */
 bool caller_may_all(const struct core_caller *caller);
 bool caller_covers(const struct core_caller *caller, const char *queue_name);
-/* Returns true if the caller owns the session. A session from before a restart that has not come back belongs to any
- * caller that knows its leases' tokens. */
+/* Returns true if the caller owns the session. If the session existed before a restart and has not been resumed, any
+ * caller that knows its leases' tokens counts as owner. */
 bool caller_is_owner(const struct core_caller *caller, const struct session *session);
 /* Returns the caller's producer. Returns NULL both if it does not exist and if another caller owns it; the reply does
  * not tell which (ONCE-1). */

@@ -37,18 +37,19 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     assert(line->size_class == (near ? 64 - __builtin_clzll(near) : 0));
     assert(line->leases_early == queue->policy.lease_before_due);
     assert(ready_check(&line->ready) && ready_check(&line->early) && early == line->early.count);
-    if (queue->policy.lease_before_due) assert(near == ready + early); /* none is pending */
+    if (queue->policy.lease_before_due)
+        assert(near == ready + early); /* each task is ready or leasable, and none is pending */
     if (!queue->policy.lease_before_due) assert(!early);
     const uint32_t bit = 1u << (line->line.base * PRIORITY_COUNT + line->line.priority);
     assert(!(queue->early_mask & bit) == !early && !(queue->ready_mask & bit) == !ready);
     const struct ready_node *first = ready_min(&line->early);
     assert(wheel_is_armed(&line->early_timer.wheel) == (first != NULL));
     if (first) assert(line->early_timer.wheel.due_ms <= first->due_ms);
-    (void)line_index_only(core, line); /* asserts that memory holds no more waiting tasks than exist */
+    (void)line_index_only(core, line); /* asserts that memory contains no more waiting tasks than exist */
     return near + far;
 }
 
-/* Checks the order of keys: a look-up stops at the first match (tasks.c). */
+/* Checks the order of tasks in the table of keys: a look-up stops at the first match (tasks.c). */
 static void check_keys(const struct core *core) {
     for (uint64_t slot = 0; slot <= core->table_mask; slot++) {
         for (struct task *const *at = &core->by_key[slot]; *at; at = &(*at)->by_key_next) {
@@ -76,7 +77,7 @@ static void check_task(struct core *core, const struct task *task) {
     }
 }
 
-/* A-1, A-4 (ahead.c) */
+/* Checks A-1 and A-4 (ahead.c). */
 static void check_ahead(const struct core *core) {
     uint64_t ahead = 0;
     for (uint32_t i = 0; i < core->sessions_end; i++) {
@@ -100,13 +101,13 @@ static void check_ahead(const struct core *core) {
         }
         assert(count == session->ahead_count && count <= session->lease_count);
         bool is_behind = session->sending && steady_ms(core) <= session->sending_ms + AHEAD_LATE_MS;
-        assert(!session->due_mask || session->changed || is_behind); /* only the two exceptions of A-4 */
+        assert(!session->due_mask || session->changed || is_behind); /* no other exceptions than the two of A-4 */
         ahead += count;
     }
     assert(ahead == core->ahead_count);
 }
 
-/* Checks the lists that deliver() uses: willing sessions per queue, and queues to serve. */
+/* Checks the lists that deliver() uses: sessions with credit per queue, and queues to serve. */
 static void check_serving(struct core *core) {
     uint32_t willing[QUEUE_PLACES + 1] = {0}, consumers[QUEUE_PLACES + 1] = {0};
     uint32_t movers = 0, sharers = 0; /* willing ones */
@@ -140,7 +141,7 @@ static void check_serving(struct core *core) {
         assert(ready_has(&queue->serving) == serves && ready_has(&queue->moving) == (moves || shares));
         assert(queue->is_group == (!queue->deleted && queue->filter[0]) && queue->is_group == (queue->topic != NULL));
         bool is_idle = core->started && !core->stopping && !core->hurry && !core->full && may_lease(core);
-        /* CALM-1: no task waits while a consumer or a mover is free */
+        /* CALM-1: no task may wait while a consumer or a mover has credit */
         struct task *next =
             is_early ? near_next_early(core, &core->queues[place]) : near_next_ready(core, &core->queues[place]);
         assert(!is_idle || !serves || !next);

@@ -1,7 +1,7 @@
 /* commit.c: turns a Commit into one frame and one reply.
  *
  *     known sequence? ── yes ──► repeat the recorded reply from the log (ONCE-1)
- *          │ no, and `ask` is set ──► check capacity, then record the sequence as abandoned for ever
+ *          │ no, and `ask` is set ──► check capacity, then record the sequence as abandoned
  *          │ no
  *     capacity (CAP-1) ── no ──► BUSY, nothing is recorded, the sequence stays unused
  *          │
@@ -24,15 +24,15 @@
 #include "requests.h"
 #include "wire.h"
 
-/* What a commit needs from memory and from the index. */
+/* Memory and rows of the index that a commit needs. */
 struct demand {
     size_t schedules;
-    size_t changes; /* moves, cancels and other changes of tasks that only the index may hold */
+    size_t changes; /* number of moves, cancels and other changes of tasks that may be only in the index */
     size_t jobs;
     struct need need;
 };
 
-/* Returns true if a background job does the operation. */
+/* Returns true if a background job executes the operation. */
 static bool is_job(const Tarry__Op *op) {
     switch (op->op_case) {
 #define OPERATION(CASE, member, Message, target, roles, reach, creates, job, ...)                                      \
@@ -73,7 +73,7 @@ static struct demand demand_of(const struct core *core, const struct core_reques
             if (op->op_case == TARRY__OP__OP_NACK && *op->nack->reason) need_sentence(&demand.need);
             if (op->op_case == TARRY__OP__OP_FAN_OUT) demand.schedules += need_shares(&demand.need, core, op->fan_out);
             break;
-        case NAMES_DEFINITION: /* they have memory of their own */
+        case NAMES_DEFINITION: /* definitions have memory of their own */
         case NAMES_NOTHING:
             break;
         }
@@ -81,9 +81,10 @@ static struct demand demand_of(const struct core *core, const struct core_reques
     return demand;
 }
 
-/* Why a commit is refused before deciding. BUSY: a retry may succeed. TOO_LARGE: a retry never succeeds. */
+/* Reason for refusing a commit before anything is decided. BUSY: a retry may succeed. TOO_LARGE: a retry never
+ * succeeds. */
 struct lack {
-    const char *sentence; /* NULL: no refusal */
+    const char *sentence; /* NULL: the commit is not refused */
     Tarry__Code code;
 };
 
@@ -146,8 +147,8 @@ static const char *queue_to_create(const Tarry__Op *op) {
     return NULL;
 }
 
-/* Returns the reason why the queue cannot be created or changed with its filter; NULL: it can, or the operation has
- * none. */
+/* Returns the reason why the queue cannot be created or changed with its filter; NULL: it can, or the operation has no
+ * filter. */
 static const char *becomes_no_group(struct core *core, const Tarry__QueueSet *set, struct core_effects *effects,
                                     Tarry__Code *out_code) {
     for (size_t i = 0; i < set->n_fields; i++) {
@@ -157,8 +158,8 @@ static const char *becomes_no_group(struct core *core, const Tarry__QueueSet *se
     return NULL;
 }
 
-/* Returns the queue that must exist for the operation. Returns NULL if it needs none, or after a refusal in `result`.
- */
+/* Returns the queue that must exist for the operation. Returns NULL if the operation needs none, or with a refusal in
+ * `result`. */
 static const struct queue *need_queue(struct core *core, const struct core_request *request, const Tarry__Op *op,
                                       struct core_effects *effects, Tarry__OpResult *result) {
     const char *name = queue_to_create(op);
@@ -213,7 +214,7 @@ static struct decision decision_of(struct core *core, struct draft *draft, const
     return (struct decision){.core = core, .draft = draft, .effects = effects, .caller = request->caller};
 }
 
-/* Decides one operation. `queue`: the queue that it needs; NULL: none. */
+/* Decides one operation. `queue` is the queue that it needs; NULL: none. */
 static void decide_one(struct decision *d, const struct core_request *request, size_t i, const struct queue *queue,
                        Tarry__OpResult *result) {
     const Tarry__Op *op = request->message->commit->ops[i];
@@ -221,10 +222,11 @@ static void decide_one(struct decision *d, const struct core_request *request, s
     d->past = request->commit.past ? &request->commit.past[i] : NULL;
     d->queue = queue;
     d->result = result;
-    if (content && content->problem) { /* proto/check.h found it malformed at receipt */
+    if (content && content->problem) { /* proto/check.h found the operation malformed when it was received */
         refuse_op(d, content->code, TARRY__OUTCOME__NONE, content->problem);
     } else if (op->op_case == TARRY__OP__OP_QUEUE_DELETE &&
-               request->message->commit->n_ops != 1) { /* the queue's tasks were read before the commit was decided */
+               request->message->commit->n_ops != 1) { /* the queue's tasks were read before this commit, so other
+                                                          operations of it could change them */
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
                   "a commit that deletes a queue must not have other operations");
     } else if (may_touch(d, op_id(op))) {
@@ -237,7 +239,7 @@ static void decide_alone(struct core *core, const struct core_request *request, 
     const bool lacks_queue = !queue && queue_to_create(request->message->commit->ops[i]);
     if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE ||
         (lacks_queue && !op_is_malformed(request, i)))
-        return; /* refused before the draft began */
+        return; /* the operation was refused before the draft began */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft.facts_table = facts;
@@ -282,7 +284,8 @@ static void decide_commit(struct core *core, const struct core_request *request,
         draft_init(&draft, core, effects->arena, NULL, 0);
         draft_by_request(&draft, request);
     }
-    reply->abandoned = commit->ask; /* ONCE-1: a retry with this sequence gets the same reply */
+    reply->abandoned =
+        commit->ask; /* ONCE-1: store that the sequence is abandoned, so that a retry with it gets the same reply */
     size_t room = commit_reply_room(reply);
     uint8_t *end = (uint8_t *)must_have(effects->arena, room) + room;
     const uint8_t *packed = commit_reply_pack(reply, end);
@@ -342,7 +345,7 @@ void commit_step(struct core *core, const struct core_request *request, struct c
         return;
     }
     uint64_t position = answered_at(producer, commit->sequence);
-    if (position) { /* ONCE-1: never executed again */
+    if (position) { /* ONCE-1: repeat the recorded reply, and do not execute the commit again */
         struct core_reply *out = reply_send(core, effects, request->ticket, NULL);
         out->repeat_position = position;
         out->repeat_producer = commit->producer;

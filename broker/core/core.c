@@ -26,7 +26,7 @@
 
 #define CORE_MEMORY_MIN (8u << 20)
 
-/* Approximate number of tasks, with keys, that fit into the memory. */
+/* Returns the approximate number of tasks, with keys, that fit into the memory. */
 static size_t tasks_max(const struct core *core) {
     return core->options.memory / (sizeof(struct task) + 64);
 }
@@ -79,7 +79,7 @@ struct core *core_new(const struct core_options *options) {
     if (!core->options.index_lag_hard) core->options.index_lag_hard = tasks_max(core) / 2;
     core->position = core->durable = core->indexed = core->trim_to = LOG_POSITION_FIRST;
     core->seal_at_ms = UINT64_MAX;
-    core->sealed = true; /* an empty log needs no seal */
+    core->sealed = true; /* an empty log needs no seal frame */
     core->random = 0x9E3779B97F4A7C15ull;
     core->salt = (options->salt ? options->salt : core->random) | 1;
     outcomes_set_salt(core->outcomes, core->salt);
@@ -151,10 +151,12 @@ void core_restore(struct core *core, const struct core_base *base) {
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
     if (!queue_number_is_valid(put->number)) return CORE_NONSENSE;
     const uint32_t number = core->tally.queues[queue_place(put->number)].number;
-    if (number && number != put->number) return 0; /* another queue has its place; the row serves the history only */
+    if (number && number != put->number)
+        return 0; /* the place belongs to another queue now, and this row is only kept for the history */
     int error = queue_apply(core, put);
     if (error) return error;
-    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* tasks in the index are not in memory yet */
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT;
+         i++) { /* tasks that are only in the index are beyond the horizon */
         struct line_state *line = &queue_at(core, put->number)->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         if (line_index_only(core, line)) line->horizon = (struct due){0, 0};
     }
@@ -201,7 +203,7 @@ int core_restore_outcome(struct core *core, const struct outcome *outcome) {
         return 0;
     }
     if (!queue_number_is_valid(outcome->queue)) return CORE_NONSENSE;
-    if (!queue_has_place(core, outcome->queue)) { /* another queue took the place */
+    if (!queue_has_place(core, outcome->queue)) { /* the place of the outcome's queue belongs to another queue now */
         outcomes_forget(core->outcomes, outcome->ended_ms);
         return 0;
     }
@@ -243,14 +245,14 @@ static void record_epoch(struct draft *draft, const struct core_start *start) {
         (ProtobufCBinaryData){.data = (uint8_t *)options->config_digest, .len = CONFIG_DIGEST_SIZE};
 }
 
-/* Starts a reign: every start is a promotion, and its first record is a new epoch. */
+/* Starts an epoch: every start is a promotion, and its first record is a new epoch. */
 static void start(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(!core->started && event->start.epoch > core->epoch);
     core->durable = core->position;
     core->started = true;
     core->following = false;
     core->epoch = event->start.epoch;
-    core->session_next = (uint64_t)event->start.epoch << 32 | 1; /* unique: no earlier start used this range */
+    core->session_next = (uint64_t)event->start.epoch << 32 | 1; /* unique, because no earlier start used this range */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 2);
     draft.client = event->start.who;
@@ -258,12 +260,13 @@ static void start(struct core *core, const struct core_event *event, struct core
     if (event->start.clock_accepted) record_clock(&draft, event);
     draft_commit(&draft, NULL, effects);
     core->claim_over_ms = steady_ms(core) + CLAIM_AFTER_START_MS;
-    wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core), 0); /* bound sessions first */
+    wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core),
+              0); /* leases of bound sessions are returned first */
     for (uint32_t place = 1; place < core->tally.next_queue; place++) gate_reset(core, &core->queues[place]);
     near_check_all(core);
 }
 
-/* Starts an inspection: the state stays as of the last frame, and no node leads. */
+/* Starts an inspection: the state stays as of the last frame, and this node does not lead. */
 static void inspect(struct core *core) {
     assert(!core->started && !core->inspected);
     core->durable = core->position;
@@ -329,14 +332,15 @@ static void lane_gone(struct core *core, uint64_t id, struct core_effects *effec
     struct session *session = session_find(core, id);
     if (!session || !session_is_present(session)) return;
     if (session->sending && !session->sending_again) {
-        session->gone = true; /* LANE_SENT will follow; a delivery that never left costs no attempt (TRUE-1) */
+        session->gone = true; /* LANE_SENT will follow: only it says whether the delivery was sent; if not, it costs no
+                                 attempt (TRUE-1) */
     } else {
         session_gone(core, session, TARRY__SESSION_END__CAUSE__PIPE_LOST, effects);
     }
 }
 
-/* Passes a request to the function that executes it. Of the questions, only a Get may record something: that the task
- * has expired. */
+/* Passes a request to the function that executes it. Of the questions, only a Get may write a record: that the task has
+ * expired. */
 static void dispatch_request(struct core *core, const struct core_request *request, struct core_effects *effects) {
     switch (request->message->body_case) {
     case TARRY__REQUEST__BODY_HELLO:
@@ -378,7 +382,7 @@ static void dispatch_request(struct core *core, const struct core_request *reque
     case TARRY__REQUEST__BODY_DEFINITIONS:
         query_definitions(core, request, effects);
         return;
-    case TARRY__REQUEST__BODY_ATTACH: /* answered by other parts of the broker (requests.def) */
+    case TARRY__REQUEST__BODY_ATTACH: /* other parts of the broker answer these requests (requests.def) */
     case TARRY__REQUEST__BODY_AUDIT:
     case TARRY__REQUEST__BODY_BACKUP:
     case TARRY__REQUEST__BODY_FOLLOW:
@@ -433,8 +437,8 @@ static bool has_more_to_do(const struct core *core) {
     return checks || near_is_trimming(core) || near_is_promoting(core) || near_is_relieving(core);
 }
 
-/* Returns true if ready tasks can leave at once, because work after the step's deliveries allowed it. They must not
- * wait for the next event (CALM-1). */
+/* Returns true if ready tasks can be delivered at once, because a later part of this step made that possible. They must
+ * not wait for the next event (CALM-1). */
 static bool may_deliver_now(const struct core *core, bool could_lease) {
     bool is_serving =
         core->started && !core->stopping && !core->full && (core->serving.count || can_move(core)) && may_lease(core);
@@ -442,7 +446,7 @@ static bool may_deliver_now(const struct core *core, bool could_lease) {
 }
 
 /* Steps the core while another node leads. The time stays that of the last frame, because apply must have the same
- * result on both nodes. Only a question uses the current time. */
+ * result on the two nodes. Only a question uses the current time. */
 static void follow(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct instant then = core->now;
     switch (event->kind) {
@@ -462,7 +466,7 @@ static void follow(struct core *core, const struct core_event *event, struct cor
     case CORE_STOP:
         core->stopping = true;
         break;
-    case CORE_RESUME: /* a hand-over was ordered and withdrawn before this node began to lead */
+    case CORE_RESUME: /* a hand-over was commanded and withdrawn before this node began to lead */
         core->stopping = false;
         break;
     default:
@@ -541,7 +545,7 @@ static void dispatch_event(struct core *core, const struct core_event *event, st
     }
 }
 
-/* Appends a seal once everything is durable and the log is idle (LOG-5). */
+/* Appends a seal frame once everything is durable and the log is idle (LOG-5). */
 static void seal_when_idle(struct core *core, struct core_effects *effects) {
     bool is_settled = core->durable == core->position;
     if (core->sealed || !core->started || !is_settled) return;
@@ -565,7 +569,8 @@ static void seal_when_idle(struct core *core, struct core_effects *effects) {
 static void set_now_of(struct core *core, const struct core_event *event) {
     struct instant now = event->now;
     uint64_t behind_ns = core->now.steady_ns > now.steady_ns ? core->now.steady_ns - now.steady_ns : 0;
-    if (behind_ns > event->age_ns) behind_ns = event->age_ns; /* only clocks of two nodes differ by more */
+    if (behind_ns > event->age_ns)
+        behind_ns = event->age_ns; /* a larger difference can only come from the clocks of two nodes */
     now.wall_ns += behind_ns;
     set_now(core, &now);
 }
@@ -585,7 +590,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     core->soon_count = 0;
     core->free_places.is_known = false;
     core->hurry = timers_run(core, effects);
-    assert(slab_allocated(core->slab) == taken); /* CAP-1: timers need no memory */
+    assert(slab_allocated(core->slab) == taken); /* CAP-1: expired timers allocate no memory */
     const uint64_t visits = core->visits;
     dispatch_event(core, event, effects);
     assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
@@ -593,7 +598,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     taken = slab_allocated(core->slab);
     core->full = event->full;
     core->hurry |= event->behind || (!event->full && deliver(core, effects));
-    assert(slab_allocated(core->slab) == taken); /* CAP-1: deliveries need no memory */
+    assert(slab_allocated(core->slab) == taken); /* CAP-1: deliveries allocate no memory */
     bool could_lease = may_lease(core);
     make_room(core);
     near_check_lines(core, effects);

@@ -1,10 +1,11 @@
 /* core.h: interface of the core, the deterministic state machine that makes all decisions.
  *
- *   event ──► core_wants ──► (the shell reads facts) ──► core_step ──► effects
+ * For an event, core_wants says which facts the core needs; the shell reads them; core_step returns the effects. Inside
+ * a step, `decide` reads the state and turns a command into records or a refusal. Only `apply` changes the state
+ * (LOG-2). Each event carries the time (TIME-2).
  *
- * Inside a step, `decide` reads the state and turns a command into records or a refusal. Only `apply` changes the
- * state (LOG-2). Each event carries the time (TIME-2). The core does no I/O, reads no clock, starts no thread, has no
- * global variable and allocates only at start. The real shell, recovery and the simulator run the same core. */
+ * The core does no I/O, reads no clock, starts no thread, has no global variable and allocates only at start. The real
+ * shell, recovery and the simulator run the same core. */
 #ifndef TARRY_CORE_H
 #define TARRY_CORE_H
 
@@ -30,24 +31,25 @@ struct instant {
 #define LEASE_AHEAD_MS 50u
 
 struct core_options {
-    size_t memory;       /* bytes for tasks in memory (near window and overlay) */
+    size_t memory;       /* maximum memory of tasks in bytes (near window and overlay) */
     size_t near_max;     /* maximum number of tasks within horizons; 0: limited by memory only */
-    uint32_t work_max;   /* for tests: maximum of tasks, lines or queues per part of a step; 0: see state.h */
+    uint32_t work_max;   /* for tests: maximum number of tasks, lines or queues per part of a step; 0: see state.h */
     uint32_t queues_max; /* for tests: maximum number of clients' queues; 0: QUEUES_MAX */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
-    uint64_t index_lag_max;  /* records not yet in the index; above this limit, commits that schedule get BUSY */
-    uint64_t index_lag_hard; /* records not yet in the index; above this limit, moves, cancels and new leases are
-                                refused too */
-    uint64_t ahead_ms;       /* how many ms before its due time a task may be leased (ahead.h); 0: never early */
-    uint64_t salt;           /* random per process; only decides where keys and names lie in hash tables */
-    bool create_queues;      /* create a queue on first use; otherwise reply NO_SUCH_QUEUE */
-    Tarry__Policy policy;    /* policy of new queues */
+    uint64_t index_lag_max;  /* maximum number of records that are not in the index; above it, commits that schedule get
+                                BUSY */
+    uint64_t index_lag_hard; /* maximum number of records that are not in the index; above it, moves, cancels and new
+                                leases are refused too */
+    uint64_t ahead_ms;    /* time in ms before its due time at which a task may be leased (ahead.h); 0: never before */
+    uint64_t salt;        /* random per process; only decides where keys and names lie in hash tables */
+    bool create_queues;   /* create a queue on first use; otherwise reply NO_SUCH_QUEUE */
+    Tarry__Policy policy; /* policy of new queues */
     const char *version;
     const uint8_t *config_digest; /* CONFIG_DIGEST_SIZE bytes, recorded in the log; NULL: not recorded */
 };
 
-#define WINDOW_PIECE_MAX 1024u /* maximum rows in one CORE_WINDOW event; keeps the step short */
+#define WINDOW_PIECE_MAX 1024u /* maximum number of rows in one CORE_WINDOW event, so that the step is short */
 
 /* Allocates all memory of the core. Returns NULL if the system is out of memory. */
 struct core *core_new(const struct core_options *options);
@@ -56,7 +58,7 @@ void core_free(struct core *core);
 /* ---- recovery
  * Start order of a primary: 1. restore the state from the index; 2. replay the tail of the log; 3. CORE_START.
  * Start order of a follower: 1. restore; 2. CORE_FOLLOW; 3. replay while another node leads; 4. CORE_START. */
-struct core_base { /* state at the index's position */
+struct core_base { /* the state as of the index's position */
     uint64_t position;
     const struct tally *tally;
     uint64_t known_since_ms;
@@ -65,13 +67,13 @@ struct core_base { /* state at the index's position */
 void core_restore(struct core *core, const struct core_base *base);
 int core_restore_queue(struct core *core, const Tarry__QueuePut *queue);
 int core_restore_lease(struct core *core, const struct row *row);
-/* Restores a producer; any order is allowed. `owner`: result of principal_owner. */
+/* Restores a producer; the order does not matter. `owner` is the result of principal_owner. */
 int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms, uint64_t floor, uint64_t owner);
 int core_restore_result(struct core *core, uint64_t producer, uint64_t sequence, uint64_t position);
 int core_restore_job(struct core *core, const Tarry__JobPut *job);
-/* Restores a definition; before_hash is 0. */
+/* Restores a definition, whose before_hash is 0. */
 int core_restore_definition(struct core *core, const Tarry__DefinitionPut *put);
-/* Restores an outcome; call it for the oldest outcome first. */
+/* Restores an outcome. Call it for the oldest outcome first. */
 int core_restore_outcome(struct core *core, const struct outcome *outcome);
 enum core_replay_error {
     CORE_NONSENSE = -30001,  /* a record contradicts the state: damage or a bug; the broker must not start */
@@ -80,10 +82,10 @@ enum core_replay_error {
 /* Applies one frame of the log. Returns 0 or an enum core_replay_error. After CORE_NO_MEMORY nothing has changed, and
  * the caller may replay the same frame again. */
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body);
-/* For a follower. Returns false while memory is short: core_replay must wait until the index absorbs more or CORE_TICK
- * frees memory. */
+/* For a follower: returns false while memory is short. core_replay must then wait until the index absorbs more or
+ * CORE_TICK frees memory. */
 bool core_may_replay(const struct core *core);
-/* After CORE_NO_MEMORY: returns true if memory can still become free, because the index has records to absorb or tasks
+/* Returns true, after CORE_NO_MEMORY, if memory can still become free, because the index has records to absorb or tasks
  * can be evicted. */
 bool core_may_free(const struct core *core);
 
@@ -92,9 +94,9 @@ enum core_event_kind {
     CORE_START = 1, /* recovery is complete: this broker is primary with epoch `epoch` */
     CORE_TICK,      /* core_deadline has passed */
     CORE_REQUEST,   /* a request of a client that the core answers (BY_CORE in requests.def) */
-    CORE_LANE_UP,   /* the session's pipe has been accepted on its lane */
-    CORE_LANE_GONE, /* the session's pipe is gone, or the session was silent for too long */
-    CORE_LANE_SENT, /* the delivery on this lane left the broker (ok), or certainly never will (not ok) */
+    CORE_LANE_UP,   /* the session's connection was accepted on its lane */
+    CORE_LANE_GONE, /* the session's connection has ended, or the session was silent for too long */
+    CORE_LANE_SENT, /* the delivery on this lane was sent (ok), or certainly never will be (not ok) */
     CORE_CREDIT,    /* sets the task limit of each delivery to a pooled session to `credit` */
     CORE_DURABLE,   /* the log is durable up to `position` */
     CORE_INDEXED,   /* the index has absorbed the log up to `position` */
@@ -102,20 +104,20 @@ enum core_event_kind {
     CORE_PAGE,      /* rows for a job were read */
     CORE_STOP,      /* accept no new work; answer only what is durable */
     CORE_RESUME,    /* after CORE_STOP: accept work again */
-    CORE_INSPECT,   /* instead of CORE_START: the time stands still and nothing is recorded. Only questions
+    CORE_INSPECT,   /* sent instead of CORE_START: the time stands still and nothing is recorded. Only questions
                        (CLASS_QUESTION), WINDOW and STOP may follow, all at the time of the last frame */
-    CORE_FOLLOW,  /* instead of CORE_START, which may follow later: another node writes the log. core_replay applies the
-                     frames; the state is that of the last frame. Only questions (as of event.now), DURABLE, INDEXED,
-                     TICK, START, STOP and RESUME may follow */
+    CORE_FOLLOW, /* sent instead of CORE_START, which may follow later: another node writes the log. core_replay applies
+                    the frames; the state is that of the last frame. Only questions (as of event.now), DURABLE, INDEXED,
+                    TICK, START, STOP and RESUME may follow */
     CORE_REFUSED, /* records in the log that clients were refused access */
-    CORE_ALONE,   /* the leader of a pair starts or stops serving alone; `alone` is recorded unchanged. Not after
+    CORE_ALONE,   /* the leader of a pair starts or stops serving alone; `alone` is recorded unchanged. Not sent after
                      CORE_STOP */
-    CORE_CLOSE,   /* after CORE_STOP: the log records the stop and then takes no further record; DURABLE, INDEXED, TICK
-                     may follow */
+    CORE_CLOSE,   /* after CORE_STOP: the log records the stop and after that takes no further record; DURABLE, INDEXED,
+                     TICK may follow */
 };
 
-/* The caller, as far as decisions depend on it. The shell (broker/access) has already checked the caller's roles and
- * the queues that the request names. The core checks what only the core knows: the queue of a task that the request
+/* The caller's properties on which decisions depend. The shell (broker/access) has already checked the caller's roles
+ * and the queues that the request names. The core checks what it alone knows: the queue of a task that the request
  * names by id, and the owners of sessions, leases and producers. A NULL pointer means a caller without any restriction.
  */
 struct core_caller {
@@ -124,16 +126,17 @@ struct core_caller {
     size_t prefix_count;  /* 0: the caller may use all queues */
     bool acts_for_all;    /* the caller may use the sessions, leases and producers of others */
     bool is_broker; /* the broker itself: the only caller that may use the broker's own queues (queue_is_reserved) */
-    /* Maximum number of each that the caller may have at the same time; 0: no limit per caller. */
+    /* Maximum numbers of sessions, queues, producers and pending tasks of the caller; 0: no limit per caller. */
     uint64_t sessions_max;
-    uint64_t queues_max;    /* limit for queues it created, and again for queues that its consumers wait for */
-    uint64_t producers_max; /* above this limit, the caller's producer that was idle longest is removed */
-    uint64_t pending_max;   /* tasks in its queues, waiting or in flight */
+    uint64_t queues_max; /* maximum number of queues that the caller created, and also of queues that its consumers wait
+                            for */
+    uint64_t producers_max; /* above this number, the caller's producer that was idle longest is removed */
+    uint64_t pending_max;   /* maximum number of tasks in its queues, waiting or in flight */
 };
 
 /* Content of a schedule operation, prepared by the shell: salt ‖ packed Content. */
 struct core_content {
-    const void *data; /* the core only passes this pointer on */
+    const void *data; /* the core does not read the bytes; it only passes the pointer on */
     uint32_t size;
     uint64_t sum;
     uint8_t hash[CONTENT_HASH_SIZE];
@@ -147,7 +150,7 @@ struct core_past_task {
     uint64_t id;
     uint32_t queue;
     uint64_t scheduled_ms;
-    uint64_t frame; /* frame with the content; 0: the content is gone, and content_hash is not valid */
+    uint64_t frame; /* position of the frame with the content; 0: the content is gone, and content_hash is not valid */
     uint64_t blob_at;
     uint32_t blob_size;
     uint8_t key_size;
@@ -158,40 +161,42 @@ struct core_past_task {
 struct core_past { /* past tasks of one operation, in order of id; at most REDACT_TASKS_MAX */
     struct core_past_task *tasks;
     size_t count;
-    uint64_t id_end; /* upper bound of the search: tasks with this id or a larger one may be missing: they were too new
-                        for the search */
+    uint64_t id_end; /* upper bound of the search: tasks with this id or a larger one may be missing, because they were
+                        too new */
     bool is_former;  /* a queue has the requested name now, or had it earlier */
-    bool no_room; /* earlier operations used the whole limit of a commit; the shell did not search for this operation */
+    bool no_room;    /* earlier operations of the commit used its whole limit, so the shell did not search for this
+                        operation */
 };
 
 /* Rows that the shell read from the index for the event, as of `position`. */
 struct core_facts {
     const struct row *rows;
     size_t count;
-    const struct want *wants; /* the requested ids and keys: one that is not among `rows` is not in the index */
+    const struct want
+        *wants; /* the requested ids and keys; an id or key that is not among `rows` is not in the index */
     size_t want_count;
 };
 
-/* Number of tasks that fall due per time span, as the shell read it from the index (core_plan_calendar). */
+/* Number of tasks that become due per time span, as the shell read it from the index (core_plan_calendar). */
 enum core_calendar_found {
     CALENDAR_FOUND,
     CALENDAR_BEHIND,   /* the index has not yet absorbed all that was recorded when the question arrived */
-    CALENDAR_COUNTING, /* the index is recounting after an older program version; tasks with ids below `counted` are
-                          done, of all below `next_id` */
-    CALENDAR_TOO_MUCH, /* too many entries to read in one request */
+    CALENDAR_COUNTING, /* the index is counting again after an update of the program; tasks with ids below `counted` are
+                          counted, and `next_id` is the end */
+    CALENDAR_TOO_MUCH, /* one request may not read so many entries */
 };
 struct core_calendar {
     /* the question */
     uint64_t from_ms;
     uint64_t step_ms;
     uint32_t span_count;
-    bool of_all; /* all queues together; otherwise the queues in `queues` */
+    bool of_all; /* true: the counts are of all queues together; false: of the queues in `queues` */
     bool by_queue;
     uint32_t *queues; /* queue numbers */
     size_t queue_count;
     /* the answer */
     enum core_calendar_found found;
-    const uint64_t *counts;          /* one number per span */
+    const uint64_t *counts;          /* one number per time span */
     const uint64_t *counts_by_queue; /* one number per entry of `queues` */
     uint64_t before, after;
     uint64_t position;
@@ -200,67 +205,69 @@ struct core_calendar {
     uint64_t next_id;
 };
 
-/* Refused requests of one address since its last record (tarry.proto, AccessRefused). */
+/* Refusals of one address since its last record (tarry.proto, AccessRefused). */
 struct core_refusal {
     Tarry__AccessRefused__Why why;
     const char *address;
-    const char *principal; /* "": not known, or a local principal */
-    const char *what;      /* set for ROLE_LACKS; otherwise "" */
+    const char *principal; /* name of the principal; "": unknown, or a local principal */
+    const char *what;      /* name of the rule for ROLE_LACKS; otherwise "" */
     uint64_t count;
-    uint64_t first_ago_ms; /* ms before event.now */
+    uint64_t first_ago_ms; /* time of the first refusal, in ms before event.now */
     uint64_t last_ago_ms;
 };
 
 struct core_request {                 /* REQUEST */
-    uint64_t ticket;                  /* copied into the reply; 0: no reply wanted */
-    const Tarry__Request *message;    /* already checked by check.h */
+    uint64_t ticket;                  /* copied into the reply; 0: no reply is wanted */
+    const Tarry__Request *message;    /* the request, already checked by check.h */
     const struct core_caller *caller; /* NULL: a caller without restrictions */
     const char *peer;                 /* the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
-    /* The client is a gateway, which shares a session among many clients. The core delivers as much as the session has
-     * credit for. Silence does not end the session. Its leases last until their deadlines, even across a restart,
-     * unless the session is bound to the process (Subscribe.bound; broker/gateway/README.md). */
+    /* true: the client is a gateway, which shares a session among many clients. The core delivers as many tasks as the
+     * session has credit for. Silence does not end the session. Its leases last until their deadlines, even across a
+     * restart, unless the session is bound to the process (Subscribe.bound; broker/gateway/README.md). */
     bool pooled;
     struct core_facts facts; /* Commit, Get */
-    uint32_t look;           /* List, Stats: handle of core_look; 0: the look has not begun */
+    uint32_t look;           /* List, Stats: handle of core_look; 0: core_look was not called yet */
     union {                  /* by message->body_case */
-        struct {             /* the largest member is first: an initialiser that names none of them clears all */
+        struct { /* the largest member is first, because an initialiser that names no member clears only the first */
             const struct row *rows;
             size_t row_count;
             struct due through;
-        } list; /* List: the rows read for it */
+        } list; /* List: the rows that were read for the request */
         struct {
-            const struct core_content *contents; /* one per operation, in order; size 0 if not a schedule */
-            const struct core_past *past; /* with redact operations: one per operation, in order; otherwise NULL */
+            const struct core_content
+                *contents; /* one content per operation, in order; its size is 0 if the operation is not a schedule */
+            const struct core_past
+                *past; /* with redact operations: one element per operation, in order; otherwise NULL */
         } commit;
-        uint64_t resumed; /* Subscribe: the session to resume (secret already checked); 0: a new one */
+        uint64_t resumed; /* Subscribe: the session to resume, whose secret was checked; 0: a new session */
         const struct core_calendar *calendar;
-        Tarry__BrokerStats *broker; /* Stats: the shell fills this in, except what only the core knows */
+        Tarry__BrokerStats *broker; /* Stats: filled in by the shell; the core adds its own numbers */
     };
 };
 
 struct core_start { /* START */
     uint32_t epoch;
-    Tarry__EpochPut__Before before; /* how the log ended at the last run */
+    Tarry__EpochPut__Before before; /* how the log ended in the last run */
     bool clock_accepted;            /* an operator accepted a jump of the wall clock to event.now (TIME-2) */
     const char *who;                /* the system user that started the broker; NULL: not known */
 };
 
-struct core_lane_news { /* LANE_UP, LANE_GONE, LANE_SENT, CREDIT */
+struct core_lane_news { /* data of LANE_UP, LANE_GONE, LANE_SENT and CREDIT */
     uint64_t session;
     bool ok;               /* LANE_SENT */
     uint64_t delivered_ns; /* LANE_SENT: logical steady time of sending, for the lateness statistics */
     uint32_t credit;       /* CREDIT */
 };
 
-struct core_loaded { /* WINDOW: rows that the effect core_window asked for */
+struct core_loaded { /* data of WINDOW: rows that the effect core_window requested */
     struct line line;
     const struct row *rows;
     size_t row_count;
     struct due through;
-    bool more; /* one piece of a load. `through` is its last row; other pieces follow */
+    bool more; /* these rows are one piece, `through` is its last row, and other pieces follow */
 };
 
-struct core_paged { /* PAGE: rows that the effect core_page asked for */
+struct core_paged { /* data of PAGE: rows that the effect core_page requested */
     uint64_t job;
     const struct row *rows;
     size_t row_count;
@@ -270,21 +277,22 @@ struct core_paged { /* PAGE: rows that the effect core_page asked for */
 
 struct core_alone { /* ALONE */
     const Tarry__AlonePut *put;
-    const struct core_request *by; /* the request that ordered it; NULL: none */
+    const struct core_request *by; /* the request that caused the event; NULL: none */
 };
 
 struct core_event {
     enum core_event_kind kind;
-    bool behind; /* `now` is some time ago and more events are queued; no delivery starts, because its lease would start
+    bool behind; /* `now` is some time ago and more events are queued. No delivery starts, because its lease would start
                     at `now` */
-    bool full;   /* too much data is being sent: no delivery starts. A TICK follows when this ends */
+    bool full;   /* too much data is being sent, so no delivery starts. A TICK follows when this ends */
     struct instant now; /* when the event was received; the core first does what was due before this time, and nothing
                            later (TIME-2) */
-    uint64_t age_ns;    /* ns since `now` */
-    uint64_t late_ns;   /* the event may have arrived up to this much after `now`; its relative times count from then
-                           (TIME-1) */
-    union {             /* by kind; a kind without a member here has no data */
-        struct core_request request; /* the largest is first: an initialiser that names no member clears all */
+    uint64_t age_ns;    /* age of `now` in ns */
+    uint64_t late_ns;   /* the event may have arrived up to this many ns after `now`; its relative times count from that
+                           time (TIME-1) */
+    union {             /* data of the event by kind; a kind without a member here has no data */
+        struct core_request request; /* the largest member is first, because an initialiser that names no member clears
+                                        only the first */
         struct core_start start;
         struct core_lane_news lane;
         struct core_loaded window;
@@ -305,7 +313,7 @@ static inline struct core_facts *core_facts_of(struct core_event *event) {
 }
 
 /* ---- effects: all of them live in the arena until the shell resets it */
-struct core_append { /* one frame to append; the core assigns positions without gaps */
+struct core_append { /* one frame to append; its position follows the last frame without a gap */
     uint64_t position;
     uint16_t type;
     uint32_t epoch;
@@ -316,13 +324,14 @@ struct core_append { /* one frame to append; the core assigns positions without 
     size_t content_count;
 };
 
-struct core_reply { /* may leave once the log is durable up to `after` (LOG-1) */
+struct core_reply { /* a reply; may be sent once the log is durable up to `after` (LOG-1) */
     uint64_t ticket;
     uint64_t after;
     const Tarry__Reply *reply; /* the reply, if neither `commit` nor `repeat_position` is set */
-    const uint8_t *commit;     /* a packed CommitReply (code OK) */
+    const uint8_t *commit;     /* a packed CommitReply, with code OK */
     size_t commit_size;
-    uint64_t repeat_position; /* position of the frame that holds the reply to repeat (a retry, ONCE-1); 0: no repeat */
+    uint64_t
+        repeat_position; /* position of the frame that contains the reply to repeat (a retry, ONCE-1); 0: no repeat */
     uint64_t repeat_producer;
     uint64_t repeat_sequence;
     const struct row *content; /* GET with_content: the shell adds this row's content to reply->get->task; NULL: none */
@@ -333,25 +342,25 @@ struct core_delivered {
     const char *queue_name;
 };
 
-struct core_delivery { /* one message; may leave once the log is durable up to `after` */
+struct core_delivery { /* one message to a consumer; may be sent once the log is durable up to `after` */
     uint64_t session;
     uint32_t lane;
-    uint64_t turn; /* turn of the lane; the shell fills this in */
+    uint64_t turn; /* turn of the lane (lane_state.h); set by the shell */
     uint64_t after;
     const struct core_delivered *tasks;
     size_t count;
-    bool departs; /* leased ahead of time and due now: only `after` must be durable, which is almost always true already
-                   */
+    bool departs; /* the tasks were leased ahead of time and are due now. Only `after` must be durable, which is almost
+                     always already the case */
 };
 
-struct core_window { /* order to load the near window of a line; the shell answers with CORE_WINDOW */
+struct core_window { /* request to load the near window of a line; the shell answers with CORE_WINDOW */
     struct line line;
     struct due after;
     uint64_t until_ms;
     size_t count_max;
 };
 
-struct core_page { /* order to read rows of a queue in order of id; the shell answers with CORE_PAGE */
+struct core_page { /* request to read rows of a queue in order of id; the shell answers with CORE_PAGE */
     uint64_t job;
     uint32_t queue;
     uint64_t after_id;
@@ -359,12 +368,12 @@ struct core_page { /* order to read rows of a queue in order of id; the shell an
     size_t count_max;
 };
 
-struct core_lane { /* order to open a lane (expect the session's pipe) or to close it (drop the pipe, cancel queued
-                      deliveries) */
+struct core_lane { /* request to open a lane for the session's connection, or to close it and cancel its queued
+                      deliveries */
     uint64_t session;
     uint32_t lane;
     bool open;
-    const char *principal; /* open: owner of the session; valid until the next step */
+    const char *principal; /* with open: principal of the session; valid until the next step */
 };
 
 struct core_low { /* hint for the index: no row of the line below `low` exists any more */
@@ -402,43 +411,46 @@ void core_effects_init(struct core_effects *effects, struct arena *arena);
 void core_effects_reset(struct core_effects *effects);
 
 /* ---- the interface */
-/* Computes what the event needs from the index, because memory does not hold it. Fills `wants` (in `arena`; keys are
- * borrowed from the event) and returns their number; 0: step now. `filter` is asked for each key first (NULL: every key
- * may exist). Only a Commit, a Get and a PAGE may need something (List: see core_plan_list). Facts in the event count
- * as known, so a caller repeats the call until it returns 0. */
+/* Computes what the event needs from the index, because memory does not contain it. Fills `wants` (in `arena`; keys are
+ * borrowed from the event) and returns their number; 0: step the event now. `filter` is called for each key first
+ * (NULL: every key may exist). Only a Commit, a Get and a PAGE may need something (List: see core_plan_list). Facts in
+ * the event count as known, so a caller repeats the call until it returns 0. */
 struct core_filter {
     bool (*may_exist)(const void *keys, uint64_t key_hash);
-    void (*prefetch)(const void *keys, uint64_t key_hash); /* announces a call of may_exist; NULL: not useful */
+    void (*prefetch)(const void *keys,
+                     uint64_t key_hash); /* announces a later call of may_exist; NULL: no announcement is needed */
     const void *keys;
 };
 #define WANTS_NO_MEMORY SIZE_MAX /* `arena` is exhausted */
 size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena,
                   const struct core_filter *filter, struct want **out_wants);
-/* Call before the shell reads facts for an event: records that the index has not absorbed now stay in memory until
- * core_unhold with the same handle. Returns -1 if too many holds are active (reply BUSY). May change core_deadline. */
+/* Keeps records that the index has not absorbed in memory until core_unhold with the same handle. Call it before the
+ * shell reads facts for an event. Returns -1 if too many holds are active (reply BUSY). May change core_deadline. */
 int core_hold(struct core *core);
 void core_unhold(struct core *core, int hold);
 
-/* Does the long part of a List (which needs its page and a hold) or a Stats in short pieces before the step. True: step
- * the event now. False: call again; other events may be stepped between two calls. After the first call (request.look
- * is set) the caller must call core_look_end, after the step or instead of it. A step without core_look gives the same
- * answer in one long step. */
+/* Does the long part of a List (which needs its page and a hold) or a Stats in short pieces before the step. Returns
+ * true when the event must be stepped. Returns false if it must be called again; other events may be stepped between
+ * two calls. After the first call (request.look is set) the caller must call core_look_end, after the step or instead
+ * of it. A step without core_look gives the same answer in one long step. */
 bool core_look(struct core *core, struct core_event *event);
 void core_look_end(struct core *core, struct core_event *event);
 
 /* Processes one event and adds its effects to `effects`. Never waits and never fails. */
 void core_step(struct core *core, const struct core_event *event, struct core_effects *effects);
-/* Logical steady ms at which the core wants the next TICK; UINT64_MAX: none before the next event. */
+/* Returns the logical steady time in ms at which the core needs the next TICK; UINT64_MAX: not before the next event.
+ */
 uint64_t core_deadline(const struct core *core);
-/* Hash of the whole logical state at core_position; independent of order (DESIGN.md, Digest). */
+/* Returns a hash of the whole logical state at core_position; it does not depend on the order of the parts (DESIGN.md,
+ * Digest). */
 uint64_t core_digest(const struct core *core);
 uint64_t core_position(const struct core *core); /* position of the next frame */
 uint64_t core_live(const struct core *core);     /* number of tasks pending, ready and in flight */
-/* What the shell reads from the index for a List request, in order of (due, id), before it sends the request with the
- * rows. */
+/* Describes what the shell must read from the index for a List request, in order of (due, id), before it sends the
+ * request with the rows. */
 struct core_list_plan {
-    uint32_t queue;  /* 0: no such queue; step without rows */
-    uint32_t states; /* mask 1 << enum row_state */
+    uint32_t queue;  /* 0: the queue does not exist, so step without rows */
+    uint32_t states; /* mask of 1 << enum row_state */
     uint64_t due_from_ms;
     uint64_t due_to_ms; /* exclusive */
     const char *prefix; /* borrowed from the request */
@@ -446,26 +458,26 @@ struct core_list_plan {
     struct due after;
     size_t count_max;
 };
-/* Returns the number of a queue, for the shell's search for tasks to redact; 0: no such queue. */
+/* Returns the number of a queue, for the shell's search for tasks to redact; 0: the queue does not exist. */
 uint32_t core_queue_number(const struct core *core, const char *name);
-/* Version that changes when the push URL of any queue changes. Call it on the thread that steps the core. */
+/* Returns a version that changes when the push URL of any queue changes. Call it on the thread that steps the core. */
 uint64_t core_push_version(const struct core *core);
-/* Returns true if a queue has groups. Same thread as core_push_version. */
+/* Returns true if a queue has groups. Call it on the thread that steps the core. */
 bool core_has_groups(const struct core *core);
-/* Upper bound of task ids: no task recorded below core_position has this id or a larger one. Same thread as
- * core_push_version. */
+/* Returns an upper bound of task ids: no task recorded below core_position has this id or a larger one. Call it on the
+ * thread that steps the core. */
 uint64_t core_id_end(const struct core *core);
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
-/* Call when core_look has returned true for a List. Returns true if the result page has room left and the index may
- * hold more matching rows. *out then says what to read next; list.rows and list.through must next cover both reads,
- * and the look starts again. */
+/* Returns true if a List's result page has space left and the index may contain more matching rows. Call it when
+ * core_look has returned true. *out then says what to read next; list.rows and list.through must next cover both reads,
+ * and core_look starts again. */
 bool core_list_goes_on(const struct core *core, const struct core_request *request, struct core_list_plan *out);
-/* Computes what the shell reads from the index for a Calendar request, once the index has absorbed all that is recorded
- * now; the shell sends the result with the request. If the named queue does not exist, there is nothing to read.
+/* Computes what the shell must read from the index for a Calendar request, once the index has absorbed all that is
+ * recorded now. The shell sends the result with the request. If the named queue does not exist, nothing is read.
  * Returns false if `arena` is exhausted. */
 bool core_plan_calendar(const struct core *core, const struct core_request *request, struct arena *arena,
                         struct core_calendar *out);
-/* Returns the delay after a nack that names no delay. Depends on these arguments only, so that a reader of the log can
+/* Returns the delay after a nack that names no delay. It depends on the arguments only, so that a reader of the log can
  * compute it. */
 uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt);
 /* Asserts every invariant; takes O(tasks in memory). For tests and the simulator. */

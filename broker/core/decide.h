@@ -1,5 +1,5 @@
-/* decide.h: decisions about one operation of a commit. Each reads through the draft and writes records into it, or
- * refuses. */
+/* decide.h: decisions about one operation of a commit. Each decision reads through the draft and writes records into
+ * it, or refuses. */
 #ifndef TARRY_CORE_DECIDE_H
 #define TARRY_CORE_DECIDE_H
 
@@ -13,12 +13,12 @@ struct decision {
     const struct core_content *content; /* schedule */
     const struct core_past *past;       /* redact */
     const struct core_caller *caller;   /* NULL: a caller without restrictions */
-    bool is_question;                   /* true: keep leases ahead of time; the answer shows the task as waiting */
+    bool is_question;                   /* true: leases ahead of time are kept; the answer shows the task as waiting */
     const struct queue *queue;          /* the queue that the operation requires (queue_need); NULL: none required */
-    Tarry__OpResult *result;            /* initialised; code OK */
+    Tarry__OpResult *result;            /* the result to fill in; initialised with code OK */
 };
 
-/* Declares one decision for each operation, for example decide_ack(struct decision *d, const Tarry__Ack *m). */
+/* Declares one function for each operation, for example decide_ack(struct decision *d, const Tarry__Ack *m). */
 #define OPERATION(CASE, member, Message, ...) void decide_##member(struct decision *d, const Tarry__##Message *m);
 #include "requests.def"
 
@@ -42,25 +42,25 @@ void refuse_op(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, con
 
 /* ---- shared by several decisions (task_view.c) */
 
-/* Returns true if the caller may use the queue of this task (id 0: no task is named). Otherwise refuses the operation
- * with one message, whether the task exists or not. */
+/* Returns true if the caller may use the queue of this task (id 0: no task is named). Otherwise refuses the operation.
+ * The message does not reveal whether the task exists. */
 bool may_touch(struct decision *d, uint64_t id);
 extern const char refused_brokers_task[]; /* error message for a task in one of the broker's own queues */
 
 enum resolved { RESOLVED_LIVE, RESOLVED_DEAD, RESOLVED_ENDED };
-/* Finds the task that the reference names, after this draft. Records expiry first, before any answer about the task. If
- * the task has ended or was never known, returns RESOLVED_ENDED, and the result holds the outcome, its time and
- * known-since. */
+/* Finds the task that the reference names, as this draft leaves it. If the task has expired, records that before any
+ * answer about the task. If the task has ended or was never known, returns RESOLVED_ENDED, and the result contains the
+ * outcome, its time and known-since. */
 enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *out);
 enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out);
-/* Writes a task into the result: id, due time, deliveries, last session and time. In flight: also the token and since
- * when. Dead: also since when. */
+/* Writes a task into the result: id, due time, deliveries, last session and time. If it is in flight, also the token
+ * and since when; if it is dead, also since when. */
 void describe(Tarry__OpResult *result, const struct row *row, struct arena *arena);
-/* Writes what `describe` writes, but never the token: the caller has settled the lease. */
+/* Writes the same as `describe` except the token, because the caller has settled the lease. */
 void describe_tokenless(Tarry__OpResult *result, const struct row *row);
-/* Computes due time and base of a When. Returns false after refusing a time more than ten years ahead. */
+/* Computes the due time and base of a When. Returns false after refusing a time more than ten years ahead. */
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base);
-/* Returns in `out` the row of a dead task that becomes live again: due now, attempts reset. */
+/* Sets `out` to the row of a dead task that becomes live again: due now, with attempts reset. */
 void row_revive(const struct core *core, const struct row *row, struct row *out);
 
 #endif

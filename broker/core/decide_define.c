@@ -1,4 +1,4 @@
-/* decide_define.c: defines and deletes definitions (definitions.h), and the question about them. */
+/* decide_define.c: sets and deletes definitions (definitions.h), and answers requests for them. */
 #include <string.h>
 
 #include "callers.h"
@@ -17,8 +17,8 @@ static struct definition_state state_now(const struct draft *draft, const struct
     return (struct definition_state){put->version, definition_hash(put)};
 }
 
-/* Returns why the definition does not fit; NULL: it fits. Definitions that this commit deletes or replaces still count
- * until it is applied. */
+/* Returns the reason why there is no space for the definition; NULL: there is. Definitions that this commit deletes or
+ * replaces still count until it is applied. */
 static const char *lacks_room(const struct decision *d, const Tarry__Define *define) {
     const struct draft *draft = d->draft;
     const struct definition_use use = definitions_use(d->core->definitions, define->space);

@@ -25,14 +25,14 @@ static void take_field(Tarry__Policy *policy, const Tarry__Policy *from, const c
     if (!strcmp(field, "lease_before_due")) policy->lease_before_due = from->lease_before_due;
 }
 
-/* Returns true if one more queue may have a push URL. Counts those added in this commit; those it removes still count
- * until it is applied. */
+/* Returns true if one more queue may have a push URL. Counts the URLs added in this commit; those removed in it still
+ * count until it is applied. */
 static bool may_push(const struct decision *d) {
     return d->core->push_count + d->draft->pushes < PUSH_QUEUES_MAX;
 }
 
-/* Returns NULL if lease_before_due may change. A change would move each waiting task to another place; so there must be
- * none, and no operation of this commit may have made one. */
+/* Returns NULL if lease_before_due may change, otherwise the reason. A change would move each waiting task to another
+ * place. So the queue must have no waiting task, and no operation of this commit may have created one. */
 static const char *keeps_early(const struct decision *d, const struct queue *queue) {
     if (queue_waiting(d->core, queue) || queue_in_flight(d->core, queue))
         return "lease_before_due cannot change while the queue has live tasks";
@@ -104,7 +104,7 @@ void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
     done(d);
 }
 
-/* Counts tasks as far as memory knows: ready tasks beyond a horizon count as pending. */
+/* Counts tasks by the state in memory: ready tasks beyond a horizon count as pending. */
 static uint64_t count_states(const struct core *core, const struct queue *queue, uint32_t states) {
     uint64_t ready = near_ready_count(queue), count = 0;
     if (states & STATE_PENDING) count += queue_waiting(core, queue) - ready;
@@ -182,8 +182,8 @@ static char *not_deletable(struct decision *d, const struct queue *queue) {
     return sentence;
 }
 
-/* Deletes an empty queue. Only an operator deletes queues. The broker keeps an empty queue, because its policy, pause
- * and counts are still used; only an operator knows that a name was mistyped. */
+/* Deletes an empty queue. The broker itself keeps empty queues, because their policies, pauses and counts are still
+ * used. Only an operator deletes queues, because only an operator knows that a name was mistyped. */
 void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
     const struct queue *queue = queue_find_live(d->core, delete->queue);
     if (!queue) {

@@ -1,6 +1,6 @@
-/* decide_redact.c: records that the contents of ended tasks must be erased. The core knows the live tasks. The shell
- * has found the contents of tasks that ended long ago (core_past). Erasure follows once this record is durable and in
- * the index (storage/README.md). */
+/* decide_redact.c: records that the contents of ended tasks must be erased. The core knows the live tasks; the shell
+ * has searched for the contents of tasks that ended long ago (core_past). Erasure follows once this record is durable
+ * and in the index (storage/README.md). */
 #include <string.h>
 
 #include "callers.h"
@@ -29,8 +29,8 @@ static void refuse_living(struct decision *d, const struct row *row) {
     refuse_op(d, TARRY__CODE__NOT_DONE, outcome, in_the_way(row));
 }
 
-/* Returns true if the task has ended; otherwise refuses. The result of resolve about an ended task is not this
- * operation's answer. */
+/* Returns true if the task has ended; otherwise refuses. resolve may have written the outcome of an ended task into the
+ * result; that outcome is not this operation's answer. */
 static bool has_ended(struct decision *d, const Tarry__Ref *ref) {
     for (uint64_t expired_id = 0;;) {
         struct known known = {0};
@@ -39,7 +39,7 @@ static bool has_ended(struct decision *d, const Tarry__Ref *ref) {
             refuse_living(d, &known.row);
             return false;
         }
-        /* A task found to be expired just now must not hide a dead letter with the same key. */
+        /* A task that was found to be expired just now must not hide a dead letter with the same key. */
         bool again = !ref->id && known.ended == TARRY__CAUSE__CAUSE_EXPIRED && known.row.id != expired_id;
         if (!again) return true;
         expired_id = known.row.id;
@@ -96,7 +96,7 @@ static void answer(struct decision *d, const struct redacted *redacted) {
     d->result->job = redacted->position;
 }
 
-/* Redacts the ended tasks that were scheduled in the range; counts the others. */
+/* Redacts the ended tasks that were scheduled in the range; counts the tasks that have not ended. */
 static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
     if (!queue_find(d->core, redact->task->queue) && !(d->past && d->past->is_former)) {
@@ -117,7 +117,7 @@ static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     answer(d, &redacted);
 }
 
-/* Returns true if a task lay in one of the broker's own queues. For a task that the core has forgotten, only the
+/* Returns true if a task was in one of the broker's own queues. For a task that the core has forgotten, only the
  * shell's search knows the queue (may_touch). */
 static bool is_any_brokers(const struct decision *d) {
     if (caller_may_all(d->caller)) return false;
@@ -159,7 +159,7 @@ void decide_redact(struct decision *d, const Tarry__Redact *redact) {
     for (size_t i = 0; d->past && i < d->past->count; i++) {
         redact_task(d, &d->past->tasks[i], redact->reason, &redacted);
     }
-    /* A task scheduled during the search may have a content that the search did not see. */
+    /* A task that was scheduled during the search may have a content that the search did not find. */
     bool is_known = redacted.id || (redact->task->id && d->past && redact->task->id < d->past->id_end);
     if (!is_known && (!redact->after_id || redact->task->id)) {
         bool is_young = redact->task->id && redact->task->id < d->draft->next_id;
@@ -167,7 +167,7 @@ void decide_redact(struct decision *d, const Tarry__Redact *redact) {
         d->result->message = is_young ? young : not_there;
         return;
     }
-    /* The task is forgotten, but the index may once have held its content. */
+    /* The core has forgotten the task, but the index may once have stored its content. */
     if (!redacted.id && redact->task->id) {
         redact_task(d, &(struct core_past_task){.id = redact->task->id}, redact->reason, &redacted);
     }

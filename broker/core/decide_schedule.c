@@ -64,12 +64,12 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
     if (key.size && draft_find_key(d->draft, &key, &holder)) {
         Tarry__Ref ref = TARRY__REF__INIT;
         ref.id = holder.row.id;
-        enum resolved resolved = resolve(d, &ref, &holder); /* a dead task does not occupy its key */
+        enum resolved resolved = resolve(d, &ref, &holder); /* a dead task does not reserve its key */
         if (resolved == RESOLVED_LIVE) {
             if (!settle_conflict(d, schedule, row.due_ms, &holder)) return;
             replaces = true;
         }
-        tarry__op_result__init(d->result); /* clear the result: it describes the other task */
+        tarry__op_result__init(d->result); /* clear the result, because it describes the replaced task */
     }
     if (key.size && d->queue->group_count && !replaces && shares_hold_key(d, schedule)) return;
     draft_put_new(d->draft, &row, key.hash, d->content);

@@ -127,7 +127,7 @@ static void decide_requeue(struct decision *d, const struct known *known) {
     settled(d, TARRY__OUTCOME__REQUEUED, &row);
 }
 
-/* Finds the dead letter. A key means the dead task, even if a live task has the same key. */
+/* Finds the dead letter. A key names the dead task, even if a live task has the same key. */
 static bool find_dead(struct decision *d, const Tarry__Ref *ref, struct known *out) {
     if (!ref->id) {
         const struct queue *queue = queue_find(d->core, ref->queue);

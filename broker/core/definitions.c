@@ -19,7 +19,7 @@
 #define ITEMS ((size_t)DEFINITIONS_MAX * DEFINITION_SPACES_MAX)
 
 struct chunk {
-    uint32_t next; /* index + 1; 0: the last of its definition, or of the unused ones */
+    uint32_t next; /* index + 1 of the next chunk; 0: this is the last one of its definition, or of the unused list */
     uint8_t bytes[CHUNK_BYTES];
 };
 
@@ -32,7 +32,7 @@ struct item {
 };
 
 struct space {
-    char name[DEFINITION_SPACE_SIZE_MAX + 1]; /* valid if count is not 0 */
+    char name[DEFINITION_SPACE_SIZE_MAX + 1]; /* valid if the space has definitions (count is not 0) */
     uint32_t count;
     uint64_t size;
     uint32_t *order; /* array of DEFINITIONS_MAX: indexes of items */
@@ -43,7 +43,7 @@ struct definitions {
     struct item *items;
     struct chunk *chunks;
     uint32_t item_free, chunk_free; /* index + 1 of the first entry that was used and is unused again */
-    uint32_t item_end, chunk_end;   /* entries from here on have never been used */
+    uint32_t item_end, chunk_end;   /* entries from this index on have never been used */
 };
 
 struct definitions *definitions_new(void) {
@@ -94,7 +94,7 @@ static void read_bytes(const struct definitions *definitions, const struct item 
 static uint32_t take_chunk(struct definitions *definitions) {
     uint32_t chunk = definitions->chunk_free;
     if (!chunk) {
-        assert(definitions->chunk_end < CHUNKS); /* the limits of the spaces were checked */
+        assert(definitions->chunk_end < CHUNKS); /* cannot fail, because the limits of the spaces were checked */
         return ++definitions->chunk_end;
     }
     definitions->chunk_free = definitions->chunks[chunk - 1].next;
@@ -153,14 +153,14 @@ struct definition_use definitions_use(const struct definitions *definitions, con
     return found ? (struct definition_use){found->count, found->size} : (struct definition_use){0};
 }
 
-/* Compares names as memcmp does; a name comes before its continuations. */
+/* Compares names like memcmp; a name precedes every longer name that begins with it. */
 static int compare(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size) {
     size_t size = a_size < b_size ? a_size : b_size;
     int order = size > 0 ? memcmp(a, b, size) : 0; /* the pointer of an empty name may be NULL */
     return order ? order : (a_size > b_size) - (a_size < b_size);
 }
 
-/* Returns the index in `order` of the first definition whose name is not below this one. */
+/* Returns the index in `order` of the first definition whose name is equal or greater. */
 static uint32_t place_of(const struct definitions *definitions, const struct space *space, const uint8_t *name,
                          size_t name_size, bool *out_is_there) {
     uint8_t bytes[DEFINITION_NAME_SIZE_MAX];

@@ -1,8 +1,9 @@
 /* definitions.h: definitions: small named values that the broker's doors keep in the log, such as the exchanges and
- * bindings of AMQP. A definition belongs to a space, one for each door. Only the broker itself changes or reads them.
+ * bindings of AMQP.
  *
- * All of them are in memory, in chunks of a table of fixed size, so that a record that fits on one node fits on every
- * node (LOG-2). Each space has its definitions in order of name. */
+ * A definition belongs to a space, one for each door. Only the broker itself changes or reads definitions. All of them
+ * are in memory, in chunks of a table of fixed size, so that a record that fits on one node fits on every node (LOG-2).
+ * In each space, definitions are sorted by name. */
 #ifndef TARRY_CORE_DEFINITIONS_H
 #define TARRY_CORE_DEFINITIONS_H
 
@@ -10,7 +11,7 @@
 
 struct definitions;
 
-/* NULL: out of memory. */
+/* Returns NULL if memory is exhausted. */
 struct definitions *definitions_new(void);
 void definitions_free(struct definitions *definitions); /* NULL is allowed */
 
@@ -21,26 +22,26 @@ struct definition_key {
 };
 
 struct definition_state {
-    uint64_t version; /* position of the frame that defined it; 0: not defined */
-    uint64_t hash;    /* definition_hash; 0: not defined */
+    uint64_t version; /* position of the frame that set the definition; 0: it does not exist */
+    uint64_t hash;    /* result of definition_hash; 0: the definition does not exist */
 };
 struct definition_state definitions_find(const struct definitions *definitions, const struct definition_key *key);
 
-/* Number of definitions of a space, and the bytes that they take; zeros if the space has none. */
+/* Number of definitions of a space, and the bytes that they use; zeros if the space has none. */
 struct definition_use {
     uint64_t count;
     uint64_t size;
 };
 struct definition_use definitions_use(const struct definitions *definitions, const char *space);
-/* Bytes that a definition takes. */
+/* Returns the bytes that a definition uses. */
 uint64_t definition_size(size_t name_size, size_t value_size);
-/* Returns true if the space has definitions, or may become one of DEFINITION_SPACES_MAX. */
+/* Returns true if the space has definitions, or may become one of the DEFINITION_SPACES_MAX spaces. */
 bool definitions_admit(const struct definitions *definitions, const char *space);
 
 /* Applies a record. Returns 0 or CORE_NONSENSE. */
 int definitions_apply(struct definitions *definitions, const Tarry__DefinitionPut *put);
 
-/* Answers a Definitions request; the answer lives in the arena. */
+/* Answers a Definitions request; the answer is allocated in the arena. */
 void definitions_list(const struct definitions *definitions, const Tarry__Definitions *request, struct arena *arena,
                       Tarry__DefinitionsReply *out);
 /* Asserts every invariant. */

@@ -1,8 +1,8 @@
-/* deliver.c: leases ready tasks to consumers. A lease is a record that is durable before its delivery leaves (LOG-1,
+/* deliver.c: leases ready tasks to consumers. A lease is a record that is durable before its delivery is sent (LOG-1,
  * TRUE-1).
  *
  * Order within a queue: highest priority, then due time, then id. The consumers of a queue with credit take turns, and
- * each gets a fair share, so that one consumer's prefetch does not take a whole small burst. */
+ * each gets a fair share, so that one consumer's prefetch does not take all tasks of a small burst. */
 #include "ahead.h"
 #include "decide.h"
 #include "effects.h"
@@ -29,7 +29,7 @@ static void enlist(struct core *core, struct session *session) {
     }
 }
 
-/* Returns true if the session gets the tasks of the queue that are not due (lease_before_due). */
+/* Returns true if the session gets the queue's tasks before they are due (lease_before_due). */
 static bool takes_early(const struct queue *queue, const struct session *session) {
     return queue->policy.lease_before_due && !session_is_mover(session->id);
 }
@@ -43,7 +43,8 @@ static uint32_t share_of(const struct core *core, const struct queue *queue, con
     if (share > LEASES_MAX - core->leases) share = LEASES_MAX - core->leases;
     uint64_t fitting = need_lease_room(core) / task_size(KEY_SIZE_MAX);
     if (share > fitting) share = fitting;
-    if (session_is_mover(session->id)) return (uint32_t)share; /* the queue's limits are for its consumers (HERD-1) */
+    if (session_is_mover(session->id))
+        return (uint32_t)share; /* the queue's limits apply to its consumers, not to a mover (HERD-1) */
     const uint32_t room = gate_room(core, queue);
     return share < room ? (uint32_t)share : room;
 }
@@ -66,7 +67,7 @@ static void gather(struct core *core, struct queue *queue, const struct session 
         if (batch->count && batch->bytes + task->row.blob_size > DELIVERY_SIZE_MAX) return;
         near_prefetch_behind(task);
         struct known known = known_of(task);
-        /* Removed here, because the next turn would find it again; apply would remove it only later. */
+        /* Remove it here: apply would remove it only later, and the loop would find it again. */
         near_unplace(core, task);
         if (is_expired(core, &task->row)) {
             draft_end(&batch->draft, TARRY__CAUSE__CAUSE_EXPIRED, &known);
@@ -81,7 +82,7 @@ static void gather(struct core *core, struct queue *queue, const struct session 
 }
 
 /* Leases one batch of the queue to the session. Returns the number of tasks leased or expired, at most `records_max`;
- * 0: no task can leave now. */
+ * 0: no task can be delivered now. */
 static uint32_t deliver_batch(struct core *core, struct queue *queue, struct session *session, uint32_t records_max,
                               struct core_effects *effects) {
     assert(has_credit(session));
@@ -96,8 +97,9 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, struct ses
     draft_commit(&batch.draft, NULL, effects);
     if (!batch.count) return (uint32_t)batch.draft.record_count; /* all tasks were expired */
     if (!session_is_mover(session->id)) gate_use(core, queue, batch.count);
-    if (gate_limits(queue)) near_update_serving(core, queue); /* once for the batch, not for each lease */
-    for (uint32_t i = 0; i < batch.count; i++) { /* copy keys: a task may change before its message is made */
+    if (gate_limits(queue)) near_update_serving(core, queue); /* update once for the batch, not for each lease */
+    for (uint32_t i = 0; i < batch.count;
+         i++) { /* copy the keys, because a task may change before its message is made */
         struct row *row = &batch.tasks[i].row;
         row->key = must_copy(effects->arena, row->key, row->key_size);
     }
@@ -116,13 +118,13 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, struct ses
     return (uint32_t)batch.draft.record_count;
 }
 
-/* Delivers leases again that a returning session may not have received: same tokens, no new record. */
+/* Repeats deliveries that a returning session may not have received: same tokens, no new record. */
 static void send_again(struct core *core, struct session *session, struct core_effects *effects) {
     uint32_t count_max = session->batch_max < session->resend_count ? session->batch_max : session->resend_count;
     struct core_delivered *tasks = must_alloc(effects->arena, count_max * sizeof *tasks);
     uint32_t count = 0;
     uint64_t bytes = 0;
-    uint64_t later_ms = UINT64_MAX; /* due time of tasks that were leased ahead of time before a restart */
+    uint64_t later_ms = UINT64_MAX; /* earliest due time of tasks that were leased ahead of time before a restart */
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         core->visits++;
@@ -177,7 +179,7 @@ static bool settle_sessions(struct core *core, struct core_effects *effects) {
 struct allowance {
     uint32_t deliveries;
     uint32_t tasks;
-    uint32_t tasks_least; /* at or below this number no further delivery starts, because it would be small */
+    uint32_t tasks_least; /* at or below this number no further delivery starts, because it would be too small */
 };
 
 static bool is_used_up(const struct allowance *left) {
@@ -188,7 +190,7 @@ static bool is_used_up(const struct allowance *left) {
 static bool serve(struct core *core, struct queue *queue, struct allowance *left, struct core_effects *effects) {
     bool did = false;
     while (ready_has(&queue->serving) && may_lease(core) && !is_used_up(left)) {
-        struct session *session = TAILQ_FIRST(&queue->willing)->session; /* the next in turn */
+        struct session *session = TAILQ_FIRST(&queue->willing)->session; /* the session whose turn is next */
         uint32_t count = deliver_batch(core, queue, session, left->tasks, effects);
         if (!count) break;
         left->tasks -= count;
@@ -198,8 +200,8 @@ static bool serve(struct core *core, struct queue *queue, struct allowance *left
     return did;
 }
 
-/* Moves the queue behind all others to serve. Otherwise a consumer of two queues would get nothing from the second
- * until the first is empty (F-41). */
+/* Moves the queue behind all other queues to serve. Otherwise a consumer of two queues would get nothing from the
+ * second until the first is empty (F-41). */
 static void to_the_end(struct core *core, struct queue *queue) {
     queue->served = ++core->turn;
     if (ready_has(&queue->serving)) near_serve_again(core, queue);
@@ -226,7 +228,7 @@ bool deliver(struct core *core, struct core_effects *effects) {
     if (!settle_sessions(core, effects)) return true;
     uint32_t most = per_step(core, DELIVERED_PER_STEP_MAX);
     struct allowance left = {.deliveries = DELIVERIES_PER_STEP_MAX, .tasks = most, .tasks_least = most / 2};
-    /* A queue that yields nothing waits for the eviction under way in its line (near_is_relieving). */
+    /* A queue of which no task is leased waits until the eviction in its line has ended (near_is_relieving). */
     uint32_t looks = DELIVERIES_PER_STEP_MAX;
     serve_movers(core, &core->moving, &core->movers, &left, effects);
     serve_movers(core, &core->sharing, &core->sharers, &left, effects);

@@ -15,7 +15,7 @@
  * The tables contain only the last entry of each task, and only the last ended task of each key. So the cost of a
  * look-up does not depend on how many operations of the commit use the same key (CALM-1). */
 struct draft_entry {
-    struct known known; /* must be first: draft->knowns point to it */
+    struct known known; /* must be the first member, because draft->knowns points to it */
     struct draft_entry *by_id_next;
     struct draft_entry *by_key_next;
 };
@@ -65,7 +65,7 @@ static void enter_id(struct draft *draft, struct draft_entry *entry) {
     *place = entry;
 }
 
-/* Adds the entry to the key table, where it becomes the first one of its key. */
+/* Adds the entry to the key table, as the first one of its key. */
 static void enter_key(struct draft *draft, struct draft_entry *entry) {
     const struct row *row = &entry->known.row;
     if (!row->key_size) return;
@@ -84,8 +84,8 @@ static void enter_key(struct draft *draft, struct draft_entry *entry) {
     *slot = entry;
 }
 
-/* Enters the records since the last call, in order. Each table is built at its first look-up: acks use no keys, new
- * tasks no ids, and leases neither. */
+/* Enters the records since the last call, in order. Each table is built at its first look-up, because many drafts do
+ * not need it: acks use no keys, new tasks no ids, and leases neither. */
 static void enter_all(struct draft *draft, struct draft_entry ***table, size_t *entered,
                       void (*enter)(struct draft *draft, struct draft_entry *entry)) {
     if (!*table) *table = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
@@ -109,7 +109,8 @@ static struct draft_entry *first_with_key(struct draft *draft, const struct task
     return draft->by_key[hash_slot(key->hash, draft->core->salt, draft->table_mask)];
 }
 
-/* Computes the hash only on demand, because few tasks change twice in one draft. Saves 300 instructions per put. */
+/* Returns the entry's task with its hash, which is computed only on demand: few tasks change twice in one draft. That
+ * saves 300 instructions per put. */
 static struct known known_again(struct draft_entry *entry) {
     if (!entry->known.hash) entry->known.hash = row_hash(&entry->known.row);
     return entry->known;
@@ -166,7 +167,8 @@ static bool find_key(struct draft *draft, const struct task_key *key, enum prefe
         for (const struct row *row = facts_first(draft->facts_table, key); row;
              row = facts_next(draft->facts_table, row)) {
             draft->core->visits++;
-            bool is_known = entry_of(draft, row->id) || task_find(draft->core, row->id); /* memory wins over facts */
+            bool is_known =
+                entry_of(draft, row->id) || task_find(draft->core, row->id); /* memory has priority over facts */
             if (is_known) continue;
             struct known known = known_of_row(row);
             prefer(best, &found, &known, preference);
@@ -226,7 +228,7 @@ void draft_by_request(struct draft *draft, const struct core_request *request) {
     draft->principal = request->caller ? request->caller->name : NULL;
 }
 
-/* A task's record and all its parts in one allocation. */
+/* A task's record with all its parts, in one allocation. */
 struct put_record {
     Tarry__Record record;
     Tarry__TaskPut put;
@@ -411,7 +413,7 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     const uint8_t *bytes = frame_body_pack(&body, end);
     size_t size = (size_t)(end - bytes);
     assert(size <= FRAME_BODY_SIZE_MAX &&
-           draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* the limits of requests ensure this */
+           draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* ensured by the limits of requests */
     *PUSH(effects, appends) = (struct core_append){
         .position = core->position,
         .type = FRAME_COMMIT,
@@ -425,5 +427,5 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     core->sealed = false;
     core->seal_at_ms = UINT64_MAX;
     int error = apply_frame(core, frame_size((uint32_t)size, (uint32_t)draft->blob_size), &body, draft->knowns);
-    assert(error == 0); /* LOG-2: apply cannot fail on decided records */
+    assert(error == 0); /* LOG-2: apply cannot fail on records that were decided here */
 }

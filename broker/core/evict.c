@@ -2,8 +2,8 @@
  *
  * One of the lines with the most near tasks is halved: its horizon moves to the median, and the tasks beyond it are
  * removed from memory, a bounded number per step. Tasks beyond the horizon that are still in memory are harmless,
- * because they are up to date. near_next_ready does not deliver them before earlier tasks that the index or `far` may
- * hold. */
+ * because they are up to date. near_next_ready does not deliver them before earlier tasks that may be in the index or
+ * in `far`. */
 #include <stdlib.h>
 
 #include "near.h"
@@ -46,7 +46,7 @@ static uint64_t next_random(struct core *core) { /* xorshift64*: Vigna 2016 */
     return x * 0x2545F4914F6CDD1Dull;
 }
 
-/* Samples every nth task of a small line. */
+/* Takes every nth task of a small line as the sample. */
 static size_t sample_list(struct core *core, const struct line_state *line, struct due *sample) {
     size_t count = 0;
     uint64_t every = line->near_count / SAMPLE_MAX + 1, at = 0;
@@ -58,7 +58,7 @@ static size_t sample_list(struct core *core, const struct line_state *line, stru
     return count;
 }
 
-/* Samples a large line at random slots of the id table. */
+/* Takes the tasks of a large line at random slots of the id table as the sample. */
 static size_t sample_table(struct core *core, const struct line_state *line, struct due *sample) {
     size_t count = 0;
     for (uint32_t probe = 0; probe < SAMPLE_PROBES_MAX && count < SAMPLE_MAX; probe++) {
@@ -72,15 +72,15 @@ static size_t sample_table(struct core *core, const struct line_state *line, str
     return count;
 }
 
-/* Returns the new horizon: about the median of a sample of the line's tasks in memory. The first of the sample stays
- * and the last goes. A line without any task left would load again at once and be evicted again. */
+/* Returns the new horizon: about the median of a sample of the line's tasks in memory. The first task of the sample is
+ * kept, and the last is removed: a line without any task in memory would be loaded at once and evicted again. */
 static struct due halfway(struct core *core, const struct line_state *line) {
     struct due sample[SAMPLE_MAX];
     bool is_small = line->near_count <= SAMPLE_PROBES_MAX;
     size_t count = is_small ? sample_list(core, line, sample) : sample_table(core, line, sample);
     if (!count) return row_due(&TAILQ_FIRST(&line->near)->row);
     qsort(sample, count, sizeof *sample, compare_due);
-    if (due_before(sample[0], sample[count - 1])) return sample[(count - 1) / 2]; /* one of two tasks stays */
+    if (due_before(sample[0], sample[count - 1])) return sample[(count - 1) / 2]; /* of two tasks, one is kept */
     return (struct due){.due_ms = sample[0].due_ms, .id = sample[0].id - 1};
 }
 
@@ -96,7 +96,8 @@ static struct line_state *big_line(struct core *core) {
     return best;
 }
 
-/* Returns false if no line is large enough: the rest is overlay, which the index will absorb. */
+/* Chooses a line to evict from. Returns false if no line is large enough: the other tasks in memory are in the overlay,
+ * which the index will absorb. */
 static bool begin_eviction(struct core *core) {
     struct line_state *line = big_line(core);
     size_t least = window_count_max(core) < EVICT_LINE_MIN ? window_count_max(core) : EVICT_LINE_MIN;
@@ -121,7 +122,8 @@ static void evict_next(struct core *core, struct line_state *line) {
     if (!due_before(line->horizon, row_due(&task->row))) return;
     near_unplace(core, task);
     if (task->dirty) {
-        near_place_waiting(core, task); /* FAR: removed when the index has absorbed it */
+        near_place_waiting(core,
+                           task); /* the place becomes PLACE_FAR; the task is removed when the index has absorbed it */
     } else {
         task_free(core, task);
     }
@@ -134,7 +136,7 @@ void near_relieve(struct core *core) {
         bool is_on = core->evicting || (memory_is_scarce(core) && begin_eviction(core));
         core->is_scarce = is_on;
         if (!is_on) return;
-        /* The visits for sampling count too: the removal begins in this step or in the next. */
+        /* Sampling counts as visits too: the removal begins in this step or in the next. */
         if (core->visits < until) evict_next(core, core->evicting);
     }
 }

@@ -1,6 +1,6 @@
-/* facts.c: see facts.h. core_wants visits the operations of an event and asks for the rows that neither memory nor the
- * event's facts hold. The caller reads them and calls again until nothing is missing, because memory may have changed
- * meanwhile. */
+/* facts.c: see facts.h. core_wants visits the operations of an event and lists the rows that are neither in memory nor
+ * among the event's facts. The caller reads them and calls again until nothing is missing, because memory may have
+ * changed meanwhile. */
 #include "facts.h"
 
 #include <string.h>
@@ -15,16 +15,16 @@
 
 struct facts_node {
     const struct row *row;   /* the row; NULL in the table of wants */
-    const struct want *want; /* the wanted row or key for which `row` was read */
+    const struct want *want; /* the wanted id or key; set in the table of wants */
     struct facts_node *next;
 };
 
 struct facts_table {
     size_t mask;
     uint64_t salt;
-    struct facts_node **rows_by_id; /* NULL: no rows */
+    struct facts_node **rows_by_id; /* NULL: the table has no rows */
     struct facts_node **rows_by_key;
-    struct facts_node **wants; /* NULL: no wants */
+    struct facts_node **wants; /* NULL: the table has no wants */
 };
 
 static struct facts_node **slots_new(const struct facts_table *table, struct arena *arena) {
@@ -34,7 +34,7 @@ static struct facts_node **slots_new(const struct facts_table *table, struct are
     return slots;
 }
 
-/* Returns false if the arena is exhausted. */
+/* Inserts a node into the slot's list. Returns false if the arena is exhausted. */
 static bool insert(struct facts_node **slot, struct arena *arena, const struct row *row, const struct want *want) {
     struct facts_node *node = arena_alloc(arena, sizeof *node);
     if (!node) return false;
@@ -56,7 +56,7 @@ static bool insert_rows(struct facts_table *table, const struct core_facts *fact
     if (!table->rows_by_id || !table->rows_by_key) return false;
     for (size_t i = 0; i < facts->count; i++) {
         const struct row *row = &facts->rows[i];
-        if (facts_find(table, row->id)) continue; /* found by id and by key: enter it once */
+        if (facts_find(table, row->id)) continue; /* the row was found by id and by key, and is entered only once */
         if (!insert(&table->rows_by_id[id_slot(row->id, table->mask)], arena, row, NULL)) return false;
         if (!row->key_size) continue;
         if (!insert(&table->rows_by_key[hash_slot(row_key(row).hash, table->salt, table->mask)], arena, row, NULL))
@@ -65,7 +65,7 @@ static bool insert_rows(struct facts_table *table, const struct core_facts *fact
     return true;
 }
 
-/* Builds a table with room for `want_count` wants. Returns NULL if the arena is exhausted. */
+/* Builds a table with space for `want_count` wants. Returns NULL if the arena is exhausted. */
 static struct facts_table *facts_table_sized(const struct core_facts *facts, size_t want_count, uint64_t salt,
                                              struct arena *arena) {
     struct facts_table *table = arena_alloc(arena, sizeof *table);
@@ -84,7 +84,7 @@ static struct facts_table *facts_table_sized(const struct core_facts *facts, siz
 
 struct facts_table *facts_table_new(const struct core_facts *facts, uint64_t salt, struct arena *arena) {
     struct facts_table *table = facts_table_sized(facts, facts->want_count, salt, arena);
-    assert(table); /* CALM-1: the reader bounds the facts (need.h), so they fit into the effects' arena */
+    assert(table); /* CALM-1: the reader limits the facts (need.h), so they fit into the effects' arena */
     return table;
 }
 
@@ -113,7 +113,7 @@ const struct row *facts_next(const struct facts_table *table, const struct row *
     return node ? match_from(node->next, &key) : NULL;
 }
 
-/* Returns true if this id was asked for already. */
+/* Returns true if this id is already a want. */
 static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     if (!table->wants) return false;
     for (const struct facts_node *node = table->wants[id_slot(id, table->mask)]; node; node = node->next) {
@@ -122,7 +122,7 @@ static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     return false;
 }
 
-/* Returns true if this key was asked for already. `live_only`: only the live task with the key is needed. */
+/* Returns true if this key is already a want. `live_only`: only the live task with the key is needed. */
 static bool facts_asked_key(const struct facts_table *table, const struct task_key *key, bool live_only) {
     const struct facts_node *node = table->wants ? table->wants[hash_slot(key->hash, table->salt, table->mask)] : NULL;
     for (; node; node = node->next) {
@@ -141,14 +141,14 @@ struct wanting {
     struct core *core;
     struct arena *arena;
     const struct core_filter *filter; /* NULL: every key may exist */
-    struct facts_table *asked;        /* wants of the event, and those added now */
+    struct facts_table *asked;        /* the event's earlier wants, and those added now */
     struct want *wants;
     size_t count;
     size_t capacity;
     bool is_exhausted; /* the arena is exhausted */
 };
 
-/* Returns false if the arena is exhausted. */
+/* Enlarges the list of wants. Returns false if the arena is exhausted. */
 static bool grow_wants(struct wanting *w) {
     if (w->count < w->capacity) return true;
     size_t grown = w->capacity ? w->capacity * 2 : 16;
@@ -161,7 +161,7 @@ static bool grow_wants(struct wanting *w) {
 }
 
 static void want(struct wanting *w, const struct want *item, uint64_t key_hash) {
-    /* Copy the wanted key, so that the same key twice in a commit is one want. The copy stays valid when the list
+    /* Copy the wanted key, so that two equal keys in a commit become one want. The copy stays valid when the list
      * grows. */
     struct want *copy = arena_alloc(w->arena, sizeof *copy);
     if (copy) *copy = *item;
@@ -172,7 +172,7 @@ static void want(struct wanting *w, const struct want *item, uint64_t key_hash) 
     w->wants[w->count++] = *item;
 }
 
-/* Prefetches the buckets for the task's possible end: its key then moves from one table to another. */
+/* Prefetches the table buckets that are needed if the task ends: its key then moves from one table to another. */
 static void prefetch_end(const struct core *core, const struct task *task) {
     if (!task->keyed) return;
     task_prefetch_key_bucket(core, task->key_hash);
@@ -195,18 +195,19 @@ static void want_rows(struct wanting *w, const struct task_key *key, bool live_o
     want(w, &item, key->hash);
 }
 
-/* Asks for the live task and the dead tasks with the key, even if memory holds some of them. */
+/* Adds a want for the live task and the dead tasks with the key, even if some of them are in memory. */
 static void want_any_key(struct wanting *w, const struct task_key *key) {
     want_rows(w, key, false);
 }
 
-/* Asks for the task with the key, unless memory holds a live one. A dead task counts only if none is live. */
+/* Adds a want for the task with the key, unless a live one is in memory. A dead task counts only if no live one exists.
+ */
 static void want_key(struct wanting *w, const struct task_key *key) {
     if (!key->size || task_find_live(w->core, key)) return;
     want_any_key(w, key);
 }
 
-/* Asks whether a live task has the key. Does not read dead letters, because one key may have very many. */
+/* Adds a want whether a live task has the key. Does not read dead letters, because one key may have very many. */
 static void want_live_key(struct wanting *w, const struct task_key *key) {
     if (!key->size || task_find_live(w->core, key)) return;
     want_rows(w, key, true);
@@ -251,8 +252,8 @@ static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
     if (!task_find_live(w->core, &key)) want_group_keys(w, queue, &key);
 }
 
-/* Asks for a dead letter by id or key, even if a live task has the same key. If the operation requeues the letter, also
- * asks for the task that has its key now. */
+/* Adds a want for a dead letter by id or key, even if a live task has the same key. If the operation requeues the
+ * letter, also for the task that has its key now. */
 static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     if (!ref) return;
     if (!ref->id) {
@@ -268,7 +269,7 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     want_live_key(w, &key);
 }
 
-/* Asks whether any of the tasks to redact is live; by key: whether a live or dead task has the key. */
+/* Adds wants for whether any of the tasks to redact is live; by key, whether a live or dead task has the key. */
 static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct core_past *past) {
     if (!ref) return;
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
@@ -289,10 +290,10 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
 #define WANT_NAMES_DEAD_TASK(m) want_dead(w, (m)->all ? NULL : (m)->task)
 #define WANT_NAMES_PAST_TASKS(m) want_redact(w, (m)->task, past)
 #define WANT_NAMES_LEASE(m) want_id(w, (m)->id)
-#define WANT_NAMES_QUEUE(m) (void)(m) /* needs no task */
+#define WANT_NAMES_QUEUE(m) (void)(m) /* the operation needs no task */
 #define WANT_NAMES_DEFINITION(m) (void)(m)
 
-/* `key`: the key of a new task. */
+/* Adds the wants of one operation. `key` is the key of a new task. */
 static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_key *key, const struct core_past *past) {
     if (op->op_case == TARRY__OP__OP_FAN_OUT) want_fan_out(w, op->fan_out->id);
     if (op->op_case == TARRY__OP__OP_SCHEDULE && key->size && queue_at(w->core, key->queue)->group_count)
@@ -322,9 +323,9 @@ static void name(const struct core *core, const Tarry__Op *op, struct named *out
     if (queue) out->key = task_key_of(queue->number, (const char *)key.data, key.len);
 }
 
-/* Number of operations between prefetch and use. Thousands of schedules and acks may arrive in one commit. Each bucket
- * is prefetched first, its first task some operations later, and both are used later still. Otherwise each look-up
- * waits for memory twice. */
+/* Distance, in operations, between a prefetch and the use of the prefetched data. One commit may contain thousands of
+ * schedules and acks. For each, its bucket is prefetched first, the bucket's first task this many operations later, and
+ * both are used this many operations after that. Without the prefetches, each look-up would wait for memory twice. */
 #define AHEAD 16u
 
 static void want_ops(struct wanting *w, const struct core_request *request) {
@@ -352,7 +353,7 @@ static void want_ops(struct wanting *w, const struct core_request *request) {
     }
 }
 
-/* For a page of a job that requeues dead tasks: asks whether a live task has one of their keys. */
+/* For a page of a job that requeues dead tasks: adds wants for whether a live task has one of their keys. */
 static void want_page(struct wanting *w, const struct core_paged *page) {
     const struct job *job = job_find(w->core, page->job);
     if (!job || job->what != TARRY__JOB_PUT__WHAT__REQUEUE_ALL) return;
@@ -364,8 +365,8 @@ static void want_page(struct wanting *w, const struct core_paged *page) {
     }
 }
 
-/* Returns the number of wants that the event may have at most. The number of shares is only an estimate: the table
- * works with more. */
+/* Returns the maximum number of wants of the event. The number of shares is only an estimate: the table works with more
+ * wants, too. */
 static size_t wants_max(const struct core_event *event) {
     if (event->kind == CORE_PAGE) return event->page.row_count;
     if (event->request.message->body_case == TARRY__REQUEST__BODY_GET) return 1;

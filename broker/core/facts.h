@@ -1,5 +1,5 @@
-/* facts.h: table of the rows that the shell read for an event, by id and by key; and the rows that a command still
- * needs (core_wants). */
+/* facts.h: a table of the rows that the shell read for an event, by id and by key; and the search for rows that a
+ * command still needs (core_wants). */
 #ifndef TARRY_CORE_FACTS_H
 #define TARRY_CORE_FACTS_H
 

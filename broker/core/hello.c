@@ -16,7 +16,7 @@ static void end_producer(struct draft *draft, uint64_t id, bool idle) {
     record->producer_end->idle = idle;
 }
 
-/* Picks the producer that must make room for a new one, under the principal's limit or in a full table; NULL: none.
+/* Selects the producer that must be removed for a new one, under the principal's limit or in a full table; NULL: none.
  * Other principals cannot remove the PRODUCERS_SHARE producers that a principal used last (ONCE-1). */
 static struct producer *pick(struct core *core, const struct core_caller *caller, bool *out_is_beyond) {
     uint64_t owner = caller ? principal_owner(caller->name) : 0;
@@ -28,10 +28,11 @@ static struct producer *pick(struct core *core, const struct core_caller *caller
     while (idle && (is_own ? idle->owner != owner : !producers_reach(core, idle->owner, PRODUCERS_SHARE + 1))) {
         idle = TAILQ_NEXT(idle, idle);
     }
-    return idle ? idle : TAILQ_FIRST(&core->producers_idle); /* as many principals as shares, each with one share */
+    return idle ? idle : TAILQ_FIRST(&core->producers_idle); /* no principal has more than its share: remove the
+                                                                producer that was idle longest */
 }
 
-/* Removes some producers that were idle too long. If there is none, removes the one that must make room. */
+/* Removes some producers that were idle too long. If none was, removes the one that must make room for a new one. */
 static void end_some(struct core *core, struct draft *draft, const struct core_caller *caller) {
     uint64_t idle_limit_ms = steady_ms(core) > PRODUCER_IDLE_MS ? steady_ms(core) - PRODUCER_IDLE_MS : 0;
     bool is_beyond;
@@ -57,7 +58,7 @@ void producer_hello(struct core *core, const struct core_request *request, struc
     draft_by_request(&draft, request);
     producers_order(core);
     end_some(core, &draft, request->caller);
-    /* The frame's position is unique, so it is a new id. */
+    /* The frame's position is unique, so it can be the id of the new producer. */
     uint64_t id = core->position;
     Tarry__Record *record = draft_record(&draft);
     record->fact_case = TARRY__RECORD__FACT_PRODUCER;

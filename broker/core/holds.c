@@ -1,5 +1,6 @@
-/* holds.c: while rows are read from the index, the overlay is not trimmed beyond the index's position at the start of
- * the reading. Otherwise a row read before a change and used after the trim would undo the change. */
+/* holds.c: while rows are read from the index, the overlay keeps all tasks that the index had not absorbed when the
+ * reading began. Otherwise a row that was read before a change, and used after the task left memory, would undo the
+ * change. */
 #include "near.h"
 
 int core_hold(struct core *core) {
@@ -16,7 +17,8 @@ void core_unhold(struct core *core, int hold) {
     assert(hold >= 0 && hold < (int)HOLDS_MAX && core->holds[hold]);
     core->holds[hold] = 0;
     core->hold_count--;
-    /* A follower may be waiting for this memory only (core_may_replay), and then no other step follows. */
+    /* A follower may be waiting for just this memory (core_may_replay). No other event would cause a step, so demand
+     * one. */
     if (core->following && core->trim_to < near_trim_limit(core)) core->hurry = true;
 }
 

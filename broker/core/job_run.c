@@ -1,9 +1,9 @@
 /* job_run.c: jobs over a whole queue: purge, requeue all, drop all (jobs.h).
  *
- * A job concerns the tasks that existed at its request: ids below `id_end`. It starts once the index has absorbed that
- * position. It reads rows in order of id, and ends or changes the tasks in frames of bounded size. Each frame records
- * the job's progress, so a job resumes after a restart, and no caller waits for it. Memory wins over rows that were
- * read. */
+ * A job concerns the tasks that existed at its request: those with ids below `id_end`. It starts once the index has
+ * absorbed that position. It reads rows in order of id, and ends or changes the tasks in frames of bounded size. Each
+ * frame records the job's progress, so a job resumes after a restart, and no caller waits for it. A task's state in
+ * memory has priority over a row that was read. */
 #include <string.h>
 
 #include "ahead.h"
@@ -19,9 +19,11 @@ void jobs_run(struct core *core, struct core_effects *effects) {
     const uint32_t first = core->job_next;
     for (uint32_t i = 0; i < JOBS_MAX && core->pages_loading < JOB_PAGES_MAX; i++) {
         struct job *job = &core->jobs[(first + i) % JOBS_MAX];
-        if (!job->id || job->loading || core->indexed <= job->id) continue; /* a job's id is its frame's position */
-        if (core->overlay_count > core->options.index_lag_max) continue;    /* the index must catch up first */
-        if (job->lacked && core->task_count >= job->lacked) continue; /* reading the page again would not help yet */
+        if (!job->id || job->loading || core->indexed <= job->id)
+            continue; /* the id of a job is the position of its frame */
+        if (core->overlay_count > core->options.index_lag_max) continue; /* the index must catch up first */
+        if (job->lacked && core->task_count >= job->lacked)
+            continue; /* wait until memory is free, because reading the page again would not help yet */
         int hold = core_hold(core);
         if (hold < 0) return;
         job->loading = true;
@@ -42,7 +44,7 @@ static uint32_t bit_for(const struct job *job, const struct row *row) {
     return state_bit_of(row, job->split_ms[row->base]);
 }
 
-/* Finds the task's current state. Returns false if the job no longer concerns it. */
+/* Finds the task's current state. Returns false if the task is not a matter of the job any more. */
 static bool job_concerns(struct draft *draft, const struct job *job, const struct row *read, struct known *out) {
     const struct task *task = task_find(draft->core, read->id);
     if (task && task->place == PLACE_ENDED) return false;
@@ -52,7 +54,8 @@ static bool job_concerns(struct draft *draft, const struct job *job, const struc
     return out->row.state == ROW_BURIED;
 }
 
-/* Requeues a dead task. Returns false if a live task has its key: it stays dead until a person decides. */
+/* Requeues a dead task. Returns false if a live task has its key: the dead task stays dead until an operator decides.
+ */
 static bool requeue(struct draft *draft, const struct known *known) {
     struct known holder;
     const struct task_key key = row_key(&known->row);
@@ -109,7 +112,7 @@ void job_page(struct core *core, const struct core_paged *page, struct core_effe
     struct need need = {0};
     need_rows(&need, page->rows, page->row_count);
     job->lacked = need_fits(core, &need, ROOM_BUT_RESERVE) ? 0 : core->task_count;
-    if (core->stopping || job->lacked) return; /* jobs_run asks for the page again */
+    if (core->stopping || job->lacked) return; /* jobs_run requests the page again later */
     struct draft draft;
     draft_init(&draft, core, effects->arena, &page->facts, page->row_count + 1);
     draft.client = job->client;
@@ -129,7 +132,7 @@ void job_page(struct core *core, const struct core_paged *page, struct core_effe
         }
         counts.done++;
     }
-    /* For empty pages, a frame with only the job's progress is written from time to time, not for each page. */
+    /* For empty pages, a frame with only the job's progress is written sometimes, not for each page. */
     if (draft.record_count || page->next_id == UINT64_MAX) {
         job_progress(&draft, job, &counts, page->next_id);
         draft_commit(&draft, NULL, effects);

@@ -20,7 +20,7 @@ struct session *session_find(struct core *core, uint64_t id) {
     return NULL;
 }
 
-/* Finds a free slot by linear probing. A used slot keeps an id after it is freed, so that probes continue past it. */
+/* Finds a free slot by linear probing. A slot that was freed keeps its id, so that probes continue past it. */
 struct session *session_new(struct core *core, uint64_t id, enum session_state state) {
     for (size_t i = 0; i < SESSIONS_TABLE; i++) {
         struct session *session = &core->sessions[(id + i) % SESSIONS_TABLE];
@@ -88,7 +88,7 @@ static void arm(struct core *core, struct task *task) {
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
 }
 
-/* Holds the delivery of the lease back until the due time. */
+/* Keeps the leased task back until its due time. */
 static void hold_back(struct core *core, struct session *session, struct task *task) {
     TAILQ_INSERT_TAIL(&session->ahead, task, member);
     task->ahead = AHEAD_PENDING;
@@ -97,16 +97,17 @@ static void hold_back(struct core *core, struct session *session, struct task *t
     queue_at(core, task->row.queue)->ahead_count++;
     task->timer.kind = TIMER_DEPART;
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, task->row.due_ms, task->row.id);
-    if (core->scan_count) list_saw(core, task); /* a List under way counted the task as in flight */
+    if (core->scan_count) list_saw(core, task); /* a List that is being scanned has counted the task as in flight */
 }
 
 void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
-    /* Nobody can claim a pooled session. Its leases stay until their deadlines, unless it is bound to a process. */
+    /* No client can claim a pooled session. Its leases stay until their deadlines, unless it is bound to a process. */
     bool stays = session_is_pooled(task->row.session) && !session_is_bound(task->row.session);
     if (!session) session = session_new(core, task->row.session, stays ? SESSION_LEFT : SESSION_UNCLAIMED);
-    assert(session); /* the table has twice as many slots as sessions, so sessions from before a restart fit too */
+    assert(session); /* the table has twice as many slots as sessions, so it has space for sessions from before a
+                        restart */
     task->place = PLACE_LEASED;
     session->lease_count++;
     core->leases++;
@@ -123,7 +124,9 @@ void lease_extend(struct core *core, struct task *task) {
     assert(task->place == PLACE_LEASED && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
     assert(session && session->lease_count);
-    if (task->resend) session_resent(core, session, task); /* a session that extends the lease has the task */
+    if (task->resend)
+        session_resent(core, session,
+                       task); /* a session that extends the lease has got the task, so it need not be delivered again */
     wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
     arm(core, task);
 }
@@ -167,7 +170,8 @@ void lease_depart(struct core *core, struct session *session, struct task *task)
     TAILQ_INSERT_TAIL(&session->leases, task, member);
     task->departing = true;
     arm(core, task);
-    if (core->scan_count) list_saw(core, task); /* the task is in flight from now on, although no record says so yet */
+    if (core->scan_count)
+        list_saw(core, task); /* the task counts as in flight from now on, although no record says so yet */
 }
 
 void lease_drop(struct core *core, struct task *task) {
@@ -185,7 +189,7 @@ void lease_drop(struct core *core, struct task *task) {
     task->before = (struct holder){0};
     task->place = PLACE_NONE;
     struct queue *queue = queue_at(core, task->row.queue);
-    if (gate_limits(queue)) near_update_serving(core, queue); /* HERD-1: a task less is in flight */
+    if (gate_limits(queue)) near_update_serving(core, queue); /* HERD-1: one task fewer is in flight */
     bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
     if (is_over && !session->lease_count) session_free(core, session);
 }
@@ -239,7 +243,7 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
         return TARRY__CAUSE__CAUSE_BURIED;
     }
     assert(out->attempt > 0);
-    out->attempt--; /* returned unseen: no attempt is counted */
+    out->attempt--; /* no consumer has seen the task, so no attempt is counted */
     return why;
 }
 

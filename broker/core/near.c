@@ -88,7 +88,7 @@ static void push_ready(struct core *core, struct line_state *line, struct task *
     struct queue *queue = queue_at(core, line->line.queue);
     task->place = PLACE_READY;
     assert(!wheel_is_armed(&task->timer.wheel));
-    task->ready = (struct ready_node){0}; /* uses the memory of the timer */
+    task->ready = (struct ready_node){0}; /* clear the node, which uses the memory of the timer */
     ready_push(&line->ready, &task->ready, task->row.due_ms, task->row.id);
     core->ready_anew = true;
     queue->ready_mask |= ready_bit(line);
@@ -105,7 +105,7 @@ static void arm_early_timer(struct core *core, struct line_state *line) {
 static void push_early(struct core *core, struct line_state *line, struct task *task) {
     struct queue *queue = queue_at(core, line->line.queue);
     task->place = PLACE_EARLY;
-    task->ready = (struct ready_node){0}; /* uses the memory of the timer */
+    task->ready = (struct ready_node){0}; /* clear the node, which uses the memory of the timer */
     ready_push(&line->early, &task->ready, task->row.due_ms, task->row.id);
     if (ready_min(&line->early) == &task->ready) arm_early_timer(core, line);
     core->ready_anew = true;
@@ -113,7 +113,7 @@ static void push_early(struct core *core, struct line_state *line, struct task *
     near_update_serving(core, queue);
 }
 
-/* Removes the task from the heap. Clears the timer and the holder, which use the memory of the heap's node. */
+/* Removes the task from the heap. Clears the timer and the holder, which share the memory of the heap's node. */
 static void leave_heap(struct ready *heap, struct task *task) {
     ready_remove(heap, &task->ready);
     task->timer = (struct timer){0};
@@ -199,7 +199,7 @@ void near_unplace(struct core *core, struct task *task) {
     task->place = PLACE_NONE;
 }
 
-/* Adds the task to the front of `far`, so that a promotion under way need not check it. */
+/* Adds the task to the front of `far`, so that a promotion in progress need not check it. */
 static void enter_far(struct line_state *line, struct task *task) {
     task->place = PLACE_FAR;
     TAILQ_INSERT_HEAD(&line->far, task, member);
@@ -322,9 +322,9 @@ uint32_t near_early_due(struct core *core, struct line_state *line, uint32_t tas
     return done;
 }
 
-/* Returns true if a task that is not among the line's near tasks may come before `due`. Beyond the horizon, these are
- * tasks that only the index holds, and tasks that an eviction under way has made far. Within it, these are tasks not
- * promoted yet. */
+/* Returns true if a task that is not among the line's near tasks may precede `due`. Beyond the horizon, such tasks are
+ * only in the index, or an unfinished eviction has made them far. Within the horizon, such tasks are not promoted yet.
+ */
 static inline __attribute__((always_inline)) bool may_come_before(const struct core *core,
                                                                   const struct line_state *line, struct due due) {
     bool is_far_sooner = line->far_soonest_ms <= due.due_ms;
@@ -332,19 +332,19 @@ static inline __attribute__((always_inline)) bool may_come_before(const struct c
     return line->settling && due_before(line->sure, due) && is_far_sooner;
 }
 
-/* Returns the earliest ready task of the line, if no other task may come before it. With `early`: the earliest task
+/* Returns the earliest ready task of the line, if no other task may precede it. With `early`, returns the earliest task
  * that is not due. */
 static inline struct task *line_next(struct core *core, struct line_state *line, bool early) {
     struct ready_node *first = ready_min(early ? &line->early : &line->ready);
     if (!first) return NULL;
     struct task *task = task_of_ready(first);
-    if (early && first->due_ms <= base_ms(core, line->line.base)) return NULL; /* the timers have not reached it yet */
+    if (early && first->due_ms <= base_ms(core, line->line.base)) return NULL; /* its timer has not expired yet */
     return may_come_before(core, line, row_due(&task->row)) ? NULL : task;
 }
 
 static inline struct task *next_of(struct core *core, struct queue *queue, uint32_t mask, bool early) {
     struct task *best = NULL;
-    uint32_t either = mask | mask >> PRIORITY_COUNT; /* bit priority: a task in either base */
+    uint32_t either = mask | mask >> PRIORITY_COUNT; /* bit `priority` is set if either base has a task */
     static_assert(ROW_BASES == 2, "`either` has two places");
     for (either &= (1u << PRIORITY_COUNT) - 1; either && !best;) {
         uint32_t priority = 31u - (uint32_t)__builtin_clz(either);
@@ -382,11 +382,11 @@ static void settle_far(struct core *core, struct task *task) {
     struct line_state *line = line_of(core, &task->row);
     near_unplace(core, task);
     if (!due_before(line->horizon, row_due(&task->row))) {
-        assert(line->settling); /* a promotion under way will reach it */
+        assert(line->settling); /* a promotion in progress will reach the task */
         near_place_waiting(core, task);
         return;
     }
-    near_check_later(core, line); /* evicted: from now on only the index has the task */
+    near_check_later(core, line); /* the task is evicted: from now on it is only in the index */
     task_free(core, task);
 }
 
@@ -409,13 +409,14 @@ static void settle_clean(struct core *core, struct task *task) {
     case PLACE_READY:
     case PLACE_EARLY:
     case PLACE_LEASED:
-        break; /* the task stays: it is within the horizon, or leased */
+        break; /* the task stays in memory, because it is within the horizon, or leased */
     case PLACE_NONE:
         assert(!"a task in the overlay has a place");
     }
 }
 
-/* Prefetches the table buckets of the next task, whose memory is cached by now, and the memory of the task after it. */
+/* Prefetches the table buckets of the next task, whose memory is in the CPU cache by now, and the memory of the task
+ * after it. */
 static void prefetch_next_two(const struct core *core, const struct task *first) {
     if (!first) return;
     task_prefetch_buckets(core, first);
@@ -425,8 +426,8 @@ static void prefetch_next_two(const struct core *core, const struct task *first)
 void near_trim(struct core *core) {
     for (uint32_t n = 0; n < per_step(core, TRIM_PER_STEP_MAX); n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
-        /* A task leased ahead of time stays until it is due (ahead.h): questions read waiting tasks from the index,
-         * where it is leased. */
+        /* A task that was leased ahead of time stays until it is due (ahead.h). Questions read waiting tasks from the
+         * index, and there this task is leased. */
         if (!task || task->ahead || task->changed >= core->trim_to) break;
         prefetch_next_two(core, TAILQ_NEXT(task, overlay));
         settle_clean(core, task);

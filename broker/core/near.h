@@ -1,54 +1,57 @@
 /* near.h: which tasks are in memory: places, horizons, loads, trimming and eviction (DESIGN.md, Near and far).
  *
- * Invariant of a line: every waiting task with (due, id) up to `horizon` is in memory. Beyond the horizon, memory holds
- * only dirty tasks (PLACE_FAR) and tasks that eviction has not reached yet. */
+ * Invariant of a line: every waiting task with (due, id) up to `horizon` is in memory. Beyond the horizon, only dirty
+ * tasks (PLACE_FAR) and tasks that eviction has not reached yet are in memory. */
 #ifndef TARRY_CORE_NEAR_H
 #define TARRY_CORE_NEAR_H
 
 #include "state.h"
 
-#define AHEAD_LEAST_MS 1u /* a task due sooner than this is leased when it is due, not ahead of time */
+#define AHEAD_LEAST_MS 1u /* minimum time ahead: a task that is due sooner is leased when it is due */
 
 struct line_state *line_of(struct core *core, const struct row *row);
-/* Number of waiting tasks of the line that only the index holds. */
+/* Returns the number of waiting tasks of the line that are only in the index. */
 uint64_t line_index_only(const struct core *core, const struct line_state *line);
 void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t priority);
-/* Removes the line of a deleted queue from every list, because another queue takes its place. */
+/* Removes the line of a deleted queue from every list, because another queue takes the queue's place. */
 void line_leave(struct core *core, struct line_state *line);
 
 /* Removes the task from its list, heap or wheel and sets PLACE_NONE. The task stays in the overlay. */
 void near_unplace(struct core *core, struct task *task);
-/* Puts a waiting task where its row belongs. The caller puts a leased task into its session's list (leases.h). */
+/* Puts a waiting task into the list, heap or wheel to which its row belongs. The caller puts a leased task into its
+ * session's list (leases.h). */
 void near_place_waiting(struct core *core, struct task *task);
 /* Marks the task as changed at `position` and moves it to the end of the overlay. */
 void near_touch(struct core *core, struct task *task, uint64_t position);
-/* Handles the task's due timer: pending → ready. */
+/* Handles the expiry of the task's due timer: a pending task becomes ready. */
 void near_due(struct core *core, struct task *task);
-/* Sets the timer of a pending task to `at_ms`: start of leasing ahead of time (ahead.h) or due time. */
+/* Sets the timer of a pending task to `at_ms`: the start of leasing ahead of time (ahead.h), or the due time. */
 void near_soon(struct core *core, struct task *task, uint64_t at_ms);
-/* Number of halvings of the queue's time ahead (ahead.h) that are in force now. Only time undoes a halving. */
+/* Returns the number of halvings of the queue's time ahead (ahead.h) that are in force now. Only time undoes a halving.
+ */
 uint8_t near_halvings(const struct core *core, const struct queue *queue);
-/* Returns true if tasks such as this one may be leased ahead of time: the steady clock decides when it is due, it does
+/* Returns true if a task like this one may be leased ahead of time: the steady clock decides when it is due, it does
  * not expire, and its queue has neither a limit (gate.h) nor groups. */
 bool near_may_be_ahead(const struct core *core, const struct row *row);
-/* Time at which to check the waiting task: its due time, or earlier if it may be leased ahead of time. */
+/* Returns when to check the waiting task: at its due time, or earlier if it may be leased ahead of time. */
 uint64_t near_look_ms(const struct core *core, const struct row *row);
-/* Returns true if a ready task must leave before this task, or may have to. The task was leased ahead of time. */
+/* Returns true if a ready task must, or may have to, be delivered before this task, which was leased ahead of time. */
 bool near_has_before(struct core *core, const struct row *row);
-/* Number of ready tasks of the queue in memory. */
+/* Returns the number of ready tasks of the queue in memory. */
 uint64_t near_ready_count(const struct queue *queue);
-/* Number of its tasks in memory that are not due and that consumers may get (lease_before_due). */
+/* Returns the number of the queue's tasks in memory that are not due and that consumers may get (lease_before_due). */
 uint64_t near_early_count(const struct queue *queue);
-/* Makes early tasks of the line ready that are due, at most `tasks_max` of them; arms the line's timer for the next.
+/* Makes those early tasks of the line ready that are due, at most `tasks_max`; arms the line's timer for the next.
  * Returns their number. */
 uint32_t near_early_due(struct core *core, struct line_state *line, uint32_t tasks_max);
 
-/* Updates whether the queue is served: it has a task for consumers, a consumer is willing, the queue is not paused, and
- * its gate (gate.h) is open. Updates likewise whether movers get tasks of it. Call it after any of these changed. */
+/* Updates whether the queue is served: it has a task for consumers, a consumer has credit, the queue is not paused, and
+ * its limits permit a lease (gate.h). Also updates whether movers get tasks of it. Call it after any of these has
+ * changed. */
 void near_update_serving(struct core *core, struct queue *queue);
-/* Sorts a served queue anew, by its changed `served`. */
+/* Moves a served queue to its new place in the order, after its `served` has changed. */
 void near_serve_again(struct core *core, struct queue *queue);
-/* Moves a queue with tasks for a mover behind the others. */
+/* Moves a queue with tasks for a mover behind the other queues. */
 void near_move_again(struct core *core, struct queue *queue);
 
 /* Returns the first ready task of the line in memory, by (due, id); NULL: none. */
@@ -56,37 +59,38 @@ struct task *near_first_ready(const struct line_state *line);
 /* Returns the next ready task of the queue, by priority, due time and id. Returns NULL if no task is ready, or if the
  * order is unknown until a window has been loaded. */
 struct task *near_next_ready(struct core *core, struct queue *queue);
-/* Returns likewise the next task that is not due, of a queue with lease_before_due. */
+/* Like near_next_ready, for the next task that is not due, in a queue with lease_before_due. */
 struct task *near_next_early(struct core *core, struct queue *queue);
 
 /* Prefetches the tasks after this one in its line into the CPU cache. */
 void near_prefetch_behind(const struct task *task);
 
-/* Handles CORE_INDEXED: removes absorbed tasks from memory. Bounded per call; near_is_trimming returns true while more
- * are left. */
+/* Handles CORE_INDEXED: removes absorbed tasks from memory. The work per call is bounded; near_is_trimming returns true
+ * while more are left. */
 void near_trim(struct core *core);
 bool near_is_trimming(const struct core *core);
 uint64_t near_trim_limit(const struct core *core);
 
 /* Queues the line for near_check_lines at the end of a step, because its window or low mark may have to move. */
 void near_check_later(struct core *core, struct line_state *line);
-/* Queues for near_check_lines each line of the queue of which the index holds tasks. */
+/* Queues each line of the queue of which the index has tasks for near_check_lines. */
 void near_check_queue(struct core *core, struct queue *queue);
-/* Queues all lines of which the index holds tasks for near_check_lines. */
+/* Queues all lines of which the index has tasks for near_check_lines. */
 void near_check_all(struct core *core);
-/* Requests the loads that are due, arms timers for later loads, and sends low marks to the index. Bounded per call. */
+/* Requests the loads that are due, arms timers for later loads, and sends low marks to the index. The work per call is
+ * bounded. */
 void near_check_lines(struct core *core, struct core_effects *effects);
 bool near_is_checking(const struct core *core);
 void near_loaded(struct core *core, const struct core_loaded *loaded);
-/* Places the far tasks that a load has brought within a horizon. Bounded per call. */
+/* Places the far tasks that a load has brought within a horizon. The work per call is bounded. */
 void near_promote(struct core *core);
 bool near_is_promoting(const struct core *core);
-/* Frees memory when memory is short. Bounded per call. */
+/* Frees memory when memory is short. The work per call is bounded. */
 void near_relieve(struct core *core);
 bool near_is_relieving(const struct core *core);
 /* Returns true if little memory is left, even if near_relieve need not free any yet. */
 bool near_is_short(const struct core *core);
-/* Maximum number of tasks per load. */
+/* Returns the maximum number of tasks per load. */
 uint64_t window_count_max(const struct core *core);
 
 #endif

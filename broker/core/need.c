@@ -60,7 +60,7 @@ static size_t request_objects_max(const struct core_request *request) {
     const size_t facts = request->facts.count;
     if (request->message->body_case == TARRY__REQUEST__BODY_GET) return facts;
     if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
-    /* per operation: the task that it schedules, or the sentence of a nack; and the rows */
+    /* one object per operation (the task that it schedules, or the sentence of a nack), and one per row */
     return request->message->commit->n_ops + need_shares_max(request->message->commit) + facts;
 }
 
@@ -78,7 +78,7 @@ size_t need_objects_max(const struct core_event *event) {
 }
 
 #define VISITS_PER_OPERATION_MAX 64u
-#define VISITS_PER_QUEUE_MAX 32u /* for pending.c, when it sorts all queues */
+#define VISITS_PER_QUEUE_MAX 32u /* pending.c visits this many entries per queue when it sorts all queues */
 
 uint64_t need_visits_max(const struct core_event *event) {
     if (event->kind != CORE_REQUEST || event->request.message->body_case != TARRY__REQUEST__BODY_COMMIT)
@@ -93,7 +93,7 @@ static void need_record(struct need *need, const struct core *core, const Tarry_
     const Tarry__Task *task = NULL;
     if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
     if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
-    if (!task || task->key.len > KEY_SIZE_MAX) return; /* apply reports the error */
+    if (!task || task->key.len > KEY_SIZE_MAX) return; /* apply reports the error, so stop here */
     bool is_put = record->fact_case == TARRY__RECORD__FACT_PUT;
     if ((is_put && record->put->fresh) || !task_find(core, task->id)) need_task(need, task->key.len);
     if (!is_put || !task->reason.len || task->reason.len > REASON_SIZE_MAX) return;
@@ -117,7 +117,8 @@ uint32_t need_pages_free(const struct core *core) {
 
 uint32_t need_pages_of(size_t count) {
     size_t each = SLAB_PAGE_SIZE / (task_size(KEY_SIZE_MAX) + SLAB_ALIGN);
-    size_t sizes = KEY_SIZE_MAX / SLAB_ALIGN + 2; /* number of slab sizes; the objects of each may start a slab page */
+    size_t sizes =
+        KEY_SIZE_MAX / SLAB_ALIGN + 2; /* number of slab sizes; the objects of each size may begin another slab page */
     return (uint32_t)((count + each - 1) / each + (count < sizes ? count : sizes));
 }
 

@@ -39,17 +39,17 @@
 
 #include "state.h"
 
-struct need { /* zero-initialised: no need */
+struct need { /* zero-initialise it; that means no need */
     struct slab_need objects;
     uint32_t count;
 };
 
 /* Adds a task or a tombstone with a key of this size. */
 void need_task(struct need *need, size_t key_size);
-/* Adds tasks that only the index holds and that all change. */
+/* Adds tasks that are only in the index and will all change. */
 void need_rows(struct need *need, const struct row *rows, size_t count);
-/* Adds the live tasks among the facts: they may have expired and may change without an operation on them. Dead letters
- * change only by an operation (need_dead). */
+/* Adds the live tasks among the facts, which may have expired, and so may change without an operation on them. Dead
+ * letters change only by an operation (need_dead). */
 void need_facts(struct need *need, const struct core_facts *facts);
 /* Adds the dead letter that the operation requeues or drops. */
 void need_dead(struct need *need, const Tarry__DeadOp *dead);
@@ -64,24 +64,25 @@ enum need_room { ROOM_BUT_RESERVE, ROOM_ALL };
 bool need_fits(const struct core *core, const struct need *need, enum need_room room);
 /* Returns true if one task fits without the reserve. */
 bool need_task_fits(const struct core *core, size_t key_size);
-/* Returns true if eviction and the index will eventually free enough memory, whatever is stored. */
+/* Returns true if eviction and the index will eventually free enough memory, whatever tasks are stored. */
 bool need_may_fit(const struct core *core, const struct need *need);
-/* Maximum number of objects that the event may use; see the table above. */
+/* Returns the maximum number of objects that the event may use; see the table above. */
 size_t need_objects_max(const struct core_event *event);
-/* Maximum number of tasks, queues and table entries visited while a commit is decided. Independent of the number of
- * stored tasks (CALM-1): a look-up visits one slot per table, and the salt keeps slots short (slots.h). */
+/* Returns the maximum number of tasks, queues and table entries that are visited while a commit is decided. It does not
+ * depend on the number of stored tasks (CALM-1): a look-up visits one slot per table, and the salt keeps slots short
+ * (slots.h). */
 uint64_t need_visits_max(const struct core_event *event);
-/* Returns true if memory has room for all records of the frame. */
+/* Returns true if memory has space for all records of the frame. */
 bool need_frame_fits(const struct core *core, const Tarry__FrameBody *body);
 
-/* Number of pages in the region. */
+/* Returns the number of pages in the region. */
 uint32_t need_pages(const struct core *core);
 uint32_t need_pages_free(const struct core *core);
-/* Number of pages that hold `count` tasks, whatever the size of their keys. */
+/* Returns the number of pages that `count` tasks need, whatever the size of their keys. */
 uint32_t need_pages_of(size_t count);
-/* Number of free pages below which tasks are evicted. Eviction starts before the largest commit would be refused
- * (lacks_capacity). Otherwise that commit would be refused for ever: without consumers, only eviction frees memory
- * (F-39). In a very small region the number is smaller. */
+/* Returns the number of free pages below which tasks are evicted. Eviction starts before the largest commit would be
+ * refused (lacks_capacity). Otherwise that commit would be refused again and again: without consumers, only eviction
+ * frees memory (F-39). In a very small region the number is smaller. */
 uint32_t need_pages_kept_free(const struct core *core);
 /* Returns how many bytes of tasks may still be leased. */
 size_t need_lease_room(const struct core *core);

@@ -1,6 +1,6 @@
-/* outcomes.c: see outcomes.h. Entries are in a ring in the order of ending. Two hash tables (by id, by queue and key)
- * chain them by index, newest first. The chains are doubly linked, so the oldest leaves in O(1), even if many entries
- * have its key. */
+/* outcomes.c: see outcomes.h. Entries are in a ring in the order of ending. Two hash tables (by id, and by queue and
+ * key) chain them by index, newest first. The chains are doubly linked, so that the oldest entry can be removed in
+ * O(1), even if many entries have its key. */
 #include "outcomes.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@ struct entry {
     struct link by_key;
 };
 
-/* Outcomes of the queue that has the place. */
+/* Outcomes of the queue that has this place. */
 struct queue_endings {
     uint32_t number; /* 0: no outcome is remembered */
     uint32_t count;
@@ -36,13 +36,13 @@ struct outcomes {
     uint64_t known_since_ms;
     uint64_t first; /* sequence number of the oldest; entry index = sequence % count_max */
     uint64_t next;
-    uint64_t first_keyed; /* no entry before it has a key; first ≤ first_keyed ≤ next */
+    uint64_t first_keyed; /* no entry before this one has a key; first ≤ first_keyed ≤ next */
     uint32_t mask;
     uint64_t salt; /* see slots.h */
     struct entry *entries;
-    uint32_t *ids; /* heads of chains */
+    uint32_t *ids; /* first entries of the chains by id */
     uint32_t *keys;
-    char *bytes; /* ring of keys; a key never wraps around */
+    char *bytes; /* ring of keys; no key wraps around the end */
     size_t bytes_size;
     size_t bytes_head; /* position of the next key */
 };
@@ -104,7 +104,7 @@ static void chain_remove(struct outcomes *o, uint32_t *head, uint32_t index, boo
 }
 
 void outcomes_forget(struct outcomes *o, uint64_t ended_ms) {
-    /* known_since is the next millisecond: nothing that ended since then is missing (TRUE-1). */
+    /* known_since becomes the next millisecond: no outcome since then is missing (TRUE-1). */
     if (ended_ms >= o->known_since_ms) o->known_since_ms = ended_ms + 1;
 }
 
@@ -146,8 +146,8 @@ static void drop_oldest(struct outcomes *o) {
     o->first++;
 }
 
-/* Returns true if a write to bytes [at, at + size) would overwrite the key of the oldest entry with a key. Entries
- * without a key are skipped only once, because a burst of them may fill the ring. */
+/* Returns true if a write to bytes [at, at + size) would overwrite the key of the oldest entry with a key. Each entry
+ * without a key is skipped only once, because a burst of such entries may fill the ring. */
 static bool oldest_overlaps(struct outcomes *o, size_t at, size_t size) {
     if (o->first_keyed < o->first) o->first_keyed = o->first;
     while (o->first_keyed < o->next && !o->entries[o->first_keyed % o->count_max].outcome.key_size) o->first_keyed++;
@@ -160,7 +160,7 @@ static bool oldest_overlaps(struct outcomes *o, size_t at, size_t size) {
 static char *take_bytes(struct outcomes *o, size_t size) {
     size_t at = o->bytes_head;
     if (at + size > o->bytes_size) {
-        /* Keys from here to the end are older than keys at the start: drop them first. */
+        /* Keys from here to the end of the ring are older than keys at its start, so drop them first. */
         while (oldest_overlaps(o, at, o->bytes_size - at)) drop_oldest(o);
         at = 0;
     }

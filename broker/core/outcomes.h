@@ -1,5 +1,5 @@
 /* outcomes.h: how recent tasks ended (TRUE-1). A ring buffer, limited by count, age and bytes of keys, that drops the
- * oldest first. It is complete from `known_since` on. Allocates only at start. */
+ * oldest entry first. It is complete from `known_since` on. Allocates only at start. */
 #ifndef TARRY_CORE_OUTCOMES_H
 #define TARRY_CORE_OUTCOMES_H
 
@@ -22,15 +22,15 @@ void outcomes_prefetch(const struct outcomes *outcomes, uint64_t key_hash);
 void outcomes_push_hashed(struct outcomes *outcomes, const struct outcome *outcome, uint64_t key_hash);
 /* Marks the content of an ended task as redacted; does nothing if the outcome is not in the ring. */
 void outcomes_redacted(struct outcomes *outcomes, uint64_t id);
-/* Finds an outcome; valid until the next push; NULL: not known. By key: the task that ended last. */
+/* Finds an outcome, which is valid until the next push; NULL: not known. By key, finds the task that ended last. */
 const struct outcome *outcomes_by_id(const struct outcomes *outcomes, uint64_t id);
 const struct outcome *outcomes_by_key(const struct outcomes *outcomes, uint32_t queue, const char *key,
                                       uint8_t key_size);
 /* Drops outcomes older than the retention, even without a new push. */
 void outcomes_expire(struct outcomes *outcomes, uint64_t now_ms);
-/* Number of outcomes in the ring for the queue with this number. */
+/* Returns the number of outcomes in the ring for the queue with this number. */
 uint32_t outcomes_of_queue(const struct outcomes *outcomes, uint32_t number);
-/* Drops all outcomes of the queue with this number, because another queue takes its place, and moves known_since. */
+/* Drops all outcomes of the queue with this number, because another queue takes its place, and updates known_since. */
 void outcomes_lose_queue(struct outcomes *outcomes, uint32_t number);
 /* Notes that a task that ended at this time is missing from the ring. */
 void outcomes_forget(struct outcomes *outcomes, uint64_t ended_ms);

@@ -62,12 +62,12 @@ static void make(struct core *core) {
 
 void pending_changed(struct core *core, uint32_t queue, uint64_t change) {
     if (!core->pending.is_made) return;
-    assert(core->pending.places[queue_place(queue)]); /* set by pending_outdate */
+    assert(core->pending.places[queue_place(queue)]); /* pending_outdate has set it */
     add(core, core->pending.places[queue_place(queue)], change);
 }
 
-/* Returns the number of queues whose names sort before all names with the prefix. `with`: names with the prefix count
- * too. */
+/* Returns the number of queues whose names sort before all names with the prefix. With `with`, names that have the
+ * prefix count, too. */
 static uint32_t count_before(struct core *core, const char *prefix, bool with) {
     uint32_t low = 0, high = core->pending.count;
     while (low < high) {
@@ -86,7 +86,8 @@ static bool begins_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns true if another prefix of the caller covers this one; of two equal prefixes only the first counts. */
+/* Returns true if another prefix of the caller covers this one. Of two equal prefixes, only the second one counts as
+ * covered. */
 static bool is_covered(const struct core_caller *caller, size_t at, const char *prefix) {
     const char *other = caller->prefixes;
     for (size_t i = 0; i < caller->prefix_count; i++, other += strlen(other) + 1) {

@@ -14,7 +14,7 @@ struct producer *producer_find(const struct core *core, uint64_t id) {
     return at ? &core->producers[at - 1] : NULL;
 }
 
-/* Returns the list of this owner's producers, which also holds those of a few other owners. */
+/* Returns the list of this owner's producers, which also contains those of a few other owners. */
 static struct producer_list *producers_near(struct core *core, uint64_t owner) {
     return &core->producers_of[owner % OWNER_BUCKETS];
 }
@@ -36,8 +36,8 @@ void producers_note_late(struct core *core) {
     core->producers_resumed_ms = resumed_ms;
 }
 
-/* A use that the broker read after a standstill has the time before it. It counts from when it was read: otherwise the
- * standstill would make the producer idle (F-13, ONCE-1). */
+/* If the process was stopped, a use that the broker read afterwards has the time before the stop. It must count from
+ * when it was read: otherwise the stop would make the producer idle (F-13, ONCE-1). */
 uint64_t producer_idle_since_ms(const struct core *core, const struct producer *producer) {
     bool is_read_late =
         producer->used_ms >= core->producers_stopped_ms && producer->used_ms < core->producers_resumed_ms;
@@ -104,7 +104,7 @@ int producer_apply_commit(struct core *core, uint64_t id, uint64_t sequence, uin
     return 0;
 }
 
-/* Orders producers used in the same millisecond: returns the log position of the last reply. */
+/* Returns the log position of the producer's last reply, which orders producers used in the same millisecond. */
 static uint64_t last_answer(const struct producer *producer) {
     uint64_t last = 0;
     for (uint32_t i = 0; i < producer->result_count; i++) {
@@ -120,7 +120,7 @@ static bool used_before(const struct producer *a, const struct producer *b) {
     return last_a != last_b ? last_a < last_b : a->id < b->id;
 }
 
-/* Moves the smaller head of two sorted lists to the end of `out`, until both are empty. */
+/* Merges two sorted lists: moves the smaller head to the end of `out`, until the lists are empty. */
 static void merge(struct producer_list *a, struct producer_list *b, struct producer_list *out) {
     while (!TAILQ_EMPTY(a) || !TAILQ_EMPTY(b)) {
         bool from_b = TAILQ_EMPTY(a) || (!TAILQ_EMPTY(b) && used_before(TAILQ_FIRST(b), TAILQ_FIRST(a)));
@@ -131,7 +131,7 @@ static void merge(struct producer_list *a, struct producer_list *b, struct produ
     }
 }
 
-/* Bottom-up merge sort: sorted[i] is empty or holds 2^i producers. */
+/* Bottom-up merge sort: sorted[i] is empty or has 2^i producers. */
 void producers_order(struct core *core) {
     if (!core->producers_unordered) return;
     core->producers_unordered = false;

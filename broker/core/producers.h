@@ -1,17 +1,17 @@
-/* producers.h: commits that a producer may retry (ONCE-1): for each unanswered commit, the position of its stored
- * reply. */
+/* producers.h: commits that a producer may retry (ONCE-1): the position of the stored reply of each unanswered commit.
+ */
 #ifndef TARRY_CORE_PRODUCERS_H
 #define TARRY_CORE_PRODUCERS_H
 
 #include "state.h"
 
-/* Sorts the idle list by last use after a restore, because the index does not store the order. Otherwise does nothing.
- */
+/* Sorts the idle list by last use after a restore, because the index does not store the order. Does nothing at other
+ * times. */
 void producers_order(struct core *core);
 /* Returns true if the owner has at least `count` producers. */
 bool producers_reach(struct core *core, uint64_t owner, uint64_t count);
 struct producer *producer_find(const struct core *core, uint64_t id);
-/* Notes that the input of this step was read later than the time that it counts from. */
+/* Notes that the input of this step was read later than the time at which it counts as received. */
 void producers_note_late(struct core *core);
 /* Returns the steady time from which the producer counts as idle. */
 uint64_t producer_idle_since_ms(const struct core *core, const struct producer *producer);

@@ -73,7 +73,7 @@ static const char *ended_name(Tarry__Outcome outcome) {
     }
 }
 
-/* Returns what is remembered of a task that has ended. */
+/* Returns the view of a task that has ended, as far as it is remembered. */
 static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, const Tarry__OpResult *result,
                                       struct arena *arena) {
     Tarry__TaskView *view = must_alloc(arena, sizeof *view);
@@ -181,7 +181,7 @@ void query_get(struct core *core, const struct core_request *request, struct cor
     enum resolved resolved = resolve(&d, get->task, &known);
     struct need need = {0};
     if (draft.record_count) need_facts(&need, &request->facts);
-    if (!need_fits(core, &need, ROOM_ALL)) { /* CAP-1: not even room for one more ending */
+    if (!need_fits(core, &need, ROOM_ALL)) { /* CAP-1: memory does not suffice even to end one more task */
         reply_refuse(core, effects, request->ticket, TARRY__CODE__BUSY,
                      "the broker's memory for tasks is full (--memory): try again in a moment");
         return;
@@ -189,7 +189,7 @@ void query_get(struct core *core, const struct core_request *request, struct cor
     struct shares *shares = resolved == RESOLVED_ENDED ? must_alloc(effects->arena, sizeof *shares) : NULL;
     Tarry__TaskReply *shared = NULL; /* made before the commit of the draft, which may forget outcomes */
     if (shares && shares_find(&d, get->task, shares)) shared = reply_of_shares(core, get, shares, effects->arena);
-    /* Commits the draft, because it may hold the task's expiry. */
+    /* Commits the draft, because it may contain the task's expiry. */
     if (!core->stopping && is_deciding(core)) draft_commit(&draft, NULL, effects);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_GET;
@@ -200,7 +200,7 @@ void query_get(struct core *core, const struct core_request *request, struct cor
         struct row *row = must_copy(effects->arena, &known.row, sizeof known.row);
         reply->get->outcome = live_outcome(core, row);
         reply->get->task = query_view(core, row, effects->arena);
-        row->key = must_copy(effects->arena, row->key, row->key_size); /* copy it: the task may change */
+        row->key = must_copy(effects->arena, row->key, row->key_size); /* copy the key, because the task may change */
         if (get->with_content) out->content = row;
     } else if (shared) {
         reply->get = shared;

@@ -1,22 +1,22 @@
-/* query.h: answers to questions. A query changes nothing except that it records expiry before any answer about the
- * task. */
+/* query.h: answers to questions. A query changes nothing, with one exception: before any answer about an expired task,
+ * it records the expiry. */
 #ifndef TARRY_CORE_QUERY_H
 #define TARRY_CORE_QUERY_H
 
 #include "state.h"
 
-/* Returns the enum state_bit of a live task at this moment. */
+/* Returns the state of a live task now, as an enum state_bit. */
 uint32_t query_state_bit(const struct core *core, const struct row *row);
 Tarry__TaskView *query_view(struct core *core, const struct row *row, struct arena *arena);
 
 /* ---- core_look: before the step */
-/* Return true if the scan is complete. */
+/* Scan one piece, and return true if the scan is complete. */
 bool list_look(struct core *core, struct core_request *request);
 bool stats_look(struct core *core, struct core_request *request);
 void list_look_end(struct core *core, const struct core_request *request);
 void stats_look_end(struct core *core);
-/* Call both while core->scan_count is not 0: list_passes before a task leaves its place in the overlay, list_saw after
- * a task has changed. */
+/* Call these two while core->scan_count is not 0: list_passes before a task leaves its place in the overlay, list_saw
+ * after a task has changed. */
 void list_passes(struct core *core, const struct task *task);
 /* Call before a task is trimmed. A scan that has not reached the task checks it now, because the page from the index
  * omits tasks that were newer in memory. */

@@ -1,4 +1,4 @@
-/* query_calendar.c: number of tasks that fall due per time span. The index keeps the counts and the shell reads them
+/* query_calendar.c: number of tasks that become due per time span. The index stores the counts and the shell reads them
  * (core_plan_calendar). This file adds the queue names and removes queues that the caller may not see. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* query_consumers.c: the connected consumers. */
+/* query_consumers.c: the question about connected consumers. */
 #include <string.h>
 
 #include "callers.h"
@@ -15,7 +15,7 @@ static void add_name(Tarry__ConsumerView *view, const struct core_request *reque
     if (*count < CONSUMER_QUEUES_SHOWN) list[(*count)++] = (char *)name;
 }
 
-/* Returns whether the session consumes or awaits the queue. */
+/* Returns whether the session consumes the queue or waits for its creation. */
 static bool has_queue(const struct session *session, const char *name) {
     const struct wish *wish = NULL;
     for (uint32_t i = 0; i < session->subscription_count; i++)
@@ -37,7 +37,7 @@ static Tarry__ConsumerView *view_of(const struct session *session, const struct 
     for (uint32_t i = 0; i < session->subscription_count; i++)
         add_name(view, request, session->subscriptions[i].queue->name, view->queues, &view->n_queues);
     TAILQ_FOREACH(wish, &session->wishes, of_session) {
-        /* A copy: the entry may be used for another name before the reply is packed. */
+        /* Copy the name, because the entry may be used for another name before the reply is packed. */
         add_name(view, request, must_copy_text(arena, wish->awaited->name), view->awaited, &view->n_awaited);
     }
     if (!view->queue_count) return NULL;

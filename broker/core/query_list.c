@@ -1,14 +1,16 @@
-/* query_list.c: a page of tasks in order of (due, id): the rows read from the index, without tasks that memory knows
- * better, plus the tasks that the index does not have yet.
+/* query_list.c: a page of tasks in order of (due, id): the rows read from the index, without tasks of which memory has
+ * a newer state, plus the tasks that the index does not have yet.
  *
- * The latter are in the overlay, which may be long. So the overlay is scanned in pieces before the step (core_look).
- * The scan keeps the earliest matching tasks, as many as the page has room for. A task that changes during the scan is
- * offered at once (list_saw), because it moves to the end of the overlay, beyond the end of the scan. The page is as of
- * the step, so each candidate is checked again then. A candidate that no longer matches may have kept another task out,
- * and a trimmed task is only in the index. Then the page is shorter. Each page says up to which (due, id) it is
- * complete.
+ * The tasks that the index does not have are in the overlay, which may be long. So the overlay is scanned in pieces
+ * before the step (core_look). The scan keeps the earliest matching tasks, as many as the page has space for. A task
+ * that changes during the scan is offered at once (list_saw), because it moves to the end of the overlay, beyond the
+ * end of the scan.
  *
- * Rows may not match, because the index knows neither expiry nor the time. While the page has room and the index has
+ * The page is as of the step, so each candidate is checked again then. A candidate that no longer matches may have kept
+ * another task out, and a trimmed task is only in the index. In these cases the page is shorter. Each page says up to
+ * which (due, id) it is complete.
+ *
+ * Rows may not match, because the index knows neither expiry nor the time. While the page has space and the index has
  * more, the shell reads on (core_list_goes_on), at most LIST_READS_MAX times. */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +48,8 @@ void core_plan_list(const struct core *core, const Tarry__List *list, struct cor
         .after = cursor_decode(&list->cursor),
         .count_max = limit,
     };
-    /* A task leased ahead of time is pending, and stays in the overlay until it is due (near_trim). */
+    /* A task leased ahead of time is pending for readers, and stays in the overlay until it is due (near_trim). So it
+     * need not be read as leased. */
     if (wanted & (STATE_PENDING | STATE_READY)) out->states |= 1u << ROW_WAITING;
     if (wanted & STATE_IN_FLIGHT) out->states |= 1u << ROW_LEASED;
     if (wanted & STATE_DEAD) out->states |= 1u << ROW_BURIED;
@@ -88,7 +91,7 @@ static void sift_down(struct list_candidate *heap, size_t count) {
 
 /* Offers a task to the scan. `read`: row from the index; NULL: the task is in memory. */
 static void offer(const struct core *core, struct list_scan *scan, const struct row *row, const struct row *read) {
-    /* A pending task may become ready before the step without a change. */
+    /* A pending task may become ready before the step without a change, so it is a candidate for ready tasks, too. */
     uint32_t wanted = scan->wanted | (scan->wanted & STATE_READY ? STATE_PENDING : 0);
     if (!matches(core, scan, wanted, row)) return;
     struct list_candidate candidate = {.due = row_due(row), .read = read};
@@ -129,7 +132,7 @@ static void scan_end(struct core *core, struct list_scan *scan) {
     core->scan_count--;
 }
 
-/* Scans one piece. Returns true if the scan is complete. */
+/* Scans one piece of the overlay. Returns true if the scan is complete. */
 static bool scan_piece(const struct core *core, struct list_scan *scan, uint64_t count_max) {
     for (uint64_t i = 0; scan->next && scan->next->changed < scan->end; i++) {
         if (i == count_max) return false;
@@ -190,14 +193,15 @@ static const struct row *still(const struct core *core, const struct list_scan *
     const struct task *task = task_find(core, candidate->due.id);
     if (task && task->place == PLACE_ENDED) return NULL;
     const struct row *row = task ? &task->row : candidate->read;
-    assert(row); /* is_in_reach has found the row */
+    assert(row); /* is_in_reach has already found the row */
     struct due due = row_due(row);
     bool is_same = !due_before(due, candidate->due) && !due_before(candidate->due, due);
     return is_same && matches(core, scan, scan->wanted, row) ? row : NULL;
 }
 
-/* Returns false if the candidate came from the overlay and was trimmed since. The index had it when the question began,
- * so the question's hold does not keep it (core_hold). It was not read from the index, because memory had it. */
+/* Returns false if the candidate came from the overlay and was trimmed since. The index already had it when the
+ * question began, so the question's hold did not keep it in memory (core_hold). It was not read from the index, because
+ * it was in memory. */
 static bool is_in_reach(const struct core *core, const struct list_candidate *candidate) {
     return candidate->read || task_find(core, candidate->due.id);
 }
@@ -241,11 +245,12 @@ static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, st
     list->tasks = must_alloc(arena, scan->count * sizeof(Tarry__TaskView *));
     for (size_t i = 0; i < scan->count; i++) {
         const struct list_candidate *candidate = &scan->heap[i];
-        if (!is_in_reach(core, candidate)) { /* the next page will read it */
+        if (!is_in_reach(core, candidate)) { /* the next page will read the candidate from the index */
             set_cursor(list, (struct due){candidate->due.due_ms, candidate->due.id - 1}, arena);
             return list;
         }
-        bool is_twice = i > 0 && compare_candidates(candidate - 1, candidate) == 0; /* changed and offered again */
+        bool is_twice =
+            i > 0 && compare_candidates(candidate - 1, candidate) == 0; /* the task changed and was offered twice */
         const struct row *row = is_twice ? NULL : still(core, scan, candidate);
         if (row) list->tasks[list->n_tasks++] = query_view(core, row, arena);
     }
@@ -259,7 +264,7 @@ void query_list(struct core *core, const struct core_request *request, struct co
         return;
     }
     struct list_scan *scan = request->look ? &core->scans[request->look - 1] : scan_begin(core, request);
-    assert(scan); /* a caller without core_look has one scan at a time */
+    assert(scan); /* cannot fail: without core_look, a caller has one scan at a time */
     bool is_all = scan_piece(core, scan, UINT64_MAX);
     assert(is_all);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);

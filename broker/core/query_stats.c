@@ -1,4 +1,4 @@
-/* query_stats.c: queues, counts and quantiles. */
+/* query_stats.c: the questions about queues, counts and quantiles. */
 #include <string.h>
 
 #include "callers.h"
@@ -39,11 +39,12 @@ static uint64_t deliverable_ms(const struct row *row) {
     return row->due_ms > row->scheduled_ms ? row->due_ms : row->scheduled_ms;
 }
 
-/* Counts ready tasks. The count is exact within horizons. Beyond a horizon in the past there may be more: then the
- * count is marked as a lower bound. */
+/* Counts ready tasks. The count is exact within horizons. If a horizon lies in the past, more tasks may be ready beyond
+ * it, so the count is marked as a lower bound. */
 static void count_ready(struct core *core, struct queue *queue, struct queue_look *look) {
     const struct queue_tally *tally = &core->tally.queues[queue_place(queue->number)];
-    look->is_lower_bound = core->following; /* only the leader's timers make tasks ready */
+    look->is_lower_bound =
+        core->following; /* a follower's count is a lower bound, because only the leader's timers make tasks ready */
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
         if (!tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT]) continue;
         struct line_state *line = &queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
@@ -76,8 +77,8 @@ static bool is_of_all(const struct core_request *request) {
     return !name || !*name;
 }
 
-/* Scans the queues in pieces: the numbers of one queue are of one moment; queues in different pieces may differ in
- * time. */
+/* Scans the queues in pieces. The numbers of one queue are of one moment; those of queues in different pieces may
+ * differ in time. */
 bool stats_look(struct core *core, struct core_request *request) {
     if (!is_of_all(request)) return true;
     if (!request->look && core->is_looked) return false;
@@ -94,7 +95,7 @@ void stats_look_end(struct core *core) {
     core->is_looked = false;
 }
 
-/* Returns how long the oldest task is overdue at the step. The earlier scan may have used an older time. */
+/* Returns how long the oldest task is overdue at the step. The scan before the step may have used an older time. */
 static uint64_t overdue_ms(const struct core *core, const struct queue_look *look) {
     uint64_t most = 0;
     for (uint8_t base = 0; base < ROW_BASES; base++) {
@@ -125,8 +126,8 @@ static Tarry__Durations *durations_of(const struct durations *durations, struct 
     return out;
 }
 
-/* Returns the count of deliveries for Stats, which never decreases: a delivery under way counts, even if it then never
- * leaves. */
+/* Returns the count of deliveries for Stats. The count never decreases: a delivery that is being sent counts, even if
+ * it is never sent in the end. */
 static uint64_t delivered_of(const struct core *core, struct queue *queue) {
     uint64_t delivered = core->tally.queues[queue_place(queue->number)].delivered - queue->ahead_count;
     if (delivered > queue->delivered_told) queue->delivered_told = delivered;
@@ -193,7 +194,7 @@ static Tarry__JobView *job_of(struct core *core, uint64_t id, struct arena *aren
     return view;
 }
 
-/* Removes push statistics that the caller may not see or has not asked for. */
+/* Removes push statistics that the caller may not see or has not requested. */
 static void keep_pushed(const struct core_request *request, const char *only) {
     Tarry__BrokerStats *broker = request->broker;
     size_t count = 0;

@@ -32,8 +32,8 @@ bool queue_has_place(const struct core *core, uint32_t number) {
     return queue_number_is_valid(number) && queue_at(core, number)->number == number;
 }
 
-/* Returns true if another queue may take the place (CAP-1). Outcomes of a deleted queue are reported by its name as
- * long as they are remembered. */
+/* Returns true if another queue may take the place (CAP-1). Outcomes of a deleted queue are reported by its name while
+ * they are remembered. */
 static bool is_free(const struct core *core, uint32_t place) {
     if (!core->deletions[place]) return false;
     const uint32_t number = core->queues[place].number;
@@ -41,8 +41,9 @@ static bool is_free(const struct core *core, uint32_t place) {
     return !outcomes_of_queue(core->outcomes, number) || core->queues[place].forgets;
 }
 
-/* Returns the place's rank among the free ones: places without remembered endings come first, then those of which the
- * endings will be forgotten (QueueDelete.forget); the queue that was deleted longest ago is first. */
+/* Returns the place's rank among the free places. Places without remembered outcomes come first, then those whose
+ * outcomes will be forgotten (QueueDelete.forget). Among equals, the place of the queue that was deleted longest ago is
+ * first. */
 static uint64_t free_rank(const struct core *core, uint32_t place) {
     const uint64_t last = 1ull << 63;
     return core->deletions[place] + (outcomes_of_queue(core->outcomes, core->queues[place].number) ? last : 0);
@@ -142,7 +143,7 @@ static void take_policy(struct core *core, struct queue *queue, const Tarry__Que
     core->push_count += (uint32_t)is_pushed - (uint32_t)was_pushed;
     core->push_version += was_pushed != is_pushed || strcmp(queue->push, put->policy->push) != 0;
     queue->policy = *put->policy;
-    queue->policy.base.n_unknown_fields = 0; /* unknown fields belong to the record */
+    queue->policy.base.n_unknown_fields = 0; /* the copy must not have unknown fields, which belong to the record */
     queue->policy.base.unknown_fields = NULL;
     memmove(queue->push, put->policy->push, strlen(put->policy->push) + 1);
     queue->policy.push = queue->push;
@@ -198,8 +199,8 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     struct queue *queue = queue_at(core, put->number);
     if (put->deleted && (queue->job_count || queue->willing_count || queue->group_count)) return CORE_NONSENSE;
     const bool turns_early = queue->hash && put->policy->lease_before_due != queue->policy.lease_before_due;
-    if (turns_early && queue_waiting(core, queue)) return CORE_NONSENSE; /* decide_queue_set checks it */
-    if (put->deleted) {                                                  /* like its other counts: tally.c */
+    if (turns_early && queue_waiting(core, queue)) return CORE_NONSENSE; /* decide_queue_set has checked this */
+    if (put->deleted) { /* counts of a deleted queue start again, as in tally.c */
         queue->delivered_told = 0;
         queue->lateness_us = (struct histogram){0};
         queue->lateness = (struct durations){0};
@@ -207,7 +208,8 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     count_queue(core, queue, put);
     const bool is_other_rate = !gate_rates_equal(&queue->policy, put->policy);
     take_policy(core, queue, put);
-    memmove(queue->creator, put->creator, strlen(put->creator) + 1); /* may be the queue's own buffer */
+    memmove(queue->creator, put->creator,
+            strlen(put->creator) + 1); /* memmove, because the source may be the queue's own buffer */
     queue->is_counted = !put->deleted;
     queue->deleted = put->deleted;
     queue->forgets = put->deleted && put->forgets;

@@ -4,22 +4,24 @@
 
 #include "state.h"
 
-/* Finds a queue by name, including a deleted one, because outcomes of its tasks are still reported. NULL: never
- * existed. */
+/* Finds a queue by name, including a deleted one, because outcomes of its tasks are still reported. NULL: such a queue
+ * never existed. */
 struct queue *queue_find(const struct core *core, const char *name);
 /* Finds a queue that is not deleted; NULL: none. */
 struct queue *queue_find_live(const struct core *core, const char *name);
-/* Count live tasks that have not been delivered (including ready tasks and leases ahead of time, ahead.h), and live
- * tasks that have. For answers: the tally counts a lease ahead of time as leased. */
+/* queue_waiting counts live tasks that have not been delivered (including ready tasks and leases ahead of time,
+ * ahead.h); the next function counts live tasks that have been. Use them for answers, because the tally counts a lease
+ * ahead of time as leased. */
 uint64_t queue_waiting(const struct core *core, const struct queue *queue);
 uint64_t queue_in_flight(const struct core *core, const struct queue *queue);
-/* Returns true if the queue with this number, live or deleted, still has its place. False: it never existed, or another
- * queue took the place. */
+/* Returns true if the queue with this number, live or deleted, still has its place. Returns false if it never existed,
+ * or another queue has taken the place. */
 bool queue_has_place(const struct core *core, uint32_t number);
-/* Returns the number for a new queue; 0: the table is full. Never used places come first. Then comes the place of the
- * queue that was deleted longest ago, among those without remembered outcomes. */
+/* Returns the number for a new queue; 0: the table is full. Places that were never used come first. The next choice is
+ * the place of the queue that was deleted longest ago, among those without remembered outcomes. */
 uint32_t queue_new_number(struct core *core, bool is_own);
-/* Number of live queues that the principal created; for a local caller (""): queues without a recorded creator. */
+/* Returns the number of live queues that the principal created; for a local caller (""), of queues without a recorded
+ * creator. */
 uint32_t queue_count_of(struct core *core, const char *principal);
 int queue_apply(struct core *core, const Tarry__QueuePut *put);
 

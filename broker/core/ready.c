@@ -144,9 +144,10 @@ static bool node_check(const struct ready_node *node) {
     return rank_of(node->left) >= rank_of(node->right) && node->rank == rank_of(node->right) + 1; /* */
 }
 
-/* Next node in preorder: left child, else right child; else up until a right sibling exists. */
+/* Returns the next node in preorder: the left child, or the right child, or the right sibling of the nearest ancestor
+ * that has one. */
 static const struct ready_node *node_next(const struct ready_node *node) {
-    if (node->left != NULL) return node->left; /* by R-2 a right child implies a left child */
+    if (node->left != NULL) return node->left; /* a node with a right child has a left child */
     while (node->above != NULL && (node->above->right == node || node->above->right == NULL)) node = node->above;
     return node->above != NULL ? node->above->right : NULL;
 }

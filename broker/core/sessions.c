@@ -29,12 +29,12 @@ static bool is_subscribed(const struct session *session, const struct queue *que
 }
 
 void session_subscribe_to(struct core *core, struct session *session, struct queue *queue) {
-    if (is_subscribed(session, queue)) return; /* the request names the queue twice */
+    if (is_subscribed(session, queue)) return; /* the request contains the queue twice */
     assert(session->subscription_count < QUEUES_PER_SUBSCRIBE_MAX);
     struct subscription *subscription = &session->subscriptions[session->subscription_count++];
     *subscription = (struct subscription){.session = session, .queue = queue};
     if (!queue->consumer_count++ && queue->policy.lease_before_due) near_check_queue(core, queue);
-    if (session->willing) { /* the queue was created while the session waited for it */
+    if (session->willing) { /* the queue was created while the session waited for its creation */
         TAILQ_INSERT_TAIL(&queue->willing, subscription, of_queue);
         queue->willing_count++;
         near_update_serving(core, queue);
@@ -45,7 +45,7 @@ void session_subscribe_to(struct core *core, struct session *session, struct que
     }
 }
 
-/* Notes a sign of life. */
+/* Notes a sign of life of the session. */
 static void hear(struct core *core, struct session *session) {
     struct wheel *wheel = &core->wheels[ROW_STEADY];
     session->heard_ms = steady_ms(core);
@@ -54,7 +54,7 @@ static void hear(struct core *core, struct session *session) {
     uint64_t silent_ms = core->from_ns / 1000000 + session->silence_ms;
     bool is_armed = wheel_is_armed(&session->silence.wheel);
     if (is_armed && session->silence.wheel.due_ms == silent_ms)
-        return; /* a sign of life was noted in this millisecond: thousands of acks may arrive */
+        return; /* in this millisecond, a sign of life was noted already; thousands of acks may arrive */
     wheel_cancel(wheel, &session->silence.wheel);
     if (session_is_pooled(session->id)) return;
     wheel_arm(wheel, &session->silence.wheel, silent_ms, session->id);
@@ -65,7 +65,7 @@ void session_heard(struct core *core, uint64_t id) {
     if (session && session_is_present(session)) hear(core, session);
 }
 
-/* Returns the silence after which the session is gone; shorter if its leases are short. */
+/* Returns the length of silence after which the session counts as gone; it is shorter if its leases are short. */
 static uint64_t silence_of(const struct core *core, const struct session *session, const Tarry__Subscribe *subscribe) {
     uint64_t silence_ms = session->lease_ms ? session->lease_ms : SESSION_SILENCE_MS;
     for (size_t i = 0; !session->lease_ms && i < subscribe->n_queues; i++) {
@@ -77,8 +77,8 @@ static uint64_t silence_of(const struct core *core, const struct session *sessio
     return silence_ms < SESSION_SILENCE_MIN_MS ? SESSION_SILENCE_MIN_MS : silence_ms;
 }
 
-/* Returns the lowest lane that no session has had for LANE_REST_MS, or else the lane that was left longest ago. nng's
- * late work for the pipe of a lost consumer must not affect its successor (broker/shell/threads/lanes.c). */
+/* Returns the lowest lane that no session has had for LANE_REST_MS, or else the lane that was left longest ago. Late
+ * messages of nng for the connection of a lost consumer must not affect the next one (broker/shell/threads/lanes.c). */
 static uint32_t free_lane(const struct core *core, const struct session *own) {
     uint64_t used[(LANES_MAX + 63) / 64] = {0};
     uint32_t longest = LANES_MAX;
@@ -92,7 +92,7 @@ static uint32_t free_lane(const struct core *core, const struct session *own) {
         if (!left_ms || steady_ms(core) - left_ms >= LANE_REST_MS) return lane;
         if (longest == LANES_MAX || left_ms < core->lane_left_ms[longest]) longest = lane;
     }
-    assert(longest < LANES_MAX); /* because SESSIONS_MAX was checked */
+    assert(longest < LANES_MAX); /* SESSIONS_MAX was checked, so a lane is free */
     return longest;
 }
 
@@ -163,7 +163,7 @@ static void record_session(struct core *core, const struct session *session, boo
     draft_commit(&draft, NULL, effects);
 }
 
-/* Names in the reply the queues that do not exist yet: one may be misspelt. */
+/* Adds the queues that do not exist yet to the reply, because a name may be misspelt. */
 static void name_awaited(const struct session *session, Tarry__SubscribeReply *reply, struct arena *arena) {
     const struct wish *wish = NULL;
     reply->awaited = must_alloc(arena, CONSUMER_QUEUES_SHOWN * sizeof *reply->awaited);
@@ -292,7 +292,7 @@ void session_subscribe(struct core *core, const struct core_request *request, st
                       (subscribe->bound || is_mover(subscribe) ? SESSION_BOUND : 0) |
                       (is_mover(subscribe) ? SESSION_MOVER : 0) | (subscribe->sharer ? SESSION_SHARER : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);
-        if (!session) { /* sessions that have left and kept their leases use slots too */
+        if (!session) { /* the table is full: sessions that have left and kept their leases use slots, too */
             reply_refuse(
                 core, effects, request->ticket, TARRY__CODE__BUSY,
                 "too many disconnected consumers still have leases: try again when some of these leases have ended");
@@ -322,13 +322,15 @@ void session_subscribe(struct core *core, const struct core_request *request, st
 /* ---- the end of a session */
 
 struct giving {
-    bool under_way; /* only the leases of the delivery under way */
-    bool all_seen;  /* true: a pooled session, which does not report which client has what; false: see task->seen */
-    bool keep_seen; /* seen tasks stay leased */
+    bool under_way; /* true: only the leases of the delivery that is being sent */
+    bool all_seen;  /* true: all tasks count as seen, because a pooled session does not report which client has which
+                       task; false: see task->seen */
+    bool keep_seen; /* true: seen tasks stay leased */
     Tarry__Cause why;
-    Tarry__SessionEnd__Cause end;     /* recorded in the last frame; NOT_SAID: the session continues */
-    uint32_t records_max;             /* stop after this number of records, without an end; 0: no limit */
-    const struct core_request *asked; /* the request that asked for it; NULL: none */
+    Tarry__SessionEnd__Cause
+        end; /* reason for the session's end, recorded in the last frame; NOT_SAID: the session continues */
+    uint32_t records_max;             /* stop after this number of records, without recording an end; 0: no limit */
+    const struct core_request *asked; /* the request that causes this; NULL: none */
 };
 
 static bool is_under_way(const struct session *session, const struct task *task) {
@@ -367,7 +369,7 @@ static void record_end(struct draft *draft, const struct session *session, const
     record->session_end->kept = held - returned;
 }
 
-/* Gives back leases of the session, in frames of bounded size. Returns their number. */
+/* Releases leases of the session, in frames of bounded size. Returns their number. */
 static uint32_t give_back(struct core *core, struct session *session, const struct giving *giving,
                           struct core_effects *effects) {
     struct task *task = TAILQ_FIRST(&session->leases);
@@ -393,7 +395,7 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
             record_end(&draft, session, giving, returned, held);
             is_over = true;
         }
-        draft_commit(&draft, NULL, effects); /* removes the draft's tasks from the list, but not `task` */
+        draft_commit(&draft, NULL, effects); /* this removes the draft's tasks from the list, but not `task` */
         if (task && giving->records_max && returned >= giving->records_max) break;
     }
     return returned;
@@ -402,19 +404,19 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
 uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
                       struct core_effects *effects) {
     if (session_is_present(session)) close_lane(core, session, effects);
-    session->state = SESSION_UP; /* keeps its slot while its leases are given back */
+    session->state = SESSION_UP; /* the session keeps its slot while its leases are released */
     struct giving giving = {.why = TARRY__CAUSE__CAUSE_LEASE_LOST, .end = why};
     uint32_t returned = give_back(core, session, &giving, effects);
     session_free(core, session);
     return returned + 1;
 }
 
-/* Ends the session in order: a task that its user has not seen costs no attempt. */
+/* Ends the session at its client's request. A task that no client has seen costs no attempt. */
 static void leave(struct core *core, struct session *session, const struct core_request *request,
                   struct core_effects *effects) {
     const Tarry__Unsubscribe *unsubscribe = request->message->unsubscribe;
     close_lane(core, session, effects);
-    session->state = SESSION_UP; /* keeps its slot while its leases are given back */
+    session->state = SESSION_UP; /* the session keeps its slot while its leases are released */
     mark_seen(core, session, unsubscribe->seen, unsubscribe->n_seen);
     struct giving giving = {
         .all_seen = session_is_pooled(session->id),
@@ -440,9 +442,9 @@ void session_unsubscribe(struct core *core, const struct core_request *request, 
 }
 
 /* Returns true if the session sends heartbeats but never connects to its lane, because the consumer uses another lane.
- * Cause: a late copy of its subscription moved the session to this lane, and the notice that the old connection was
- * closed was lost (F-17; history 80923110). When it subscribes again, the session keeps its leases. A pooled session's
- * lane is in this process and always connects. */
+ * The cause is a late copy of its subscription, which moved the session to this lane, while the notice that the old
+ * connection was closed got lost (F-17; history 80923110). When the session subscribes again, it keeps its leases. A
+ * pooled session's lane is in this process and always connects. */
 static bool is_astray(const struct core *core, const struct session *session) {
     bool is_waiting = session->state == SESSION_WAITING_LANE && !session_is_pooled(session->id);
     return is_waiting && steady_ms(core) - session->lane_ms >= session->silence_ms;
@@ -462,7 +464,7 @@ void session_heartbeat(struct core *core, const struct core_request *request, st
         return;
     }
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
-    /* Tells a client that waits behind a pooled session whether a delivery is under way. */
+    /* Tell a client that waits through a pooled session whether a delivery is being sent. */
     if (session_is_pooled(session->id) && session->sending) reply->position = session->sending_position;
     reply_send(core, effects, request->ticket, reply);
 }
@@ -475,7 +477,8 @@ void session_lane_up(struct core *core, uint64_t id) {
     session->state = SESSION_UP;
     hear(core, session);
     session_changed(core, session);
-    if (session_is_pooled(session->id)) return; /* other clients hold these tasks */
+    if (session_is_pooled(session->id))
+        return; /* clients of the gateway have these tasks, so they are not delivered again */
     ahead_stand_up(session);
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
@@ -484,8 +487,8 @@ void session_lane_up(struct core *core, uint64_t id) {
     }
 }
 
-/* Sets the credit. A request for more also is a sign of life of a pooled session, which does not tell its clients
- * apart. */
+/* Sets the credit. A request for more credit is also a sign of life of a pooled session, which does not distinguish its
+ * clients. */
 void session_credit(struct core *core, uint64_t id, uint32_t credit) {
     struct session *session = session_find(core, id);
     if (!session || !session_is_present(session) || !session_is_pooled(session->id)) return;
@@ -504,7 +507,8 @@ static void note_lateness(struct core *core, const struct session *session, uint
         left--;
         const struct row *row = &task->row;
         uint64_t due_ns = (row->due_ms > row->scheduled_ms ? row->due_ms : row->scheduled_ms) * 1000000;
-        if (task->returned || due_ns > delivered_ns) continue; /* lease_before_due: not late */
+        if (task->returned || due_ns > delivered_ns)
+            continue; /* delivered before the due time (lease_before_due), so not late */
         uint64_t late_us = delivered_ns > due_ns ? (delivered_ns - due_ns) / 1000 : 0;
         histogram_record(&queue_at(core, task->row.queue)->lateness_us, late_us);
         durations_record(&queue_at(core, task->row.queue)->lateness, late_us);
@@ -513,11 +517,11 @@ static void note_lateness(struct core *core, const struct session *session, uint
 
 void session_sent(struct core *core, const struct core_lane_news *news, struct core_effects *effects) {
     struct session *session = session_find(core, news->session);
-    if (!session || !session->sending) return; /* the session ended meanwhile */
+    if (!session || !session->sending) return; /* the session has ended meanwhile */
     session->sending = false;
     session_changed(core, session);
     if (session->sending_again) {
-        session->sending_again = false; /* the tasks stay leased, whether or not the delivery left */
+        session->sending_again = false; /* the tasks stay leased, whether or not the delivery was sent */
     } else if (news->ok) {
         note_lateness(core, session, news->delivered_ns);
     } else {
@@ -542,8 +546,8 @@ static uint32_t release_bound(struct core *core, struct session *session, uint32
     return returned + 1;
 }
 
-/* Returns true if the unclaimed session's leases end now. Nobody can claim a bound session: its connections ended with
- * the process. */
+/* Returns true if the leases of the unclaimed session end now. No client can claim a bound session, because its
+ * connections ended with the process. */
 static bool is_to_end(const struct core *core, const struct session *session) {
     if (session->state != SESSION_UNCLAIMED) return false;
     return session_is_bound(session->id) || steady_ms(core) >= core->claim_over_ms;

@@ -36,8 +36,7 @@ void follower_init(struct node *node) {
 
 /* ---- asking */
 
-/* Returns the epochs of the own log; NULL: unreadable. They are read once for each end, because that may take longer
- * than an answer's timeout. */
+/* Decides one operation. `queue` is the queue that it needs; NULL: none. */
 static const struct log_epochs *own_epochs(struct node *node) {
     struct node_following *following = &node->following;
     uint64_t end = log_durable(node->log);
