@@ -29,35 +29,39 @@
 #include "slab.h"
 #include "wheel.h"
 
-#define CLOCK_LEAD_MS 15000ull  /* how long before a line's horizon is reached its next window is loaded */
+#define CLOCK_LEAD_MS 15000ull  /* time before a line's horizon is reached, at which its next window is loaded */
 #define WINDOW_TASKS_MAX 16384u /* maximum number of tasks requested in one load */
 #define WINDOW_TASKS_MIN 64u
-#define WINDOWS_LOADING_MAX 4u     /* limit of simultaneous full loads, or as many rows in smaller loads (CALM-1) */
+#define WINDOWS_LOADING_MAX                                                                                            \
+    4u /* maximum number of full loads at a time, or of smaller loads with as many rows (CALM-1) */
 #define WINDOW_READY_LOW 4096u     /* below this number of ready tasks, load more overdue tasks */
-#define LOW_ADVICE_STEP_MS 2048ull /* time step of a line's low mark after which the index gets a new hint */
-#define TIMERS_PER_STEP_MAX 4096u  /* limits the work per step, so that no queue delays another */
+#define LOW_ADVICE_STEP_MS 2048ull /* minimum step of a line's low mark, in ms, for which the index gets a new hint */
+#define TIMERS_PER_STEP_MAX                                                                                            \
+    4096u /* this limit and the next ones bound the work per step, so that no queue delays another */
 #define TRIM_PER_STEP_MAX 8192u
 #define EVICT_PER_STEP_MAX 2048u
 #define PROMOTE_PER_STEP_MAX 2048u
 #define CHECK_PER_STEP_MAX 512u  /* lines */
-#define STARVED_PER_STEP_MAX 64u /* lines that waited for memory and are checked again */
+#define STARVED_PER_STEP_MAX 64u /* maximum number of lines that waited for memory and are checked again */
 #define LINE_SIZES 65u           /* size class 0: no near task; class n: at least 2^(n-1) near tasks */
 #define RECORDS_PER_FRAME_MAX 4096u
 #define DELIVERIES_PER_STEP_MAX 64u
 #define DELIVERED_PER_STEP_MAX                                                                                         \
     1024u /* once a step has leased or expired this many tasks in total, it starts no further delivery */
-#define SETTLED_PER_STEP_MAX 4096u     /* subscriptions visited because a session's credit changed */
-#define STEP_EFFECTS_MAX (96ull << 20) /* bytes that one step may add to the arena (need.h) */
+#define SETTLED_PER_STEP_MAX 4096u     /* maximum number of subscriptions visited because a session's credit changed */
+#define STEP_EFFECTS_MAX (96ull << 20) /* maximum number of bytes that one step may add to the arena (need.h) */
 #define JOB_PAGE_TASKS_MAX 2048u
-#define JOB_PAGES_MAX 4u              /* maximum number of pages being read at once; one thread reads them (CALM-1) */
-#define LIST_SCANS_MAX 8u             /* maximum number of List scans at once; others wait */
-#define LIST_CLOCKS_MAX_MS 3600000ull /* the broker ignores a larger jump of the wall clock (LIMITS.md) */
-#define LIST_PER_PIECE_MAX 4096u      /* tasks of the overlay per piece */
-#define STATS_PER_PIECE_MAX 256u      /* queues per piece */
+#define JOB_PAGES_MAX 4u  /* maximum number of pages that are read at a time; one thread reads them (CALM-1) */
+#define LIST_SCANS_MAX 8u /* maximum number of List scans at a time; others wait */
+#define LIST_CLOCKS_MAX_MS                                                                                             \
+    3600000ull /* maximum difference of two clocks in a List; the broker ignores a larger jump of the wall clock       \
+                  (LIMITS.md) */
+#define LIST_PER_PIECE_MAX 4096u /* maximum number of tasks of the overlay in a piece */
+#define STATS_PER_PIECE_MAX 256u /* maximum number of queues in a piece */
 #define HOLDS_MAX 1024u
-#define SESSIONS_TABLE (2 * SESSIONS_MAX) /* live sessions, and sessions from before a restart */
+#define SESSIONS_TABLE (2 * SESSIONS_MAX) /* slots for live sessions, and for sessions from before a restart */
 #define RESERVE_PAGES 32u /* pages of the region reserved for settling tasks: a commit full of nacks fits (need.h) */
-#define LEASES_SHARE 2u   /* leases may use 1/2 of the region, because only acks free it (CAP-1) */
+#define LEASES_SHARE 2u   /* leases may use half of the region, because only acks free it (CAP-1) */
 
 enum timer_kind {
     TIMER_DUE = 1,
@@ -69,7 +73,7 @@ enum timer_kind {
     TIMER_WINDOW,
     TIMER_CLAIM,
     TIMER_SESSION, /* the session must be visited again */
-    TIMER_GATE,    /* the queue's rate allows another delivery */
+    TIMER_GATE,    /* the queue's rate permits another delivery */
     TIMER_EARLY,   /* the first early task of a line is due */
 };
 
@@ -83,85 +87,88 @@ enum place { PLACE_NONE, PLACE_FAR, PLACE_PENDING, PLACE_READY, PLACE_EARLY, PLA
 struct session;
 
 enum ahead {
-    AHEAD_NOT,     /* not leased ahead of time, or its delivery has left */
+    AHEAD_NOT,     /* not leased ahead of time, or its delivery was sent */
     AHEAD_PENDING, /* leased ahead of time and not due yet: in session->ahead */
-    AHEAD_DUE, /* leased ahead of time and due: in session->due, for this step or until the current delivery has left */
+    AHEAD_DUE, /* leased ahead of time and due: in session->due, for this step or until the session's present delivery
+                  has ended */
 };
 
-struct holder { /* the session that held a task, and since when; 0: no session */
+struct holder { /* the session that had a task, and since when; 0: no session */
     uint64_t session;
     uint64_t delivered_ms;
 };
 
 struct task {
-    union { /* by `place`; in other places no timer is armed, no heap holds the task, and `before` is not valid */
+    union { /* the valid member depends on `place`. In other places no timer is armed, no heap has the task, and
+               `before` is not valid */
         struct {
             struct timer timer; /* PENDING: due time, or start of leasing ahead of time; LEASED: deadline; leased ahead
                                    of time: due time */
-            struct holder before; /* LEASED: the previous holder, needed if this delivery never leaves (TRUE-1). Not
-                                     valid after a restart: the core does not know which deliveries left */
+            struct holder before; /* LEASED: the previous holder, needed if this delivery is never sent (TRUE-1). Not
+                                     valid after a restart, because the core does not know which deliveries were sent */
         };
         struct ready_node ready; /* READY, EARLY */
     };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
     union {
-        /* FAR: line->far; PENDING, READY, EARLY: line->near; LEASED: session->leases, ->ahead or ->due, by `ahead` */
+        /* List entry. FAR: line->far; PENDING, READY, EARLY: line->near; LEASED: session->leases, ->ahead or ->due, by
+         * `ahead`. */
         TAILQ_ENTRY(task) member;
-        struct task **dead_at; /* DEAD: the pointer in the key table that points to this task */
+        struct task **dead_at; /* DEAD: address of the pointer in the key table that points to this task */
     };
     struct task *by_id_next;
-    struct task *by_key_next; /* sorted by task_comes_first */
-    struct row row;           /* its key follows this struct; its reason is a separate slab object */
+    struct task *by_key_next; /* next task in the bucket, which is sorted by task_comes_first */
+    struct row row;           /* the key's bytes follow this struct; the reason is a separate slab object */
     uint64_t hash;            /* row_hash(row) */
-    uint64_t key_hash;        /* row_key_hash; not valid if the task has no key */
+    uint64_t key_hash;        /* result of row_key_hash; not valid if the task has no key */
     uint64_t changed;         /* position of the frame that last changed the task */
     uint8_t place;            /* enum place */
     bool dirty;
-    bool keyed;     /* the key table contains the task */
-    bool resend;    /* leased, and its session has come back: deliver it again with the same token */
+    bool keyed;     /* the task is in the key table */
+    bool resend;    /* the task is leased and its session has come back: deliver it again with the same token */
     uint8_t ahead;  /* enum ahead */
-    bool seen;      /* valid while the session gives its leases back: the session's user has seen this task */
-    bool departing; /* leased ahead of time and part of the delivery under way */
+    bool seen;      /* the session's client has seen this task; valid while the session's leases are released */
+    bool departing; /* leased ahead of time, and part of the delivery that is being sent */
     bool returned;  /* returned from a lease with its old due time; excluded from the lateness statistics */
     char key[];
 };
 TAILQ_HEAD(task_list, task);
 
-struct pause { /* a pause after harm: each pause is twice as long as the previous one */
+struct pause { /* a pause after a lease ahead of time did harm; each pause is twice as long as the previous one */
     uint64_t until_ms;
     uint64_t length_ms; /* 0: no pause yet */
 };
 
 struct line_state {
     struct line line;
-    struct due horizon; /* memory holds every waiting task of the line up to here */
+    struct due horizon; /* every waiting task of the line up to this (due, id) is in memory */
     struct task_list near;
     struct task_list far;
     uint64_t near_count;
     uint64_t far_count;
     struct ready ready;
     bool leases_early;            /* copy of the queue's lease_before_due; saves 31 instructions per scheduled task */
-    struct ready early;           /* tasks not due yet of a queue with lease_before_due; else empty */
+    struct ready early;           /* tasks that are not due yet, in a queue with lease_before_due; otherwise empty */
     struct timer early_timer;     /* armed while `early` is not empty: due time of its first task, or an earlier time */
     struct timer window_timer;    /* time at which to check whether a load is due */
-    struct task *evict_cursor;    /* next task of `near` to check for eviction; NULL: no eviction under way */
-    TAILQ_ENTRY(line_state) size; /* in core->by_size[size_class]; class 0: in no list */
-    TAILQ_ENTRY(line_state) check; /* in core->check or core->starved, depending on `checking` */
+    struct task *evict_cursor;    /* next task of `near` to check for eviction; NULL: no eviction is in progress */
+    TAILQ_ENTRY(line_state) size; /* entry in core->by_size[size_class]; with class 0 in no list */
+    TAILQ_ENTRY(line_state) check; /* entry in core->check or core->starved, depending on `checking` */
     uint8_t size_class;
     uint8_t checking; /* enum checking */
     bool loading;
-    int load_hold;          /* valid while loading */
+    int load_hold;          /* hold of the load; valid while loading */
     uint64_t load_rows;     /* valid while loading: estimated maximum of rows that will arrive */
     struct due load_after;  /* valid while loading: the horizon at the request, or the end of the last piece */
     struct due low_advised; /* the last hint sent to the index */
-    /* A load has moved the horizon, and some far tasks within it are not placed yet. Tasks due after `sure` wait for
-     * that. */
+    /* A load has moved the horizon, and some far tasks within it are not placed yet. Tasks that are due after `sure`
+     * must wait until they are. */
     bool settling;
-    struct due sure;                   /* valid while settling */
-    TAILQ_ENTRY(line_state) promotion; /* in core->promoting while settling, once the load is complete */
-    struct task *promote_cursor;       /* valid while promoting: the next far task to check */
-    uint64_t promote_soonest_ms; /* valid while promoting: earliest due time of the checked far tasks that stay far */
-    uint64_t far_soonest_ms;     /* earliest due time of all far tasks or earlier; UINT64_MAX: no far task */
+    struct due sure;                   /* (due, id) up to which all tasks are placed; valid while settling */
+    TAILQ_ENTRY(line_state) promotion; /* entry in core->promoting while settling, once the load is complete */
+    struct task *promote_cursor;       /* next far task to check; valid while promoting */
+    uint64_t promote_soonest_ms; /* earliest due time of the checked far tasks that stay far; valid while promoting */
+    uint64_t far_soonest_ms;     /* lower bound of the due times of all far tasks; UINT64_MAX: no far task */
 };
 
 enum checking { CHECK_NONE, CHECK_LISTED, CHECK_STARVED };
@@ -169,8 +176,8 @@ enum checking { CHECK_NONE, CHECK_LISTED, CHECK_STARVED };
 TAILQ_HEAD(line_list, line_state);
 
 struct subscription {
-    TAILQ_ENTRY(subscription) of_queue; /* in queue->willing while session->willing */
-    TAILQ_ENTRY(subscription) of_taker; /* in queue->takers while session->takes */
+    TAILQ_ENTRY(subscription) of_queue; /* entry in queue->willing while session->willing */
+    TAILQ_ENTRY(subscription) of_taker; /* entry in queue->takers while session->takes */
     struct session *session;
     struct queue *queue;
 };
@@ -180,23 +187,24 @@ TAILQ_HEAD(wish_list, wish);
 
 /* A queue that does not exist but has waiting sessions. It uses no place in the table of queues and no record. */
 struct awaited {
-    struct wish_list wishes; /* empty: this entry is unused */
-    uint32_t by_name_next;   /* index + 1 of the next with the same hash; unused: of the next unused one */
+    struct wish_list wishes; /* waits for this queue; empty: this entry is unused */
+    uint32_t
+        by_name_next; /* index + 1 of the next entry with the same hash; in an unused entry, of the next unused one */
     char name[QUEUE_NAME_SIZE_MAX + 1];
 };
 
-/* One session's wait for such a queue; becomes a subscription when the queue is created. */
+/* One session's wait for a queue that does not exist; becomes a subscription when the queue is created. */
 struct wish {
     struct session *session;
     struct awaited *awaited;
-    TAILQ_ENTRY(wish) of_session; /* in session->wishes, or in core->wishes_free */
+    TAILQ_ENTRY(wish) of_session; /* entry in session->wishes, or in core->wishes_free */
     TAILQ_ENTRY(wish) of_name;    /* in awaited->wishes */
 };
 
 struct queue {
-    uint32_t number; /* place and generation (row.h); 0: unused */
+    uint32_t number; /* the queue's number: place and generation (row.h); 0: unused */
     char name[QUEUE_NAME_SIZE_MAX + 1];
-    Tarry__Policy policy;             /* its `push` points to the buffer `push` below */
+    Tarry__Policy policy;             /* its member `push` points to the buffer `push` below */
     char push[PUSH_URL_SIZE_MAX + 1]; /* buffer of policy.push */
     char filter[FILTER_SIZE_MAX + 1]; /* buffer of policy.filter */
     bool is_group;                    /* it has a filter and is not deleted (groups.h) */
@@ -205,93 +213,99 @@ struct queue {
     TAILQ_HEAD(queue_list, queue) groups;
     uint32_t group_count;
     bool paused;
-    bool deleted;    /* the queue was deleted. Its name still finds the tasks that ended in it, until the queue or its
-                        place is used again */
-    bool forgets;    /* deleted: another queue may take the place although endings are remembered */
-    bool is_counted; /* counted as a live queue */
+    bool deleted;    /* the queue was deleted. Tasks that ended in it are still found by its name, until the queue is
+                        created again or another queue takes its place */
+    bool forgets;    /* of a deleted queue: another queue may take the place although outcomes are remembered */
+    bool is_counted; /* the queue is counted as a live queue */
     char creator[PRINCIPAL_SIZE_MAX + 1]; /* principal whose limit of queues includes this queue; "": none */
     uint64_t paused_until_ms;
-    uint64_t hash; /* queue_hash, for the digest */
+    uint64_t hash; /* result of queue_hash, for the digest */
     struct timer pause_timer;
     struct timer gate_timer; /* armed while tasks and consumers wait for the queue's rate (gate.h) */
     uint64_t bucket_full_ns; /* steady time at which the token bucket will be full */
     struct line_state lines[ROW_BASES][PRIORITY_COUNT];
     uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
-    uint32_t early_mask; /* likewise for the heaps of early tasks */
-    /* If a task is due and the queue is not paused: in core->moving of a queue with lease_before_due, in core->sharing
-     * of a queue with groups. */
+    uint32_t early_mask; /* like ready_mask, for the heaps of early tasks */
+    /* Node in core->moving (queue with lease_before_due) or core->sharing (queue with groups) if a task is due and the
+     * queue is not paused. */
     struct ready_node moving;
-    struct subscription_list willing; /* sessions that may get new tasks; the next in turn is first */
+    struct subscription_list willing; /* subscriptions of sessions that may get new tasks; the first is next in turn */
     uint32_t willing_count;
-    uint32_t consumer_count;         /* sessions that are subscribed to it */
-    struct subscription_list takers; /* sessions whose lanes are up; the next in turn for an early lease is first */
+    uint32_t consumer_count; /* number of sessions that are subscribed to this queue */
+    struct subscription_list
+        takers; /* subscriptions of sessions whose lanes are connected; the first is next in turn for an early lease */
     uint32_t taker_count;
-    uint32_t ahead_count;     /* tasks leased ahead of time */
-    uint8_t ahead_halvings;   /* number of times that the time ahead was halved because credit was short */
-    struct pause ahead_pause; /* its end undoes the first halving; each `length_ms` after it undoes one more */
-    /* In core->serving if a task is ready (with lease_before_due: early), a consumer is willing, the queue is not
-     * paused, and its gate is open (gate.h). */
+    uint32_t ahead_count;   /* number of tasks leased ahead of time */
+    uint8_t ahead_halvings; /* number of times that the time ahead was halved because credit was short */
+    struct pause
+        ahead_pause; /* the end of this pause undoes the first halving; each further `length_ms` undoes one more */
+    /* Node in core->serving if a task is ready (with lease_before_due: early), a consumer has credit, the queue is not
+     * paused, and its limits permit a lease (gate.h). */
     struct ready_node serving;
     uint64_t served; /* value of core->turn when the queue was last served */
     uint32_t job_count;
     uint32_t by_name_next;   /* place */
     uint64_t delivered_told; /* the highest count of deliveries that a Stats reply has shown */
     struct histogram lateness_us;
-    struct durations lateness; /* the values of lateness_us, for monitoring */
+    struct durations lateness; /* the same values as lateness_us, in fixed buckets for monitoring */
 };
 enum session_state {
     SESSION_FREE = 0,
-    SESSION_WAITING_LANE, /* subscribed; its pipe is not connected yet */
+    SESSION_WAITING_LANE, /* subscribed; its lane is not connected yet */
     SESSION_UP,
-    SESSION_UNCLAIMED, /* from before a restart; holds leases until the session returns or the claim time ends. A bound
+    SESSION_UNCLAIMED, /* from before a restart; keeps its leases until it is resumed or the claim time ends. A bound
                           session's leases end at once */
-    SESSION_LEFT,      /* session closed normally; its leases stay */
+    SESSION_LEFT,      /* the session was closed by its client; its leases stay */
 };
 
 struct session {
     uint64_t id;
     uint8_t state; /* enum session_state */
     uint32_t lane;
-    uint64_t lane_ms; /* steady ms at which the session got this lane */
+    uint64_t lane_ms; /* steady time in ms at which the session got this lane */
     uint32_t prefetch;
     uint32_t batch_max;
-    uint64_t lease_ms;                     /* 0: use the queue's lease time */
-    char client[CLIENT_NAME_SIZE_MAX + 1]; /* for the log; empty: not known (session from before a restart) */
+    uint64_t lease_ms; /* lease time of the session; 0: the queue's lease time */
+    char client[CLIENT_NAME_SIZE_MAX +
+                1]; /* name of the client, for the log; empty: unknown (session from before a restart) */
     char peer[PEER_SIZE_MAX + 1];
     char principal[PRINCIPAL_SIZE_MAX + 1]; /* owner of the session; valid only if is_owned */
-    bool is_owned; /* false: the session is from before a restart and has not come back, so its owner is unknown */
+    bool is_owned; /* false: the session is from before a restart and was not resumed, so its owner is unknown */
     struct wish_list wishes;
     uint32_t wish_count;
     struct task_list leases;
     struct task_list ahead;               /* tasks leased ahead of time and not due yet */
     struct task_list due[PRIORITY_COUNT]; /* tasks leased ahead of time and due; each list is sorted by (due, id) */
-    uint32_t due_mask;                    /* bit priority: due[priority] is not empty */
-    uint32_t ahead_count;                 /* tasks in `ahead` and `due` */
-    struct pause ahead_pause;             /* no leases ahead of time in this pause, because credit was short */
-    struct timer look;                    /* armed while the session must be visited again later */
-    uint32_t lease_count;                 /* includes the tasks in `ahead` and `due` */
-    bool takes;                           /* queue->takers of its queues contain its subscriptions */
+    uint32_t due_mask;                    /* if bit `priority` is set, due[priority] is not empty */
+    uint32_t ahead_count;                 /* number of tasks in `ahead` and `due` */
+    struct pause
+        ahead_pause;   /* during this pause, no task is leased ahead of time to the session, because credit was short */
+    struct timer look; /* armed while the session must be visited again later */
+    uint32_t lease_count; /* number of leases, including the tasks in `ahead` and `due` */
+    bool takes;           /* the session's subscriptions are in queue->takers of its queues */
     bool sending;
-    uint64_t sending_ms;       /* start of the delivery under way */
-    uint64_t sending_position; /* lease position of the delivery under way */
-    uint32_t sending_count;    /* tasks in the delivery under way */
-    bool sending_departed;     /* the delivery under way contains tasks leased ahead of time, marked `departing` */
-    bool sending_again;        /* the delivery under way repeats leases; if it never leaves, its tasks stay leased */
-    bool gone;                 /* the pipe is gone; the session ends once the fate of the delivery under way is known */
-    uint32_t resend_count;     /* leases to deliver again */
-    uint32_t returned;         /* leases returned so far while a session from before a restart ends in several steps */
-    bool willing;              /* may get new tasks and waits in turn at its queues; outdated while `changed` is set */
-    bool changed;              /* its credit may have changed: it is in core->changed */
+    uint64_t sending_ms;       /* start of the delivery that is being sent */
+    uint64_t sending_position; /* lease position of the delivery that is being sent */
+    uint32_t sending_count;    /* number of tasks in the delivery that is being sent */
+    bool sending_departed; /* the delivery that is being sent contains tasks leased ahead of time, marked `departing` */
+    bool sending_again; /* the delivery that is being sent repeats leases; if it is never sent, its tasks stay leased */
+    bool gone; /* the connection has ended; the session ends once the result of the present delivery is known */
+    uint32_t resend_count; /* number of leases to deliver again */
+    uint32_t
+        returned; /* number of leases returned until now, while a session from before a restart ends in several steps */
+    bool willing; /* the session may get new tasks and waits for its turn at its queues; outdated while `changed` is set
+                   */
+    bool changed; /* the session's credit may have changed, so it is in core->changed */
     TAILQ_ENTRY(session) change;
-    TAILQ_ENTRY(session) mover; /* in core->movers or core->sharers while the session is a mover and willing */
+    TAILQ_ENTRY(session) mover; /* entry in core->movers or core->sharers while the session is a mover and willing */
     struct timer silence;
-    uint64_t silence_ms; /* after this long without a sign of life the session is gone */
+    uint64_t silence_ms; /* time without a sign of life after which the session counts as gone */
     uint64_t heard_ms;   /* time of the last sign of life */
     uint64_t settled_ms; /* time of the last ack, nack or release; 0: none */
-    bool mute;           /* a lease expired without a sign of life: no new tasks until the next sign */
-    uint32_t credit;     /* for a pooled session (session_is_pooled): maximum number of tasks per delivery */
+    bool mute;       /* a lease expired without a sign of life, so the session gets no new tasks until the next sign */
+    uint32_t credit; /* for a pooled session (session_is_pooled): maximum number of tasks per delivery */
     uint32_t subscription_count;
-    struct subscription *subscriptions; /* array of QUEUES_PER_SUBSCRIBE_MAX */
+    struct subscription *subscriptions; /* array of QUEUES_PER_SUBSCRIBE_MAX subscriptions */
 };
 
 TAILQ_HEAD(session_list, session);
@@ -305,11 +319,11 @@ struct producer {
     uint64_t id; /* 0: unused */
     uint64_t used_ms;
     uint64_t floor; /* the producer has forgotten all lower sequences */
-    uint64_t owner; /* principal_owner of the name of its principal */
+    uint64_t owner; /* result of principal_owner for the name of the producer's principal */
     uint32_t result_count;
-    uint32_t by_id_next;            /* index + 1 */
-    TAILQ_ENTRY(producer) idle;     /* least recently used first */
-    TAILQ_ENTRY(producer) of_owner; /* in core->producers_of[owner's bucket] */
+    uint32_t by_id_next;            /* index + 1 of the next producer in the bucket */
+    TAILQ_ENTRY(producer) idle;     /* entry in the list in which the least recently used producer is first */
+    TAILQ_ENTRY(producer) of_owner; /* entry in core->producers_of[owner's bucket] */
     struct commit_result results[COMMITS_PER_PRODUCER_MAX];
 };
 TAILQ_HEAD(producer_list, producer);
@@ -318,21 +332,21 @@ struct job {
     uint64_t id;   /* 0: unused */
     uint32_t what; /* Tarry__JobPut__What */
     uint32_t queue;
-    uint32_t states; /* mask of enum state_bit */
+    uint32_t states; /* mask of enum state_bit: states of the tasks that the job concerns */
     uint64_t after_id;
     uint64_t id_end;
-    uint64_t split_ms[ROW_BASES];          /* a task due at or before this time counts as ready */
-    uint64_t done;                         /* tasks ended or requeued so far */
-    uint64_t left;                         /* dead letters that stay because a live task has the same key */
+    uint64_t split_ms[ROW_BASES]; /* a task due at or before this time counts as ready */
+    uint64_t done;                /* number of tasks ended or requeued until now */
+    uint64_t left;                /* number of dead letters that stay dead because a live task has the same key */
     char client[CLIENT_NAME_SIZE_MAX + 1]; /* the client that requested the job */
     char peer[PEER_SIZE_MAX + 1];
     char principal[PRINCIPAL_SIZE_MAX + 1];
     bool loading;
-    int hold;        /* valid while loading */
-    uint64_t lacked; /* task count when memory had no room for a page; the job asks again when fewer tasks are in
-                        memory; 0: there was room */
+    int hold;        /* hold of the page; valid while loading */
+    uint64_t lacked; /* number of tasks in memory when a page did not fit; the job requests it again when fewer tasks
+                        are in memory; 0: it did fit */
 };
-/* A finished job, kept for questions about its result. */
+/* A finished job, kept to answer questions about its result. */
 struct ended_job {
     uint64_t id; /* 0: unused */
     uint64_t done;
@@ -342,18 +356,18 @@ struct ended_job {
 /* A List that is being scanned (query_list.c). */
 struct list_candidate {
     struct due due;
-    const struct row *read; /* row from the index; NULL: the task is in memory */
+    const struct row *read; /* row that was read from the index; NULL: the task is in memory */
 };
 struct list_scan {
     struct core_list_plan plan;  /* its prefix points into the request */
-    struct due through;          /* last (due, id) that the rows read so far cover */
-    struct task *next;           /* next task of the overlay to check */
-    uint64_t end;                /* changes at or after this position reach the scan when they are made */
-    struct list_candidate *heap; /* array of LIST_LIMIT_MAX */
+    struct due through;          /* (due, id) up to which the rows read until now are complete */
+    struct task *next;           /* next task of the overlay to scan */
+    uint64_t end;                /* log position; changes at or after it are offered to the scan when they are made */
+    struct list_candidate *heap; /* array of LIST_LIMIT_MAX candidates */
     size_t count;
     uint32_t wanted; /* mask of the wanted states */
     bool is_used;
-    bool is_cut; /* more tasks match than the page can hold */
+    bool is_cut; /* more tasks match than the page has space for */
 };
 
 /* State of one queue at the time of a Stats scan (query_stats.c). */
@@ -367,33 +381,33 @@ struct queue_look {
 
 struct pending { /* see pending.h */
     bool is_made;
-    uint32_t count;       /* number of queues; valid if is_made, as are the next three members */
+    uint32_t count;       /* number of queues; this member and the next three are valid if is_made */
     struct queue **order; /* the queues, sorted by name */
-    uint32_t *places;     /* [place]: index of each queue in `order`, starting at 1 */
+    uint32_t *places;     /* by place: index of the queue in `order`, starting at 1 */
     uint64_t *sums;       /* Fenwick tree over `order` */
 };
 
 /* Number of lists of producers, hashed by owner. */
 #define OWNER_BUCKETS 1024u
 
-/* The places that a new queue may take, as found at the first search of a step, the lowest rank (free_rank in queues.c)
- * first. A commit that creates many queues searches once (CALM-1). */
+/* The places that a new queue may take, lowest rank first (free_rank in queues.c). They are found at the first search
+ * of a step, so that a commit that creates many queues searches only once (CALM-1). */
 struct free_place {
     uint64_t rank;
     uint32_t place;
 };
 struct free_places {
-    struct free_place *items; /* array of QUEUE_PLACES */
+    struct free_place *items; /* array of QUEUE_PLACES entries */
     uint32_t count;
-    uint32_t at;    /* entries before it are no longer free */
+    uint32_t at;    /* entries before this index are no longer free */
     uint32_t taken; /* number of entries from `at` on that are no longer free */
     bool is_known;  /* false at the start of each step */
 };
 
-/* Number of live queues of the principal that was asked about last. */
+/* Number of live queues of the principal for which it was last requested. */
 struct owner_count {
     bool is_known;
-    uint64_t owner; /* principal_owner; 0: queues without a recorded creator, the broker's own included */
+    uint64_t owner; /* result of principal_owner; 0: queues without a recorded creator, including the broker's own */
     uint32_t count;
 };
 
@@ -406,20 +420,20 @@ struct core {
     bool inspected; /* CORE_INSPECT was received: the core decides nothing and records nothing */
     bool following; /* CORE_FOLLOW was received and CORE_START was not: the core only replays another node's log */
     bool stopping;
-    bool closed;       /* the log ends with a StopPut and a seal */
+    bool closed;       /* the log ends with a StopPut and a seal frame */
     bool hurry;        /* the last step left work that must be done at once */
-    bool leases_ahead; /* the draft being applied contains leases ahead of time (ahead.c) */
-    bool ready_anew;   /* true: since the last deliver(), a task became ready or a line settled */
-    bool full;         /* the last step made no deliveries, because too much data is being sent (core_event.full) */
-    bool sealed;       /* the last frame of the log is a seal */
-    bool is_looked;    /* queue_looks are in use */
+    bool leases_ahead; /* the draft that is being applied contains leases ahead of time (ahead.c) */
+    bool ready_anew;   /* since the last deliver(), a task became ready or a line settled */
+    bool full;         /* the last step started no deliveries, because too much data is being sent (core_event.full) */
+    bool sealed;       /* the last frame of the log is a seal frame */
+    bool is_looked;    /* a Stats scan is using queue_looks */
     bool producers_unordered; /* after a restore: producers_idle is not sorted by last use yet */
 
     /* log */
     uint64_t position; /* position of the next frame */
     uint64_t durable;
     uint64_t indexed;
-    uint64_t seal_at_ms; /* time to write a seal; UINT64_MAX: no seal needed */
+    uint64_t seal_at_ms; /* time at which to write a seal frame; UINT64_MAX: none is needed */
 
     /* tasks */
     struct slab *slab;
@@ -431,21 +445,21 @@ struct core {
     struct task_list overlay;
     uint64_t overlay_count;
     uint64_t trim_to;          /* overlay entries below this position may be removed */
-    uint64_t holds[HOLDS_MAX]; /* log positions; 0: free */
+    uint64_t holds[HOLDS_MAX]; /* log position of each hold; 0: unused */
     size_t hold_count;
     struct wheel wheels[ROW_BASES];
-    uint64_t near_count;   /* near tasks of all lines */
+    uint64_t near_count;   /* number of near tasks of all lines */
     uint64_t rows_loading; /* sum of load_rows of all lines */
     struct line_state *evicting;
     bool is_scarce;                       /* near_relieve has not freed enough memory yet and can still free some */
-    struct line_list by_size[LINE_SIZES]; /* lines, grouped by their number of near tasks */
-    uint64_t sizes;                       /* bit n - 1: by_size[n] is not empty */
+    struct line_list by_size[LINE_SIZES]; /* lists of lines, by size class: the number of their near tasks */
+    uint64_t sizes;                       /* if bit n - 1 is set, by_size[n] is not empty */
     struct line_list check;               /* lines whose window or low mark may have to move */
     struct line_list starved;             /* lines that need a window and wait for memory or a hold */
-    uint32_t unchecked;                   /* all lines of queues with this or a higher place must be checked; 0: none */
+    uint32_t unchecked; /* all lines of queues with this place or a higher one must be checked; 0: no queue */
     struct line_list promoting;
-    uint64_t random; /* deterministic random state, for sampling */
-    uint64_t visits; /* for tests: objects visited in vain or in passing; bounded per step */
+    uint64_t random; /* state of the deterministic random numbers, for sampling */
+    uint64_t visits; /* for tests: number of objects visited without a change; bounded per step */
 
     struct tally tally;
     struct pending pending;
@@ -453,68 +467,69 @@ struct core {
 
     struct queue *queues;   /* [place] */
     uint32_t *queue_names;  /* hash table of places */
-    uint64_t *queue_owners; /* [place]: principal_owner of a live queue's creator; 0: none */
-    uint64_t *deletions;    /* [place]: number of the deletion of its queue; 0: not deleted */
+    uint64_t *queue_owners; /* by place: principal_owner of a live queue's creator; 0: none */
+    uint64_t *deletions;    /* by place: number of the deletion of its queue; 0: not deleted */
     uint64_t deletion_last;
     struct free_places free_places;
     struct owner_count owner_count;
-    struct awaited *awaited;  /* array of QUEUES_AWAITED_MAX */
-    uint64_t *awaited_owners; /* principal_owner of the first waiting principal, per entry of `awaited`; not valid for
-                                 unused entries */
-    uint32_t *awaited_names;  /* hash table: index + 1 */
-    uint32_t awaited_free;    /* index + 1 of the first entry that is unused again */
-    uint32_t awaited_end;     /* entries from here on have never been used */
+    struct awaited *awaited;  /* array of QUEUES_AWAITED_MAX entries */
+    uint64_t *awaited_owners; /* for each entry of `awaited`: principal_owner of the first waiting principal; not valid
+                                 for unused entries */
+    uint32_t *awaited_names;  /* hash table of index + 1 */
+    uint32_t awaited_free;    /* index + 1 of the first entry that was used and is free again */
+    uint32_t awaited_end;     /* entries from this index on have never been used */
     uint32_t awaited_count;
     uint32_t own_queue_count;     /* live queues that belong to the broker (queue_is_reserved) */
-    struct wish *wishes;          /* array of WISHES_MAX: enough for every subscription of every session */
+    struct wish *wishes;          /* array of WISHES_MAX entries: enough for every subscription of every session */
     struct wish_list wishes_free; /* entries used earlier and free again */
-    uint32_t wishes_end;          /* entries from here on have never been used */
-    struct ready serving;         /* queues to serve, sorted by (turn, place): the one served longest ago is first */
-    struct ready moving;          /* queues with tasks for a mover, sorted likewise */
-    struct session_list movers;   /* movers that may get new tasks; the next in turn is first */
-    struct ready sharing;         /* queues with tasks for a sharer, and sharers: likewise */
-    struct session_list sharers;
-    uint32_t group_count;  /* of all topics */
-    uint32_t orphan_count; /* groups whose topic is not restored yet */
+    uint32_t wishes_end;          /* entries from this index on have never been used */
+    struct ready serving; /* queues to serve, sorted by (turn, place): the queue that was served longest ago is first */
+    struct ready moving;  /* queues with tasks for a mover, sorted by (turn, place), too */
+    struct session_list movers;  /* movers that may get new tasks; the first is next in turn */
+    struct ready sharing;        /* queues with tasks for a sharer, sorted by (turn, place), too */
+    struct session_list sharers; /* sharers that may get new tasks; the first is next in turn */
+    uint32_t group_count;        /* number of groups of all topics */
+    uint32_t orphan_count;       /* number of groups whose topic is not restored yet */
     uint64_t turn;
     struct session_list changed; /* sessions that deliver() must visit before it serves any queue */
 
     struct session *sessions;
-    struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* [index of the session]: its subscriptions */
-    uint32_t sessions_end;                                          /* slots from here on have never been used */
+    struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* by index of the session: its subscriptions */
+    uint32_t sessions_end;                                          /* slots from this index on have never been used */
     uint64_t session_next;
-    uint64_t lane_left_ms[LANES_MAX]; /* steady ms at which a session last left the lane; 0: never */
-    uint32_t session_count;           /* sessions in state WAITING_LANE or UP */
+    uint64_t lane_left_ms[LANES_MAX]; /* steady time in ms at which a session last left the lane; 0: never */
+    uint32_t session_count;           /* number of sessions in state WAITING_LANE or UP */
     uint64_t leases;
     uint64_t lease_bytes;               /* bytes of the region that leased tasks use */
-    uint64_t ahead_count;               /* tasks leased ahead of time */
+    uint64_t ahead_count;               /* number of tasks leased ahead of time */
     uint64_t soon[TIMERS_PER_STEP_MAX]; /* ids of tasks that may be leased ahead of time in this step */
     uint32_t soon_count;
     struct timer claim;
-    uint64_t claim_over_ms; /* steady ms at which the claim time after the start ends */
+    uint64_t claim_over_ms; /* steady time in ms at which the claim time after the start ends */
 
     struct producer *producers;
-    uint32_t *producer_ids; /* hash table: index + 1 */
+    uint32_t *producer_ids; /* hash table of index + 1 */
     struct producer_list producers_idle;
     struct producer_list producers_of[OWNER_BUCKETS];
     struct producer_list producers_free; /* entries used earlier and free again */
     uint32_t producer_count;
-    uint32_t producers_used; /* entries from here on have never been used */
-    /* Steady times at which the process was stopped last for hours, and read its input again (F-13); both 0: never. */
+    uint32_t producers_used; /* entries from this index on have never been used */
+    /* Steady times of the last stop of the process that lasted for hours, and of reading its input after that (F-13);
+     * both are 0 if there was none. */
     uint64_t producers_stopped_ms;
     uint64_t producers_resumed_ms;
 
     struct list_scan scans[LIST_SCANS_MAX];
     size_t scan_count;
-    struct queue_look *queue_looks; /* [place]: used by one Stats request at a time */
+    struct queue_look *queue_looks; /* by place; used by one Stats request at a time */
 
     uint64_t push_version; /* core_push_version */
     struct definitions *definitions;
     struct job jobs[JOBS_MAX];
     uint32_t job_count;
-    uint32_t job_next; /* index of the job that may read a page first */
+    uint32_t job_next; /* index of the job that may request a page first */
     uint32_t pages_loading;
-    uint32_t push_count;                   /* queues with a push URL */
+    uint32_t push_count;                   /* number of queues with a push URL */
     struct ended_job ended_jobs[JOBS_MAX]; /* ring buffer */
     uint32_t ended_job_next;
 };
@@ -524,7 +539,7 @@ struct core {
 #define WISHES_MAX (SESSIONS_MAX * QUEUES_PER_SUBSCRIBE_MAX)
 #define PRODUCER_TABLE_SIZE (2 * PRODUCERS_MAX)
 
-/* Limit of work per step: `max`, or options.work_max if that is smaller. */
+/* Returns the limit of work per step: `max`, or options.work_max if that is smaller. */
 static inline uint32_t per_step(const struct core *core, uint32_t max) {
     return core->options.work_max && core->options.work_max < max ? core->options.work_max : max;
 }
@@ -545,7 +560,7 @@ static inline uint64_t base_ms(const struct core *core, uint8_t base) {
 static inline uint64_t round_up_ms(uint64_t ns) {
     return ns / 1000000 + (ns % 1000000 != 0);
 } /* TIME-1 */
-/* Start of relative times in the event: the latest time at which it may have arrived (TIME-1). */
+/* Returns the start of relative times in the event: the latest time at which it may have arrived (TIME-1). */
 static inline uint64_t from_ms(const struct core *core) {
     return round_up_ms(core->from_ns);
 }

@@ -138,7 +138,8 @@ enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *o
     if (!queue) return not_found(d, NULL);
     const struct task_key key = ref_key(queue, ref);
     if (draft_find_key(d->draft, &key, out)) return classify(d, out);
-    /* The task may have ended in this draft; its outcome exists only after the draft is applied. */
+    /* The task may have ended in this draft. Its outcome exists only after the draft is applied, so look in the draft.
+     */
     if (draft_ended_key(d->draft, &key, out)) return classify(d, out);
     return not_found(d, outcomes_by_key(d->core->outcomes, queue->number, key.data, key.size));
 }
@@ -181,8 +182,8 @@ void row_revive(const struct core *core, const struct row *row, struct row *out)
     out->reason_size = 0;
 }
 
-/* Exponential: min × 2^(attempt-1), at most max. Jitter adds up to the policy's percentage, derived from the task's id
- * and attempt, so that a replay computes the same delay. */
+/* The delay grows exponentially: min × 2^(attempt-1), at most max. Jitter adds up to the policy's percentage. It is
+ * computed from the task's id and attempt, so that a replay computes the same delay. */
 uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt) {
     uint64_t delay_ms = policy->backoff_min_ms;
     if (policy->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL) {

@@ -59,14 +59,14 @@ static bool is_dead(const struct task *task) {
     return task->row.state == ROW_BURIED;
 }
 
-/* Sets a link of a bucket to `task`; NULL: end of the bucket. */
+/* Sets a link of a bucket to `task`; NULL ends the bucket. */
 static void set_link(struct task **at, struct task *task) {
     *at = task;
     if (task && is_dead(task)) task->dead_at = at;
 }
 
-/* Adds the task to its bucket: live tasks first, then dead ones, latest death first. A task that has just died is the
- * first dead one. */
+/* Adds the task to its bucket: live tasks come first, then dead ones, latest death first. So a task that has just died
+ * is the first dead one. */
 static void enter_keys(struct core *core, struct task *task) {
     struct task **at = bucket_of(core, task->key_hash);
     if (is_dead(task))

@@ -8,17 +8,18 @@
 
 #define CACHE_LINE 64u
 
-/* Reasons that the broker itself gives. They are static strings: a thousand tasks that die at once need no memory for
- * their reasons (CAP-1). A task with one of these reasons, even from a record, keeps no copy. */
+/* Reasons that the broker itself gives. They are static strings, so that a thousand tasks that die at once need no
+ * memory for their reasons (CAP-1). A task with one of these reasons, even from a record, keeps no copy. */
 extern const char reason_lease_lost[];
 extern const char reason_shares_large[];
 extern const char reason_attempts_used[];
-/* Returns true if the text equals one of these reasons. */
+/* Returns true if the text equals one of the broker's own reasons. */
 bool reason_is_own(const char *reason, uint8_t size);
-#define REASON_OBJECT_SIZE 256u /* size of every client's reason; one size, so it starts at most one page */
+#define REASON_OBJECT_SIZE                                                                                             \
+    256u /* size of the object for a client's reason; all have one size, so they start at most one page */
 
-/* A key with its hash. One task looks its key up in, or adds it to, seven tables in its life (60 instructions per
- * hash). */
+/* A key with its hash. The hash is kept, because a task's key is looked up in, or added to, seven tables in its life,
+ * and computing it takes 60 instructions. */
 struct task_key {
     uint32_t queue;
     uint8_t size; /* 0: no key */
@@ -39,46 +40,48 @@ static inline bool row_has_key(const struct row *row, const struct task_key *key
     return row->queue == key->queue && row->key_size == key->size && memcmp(row->key, key->data, key->size) == 0;
 }
 
-/* Prefetches all memory of a task into the CPU cache. Call it one or some tasks ahead: any change copies the row and
- * updates lists, tables and timers. */
+/* Prefetches all memory of a task into the CPU cache, because any change copies the row and updates lists, tables and
+ * timers. Call it one or some tasks before the change. */
 static inline void task_prefetch(const struct task *task) {
     for (size_t at = 0; at < sizeof *task; at += CACHE_LINE) __builtin_prefetch((const char *)task + at);
 }
 
-/* Finds a task in memory, tombstones included. NULL: not in memory; the index may still hold it. */
+/* Finds a task in memory, including tombstones. NULL: it is not in memory, but may be in the index. */
 struct task *task_find(const struct core *core, uint64_t id);
 /* Finds the live (waiting or leased) task in memory with this key; at most one exists. */
 struct task *task_find_live(struct core *core, const struct task_key *key);
-/* Finds the live task with this key and the dead task that died last, both in memory; NULL: none. */
+/* Finds in memory the live task with this key, and the dead task that died last; NULL: none. */
 void task_find_key(struct core *core, const struct task_key *key, struct task **out_live, struct task **out_dead);
-/* Prefetch for batches: call the bucket function some operations before the look-up, then the function for the bucket's
- * first task. */
+/* Prefetch for batches: call the bucket function some operations before the look-up, and after that the function for
+ * the bucket's first task. */
 void task_prefetch_key_bucket(const struct core *core, uint64_t key_hash);
 void task_prefetch_id_bucket(const struct core *core, uint64_t id);
 /* Prefetches the buckets of a task that will be removed soon. */
 void task_prefetch_buckets(const struct core *core, const struct task *task);
 void task_prefetch_by_key(const struct core *core, uint64_t key_hash);
 void task_prefetch_by_id(const struct core *core, uint64_t id);
-/* Creates a task in the id table and, unless it is a tombstone, in the key table. Copies row, key and reason;
- * PLACE_NONE. `key_hash`: row_key(row).hash. Returns NULL if memory is full; callers check before (need.h). */
+/* Creates a task in the id table and, unless it is a tombstone, in the key table. Copies row, key and reason; its place
+ * is PLACE_NONE. `key_hash` is row_key(row).hash. Returns NULL if memory is full; callers check that before (need.h).
+ */
 struct task *task_new(struct core *core, const struct row *row, uint64_t key_hash, bool tombstone);
-/* Copies the row into the task: same id, queue and key. Returns false if memory is full, which only a client's reason
- * can cause. */
+/* Copies the row into the task, whose id, queue and key must be the same. Returns false if memory is full, which only a
+ * client's reason can cause. */
 bool task_set_row(struct core *core, struct task *task, const struct row *row);
-/* Order of tasks in a bucket of the key table: live tasks in any order, then dead tasks, latest death first. */
+/* Returns true if `task` precedes `other` in a bucket of the key table: live tasks in any order, then dead tasks,
+ * latest death first. */
 bool task_comes_first(const struct task *task, const struct task *other);
 void task_leave_keys(struct core *core, struct task *task); /* removes an ending task's key from the key table */
 void task_free(struct core *core, struct task *task);       /* the task must be in no list, heap or wheel */
-/* Bytes requested from the region, and bytes used there. */
+/* Return the number of bytes requested from the region, and the number of bytes used there. */
 size_t task_size(size_t key_size);
 size_t task_bytes(const struct task *task);
 
-/* A task as a decision sees it. */
+/* The state of a task on which a decision is based. */
 struct known {
     struct row row;     /* key and reason are borrowed */
-    uint64_t hash;      /* row_hash(row), which the digest loses when the task changes; 0: not computed yet */
+    uint64_t hash;      /* row_hash(row), which is removed from the digest when the task changes; 0: not computed yet */
     uint64_t key_hash;  /* row_key(row).hash */
-    Tarry__Cause ended; /* CAUSE_NONE: live or dead; otherwise how the task ended in this draft */
+    Tarry__Cause ended; /* CAUSE_NONE: the task is live or dead; otherwise how it ended in this draft */
 };
 
 static inline struct known known_of(const struct task *task) {

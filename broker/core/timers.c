@@ -18,8 +18,8 @@ static struct line_state *line_of_early(struct timer *timer) {
     return (struct line_state *)((char *)timer - offsetof(struct line_state, early_timer));
 }
 
-/* Handles a timer that belongs to no task. Returns the amount of work: returned leases count too, because time may end
- * all sessions at once (CALM-1). */
+/* Handles a timer that belongs to no task. Returns the amount of work. Returned leases count as work, too, because all
+ * sessions may end at the same time (CALM-1). */
 static uint32_t run_other(struct core *core, struct timer *timer, struct core_effects *effects) {
     char *at = (char *)timer;
     switch ((enum timer_kind)timer->kind) {
@@ -52,8 +52,8 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
     return 0;
 }
 
-/* Returns a lost lease. A consumer without a sign of life since the delivery may be stopped, so it gets nothing new
- * until it gives one. */
+/* Returns a lost lease. A consumer without a sign of life since the delivery may be stopped, so it gets no new task
+ * until the next sign of life. */
 static void return_lease(struct draft *draft, struct task *task) {
     struct session *session = session_find(draft->core, task->row.session);
     if (session && session->heard_ms <= task->row.delivered_ms) {
@@ -75,7 +75,7 @@ static void come_near(struct core *core, struct task *task) {
     ahead_note(core, task);
 }
 
-/* Prefetches the next timer; it nearly always belongs to a task. */
+/* Prefetches the next timer, which nearly always belongs to a task. */
 static void prefetch_next(const struct wheel *wheel) {
     const struct wheel_timer *next = wheel_at_hand(wheel);
     if (next) task_prefetch(task_of(timer_of((struct wheel_timer *)next)));
@@ -117,7 +117,8 @@ void timers_make_ready(struct core *core) {
         while ((popped = wheel_pop(&core->wheels[base], base_ms(core, base)))) {
             struct timer *timer = timer_of(popped);
             if (timer->kind == TIMER_DUE || timer->kind == TIMER_AHEAD)
-                come_near(core, task_of(timer)); /* its timer's memory becomes a node of a heap: `timer` is not valid */
+                come_near(core, task_of(timer)); /* from here on `timer` is not valid, because its memory becomes a node
+                                                    of a heap */
             else if (timer->kind == TIMER_EARLY)
                 (void)near_early_due(core, line_of_early(timer), UINT32_MAX);
         }

@@ -29,7 +29,7 @@ static bool ring_is_empty(const struct wheel_bucket *bucket) {
     return bucket->head.next == &bucket->head;
 }
 
-/* Inserts the timer before `next`. */
+/* Inserts the timer before `next` in the ring. */
 static void ring_insert(struct wheel_timer *next, struct wheel_timer *timer) {
     timer->next = next;
     timer->prev = next->prev;
@@ -107,7 +107,7 @@ static unsigned level_shift(unsigned level) {
     return level * WHEEL_BITS;
 }
 
-/* Returns the first millisecond of a slot that is later than now. */
+/* Returns the first millisecond of a slot that begins after now. */
 static uint64_t slot_start(uint64_t now_ms, unsigned level, unsigned slot) {
     unsigned above = level_shift(level) + WHEEL_BITS;
     uint64_t high = above < 64 ? now_ms >> above << above : 0;
@@ -127,7 +127,7 @@ static struct wheel_stage *stage_of(struct wheel *wheel, unsigned level) {
     return level >= 1 && level <= WHEEL_STAGES ? &wheel->stages[level - 1] : NULL;
 }
 
-/* Notes that the level's earliest slot may be another one. */
+/* Notes that another slot may now be the level's earliest one. */
 static void level_changed(struct wheel *wheel, unsigned level) {
     if (stage_of(wheel, level) != NULL) wheel->unprepared |= 1u << (level - 1);
 }
@@ -157,7 +157,7 @@ static void wheel_place(struct wheel *wheel, struct wheel_timer *timer) {
     occupy(wheel, level, slot);
 }
 
-/* Updates the occupancy after the ring of `head` became empty, because its slot may be empty too. */
+/* Updates the occupancy after the ring of `head` became empty, because its slot may be empty, too. */
 static void wheel_emptied(struct wheel *wheel, const struct wheel_timer *head) {
     uintptr_t slot_at = (uintptr_t)head - (uintptr_t)&wheel->slots[0][0];
     uintptr_t stage_at = (uintptr_t)head - (uintptr_t)&wheel->stages[0];
@@ -205,8 +205,8 @@ static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned
     return false;
 }
 
-/* Moves one timer of each level's earliest slot to the level's stage. So the work is spread over the pops, and no slot
- * has much to do when it opens. The timers lie anywhere in memory; the next one is prefetched. */
+/* Moves one timer of each level's earliest slot to the level's stage. So the work is spread over the pops, and little
+ * work is left when a slot opens. The timers are scattered in memory; the next one is prefetched. */
 static void wheel_prepare(struct wheel *wheel) {
     for (unsigned left = wheel->unprepared; left != 0; left &= left - 1) {
         unsigned level = (unsigned)__builtin_ctz(left) + 1;
@@ -224,7 +224,7 @@ static void wheel_prepare(struct wheel *wheel) {
     }
 }
 
-/* Moves the stage of an opened slot to the level below. That level is empty, except its first slot, which has begun
+/* Moves the stage of an opened slot to the level below. That level is empty, except its first slot, which has begun,
  * too. */
 static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned level) {
     struct wheel_bucket *below = wheel->slots[level - 1];
@@ -264,7 +264,7 @@ static void bucket_open(struct wheel *wheel, struct wheel_bucket *bucket) {
     ring_init(bucket);
 }
 
-/* Opens a slot: now is its first millisecond. */
+/* Opens a slot: now becomes its first millisecond. */
 static void wheel_open_slot(struct wheel *wheel, unsigned level, unsigned slot) {
     struct wheel_stage *stage = stage_of(wheel, level);
     assert(ring_is_empty(&wheel->expired) && ring_is_empty(&wheel->late));
@@ -319,7 +319,7 @@ void wheel_cancel(struct wheel *wheel, struct wheel_timer *timer) {
     struct wheel_timer *neighbour = timer->next;
     bool was_alone = neighbour == timer->prev;
     ring_unlink(timer);
-    if (was_alone) wheel_emptied(wheel, neighbour); /* the timer is the ring's head */
+    if (was_alone) wheel_emptied(wheel, neighbour); /* the neighbour is the ring's head, so the ring is empty */
 }
 
 uint64_t wheel_next(const struct wheel *wheel) {

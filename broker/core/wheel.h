@@ -22,7 +22,7 @@
 #define WHEEL_NEVER UINT64_MAX
 
 struct wheel_timer {
-    struct wheel_timer *next; /* NULL: not armed */
+    struct wheel_timer *next; /* NULL: the timer is not armed */
     struct wheel_timer *prev;
     uint64_t due_ms;
     uint64_t tie;
@@ -45,25 +45,26 @@ struct wheel {
     uint64_t armed;    /* number of armed timers, including expired ones that were not popped */
     uint64_t occupied[WHEEL_LEVELS][WHEEL_WORDS];
     struct wheel_bucket slots[WHEEL_LEVELS][WHEEL_SLOTS];
-    struct wheel_stage stages[WHEEL_STAGES]; /* [level - 1] */
-    unsigned unprepared;                     /* bit level - 1: the earliest slot may not be completely in its stage */
-    struct wheel_bucket expired;             /* sorted by (due, tie) */
-    struct wheel_bucket late; /* armed after their due time, and before the last of `expired`; unsorted */
-    uint64_t late_due_ms;     /* valid if `late` is not empty: lower bound of its due times */
+    struct wheel_stage stages[WHEEL_STAGES]; /* stages by level - 1 */
+    unsigned
+        unprepared; /* if bit level - 1 is set, the earliest slot of the level may not be completely in its stage */
+    struct wheel_bucket expired; /* sorted by (due, tie) */
+    struct wheel_bucket late; /* timers armed after their due time that precede the last one of `expired`; unsorted */
+    uint64_t late_due_ms;     /* lower bound of the due times in `late`; valid if `late` is not empty */
 };
 
 /* Initialises a wheel. The wheel must not move afterwards. */
 void wheel_init(struct wheel *wheel, uint64_t now_ms);
-/* Arms a timer that is not armed (zero-initialise a new one). If due_ms is in the past, the next pops return it in
- * order. due_ms must not be WHEEL_NEVER. */
+/* Arms a timer that is not armed (zero-initialise a new one). If due_ms is in the past, the next pops return the timer
+ * in order. due_ms must not be WHEEL_NEVER. */
 void wheel_arm(struct wheel *wheel, struct wheel_timer *timer, uint64_t due_ms, uint64_t tie);
 /* Disarms the timer; does nothing if it is not armed. */
 void wheel_cancel(struct wheel *wheel, struct wheel_timer *timer);
 static inline bool wheel_is_armed(const struct wheel_timer *timer) {
     return timer->next != 0;
 }
-/* Returns when to pop next; WHEEL_NEVER: empty. Never later than the earliest due time, possibly earlier. A caller that
- * pops at each returned time wakes at most WHEEL_LEVELS times per timer. */
+/* Returns when to pop next; WHEEL_NEVER: the wheel is empty. The time is never later than the earliest due time,
+ * possibly earlier. A caller that pops at each returned time wakes at most WHEEL_LEVELS times per timer. */
 uint64_t wheel_next(const struct wheel *wheel);
 /* Disarms and returns the next timer with due_ms <= now_ms; NULL: none. now_ms must never decrease (asserted). */
 struct wheel_timer *wheel_pop(struct wheel *wheel, uint64_t now_ms);

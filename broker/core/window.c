@@ -14,7 +14,7 @@
 #include "need.h"
 #include "tasks.h"
 
-/* Returns true if the smallest load and the reserve fit. */
+/* Returns true if memory has space for the smallest load and the reserve. */
 static bool fits_window(const struct core *core) {
     return need_pages_free(core) >= RESERVE_PAGES + need_pages_of(WINDOW_TASKS_MIN);
 }
@@ -29,8 +29,8 @@ static bool is_horizon_close(const struct core *core, const struct line_state *l
     return line->horizon.due_ms <= base_ms(core, line->line.base) + CLOCK_LEAD_MS || is_taken_early(core, line);
 }
 
-/* Returns true if the line should load: its horizon is close and memory allows it. If memory is short, only a
- * line without near tasks loads. Otherwise loading and eviction would alternate. */
+/* Returns true if the line should load: its horizon is close and memory permits it. If memory is short, only a line
+ * without near tasks loads. Otherwise loading and eviction would alternate. */
 static bool wants_window(const struct core *core, const struct line_state *line) {
     if (line->loading || line->settling || line->evict_cursor || !line_index_only(core, line)) return false;
     if (!is_horizon_close(core, line)) return false;
@@ -107,7 +107,8 @@ static void arm_window_timer(struct core *core, struct line_state *line) {
     wheel_arm(wheel, &line->window_timer.wheel, line->horizon.due_ms - CLOCK_LEAD_MS, 0);
 }
 
-/* Sends the index a new low mark of the line: every row below the first ready task, or the current time, is gone. */
+/* Sends the index a new low mark of the line: the earliest of the current time, the horizon and the first ready task's
+ * due time. No row of the line exists below it. */
 static void advise_low(struct core *core, struct line_state *line, struct core_effects *effects) {
     if (line->settling) return;
     const struct ready_node *first = ready_min(&line->ready);
@@ -125,7 +126,8 @@ static bool is_starved(const struct core *core, const struct line_state *line) {
            is_horizon_close(core, line);
 }
 
-/* Checks starved lines again once memory or a hold is free. A line that loads causes the next step. */
+/* Checks starved lines again once memory or a hold is free. If a line loads, the answer causes the next step, which
+ * checks further lines. */
 static void retry_starved(struct core *core) {
     if (core->hold_count == HOLDS_MAX || is_loading_enough(core) || (near_is_short(core) && !fits_window(core))) return;
     struct line_state *line = NULL;
@@ -173,7 +175,7 @@ static uint64_t prefetch(const struct core *core, const struct core_loaded *load
     return key_hash;
 }
 
-/* Creates tasks from the rows of a piece, as far as memory allows. Returns the (due, id) up to which the line is
+/* Creates tasks from the rows of a piece while memory has space. Returns the (due, id) up to which the line is
  * complete. */
 static struct due take_rows(struct core *core, struct line_state *line, const struct core_loaded *loaded) {
     uint64_t hashes[AHEAD];
@@ -182,10 +184,10 @@ static struct due take_rows(struct core *core, struct line_state *line, const st
         const struct row *row = &loaded->rows[i];
         uint64_t key_hash = hashes[i % AHEAD];
         hashes[i % AHEAD] = prefetch(core, loaded, i + AHEAD);
-        bool is_known = task_find(core, row->id); /* a task in memory is at least as new */
+        bool is_known = task_find(core, row->id); /* the task in memory is at least as new as the row */
         if (is_known) continue;
         struct task *task = need_task_fits(core, row->key_size) ? task_new(core, row, key_hash, false) : NULL;
-        if (!task) { /* complete up to the previous row */
+        if (!task) { /* no memory: the line is complete up to the previous row */
             return i ? row_due(&loaded->rows[i - 1]) : line->horizon;
         }
         task->hash = row_hash(row);
@@ -204,18 +206,19 @@ static void begin_promotion(struct core *core, struct line_state *line) {
 }
 
 void line_leave(struct core *core, struct line_state *line) {
-    assert(!line->near_count && !line->far_count); /* a deleted queue is empty */
+    assert(!line->near_count && !line->far_count); /* a deleted queue has no tasks */
     wheel_cancel(&core->wheels[line->line.base], &line->window_timer.wheel);
     wheel_cancel(&core->wheels[line->line.base], &line->early_timer.wheel);
     if (line->checking) TAILQ_REMOVE(line->checking == CHECK_LISTED ? &core->check : &core->starved, line, check);
-    if (line->loading) core_unhold(core, line->load_hold); /* near_loaded ignores the answer to the dropped load */
+    if (line->loading) core_unhold(core, line->load_hold); /* drop the load; near_loaded ignores the answer to it */
     if (line->settling && !line->loading) TAILQ_REMOVE(&core->promoting, line, promotion);
     if (core->evicting == line) core->evicting = NULL;
 }
 
 void near_loaded(struct core *core, const struct core_loaded *loaded) {
     struct queue *queue = queue_at(core, loaded->line.queue);
-    if (queue->number != loaded->line.queue) return; /* the queue was deleted meanwhile, and another took its place */
+    if (queue->number != loaded->line.queue)
+        return; /* the queue was deleted meanwhile, and another queue took its place */
     struct line_state *line = &queue->lines[loaded->line.base][loaded->line.priority];
     assert(line->loading);
     bool is_stale =
@@ -227,7 +230,8 @@ void near_loaded(struct core *core, const struct core_loaded *loaded) {
     if (!is_stale) {
         struct due through = take_rows(core, line, loaded);
         if (due_before(line->horizon, through)) line->horizon = through;
-        line->load_after = loaded->through; /* if the horizon is short of it, the rest of this load is stale */
+        line->load_after =
+            loaded->through; /* if the horizon does not reach `through`, the rest of this load is outdated */
     }
     if (loaded->more) return;
     line->loading = false;
