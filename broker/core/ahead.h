@@ -26,10 +26,10 @@
 #define AHEAD_TASKS_MAX 8192u /* maximum number of tasks that are leased ahead of time */
 #define AHEAD_LATE_MS 20u     /* maximum time after the due time that a lease ahead waits for its consumer */
 #define AHEAD_SPAN_MIN_MS 4u  /* minimum to which a queue's time ahead is halved */
-#define AHEAD_REST_MS                                                                                                  \
-    250u /* length of the first pause after a lease ahead did harm; each pause is twice as long, up to the maximum */
-#define AHEAD_REST_MAX_MS 60000u /* a pause stops leases ahead to a session, or the doubling of a queue's time ahead   \
-                                  */
+/* Length of the first pause after a lease ahead did harm; each pause is twice as long, up to the maximum. */
+#define AHEAD_REST_MS 250u
+/* A pause stops leases ahead to a session, or the doubling of a queue's time ahead. */
+#define AHEAD_REST_MAX_MS 60000u
 #define AHEAD_LEASE_MIN_MS 1000u
 #define AHEAD_TAKERS_PER_LOOK_MAX 16u
 

@@ -32,12 +32,12 @@
 #define CLOCK_LEAD_MS 15000ull  /* time before a line's horizon is reached, at which its next window is loaded */
 #define WINDOW_TASKS_MAX 16384u /* maximum number of tasks requested in one load */
 #define WINDOW_TASKS_MIN 64u
-#define WINDOWS_LOADING_MAX                                                                                            \
-    4u /* maximum number of full loads at a time, or of smaller loads with as many rows (CALM-1) */
+/* Maximum number of full loads at a time, or of smaller loads with as many rows (CALM-1). */
+#define WINDOWS_LOADING_MAX 4u
 #define WINDOW_READY_LOW 4096u     /* below this number of ready tasks, load more overdue tasks */
 #define LOW_ADVICE_STEP_MS 2048ull /* minimum step of a line's low mark, in ms, for which the index gets a new hint */
-#define TIMERS_PER_STEP_MAX                                                                                            \
-    4096u /* this limit and the next ones bound the work per step, so that no queue delays another */
+/* This limit and the next ones bound the work per step, so that no queue delays another. */
+#define TIMERS_PER_STEP_MAX 4096u
 #define TRIM_PER_STEP_MAX 8192u
 #define EVICT_PER_STEP_MAX 2048u
 #define PROMOTE_PER_STEP_MAX 2048u
@@ -53,9 +53,8 @@
 #define JOB_PAGE_TASKS_MAX 2048u
 #define JOB_PAGES_MAX 4u  /* maximum number of pages that are read at a time; one thread reads them (CALM-1) */
 #define LIST_SCANS_MAX 8u /* maximum number of List scans at a time; others wait */
-#define LIST_CLOCKS_MAX_MS                                                                                             \
-    3600000ull /* maximum difference of two clocks in a List; the broker ignores a larger jump of the wall clock       \
-                  (LIMITS.md) */
+/* Maximum difference of two clocks in a List; the broker ignores a larger jump of the wall clock (LIMITS.md). */
+#define LIST_CLOCKS_MAX_MS 3600000ull
 #define LIST_PER_PIECE_MAX 4096u /* maximum number of tasks of the overlay in a piece */
 #define STATS_PER_PIECE_MAX 256u /* maximum number of queues in a piece */
 #define HOLDS_MAX 1024u

@@ -15,8 +15,8 @@ extern const char reason_shares_large[];
 extern const char reason_attempts_used[];
 /* Returns true if the text equals one of the broker's own reasons. */
 bool reason_is_own(const char *reason, uint8_t size);
-#define REASON_OBJECT_SIZE                                                                                             \
-    256u /* size of the object for a client's reason; all have one size, so they start at most one page */
+/* Size of the object for a client's reason; all have one size, so they start at most one page. */
+#define REASON_OBJECT_SIZE 256u
 
 /* A key with its hash. The hash is kept, because a task's key is looked up in, or added to, seven tables in its life,
  * and computing it takes 60 instructions. */
