@@ -11,7 +11,7 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* Time until the client gives up a subscription whose lane does not answer; the same as in libtarry. */
+/* Time until the client gives up a subscription whose lane does not connect; the same value as in libtarry. */
 #define LANE_PATIENCE_MS 2000
 
 struct client *client_new(struct world *world, const char *name) {
@@ -26,7 +26,7 @@ struct client *client_new(struct world *world, const char *name) {
 }
 
 void client_free(struct client *client) {
-    free(client->open); /* all other memory belongs to the world */
+    free(client->open); /* the world frees all other memory */
 }
 
 /* ---- requests */
@@ -51,7 +51,7 @@ static uint64_t oldest_unanswered(const struct client *client, uint64_t producer
     return sequence;
 }
 
-/* Switches to the other node of a pair, unless the client has switched since it used `node`. */
+/* Switches the client to the other node of a pair, unless it has switched since it sent this request to `node`. */
 static void turn_away(struct client *client, uint32_t node) {
     if (client->world->host_count > 1 && client->node == node) client->node = 1 - node;
 }
@@ -61,7 +61,7 @@ static void send_request(struct client *client, struct request *request) {
     request->tries++;
     request->node = client->node;
     Tarry__Commit *commit = request->body->body_case == TARRY__REQUEST__BODY_COMMIT ? request->body->commit : NULL;
-    /* The broker may forget all replies that came since the last try. */
+    /* The broker may forget all replies that arrived before this attempt. */
     if (commit) commit->oldest_unanswered = oldest_unanswered(client, commit->producer, commit->sequence);
     network_request(world, client, request);
     if (world->options.by_hand) return;
@@ -73,7 +73,7 @@ static void send_again_if_open(struct world *world, void *argument, uint64_t run
     struct client *client = request->client;
     if (request->answered || !client->up || client->run != run) return;
     TRACE(world, client->name, "asks again #%llu", (unsigned long long)request->number);
-    turn_away(client, request->node); /* no reply: the other node may lead */
+    turn_away(client, request->node); /* no reply arrived, so the other node may lead */
     send_request(client, request);
 }
 
@@ -210,7 +210,7 @@ static void subscribe(struct client *client) {
     client->subscribing = true;
     bool is_same_life = world->hosts[client->session_node].life == client->session_life;
     if (client->pooled && !is_same_life)
-        client->session_before = 0; /* the session ended with the broker, which does not know it any more */
+        client->session_before = 0; /* the session ended with the broker's process, which does not know it any more */
     Tarry__Request *body = body_new(client, TARRY__REQUEST__BODY_SUBSCRIBE);
     Tarry__Subscribe *subscribe = body->subscribe = world_alloc(world, sizeof *subscribe);
     tarry__subscribe__init(subscribe);
@@ -318,7 +318,8 @@ static void lose_patience(struct world *world, void *argument, uint64_t session)
 static void on_subscribed(struct client *client, uint32_t node, const Tarry__SubscribeReply *reply) {
     struct world *world = client->world;
     client->subscribing = false;
-    if (client->session || !client->wants_session) return; /* a late reply: its session will end by silence */
+    if (client->session || !client->wants_session)
+        return; /* a late reply to an earlier subscription; its session will end by silence */
     TRACE(world, client->name, "< a lane%s", reply->resumed ? ", its leases kept" : "");
     client->session = reply->session;
     client->session_node = node;
@@ -388,7 +389,7 @@ void client_on_answer(struct client *client, struct request *request, const stru
     bool is_refused = answer->reply && is_passing(answer->reply->code);
     if (is_refused && answer->reply->code == TARRY__CODE__NOT_PRIMARY) turn_away(client, answer->node);
     if (is_refused && request->body->body_case != TARRY__REQUEST__BODY_HEARTBEAT)
-        return; /* the client asks again later */
+        return; /* the client subscribes again later */
     bool is_commit = request->body->body_case == TARRY__REQUEST__BODY_COMMIT;
     bool is_forgotten = is_commit && answer->reply && answer->reply->code == TARRY__CODE__FORGOTTEN;
     if (answer->commit && !is_again && client->producer == request->body->commit->producer)
@@ -423,7 +424,7 @@ void client_return(struct client *client) {
     if (client->up) return;
     TRACE(client->world, client->name, "is back");
     client->up = true;
-    /* Open queries of the former run are dropped; commits are repeated. */
+    /* Drop the open queries of the former run; commits are repeated. */
     size_t kept = 0;
     for (size_t i = 0; i < client->open_count; i++) {
         if (client->open[i]->body->body_case == TARRY__REQUEST__BODY_COMMIT) client->open[kept++] = client->open[i];

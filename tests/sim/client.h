@@ -11,7 +11,7 @@
 
 #define CLIENT_HELD_MAX 256
 
-struct held { /* a task that the consumer holds */
+struct held { /* a task that is leased to the consumer */
     uint64_t id;
     uint32_t epoch;
     uint64_t position;
@@ -25,7 +25,7 @@ struct client {
     const char *name;
     struct link link;
     bool up;
-    uint32_t node; /* for a pair: the node that the client takes for the primary */
+    uint32_t node; /* in a pair: the node that the client believes to be the primary */
     uint64_t run;  /* number of the client's process; messages of earlier runs are ignored */
 
     /* producer */
@@ -38,15 +38,15 @@ struct client {
     size_t open_capacity;
 
     /* consumer */
-    bool wants_session; /* subscribes again when the session is lost */
+    bool wants_session; /* the client subscribes again when the session is lost */
     bool subscribing;
-    bool deaf;    /* ignores all deliveries and replies, but looks alive */
-    bool silent;  /* sends no heartbeats */
-    bool stalled; /* does not read from its lane */
+    bool deaf;    /* the client ignores all deliveries and replies, but sends heartbeats */
+    bool silent;  /* the client sends no heartbeats */
+    bool stalled; /* the client does not read from its lane */
     uint64_t session;
     uint32_t session_node;   /* node that owns the session */
-    uint64_t session_life;   /* life of that node in which the session began */
-    uint64_t pipe;           /* the broker's number for the lane's connection */
+    uint64_t session_life;   /* number of the node's run in which the session began */
+    uint64_t pipe;           /* number of the lane's connection at the broker */
     uint64_t pipe_session;   /* session that the connection `pipe` belongs to */
     bool lane_up;            /* the lane's connection was established */
     uint64_t session_before; /* earlier session that the client wants to resume */
@@ -55,15 +55,16 @@ struct client {
     size_t queue_count;
     uint32_t prefetch;
     uint64_t lease_ms;
-    bool pooled; /* a session of several consumers within the broker, as a gateway's (core.h): its lane never breaks */
-    bool bound;  /* of a pooled session: its consumers are connections of the broker's process */
-    bool mover;  /* of a pooled session: it gets due tasks of queues with lease_before_due */
-    bool sharer; /* likewise, due tasks of queues with groups */
+    /* a session of several consumers within the broker, like a gateway's (core.h); its lane never breaks */
+    bool pooled;
+    bool bound;      /* set for a pooled session: its consumers are connections of the broker's process */
+    bool mover;      /* set for a pooled session: it gets due tasks of queues with lease_before_due */
+    bool sharer;     /* set for a pooled session: it gets due tasks of queues with groups */
     uint32_t credit; /* for a pooled session: maximum number of tasks in each delivery */
     struct held held[CLIENT_HELD_MAX];
     size_t held_count;
-    const struct habits *habits; /* chooses what on_task does; NULL: a story decides */
-    void (*on_task)(struct client *client, const struct held *held); /* NULL: keep the task */
+    const struct habits *habits; /* decides what the client does with a task in on_task; NULL: a story decides */
+    void (*on_task)(struct client *client, const struct held *held); /* NULL: the client keeps the task */
 };
 
 struct client *client_new(struct world *world, const char *name);
@@ -71,8 +72,8 @@ void client_free(struct client *client);
 
 /* ---- producer */
 void client_hello(struct client *client);
-/* Sends one commit. Returns NULL if the client has no producer id yet (it has requested one), or too many requests
- * without a reply. The payloads are made from the request. */
+/* Sends one commit. Returns NULL if the client has no producer id yet (it has requested one), or if too many requests
+ * have no reply. The payloads are made from the request. */
 struct request *client_commit(struct client *client, Tarry__Op **ops, size_t count, bool atomic);
 struct request *client_commit_one(struct client *client, Tarry__Op *op);
 /* Sends the request again under the same sequence, even if it has a reply. */
@@ -82,7 +83,7 @@ void client_repeat_open(struct client *client);
 struct request *client_ask(struct client *client, Tarry__Request *body);
 
 /* ---- consumer */
-/* Subscribes to one queue or several (NULL-terminated list). `lease_ms` 0: the queue's lease. */
+/* Subscribes to one queue or several (a NULL-terminated list). `lease_ms` 0 means the queue's lease time. */
 void client_subscribe(struct client *client, const char *const *queues, uint32_t prefetch, uint64_t lease_ms);
 /* Ends the session. `keep`: the client's tasks stay leased. */
 void client_unsubscribe(struct client *client, bool keep);
@@ -96,7 +97,8 @@ void client_settle(struct client *client, const struct held *held, Tarry__Op *op
 /* ---- life */
 void client_crash(struct client *client);
 void client_return(struct client *client);
-/* Loses the outbox too: the client never learns the outcome of its open requests. Call between crash and return. */
+/* Loses the outbox, too, so that the client never learns the outcome of its open requests. Call between a crash and the
+ * client's return. */
 void client_forget(struct client *client);
 
 /* ---- from the network */

@@ -9,7 +9,7 @@
 #include "model_disk.h"
 
 #define FLAGS_OFFSET 6 /* offset of the flags byte (FRAME_FLAG_ERASED) in a frame (proto/frame.h) */
-#define STARTS_MAX 50  /* number of starts of which one must succeed once all faults are repaired */
+#define STARTS_MAX 50  /* number of starts of which at least one must succeed after all faults are repaired */
 
 static struct table old_index; /* an operator's older copy of the index; megabytes, of which few are used */
 
@@ -17,14 +17,14 @@ void faults_draw(struct random *random, struct faults *out) {
     *out = (struct faults){.every_ms = 64u << random_below(random, 7), .down_ms = 16u << random_below(random, 8)};
     uint32_t always = 1u << FAULT_KILL | 1u << FAULT_POWER;
     uint64_t some = random_u64(random);
-    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << FAULTS) - 1); /* a quarter of the kinds */
+    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << FAULTS) - 1); /* on average, a quarter of the kinds */
     if (random_below(random, 4)) out->mask |= always;
-    if (random_below(random, 16) == 0) out->mask = 0; /* no faults at all */
+    if (random_below(random, 16) == 0) out->mask = 0; /* in some histories there are no faults */
 }
 
 /* ---- bits that flip */
 
-/* Position at which the log on the disk ends; changes nothing. */
+/* Returns the position at which the log on the disk ends; changes nothing. */
 static uint64_t end_on_disk(struct world *world) {
     struct log_options options = {.directory = "/data/log",
                                   .disk = &world->host->disk->disk,
@@ -48,9 +48,9 @@ static bool is_protected(const struct host *host, uint64_t position, uint64_t en
     return false;
 }
 
-/* Also repairs a file whose deletion is not synced: after a loss of power the file exists again. If its bit were
- * still wrong while `flip` is cleared, each start would refuse, which is correct but not expected (history
- * 80264170). */
+/* Repairs the flipped bit. Also repairs a file whose deletion is not synced: after a loss of power the file exists
+ * again. If its bit were still wrong while `flip` is cleared, each start would refuse, which is correct but not
+ * expected (history 80264170). */
 static struct model_file *flipped_file(struct world *world, const struct flip *flip) {
     struct model_disk *disk = world->host->disk;
     const struct model_entry *entry = model_find(disk, disk->cached, flip->name);
@@ -65,7 +65,7 @@ static void toggle(struct world *world, const struct flip *flip) {
     file->durable[flip->offset] ^= (uint8_t)(1u << flip->bit);
 }
 
-/* The payload with the flipped bit was erased since: its bytes are zeros, and so is the bit. */
+/* Returns whether the payload with the flipped bit was erased since: its bytes, and so the bit, are zeros. */
 static bool was_erased(const struct host *host, const struct flip *flip, const struct model_file *file) {
     size_t at = host_frames_below(host, flip->position);
     const Tarry__FrameBody *body = at < host->frame_count ? host->frames[at].body : NULL;
@@ -80,9 +80,9 @@ static bool was_erased(const struct host *host, const struct flip *flip, const s
     return false;
 }
 
-/* The bit is among the contents of a frame of which some were erased: only a reader of another content checks it. Or
- * the bit is the flag itself, which no checksum covers: the flag then claims missing contents where none are missing
- * (20802773). */
+/* Returns whether no reader checks the bit. It may be among the contents of a frame of which some were erased: only a
+ * reader of another content checks it. Or it may be the flag itself, which no checksum covers: the flag then claims
+ * missing contents where none are missing (history 20802773). */
 static bool is_beside_erased(const struct host *host, const struct flip *flip, const struct model_file *file) {
     size_t at = host_frames_below(host, flip->position);
     if (at == host->frame_count) return false;
@@ -111,8 +111,8 @@ void faults_repair(struct world *world, struct faults *faults) {
     TRACE(world, "disk", "%s is put right", flip->name);
 }
 
-/* Flips a bit somewhere in the frames of a random segment. `down`: the last segment may be chosen too, and a copy of
- * the file is kept. */
+/* Flips a bit somewhere in the frames of a random segment. If `down`, the last segment may be chosen, too, and a copy
+ * of the file is kept. */
 static void flip_somewhere(struct world *world, struct faults *faults, bool down) {
     struct host *host = world->host;
     struct flip *flip = &faults->flip;
@@ -128,7 +128,7 @@ static void flip_somewhere(struct world *world, struct faults *faults, bool down
     }
     if (flip->active || !count) return;
     const struct model_entry *entry = segments[random_below(&world->random, count)];
-    if (entry == last && !down) return; /* the writer would overwrite the bit */
+    if (entry == last && !down) return; /* the writer would overwrite the flipped bit */
     struct model_file *file = &host->disk->files[entry->file];
     if (!file->cached_size || file->cached_size != file->durable_size) return;
     uint64_t base = strtoull(entry->name, NULL, 16);
@@ -157,8 +157,8 @@ static void guard_later(struct world *world, struct faults *faults) {
     world_after_ns(world, (1 + random_below(&world->random, faults->down_ms)) * NS_PER_MS, guard, faults, 0);
 }
 
-/* Starts with a flipped bit. Either the broker starts and nothing is wrong, or it refuses. Only bytes that no seal
- * protects yet may look like a torn tail. */
+/* Starts the broker with a flipped bit. Either it starts and nothing is wrong, or it refuses. Only bytes that no seal
+ * frame protects yet may look like a torn tail. */
 static void start_with_flip(struct world *world, struct faults *faults) {
     struct host *host = world->host;
     struct flip *flip = &faults->flip;
@@ -175,7 +175,8 @@ static void start_with_flip(struct world *world, struct faults *faults) {
     if (flip->in_last) {
         const struct model_file *file = flipped_file(world, flip);
         MUST(file);
-        flip->active = file->cached[flip->offset] != 0; /* past the log's end the start has zeroed the bit */
+        flip->active =
+            file->cached[flip->offset] != 0; /* a start zeroes the bytes after the log's end, and the bit with them */
         MUST(!flip->active || is_beside_erased(host, flip, file));
     }
     flip->copy = NULL;
@@ -188,7 +189,7 @@ static void start(struct world *world, struct faults *faults) {
         host_kill(world, HOST_POWER_LOST);
     }
     if (faults->flip.active && !faults->flip.copy)
-        faults_repair(world, faults); /* the flipped bit may be why the broker failed */
+        faults_repair(world, faults); /* the flipped bit may have caused the broker's failure */
     bool can_flip = (faults->mask & 1u << FAULT_FLIP) && !faults->over && !host->disk->read_error;
     bool wants_flip = can_flip && one_in(world, 4);
     if (wants_flip) {
@@ -200,7 +201,7 @@ static void start(struct world *world, struct faults *faults) {
         return;
     }
     bool fails = (faults->mask & (1u << FAULT_CALL | 1u << FAULT_HALT)) && !faults->over && one_in(world, 4);
-    if (fails) { /* a fault may hit the recovery as well, at any call */
+    if (fails) { /* a fault may hit any call of the recovery, too */
         host->disk->fail_at = host->disk->calls + 1 + random_below(&world->random, 12);
         host->disk->fail_error = -EIO;
         host->disk->fail_for_ever = true;
@@ -226,7 +227,7 @@ static void guard(struct world *world, void *argument, uint64_t number) {
 
 /* ---- faults */
 
-/* Returns the oldest segment on the disk. */
+/* Returns the start of the oldest segment on the disk. */
 static uint64_t log_start_of(const struct model_disk *disk) {
     uint64_t start = UINT64_MAX;
     for (int i = 0; i < MODEL_FILES_MAX; i++) {
@@ -268,7 +269,7 @@ static void read_again(struct world *world, void *argument, uint64_t number) {
     world->host->disk->read_error = 0;
 }
 
-/* The index of a stopped process continues only when the process runs again (history 80015802). */
+/* Lets the index continue. In a stopped process it continues only when the process runs again (history 80015802). */
 static void index_goes_on(struct world *world, void *argument, uint64_t number) {
     world_enter(world, world->host->number);
     host_release_index(world);
@@ -330,8 +331,8 @@ static void put_back_old_index(struct world *world, struct faults *faults) {
         MUST(is_complete);
         return;
     }
-    MUST(!is_complete || may_seem_torn); /* LOG-3: the start may refuse only for missing segments, or for damage that
-                                            looks like a torn tail (LOG-5) */
+    MUST(!is_complete || may_seem_torn); /* LOG-3: the start may be refused only for missing segments, or for damage
+                                            that looks like a torn tail (LOG-5) */
     host_kill(world, HOST_KILLED);
     table_copy(&host->table, &newer);
 }

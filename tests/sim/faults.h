@@ -18,8 +18,8 @@ enum fault {
     FAULT_KILL,
     FAULT_POWER,
     FAULT_STOP, /* SIGTERM: an orderly stop */
-    FAULT_CALL, /* one call of the disk fails */
-    FAULT_HALT, /* the machine ends at a call of the disk */
+    FAULT_CALL, /* one call of the virtual disk fails */
+    FAULT_HALT, /* the machine stops at a call of the virtual disk */
     FAULT_READ,
     FAULT_FULL,
     FAULT_FLIP,
@@ -27,7 +27,7 @@ enum fault {
     FAULT_LAG, /* the index absorbs nothing for a while */
     FAULT_LINK,
     FAULT_JUMP,     /* the wall clock jumps by seconds */
-    FAULT_FAR_JUMP, /* the wall clock jumps by hours to years; the jump is taken back */
+    FAULT_FAR_JUMP, /* the wall clock jumps by hours to years; the jump is undone later */
     FAULT_SUSPEND,
     FAULT_PAUSE, /* SIGSTOP */
     FAULTS
@@ -39,20 +39,20 @@ struct flip { /* a flipped bit on the disk */
     uint64_t offset;
     uint8_t bit;
     uint64_t position; /* position in the log */
-    uint8_t *copy;     /* the file before the flip; NULL: no start has read the flipped bit yet */
+    uint8_t *copy;     /* copy of the file before the flip; NULL: no start has read the flipped bit yet */
     uint64_t copy_size;
     bool in_last;      /* the flip is in the segment that the log writes to; valid with `copy` */
-    bool is_protected; /* a seal protects the bit (LOG-5); valid with `copy` */
+    bool is_protected; /* a seal frame protects the bit (LOG-5); valid with `copy` */
 };
 
 struct faults {
     uint32_t mask; /* set of 1 << enum fault */
     uint64_t every_ms;
-    uint64_t down_ms; /* maximal time until the next start */
+    uint64_t down_ms; /* maximum time until the next start */
     bool over;
-    bool halted; /* the machine lost power: the next start comes after that */
+    bool halted; /* the machine lost power, so a start must follow */
     struct flip flip;
-    int64_t jumped_ms; /* the far jump that is to be taken back */
+    int64_t jumped_ms; /* the far jump that must be undone */
     bool has_old_index;
     uint64_t counts[FAULTS];
     uint64_t flips_refused, flips_harmless;
@@ -63,7 +63,7 @@ void faults_draw(struct random *random, struct faults *out);
 void faults_start(struct world *world, struct faults *faults);
 /* Repairs the flipped bit, if there is one, or replaces its file by a good copy. */
 void faults_repair(struct world *world, struct faults *faults);
-/* Repairs everything and lets no further fault happen. Afterwards the broker runs. */
+/* Repairs everything and prevents further faults. After that the broker runs. */
 void faults_end(struct world *world, struct faults *faults);
 
 #endif

@@ -317,7 +317,7 @@ bool flat_is_forgotten(const struct flat *flat, uint64_t producer, uint64_t sequ
 
 /* ---- what a restart reads */
 
-/* The tally, counted from the rows. Totals (scheduled, acked, …) play no part in decisions. */
+/* Counts the tally from the rows. Decisions do not depend on the totals (scheduled, acked, …). */
 static void count_tally(const struct flat *flat, struct tally *tally) {
     tally->next_id = flat->next_id;
     for (uint64_t id = 1; id < flat->next_id; id++) {
@@ -365,7 +365,8 @@ static void restore_outcomes(const struct flat *flat, struct core *core) {
 }
 
 static void restore_base(const struct flat *flat, struct core *core) {
-    static struct queue_tally queues[QUEUE_PLACES + 1]; /* only the first few entries are ever used and zeroed again */
+    static struct queue_tally
+        queues[QUEUE_PLACES + 1]; /* static, because only the first few entries are ever used and zeroed again */
     memset(queues, 0, FLAT_QUEUES_MAX * sizeof queues[0]);
     struct tally tally;
     tally_init(&tally, queues);

@@ -1,9 +1,7 @@
-/* flat.h: the naive model: flat tables of the current state, made by applying records one after another. At the head
- * of the log it is the oracle; inside the model index (table.h) it is the state of the index. All searches are
- * linear scans.
- *
- * Strings are borrowed from the applied bodies, which live as long as the history. The digest is updated with each
- * record; flat_digest computes it again from every row. */
+/* flat.h: the naive model: flat tables of the current state, made by applying records one after another. The copy as of
+ * the log's end is the oracle; the copy inside the model index (table.h) is the state of the index. All searches are
+ * linear scans. Strings are borrowed from the applied bodies, which live as long as the history. The digest is updated
+ * with each record; flat_digest computes it again from every row. */
 #ifndef TARRY_TESTS_SIM_FLAT_H
 #define TARRY_TESTS_SIM_FLAT_H
 
@@ -18,10 +16,10 @@
 #define FLAT_JOBS_MAX 64
 
 struct flat_task {
-    struct row row; /* id 0: unused entry */
+    struct row row; /* id 0 means an unused entry */
     uint64_t hash;  /* hash of the row */
     uint64_t session_before,
-        delivered_before_ms; /* state LEASED: the session that had the task before this lease, and when */
+        delivered_before_ms; /* with state LEASED: the session that had the task before this lease, and when */
     bool ended;
     uint64_t share_of;    /* task that it is a share of; 0: none */
     uint64_t first_share; /* ended as SHARED: its shares */
@@ -29,14 +27,15 @@ struct flat_task {
     bool redacted;      /* its content is to be erased, or was erased */
     Tarry__Cause cause; /* cause of the task's end */
     uint64_t ended_ms;
-    const uint8_t *content; /* copied at retirement (table.h); NULL: the content is in the log, or there is none */
+    const uint8_t
+        *content; /* content copied when its segment was retired (table.h); NULL: it is in the log, or there is none */
 };
 
 struct flat_result {
     uint64_t producer;
     uint64_t sequence;
     uint64_t position;
-    const ProtobufCBinaryData *reply; /* copied at retirement; NULL: the reply is in the log */
+    const ProtobufCBinaryData *reply; /* reply copied when its segment was retired; NULL: it is in the log */
 };
 
 #define FLAT_DEFINITIONS 4u
@@ -51,10 +50,10 @@ struct flat {
     uint64_t next_id;
     struct flat_task tasks[FLAT_TASKS_MAX]; /* tasks by id */
     struct flat_queue {
-        Tarry__QueuePut put; /* number 0: unused entry */
+        Tarry__QueuePut put; /* number 0 means an unused entry */
         uint64_t hash;
     } queues[FLAT_QUEUES_MAX];               /* queues by place */
-    Tarry__QueuePut former[FLAT_FORMER_MAX]; /* for each queue whose place a later queue took: its last record */
+    Tarry__QueuePut former[FLAT_FORMER_MAX]; /* last records of the queues whose places later queues took */
     size_t former_count;
     struct flat_producer {
         uint64_t id, floor, used_ms;
@@ -65,16 +64,16 @@ struct flat {
     Tarry__JobPut jobs[FLAT_JOBS_MAX];
     size_t job_count;
     struct flat_definition {
-        uint64_t version, hash;          /* 0: not defined */
+        uint64_t version, hash;          /* 0: the definition does not exist */
         const Tarry__DefinitionPut *put; /* its record */
-    } definitions[FLAT_DEFINITIONS];     /* by the last byte of the name */
+    } definitions[FLAT_DEFINITIONS];     /* indexed by the last byte of the name */
     uint64_t endings[FLAT_TASKS_MAX];    /* ids in the order in which the tasks ended */
     size_t ending_count;
 };
 
 void flat_init(struct flat *flat);
 void flat_copy(struct flat *to, const struct flat *from);
-/* Applies a frame. `body` NULL: a seal. Asserts LOG-2 and KEEP-1 for every record. */
+/* Applies a frame. `body` NULL means a seal frame. Asserts LOG-2 and KEEP-1 for every record. */
 void flat_apply(struct flat *flat, const struct frame_header *header, const Tarry__FrameBody *body);
 /* Computes the digest from all rows. It must equal flat->digest and core_digest. */
 uint64_t flat_digest(const struct flat *flat);
@@ -84,7 +83,8 @@ const struct flat_task *flat_live(const struct flat *flat, uint32_t queue, const
 const struct flat_task *flat_dead(const struct flat *flat, uint32_t queue, const void *key, size_t key_size);
 /* Returns the task with the key that ended last, or NULL. */
 const struct flat_task *flat_ended(const struct flat *flat, uint32_t queue, const void *key, size_t key_size);
-/* Returns the queue of a live task, or of a task that ended before another queue took the place. */
+/* Returns the queue with this number: the queue of a live task, or of a task that ended before another queue took the
+ * place. */
 static inline const struct flat_queue *flat_queue_of(const struct flat *flat, uint32_t number) {
     return &flat->queues[queue_place(number)];
 }
@@ -106,7 +106,7 @@ uint32_t flat_queue_number(const struct flat *flat, const char *name);
 const struct flat_result *flat_result(const struct flat *flat, uint64_t producer, uint64_t sequence);
 /* Returns whether the outcome of the commit has been forgotten: the broker refuses the commit. */
 bool flat_is_forgotten(const struct flat *flat, uint64_t producer, uint64_t sequence);
-/* Fills the statistics of a core as a restart computes them from this table (the index). */
+/* Restores a core's statistics from this table (the index), as a restart does. */
 void flat_restore(const struct flat *flat, struct core *core, enum recovery_part part);
 
 #endif

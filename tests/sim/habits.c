@@ -7,7 +7,7 @@
 #include "ops.h"
 
 #define KEYS 6
-#define POOL_MAX 8u /* maximal number of consumers that wait behind one session */
+#define POOL_MAX 8u /* maximum number of consumers that share one session */
 
 const char *const habit_queues[HABIT_QUEUES + 1] = {"orders", "calls", "mail"};
 
@@ -65,8 +65,8 @@ void habits_draw(struct random *random, struct habits *out) {
         .half_dead = random_below(random, 4) == 0,
     };
     out->long_leases = random_below(random, 4) == 0;
-    struct random own = {.state = random->state}; /* drawn from a copy of the generator: the numbers below stay as they
-                                                     were before redaction existed */
+    struct random own = {.state = random->state}; /* drawn from a copy of the generator, so that the numbers below are
+                                                     the same as before redaction was added */
     out->redacts = random_below(&own, 3) == 0;
     out->pools = random_below(&own, 4) == 0; /* likewise */
     out->deletes = random_below(&own, 5) == 0;
@@ -83,12 +83,12 @@ void habits_draw(struct random *random, struct habits *out) {
     }
     if (random_below(random, 32) == 0)
         out->delay_bits = 24 + (uint32_t)random_below(random, 14); /* delays of hours to years */
-    if (random_below(random, 64) == 0) out->actions_left *= 16;    /* a long history */
+    if (random_below(random, 64) == 0) out->actions_left *= 16;    /* some histories are long */
 }
 
 /* ---- operations */
 
-struct habit { /* habits of one client */
+struct habit { /* habits of one client, and its random numbers */
     struct client *client;
     struct habits *habits;
 };
@@ -118,8 +118,8 @@ static Tarry__Ref *random_ref(struct world *world, const struct habits *habits) 
 
 static Tarry__Op *random_schedule(struct world *world, const struct habits *habits) {
     struct schedule schedule = {.queue = random_queue(world, habits)};
-    bool keyed =
-        habits->one_line ? one_in(world, 6) : !one_in(world, 3); /* repeated keys keep the number of tasks low */
+    bool keyed = habits->one_line ? one_in(world, 6)
+                                  : !one_in(world, 3); /* repeated keys, so that the number of tasks stays low */
     if (keyed) schedule.key = random_key(world, habits);
     schedule.delay_ms = random_delay_ms(world, habits);
     if (habits->wall_times && one_in(world, 3))
@@ -158,7 +158,7 @@ static Tarry__Op *random_redact(struct world *world, const struct habits *habits
     return op_redact(world, op_ref(world, random_queue(world, habits), NULL, 0), from_ms, to_ms, after_id);
 }
 
-/* A rate, a limit of tasks in flight, both, or neither. */
+/* Returns an operation that sets a rate, a limit of tasks in flight, both, or neither. */
 static Tarry__Op *random_limits(struct world *world, const struct habits *habits) {
     const uint32_t rate = one_in(world, 2) ? 1 + (uint32_t)random_magnitude(&world->random, 10) : 0;
     const uint32_t burst = rate && one_in(world, 2) ? 3 + (uint32_t)random_below(&world->random, 30) : 0;
@@ -204,7 +204,7 @@ static Tarry__Op *random_op(struct client *client, const struct habits *habits) 
         if (habits->moves) return op_move(world, random_ref(world, habits), random_delay_ms(world, habits));
         break;
     case 3:
-        if (client->held_count) /* a late settlement of a task whose lease may be over */
+        if (client->held_count) /* settle a task late, when its lease may have ended */
             return random_settlement(world, habits, &client->held[random_below(&world->random, client->held_count)]);
         break;
     case 4:
@@ -226,7 +226,7 @@ static void group_something(struct client *client, struct habits *habits) {
         habits_calm_groups(client);
         return;
     }
-    if (one_in(world, 8)) { /* refused while the group has shares or consumers */
+    if (one_in(world, 8)) { /* this is refused while the group has shares or consumers */
         (void)client_commit_one(client, op_delete(world, group_queues[random_below(&world->random, HABIT_GROUPS)]));
         return;
     }
@@ -243,7 +243,7 @@ void habits_calm_groups(struct client *client) {
     (void)client_commit(client, ops, 1 + HABIT_GROUPS, false);
 }
 
-/* Sets or deletes a definition; often only if it has the version that it had a moment ago. */
+/* Sets or deletes a definition; often only if it still has the version that it had a moment ago. */
 static void define_something(struct client *client) {
     struct world *world = client->world;
     const uint32_t number = (uint32_t)random_below(&world->random, FLAT_DEFINITIONS);
@@ -255,7 +255,7 @@ static void define_something(struct client *client) {
 static void commit_something(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
     if (client->open_count >= habits->open_max) return;
-    if (habits->deletes && one_in(world, 4)) { /* a deletion is the only operation of its commit */
+    if (habits->deletes && one_in(world, 4)) { /* a commit that deletes a queue has no other operation */
         (void)client_commit_one(client, op_delete(world, lone_queues[random_below(&world->random, LONE_QUEUES)]));
         return;
     }
@@ -357,7 +357,7 @@ static void act(struct world *world, void *argument, uint64_t number) {
     struct habits *habits = habit->habits;
     if (habits->over || !habits->actions_left) return;
     habits->actions_left--;
-    if (client->up && habits->early && !habits->early_set) { /* refused if the queue has tasks already */
+    if (client->up && habits->early && !habits->early_set) { /* this is refused if the queue already has tasks */
         habits->early_set = true;
         (void)client_commit_one(client, op_early(world, habit_queues[0]));
     }
@@ -404,7 +404,8 @@ static void work_on(struct client *client, const struct held *held) {
         client_settle(client, held, op_ack(world, held));
         return;
     }
-    if (habits->lapses && one_in(world, 6)) return; /* the consumer does not settle the task: its lease runs out */
+    if (habits->lapses && one_in(world, 6))
+        return; /* sometimes the consumer does not settle the task, so its lease expires */
     struct job *job = world_alloc(world, sizeof *job);
     *job = (struct job){.client = client, .habits = habits, .held = *held};
     world_after_ns(world, random_below(&world->random, (uint64_t)habits->work_ms * 1000) * 1000, work_is_done, job,
@@ -423,7 +424,8 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
         uint64_t lease_ms = habits->short_leases ? 100 + random_magnitude(&world->random, 10) : 0;
         if (habits->long_leases) lease_ms = 5000 + random_magnitude(&world->random, 15);
         uint32_t prefetch = 1 + (uint32_t)random_below(&world->random, 8);
-        if (world->options.core.ahead_ms) prefetch *= 4; /* more credit than it needs */
+        if (world->options.core.ahead_ms)
+            prefetch *= 4; /* request more credit than the client needs, for leases ahead of time */
         client->bound = client->pooled && prefetch / 4 % 2;
         client_subscribe(client, habits_queues(habits), prefetch, lease_ms);
     }

@@ -10,25 +10,25 @@
 #define LONE_QUEUES 6
 
 struct habits {
-    uint32_t think_us;     /* maximal time between two actions of a client */
+    uint32_t think_us;     /* maximum time between two actions of a client */
     uint32_t delay_bits;   /* delays are up to 2^bits ms; every order of magnitude is equally likely */
-    uint32_t work_ms;      /* maximal time that a consumer works on a task */
-    uint32_t open_max;     /* maximal number of open commits per client */
+    uint32_t work_ms;      /* maximum time that a consumer works on a task */
+    uint32_t open_max;     /* maximum number of open commits per client */
     uint32_t keys;         /* number of different keys */
     uint32_t actions_left; /* remaining actions of all clients together */
     bool wall_times, priorities, expiries, conflicts, atomics, batches, moves, cancels, admin, dead_letters, purges;
-    bool nacks, extends, releases, lapses; /* consumers use these besides ack */
+    bool nacks, extends, releases, lapses; /* actions of consumers besides ack */
     bool redacts;
-    bool deletes;    /* uses queues without consumers: they are scheduled to, purged, deleted and replaced by others */
-    bool early;      /* one queue has lease_before_due, and there is a mover */
-    bool early_set;  /* a client has asked for that */
-    bool groups;     /* one queue, topic_queue, has groups, and there is a sharer */
-    bool groups_set; /* a client has asked for that */
-    bool defines;    /* sets and deletes definitions */
+    bool deletes;    /* the client uses queues without consumers, which are purged, deleted and replaced by others */
+    bool early;      /* one queue has lease_before_due, and the history has a mover */
+    bool early_set;  /* a client has requested lease_before_due */
+    bool groups;     /* one queue, topic_queue, has groups, and the history has a sharer */
+    bool groups_set; /* a client has requested the groups */
+    bool defines;    /* the clients set and delete definitions */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool pools;    /* some sessions are pools of several consumers */
     bool one_line; /* all tasks have the same queue, base and priority, so one line has all near and far tasks */
-    bool over;     /* calm phase: clients start nothing new */
+    bool over;     /* calm phase: the clients start nothing new */
 };
 
 extern const char *const habit_queues[HABIT_QUEUES + 1];
@@ -38,7 +38,7 @@ const char *const *habits_queues(const struct habits *habits);
 /* Makes every task of the topic match a group again, once all is calm. */
 void habits_calm_groups(struct client *client);
 
-/* Number of queues that may exist at once, so that places are used again; 0: no limit. */
+/* Returns how many queues may exist at a time, so that places are used again; 0: no limit. */
 uint32_t habits_places(const struct habits *habits);
 /* Returns whether `name` is one of the queues without consumers. */
 bool habits_is_lone(const char *queue);

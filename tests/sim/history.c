@@ -7,13 +7,14 @@
 #include "ops.h"
 
 #ifdef TARRY_SEEDED_BUGS
-#define CALM_ROUNDS_MAX 100 /* a bug that blocks progress is played to the end of these rounds */
+#define CALM_ROUNDS_MAX 100 /* if a bug blocks progress, this is the number of rounds until the history fails */
 #else
-#define CALM_ROUNDS_MAX 600 /* a round lasts at least 2 s, and fewer tasks are live after it */
+#define CALM_ROUNDS_MAX 600 /* maximum number of rounds of at least 2 s; after each round, fewer tasks must be live */
 #endif
-#define SEAL_ROUNDS_MAX 40            /* a round lasts 250 ms */
-#define ERASE_ROUNDS_MAX 400          /* a round lasts 250 ms */
-#define LONG_SEGMENT_SIZE (16u << 10) /* for a long history: the virtual disk has room for some hundred files */
+#define SEAL_ROUNDS_MAX 40   /* maximum number of rounds of 250 ms */
+#define ERASE_ROUNDS_MAX 400 /* maximum number of rounds of 250 ms */
+/* Segment size of a long history: the virtual disk has space for some hundred files. */
+#define LONG_SEGMENT_SIZE (16u << 10)
 #define SECOND_NS (1000 * NS_PER_MS)
 
 const char *const history_names[] = {"anna", "bert", "carl", "dora", "emil", "frida"};
@@ -42,7 +43,7 @@ struct world_options history_draw_options(uint64_t seed, struct random *random) 
     options.filters = seed % 5 < 3;
     static const uint64_t spans_ms[] = {
         LEASE_AHEAD_MS, 100, 500, 2000,
-        8000}; /* tarryd's default, and larger values, which meet slow disks more often */
+        8000}; /* tarryd's default, and larger values, with which leases ahead meet slow disks more often */
     options.core.ahead_ms = history_leases_ahead ? spans_ms[seed % 5] : 0;
     if (random_below(random, 2)) options.core.near_max = 4 + random_below(random, 12); /* memory for only a few tasks */
     if (seed % 4 == 2) options.core.work_max = 1 + (uint32_t)(seed / 4 % 6); /* small limit of work per step */
@@ -65,9 +66,9 @@ static bool is_settled(const struct world *world) {
     return true;
 }
 
-/* Time until the next task is due or the next lease ends; UINT64_MAX: nothing will. After the wall clock was set
- * back, the broker's wall time does not advance until the host's clock has reached it. A wall-clock task that is due
- * a little later may therefore be a year away. */
+/* Returns the time until the next task is due or the next lease ends; UINT64_MAX: no such time. After the wall clock
+ * was set back, the broker's wall time does not advance until the host's clock has reached it. A wall-clock task that
+ * is due a little later may therefore be a year away. */
 static uint64_t next_due_ms(struct world *world) {
     const struct flat *head = &world->host->head;
     struct instant now = host_now(world);
@@ -86,7 +87,7 @@ static uint64_t next_due_ms(struct world *world) {
     return next_ms;
 }
 
-/* Nothing happens before that time: sleep until then, however long. */
+/* Advances the world to that time, however far away, because nothing happens before it. */
 static void skip_idle_time(struct world *world) {
     uint64_t ahead_ms = next_due_ms(world);
     if (ahead_ms != UINT64_MAX && ahead_ms > 4000) world_suspend(world, ahead_ms - 1000);
@@ -98,15 +99,16 @@ static void keep_going(struct world *world, const struct habits *habits) {
         client_return(client);
         client->deaf = client->silent = client->stalled = false;
         habits_ack_all(client);
-        /* Use the largest prefetch that any earlier subscription had: an older subscription in flight may still win. */
+        /* Use the largest prefetch of all earlier subscriptions: an older subscription that is in flight may still take
+         * effect. */
         if (!client->session) client_subscribe(client, habits_queues(habits), world->options.core.ahead_ms ? 32 : 8, 0);
     }
     if (habits->groups) habits_calm_groups(world->clients[0]);
-    for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) { /* a request from before the calm may still pause a queue */
+    for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) { /* a request sent before the calm phase may still pause a queue */
         const Tarry__QueuePut *queue = &world->host->head.queues[i].put;
         if (!queue->number || queue->deleted) continue;
         if (queue->paused) (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
-        if (queue->policy->rate || queue->policy->max_in_flight) /* an operator ends the limits */
+        if (queue->policy->rate || queue->policy->max_in_flight) /* remove the limits, as an operator would */
             (void)client_commit_one(world->clients[0], op_queue_limits(world, queue->name, 0, 0, 0));
         if (strncmp(queue->name, "topic:", 6) == 0 && !queue->policy->filter[0]) { /* has tasks of its own */
             (void)client_commit_one(world->clients[0], op_purge(world, queue->name, STATE_PENDING | STATE_READY));
@@ -166,7 +168,7 @@ static void calm_down(struct world *world, struct faults *faults, struct habits 
 
 /* ---- */
 
-/* LOG-5: once nothing happens, the last frame is a seal that claims that everything before it is durable. */
+/* LOG-5: waits until the last frame is a seal frame, which says that everything before it is durable. */
 static void wait_for_seal(struct world *world) {
     const struct host *host = world->host;
     for (int i = 0;; i++) {
@@ -177,7 +179,7 @@ static void wait_for_seal(struct world *world) {
     }
 }
 
-/* Waits until all redacted contents are erased, once nothing prevents it. */
+/* Waits until all redacted contents are erased, after the faults that prevent it are repaired. */
 void history_erase(struct world *world) {
     const struct host *host = world->host;
     uint32_t place = world->place;
@@ -202,11 +204,11 @@ void history_check(struct world *world) {
 static void check_end(struct world *world) {
     struct host *host = world->host;
     history_check(world);
-    host_stop(world); /* the log is sealed, and a start finds the same state */
+    host_stop(world); /* after a stop the log is sealed, and a start finds the same state */
     MUST(host->state == HOST_DOWN);
     size_t frames = host->frame_count;
     MUST(host_start(world, false));
-    MUST(host->frame_count == frames + 1); /* the frame of the new epoch */
+    MUST(host->frame_count == frames + 1); /* the only new frame is that of the new epoch */
 }
 
 uint64_t history_fingerprint(const struct world *world) {
@@ -234,7 +236,7 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
     bool is_long = drawn.actions_left > 300; /* 16 times as many actions as in other histories (habits_draw) */
     if (is_long && options.segment_size < LONG_SEGMENT_SIZE) options.segment_size = LONG_SEGMENT_SIZE;
     world_begin(world, &options);
-    /* The clients use these habits as long as the world exists. */
+    /* The clients use these habits as long as the world exists, so copy them. */
     struct habits *habits = world_copy(world, &drawn, sizeof drawn);
     struct faults *faults = world_copy(world, &drawn_faults, sizeof drawn_faults);
     MUST(host_start(world, false));
@@ -261,8 +263,9 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
     for (size_t i = 0; i < FAULTS; i++) out->faults += faults->counts[i];
 }
 
-/* By the numbers of tests/FAULTS.md: F-1, F-2, F-3, F-4, F-5, F-6, F-7, F-9, F-10, F-15, F-16, F-17, F-19, F-22, F-32,
- * F-34; LOG-1, LOG-2, LOG-3, LOG-4, LOG-5, TIME-1, TIME-2, KEEP-1, ONCE-1, TRUE-1, FENCE-1, CAP-1, CALM-1, GROUP-1. */
+/* This test covers these faults and promises of tests/FAULTS.md: F-1, F-2, F-3, F-4, F-5, F-6, F-7, F-9, F-10, F-15,
+ * F-16, F-17, F-19, F-22, F-32, F-34; LOG-1, LOG-2, LOG-3, LOG-4, LOG-5, TIME-1, TIME-2, KEEP-1, ONCE-1, TRUE-1,
+ * FENCE-1, CAP-1, CALM-1, GROUP-1. */
 void history_play(struct world *world, uint64_t seed, struct history_report *out) {
     history_live(world, seed, out);
     world_end(world);

@@ -1,5 +1,5 @@
-/* history.h: a random history, drawn from one seed. In the first phase any fault may happen; in the calm phase that
- * follows everything must settle. */
+/* history.h: a random history, drawn from one seed. In the first phase any fault may happen; in the following calm
+ * phase everything must settle. */
 #ifndef TARRY_TESTS_SIM_HISTORY_H
 #define TARRY_TESTS_SIM_HISTORY_H
 
@@ -8,14 +8,14 @@
 struct history_report {
     uint64_t simulated_ns;
     uint64_t requests, deliveries, starts, refusals, frames, faults;
-    uint64_t fingerprint; /* hash of all that happened: equal whenever the same seed is played */
+    uint64_t fingerprint; /* hash of all events: playing the same seed gives the same hash */
 };
 
 struct habits;
 
-/* Plays a history. Aborts at the first broken promise. */
+/* Plays a history. Aborts when a promise is broken. */
 void history_play(struct world *world, uint64_t seed, struct history_report *out);
-/* Plays a history without its end: the world and its log can be inspected until world_end. */
+/* Plays a history without its end, so that the world and its log can be inspected until world_end. */
 void history_live(struct world *world, uint64_t seed, struct history_report *out);
 /* Plays a history of a pair (pair_history.c). */
 void pair_history_play(struct world *world, uint64_t seed, struct history_report *out);
@@ -23,8 +23,8 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
 void steady_history_play(struct world *world, uint64_t seed, struct history_report *out);
 
 /* ---- shared by both */
-/* Leases are made ahead of time (core/ahead.h), as in tarryd; the seed draws how far ahead. false (--no-ahead): for
- * seeds that failed before that feature existed. */
+/* If true, leases are made ahead of time (core/ahead.h), as in tarryd; the seed draws how far ahead. False (--no-ahead)
+ * is for seeds that failed before that feature existed. */
 extern bool history_leases_ahead;
 struct world_options history_draw_options(uint64_t seed, struct random *random);
 extern const char *const history_names[];

@@ -1,4 +1,4 @@
-/* host.c: runs the core's turns (engine/core_turn.h) and checks every step against the laws. See host.h. */
+/* host.c: runs the core's turns (engine/core_turn.h) and checks every step against the promises. See host.h. */
 #include "host.h"
 
 #include <stdlib.h>
@@ -10,8 +10,9 @@
 #include "ops.h"
 #include "world.h"
 
-#define HURRY_NS 20000  /* delay of work that the core postponed; without it virtual time would not advance */
-#define CHECK_EVERY 128 /* number of steps; core_check visits everything in memory */
+/* Delay of work that the core must do at once; without a delay, virtual time would not advance. */
+#define HURRY_NS 20000
+#define CHECK_EVERY 128 /* core_check is called after this number of steps, because it visits everything in memory */
 
 static struct sample sample_of(const struct world *world) {
     return (struct sample){.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
@@ -27,7 +28,7 @@ static struct instant later_of(struct instant a, struct instant b) {
     return a;
 }
 
-/* Returns the core's time after an event of `now`, which is `age_ns` ago (core.c, set_now_of). */
+/* Returns the core's time after an event with time `now`, which is `age_ns` ago (core.c, set_now_of). */
 static struct instant put_forward(struct instant seen, struct instant now, uint64_t age_ns) {
     uint64_t behind_ns = seen.steady_ns > now.steady_ns ? seen.steady_ns - now.steady_ns : 0;
     now.wall_ns += behind_ns < age_ns ? behind_ns : age_ns;
@@ -71,14 +72,14 @@ struct instant host_answers_at(struct world *world) {
     return later_of(at, (struct instant){.steady_ns = host->head.steady_ns, .wall_ns = host->head.wall_ns});
 }
 
-/* The core thread sleeps until the next deadline or until the next look at the clocks (engine/core_turn.h), or it
- * waits for a batch. */
+/* Lets the core thread sleep until the next deadline, until the next reading of the clocks (engine/core_turn.h), or
+ * until a batch is free. */
 void host_stands_still(struct world *world) {
     struct host *host = world->host;
     uint64_t tick_ns = host->tick_ns > world->now_ns ? host->tick_ns - world->now_ns : 0;
     if (host->state != HOST_UP) return;
     host->paused_from_ns = world->now_ns;
-    struct clock_state unlooked = host->clock; /* a stopped process looks at no clock */
+    struct clock_state unlooked = host->clock; /* a stopped process reads no clock */
     host->paused_steady_ns = clock_advance(&unlooked, sample_of(world)).steady_ns;
     if (host->awaits_batch)
         stall_look(&host->stall, world_boot_ns(world)); /* the process is awake */
@@ -187,10 +188,10 @@ bool host_holds_back(const struct world *world, const struct row *row) {
 
 /* ---- steps */
 
-/* Effects that must not wait for the disk: endpoints, and reading ahead. */
+/* Carries out effects that must not wait for the disk: lanes, and loading of windows. */
 static void carry_out_at_once(struct world *world, struct core_effects *effects, size_t deliveries) {
     for (size_t i = 0; i < effects->lanes.count; i++) host_lane_effect(world, &effects->lanes.items[i]);
-    for (size_t i = deliveries; i < effects->deliveries.count; i++) { /* after the lanes of the same step */
+    for (size_t i = deliveries; i < effects->deliveries.count; i++) { /* only after the lanes of the same step */
         struct core_delivery *delivery = &effects->deliveries.items[i];
         delivery->turn = world->host->lanes[delivery->lane].state.turn;
         if (delivery->departs) host_depart(world, delivery);
@@ -200,8 +201,8 @@ static void carry_out_at_once(struct world *world, struct core_effects *effects,
     effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
 }
 
-/* LOG-1: a reply depends at least on the position that its decision saw; a delivery depends on the position of its
- * leases */
+/* LOG-1: checks that a reply depends at least on the position that its decision saw, and a delivery on the position of
+ * its leases */
 static void check_effects(struct host *host, const struct core_effects *effects, size_t replies, size_t deliveries,
                           uint64_t before) {
     struct instant at = host->stepped;
@@ -233,7 +234,7 @@ void host_step(struct world *world, struct core_event *event) {
     size_t replies = effects->replies.count;
     size_t deliveries = effects->deliveries.count;
     core_turn_step(&host->turn, event, &now);
-    if (!follows) /* a follower only answers queries; its leader's state counts */
+    if (!follows) /* a follower only answers queries; the state of its leader counts */
         host->stepped = put_forward(host->stepped, event->now, event->age_ns);
     for (size_t i = appends; i < effects->appends.count; i++) note_frame(world, &effects->appends.items[i]);
     if (appends < effects->appends.count) host->frames[host->frame_count - 1].state_ends = true;
@@ -253,7 +254,7 @@ void host_step(struct world *world, struct core_event *event) {
 /* ---- turns */
 
 struct posted {       /* an event of a lane */
-    struct item item; /* must be first */
+    struct item item; /* must be the first member */
     uint64_t life;
     uint32_t lane;
     uint64_t turn;
@@ -331,7 +332,7 @@ static void execute(struct world *world, enum turn_effect effect) {
     }
 }
 
-/* Runs the turn to its end, or until it waits for a batch. */
+/* Runs the turn to its end, or until it must wait for a batch. */
 static void run_turn(struct world *world) {
     struct host *host = world->host;
     uint64_t life = host->life;
@@ -354,7 +355,7 @@ void host_go_on_with_turn(struct world *world) {
     host->awaits_batch = false;
     run_turn(world);
     if (host->life == life && host->state == HOST_UP && !host->awaits_batch)
-        host_turn(world); /* items that came meanwhile */
+        host_turn(world); /* run another turn for items that arrived meanwhile */
 }
 
 static void turn_goes_on(struct world *world, void *argument, uint64_t life) {
@@ -381,7 +382,7 @@ void host_turn(struct world *world) {
     uint64_t boot_ns = world_boot_ns(world);
     struct turn_load load = host->inbox;
     MUST(host->state == HOST_UP);
-    if (host->awaits_batch) return; /* the item stays in the inbox */
+    if (host->awaits_batch) return; /* the item stays in the inbox until the turn continues */
     MUST(!host->in_turn);
     host->inbox.first = NULL;
     load.taken_ns = stall_received(&host->stall, boot_ns);
@@ -444,7 +445,7 @@ void host_wake(struct world *world) {
     if (wait_ns == UINT64_MAX) return;
     if (wait_ns == 0) wait_ns = HURRY_NS;
     wait_ns += world_span_ns(world, &world->options.wake);
-    if (host->tick_ns <= world->now_ns + wait_ns) return; /* an earlier wake-up is scheduled */
+    if (host->tick_ns <= world->now_ns + wait_ns) return; /* an earlier wake-up is already scheduled */
     host->tick_ns = world->now_ns + wait_ns;
     world_after_ns(world, wait_ns, tick, NULL, host->life);
 }

@@ -65,24 +65,24 @@ struct frame_note { /* copy of an appended frame, kept outside of the log */
     uint32_t node;            /* node that decided the frame */
     struct ledger_news *news; /* the rig's own facts about the frame's tasks */
     size_t news_count;
-    bool state_ends; /* last frame of its step: core_digest could be compared */
+    bool state_ends; /* the frame is the last one of its step, so core_digest could be compared */
 };
 
-struct asked {                            /* a request or window for which the core needs facts from the index */
-    struct engine_request engine_request; /* must be first; a call, a page or the item of a window */
+struct asked {                            /* an event for which the core needs facts from the index */
+    struct engine_request engine_request; /* must be the first member; a call, a page or the item of a window */
     struct window_rows rows;              /* rows of a window */
     struct core_window window;
     struct core_page page;
     uint64_t life;
     struct client *client;
     struct request *request;
-    uint64_t arrived_ns; /* a call: true time at which it reached the machine */
+    uint64_t arrived_ns; /* for a call: true time at which it reached the machine */
     size_t known;        /* number of acknowledged frames when the call arrived (truth.h) */
     size_t proved;       /* how many of these frames a follower's reply must show (node_proved) */
 };
 
 struct batch {              /* effects of one or more steps that wait for the disk (shell/queues/batch.h) */
-    struct release release; /* must be first: batch_of */
+    struct release release; /* must be the first member (batch_of) */
     struct arena arena;
     struct core_effects effects;
     struct batch *next;
@@ -113,7 +113,7 @@ struct host {
     uint32_t number;
     enum host_state state;
     char message[512];
-    uint64_t life;     /* number of starts; events of an earlier life are ignored */
+    uint64_t life;     /* number of starts until now; events of an earlier life are ignored */
     struct node *node; /* the host's part of a pair; NULL: the host is alone */
 
     /* The machine's clocks. */
@@ -155,10 +155,11 @@ struct host {
     bool flushing;
     struct group_commit group;
     uint64_t sync_since_ns; /* start of the running sync; 0: no sync runs */
-    uint64_t sync_stood_ns; /* part of that sync for which the process stood still; see HUNG_DISK_LOOK_COUNTS_MS */
-    bool sync_held;         /* a story prevents syncs */
-    bool sync_due;          /* a group commit waits for that sync */
-    bool indexing;          /* the indexer is scheduled to run */
+    uint64_t
+        sync_stood_ns; /* part of the running sync in which the process was stopped; see HUNG_DISK_LOOK_COUNTS_MS */
+    bool sync_held;    /* a story holds all syncs back */
+    bool sync_due;     /* a group commit waits for the sync that is held back */
+    bool indexing;     /* the indexer is scheduled to run */
     bool index_held;
     bool archiving;
     bool delivery_sender_comes;
@@ -179,11 +180,11 @@ struct host {
     /* State that the rig keeps outside of the broker. */
     struct table table; /* durable: survives every crash */
     struct flat head;   /* state after all appended frames; of a follower: after all applied frames */
-    struct ledger_origin origins[FLAT_TASKS_MAX]; /* [id]: facts as of `head` */
-    uint64_t given_out[FLAT_TASKS_MAX]; /* [id]: position of the lease whose delivery this run's core sent last */
+    struct ledger_origin origins[FLAT_TASKS_MAX]; /* by id: facts about the task as of `head` */
+    uint64_t given_out[FLAT_TASKS_MAX]; /* by id: position of the lease whose delivery this run's core sent last */
     struct watch watch;
     uint64_t archive_end;             /* durable end of the archive */
-    bool archive_has[FLAT_TASKS_MAX]; /* [id]: the archive has the task's content */
+    bool archive_has[FLAT_TASKS_MAX]; /* by id: the archive has the task's content */
     struct frame_note *frames;
     size_t frame_count;
     size_t frame_capacity;
@@ -191,12 +192,12 @@ struct host {
     uint64_t noted_boot;      /* boot for which noted_steady_ns is valid */
     uint64_t noted_steady_ns; /* steady time at BOOTTIME zero of that boot (shell/process/boot.h) */
     uint64_t stood_before_ns; /* at the last start: time for which the wall time had not advanced */
-    uint64_t stood_wall_ns;   /* the wall time at which it had stopped */
+    uint64_t stood_wall_ns;   /* at the last start: the wall time at which it had stopped */
     uint64_t steps;
     uint32_t starts;
     uint32_t refusals;
     uint64_t cut_bytes;
-    uint64_t may_cut_at; /* position of a flipped bit that no seal protects; UINT64_MAX: none */
+    uint64_t may_cut_at; /* position of a flipped bit that no seal frame protects; UINT64_MAX: none */
 };
 
 /* ---- life */
@@ -209,11 +210,11 @@ void host_batches_dropped(struct world *world);
 /* Continues the turn that waits for a batch, if a batch is free. */
 void host_go_on_with_turn(struct world *world);
 void host_end_history(struct world *world);
-/* Returns false if the broker did not start: host.state is REFUSED and host.message a sentence, or DOWN after a disk
- * failure. */
+/* Starts the broker. Returns false if it did not start: host.state is REFUSED and host.message a sentence, or DOWN
+ * after a disk failure. */
 bool host_start(struct world *world, bool accept_clock);
 void host_kill(struct world *world, enum host_end how);
-/* Orderly stop: CORE_STOP, all replies, CORE_CLOSE, a seal. Afterwards the broker is down. */
+/* Stops the broker in order: CORE_STOP, all replies, CORE_CLOSE, a seal frame. After that the broker is down. */
 void host_stop(struct world *world);
 /* Ends the broker's life after a failed call (LOG-4). */
 void host_fail(struct world *world, const char *what, int error);
@@ -241,28 +242,30 @@ struct instant host_now(struct world *world);
 /* Returns the time for the next event's step: when the event was received (engine/stall.h), or now if that is
  * unknown. */
 struct instant host_event_time(struct world *world);
-/* Returns the steady time from which a relative delay of the request counts (TIME-1). */
+/* Returns the steady time from which a relative delay of the present request counts (TIME-1). */
 uint64_t host_from_ns(struct world *world);
-/* Records that the process stops (or the machine sleeps), and that it runs again. */
+/* Notes that the process stops (or the machine sleeps), and that it runs again. */
 void host_stands_still(struct world *world);
 void host_goes_on(struct world *world);
 /* Returns the time at which queries are answered. A follower's clock may be behind its leader's log. */
 struct instant host_answers_at(struct world *world);
 
 /* ---- of a pair (node.h) */
-/* Takes over a batch, which leaves through the release gate. `question`: the follower's question that confirms a
+/* Takes over a batch, which leaves through the release gate. `question` is the follower's question that confirms a
  * batch without frames (R3). */
 void host_enter(struct world *world, struct batch *batch, uint64_t question);
-/* Releases what may leave. Returns false if the disk failed, which ends the broker's life. */
+/* Releases the replies and deliveries that may leave. Returns false if the disk failed, which ends the broker's life.
+ */
 bool host_release(struct world *world, bool *out_has_left);
 /* Drops all waiting replies and deliveries. */
 void host_drop_waiting(struct host *host);
-/* Returns whether this run leased the task ahead of time and has not sent it yet: in all answers the task is still
+/* Returns whether this run leased the task ahead of time and has not sent it yet, so that all answers show it as
  * waiting (core/ahead.h). */
 bool host_holds_back(const struct world *world, const struct row *row);
 /* Sends a delivery that was leased ahead of time (core_delivery.departs); it waits only for its own leases. */
 void host_depart(struct world *world, const struct core_delivery *delivery);
-/* Marks everything below `position` as committed: it may leave, and the indexer may absorb it. */
+/* Marks everything below `position` as committed: replies that depend on it may leave, and the indexer may absorb it.
+ */
 void host_committed(struct world *world, uint64_t position);
 /* Starts an epoch in which this core decides. */
 void host_begin_epoch(struct world *world, uint32_t epoch);
@@ -276,12 +279,12 @@ void host_turn(struct world *world);
 void host_take(struct world *world, struct item *item);
 /* Steps the event that begins or ends a run of the core. */
 void host_begin_run(struct world *world, struct core_event event);
-/* Sends the core an event of a lane a moment later, unless the lane has changed hands by then. */
+/* Sends the core an event of a lane a moment later, unless another session has the lane by then. */
 void host_post(struct world *world, const struct lane *lane, const struct core_event *event);
 void host_wake(struct world *world); /* schedules the next wake-up */
 /* Passes the current batch on (TURN_FLUSH). */
 void host_flush(struct world *world);
-/* TURN_TAKE, TURN_REFUSE and TURN_DROP of all items except events of lanes. */
+/* Handles TURN_TAKE, TURN_REFUSE and TURN_DROP of all items except events of lanes. */
 void host_take_asked(struct world *world, struct asked *asked);
 void host_refuse_asked(struct world *world, struct asked *asked);
 void host_drop_asked(struct world *world, struct asked *asked);
@@ -299,25 +302,25 @@ void host_archive_begin(struct host *host);
 bool host_is_archived(const struct world *world, uint64_t end);
 /* Archives the segment under retention after a random time. */
 void host_archive_later(struct world *world);
-/* Returns false if the archive cannot be reached. */
+/* Erases a content in the archive. Returns false if the archive cannot be reached. */
 bool host_archive_erase(struct world *world, const Tarry__Redaction *redaction);
 bool host_redacts(const Tarry__Request *request);
-/* Finds the contents that the request means; the request returns to the core later. */
+/* Finds the contents that the request concerns; the request returns to the core later. */
 void host_locate_later(struct world *world, struct asked *asked);
 void host_erase_later(struct world *world);
 /* Ends the running erasure. A cut of the log waits for it, as log_erase_begin does in another thread. */
 void host_erase_through(struct world *world);
 void host_check_erased(struct world *world);
 void host_lane_effect(struct world *world, const struct core_lane *lane);
-/* `is_made`: the delivery has contents to send. */
+/* Sends a delivery on its lane. `is_made` is false if it has no contents to send. */
 void host_lane_send(struct world *world, const struct core_delivery *delivery, const struct outgoing_contents *contents,
                     bool is_made);
-/* `node`: node that decided the reply. */
+/* Sends a reply. `node` is the node that decided it. */
 void host_answer(struct world *world, struct asked *asked, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,
                  size_t commit_size);
 struct frame_note *host_add_frame(struct host *host);
 const struct frame_note *host_frame(const struct host *host, uint64_t position);
-/* Returns how many frames end at or below `position`. */
+/* Returns the number of frames that end at or below `position`. */
 size_t host_frames_below(const struct host *host, uint64_t position);
 /* CAP-1: returns whether a commit that schedules may be admitted. */
 bool host_has_room(struct world *world, uint64_t size);

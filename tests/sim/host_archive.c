@@ -13,7 +13,7 @@ void host_archive_begin(struct host *host) {
     memset(host->archive_has, 0, sizeof host->archive_has);
 }
 
-/* The archive's disk is mounted at some times only. */
+/* Returns whether the archive's disk is mounted, which is the case only at times. */
 static bool is_there(const struct world *world) {
     return !world->options.archive_comes_and_goes || (world->now_ns >> 30) % 3 != 1;
 }
@@ -24,7 +24,7 @@ bool host_is_archived(const struct world *world, uint64_t end) {
 
 struct archiving {
     struct log_segment segment;
-    bool has[FLAT_TASKS_MAX]; /* [id]: the content is in the archive */
+    bool has[FLAT_TASKS_MAX]; /* by id: the content is in the archive */
 };
 
 /* Returns whether the content is intact: not erased, and without flipped bits in erased bytes (history 20045725). */

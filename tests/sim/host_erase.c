@@ -1,6 +1,6 @@
-/* host_erase.c: redaction. The search for a redaction's contents reads the log and returns later
- * (shell/jobs/locator.c); contents that the index knows as redacted are erased, as engine/erasure.h decides. The
- * search is naive and visits every frame ever appended; the erasing code is the real one. */
+/* host_erase.c: redaction. The search for the contents that a redaction concerns reads the log and returns later
+ * (shell/jobs/locator.c). Contents that the index knows as redacted are erased, as engine/erasure.h decides. The search
+ * is naive and visits every frame ever appended; the erasing code is the real one. */
 #include <string.h>
 
 #include "../model_disk.h"
@@ -9,7 +9,8 @@
 #include "host.h"
 #include "world.h"
 
-#define SLICE_MAX 4 /* redactions in a slice; few, so that kills often fall between two slices */
+#define SLICE_MAX 4 /* maximum number of redactions in a slice; small, so that kills often happen between two slices   \
+                     */
 
 /* ---- the search */
 
@@ -71,7 +72,8 @@ static bool is_in_range(const Tarry__Redact *redact, const struct frame_header *
     return ms >= redact->from_ms && (!redact->to_ms || ms < redact->to_ms);
 }
 
-/* The records of a time range do not show which tasks were redacted later; their bytes show it. */
+/* Marks the tasks that were redacted. The records of a time range do not show which tasks were redacted later, but
+ * their bytes do. */
 static void mark_erased(const struct search *search, struct core_past *past) {
     for (size_t i = 0; is_range(search->redact) && i < past->count; i++) {
         struct core_past_task *task = &past->tasks[i];
@@ -101,7 +103,7 @@ static void run_search(struct world *world, const struct search *search, size_t 
     mark_erased(&running, out);
 }
 
-/* Returns whether a queue has the requested name, or had it. */
+/* Returns whether a queue has the requested name, or had it earlier. */
 static bool is_known(const struct host *host, const struct search *search) {
     bool is_known = search->queue != 0;
     for (size_t i = 0; i < host->head.former_count && !is_known; i++)
@@ -145,8 +147,8 @@ void host_locate_later(struct world *world, struct asked *asked) {
 
 /* ---- erasing */
 
-/* Judges the bytes on the disk, even while reads of the disk fail. A bit of the erased zeros may have flipped since
- * (faults.c). */
+/* Returns whether the content's bytes on the disk are erased, even while reads of the disk fail. A bit of the erased
+ * zeros may have flipped since (faults.c). */
 static bool is_gone(struct host *host, const Tarry__Redaction *redaction) {
     uint8_t content[256];
     MUST(redaction->blob_size <= sizeof content);
@@ -225,7 +227,7 @@ static struct erasure_facts find_facts(const struct world *world) {
 
 static void erase(struct world *world, void *argument, uint64_t life);
 
-/* Runs the effects in turn; the report comes a moment later. */
+/* Runs the erasure's effects one after the other; the report comes a moment later. */
 static void carry_on(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP || host->erasure.effect == ERASURE_REST) return;

@@ -1,5 +1,5 @@
 /* host_index.c: the indexer follows the log (shell/threads/indexer.c), and retention removes segments that the index
- * has absorbed. Every frame is read back from the disk and compared with the appended one. */
+ * has absorbed. Every frame is read from the disk and compared with the appended one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const Tarry__FrameBody *body_of(const struct host *host, const struct log
 
 /* ---- the effects of engine/index_schedule.h. The transaction takes in the absorbed frames at its commit */
 
-/* The core learns the newest indexed position, possibly late. */
+/* Tells the core the newest indexed position, possibly late. */
 static void tell_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life) return;
@@ -31,7 +31,8 @@ static void tell_core(struct world *world, void *argument, uint64_t life) {
     host_turn(world);
 }
 
-/* The filter contains the keys of all tasks that the index had at the filter's last renewal. */
+/* Returns whether the filter contains the key: the keys of all tasks that the index had at the filter's last renewal.
+ */
 bool host_may_exist(const void *filter, uint64_t key_hash) {
     const struct host *host = filter;
     for (uint64_t id = 1; id < host->filter_id_end; id++) {
@@ -41,7 +42,7 @@ bool host_may_exist(const void *filter, uint64_t key_hash) {
     return false;
 }
 
-/* Returns false if the broker failed. */
+/* Commits the index's transaction. Returns false if the broker failed. */
 static bool commit(struct world *world) {
     struct host *host = world->host;
     struct log_view view;
@@ -61,7 +62,8 @@ static bool commit(struct world *world) {
     return true;
 }
 
-/* LOG-3: the log of a node that begins to lead may end with frames that will never be acknowledged. */
+/* LOG-3: returns the position up to which the index may absorb. The log of a node that begins to lead may end with
+ * frames that will never be acknowledged. */
 static uint64_t limit_of(const struct host *host) {
     return host->node && host->node->may_index < host->durable ? host->node->may_index : host->durable;
 }
@@ -82,7 +84,7 @@ static void absorb(struct world *world, bool all) {
 
 static void turn(struct world *world, void *argument, uint64_t life);
 
-/* Runs what is due at this moment. Erasure and retirement have turns of their own. */
+/* Runs the effects that are due now. Erasure and retirement have events of their own. */
 static void run(struct world *world, bool stop) {
     struct host *host = world->host;
     for (;;) {
@@ -135,13 +137,13 @@ void host_index_begin(struct host *host) {
     index_schedule_begin(&host->index_schedule, &times, host->indexed);
 }
 
-/* The index absorbs a durable frame after a delay of its own. */
+/* Lets the index absorb a durable frame after a delay of its own. */
 void host_index_later(struct world *world) {
     struct host *host = world->host;
     if (host->indexing || limit_of(host) <= host->index_schedule.absorbed) return;
     host->index_schedule.times.gather_ns = world_span_ns(world, &world->options.index);
     host->indexing = true;
-    world_after_ns(world, 0, turn, NULL, host->life); /* not within this call: the caller needs a running host */
+    world_after_ns(world, 0, turn, NULL, host->life); /* in a later event, because the caller needs a running host */
 }
 
 void host_index_now(struct world *world) {
@@ -187,7 +189,7 @@ static enum retention_result move_in(struct world *world) {
     return RETENTION_DONE;
 }
 
-/* LOG-3: other components that need the segment have their own copy. */
+/* LOG-3: removes the segment; other components that need it have their own copy. */
 static enum retention_result remove_segment(struct world *world) {
     struct host *host = world->host;
     const struct log_segment *segment = &host->retention.segment;
@@ -224,7 +226,7 @@ static enum retention_result execute(struct world *world) {
     return RETENTION_DONE;
 }
 
-/* These effects run after a moment. */
+/* Schedules these effects for a moment later. */
 static void retire_soon(struct world *world);
 
 static void retire_turn(struct world *world, void *argument, uint64_t life) {
@@ -292,7 +294,7 @@ void host_check_log(struct world *world) {
 
 /* ---- disk space: the numbers for the engine's decisions (engine/disk_reserve.h) */
 
-#define SEGMENT_FILE_EXTRA 4096u /* size of a segment's header: FORMAT.md */
+#define SEGMENT_FILE_EXTRA 4096u /* size of a segment's header (FORMAT.md) */
 #define DISK_SEGMENTS 4u         /* simulated size of the disk, so small that half a segment is kept free */
 
 static uint64_t free_bytes(const struct model_disk *disk) {
@@ -313,7 +315,8 @@ static bool can_prepare(const struct host *host) {
     return disk_reserve_admits_segment(&host->reserve, free_bytes(host->disk), size);
 }
 
-/* The log's own thread would have prepared the next segment. Here the rig only asks whether that is possible. */
+/* Returns whether the log has space. The log's own thread would have prepared the next segment; here the rig only
+ * checks whether that is possible. */
 static int log_has_room(struct host *host, uint64_t size) {
     uint64_t position = core_position(host->core), segment_size = host->reserve.segment_size;
     int error = log_fits(host->log, position, size);
@@ -322,7 +325,7 @@ static int log_has_room(struct host *host, uint64_t size) {
     return log_fits(host->log, position, size > segment_size ? size - segment_size : 0);
 }
 
-/* CAP-1, F-4: after the admitted commit there is still room for the next ack, or room can be made. */
+/* CAP-1, F-4: checks that the next ack still fits after the admitted commit, or that space can be made for it. */
 static void check_room(struct host *host, uint64_t commit_size) {
     uint64_t ack_size = FRAME_HEADER_SIZE + 512;
     if (host->reserve.segment_size < 4 * ack_size || can_prepare(host)) return;

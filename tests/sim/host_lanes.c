@@ -1,6 +1,5 @@
-/* host_lanes.c: lanes and their connections. Carries out the effects of engine/lane_state.h, as
- * shell/threads/lanes.c and the door do. The core learns the outcome of a delivery, unless the lane has changed
- * hands. */
+/* host_lanes.c: lanes and their connections. Carries out the effects of engine/lane_state.h, as shell/threads/lanes.c
+ * and the door do. The core learns the outcome of a delivery, unless another session has the lane by then. */
 #include <string.h>
 
 #include "../must.h"
@@ -22,7 +21,7 @@ static void tell(struct world *world, const struct lane *lane, enum core_event_k
     host_post(world, lane, &event);
 }
 
-/* Reports that the delivery has left, or that it never will. */
+/* Reports that the delivery was sent, or that it never will be. */
 static void finish(struct world *world, struct lane *lane, bool has_left) {
     struct sent *sent = lane->sent;
     lane->sent = NULL;
@@ -35,8 +34,8 @@ void host_lane_effect(struct world *world, const struct core_lane *effect) {
     uint64_t session = lane->state.session;
     uint64_t former =
         effect->open ? lane_state_open(&lane->state, effect->session) : lane_state_close(&lane->state, effect->session);
-    /* A client that has switched to the other node has no connection here and keeps the other one (pairs, history
-     * 85046449). */
+    /* A client that has switched to the other node has no connection here and keeps its connection there (history
+     * 85046449 of pairs). */
     bool is_its_client = former && lane->client->session_node == world->host->number;
     if (is_its_client) network_break_pipe(world, lane->client, session);
 }
@@ -64,7 +63,7 @@ void host_lane_gone(struct world *world, uint64_t connection) {
         if (!lane_state_gone(&lane->state, connection)) continue;
         TRACE(world, "broker", "lane of %s is gone", lane->client->name);
         tell(world, lane, CORE_LANE_GONE, true);
-        finish(world, lane, false); /* same order as in the door: the cancelled send ends after the connection */
+        finish(world, lane, false); /* in the same order as in the door: the cancelled send ends after the connection */
     }
 }
 
@@ -75,7 +74,7 @@ void host_credit(struct world *world, uint64_t session, uint32_t credit) {
         if (host->lanes[i].state.session == session) host_post(world, &host->lanes[i], &event);
 }
 
-/* The connection takes the delivery, unless its client does not read. */
+/* Lets the connection send the delivery, unless its client does not read. */
 static void pipe_takes(struct world *world, void *argument, uint64_t number) {
     struct sent *sent = argument;
     struct lane *lane = sent->lane;

@@ -1,6 +1,6 @@
-/* host_requests.c: incoming requests, and reads of the index for the core. The rows arrive late and are handed in
- * later still. Carries out the effects of engine/engine_request.h, as shell/threads/core_thread.c and reader.c do;
- * the indexer loads the windows. */
+/* host_requests.c: incoming requests, and reads of the index for the core. The rows arrive late, and the core gets them
+ * later still. Carries out the effects of engine/engine_request.h, as shell/threads/core_thread.c and reader.c do; the
+ * indexer loads the windows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "views.h"
 #include "world.h"
 
-/* Pages are short, so that jobs and lists need several. */
+/* Number of rows of a page. Pages are short, so that jobs and lists need several. */
 #define PAGE_TASKS_MAX 5
 
 static void end_request(struct world *world, struct engine_request *engine_request) {
@@ -122,7 +122,7 @@ static enum engine_request_need next_need(struct world *world, struct engine_req
     return engine_request_next(engine_request, world->host->core, world->options.filters ? &filter : NULL);
 }
 
-/* Returns true if the event has all its facts and may be stepped. Returns false if the request is in flight or was
+/* Returns true if the event has all its facts and may be stepped. Returns false if the request waits for facts or was
  * refused. */
 static bool has_all(struct world *world, struct asked *asked) {
     struct engine_request *engine_request = &asked->engine_request;
@@ -174,7 +174,7 @@ static void let_time_pass(struct world *world) {
     host_step(world, &event);
 }
 
-/* Sends the reply of the last step. */
+/* Returns the reply of the last step to this request. */
 static const Tarry__Reply *reply_of(const struct host *host, const struct asked *asked) {
     const struct core_effects *effects = &host->batch->effects;
     size_t i = effects->replies.count;
@@ -203,7 +203,8 @@ static void take_call(struct world *world, struct asked *asked) {
     end_request(world, engine_request);
 }
 
-/* Pieces are smaller than in the shell; otherwise every load would have one piece. */
+/* Gives the next piece of a window to the core. Pieces are smaller than in the shell; otherwise every load would have
+ * one piece. */
 static void take_window(struct world *world, struct asked *asked) {
     struct core_event event;
     uint32_t piece = world->options.core.work_max ? world->options.core.work_max : WINDOW_PIECE_MAX;
@@ -264,7 +265,8 @@ static void receive(struct world *world, const struct unread *unread) {
     struct core_request *prepared = &engine_request->event.request;
     if (request->body->body_case == TARRY__REQUEST__BODY_COMMIT) prepared->commit.contents = request->contents;
     if (request->body->body_case == TARRY__REQUEST__BODY_SUBSCRIBE) {
-        /* The session's secret permits its resumption (shell/process/secret.c); the simulator uses its number. */
+        /* The session's secret permits to resume it (shell/process/secret.c); the simulator uses its number as the
+         * secret. */
         const ProtobufCBinaryData *resume = &request->body->subscribe->resume;
         if (resume->len) memcpy(&prepared->resumed, resume->data, sizeof prepared->resumed);
         prepared->pooled = client->pooled;
@@ -284,7 +286,7 @@ struct unread *host_reached(struct world *world, struct client *client, struct r
 
 void host_read(struct world *world, struct unread *unread) {
     struct host *host = world->host;
-    if (unread->life != host->life) return; /* the process that the request reached has ended */
+    if (unread->life != host->life) return; /* the process that got the request has ended */
     receive(world, unread);
     struct unread **at = &host->unread;
     while (*at && *at != unread) at = &(*at)->next;

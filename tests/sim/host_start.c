@@ -1,5 +1,5 @@
-/* host_start.c: the broker's life: recovery, as engine/recovery_plan.h decides, and all ways to end. After a start
- * the state is checked: everything that was promised is there (LOG-1), nothing that was never appended, and each
+/* host_start.c: the broker's life: recovery, as engine/recovery_plan.h decides, and all ways to end. After a start the
+ * state is checked: everything that was promised is there (LOG-1), frames that were never appended are not, and each
  * position has the same state as before (LOG-2). */
 #include <errno.h>
 #include <inttypes.h>
@@ -75,7 +75,7 @@ static void drop_batches(struct host *host) {
     host_drop_waiting(host);
 }
 
-/* The batch that is being filled; no other batch is in flight. */
+/* Makes the batch that is filled first. No other batch is in use. */
 static void begin_batch(struct host *host) {
     if (!host->batch) host->batch = host_batch_take(host);
     core_effects_reset(&host->batch->effects);
@@ -225,7 +225,7 @@ void host_fail(struct world *world, const char *what, int error) {
     tell_clients(world);
 }
 
-/* Runs until the engine reports the end of the run. Returns false if the run ended otherwise. */
+/* Runs until the engine reports the end of the run. Returns false if the run ended in another way. */
 static bool drain(struct world *world) {
     struct host *host = world->host;
     uint64_t life = host->life, later_ms = 0;
@@ -236,7 +236,7 @@ static bool drain(struct world *world) {
         if (end == TURN_CLOSES)
             host_begin_run(world, (struct core_event){.kind = CORE_CLOSE, .who = "operator@house"});
         else if (!world_step(world))
-            later_ms += TURN_DRAIN_MAX_MS; /* no other event will come */
+            later_ms += TURN_DRAIN_MAX_MS; /* no earlier event will come */
         world_enter(world, host->number);
     }
     return host->state == HOST_UP && host->life == life;
@@ -250,7 +250,7 @@ static void end_in_order(struct world *world) {
     tell_clients(world);
 }
 
-/* A follower appends no seal of its own. */
+/* Stops a follower, which appends no seal frame itself. */
 static void stop_following(struct world *world) {
     int error = log_mark(world->host->log);
     if (error)
@@ -288,7 +288,7 @@ static bool open_log(struct world *world, const struct recovery_plan *plan, stru
     char message[512] = "";
     int error = log_open(&host->log, &options, plan->index.position, out, message, sizeof message);
     if (!error) return true;
-    MUST(message[0]); /* every refusal has a sentence */
+    MUST(message[0]); /* every refusal must have a sentence */
     say_refused(world, "%s", message);
     return false;
 }
@@ -334,7 +334,7 @@ static void refuse_as_planned(struct world *world, const struct recovery_plan *p
 }
 
 /* Checks that the broker had not promised the tail that was cut. Returns false if it had, but a bit had flipped in
- * bytes that no seal protected yet, which looks like a torn tail (README, exceptions to the promises). */
+ * bytes that no seal frame protected yet, which looks like a torn tail (README, exceptions to the promises). */
 static bool forget_cut(struct world *world, const struct log_recovery *found) {
     if (found->cut_bytes) TRACE(world, "broker", "cuts a torn tail of %" PRIu64 " bytes", found->cut_bytes);
     struct host *host = world->host;
@@ -363,7 +363,7 @@ static bool is_same_frame(const struct frame_note *note, const struct log_view *
            (!view->header.body_size || memcmp(note->bytes, view->body, view->header.body_size) == 0);
 }
 
-/* A frame of the log's tail; its digest must equal the running broker's at every known position (LOG-2). */
+/* Replays a frame of the log's tail. Its digest must equal the running broker's at every known position (LOG-2). */
 static void replay_frame(struct world *world, struct recovery_plan *plan) {
     struct host *host = world->host;
     struct log_view view;
@@ -377,10 +377,10 @@ static void replay_frame(struct world *world, struct recovery_plan *plan) {
     flat_apply(&host->head, &note->header, note->body);
 }
 
-/* Maximal time that a start may add to steady time beyond the time that truly passed. Within one boot of the
- * machine: none. After a new boot, the wall clock may be further ahead than the line that was believed. If the wall
- * time did not advance while steady time did, the difference includes that time again, except for the lead of steady
- * time over the wall (clock.c). */
+/* Sets the maximum time that a start may add to steady time beyond the time that truly passed. Within one boot of the
+ * machine, it is zero. After a new boot, the wall clock may be further ahead than the clock that was believed. If the
+ * wall time did not advance while steady time did, the difference includes that time again, except for the lead of
+ * steady time over the wall (clock.c). */
 static void allow_for_walls(struct world *world, const struct instant *last, bool same_boot) {
     struct host *host = world->host;
     const struct frame_note *note = host->frame_count ? &host->frames[host->frame_count - 1] : NULL;
@@ -393,8 +393,8 @@ static void allow_for_walls(struct world *world, const struct instant *last, boo
     if (host->stood_before_ns > ahead_ns && !same_boot) world->steady_jumped_ns += host->stood_before_ns - ahead_ns;
 }
 
-/* A start may raise how far ahead the wall clock is believed (TIME-2). A broker without a log has no earlier time to
- * compare with, so it believes any clock. */
+/* Restarts the clock. A start may believe a wall clock that is further ahead than any before (TIME-2). A broker without
+ * a log has no earlier time to compare with, so it believes any clock. */
 static void restart_clock(struct world *world, struct clock_origin origin) {
     struct host *host = world->host;
     int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_START_MS * NS_PER_MS);
@@ -406,7 +406,7 @@ static void restart_clock(struct world *world, struct clock_origin origin) {
     clock_begin(&host->clock, origin, sample);
 }
 
-/* Records the note of shell/process/boot.c. The note is never synced, because it is void after the boot. */
+/* Writes the note of shell/process/boot.c. The note is never synced, because it is worthless after the boot. */
 static void note_boot(struct host *host) {
     host->noted_boot = host->boot;
     host->noted_steady_ns = host->clock.steady_from - host->clock.boot_from;
@@ -427,7 +427,7 @@ void host_restart_clock(struct world *world, struct clock_origin origin) {
     note_boot(world->host);
 }
 
-/* Replays everything that was ever appended, from an empty state: the digest is the same at every frame. */
+/* Replays everything that was ever appended, from an empty state. The digest must be the same at every frame. */
 static void replay_all(struct world *world) {
     struct host *host = world->host;
     struct core *core = core_new(&world->options.core);
@@ -441,7 +441,7 @@ static void replay_all(struct world *world) {
     core_free(core);
 }
 
-/* NULL: no digest was recorded */
+/* Returns the last frame with a digest; NULL: no digest was recorded. */
 static const struct frame_note *last_commit(const struct host *host) {
     size_t i = host->frame_count;
     while (i > 0 && !host->frames[i - 1].body) i--;
@@ -476,7 +476,7 @@ static int find_last_stop(struct world *world, const struct recovery_plan *plan)
     return 0;
 }
 
-/* Runs one effect of engine/recovery_plan.h. Returns false if something cannot be opened. */
+/* Runs one effect of engine/recovery_plan.h. Returns false if a file cannot be opened. */
 static bool execute(struct world *world, struct recovery_plan *plan, bool accept_clock) {
     struct host *host = world->host;
     struct log_recovery found;
@@ -517,7 +517,7 @@ static bool execute(struct world *world, struct recovery_plan *plan, bool accept
     return true;
 }
 
-/* Frees everything of a failed start except the sentence. */
+/* Frees everything of a failed start except the sentence that describes the failure. */
 static void give_up(struct world *world) {
     struct host *host = world->host;
     char message[sizeof host->message];
@@ -584,7 +584,7 @@ static bool start(struct world *world, bool accept_clock) {
 
 bool host_start(struct world *world, bool accept_clock) {
     uint32_t from = world->place;
-    world_enter(world, world->host->number); /* a started process acts at its own place, and stops with it */
+    world_enter(world, world->host->number); /* the events of a started process are its own, and stop with it */
     bool is_up = start(world, accept_clock);
     world_enter(world, from);
     return is_up;

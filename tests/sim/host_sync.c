@@ -70,7 +70,7 @@ static uint64_t erasures(void *context) {
     return log_erasures(world->host->log);
 }
 
-/* Contents are read only when they may leave: the single thread has nothing to wait for. */
+/* Returns true at once. Contents are read only when they may leave, so the single thread has nothing to wait for. */
 static bool wait_durable(void *context, uint64_t after) {
     const struct world *world = context;
     MUST(after <= log_durable(world->host->log)); /* LOG-1 */
@@ -99,8 +99,8 @@ static Tarry__Reply *copy_reply(struct world *world, const Tarry__Reply *reply) 
     return copy;
 }
 
-/* R3: a reply depends only on frames that are acknowledged with it, and shows everything that was acknowledged when
- * its request came. A follower's reply says that it is a follower's. */
+/* R3: checks that a reply depends only on frames that are acknowledged with it, and shows everything that was
+ * acknowledged when its request came. A follower's reply must say that it is a follower's. */
 static void check_known(struct world *world, const struct core_reply *reply, const struct asked *asked) {
     const struct host *host = world->host;
     if (!host->node) return;
@@ -114,7 +114,7 @@ static void check_known(struct world *world, const struct core_reply *reply, con
     truth_acknowledge(world, reply->after);
 }
 
-/* Returns false if the disk failed, which ends the broker's life. */
+/* Sends a reply. Returns false if the disk failed, which ends the broker's life. */
 static bool answer(struct world *world, const struct core_reply *reply) {
     struct asked *asked = (struct asked *)(uintptr_t)reply->ticket;
     MUST(reply->after <= log_durable(world->host->log)); /* LOG-1 */
@@ -163,7 +163,7 @@ static void delivery_sender_later(struct world *world) {
     world_after(world, &world->options.wake, delivery_sender, NULL, host->life);
 }
 
-/* Returns false if the disk failed, which ends the broker's life. */
+/* Sends a delivery. Returns false if the disk failed, which ends the broker's life. */
 static bool depart(struct world *world, struct core_delivery *delivery) {
     struct outgoing_contents contents;
     int error = outgoing_read_delivery(source_of(world), &world->memory, delivery, &contents);
@@ -200,7 +200,7 @@ static struct parcel *parcel_of(struct world *world, const struct core_delivery 
     return parcel;
 }
 
-/* A delivery that was leased ahead of time waits only for its own leases (delivery_sender_depart). */
+/* Sends a delivery that was leased ahead of time, which waits only for its own leases (delivery_sender_depart). */
 static void departs(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     struct parcel *parcel = argument;
@@ -238,7 +238,7 @@ static void post_parcel(struct world *world, const struct core_delivery *deliver
 
 /* ---- the release gate's effects (shell/queues/releaser.c) */
 
-/* Returns false if the broker failed. */
+/* Sends all replies of the batch. Returns false if the broker failed. */
 static bool answer_all(struct world *world, const struct batch *batch) {
     for (size_t i = 0; i < batch->effects.replies.count; i++) {
         const struct core_reply *reply = &batch->effects.replies.items[i];
@@ -251,7 +251,7 @@ static struct batch *batch_of(struct release *release) {
     return (struct batch *)release;
 }
 
-/* The first subscriber: the others read host->durable. */
+/* Sets host->durable. Must be the first subscriber, because the others read host->durable. */
 static void tell_host(void *context, uint64_t position) {
     struct world *world = context;
     world->host->durable = position;
@@ -346,8 +346,8 @@ static void read_group(struct world *world) {
     }
 }
 
-/* In a pair, a position that is durable here need not be committed (R3). Returns false if the disk failed, which
- * ends the broker's life. */
+/* Releases the group. In a pair, a position that is durable here need not be committed (R3). Returns false if the disk
+ * failed, which ends the broker's life. */
 static bool release_group(struct world *world) {
     struct host *host = world->host;
     struct batch *batches = host->syncing;
@@ -362,7 +362,7 @@ static bool release_group(struct world *world) {
     return host_release(world, &has_left);
 }
 
-/* Runs until the sync, or to the end. */
+/* Runs the steps of the group commit until the sync, or to the end. */
 static void go_on(struct world *world) {
     struct host *host = world->host;
     for (;;) {
@@ -461,7 +461,7 @@ void host_hold_sync(struct world *world) {
     world->host->sync_held = true;
 }
 
-/* Not within this call: a stopped process notices it when it runs again. */
+/* Ends the sync in a later event: a stopped process notices it only when it runs again. */
 static void sync_goes_on(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;

@@ -40,7 +40,7 @@ PLAYED_AT_ONCE = 2
 
 
 class Catcher:
-    """A program that plays `histories` from a seed on, or (histories 0) one exhaustive test."""
+    """A program that plays `histories` histories from a seed on, or, with 0, one exhaustive test."""
 
     def __init__(self, name, histories):
         self.name = name
@@ -91,7 +91,7 @@ def play(directory, catcher, bug, seed, count):
         environment["TARRY_SEEDED_BUG"] = bug
     done = subprocess.run(LIMITS + command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     text = done.stdout.decode(errors="replace")
-    if done.returncode in (0, -signal.SIGXCPU):  # the catcher reported nothing in all that time
+    if done.returncode in (0, -signal.SIGXCPU):  # the catcher reported no error within its time limit
         return False, 0, ""
     return True, seed_in(text, catcher), complaint_in(text, done.returncode)
 
@@ -102,7 +102,7 @@ def seed_in(text, catcher):
 
 
 COMPLAINTS = [
-    re.compile(r"(?:^|/)(\w+\.[ch]):\d+: (?:[^\n]*: )?Assertion `([^\n]*)' failed"),  # assertions of the product
+    re.compile(r"(?:^|/)(\w+\.[ch]):\d+: (?:[^\n]*: )?Assertion `([^\n]*)' failed"),  # failed assertions of the product
     re.compile(r"(?:^|/)(\w+\.[ch]):\d+: must hold: ([^\n]*)", re.MULTILINE),          # checks of a test's helper
     re.compile(r"^ERROR: (?:seed \d+(?: position \d+)?: )?([^\n]*)", re.MULTILINE),     # checks of a test
     re.compile(r"^\[  ERROR   \] --- ([^\n]*)", re.MULTILINE),                         # failures reported by cmocka

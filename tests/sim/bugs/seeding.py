@@ -27,7 +27,7 @@ USE = re.compile(r"\bBUG\((\w+)\)")
 
 
 class Failure(Exception):
-    """A .bug file is malformed, or a change does not apply."""
+    """A .bug file is malformed, or one of its changes does not apply."""
 
 
 class Bug:
