@@ -24,7 +24,7 @@ struct ready_node {           /* zero-initialise before the first use */
 
 #define READY_RUN UINT8_MAX
 
-struct ready {                /* zero-initialised: empty */
+struct ready {                /* per mille of the messages that are late, by up to late_ms */
     struct ready_node *first; /* first node of the run */
     struct ready_node *last;
     struct ready_node *root; /* root of the tree */

@@ -11,7 +11,7 @@
 
 #include "../must.h"
 
-/* Fields that a record must leave unchanged, except the lease. */
+/* Fields, besides the lease, that a record must leave unchanged. */
 enum keeps { KEEPS_DUE = 1, KEEPS_ATTEMPT = 2, KEEPS_DELIVERIES = 4, KEEPS_TOKEN = 8 };
 
 static const struct {
@@ -40,7 +40,8 @@ static bool has_expired(const struct flat *flat, const struct row *row) {
 
 static void law_of_key(const struct flat *flat, const struct row *row) {
     if (row->key_size)
-        MUST(!flat_live(flat, row->queue, row->key, row->key_size)); /* the key is unique among live tasks */
+        MUST(!flat_live(flat, row->queue, row->key,
+                        row->key_size)); /* the key must be unique among the live tasks of the queue */
 }
 
 /* A share is its task again, in a group whose filter matches (GROUP-1). */
@@ -78,12 +79,13 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
     bool is_ahead = now_ns(flat, row->base) / 1000000 < row->due_ms, is_mover = session_is_mover(row->session);
     bool is_early = flat_is_early(flat, row->queue);
     bool is_topic = flat_is_topic(flat, row->queue), is_sharer = session_is_sharer(row->session);
-    MUST(is_sharer == is_topic); /* a topic's tasks go to a sharer, and only these */
-    MUST(is_sharer || !is_mover ||
-         (is_early && !is_ahead));           /* TIME-1: a mover gets only what is due, and only from such queues */
-    MUST(is_mover || !is_early || is_ahead); /* TIME-1: a consumer of such a queue gets only what is not due */
+    MUST(is_sharer == is_topic); /* a sharer gets all tasks of topics, and no others */
+    /* TIME-1: a mover gets only tasks that are due, in queues with lease_before_due */
+    MUST(is_sharer || !is_mover || (is_early && !is_ahead));
+    /* TIME-1: a consumer of a queue with lease_before_due gets only tasks that are not due */
+    MUST(is_mover || !is_early || is_ahead);
     if (is_ahead &&
-        !is_early) { /* TIME-1: the lease record says that its delivery leaves when the task is due (core/ahead.h) */
+        !is_early) { /* TIME-1: the lease's record says that the delivery is sent when the task is due (core/ahead.h) */
         MUST(row->base == ROW_STEADY && !row->expires_ms && row->delivered_ms == row->due_ms);
         MUST(row->lease_deadline_ms > row->due_ms);
     } else {
@@ -105,7 +107,7 @@ static void law_of_unsent(const struct flat_task *task, const Tarry__TaskPut *pu
 
 static void law_of_attempts(const struct flat *flat, const struct row *before) {
     uint32_t attempts_max = flat_queue_of(flat, before->queue)->put.policy->max_attempts;
-    MUST(!attempts_max || before->attempt < attempts_max); /* otherwise the task becomes dead */
+    MUST(!attempts_max || before->attempt < attempts_max); /* a task without attempts left would become dead instead */
 }
 
 void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
@@ -148,7 +150,7 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
         law_of_attempts(flat, before);
         break;
     case TARRY__CAUSE__CAUSE_RELEASED:
-        MUST(row.attempt + 1 == before->attempt); /* returned unseen: the attempt does not count */
+        MUST(row.attempt + 1 == before->attempt); /* no consumer has seen the task, so the attempt does not count */
         break;
     case TARRY__CAUSE__CAUSE_UNSENT:
         MUST(row.attempt + 1 == before->attempt && row.deliveries + 1 == before->deliveries);
@@ -163,7 +165,7 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     }
 }
 
-/* Some request asked for a purge of the queue after the task had been scheduled. */
+/* Returns whether a purge of the queue was requested after the task had been scheduled. */
 static bool is_purged(const struct flat *flat, const struct row *row) {
     for (size_t i = 0; i < flat->job_count; i++) {
         const Tarry__JobPut *job = &flat->jobs[i];
@@ -216,7 +218,7 @@ void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end) {
     }
 }
 
-/* A queue takes the place of a deleted one, under a number that no earlier task has. */
+/* Checks a queue that takes the place of a deleted one: no earlier task has its number. */
 static void law_of_place(const struct flat *flat, const Tarry__QueuePut *former, const Tarry__QueuePut *put) {
     MUST(former->deleted && !put->deleted);
     MUST(queue_generation(put->number) == queue_generation(former->number) + 1);
@@ -226,7 +228,7 @@ static void law_of_place(const struct flat *flat, const Tarry__QueuePut *former,
     }
 }
 
-/* The record alone shows what changed. */
+/* Checks the record of a queue, which must state by itself what has changed. */
 void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put) {
     const struct flat_queue *queue = flat_queue_of(flat, put->number);
     const bool follows = queue->put.number && queue->put.number != put->number;
@@ -241,11 +243,12 @@ void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put) {
 }
 
 void laws_of_job(const struct flat *flat, const Tarry__JobPut *job) {
-    if (job->job != flat->position) return;               /* the job continues */
-    MUST(job->id_end == flat->next_id && !job->after_id); /* the job does not concern tasks scheduled from now on */
+    if (job->job != flat->position) return; /* the record only continues the job */
+    MUST(job->id_end == flat->next_id &&
+         !job->after_id); /* the job does not concern tasks that are scheduled from now on */
 }
 
-/* A live or dead task never loses its content, and each erased content belongs to the named task. */
+/* Checks that no live or dead task loses its content, and that each erased content belongs to the named task. */
 void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redaction) {
     MUST(redaction->id && redaction->id < flat->next_id && redaction->reason[0]);
     const struct flat_task *task = &flat->tasks[redaction->id];

@@ -1,5 +1,6 @@
-/* laws.h: the promises, checked on every record, whichever node decided it. The core and the naive model read the
- * same records, so a wrong but consistent decision would satisfy both; these laws do not depend on either. */
+/* laws.h: the promises, checked on every record, whichever node decided it. A decision that is wrong but consistent
+ * would satisfy the core and the naive model, because they read the same records. These laws depend on neither of them.
+ */
 #ifndef TARRY_TESTS_SIM_LAWS_H
 #define TARRY_TESTS_SIM_LAWS_H
 

@@ -24,7 +24,7 @@ static struct ledger_task *task_of(struct world *world, uint64_t id) {
 
 /* ---- frames */
 
-/* Returns the note of the frame for this task, with the current values if it is new; the caller changes it. */
+/* Returns the entry for this task in the frame's note. A new entry has the current values; the caller changes it. */
 static struct ledger_origin *news_of(struct world *world, struct frame_note *note, uint64_t id) {
     MUST(id && id < FLAT_TASKS_MAX);
     for (size_t i = note->news_count; i-- > 0;) {
@@ -35,7 +35,7 @@ static struct ledger_origin *news_of(struct world *world, struct frame_note *not
     return &news->origin;
 }
 
-/* Notes which tasks wait from now on, and for how long: the true times that TIME-1 is checked against. */
+/* Notes the true time at which a task begins to wait, and its delay, for the check of TIME-1. */
 static void note_due(struct world *world, const Tarry__TaskPut *put, struct ledger_origin *origin) {
     bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
     bool changes_due = sets_due || put->task->due_ms != put->before_due_ms;
@@ -48,7 +48,7 @@ static void note_due(struct world *world, const Tarry__TaskPut *put, struct ledg
     origin->delay_ns = is_delay ? put->task->due_ms * NS_PER_MS - steady_ns : 0;
 }
 
-/* The hash chain covers exactly the payload that the client sent. */
+/* Checks that the redaction covers exactly the payload that the client sent. */
 static void check_redaction(struct world *world, const Tarry__Redaction *redaction) {
     const struct core_content *content = world->host->origins[redaction->id].content;
     if (!redaction->frame) return;
@@ -88,7 +88,7 @@ void ledger_on_frame(struct world *world, struct frame_note *note, const struct 
         if (reply->results[i]->outcome == TARRY__OUTCOME__REDACTED && !reply->aborted)
             redacted -= reply->results[i]->count;
     }
-    MUST(!redacted); /* the reply says how many; each redacted task has its own record */
+    MUST(!redacted); /* the replies say how many tasks were redacted, and each of them has a record */
 }
 
 void ledger_take_frame(struct world *world, const struct frame_note *note) {
@@ -106,7 +106,8 @@ void ledger_on_loss(struct world *world, const struct flat *head) {
     for (uint64_t id = 1; id < ledger->task_end; id++) {
         struct ledger_task *task = &ledger->tasks[id];
         if (id >= head->next_id) {
-            MUST(!task->accepted && !task->seen && !task->over); /* KEEP-1, LOG-1: no client had learned of it */
+            MUST(!task->accepted && !task->seen &&
+                 !task->over); /* KEEP-1, LOG-1: no client has learned about a task that was lost */
             *task = (struct ledger_task){0};
         } else if (task->over) {
             MUST(head->tasks[id].ended);
@@ -119,7 +120,8 @@ void ledger_on_loss(struct world *world, const struct flat *head) {
 
 static void note_result(struct world *world, const Tarry__Op *op, const Tarry__OpResult *result) {
     bool took_effect = result->code == TARRY__CODE__OK;
-    /* TRUE-1: to whom. A task that went to its groups may have had shares whose outcomes are forgotten. */
+    /* TRUE-1: with deliveries, the reply says which session got the task, and when. A task that went to its groups may
+     * have had shares whose outcomes are forgotten. */
     bool is_of_task = op->op_case == TARRY__OP__OP_CANCEL || op->op_case == TARRY__OP__OP_MOVE;
     MUST(!result->session == !result->delivered_ms && (!result->session || result->deliveries));
     MUST(!result->deliveries == !result->session || (is_of_task && world->has_topic));
@@ -144,7 +146,8 @@ static void note_result(struct world *world, const Tarry__Op *op, const Tarry__O
 static void check_prediction(const struct prediction *prediction, Tarry__Code code, Tarry__Outcome outcome, uint64_t id,
                              uint64_t known_since_ms) {
     bool is_forgotten = outcome == TARRY__OUTCOME__UNKNOWN && prediction->outcome != TARRY__OUTCOME__UNKNOWN;
-    if (is_forgotten) { /* TRUE-1: the reply says since when outcomes are remembered */
+    if (is_forgotten) { /* TRUE-1: if the broker has forgotten the task, its reply says since when it remembers outcomes
+                         */
         MUST(prediction->may_be_forgotten && known_since_ms > prediction->ended_ms);
         return;
     }
@@ -156,7 +159,7 @@ static void on_commit(struct world *world, struct request *request, const struct
     const Tarry__Commit *commit = request->body->commit;
     const Tarry__CommitReply *reply = answer->commit;
     MUST(reply->n_results == commit->n_ops);
-    if (request->answer) { /* ONCE-1: the same answer */
+    if (request->answer) { /* ONCE-1: a repeated request gets the same reply */
         MUST(answer->packed_size == request->answer_size &&
              memcmp(answer->packed, request->answer, request->answer_size) == 0);
         return;
@@ -174,7 +177,7 @@ static void on_commit(struct world *world, struct request *request, const struct
         MUST(result->count == prediction->count && result->left == prediction->left);
 }
 
-/* The payload that was read, without its salt. */
+/* Returns whether the payload that was read is this content without its salt. */
 static bool is_content(const struct core_content *content, const ProtobufCBinaryData *read) {
     const uint8_t *packed = (const uint8_t *)content->data + BLOB_SALT_SIZE;
     return content->size == BLOB_SALT_SIZE + read->len && (!read->len || memcmp(packed, read->data, read->len) == 0);
@@ -194,12 +197,12 @@ static void on_task(const struct request *request, const struct answer *answer) 
     MUST(content && is_content(content, &reply->task->content));
 }
 
-/* The broker forgets a producer only long after its last commit was executed. */
+/* Checks that the broker forgets a producer only a long time after its last commit was executed. */
 static void on_forgotten(struct world *world, const struct request *request) {
     const struct client *client = request->client;
     const Tarry__Commit *commit = request->body->commit;
     if (request->answered || client->producer != commit->producer)
-        return; /* the client had dropped this producer id too */
+        return; /* the client has also forgotten this producer id */
     uint64_t idle_ns = world->now_ns - client->used_ns + world->steady_jumped_ns;
     MUST(idle_ns >= PRODUCER_IDLE_MS * NS_PER_MS); /* ONCE-1 */
 }
@@ -223,9 +226,9 @@ static void check_time(struct world *world, const struct row *row, const struct 
     uint64_t now_ns = row->base == ROW_WALL ? now.wall_ns : now.steady_ns;
     if (now_ns < row->due_ms * NS_PER_MS && flat_is_early(&world->host->head, row->queue)) return;
     MUST(now_ns >= row->due_ms * NS_PER_MS); /* TIME-1, by the broker's own clock */
-    if (row->base == ROW_WALL) {             /* plus the error that a wall clock may have while it is believed */
+    if (row->base == ROW_WALL) {             /* allow for the error that a wall clock may have while it is believed */
         MUST((int64_t)(row->due_ms * NS_PER_MS) <= (int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->believable_ns);
-    } else if (task->received_ns && task->due_ms == row->due_ms) { /* also checked with true time */
+    } else if (task->received_ns && task->due_ms == row->due_ms) { /* check it with true time, too */
         uint64_t passed_ns = world->now_ns + 1 - task->received_ns;
         uint64_t jumped_ns = world->steady_jumped_ns - task->jumped_ns;
         if (passed_ns + jumped_ns < task->delay_ns)
@@ -236,8 +239,8 @@ static void check_time(struct world *world, const struct row *row, const struct 
     }
 }
 
-/* In a pair, a deposed leader may send a delivery late, or again while its follower confirms. Newer deliveries may
- * have left since; the consumer learns that from the token (FENCE-1). */
+/* Returns whether a deposed leader of a pair may have sent this delivery late, or again while its follower confirms.
+ * Newer deliveries may have been sent since; the consumer learns that from the token (FENCE-1). */
 static bool is_late(const struct world *world, const struct row *row) {
     const struct row *now = &world->host->head.tasks[row->id].row;
     bool is_current = now->lease_epoch == row->lease_epoch && now->lease_position == row->lease_position;
@@ -252,8 +255,8 @@ static void check_token(const struct row *row, struct ledger_task *task) {
     task->token_position = row->lease_position;
 }
 
-/* FENCE-1: by true time, the former consumer had the task until the deadline that the broker had sent, or returned
- * the task, or lost its session. */
+/* FENCE-1: checks with true time that the former consumer no longer has the task: its deadline has passed, it has
+ * returned the task, or it has lost its session. */
 static void check_former_lease(struct world *world, const struct ledger_task *task, uint64_t id) {
     const struct run_out *run_out = &world->host->watch.run_out[id];
     const struct frame_note *frame = run_out->position ? host_frame(world->host, run_out->told_at) : NULL;
@@ -296,7 +299,8 @@ void ledger_on_departure(struct world *world, const struct core_delivered *deliv
 
 void ledger_on_arrival(struct world *world, const struct core_delivered *delivered) {
     struct ledger_task *task = task_of(world, delivered->row.id);
-    /* TRUE-1: a delivery that arrives after the end was confirmed had been counted in that reply (it was in flight). */
+    /* TRUE-1: if a delivery arrives after the task's end was confirmed, that reply had counted the delivery, which was
+     * in flight. */
     MUST(!task->over || delivered->row.deliveries <= task->deliveries);
     task->seen = true;
 }
@@ -308,9 +312,9 @@ void ledger_check(const struct world *world) {
     for (uint64_t id = 1; id < world->ledger.task_end; id++) {
         const struct ledger_task *known = &world->ledger.tasks[id];
         const struct flat_task *task = &head->tasks[id];
-        if (known->accepted) MUST(task->row.id == id); /* KEEP-1: nothing lost */
+        if (known->accepted) MUST(task->row.id == id); /* KEEP-1: no accepted task is lost */
         if (task->row.id && !task->ended)
-            MUST(task->row.state == ROW_BURIED); /* the task waits for an operator's decision */
+            MUST(task->row.state == ROW_BURIED); /* a dead task waits for an operator's decision */
         if (known->over) MUST(task->ended);
     }
 }

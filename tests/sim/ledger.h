@@ -1,4 +1,4 @@
-/* ledger.h: what the clients of a history know: their requests, the replies, the replies that a naive model
+/* ledger.h: the knowledge of the clients of a history: their requests, the replies, the replies that a naive model
  * predicts, and the deliveries that consumers saw. The ledger is outside of the broker and is compared with it. */
 #ifndef TARRY_TESTS_SIM_LEDGER_H
 #define TARRY_TESTS_SIM_LEDGER_H
@@ -14,7 +14,7 @@ struct frame_note;
 struct prediction {
     bool predicted;
     uint32_t executions;   /* number of executions of a Get */
-    bool may_be_forgotten; /* the task has ended: the broker may have forgotten its outcome (TRUE-1) */
+    bool may_be_forgotten; /* the task has ended, so the broker may have forgotten its outcome (TRUE-1) */
     Tarry__Code code;
     Tarry__Outcome outcome;
     uint64_t id;                  /* 0: no prediction */
@@ -34,20 +34,20 @@ struct request {
     uint64_t asked_ns; /* time at which the request was made */
     bool answered;     /* no further reply is expected */
 
-    struct prediction predictions[HOSTS_MAX]; /* predictions by the node that executes the request */
+    struct prediction predictions[HOSTS_MAX]; /* predictions, by the node that executes the request */
     uint8_t *answer;                          /* packed CommitReply */
     size_t answer_size;
 };
 
 struct ledger_task {     /* facts about the task that are known outside of the broker */
     bool accepted;       /* the reply to its schedule has come */
-    bool seen;           /* a consumer got it */
+    bool seen;           /* a consumer got the task */
     bool over;           /* the reply to its ack or cancel has come */
     uint32_t deliveries; /* number of deliveries that this reply named */
     uint32_t token_epoch;
     uint64_t token_position; /* FENCE-1: position of the latest lease whose delivery left */
     uint64_t left_ns;        /* true time at which the delivery of that lease first left */
-    uint64_t jumped_ns;      /* world.steady_jumped_ns at that time */
+    uint64_t jumped_ns;      /* value of world.steady_jumped_ns at `left_ns` */
     uint64_t deadline_ms;    /* the lease's deadline that the broker sent to the consumer */
     uint64_t lasts_ns;       /* time from that delivery to the deadline */
 };
@@ -55,7 +55,7 @@ struct ledger_task {     /* facts about the task that are known outside of the b
 struct ledger_origin {    /* facts about a logged task that only the rig knows */
     uint64_t received_ns; /* true time at which the broker took the request that set the due time; 0: unknown */
     uint64_t due_ms;      /* valid with received_ns, like the next fields */
-    uint64_t jumped_ns;   /* world.steady_jumped_ns at that time */
+    uint64_t jumped_ns;   /* value of world.steady_jumped_ns at `received_ns` */
     uint64_t delay_ns;
     const struct core_content *content; /* the content as it was sent */
 };
@@ -75,17 +75,17 @@ struct ledger {
 
 void ledger_begin(struct world *world);
 /* ---- called by the host */
-/* Predicts the reply right before the core decides; due timers have run already. */
+/* Predicts the reply to a request just before the core decides; due timers have run already. */
 void ledger_predict(struct world *world, struct request *request);
 void ledger_on_frame(struct world *world, struct frame_note *note, const struct core_content *const *contents,
                      size_t content_count);
-/* The host applies this frame, whichever node decided it. */
+/* Notes a frame that the host applies, whichever node decided it. */
 void ledger_take_frame(struct world *world, const struct frame_note *note);
 /* Takes all frames below `position`. */
 void ledger_take_frames(struct world *world, uint64_t position);
-/* A crash lost frames: `head` is the remaining state. */
+/* Handles that a crash has lost frames: `head` is the remaining state. */
 void ledger_on_loss(struct world *world, const struct flat *head);
-/* The delivery leaves the broker now. */
+/* Checks and notes a delivery that leaves the broker now. */
 void ledger_on_departure(struct world *world, const struct core_delivered *task, const ProtobufCBinaryData *content);
 /* ---- called by the clients */
 void ledger_on_answer(struct world *world, struct request *request, const struct answer *answer);

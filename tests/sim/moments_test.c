@@ -1,11 +1,12 @@
-/* moments_test.c: compares the state at random past moments of random histories, rebuilt from the log by
- * storage/history/as_of.c, with the flat tables (flat.h), which do not use the index.
+/* moments_test.c: compares states at random past moments of random histories. storage/history/as_of.c rebuilds each
+ * state from the log; the flat tables (flat.h), which do not use the index, have the expected one.
  *
- * A history is played with all faults. Then moments are drawn by time (at a frame, next to one, between two, after
- * the last) and by position (at a frame's end, inside a frame). The directory's index is the real one, as of a
- * random frame. So some moments are rebuilt from the beginning of the log, some from a copy of the index, and some,
- * whose log was retired, not at all. In some histories a part of the log is in an archive. A run checks 120 moments;
- * 1,000 with TARRY_SLOW=1. */
+ * A history is played with all faults. After that, moments are drawn by time (at a frame, next to one, between two,
+ * after the last) and by position (at a frame's end, inside a frame). The directory's index is the real one, as of a
+ * random frame. So some moments are rebuilt from the beginning of the log, some from a copy of the index. Some cannot
+ * be rebuilt, because their part of the log was retired. In some histories a part of the log is in an archive.
+ *
+ * A run checks 120 moments; 1,000 with TARRY_SLOW=1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ struct fx {
     uint64_t own;       /* position of the directory's index */
     struct archive archive;
     char archive_directory[PATH_SIZE + 32];
-    bool has_all;      /* log and archive reach back to the first frame */
+    bool has_all;      /* the log and the archive together reach back to the first frame */
     uint64_t archived; /* number of histories with an archive */
     uint64_t answered, refused, completed, copied;
     uint64_t ahead; /* number of tasks that were leased ahead of time at a checked moment */
@@ -100,7 +101,7 @@ static void make_own(struct fx *f, size_t count) {
 }
 
 /* Sets the machine's wall clock back, so that the broker's wall time stops for a while: tasks with an absolute time
- * wait, although time passes. Few histories do that by themselves. */
+ * wait, although time passes. Without this, only few histories would have such a stop. */
 static void put_clock_back(struct fx *f) {
     struct world *world = f->world;
     world_jump_wall(world, -(int64_t)(1000 + random_below(&f->random, 4000)));
@@ -152,8 +153,8 @@ static uint64_t ms_of(uint64_t ns) {
     return ns / NS_PER_MS;
 }
 
-/* Picks a moment between two frames during which the wall time stood still or was slower than time, because the
- * clock was set back or is held. */
+/* Draws a moment between two frames at which the wall time stood still or was slower than time, because the clock was
+ * set back or is held. */
 static bool draw_standstill(struct fx *f, struct as_of_question *out) {
     const struct frame_note *frames = f->world->host->frames;
     for (size_t i = random_below(&f->random, f->frame_count); i + 1 < f->frame_count; i++) {
@@ -236,7 +237,7 @@ static void flat_until(struct fx *f, size_t count) {
 static uint32_t expected_state(const struct row *row, const struct expected *expected) {
     uint64_t now_ms = row->base == ROW_STEADY ? expected->steady_ms : expected->wall_ms;
     switch (row->state) {
-    case ROW_LEASED: /* leased ahead of time: the delivery was not to leave before it is due */
+    case ROW_LEASED: /* leased ahead of time: the delivery must not be sent before the task is due */
         return row->delivered_ms > expected->steady_ms ? STATE_PENDING : STATE_IN_FLIGHT;
     case ROW_BURIED:
         return STATE_DEAD;
@@ -258,7 +259,7 @@ static void compare_rows(struct fx *f, struct as_of *moment, const struct expect
         for (size_t i = 0; i < rows.count; i++, seen++) {
             const struct row *row = &rows.rows[i];
             MUST(row->id < f->flat->next_id && !f->flat->tasks[row->id].ended);
-            MUST(row_hash(row) == row_hash(&f->flat->tasks[row->id].row)); /* compares every field */
+            MUST(row_hash(row) == row_hash(&f->flat->tasks[row->id].row)); /* the hash covers every field */
             MUST(as_of_state(moment, row) == expected_state(&f->flat->tasks[row->id].row, expected));
         }
     }
@@ -285,7 +286,7 @@ static void compare_rows(struct fx *f, struct as_of *moment, const struct expect
 static int each_queue(void *argument, const Tarry__QueuePut *queue) {
     struct fx *f = argument;
     struct flat_queue *own = &f->flat->queues[queue_place(queue->number)];
-    if (own->put.number != queue->number) return 0; /* a former queue: find it by its name */
+    if (own->put.number != queue->number) return 0; /* a former queue is found by its name */
     MUST(queue_hash(queue) == own->hash);
     own->hash = 0; /* the hash was compared already */
     return 0;
@@ -368,8 +369,8 @@ static void compare_contents(struct fx *f, struct index *index) {
     }
 }
 
-/* The content of a task that was live then may be erased by now: then no complete directory of that moment can be
- * made. */
+/* Returns whether the content of a task that was live at that moment may be erased by now. No complete directory of
+ * that moment can be made in this case. */
 static bool was_redacted_since(const struct fx *f) {
     for (uint64_t id = 1; id < f->flat->next_id; id++) {
         const struct flat_task *task = &f->flat->tasks[id];

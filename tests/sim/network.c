@@ -11,15 +11,15 @@
 
 struct message {
     struct client *client;
-    struct request *request; /* the message's request; NULL: it is none */
-    uint64_t run;            /* run of the receiving client */
-    uint64_t life;           /* life of the broker, for connections */
+    struct request *request; /* the request that the message carries; NULL: it carries none */
+    uint64_t run;            /* run of the client that receives the message */
+    uint64_t life;           /* for connections: life of the broker */
     struct answer answer;    /* the message's reply */
     struct delivered delivered;
     uint64_t session;
-    uint64_t pipe; /* the broker's number for the connection that breaks */
+    uint64_t pipe; /* number, at the broker, of the connection that breaks */
     uint32_t lane;
-    uint32_t node; /* node of a request */
+    uint32_t node; /* for a request: the node that receives it */
     uint32_t credit;
 };
 
@@ -47,7 +47,7 @@ static void request_is_read(struct world *world, void *argument, uint64_t number
     host_read(world, argument);
 }
 
-/* The request reaches the machine's socket, even while the process is stopped. */
+/* Delivers the request to the machine's socket, even while the process is stopped. */
 static void request_arrives(struct world *world, void *argument, uint64_t number) {
     const struct message *message = argument;
     if (message->client->link.cut_up) {
@@ -127,7 +127,8 @@ void network_deliver(struct world *world, struct client *client, const struct de
 static void lane_up_arrives(struct world *world, void *argument, uint64_t number) {
     struct message *message = argument;
     struct client *client = message->client;
-    if (message->run != client->run || client->session != message->session) return; /* the client gave the session up */
+    if (message->run != client->run || client->session != message->session)
+        return; /* the client has given up this session */
     if (client->link.cut_up || world->host->state != HOST_UP) {
         world_after_at(world, client->session_node, REDIAL_MS * NS_PER_MS, lane_up_arrives, message, 0);
         return;
@@ -136,7 +137,7 @@ static void lane_up_arrives(struct world *world, void *argument, uint64_t number
     if (client->pooled) host_credit(world, message->session, client->credit);
 }
 
-/* The client dials its lane again until the connection is made or the client gives up. */
+/* Makes the client dial its lane again until the connection is made or the client gives up. */
 void network_lane_up(struct world *world, struct client *client, uint32_t lane, uint64_t session) {
     struct message *message = world_alloc(world, sizeof *message);
     *message = (struct message){.client = client, .run = client->run, .lane = lane, .session = session};
@@ -158,7 +159,7 @@ static void credit_arrives(struct world *world, void *argument, uint64_t number)
     if (message->life == world->host->life) host_credit(world, message->session, message->credit);
 }
 
-/* Within the broker's process a message is neither lost nor doubled. */
+/* Sends a message within the broker's process, which is neither lost nor doubled. */
 void network_credit(struct world *world, struct client *client, uint64_t session, uint32_t credit) {
     uint32_t node = client->session_node;
     struct message *message = world_alloc(world, sizeof *message);
@@ -167,7 +168,8 @@ void network_credit(struct world *world, struct client *client, uint64_t session
     world_after_at(world, node, world_span_ns(world, &world->options.wake), credit_arrives, message, 0);
 }
 
-/* Each side learns it by itself, unless the link is cut in its direction. */
+/* Breaks the connection. The broker and the client notice it independently, unless the link is cut in their direction.
+ */
 void network_break_pipe(struct world *world, struct client *client, uint64_t session) {
     uint32_t node = client->session_node;
     struct message *message = world_alloc(world, sizeof *message);

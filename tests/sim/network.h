@@ -1,12 +1,12 @@
 /* network.h: the network between clients and the broker. Requests and replies may be lost, doubled or late, and so
- * overtake each other; a link may be cut in one direction or both. A delivery goes over a connection: it arrives or
- * does not. The broker may or may not learn that a connection broke. */
+ * overtake each other; a link may be cut in one direction or in both. A delivery uses a connection: it arrives or does
+ * not. The broker may not learn that a connection broke. */
 #ifndef TARRY_TESTS_SIM_NETWORK_H
 #define TARRY_TESTS_SIM_NETWORK_H
 
 #include "core.h"
 
-#define HOSTS_MAX 2 /* one broker, or a pair */
+#define HOSTS_MAX 2 /* number of hosts: one broker, or a pair */
 
 struct world;
 struct client;
@@ -15,7 +15,7 @@ struct request;
 struct network { /* the current state of the network */
     uint32_t drop_permille;
     uint32_t double_permille;
-    uint32_t late_permille; /* such messages take up to late_ms */
+    uint32_t late_permille; /* per mille of the messages that are late, by up to late_ms */
     uint32_t late_ms;
     uint64_t dropped, doubled; /* numbers of lost and doubled messages */
     bool cut_from[HOSTS_MAX];  /* for a pair: messages of that node do not reach the other */
@@ -26,7 +26,7 @@ struct link {      /* state of a client's link */
     bool cut_down; /* messages from the broker are lost */
 };
 
-struct answer { /* the reply to a query or to a commit: one of the two fields is set */
+struct answer { /* the reply to a query or to a commit, of which one member is set */
     const Tarry__Reply *reply;
     const Tarry__CommitReply *commit;
     const uint8_t *packed; /* packed reply to a commit */
@@ -43,18 +43,18 @@ struct delivered { /* a delivery as a consumer receives it */
 };
 
 #define NETWORK_ANY_LIFE UINT64_MAX
-/* Sends a message to the other node of a pair: `run` gets it in that node's thread (node_post), if `life` is still
- * the life of that host. */
+/* Sends a message to the other node of a pair: `run` receives it in that node's thread (node_post), unless that host
+ * has been restarted meanwhile (`life`). */
 void network_between(struct world *world, uint32_t to, void (*run)(struct world *world, void *argument), void *message,
                      uint64_t life);
 void network_request(struct world *world, struct client *client, struct request *request);
 void network_answer(struct world *world, struct client *client, struct request *request, const struct answer *answer);
 void network_deliver(struct world *world, struct client *client, const struct delivered *delivered);
-/* Tells the broker that the consumer has dialed its lane. */
+/* Tells the broker that the consumer has connected to its lane. */
 void network_lane_up(struct world *world, struct client *client, uint32_t lane, uint64_t session);
 /* Tells the broker, within its process, how many tasks a delivery to the pooled session may have. */
 void network_credit(struct world *world, struct client *client, uint64_t session, uint32_t credit);
-/* Breaks the connection of a session; each side that can be reached learns it. */
+/* Breaks the connection of a session; the broker and the client notice it if they can be reached. */
 void network_break_pipe(struct world *world, struct client *client, uint64_t session);
 
 #endif

@@ -13,7 +13,7 @@
 #include "requests.h"
 #include "world.h"
 
-#define AGAIN_AFTER_NS (5 * NS_PER_MS) /* delay of exec until the next run begins */
+#define AGAIN_AFTER_NS (5 * NS_PER_MS) /* delay of an exec until the next run begins */
 
 static const char pair_directory[] = "/data";
 
@@ -304,7 +304,7 @@ static void alarm_comes(struct world *world, void *argument, uint64_t life) {
     struct node *node = host->node;
     if (node->alarm_ns > world->now_ns) return;
     node->alarm_ns = UINT64_MAX;
-    if (node->ended || node->blocked) return; /* node_unblock will look again */
+    if (node->ended || node->blocked) return; /* node_unblock will check again */
     node_check_sleep(world);
     check_timers(world);
     if (host->life == life && host->state == HOST_UP) go_on(world);
@@ -351,7 +351,7 @@ static void take_changed(struct world *world, void *argument) {
     node_step(world, &event, NULL);
 }
 
-/* The registrar calls this at the node's place. */
+/* Handles the registrar's result. The registrar calls this in the node's context. */
 static void on_kept(void *argument) {
     node_post(argument, take_kept, NULL);
 }
@@ -389,7 +389,7 @@ static void make_rules(struct world *world) {
         .is_async = options->is_async,
         .run = node->hard_state.runs,
         .serial = world_real_ns(world) / 1000000000u,
-        .committed = world->host->table.flat.position, /* LOG-3: the index has absorbed nothing else */
+        .committed = world->host->table.flat.position, /* LOG-3: the index has absorbed only committed records */
         .heard = last.epoch,
     };
 }

@@ -33,13 +33,13 @@
 
 struct node_message { /* a question or its answer, on the link between the nodes */
     uint32_t from;
-    uint64_t life; /* life of the asking node */
+    uint64_t life; /* life of the node that asks */
     uint64_t number;
     Tarry__Follow question;
     Tarry__FollowReply answer;
-    bool is_early;                   /* a temporary refusal */
-    uint64_t asked_ns;               /* BOOTTIME of the asking node */
-    size_t acknowledged;             /* number of frames acknowledged at that time (truth.h) */
+    bool is_early;                   /* the refusal is temporary */
+    uint64_t asked_ns;               /* BOOTTIME of the node that asks */
+    size_t acknowledged;             /* number of frames that were acknowledged at `asked_ns` (truth.h) */
     size_t covered;                  /* number of the answering node's frames below answer.known */
     const struct frame_note *frames; /* the rig's own facts about the answer's frames */
     size_t frame_count;
@@ -52,7 +52,8 @@ struct node_item { /* an item for the pair's thread */
     struct node_item *next;
 };
 
-/* The leader's latest replies, and how many frames had been acknowledged when the node sent each question. */
+/* Latest replies of the leader, with the number of frames that had been acknowledged when the node sent each question.
+ */
 #define NODE_WORDS 64u
 struct node_word {
     uint64_t asked_ns;
@@ -60,9 +61,9 @@ struct node_word {
 };
 
 struct node_leading {
-    struct leader_half half; /* its `held` is a node_message */
+    struct leader_half half; /* the leader's decisions; the member `held` is a node_message */
     struct batch *incoming;  /* durable batches that the pair's thread has not handled yet; oldest first */
-    uint64_t left_ns;        /* time at which something last left */
+    uint64_t left_ns;        /* time at which a reply or delivery last left */
     const uint8_t *requester;
 };
 
@@ -70,8 +71,8 @@ struct node_following {
     struct follower_half half;
     uint64_t number;              /* number of the newest question */
     uint64_t probe;               /* number of the newest probe */
-    uint64_t probed_ns, heard_ns; /* for the checks: time of the newest probe; time of the last message of the leader,
-                                     or when its time began */
+    uint64_t probed_ns, heard_ns; /* for the checks: `probed_ns` is the time of the newest probe; `heard_ns` that of the
+                                     leader's last message, or the start of its timeout */
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
     struct freshness fresh;
@@ -85,32 +86,33 @@ struct node {
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t member[MEMBER_ID_SIZE];
     bool joins;      /* the node was started with --follow */
-    bool may_refuse; /* a story or fault permits a refusal */
-    uint64_t cuts;   /* number of cuts; the next fields count too */
+    bool may_refuse; /* a story or a fault permits that the node refuses to work */
+    uint64_t cuts;   /* number of cuts; the next members are counters, too */
     uint64_t deposed;
     uint64_t promoted;
     uint64_t snapshots;
 
-    /* State between two lives. */
+    /* State between two lives of the node. */
     bool fetching;        /* the start waits for a snapshot */
     bool fetched;         /* the snapshot has arrived: the start can continue */
     uint64_t fetch;       /* number of the fetch; events of an earlier fetch are ignored */
     uint64_t source_life; /* life of the other node from which the snapshot comes */
 
-    /* State of one life. */
+    /* State of one life of the node. */
     struct hard_state hard_state;
     struct pair pair;
     struct record_client record_client;
-    uint64_t words;      /* number of an operator's commands that the node has taken */
-    uint64_t words_told; /* number of commands given to it; a paused node takes them later */
+    uint64_t words;      /* number of operator's commands that the node has handled */
+    uint64_t words_told; /* number of commands that were given to the node; a paused node handles them later */
     const char *said;    /* latest reason that the rules gave */
     struct alone alone;  /* whether the node serves alone */
     struct record_reads reads;
     struct digests digests;
     struct silence silence; /* silence of the other node */
     struct summons summons;
-    uint64_t overslept_ns; /* when the node last noticed that it had been stopped */
-    uint64_t handed_ns;    /* when it was last handing over, or its disk last hung: the other node may then lead */
+    uint64_t overslept_ns; /* time at which the node last noticed that it had been stopped */
+    uint64_t handed_ns;    /* time at which the node was last handing over, or its disk was last hanging: the other node
+                              may lead after that */
     uint64_t alarm_ns;
     struct node_item *items, **items_last;
     struct node_leading leading;
@@ -119,7 +121,7 @@ struct node {
     uint64_t may_index;
     uint64_t claimed;           /* durable position that the log claims (log_claim) */
     struct log_cursor *applier; /* reads the frames to apply; NULL: the core decides */
-    bool may_apply;             /* the core's turn may apply frames */
+    bool may_apply;             /* the core may apply frames in its present turn */
 
     bool is_new;  /* the directory has never belonged to a pair */
     bool ended;   /* the process is about to start again */
@@ -130,52 +132,53 @@ struct node {
     bool applying;
 };
 
-/* Makes the node before its first start. `joins`: it follows, with an empty directory. */
+/* Creates the node before its first start. `joins`: it follows, with an empty directory. */
 void node_make(struct world *world, bool joins);
 void node_wipe(struct world *world); /* gives the node a new, empty disk; call while it is down */
 void node_unmake(struct world *world);
 /* ---- node_laws.c */
 struct core_reply;
-/* Takes a reply of the leader. TRUE-1: the position in it covers everything that was acknowledged when the node
- * asked. */
+/* Notes a reply of the leader. TRUE-1: the position in it covers everything that was acknowledged when the node asked.
+ */
 void node_take_word(struct world *world, const struct node_message *message);
-/* Returns how many frames had been acknowledged when the node sent the question whose reply now proves the age of
+/* Returns how many frames had been acknowledged when the node sent the question whose reply proves the present age of
  * its state. */
 size_t node_proved(struct world *world);
-/* TRUE-1: checks that a follower's answer is no older than it could prove, nor than the position that the question
- * requires. `known`: number of frames acknowledged when the question came. `proved`: node_proved at that time:
- * tarryd judges a question before the core reads, so words that arrive later do not count. */
+/* TRUE-1: checks that a follower's answer is no older than it could prove, and that it shows the position that the
+ * question requires. `known` is the number of frames acknowledged when the question arrived. `proved` is node_proved at
+ * that time: tarryd decides about a question before the core reads, so replies of the leader that arrive later do not
+ * count. */
 void node_check_fresh(struct world *world, const struct core_reply *reply, size_t known, size_t proved);
 /* ---- called by host*.c */
-/* Follows after recovery. Returns false if the node refused; the host has a sentence. */
+/* Begins to follow, after recovery. Returns false if the node refused; the host has the reason. */
 bool node_start(struct world *world);
-/* Call before recovery. Returns false if the node needs a snapshot, which is being fetched; the next start
- * continues. */
+/* Returns false if the node needs a snapshot, which is then fetched; the next start continues. Call it before recovery.
+ */
 bool node_has_snapshot(struct world *world);
 /* Ends the process before it has its snapshot. */
 void node_stop_fetching(struct node *node);
 void node_end(struct world *world);
-/* Returns OK, or why the node refuses the request. */
+/* Returns OK, or the code with which the node refuses the request. */
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request);
 void node_written(struct world *world, uint64_t position);
-/* Takes the batches over. */
+/* Takes over the durable batches. */
 void node_durable(struct world *world, struct batch *batches);
-/* Called in the core's turn. node_apply applies committed frames, if their time has come; node_lead ends that,
- * because this node leads; node_paused: everything decided before the pause is committed. */
+/* Called in the core's turn. node_apply applies committed frames if that is possible now; node_lead ends the applying,
+ * because this node leads; node_paused reports that everything decided before the pause is committed. */
 void node_apply(struct world *world);
 void node_lead(struct world *world);
 void node_paused(struct world *world, uint64_t position);
 void node_apply_later(struct world *world);
 /* ---- called by stories and faults */
 void node_word(struct world *world, enum pair_word word);
-/* Gives an operator's command to that node, from outside. */
+/* Gives an operator's command to node `node`. */
 void node_tell(struct world *world, uint32_t node, enum pair_word word);
 /* ---- laws */
 /* Checks that every node that the pair counts as in sync has all acknowledged frames. */
 void node_check_members(struct world *world);
-/* Checks that this node may take over from the other. */
+/* Checks that this node may take over from the other node. */
 void node_check_claim(const struct world *world);
-/* F-31a: returns whether the node's disk hangs. The time for which its process stood still does not count (F-13). */
+/* F-31a: returns whether the node's disk hangs. Time in which its process was stopped does not count (F-13). */
 bool node_disk_hangs(const struct world *world);
 bool node_is_leading(const struct host *host);
 /* ---- between node*.c */
@@ -190,12 +193,13 @@ void node_read_record(struct world *world);
 void node_take_presence(struct world *world, struct pair_event *event);
 uint64_t node_silence_timer(const struct world *world);
 void follow_probed(struct world *world, void *message);
-/* This node's process was killed while its host runs: the other node learns it, if it can be reached. */
+/* Handles that this node's process was killed while its host runs: the other node notices it, if the host can be
+ * reached. */
 void node_is_gone(struct world *world);
 void node_refuse(struct world *world, const char *sentence);
 void node_wake(struct world *world); /* schedules the next alarm */
 void node_unblock(struct world *world);
-/* exec: ends this life and begins the next one at once. */
+/* Simulates exec: ends this life and begins the next one at once. */
 void node_run_again(struct world *world);
 void node_hard_state_write(struct world *world);
 /* ---- node_lead.c */
@@ -213,8 +217,8 @@ void lead_pause_core(struct world *world); /* pauses the core or lets it continu
 void follow_ask(struct world *world, const struct pair_message *question);
 void follow_check(struct world *world);
 void follow_probe(struct world *world);
-/* Stops following in order, with a farewell message. The node does not wait for an answer, and the message may be
- * lost or late. */
+/* Stops following in order, with a goodbye message. The node does not wait for an answer, and the message may be lost
+ * or late. */
 void follow_leave(struct world *world);
 void follow_answered(struct world *world, void *message);
 void follow_cut(struct world *world, uint64_t end);

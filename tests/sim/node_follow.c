@@ -77,7 +77,7 @@ static void send(struct world *world) {
     struct node_message *message = pack(world, &following->half.question);
     message->number = ++following->number;
     follower_half_sent(&following->half, true, world->now_ns);
-    /* R2: a position that the question reports as durable must stay durable from now on. */
+    /* R2: a position that a question reports as durable must stay durable from now on. */
     bool tells = following->half.question.kind == PAIR_FOLLOW && message->question.end > host->promised;
     if (tells) host->promised = message->question.end;
     MUST(message->question.end <= log_durable(host->log));
@@ -121,7 +121,7 @@ static void hear_clock(struct world *world, const Tarry__FollowReply *body) {
     host->noted_steady_ns = clock->noted_steady_ns;
 }
 
-/* Whether this answers the newest question. The rules get older answers too: they must recognize them. */
+/* An answer, and the steps that handle it. The rules get answers to older questions, too, and must recognize them. */
 struct take {
     const struct node_message *message;
     struct follower_take take;
@@ -139,7 +139,7 @@ static bool copy_frames(struct world *world, const struct node_message *message)
         return false;
     }
     for (size_t i = 0; i < message->frame_count; i++) *host_add_frame(host) = message->frames[i];
-    if (error) /* some of the frames may be in the log all the same */
+    if (error) /* in spite of the error, some of the frames may be in the log */
         host_fail(world, "cannot copy frames", error);
     else
         MUST(host->frames[host->frame_count - 1].end == log_end(host->log));
@@ -162,7 +162,7 @@ static void frames_are_synced(struct world *world, void *argument, uint64_t life
     node_unblock(world);
 }
 
-/* While the log is synced, the rules get no events. */
+/* Starts a sync of the log. Until it ends, the rules get no events. */
 static void begin_sync(struct world *world, struct take *take) {
     world->host->node->blocked = true;
     world_after(world, &world->options.sync, frames_are_synced, take, world->host->life);
@@ -241,12 +241,12 @@ static void take_answer(struct world *world, const struct node_message *message,
     struct pair_message *answer = &take->answered.message;
     *answer = follow_wire_answered(&message->answer, &node->hard_state);
     answer->differs = follow_wire_differs(host->log, &message->answer);
-    MUST(!answer->differs || node->may_refuse); /* no two nodes lead the same epoch */
+    MUST(!answer->differs || node->may_refuse); /* F-31d: two nodes never lead the same epoch */
     take->take = follower_take_begin(&node->pair, answer, message->answer.frames.len > 0, is_newest);
     go_on(world, take);
 }
 
-/* No answer will come: an operator's command that waits for one continues without it. */
+/* Handles that no answer will come. An operator's command that waits for the answer continues without it. */
 static void unanswered(struct world *world, bool is_refused_by_leader) {
     struct pair_event event = {.kind = PAIR_UNANSWERED, .present = is_refused_by_leader};
     node_step(world, &event, NULL);
@@ -261,7 +261,8 @@ static void take_refusal(struct world *world, const struct node_message *message
     if (world->host->life == life && !node->ended) settle(world);
 }
 
-/* A leader without a coordinator sends a question to a node from which it receives nothing. */
+/* Handles the answer to a proposal, which a leader without a coordinator sends to a node from which it receives
+ * nothing. */
 static void take_answer_as_leader(struct world *world, const struct node_message *message, bool is_refused) {
     struct pair_event event = {.kind = PAIR_ANSWERED,
                                .message = follow_wire_answered(&message->answer, &world->host->node->hard_state)};
@@ -302,7 +303,7 @@ void follow_cut(struct world *world, uint64_t end) {
     struct quarantine quarantine = {.disk = &node->pair_disk->disk, .directory = "/data/quarantine"};
     struct quarantine_tail tail;
     host_erase_through(world);
-    if (host->promised > end) host->promised = end; /* a failed cut may end at any later position */
+    if (host->promised > end) host->promised = end; /* a failed cut may have removed any part of the log behind `end` */
     int error =
         log_cut(host->log, end, follower_keeps(&node->pair, 0), &quarantine, "The leader does not have it.\n", &tail);
     bool is_kept = error == LOG_KEPT || error == LOG_WITHIN || error == LOG_RETIRED || error == LOG_END;
@@ -317,7 +318,7 @@ void follow_cut(struct world *world, uint64_t end) {
     size_t kept = host_frames_below(host, end);
     MUST(kept == 0 ? end == LOG_POSITION_FIRST : host->frames[kept - 1].end == end);
     TRACE(world, "broker", "cuts #%zu to #%zu", kept + 1, host->frame_count);
-    /* R8: a cut removes no acknowledged frame. */
+    /* R8: a cut must not remove an acknowledged frame. */
     if (kept < host->frame_count && kept < world->truth.count)
         MUST(host->frames[kept].serial != world->truth.serials[kept]);
     host->frame_count = kept;

@@ -13,7 +13,8 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* Waiting clients do not learn earlier that the follower stalls. */
+/* Minimum time without progress after which a follower may count as stalled; waiting clients do not learn it earlier.
+ */
 #define LAW_STALL_NS (1000 * NS_PER_MS)
 
 /* ---- beginning */
@@ -84,7 +85,7 @@ static void nothing_more(struct world *world, void *argument) {}
 
 void node_written(struct world *world, uint64_t position) {
     leader_half_written(&world->host->node->leading.half, position);
-    node_post(world, nothing_more, NULL); /* lead_go_on sends it */
+    node_post(world, nothing_more, NULL); /* lead_go_on sends the answer */
 }
 
 void node_durable(struct world *world, struct batch *batches) {
@@ -125,7 +126,7 @@ static void refuse_question(struct world *world, struct node_message *message, b
     answer_with(world, message);
 }
 
-/* Each message is answered once; a doubled message counts as another one. */
+/* Copies a message, because each message is answered once, and a doubled message counts as another one. */
 static struct node_message *fresh(struct world *world, const struct node_message *message) {
     struct node_message *copy = world_copy(world, message, sizeof *message);
     tarry__follow_reply__init(&copy->answer);
@@ -168,7 +169,7 @@ static void answer_verdict(struct world *world, struct node_message *message, co
     answer_with(world, message);
 }
 
-/* F-31: in the simulator no frame is damaged. */
+/* F-31: compares the digests, which must be equal, because in the simulator no frame is damaged. */
 static void compare_digests(struct world *world, const Tarry__Follow *follow) {
     struct digests *digests = &world->host->node->digests;
     uint64_t own = 0;
@@ -277,7 +278,8 @@ static void answer_held(struct world *world) {
     node_step(world, &event, &answer);
     if (host->life != life || node->ended) return;
     leader_half_answer(half, &node->pair, &answer);
-    if (answer.kind == PAIR_TAKE_OVER) node->handed_ns = world->now_ns; /* F-31a, or an operator ordered it */
+    if (answer.kind == PAIR_TAKE_OVER)
+        node->handed_ns = world->now_ns; /* because of F-31a, or because an operator commanded it */
     if (answer.kind == PAIR_FRAMES)
         answer_frames(world, message, &answer);
     else
@@ -299,7 +301,7 @@ void lead_go_on(struct world *world) {
     if (host->life != life || node->ended) return;
     if (leader_half_look(half, world->now_ns))
         TRACE(world, "broker", half->stalled_ns ? "waits for its follower, and says so" : "is confirmed again");
-    /* A follower that makes progress is not taken for stalled. */
+    /* Check that a follower that makes progress does not count as stalled. */
     MUST(half->stalled_ns == 0 || node->leading.left_ns + LAW_STALL_NS <= world->now_ns);
 }
 
@@ -308,7 +310,7 @@ void lead_give_up(struct world *world) {
         TRACE(world, "broker", "gives up a follower that stores nothing");
 }
 
-/* The core's record that the node serves alone (shell/pair/node_alone.c). */
+/* Makes the core record that the node serves alone (shell/pair/node_alone.c). */
 void lead_record_alone(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
@@ -324,10 +326,10 @@ void lead_record_alone(struct world *world) {
     put.alone_from = alone->position;
     struct core_event event = {.kind = CORE_ALONE, .alone.put = &put};
     host_step(world, &event);
-    MUST(alone->is == who->alone); /* KEEP-1: an auditor can see from when to when there was only one disk */
+    MUST(alone->is == who->alone); /* KEEP-1: an auditor must see from when to when there was only one disk */
 }
 
-/* Sends no more replies: waiting clients ask again. */
+/* Sends no more replies, so that waiting clients ask again. */
 void lead_end(struct world *world) {
     struct host *host = world->host;
     struct node_leading *leading = &host->node->leading;
@@ -355,7 +357,7 @@ void node_paused(struct world *world, uint64_t position) {
 static void pause_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
-    host->inbox.pause = host->node->paused; /* the latest value: the inbox has only one */
+    host->inbox.pause = host->node->paused; /* the inbox has a single value, so the latest one counts */
     host_turn(world);
 }
 

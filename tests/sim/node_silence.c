@@ -27,7 +27,7 @@ static void say_silent(struct world *world, bool is_gone) {
     node_step(world, &event, NULL);
 }
 
-/* F-31c: the silent node was asked, and had time to answer. */
+/* F-31c: checks that the silent node was asked, and had time to answer. */
 static void check_was_asked(const struct world *world) {
     const struct node *node = world->host->node;
     uint64_t probed_ns = node->following.probed_ns;
@@ -62,7 +62,7 @@ void node_check_silence(struct world *world) {
     say_silent(world, false);
 }
 
-/* Called whenever the pair's thread wakes up. */
+/* Checks whether the node was stopped. Called whenever the pair's thread wakes up. */
 void node_check_sleep(struct world *world) {
     struct node *node = world->host->node;
     if (silence_stood_still(&node->silence, &node->pair, world->now_ns)) has_stood_still(world);

@@ -1,11 +1,12 @@
-/* node_snapshot.c: a snapshot for a follower whose next frames are no longer in the leader's log: the leader's log
- * and index as of one position (shell/pair/snapshot.c, shell/jobs/backup_files.c).
+/* node_snapshot.c: a snapshot for a follower whose next frames are no longer in the leader's log: the leader's log and
+ * index as of one position (shell/pair/snapshot.c, shell/jobs/backup_files.c).
  *
- *     wanted, durably ─► the process starts again ─► fetched before recovery, however long that takes ─► recovery
+ * The node notes durably that it wants a snapshot, and its process starts again. The snapshot is fetched before
+ * recovery, however long that takes.
  *
- * The product copies the files and then puts them in place. The simulator does both at once, after a delay: nothing
- * reads the directory while the mark says that a snapshot is wanted. A follower that is killed meanwhile fetches
- * again; so does one whose source has been started again. */
+ * The product copies the files and then puts them in place. The simulator does this at once, after a delay, because
+ * nothing reads the directory while the mark says that a snapshot is wanted. A follower that is killed meanwhile
+ * fetches again; so does one whose source has been started again. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 static const char pair_directory[] = "/data";
 static const char log_directory[] = "/data/log";
 
-/* R8: keeps the frames after `end` in quarantine. */
+/* R8: puts the frames after `end` into quarantine. */
 void follow_fetch(struct world *world, uint64_t end) {
     struct host *host = world->host;
     struct node *node = host->node;
@@ -57,7 +58,7 @@ static void write_file(struct model_disk *disk, const char *name, const void *da
     MUST(disk->disk.sync(disk, handle) == 0 && disk->disk.close(disk, handle) == 0);
 }
 
-/* The frames of a segment below `end`. */
+/* Copies the frames of a segment below `end`. */
 static void copy_segment(const struct host *source, struct model_disk *to, uint64_t base, uint64_t end) {
     char name[32];
     snprintf(name, sizeof name, "%016" PRIx64 ".seg", base);
@@ -68,7 +69,7 @@ static void copy_segment(const struct host *source, struct model_disk *to, uint6
 }
 
 static struct model_disk *copy_log(struct world *world, const struct host *source, uint64_t end) {
-    static const uint8_t cluster[CLUSTER_ID_SIZE]; /* same as in open_log */
+    static const uint8_t cluster[CLUSTER_ID_SIZE]; /* the same value as in open_log */
     struct model_disk *copy = model_new(random_u64(&world->random));
     MUST(copy->disk.make_directory(copy, log_directory, 0700) == 0);
     struct log_segment segment;
@@ -88,7 +89,7 @@ static struct model_disk *copy_log(struct world *world, const struct host *sourc
     return copy;
 }
 
-/* The leader has erased redacted contents meanwhile, but not in this node's archive. The product notes them
+/* Erases contents in this node's archive whose redaction the leader has already carried out. The product notes them
  * (shell/pair/missed_redactions.h) and erases them at its start; the simulator does it at once. */
 static void erase_archived(struct host *host) {
     for (size_t i = 0; i < host->frame_count; i++) {

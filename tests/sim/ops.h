@@ -4,7 +4,7 @@
 
 #include "client.h"
 
-struct schedule {      /* omitted fields are 0 */
+struct schedule {      /* omitted members are 0 */
     const char *queue; /* NULL: "orders" */
     const char *key;   /* NULL: none */
     uint64_t delay_ms;
@@ -35,14 +35,14 @@ bool sim_filter_matches(const char *filter, uint64_t id);
 Tarry__Op *op_fan_out(struct world *world, const struct held *held);
 /* Sets lease_before_due. */
 Tarry__Op *op_early(struct world *world, const char *queue);
-/* `expected` NULL: whatever its version. */
+/* Sets or deletes a definition. `expected` is the version that it must have; NULL: any version. */
 Tarry__Op *op_define(struct world *world, uint32_t number, bool deletes, const uint64_t *expected);
 Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states);
 /* Redacts by queue: tasks scheduled at or after `from_ms` and before `to_ms`, Unix time (0: no end) */
 Tarry__Op *op_redact(struct world *world, Tarry__Ref *task, uint64_t from_ms, uint64_t to_ms, uint64_t after_id);
 Tarry__Op *op_queue_set(struct world *world, const char *queue, uint64_t lease_ms, uint32_t max_attempts,
                         uint64_t backoff_min_ms);
-/* Sets the limits of the queue's deliveries; 0: none. */
+/* Sets the limits of the queue's deliveries; 0 means no limit. */
 Tarry__Op *op_queue_limits(struct world *world, const char *queue, uint32_t rate, uint32_t burst,
                            uint32_t max_in_flight);
 Tarry__When *op_when(struct world *world, uint64_t delay_ms, uint64_t at_ms);

@@ -10,16 +10,17 @@
 #include "pair_operator.h"
 #include "registrar.h"
 
-#define STARTS_MAX 50 /* number of starts of which one must succeed once all faults are repaired */
-#define FETCH_MS 200u /* except while a node waits for a snapshot */
+#define STARTS_MAX 50 /* number of starts of which at least one must succeed after all faults are repaired */
+#define FETCH_MS 200u /* longer if a node waits for a snapshot */
 
 void pair_faults_draw(struct random *random, struct pair_faults *out) {
     *out = (struct pair_faults){.every_ms = 64u << random_below(random, 7), .down_ms = 64u << random_below(random, 7)};
     uint64_t some = random_u64(random);
-    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << PAIR_FAULTS_DRAWN) - 1); /* a quarter of the kinds */
+    out->mask = (uint32_t)(some & random_u64(random)) &
+                ((1u << PAIR_FAULTS_DRAWN) - 1); /* on average, a quarter of the kinds */
     out->mask |= (uint32_t)(some >> 58 & some >> 60 & 3) << PAIR_FAULTS_DRAWN;
     if (random_below(random, 2)) out->mask |= 1u << PAIR_FAULT_KILL | 1u << PAIR_FAULT_LINK;
-    if (random_below(random, 16) == 0) out->mask = 0; /* no faults at all */
+    if (random_below(random, 16) == 0) out->mask = 0; /* in some histories there are no faults */
 }
 
 /* ---- starting again */
@@ -73,8 +74,8 @@ static void heal_coordinator(struct world *world, void *argument, uint64_t numbe
     registrar_heal(world);
 }
 
-/* A node that is already cut off stays so: otherwise it would reach the coordinator again, and registrar_heal would
- * not know since when (history 85014242). */
+/* Cuts a node off from the coordinator. A node that is already cut off stays so: otherwise it would reach the
+ * coordinator again, and registrar_heal would not know since when (history 85014242). */
 static void cut_coordinator(struct world *world) {
     if (!world->registrar) return;
     bool first = one_in(world, 2);
@@ -117,7 +118,8 @@ static void fill_up(struct world *world) {
     world_after_at(world, WORLD_OUTSIDE, some_ms(world, 13) * NS_PER_MS, find_room, NULL, 0);
 }
 
-/* Only for a node that neither leads nor counts as in sync: an operator would not replace any other disk. */
+/* Returns whether the node's disk may be wiped: only if the node neither leads nor counts as in sync, because an
+ * operator would not replace any other disk. */
 static bool may_wipe(const struct world *world) {
     const struct registrar *registrar = world->registrar;
     const struct pair_record *record = &registrar->now.record.pair;
@@ -135,7 +137,8 @@ static void write_record(struct world *world, void *argument, uint64_t number) {
     registrar_write_again(world);
 }
 
-/* Doubts the record only if both nodes have durably seen a later epoch: no node could recognize another loss. */
+/* Returns whether the nodes have durably seen an epoch later than this one. Only then may the record be doubted,
+ * because no node could recognize another loss. */
 static bool both_have_seen(const struct world *world, uint32_t epoch) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         const struct pair *pair = &world->hosts[i].node->pair;
@@ -172,7 +175,7 @@ static void disks_go_on(struct world *world, void *argument, uint64_t number) {
     world_enter(world, WORLD_OUTSIDE);
 }
 
-/* Acts at the place of a node. */
+/* Causes the fault in the context of a random node. */
 static void happens_to(struct world *world, enum pair_fault fault) {
     struct host *host = world->host;
     switch (fault) {
@@ -278,14 +281,16 @@ void pair_faults_start(struct world *world, struct pair_faults *faults) {
     world_after_ns(world, wait_ms * NS_PER_MS, fault_comes, faults, 0);
 }
 
-/* If a node forgot in a crash what its clock was believed to be, an operator says that the clock is right. */
+/* Starts the nodes with an operator's word that their clocks are right, because a node may have forgotten in a crash
+ * which clock it believed. */
 static void accept_clocks(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         world_enter(world, i);
         (void)host_now(world);
         if (!world->host->clock.held) continue;
         host_stop(world);
-        if (world->host->state != HOST_UP) MUST(host_start(world, true)); /* the node may have been deposed meanwhile */
+        if (world->host->state != HOST_UP)
+            MUST(host_start(world, true)); /* the node may have been deposed in the meantime */
     }
 }
 
@@ -306,7 +311,7 @@ void pair_faults_end(struct world *world, struct pair_faults *faults) {
         world_enter(world, i);
         world_resume(world, i);
         host->disk->fail_at = host->node->pair_disk->fail_at = 0;
-        /* Sets both clocks as far ahead as either may have been believed to be. */
+        /* Sets the two clocks as far ahead as either of them may have been believed to be. */
         world_jump_wall(world, (world->believable_ns - host->wall_offset_ns) / (int64_t)NS_PER_MS);
     }
     world_enter(world, WORLD_OUTSIDE);

@@ -1,6 +1,6 @@
-/* pair_history.c: a random history of a pair (history.h): two nodes, a coordinator or an operator, a link between
- * the nodes, and clients that know both addresses. pair_faults.c makes the faults. In the calm phase one node leads,
- * the other follows in sync, and everything settles. Then both logs and both states are equal. */
+/* pair_history.c: a random history of a pair (history.h): two nodes, a coordinator or an operator, a link between the
+ * nodes, and clients that know the two addresses. pair_faults.c makes the faults. In the calm phase one node leads, the
+ * other follows in sync, and everything settles. At the end the two logs and the two states must be equal. */
 #include <string.h>
 
 #include "../must.h"
@@ -11,14 +11,15 @@
 #include "pair_faults.h"
 #include "registrar.h"
 
-#define DELAY_BITS_MAX 26  /* delays are up to 2^26 ms: 19 hours */
+#define DELAY_BITS_MAX 26  /* delays are at most 2^26 ms, which is 19 hours */
 #define LOST_CALL_MS 6000u /* time after which a lost call has timed out */
-#define ROUNDS_MAX 600     /* a round lasts 500 ms */
-#define EPOCHS_ENOUGH 400  /* each epoch may leave a tail in quarantine, and the model disk has few files */
+#define ROUNDS_MAX 600     /* maximum number of rounds of 500 ms */
+/* Maximum number of epochs: each may leave a tail in quarantine, and the model disk has few files. */
+#define EPOCHS_ENOUGH 400
 
 static void draw_pair(uint64_t seed, struct random *random, struct world_options *options) {
     if (options->net.least_us + options->net.spread_us > 20000) options->net = (struct span){1000, 20000};
-    /* A follower that answers at full speed is never silent. */
+    /* Make the timeouts long enough that a follower that answers at full speed is never silent. */
     uint64_t round_ms = (options->net.least_us + options->net.spread_us + options->sync.least_us +
                          options->sync.spread_us + options->wake.least_us + options->wake.spread_us) /
                         1000;
@@ -29,7 +30,7 @@ static void draw_pair(uint64_t seed, struct random *random, struct world_options
         .solo_after_ms = 100 + 8 * round_ms + random_magnitude(random, 12),
     };
     if (random_below(random, 6) == 0) options->pair.solo_after_ms = UINT64_MAX;
-    /* A generator of its own: older seeds stay valid. */
+    /* Use another generator, so that older seeds give the same histories. */
     struct random modes = {.state = seed ^ 0x6d6f6448u};
     options->pair.by_operator = random_below(&modes, 4) == 0;
     if (options->pair.by_operator) options->pair.solo_after_ms = UINT64_MAX;
@@ -43,7 +44,8 @@ static void draw_pair(uint64_t seed, struct random *random, struct world_options
     options->pair.keep_ms = random_magnitude(&retiring, 14);
 }
 
-/* A frame has some 300 bytes: this many frames fill some 300 segments, and the model disk has 512 files. */
+/* Returns whether the history is long enough. A frame has some 300 bytes: this many frames fill some 300 segments, and
+ * the model disk has 512 files. */
 static bool is_long_enough(const struct world *world) {
     return world->truth.epoch >= EPOCHS_ENOUGH || world->truth.count >= world->options.segment_size;
 }
@@ -57,24 +59,24 @@ static bool is_in_step(const struct world *world) {
     if (!node_is_leading(leader) || follower->state != HOST_UP) return false;
     bool follows = follower->node->pair.role == PAIR_FOLLOWING;
     bool counts = world->options.pair.is_async || pair_is_in_sync(&leader->node->pair);
-    bool is_wished =
-        follower->node->pair.wants && !world->options.pair.is_async; /* the operator's command is carried out */
+    bool is_wished = follower->node->pair.wants &&
+                     !world->options.pair.is_async; /* an operator's command to lead has been carried out */
     return follows && counts && !is_wished && !leader->node->paused && leader->durable == core_position(leader->core) &&
            core_position(follower->core) == leader->durable;
 }
 
-/* A strict pair whose follower has a new disk: an operator says that the former disk need not be waited for. */
+/* Lets a follower with a new disk into a strict pair: an operator says that the former disk need not be waited for. */
 static void let_in(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         const struct node *node = world->hosts[i].node, *other = world->hosts[1 - i].node;
-        /* Its core may not have begun: it first waits for its log to be committed. */
+        /* The leader's core may not have begun: it first waits until its log is committed. */
         bool leads = world->hosts[i].state == HOST_UP && node->pair.role == PAIR_LEADING;
         bool waits = leads && node->pair.counted && hard_state_is_another(&node->hard_state, other->member);
         if (waits && world->options.pair.solo_after_ms == UINT64_MAX) node_tell(world, i, PAIR_SOLO);
     }
 }
 
-/* From now on no other actor starts anything. */
+/* Starts the nodes that wait for a snapshot, because from now on no other actor starts any node. */
 static void go_on_fetching(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         if (!world->hosts[i].node->fetching) continue;
@@ -85,8 +87,8 @@ static void go_on_fetching(struct world *world) {
 }
 
 void pair_history_wait(struct world *world) {
-    /* Waits for everything in progress: a claim, a restart, a follower's new grace period, a call to a restored
-     * coordinator. */
+    /* Wait for everything in progress: a claim, a restart, a follower's new timeout, a call to a restored coordinator.
+     */
     uint64_t wait_ms = 2000 + 2 * world->options.pair.failover_after_ms;
     if (world->registrar && world->registrar->connections > 0) wait_ms += LOST_CALL_MS;
     world_run_until(world, world->now_ns + wait_ms * NS_PER_MS);
@@ -99,7 +101,7 @@ void pair_history_wait(struct world *world) {
     world_enter(world, WORLD_OUTSIDE);
 }
 
-/* Compares frame by frame. */
+/* Compares the two logs frame by frame. */
 static void check_same(const struct world *world) {
     const struct host *leader = &world->hosts[world->leader];
     const struct host *follower = &world->hosts[1 - world->leader];
@@ -142,7 +144,7 @@ void pair_history_report(const struct world *world, struct history_report *out) 
     };
 }
 
-/* At the end, a planned switch-over: it loses nothing and needs no fault. */
+/* Makes a planned switch-over at the end: it must lose nothing, although no fault happens. */
 static void hand_over(struct world *world) {
     uint32_t before = world->leader;
     for (int round = 0; world->leader == before; round++) {
@@ -156,7 +158,7 @@ static void hand_over(struct world *world) {
     check_same(world);
 }
 
-/* Queries either node: a primary answers with what the whole pair has acknowledged (R3). */
+/* Sends a query to a random node. A primary must answer with the state that the whole pair has acknowledged (R3). */
 static void look_around(struct world *world, void *argument, uint64_t number) {
     struct client *client = argument;
     if (client->habits->over) return;
@@ -178,8 +180,8 @@ static void begin_clients(struct world *world, struct habits *habits, struct ran
     look_around(world, looker, 0);
 }
 
-/* By the numbers of tests/FAULTS.md: F-24, F-25, F-26, F-27, F-28, F-29, F-30, F-31 (at every frame); R2, R3, R4, R5,
- * R6, R7, R8; LOG-1 to LOG-5, TIME-1, TIME-2, KEEP-1, ONCE-1, TRUE-1, FENCE-1. */
+/* This test covers these faults and promises of tests/FAULTS.md: F-24, F-25, F-26, F-27, F-28, F-29, F-30, F-31 (at
+ * every frame); R2, R3, R4, R5, R6, R7, R8; LOG-1 to LOG-5, TIME-1, TIME-2, KEEP-1, ONCE-1, TRUE-1, FENCE-1. */
 void pair_history_play(struct world *world, uint64_t seed, struct history_report *out) {
     struct random random = {.state = seed ^ 0x70616972u};
     struct world_options options = history_draw_options(seed, &random);
@@ -188,10 +190,11 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
     habits_draw(&random, &drawn);
     options.core.queues_max = habits_places(&drawn);
     draw_pair(seed, &random, &options);
-    /* Less than the wall-clock jump that a promotion believes: the calm phase sleeps through delays, and its end is
-     * a promotion. */
+    /* Limit delays to less than the wall-clock jump that a promotion believes. The calm phase sleeps through delays,
+     * and its end is a promotion. */
     if (drawn.delay_bits > DELAY_BITS_MAX) drawn.delay_bits = DELAY_BITS_MAX;
-    drawn.think_us *= 1u + (uint32_t)random_below(&random, 32); /* a failover takes time */
+    drawn.think_us *=
+        1u + (uint32_t)random_below(&random, 32); /* clients act less often, because a failover takes time */
     pair_faults_draw(&random, &drawn_faults);
     if (drawn.actions_left > 500) options.segment_size = 16u << 10;
     world_begin(world, &options);

@@ -7,7 +7,8 @@
 #include "model_disk.h"
 #include "node.h"
 
-#define LOOKS_MS 64u     /* the operator looks this often, or up to eight times less often */
+/* Mean interval of the operator's checks; a history may have one that is up to eight times as long. */
+#define LOOKS_MS 64u
 #define WORD_CHECK_MS 5u /* interval of checks whether the node has taken the command */
 #define SETTLE_ROUNDS_MAX 10000
 
@@ -15,13 +16,14 @@ static struct host *other_of(struct world *world, const struct host *host) {
     return &world->hosts[1 - host->number];
 }
 
-/* The hard state that the node will find at its start. A crash during a write may leave the old or the new state. */
+/* Reads the hard state that the node will find at its start. A crash during a write may leave the old or the new state.
+ */
 static bool read_hard_state(const struct host *host, struct hard_state *out) {
     char message[IDENTITY_MESSAGE_SIZE];
     return hard_state_read(&host->node->pair_disk->disk, "/data", out, message) == 0;
 }
 
-/* Whether the other node has never counted or followed this disk. */
+/* Returns whether the other node has never counted or followed this disk. */
 static bool is_new_disk(struct world *world, const struct host *host) {
     return hard_state_is_another(&other_of(world, host)->node->hard_state, host->node->member);
 }
@@ -50,7 +52,7 @@ bool pair_operator_may_start(const struct world *world, const struct pair_faults
 
 struct asserted {
     struct pair_faults *faults;
-    uint64_t life, words; /* the life of the node that got the command, and its number of commands then */
+    uint64_t life, words; /* the life of the node that got the command, and its number of commands at that time */
 };
 
 static void check_word(struct world *world, void *argument, uint64_t number) {
@@ -64,9 +66,9 @@ static void check_word(struct world *world, void *argument, uint64_t number) {
         world_after_at(world, WORLD_OUTSIDE, WORD_CHECK_MS * NS_PER_MS, check_word, argument, number);
 }
 
-/* A node that has just learned that it lacks frames may have received them with the same answer, and not know it. If
- * the other node's disk is lost, only PAIR_FORCE helps then. The operator has compared the clients' replies with the
- * node's log. */
+/* Returns the command by which the operator makes this node lead. A node that has just learned that it lacks frames may
+ * have received them with the same answer, and not know it. If the other node's disk is lost, only PAIR_FORCE helps in
+ * that case. The operator has compared the clients' replies with the node's log. */
 static enum pair_word word_for(struct world *world, const struct host *host) {
     const struct hard_state *hard_state = &host->node->hard_state;
     bool has_all = is_new_disk(world, other_of(world, host)) && truth_has(world, host, world->truth.count);
@@ -76,7 +78,7 @@ static enum pair_word word_for(struct world *world, const struct host *host) {
 static void assert_stopped(struct world *world, struct pair_faults *faults, struct host *host) {
     struct asserted asserted = {.faults = faults, .life = host->life, .words = host->node->words};
     faults->held[1 - host->number] =
-        true; /* until the command is carried out, the other node is not started and gets no command */
+        true; /* until the command is carried out, the other node is neither started nor gets a command */
     node_tell(world, host->number, word_for(world, host));
     check_word(world, world_copy(world, &asserted, sizeof asserted), host->number);
 }
@@ -96,9 +98,10 @@ static bool serves_alone(const struct host *host) {
     return pair->hard_state.alone || pair->asserting != 0 || host->node->words != host->node->words_told;
 }
 
-/* Replaces R6 without a coordinator: the operator only makes true assertions. A new disk has no data, and the old
- * disk was not replaced before this node had everything. The other node may still be alive: it may be paused or cut
- * off, and come back in the middle of an action (F-24, F-26). */
+/* Returns whether the operator may assert that this node has everything. Without a coordinator, this replaces R6: the
+ * operator only makes true assertions. A new disk has no data, and the old disk was not replaced before this node had
+ * everything. The other node may still be alive: it may be paused or cut off, and come back in the middle of an action
+ * (F-24, F-26). */
 static bool may_assert(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
     if (!is_quiet(host)) return false;
@@ -107,8 +110,9 @@ static bool may_assert(struct world *world, const struct host *host) {
     return (other->state != HOST_UP || may_come_back) && !serves_alone(other);
 }
 
-/* Both nodes have recorded that they serve alone: one node was about to when its disk failed, and the operator had
- * read that it had not. The operator compares the nodes, and gives the redundant one an empty disk. */
+/* Returns whether this node's own commits can be given up. The two nodes may both have recorded that they serve alone:
+ * one node was about to do so when its disk failed, and the operator had read that it had not. The operator compares
+ * the nodes, and gives the redundant one an empty disk. */
 static bool is_given_up(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
     bool both_quiet = is_quiet(host) && is_quiet(other);
@@ -120,7 +124,7 @@ static void start_anew(struct world *world, const struct host *host) {
     world_enter(world, host->number);
     host_kill(world, HOST_POWER_LOST);
     node_wipe(world);
-    (void)host_start(world, false); /* a later look tries again */
+    (void)host_start(world, false); /* a failed start is tried again later */
     world_enter(world, WORLD_OUTSIDE);
 }
 
@@ -131,7 +135,8 @@ static void look(struct world *world, struct pair_faults *faults, struct host *h
         return;
     }
     if (faults->over && !waits_for_disk) return;
-    bool leads = host->state == HOST_UP && host->node->pair.role == PAIR_LEADING; /* its core may not have begun */
+    bool leads =
+        host->state == HOST_UP && host->node->pair.role == PAIR_LEADING; /* the leader's core may not have begun */
     if (faults->held[host->number]) return;
     bool may_serve_alone = waits_for_disk || !serves_alone(other_of(world, host));
     if (leads && host->node->pair.counted && may_serve_alone && (waits_for_disk || one_in(world, 4)))

@@ -33,7 +33,7 @@ static Tarry__Outcome outcome_of(const struct flat_task *task) {
     }
 }
 
-/* The task has ended: the reply is its outcome, unless the broker has forgotten it. */
+/* Predicts the reply about a task that has ended: its outcome, unless the broker has forgotten it. */
 static void predict_ended(struct world *world, struct prediction *prediction, const struct flat_task *task) {
     if (!task->ended) {
         prediction->outcome = TARRY__OUTCOME__EXPIRED; /* the request itself makes the expired task end */
@@ -49,7 +49,7 @@ static bool is_in_flight(const struct world *world, const struct row *row) {
     return row->state == ROW_LEASED && !host_holds_back(world, row);
 }
 
-/* More than 10 years ahead is refused. */
+/* Returns whether the time is more than 10 years ahead, which the broker refuses. */
 static bool is_too_far(struct world *world, const Tarry__When *when) {
     uint64_t from_ms = when->kind == TARRY__WHEN__KIND__AT ? host_answers_at(world).wall_ns / NS_PER_MS : 0;
     return when->ms > from_ms + DUE_AHEAD_MAX_MS;
@@ -91,7 +91,7 @@ static void predict_schedule(struct world *world, struct prediction *prediction,
     }
 }
 
-/* Returns the task that a reference names: the live one, else the dead one, else the one that ended last. */
+/* Returns the task that a reference names: the live one, otherwise the dead one, otherwise the one that ended last. */
 static const struct flat_task *meant(const struct flat *head, const Tarry__Ref *ref) {
     if (ref->id) return ref->id < head->next_id ? &head->tasks[ref->id] : NULL;
     uint32_t queue = flat_queue_number(head, ref->queue);
@@ -168,7 +168,7 @@ static bool is_over(struct world *world, const struct flat_task *task) {
     return task->ended || has_expired(world, &task->row);
 }
 
-/* Predicts from the result of the search. */
+/* Predicts a redaction's count from the result of the search. */
 static void predict_count(struct world *world, struct prediction *prediction) {
     const struct core_past *past = &prediction->past[0];
     prediction->count = prediction->left = 0;
@@ -202,8 +202,9 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
         if (is_in_flight(world, &task->row)) prediction->outcome = TARRY__OUTCOME__IN_FLIGHT;
         if (task->row.state == ROW_BURIED) prediction->outcome = TARRY__OUTCOME__DEAD;
     } else if (ref->id && ref->id < prediction->past[0].id_end && !prediction->past[0].count) {
-        prediction->count = 1;                                                 /* the index may once have had the key */
-    } else if (!prediction->past[0].count && (ref->id || !redact->after_id)) { /* otherwise no further task matches */
+        prediction->count = 1; /* the index may once have stored the content, so one task counts */
+    } else if (!prediction->past[0].count &&
+               (ref->id || !redact->after_id)) { /* no task matches; the next page of a range is an exception */
         prediction->code = TARRY__CODE__NOT_DONE;
         prediction->outcome = TARRY__OUTCOME__UNKNOWN;
         if (task) predict_ended(world, prediction, task);
@@ -285,7 +286,7 @@ void ledger_predict(struct world *world, struct request *request) {
         watch_commit(world, commit);
         const struct flat *head = &world->host->head;
         /* A commit that was executed before gets the reply of that execution. The same is true if the broker has
-         * forgotten the outcome: the reply to an earlier try may still be in flight. */
+         * forgotten the outcome, because the reply to an earlier attempt may still be in flight. */
         if (request->answer || flat_result(head, commit->producer, commit->sequence)) return;
         if (flat_is_forgotten(head, commit->producer, commit->sequence)) return;
     }
@@ -294,7 +295,7 @@ void ledger_predict(struct world *world, struct request *request) {
     prediction->code = TARRY__CODE__OK;
     prediction->id = 0;
     if (!commit) {
-        /* Each execution may have another reply, and the replies cannot be told apart. */
+        /* Each execution may have another reply, and the replies cannot be distinguished, so predict only the first. */
         prediction->predicted = prediction->executions++ == 0 && !depends_on_shares(world, request->body->get->task);
         if (prediction->predicted) predict_get(world, prediction, request->body->get);
     } else if (commit->n_ops == 1) {

@@ -7,16 +7,16 @@
 #include "../must.h"
 #include "world.h"
 
-struct coordinator { /* one node's connection, for one life */
+struct coordinator { /* one node's connection, for one life of the node */
     struct world *world;
     uint32_t node;
-    uint64_t seen; /* newest version that the node has seen: no later reply is older */
+    uint64_t seen; /* newest version that the node has seen; no later reply may be older */
     struct coordinator_watch *watches;
     uint32_t call_ms;
     uint32_t presence_ms;
-    uint64_t declare_ns; /* no declaration before this time */
+    uint64_t declare_ns; /* time before which the node does not declare */
     char declared[COORDINATOR_PRESENCE_SIZE_MAX + 1];
-    uint64_t stood_ns; /* time since which the registrar has the node's declaration, as far as the node knows */
+    uint64_t stood_ns; /* time since when the node knows that the registrar has its declaration */
     char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1];
 };
 
@@ -25,7 +25,7 @@ struct flight {
     struct coordinator_call *call;
     bool swaps;
     bool is_presence;
-    uint64_t version; /* expected version; later the version of the outcome */
+    uint64_t version; /* expected version; after the call, the version of the outcome */
     size_t size;
     char *value;
     enum pair_outcome outcome;
@@ -33,7 +33,7 @@ struct flight {
     uint64_t connection;
 };
 
-static struct world *world_of_all; /* record_client_open takes only a URL */
+static struct world *world_of_all; /* a global variable, because record_client_open takes only a URL */
 
 void registrar_begin(struct world *world) {
     world_of_all = world;
@@ -86,7 +86,7 @@ static void reply_arrives(struct world *world, void *argument, uint64_t number) 
 static void time_is_over(struct world *world, void *argument, uint64_t number) {
     struct flight *flight = argument;
     if (flight->is_over) return;
-    struct flight *lost = world_alloc(world, sizeof *lost); /* the request may still arrive */
+    struct flight *lost = world_alloc(world, sizeof *lost); /* the request itself may still arrive */
     *lost = *flight;
     flight->is_over = true;
     lost->outcome = PAIR_UNKNOWN;
@@ -118,7 +118,8 @@ static void tell_watchers(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) tell_watcher(world, i, NEWS_RECORD);
 }
 
-/* Messages in flight may still be late, and lost ones are missed until the next message. */
+/* Ends losses and delays. Messages that are in flight may still be late; a lost one is noticed only after the next
+ * message. */
 void registrar_calm(struct world *world) {
     struct registrar *registrar = world->registrar;
     bool was_calm = registrar->lost_permille == 0 && registrar->late_permille == 0;
@@ -127,7 +128,7 @@ void registrar_calm(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX && !was_calm; i++) registrar->reached_since_ns[i] = world->now_ns + late_ns;
 }
 
-/* After a reconnection, a client reads again what it watches. */
+/* Ends all cuts. After a reconnection, a client reads all entries that it watches again. */
 void registrar_heal(struct world *world) {
     struct registrar *registrar = world->registrar;
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
@@ -178,7 +179,7 @@ static void become_another(struct world *world, const struct registrar_entry *en
     tell_watchers(world);
 }
 
-/* Calls in flight end without an answer. Each delays the next call of its node until its timeout (history 125004857).
+/* Ends calls in flight without an answer. Each delays the next call of its node until its timeout (history 125004857).
  */
 static void break_connections(struct world *world) {
     struct registrar *registrar = world->registrar;
@@ -216,7 +217,7 @@ void registrar_write_again(struct world *world) {
     tell_watchers(world);
 }
 
-/* Finds the presence of the other node: only a follower asks. */
+/* Finds the presence of the other node. Only a follower asks for it. */
 static void find_presence(struct world *world, struct flight *flight) {
     const struct registrar *registrar = world->registrar;
     uint32_t other = 1 - flight->coordinator->node;
@@ -298,7 +299,7 @@ static void declaration_stands(struct world *world, void *argument, uint64_t num
     coordinator->stood_ns = world->now_ns;
 }
 
-/* The presence stays the same when only the leader's report about its follower changes. */
+/* Returns the size of a presence without the leader's report about its follower, whose changes do not count. */
 static size_t told_size(const char *presence) {
     const char *heard = strstr(presence, " heard ");
     return heard != NULL ? (size_t)(heard - presence) : strlen(presence);
@@ -324,7 +325,8 @@ static void declaration_arrives(struct world *world, void *argument, uint64_t nu
     world_after_at(world, node, world_span_ns(world, &world->options.net), declaration_stands, declaration, 0);
 }
 
-/* A presence lasts for its time after it arrives; the node declares it several times during that time. */
+/* Declares the presence of a node. It lasts for presence_ms after its arrival; the node declares it several times
+ * during that time. */
 void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text) {
     struct world *world = coordinator->world;
     const struct registrar *registrar = world->registrar;

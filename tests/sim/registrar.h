@@ -1,13 +1,11 @@
 /* registrar.h: the simulated coordinator: the calls of broker/coordinator/coordinator.h on virtual time. The real
- * record_client (broker/shell/pair/record_client.c) and the real text of the record (broker/coordinator/record.c)
- * use it.
+ * record_client (broker/shell/pair/record_client.c) and the real text of the record (broker/coordinator/record.c) use
+ * it.
  *
- *     record_client ─ call ─► request ─► the one value, compare-and-set ─► reply ─► done
- *                          lost, late, cut off                           lost, late, cut off
- *
- * A call that gets no reply in time ends as PAIR_UNKNOWN. Its request may still be in flight: it was carried out, or
- * was not, or will be. A request that left before its node died is also carried out. A watch is a hint that may be
- * lost. */
+ * A call becomes a request to the registrar, which changes or reads its one value by compare-and-set, and a reply,
+ * which ends the call. Requests and replies may be lost, late or cut off. A call that gets no reply in time ends as
+ * PAIR_UNKNOWN. Its request may still be in flight: it was carried out, or was not, or will be. A request that left
+ * before its node died is also carried out. A watch is a hint that may be lost. */
 #ifndef TARRY_TESTS_SIM_REGISTRAR_H
 #define TARRY_TESTS_SIM_REGISTRAR_H
 
@@ -26,19 +24,19 @@ struct registrar_entry {
 struct registrar {
     struct registrar_entry now;
     struct registrar_entry past;   /* last value of the epoch before; version 0: none */
-    struct registrar_entry newest; /* while is_doubted: the value before the loss */
+    struct registrar_entry newest; /* the value before the loss; valid while is_doubted */
     bool is_doubted;               /* the record was lost or set back, and no node has written it again */
     uint64_t
         connections; /* number of the server's restarts from an older state; requests of earlier connections are lost */
-    bool cut[HOSTS_MAX];    /* that node cannot reach the coordinator */
-    uint32_t lost_permille; /* requests and replies are lost */
-    uint32_t late_permille; /* messages take up to late_ms */
+    bool cut[HOSTS_MAX];    /* by node: it cannot reach the coordinator */
+    uint32_t lost_permille; /* per mille of the requests and replies that are lost */
+    uint32_t late_permille; /* per mille of the messages that are late, by up to late_ms */
     uint32_t late_ms;
-    struct coordinator *open[HOSTS_MAX];  /* connection of each node's life; NULL: none */
-    uint64_t present_until_ns[HOSTS_MAX]; /* [node]: time until which its presence lasts */
-    uint64_t present_since_ns[HOSTS_MAX]; /* [node]: time since which its presence has been there without a gap or a
-                                             change */
-    uint64_t reached_since_ns[HOSTS_MAX]; /* [node]: time since which it reaches the coordinator without a cut or lost
+    struct coordinator *open[HOSTS_MAX];  /* connection of each node's present life; NULL: none */
+    uint64_t present_until_ns[HOSTS_MAX]; /* by node: time until which its presence lasts */
+    uint64_t
+        present_since_ns[HOSTS_MAX]; /* by node: time since when its presence has existed without a gap or a change */
+    uint64_t reached_since_ns[HOSTS_MAX]; /* by node: time since when it reaches the coordinator without a cut or lost
                                              messages */
     char present[HOSTS_MAX][COORDINATOR_PRESENCE_SIZE_MAX + 1];
     uint64_t swaps, unknown; /* numbers of swaps and unknown outcomes */
@@ -46,21 +44,21 @@ struct registrar {
 
 /* Makes the world's coordinator, which its nodes call from now on. */
 void registrar_begin(struct world *world);
-/* Ends all cuts; the nodes learn what changed. */
+/* Ends all cuts; the nodes learn the changes. */
 void registrar_heal(struct world *world);
 /* Ends losses and delays. */
 void registrar_calm(struct world *world);
-/* The node's process ends: it receives nothing more. */
+/* Handles that the node's process has ended: it receives nothing more. */
 void registrar_forget(struct world *world, uint32_t node);
 /* Returns the value that the pair has agreed on, even if the coordinator has lost it. */
 const struct registrar_entry *registrar_newest(const struct registrar *registrar);
 
 /* ---- F-31b; call while not is_doubted */
 void registrar_lose(struct world *world);
-/* Sets the record back to the epoch before (`past`). `by_server`: the version goes back too; otherwise a client
+/* Sets the record back to the epoch before (`past`). With `by_server`, the version goes back, too; otherwise a client
  * writes the old value. */
 void registrar_put_back(struct world *world, bool by_server);
-/* An operator writes the newest record again (tarry pair record --write). */
+/* Writes the newest record again, as an operator does (tarry pair record --write). */
 void registrar_write_again(struct world *world);
 
 #endif

@@ -24,8 +24,8 @@
 
 #define JOBS_LIMIT 256
 #define HOURS_MAX 100000.0
-#define AGAIN_EVERY 64 /* of this many histories one is played twice, and both runs must be equal */
-#define STUCK_S 60     /* CPU time: a history takes milliseconds of it, even on a busy machine */
+#define AGAIN_EVERY 64 /* one history in this number is played twice, and its two runs must be equal */
+#define STUCK_S 60     /* limit of CPU time; a history takes milliseconds of it, even on a busy machine */
 
 struct job { /* in memory shared with the parent */
     pid_t pid;
@@ -37,8 +37,8 @@ struct job { /* in memory shared with the parent */
 
 static struct options {
     uint64_t seed;
-    uint64_t histories; /* 0: until the time limit */
-    double hours;       /* 0: until the history limit */
+    uint64_t histories; /* number of histories; 0: play until the time limit */
+    double hours;       /* time limit in hours; 0: play until the history limit */
     int jobs;
     const char *commit;
     bool tap;
@@ -58,7 +58,7 @@ static double now_s(void) {
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* Kills the process by SIGPROF unless it is called again in time. */
+/* Restarts the watchdog, which kills the process by SIGPROF if this is not called again in time. */
 static void watch_anew(void) {
     struct itimerval left = {.it_value.tv_sec = STUCK_S};
     MUST(setitimer(ITIMER_PROF, &left, NULL) == 0);
@@ -78,7 +78,7 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
         if (i % AGAIN_EVERY == 0) {
             struct history_report again;
             options.kind->play(world, job->seed, &again);
-            MUST(again.fingerprint == report.fingerprint); /* a history can be replayed bit for bit */
+            MUST(again.fingerprint == report.fingerprint); /* the two runs of a history must be equal */
         }
         job->histories++;
         job->simulated_ms += report.simulated_ns / 1000000;
@@ -95,7 +95,7 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
 static struct world *told_world; /* the world that the handler prints */
 
 static void tell_and_die(int number) {
-    /* The process is lost anyway: printing that may fail is better than silence. */
+    /* The process is lost anyway, so printing that may fail is better than no output. */
     trace_print_last(&told_world->trace); /* NOLINT(bugprone-signal-handler) */
     (void)signal(number, SIG_DFL);
     (void)raise(number);
@@ -269,7 +269,7 @@ static void read_options(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     read_options(argc, argv);
-    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* the core's tables come as fresh zero pages again and again */
+    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* the core's tables need fresh zero pages for each history */
     /* cppcheck-suppress invalidFunctionArg ; -1 is what goes with MAP_ANONYMOUS */
     struct job *jobs = mmap(NULL, JOBS_LIMIT * sizeof *jobs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     MUST(jobs != MAP_FAILED);

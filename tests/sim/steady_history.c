@@ -19,19 +19,21 @@
 #define STEADY_NS (600000 * NS_PER_MS)
 #define FAILOVER_MS FAILOVER_AFTER_DEFAULT_MS /* tarryd's default */
 #define SOLO_MS SOLO_AFTER_DEFAULT_MS
-#define TROUBLE_EVERY_MS 4000 /* mean interval of each kind of trouble; the longest is twice that */
+#define TROUBLE_EVERY_MS 4000 /* mean interval of each kind of trouble; the longest interval is twice that */
 #define LONG_MS 60000         /* upper limit of a long standstill */
-#define APART_MS 200          /* when both nodes are stopped, they stop and continue within this time of each other */
+/* When the two nodes are stopped together, they stop and continue within this time of each other. */
+#define APART_MS 200
 #define LEADER_STILL_MS (FAILOVER_MS / 2)
 #define LEADER_SLOW_MS (LEADER_DISK_HUNG_MS - 500)
-#define LEADER_REST_MS (2 * FAILOVER_MS) /* pause between two troubles of the leader, in which it is heard */
+/* Pause between two troubles of the leader, in which the follower hears it. */
+#define LEADER_REST_MS (2 * FAILOVER_MS)
 
 struct steady {
     bool over;
     uint64_t troubles;
 };
 
-/* Returns a short time, or one time in four a long one. */
+/* Returns a random time: in one case of four a long one, otherwise a short one. */
 static uint64_t some_ms(struct world *world) {
     return 1 + random_below(&world->random, one_in(world, 4) ? LONG_MS : FAILOVER_MS);
 }
@@ -55,7 +57,7 @@ static void hang_disk(struct world *world, uint32_t node, uint64_t ms) {
     world_after_at(world, WORLD_OUTSIDE, ms * NS_PER_MS, disk_goes_on, NULL, node);
 }
 
-/* A stop that already lasts longer stays. */
+/* Stops a node for `ms`, unless it is already stopped for longer. */
 static void pause_node(struct world *world, uint32_t node, uint64_t ms) {
     if (world->hosts[node].paused_until_ns < world->now_ns + ms * NS_PER_MS) world_pause(world, node, ms);
 }
@@ -91,7 +93,7 @@ static void leader_trouble(struct world *world, void *argument, uint64_t number)
         break;
     default:
         pause_both(world, ms = some_ms(world));
-        /* May be in the middle of a sync, which ends some time after the leader runs again. */
+        /* The stop may begin in the middle of a sync, which ends some time after the leader runs again. */
         if (one_in(world, 2)) hang_disk(world, world->leader, ms + random_below(&world->random, LEADER_STILL_MS));
         break;
     }
@@ -152,7 +154,7 @@ static void start(struct world *world, struct habits *habits) {
     for (size_t i = 0; i < 3; i++) habits_start(client_new(world, history_names[i]), habits, i == 0);
 }
 
-/* By the numbers of tests/FAULTS.md: F-13, F-30, F-31a. */
+/* This test covers these faults of tests/FAULTS.md: F-13, F-30, F-31a. */
 void steady_history_play(struct world *world, uint64_t seed, struct history_report *out) {
     struct random random = {.state = seed ^ 0x73746561u};
     struct world_options options;
@@ -169,7 +171,7 @@ void steady_history_play(struct world *world, uint64_t seed, struct history_repo
     world_run_until(world, world->now_ns + STEADY_NS);
     TRACE(world, "calm", "the ten minutes are over");
     steady->over = habits->over = true;
-    world_run_until(world, world->now_ns + 2 * LONG_MS * NS_PER_MS); /* everything in flight has ended */
+    world_run_until(world, world->now_ns + 2 * LONG_MS * NS_PER_MS); /* wait until everything in flight has ended */
     pair_history_end(world, habits);
     pair_history_report(world, out);
     out->faults = steady->troubles;

@@ -17,7 +17,7 @@ static void begin(struct fx *f, const struct world_options *options) {
         MUST(host_start(f->world, false));
     }
     world_enter(f->world, WORLD_OUTSIDE);
-    if (f->world->host_count > 1) world_elapse_ms(f->world, 500); /* one of the two nodes leads by now */
+    if (f->world->host_count > 1) world_elapse_ms(f->world, 500); /* after this time, one of the two nodes leads */
     f->shop = client_new(f->world, "shop");
     f->worker = client_new(f->world, "worker");
     client_hello(f->shop);
@@ -27,7 +27,7 @@ static void begin(struct fx *f, const struct world_options *options) {
 }
 
 int story_setup(void **state) {
-    static struct fx the_fixture; /* the world has megabytes: it is made once */
+    static struct fx the_fixture; /* static, because the world has megabytes: it is made once */
     if (!the_fixture.world) the_fixture.world = world_new();
     struct world_options options = story_options();
     begin(&the_fixture, &options);
@@ -76,8 +76,8 @@ static const char *of_broker(const char *line, size_t size) {
     return NULL;
 }
 
-/* Whether the line is the broker's housekeeping: the index follows; 20 ms after the last frame a seal is written and
- * synced. In a pair, the seal is also copied and committed. */
+/* Returns whether the line is about the broker's housekeeping: the index follows; 20 ms after the last frame a seal
+ * frame is written and synced. In a pair, the seal frame is also copied and committed. */
 static bool is_housekeeping(const char *line, size_t size, unsigned long *seal) {
     static const char append[] = "append #";
     static const char *const verbs[] = {"durable #", "has #", "committed #"};
@@ -102,7 +102,7 @@ static char *without_housekeeping(const char *text) {
     char *out = malloc(strlen(text) + 1);
     MUST(out);
     char *end = out;
-    unsigned long seal = 0; /* number of the newest frame if it is a seal, else 0 */
+    unsigned long seal = 0; /* number of the newest frame if it is a seal frame; otherwise 0 */
     while (*text) {
         size_t size = strcspn(text, "\n") + 1;
         if (!is_housekeeping(text, size, &seal)) {

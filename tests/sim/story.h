@@ -25,7 +25,7 @@
 #define STORY_BEGINS_MS 1000
 
 struct fx {
-    bool wordy; /* the compared text contains seals and the index; otherwise they are left out */
+    bool wordy; /* true: the compared text contains lines about seal frames and the index; false: these are omitted */
     struct world *world;
     struct client *shop;
     struct client *worker;
@@ -33,18 +33,18 @@ struct fx {
 
 int story_setup(void **state);
 int story_teardown(void **state);
-/* Returns the default options of stories. Begins the story again with other options. */
+/* Returns the default options of stories, with which a story may begin again. */
 struct world_options story_options(void);
 void story_begin_again(struct fx *f, const struct world_options *options);
 
-/* Shortcut: subscribes to one queue, up to ten tasks at a time. */
+/* Subscribes to one queue, for up to ten tasks at a time. */
 void subscribe(struct client *client, const char *queue);
 /* Returns the task of the queue "orders" with that key. */
 Tarry__Ref *order(struct fx *f, const char *key);
 /* Returns the file of the segment that the log writes to. */
 struct model_file *log_file(struct fx *f);
 
-/* Compares the trace since the last comparison. With TARRY_STORY_RECORD=FILE it writes the trace there instead, for
+/* Compares the trace since the last comparison. With TARRY_STORY_RECORD=FILE, writes the trace there instead, for
  * golden.py, which puts it into the source: read that diff as you would read the story. */
 void story_trace(struct fx *f, const char *file, int line, const char *expected);
 
@@ -52,7 +52,7 @@ void story_trace(struct fx *f, const char *file, int line, const char *expected)
 #define SIM_ELAPSE(f, ms) world_elapse_ms((f)->world, ms)
 /* Checks that the trace is empty. */
 #define SIM_QUIET(f) SIM_TRACE(f, "")
-/* Drops the trace: another story checks these lines. */
+/* Drops the trace, because another story checks these lines. */
 #define SIM_SKIP(f) ((void)trace_take((f)->world))
 
 #define STORY(test) cmocka_unit_test_setup_teardown(test, story_setup, story_teardown)

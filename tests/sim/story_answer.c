@@ -1,5 +1,5 @@
-/* story_answer.c: what a producer may rely on: a task ends once, a commit takes effect once, a reply stays true
- * (KEEP-1, ONCE-1, TRUE-1), whatever the network or a crash does to the reply (F-10, F-15, F-16, F-17, F-22). */
+/* story_answer.c: promises to a producer: a task ends once, a commit takes effect once, a reply stays true (KEEP-1,
+ * ONCE-1, TRUE-1), whatever the network or a crash does to the reply (F-10, F-15, F-16, F-17, F-22). */
 #include "story.h"
 
 /* ---- KEEP-1: a task ends exactly once */
@@ -114,7 +114,7 @@ static void the_same_answer_comes_from_the_log_after_a_crash(void **state) { /* 
     f->shop->link.cut_down = false;
     client_repeat(f->shop, payment);
     SIM_ELAPSE(f, 50);
-    /* the reply is "cancelled", not "cancelled already" */
+    /* The reply is "cancelled", not "cancelled already". */
     SIM_TRACE(f, "[1050] shop > cancel orders order-1 #4\n"
                  "[1051] broker append #8 cancelled 1\n"
                  "[1061] broker durable #8\n"
@@ -130,13 +130,14 @@ static void what_lies_outside_the_limits_is_forgotten_never_executed(void **stat
     struct fx *f = *state;
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 50);
-    client_schedule(f->shop, .key = "order-2",
-                    .delay_ms = 60000); /* the new commit's sequence says that the first commit's reply has come */
+    client_schedule(
+        f->shop, .key = "order-2",
+        .delay_ms = 60000); /* the new commit's sequence tells the broker that the first commit's reply has arrived */
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
-    client_repeat(f->shop, placed); /* a copy that was in flight for long */
+    client_repeat(f->shop, placed); /* a copy of the commit that was in flight for a long time */
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1150] shop repeats #3\n"
                  "[1152] shop < refused: forgotten #3\n");
@@ -231,10 +232,10 @@ static void a_delivery_that_provably_never_left_does_not_count(void **state) { /
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 400);
     SIM_SKIP(f);
-    f->worker->stalled = true; /* the worker reads nothing: the delivery stays in the broker */
+    f->worker->stalled = true; /* the worker reads nothing, so the delivery stays in the broker */
     SIM_ELAPSE(f, 200);
     f->worker->wants_session = false;
-    client_break_pipe(f->worker); /* the delivery never left */
+    client_break_pipe(f->worker); /* the delivery was never sent */
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
@@ -272,7 +273,7 @@ static void a_delivery_that_may_have_been_seen_counts(void **state) { /* TRUE-1,
                  "[1662] shop < cancelled, task 1, deliveries 1 #5\n");
 }
 
-/* The reply to the client's last commit: its only result. */
+/* Returns the only result of the reply to this commit. */
 static Tarry__OpResult *result_of(struct fx *f, const struct request *request) {
     assert_true(request->answered);
     Tarry__CommitReply *reply =

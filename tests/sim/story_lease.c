@@ -1,5 +1,5 @@
-/* story_lease.c: what a consumer may rely on, and what other clients may rely on when it is slow, cut off, dead or
- * lies (FENCE-1, F-13, F-15, F-17, F-19, F-23, F-40). */
+/* story_lease.c: promises to a consumer; and to other clients when a consumer is slow, cut off, dead or lies (FENCE-1,
+ * F-13, F-15, F-17, F-19, F-23, F-40). */
 #include "story.h"
 
 /* Adds a second consumer of the queue "orders". */
@@ -37,7 +37,7 @@ static void a_stopped_worker_that_wakes_up_is_told(void **state) { /* FENCE-1, F
     f->worker->link.cut_up = f->worker->link.cut_down = false; /* the worker continues, and finishes its task */
     client_settle(f->worker, &old, op_ack(f->world, &old));
     SIM_ELAPSE(f, 50);
-    /* the ack is stale: another consumer has the task */
+    /* The ack is stale, because another consumer has the task. */
     SIM_TRACE(f, "[13230] worker > ack task 1 #13\n"
                  "[13231] broker append #18 nothing but the answer\n"
                  "[13241] broker durable #18\n"
@@ -62,7 +62,7 @@ static void tokens_grow_across_a_restart(void **state) { /* FENCE-1 */
     struct client *second = second_worker(f);
     subscribe(second, "orders");
     SIM_SKIP(f);
-    SIM_ELAPSE(f, 3000); /* a session that is not claimed within 2 s loses its leases */
+    SIM_ELAPSE(f, 3000); /* a session that is not resumed within 2 s loses its leases */
     assert_int_equal(second->held_count, 1);
     assert_true(second->held[0].epoch > old.epoch);
     SIM_TRACE(f, "[1231] broker append #13 session\n"
@@ -86,7 +86,7 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) { /* FENCE-1
     assert_true(host_start(f->world, false));
     SIM_SKIP(f);
     SIM_ELAPSE(f, 5000);
-    /* the same task under the same token, and no new lease */
+    /* The same task comes with the same token; no new lease is made. */
     SIM_TRACE(f, "[1201] worker has lost its lane\n"
                  "[1201] worker > subscribe, to go on\n"
                  "[1202] broker append #12 session\n"
@@ -104,8 +104,8 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) { /* FENCE-1
 }
 
 /* The worker reports its lost connection before the core learns about it. The core gets the event of that connection
- * when the session has its next one, and must ignore it. Otherwise the core would lease the due task and take it
- * back again and again. */
+ * when the session already has its next one, and must ignore it. Otherwise the core would lease the due task and take
+ * it back again and again. */
 static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F-17 */
     struct fx *f = *state;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 20);
@@ -136,7 +136,7 @@ static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F
 }
 
 /* A late copy of the worker's subscription takes its lane away, and the worker never learns that its connection was
- * closed. It continued with heartbeats, and was kept without a task for as long as it did (history 80923110). */
+ * closed. In history 80923110, it continued with heartbeats, and got no task for as long as it did. */
 static void a_worker_that_lost_its_lane_unheard_is_told(void **state) { /* KEEP-1, F-17 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
@@ -171,13 +171,13 @@ static void a_worker_that_lost_its_lane_unheard_is_told(void **state) { /* KEEP-
                  "[14361] worker gets task 1, delivery 1\n"
                  "[14370] broker durable #17\n"
                  "[14371] worker gets task 2, delivery 1\n");
-    assert_int_equal(f->worker->held_count, 3); /* the first one again, under the same token */
+    assert_int_equal(f->worker->held_count, 3); /* the first task comes again, with the same token */
 }
 
 /* ---- F-13: the broker is paused */
 
-/* Everything that the worker sent meanwhile counts, although its lease and session had run out before the broker
- * read it. */
+/* Everything that the worker sent while the broker was stopped counts, although its lease and session had expired
+ * before the broker read it. */
 static void what_lay_in_the_sockets_of_a_stopped_broker_counts(void **state) { /* TIME-2, F-13 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
@@ -232,7 +232,7 @@ static void what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts(
     assert_true(f->worker->session != 0);
 }
 
-/* The deadline until which the broker slept is treated like any other. */
+/* A deadline at which the sleeping broker wanted to wake up is handled like any other deadline. */
 static void a_deadline_that_a_broker_slept_through_waits_for_the_sockets(void **state) { /* TIME-2, F-13 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
@@ -439,15 +439,15 @@ static void a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs(v
     for (int i = 0; i < 3; i++) client_schedule(f->shop, .delay_ms = 0);
     SIM_ELAPSE(f, 50);
     subscribe_pool(f, 2);
-    assert_int_equal(f->worker->held_count, 2 + 1); /* one delivery, then the next */
+    assert_int_equal(f->worker->held_count, 2 + 1); /* one delivery, followed by another */
     client_credit(f->worker, 0);
-    client_unsubscribe(f->worker, false); /* the pool sleeps; the consumers behind it keep their tasks */
+    client_unsubscribe(f->worker, false); /* the pooled session leaves; its consumers keep their tasks */
     SIM_ELAPSE(f, 20000);
     uint64_t session = f->worker->session_before;
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
     subscribe_pool(f, 8);
     assert_true(f->worker->session == session);
-    assert_int_equal(f->worker->held_count, 3); /* nothing is delivered twice */
+    assert_int_equal(f->worker->held_count, 3); /* no task is delivered twice */
     f->worker->wants_session = false;
     host_stop(f->world);
     assert_true(host_start(f->world, false));
@@ -465,7 +465,8 @@ static void what_connections_of_a_dead_broker_held_is_ready_at_once(void **state
     SIM_ELAPSE(f, 50);
     subscribe_pool(f, 8);
     assert_int_equal(f->worker->held_count, 3);
-    client_unsubscribe(f->worker, false); /* as for any pool: its consumers keep their tasks */
+    client_unsubscribe(f->worker,
+                       false); /* the pooled session leaves; its consumers keep their tasks, as those of any pool do */
     SIM_ELAPSE(f, 20000);
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
     f->worker->wants_session = false;
@@ -474,7 +475,8 @@ static void what_connections_of_a_dead_broker_held_is_ready_at_once(void **state
     SIM_ELAPSE(f, 100); /* long before CLAIM_AFTER_START_MS */
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_WAITING);
-        assert_int_equal(f->world->host->head.tasks[id].row.attempt, 1); /* a consumer may have seen it */
+        assert_int_equal(f->world->host->head.tasks[id].row.attempt,
+                         1); /* the attempt counts, because a consumer may have seen the task */
     }
     SIM_SKIP(f);
 }

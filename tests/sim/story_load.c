@@ -1,4 +1,4 @@
-/* story_load.c: overload: it is refused clearly or absorbed calmly, and one client's load does not harm others
+/* story_load.c: overload: it is refused with a clear reason or absorbed, and one client's load does not harm others
  * (CAP-1, CALM-1, F-38, F-39, F-41). The limits are small here, so that a few hundred tasks are an overload. */
 #include "story.h"
 
@@ -77,8 +77,8 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
 
 /* ---- CALM-1 */
 
-/* The disk hangs until TURN_BATCHES_MAX batches wait for it. Further decisions join the last batch until it is
- * large; then the core takes no requests before a batch is free. */
+/* The disk hangs until TURN_BATCHES_MAX batches wait for it. Further decisions join the last batch until it is large;
+ * after that, the core takes no requests before a batch is free. */
 static void a_core_whose_disk_hangs_waits_for_a_batch(void **state) { /* CALM-1 */
     enum { ASKED = 40, QUESTIONS = TURN_BATCH_EVENTS_MAX };
     struct fx *f = *state;
@@ -116,7 +116,7 @@ static void a_core_whose_disk_hangs_waits_for_a_batch(void **state) { /* CALM-1 
 static void more_tasks_than_memory_holds_come_in_order(void **state) { /* CALM-1 */
     struct fx *f = *state;
     limit(f, 8, 1000);
-    schedule_many(f, "orders", 200, 60000, 100); /* the task due first is scheduled last */
+    schedule_many(f, "orders", 200, 60000, 100); /* the task that is due first is scheduled last */
     SIM_ELAPSE(f, 1000);
     let_work(f, 10, (const char *const[]){"orders", NULL});
     SIM_ELAPSE(f, 62000);
@@ -173,7 +173,7 @@ static void overdue_tasks_without_a_consumer_harm_no_other_queue(void **state) {
     SIM_ELAPSE(f, 50);
     let_work(f, 10, (const char *const[]){"orders", NULL});
     SIM_ELAPSE(f, 5000);
-    assert_int_equal(seen_count, 256); /* the broker dropped nothing to make room */
+    assert_int_equal(seen_count, 256); /* the broker dropped no task to free memory */
 }
 
 /* ---- F-41 */
