@@ -1,5 +1,5 @@
-/* story_log.c: a replied commit is on the disk, and the broker reports the disk's state truthfully (LOG-1 … LOG-5),
- * whatever happens to the disk or the process (F-1 … F-7, F-9, F-10). */
+/* story_log.c: a commit that has its reply is on the disk, and the broker reports the disk's state truthfully (LOG-1 …
+ * LOG-5), whatever happens to the disk or the process (F-1 … F-7, F-9, F-10). */
 #include "faults.h"
 #include "story.h"
 
@@ -10,7 +10,7 @@ static void a_schedule_is_answered_only_after_its_sync(void **state) { /* LOG-1 
     host_hold_sync(f->world);
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 100);
-    /* the commit is decided and written, and the shop has no reply yet */
+    /* The commit is decided and written, but the shop has no reply yet. */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 500 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n");
@@ -28,7 +28,7 @@ static void a_delivery_leaves_only_after_the_sync_of_its_lease(void **state) { /
     SIM_SKIP(f);
     host_hold_sync(f->world);
     SIM_ELAPSE(f, 500);
-    /* the task is leased, and the worker has not seen it: after a power failure the lease would never have existed */
+    /* The task is leased, but the worker has not seen it: after a power failure the lease would never have existed. */
     SIM_TRACE(f, "[1451] broker append #9 leased 1\n");
     host_release_sync(f->world);
     SIM_ELAPSE(f, 20);
@@ -43,7 +43,7 @@ static void a_refusal_waits_for_what_it_saw(void **state) { /* LOG-1 */
     SIM_ELAPSE(f, 5);
     struct request *other = client_schedule(f->worker, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 100);
-    /* after a power failure, the reply `exists` would be wrong */
+    /* After a power failure, the reply `exists` would be wrong. */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 500 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
@@ -116,7 +116,7 @@ static void an_index_that_lags_is_made_up_for_by_the_log(void **state) { /* LOG-
 
 static void an_index_from_an_older_copy_catches_up(void **state) { /* LOG-3, F-7 */
     struct fx *f = *state;
-    static struct table yesterday; /* megabytes, therefore static */
+    static struct table yesterday; /* static, because it has megabytes */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 500);
     table_copy(&yesterday, &f->world->host->table);
@@ -141,7 +141,7 @@ static void an_index_from_an_older_copy_catches_up(void **state) { /* LOG-3, F-7
                  "[2021] shop < already cancelled, task 1 #6\n");
 }
 
-/* Turns the last bytes of the log into zeros, as on a disk that was restored or truncated. */
+/* Overwrites the last bytes of the log with zeros, as on a disk that was restored or truncated. */
 static void zero_tail(struct fx *f, uint64_t from) {
     struct model_file *file = log_file(f);
     uint64_t offset = 4096 + from - LOG_POSITION_FIRST;
@@ -176,7 +176,7 @@ static void a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth(void **
     disk->fail_at = disk->calls + 1;
     disk->fail_error = -EIO;
     SIM_ELAPSE(f, 100);
-    /* no client was told that the task exists */
+    /* No client has learned that the task exists. */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 500 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
@@ -213,11 +213,11 @@ static void short_writes_are_finished(void **state) { /* F-3 */
 
 static void a_torn_tail_is_cut_and_what_was_answered_is_not(void **state) { /* LOG-5, F-1 */
     struct fx *f = *state;
-    f->world->host->disk->seed = 8; /* selects which sectors survive */
+    f->world->host->disk->seed = 8; /* this seed selects the sectors that survive */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
     SIM_ELAPSE(f, 100);
     host_hold_sync(f->world);
-    for (int i = 0; i < 8; i++) client_schedule(f->shop, .queue = "calls", .delay_ms = 5000); /* no reply leaves */
+    for (int i = 0; i < 8; i++) client_schedule(f->shop, .queue = "calls", .delay_ms = 5000); /* no reply is sent */
     SIM_ELAPSE(f, 5);
     SIM_SKIP(f);
     host_kill(f->world, HOST_POWER_LOST);
@@ -234,7 +234,7 @@ static void a_seal_protects_the_last_answer(void **state) { /* LOG-5 */
     f->wordy = true;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
     SIM_ELAPSE(f, 100);
-    /* the seal says that everything before it is durable: damage there is no torn tail */
+    /* The seal frame says that everything before it is durable, so damage there is not a torn tail. */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 5000 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
@@ -248,7 +248,7 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
     struct fx *f = *state;
     uint64_t position = core_position(f->world->host->core);
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
-    SIM_ELAPSE(f, 200); /* the reply has left, and a seal follows after 20 ms without a commit */
+    SIM_ELAPSE(f, 200); /* the reply is sent, and a seal frame follows after 20 ms without a commit */
     SIM_SKIP(f);
     host_kill(f->world, HOST_KILLED);
     struct model_file *file = log_file(f);
@@ -265,8 +265,8 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
                  "[1200] broker append #8 epoch 2\n");
 }
 
-/* A loss of power undoes a deletion that was not synced (F-6). A bit of the segment was wrong, and was repaired
- * while the name was deleted (history 80264170: the rig repaired only files that the cache still had a name for). */
+/* A loss of power undoes a deletion that was not synced (F-6). A bit of the segment was wrong, and was repaired while
+ * the name was deleted. (In history 80264170, the rig repaired only files that the cache still had a name for.) */
 static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) { /* LOG-3, F-2, F-5 */
     struct fx *f = *state;
     struct world_options options = story_options();
@@ -274,7 +274,7 @@ static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) { 
     options.retain_size = 1;
     story_begin_again(f, &options);
     struct model_disk *disk = f->world->host->disk;
-    host_hold_index(f->world); /* prevents retirement until the index continues */
+    host_hold_index(f->world); /* while the index is held back, no segment is retired */
     for (int i = 0; i < 30; i++) {
         client_schedule(f->shop, .queue = "calls", .delay_ms = 60000);
         SIM_ELAPSE(f, 20);
@@ -283,9 +283,10 @@ static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) { 
     SIM_SKIP(f);
     struct faults faults = {.flip = {.active = true, .name = "0000000000001000.seg", .offset = 3000, .bit = 4}};
     struct model_file *file = model_lookup(disk, faults.flip.name);
-    file->cached[faults.flip.offset] ^= 1u << faults.flip.bit; /* after the segment's header: only a start reads it */
+    file->cached[faults.flip.offset] ^=
+        1u << faults.flip.bit; /* behind the segment's header, where only a start reads it */
     file->durable[faults.flip.offset] ^= 1u << faults.flip.bit;
-    disk->fail_at = disk->calls + 2; /* the file is deleted, and then the sync of the directory fails */
+    disk->fail_at = disk->calls + 2; /* the deletion of the file succeeds, but the sync of its directory fails */
     disk->fail_error = -EIO;
     host_release_index(f->world);
     SIM_ELAPSE(f, 500);
@@ -316,7 +317,7 @@ static void a_log_that_was_put_back_is_refused(void **state) { /* LOG-5, F-9 */
     host_kill(f->world, HOST_KILLED);
     memcpy(file->cached, yesterday, file->cached_size);
     free(yesterday);
-    assert_false(host_start(f->world, false)); /* order-2 was confirmed: the broker refuses to serve without it */
+    assert_false(host_start(f->world, false)); /* order-2 was confirmed, so the broker refuses to serve without it */
     SIM_TRACE(
         f,
         "[1200] broker is killed\n"
@@ -351,7 +352,7 @@ static void a_full_disk_refuses_new_tasks_and_still_takes_acks(void **state) { /
                  "[1361] broker durable #13\n"
                  "[1362] worker < acked, task 1, deliveries 1 #7\n"
                  "[1362] shop < cancelled, task 2 #8\n");
-    disk->room = 0; /* the disk has room again */
+    disk->room = 0; /* the disk has free space again */
     client_repeat(f->shop, late);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1400] shop repeats #6\n"

@@ -1,5 +1,5 @@
-/* story_operator.c: stories of two nodes without a coordinator: leadership depends on the other node's promise, or
- * on an operator's word. Every story begins with node 0 as the leader and node 1 in sync. */
+/* story_operator.c: stories of two nodes without a coordinator: leadership depends on the other node's promise, or on
+ * an operator's assertion. Every story begins with node 0 as the leader and node 1 in sync. */
 #include <errno.h>
 
 #include "pair_story.h"
@@ -13,7 +13,7 @@ static int setup(void **state) {
     return 0;
 }
 
-/* Waits until both nodes have the frames; no story checks the trace of that. */
+/* Waits until the two nodes have the frames; no story checks the trace of that. */
 static void acknowledge_an_order(struct fx *f) {
     (void)client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 100);
@@ -27,7 +27,7 @@ static void nobody_takes_over_but_by_a_word(void **state) { /* F-24 */
     SIM_ELAPSE(f, 60000);
     SIM_TRACE(f, "[1100] node 0 is killed\n");
     node_tell(f->world, 1, PAIR_ASSERT);
-    SIM_ELAPSE(f, 2000); /* node 1 first asks the other node, and gives up */
+    SIM_ELAPSE(f, 2000); /* node 1 first asks the other node, and gives up after a timeout */
     assert_true(start_node(f, 0));
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[61100] operator tells node 1: promote, the other is stopped\n"
@@ -49,7 +49,7 @@ static void nobody_takes_over_but_by_a_word(void **state) { /* F-24 */
     assert_false(f->world->hosts[1].node->hard_state.alone);
 }
 
-/* No node knows any more which commits node 0 had acknowledged alone, and the new disk is empty. */
+/* No node knows any more which commits node 0 had acknowledged alone, because the new disk is empty. */
 static void with_a_new_disk_nobody_leads_before_a_word(void **state) { /* F-29 */
     struct fx *f = *state;
     acknowledge_an_order(f);
@@ -124,7 +124,7 @@ static void what_may_never_be_acknowledged_is_in_no_index(void **state) { /* LOG
     kill_node(f, 0, HOST_KILLED);
     assert_true(start_node(f, 1));
     node_tell(f->world, 1, PAIR_ASSERT);
-    SIM_ELAPSE(f, 2000); /* node 1 first asks the other node, and gives up */
+    SIM_ELAPSE(f, 2000); /* node 1 first asks the other node, and gives up after a timeout */
     assert_true(start_node(f, 0));
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[4100] node 0 is killed\n"

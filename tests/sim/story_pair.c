@@ -59,7 +59,7 @@ static void a_leader_that_is_cut_off_answers_nobody(void **state) { /* F-24: spl
                  "[1273] node 1 durable #9\n"
                  "[1273] node 1 committed #9\n"
                  "[2011] node 0 waits for its follower, and says so\n");
-    assert_false(lost->answered); /* the leader still counts its follower, and cannot tell the coordinator otherwise */
+    assert_false(lost->answered); /* the leader still counts its follower, and cannot change that at the coordinator */
     assert_false(question->answered);
     f->shop->node = 1;
     client_repeat_open(f->shop);
@@ -97,9 +97,9 @@ static void an_old_leader_returns_and_what_nobody_was_told_is_put_aside(void **s
     assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
 }
 
-/* A thread takes 100 ms to wake up. If a question is read just before a frame is applied, its answer leaves after
- * that frame, and after the leader's reply about it. Replies that arrive after the read must not count as proof of
- * the answer's age. */
+/* A thread takes 100 ms to wake up. If a question is read just before a frame is applied, its answer is sent after that
+ * frame, and after the leader's reply about it. Replies that arrive after the read must not count as proof of the
+ * answer's age. */
 static void what_a_follower_hears_once_it_has_read_says_nothing_of_its_answer(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     f->world->options.wake = (struct span){100000, 0};
@@ -190,7 +190,7 @@ static void a_follower_whose_disk_is_full_costs_time_and_nothing_else(void **sta
                  "[1570] node 0 durable #10\n"
                  "[1570] node 0 committed #10\n");
     assert_true(request->answered);
-    assert_true(start_node(f, 1)); /* the disk has room again */
+    assert_true(start_node(f, 1)); /* the disk has free space again */
     SIM_ELAPSE(f, 500);
     SIM_TRACE(f, "[2000] node 1 cuts a torn tail of 134 bytes\n"
                  "[2000] node 1 lost #8 to #9, never promised\n"
@@ -265,7 +265,7 @@ static void a_directory_of_another_cluster_is_refused(void **state) { /* F-29 */
 
 static void a_coordinator_whose_reply_is_lost_has_done_it_or_not(void **state) { /* F-30: R4 */
     struct fx *f = *state;
-    f->world->registrar->lost_permille = 640; /* per mille of lost requests and replies */
+    f->world->registrar->lost_permille = 640; /* per mille of the requests and replies that are lost */
     kill_node(f, 1, HOST_KILLED);
     struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 60000);
@@ -353,8 +353,8 @@ static void a_planned_switch_over_loses_nothing_and_refuses_for_a_moment(void **
     assert_true(request->answered);
 }
 
-/* The first answer that the follower receives was quick, the later ones are slow. So the later ones give an earlier
- * time for the leader's clock than the first one. A start continues from the first one; otherwise a task scheduled
+/* The first answer that the follower receives was quick; the later ones are slow. So the later ones give an earlier
+ * time for the leader's clock than the first one. A start must continue from the later ones; otherwise a task scheduled
  * meanwhile would be early. */
 static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state) { /* TIME-1 */
     struct fx *f = *state;
@@ -372,7 +372,7 @@ static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state)
     f->worker->node = 1;
     SIM_ELAPSE(f, 1000);
     subscribe(f->worker, "orders");
-    SIM_ELAPSE(f, 5000); /* the ledger knows how long the task has truly waited */
+    SIM_ELAPSE(f, 5000); /* the ledger checks how long the task has truly waited */
     assert_int_equal(f->worker->held_count, 1);
     SIM_TRACE(f, "[4200] node 1 is killed\n"
                  "[4200] node 1 starts\n"
@@ -402,7 +402,7 @@ static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state)
 
 /* The node's wall clock is slow, so its wall time stays at the log's end. Its core has replayed nothing, because the
  * index was complete, and so knows no time before it leads. Although the node was stopped until just now, its first
- * frame must not be earlier than the log's last one (pair history 4000226 of 1ce1971). */
+ * frame must not be earlier than the log's last one (pair history 4000226 of commit 1ce1971). */
 static void who_leads_as_it_wakes_up_does_not_put_time_back(void **state) { /* TIME-2 */
     struct fx *f = *state;
     stop_node(f, 1);
@@ -494,7 +494,7 @@ static void where_the_two_parted_is_retired_and_what_the_old_leader_wrote_is_kep
     struct fx *f = *state;
     struct node *old = f->world->hosts[0].node;
     cut_off(f, 0, true);
-    schedule_some(f, 0, 12); /* acknowledged to no client */
+    schedule_some(f, 0, 12); /* these commits were acknowledged to no client */
     SIM_ELAPSE(f, 1000);
     schedule_some(f, 1, 6);
     uint64_t start = log_start(f->world->hosts[1].log);

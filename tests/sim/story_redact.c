@@ -1,5 +1,5 @@
-/* story_redact.c: redacted contents are gone for good, and no other content is: whatever requests come meanwhile,
- * wherever a kill happens (KEEP-1, LOG-3, LOG-5). */
+/* story_redact.c: redacted contents are gone permanently, and no other contents are, whatever requests arrive meanwhile
+ * and wherever a kill happens (KEEP-1, LOG-3, LOG-5). */
 #include "story.h"
 
 #include "frame.h"
@@ -33,8 +33,8 @@ static void a_closed_order_is_forgotten(void **state) { /* KEEP-1 */
     assert_true(is_readable(f, 1));
     redact(f, order(f, "order-1"));
     SIM_ELAPSE(f, 300);
-    /* the reply comes once the redaction is durable; the content is erased once the index has the redaction, so that
-     * no kill can forget it */
+    /* The reply comes once the redaction is durable. The content is erased once the index has the redaction, so that no
+     * kill can lose the redaction. */
     SIM_TRACE(f, "[1200] shop > redact orders order-1 #6\n"
                  "[1201] broker append #12 redaction of 1\n"
                  "[1211] broker durable #12\n"
@@ -85,11 +85,11 @@ static void a_kill_before_the_erasing_is_made_up_for(void **state) { /* LOG-3 */
                  "[1500] broker erased 1\n");
     assert_false(is_readable(f, 1));
     host_kill(f->world, HOST_POWER_LOST);
-    assert_true(host_start(f->world, false)); /* and the log does not look damaged */
+    assert_true(host_start(f->world, false)); /* after the erasure, the log does not look damaged */
     assert_false(is_readable(f, 1));
 }
 
-/* Redacts by id, and the id was guessed: the search for contents began before such a task existed. */
+/* Redacts by an id that was guessed: the search for contents began before such a task existed. */
 static void a_task_that_came_during_the_search_is_not_said_to_be_redacted(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     struct world_options options = story_options();

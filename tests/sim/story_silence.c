@@ -1,11 +1,10 @@
-/* story_silence.c: stories of two nodes and a coordinator, line by line: which node is silent, which is dead, and
- * which only stood still. No healthy leader is deposed. Every story begins with node 0 as the leader and node 1 in
- * sync. */
+/* story_silence.c: stories of two nodes and a coordinator, line by line: which node is silent, which is dead, and which
+ * was only stopped. No healthy leader is deposed. Every story begins with node 0 as the leader and node 1 in sync. */
 #include "leader_half.h"
 #include "pair_story.h"
 #include "registrar.h"
 
-/* Otherwise the leader would wait 600 ms for it. */
+/* Without the announcement, the leader would wait 600 ms for the follower. */
 static void a_follower_that_stops_in_order_is_not_waited_for(void **state) { /* F-27 */
     struct fx *f = *state;
     stop_node(f, 1);
@@ -27,7 +26,8 @@ static void a_follower_that_stops_in_order_is_not_waited_for(void **state) { /* 
     assert_true(request->answered);
 }
 
-/* The follower's connections break, and its host refuses a new one: the leader does not wait for 600 ms of silence. */
+/* The follower's connections break, and its host refuses a new one. So the leader does not wait for 600 ms of silence.
+ */
 static void a_follower_whose_process_has_died_is_not_waited_for(void **state) { /* F-27 */
     struct fx *f = *state;
     kill_node(f, 1, HOST_KILLED);
@@ -49,7 +49,7 @@ static void a_follower_whose_process_has_died_is_not_waited_for(void **state) { 
     assert_true(request->answered);
 }
 
-/* A host without power refuses no connection: the leader waits for 600 ms of silence. */
+/* A host without power refuses no connection. So the leader waits for 600 ms of silence. */
 static void a_follower_whose_host_has_died_is_silent_first(void **state) { /* F-27 */
     struct fx *f = *state;
     kill_node(f, 1, HOST_POWER_LOST);
@@ -61,7 +61,7 @@ static void a_follower_whose_host_has_died_is_silent_first(void **state) { /* F-
     SIM_SKIP(f);
 }
 
-/* The follower takes over after 300 ms of silence, but it was itself stopped for 2 s: the leader's messages of that
+/* The follower takes over after 300 ms of silence. But it was itself stopped for 2 s, and the leader's messages of that
  * time are waiting for it. */
 static void a_follower_that_stood_still_does_not_depose_a_healthy_leader(void **state) { /* F-13 */
     struct fx *f = *state;
@@ -83,7 +83,7 @@ static void no_pause_of_a_follower_deposes_a_healthy_leader(void **state) { /* F
     }
 }
 
-/* The leader's messages are lost for two thirds of the time limit; then it answers a probe at once. */
+/* The leader's messages are lost for two thirds of the timeout; after that, it answers a probe at once. */
 static void a_leader_that_answers_a_probe_is_not_deposed(void **state) { /* F-31a */
     struct fx *f = *state;
     f->world->network.cut_from[0] = true;
@@ -94,7 +94,8 @@ static void a_leader_that_answers_a_probe_is_not_deposed(void **state) { /* F-31
     assert_int_equal(f->world->leader, 0);
 }
 
-/* The leader's connections break, and its host refuses a new one: the follower does not wait for 300 ms of silence. */
+/* The leader's connections break, and its host refuses a new one. So the follower does not wait for 300 ms of silence.
+ */
 static void a_leader_whose_process_has_died_is_followed_at_once(void **state) { /* F-10 */
     struct fx *f = *state;
     kill_node(f, 0, HOST_KILLED);
@@ -115,7 +116,7 @@ static void a_leader_whose_process_has_died_is_followed_at_once(void **state) { 
     assert_int_equal(f->world->leader, 1);
 }
 
-/* A host without power refuses no connection: the follower waits for 300 ms of silence. */
+/* A host without power refuses no connection. So the follower waits for 300 ms of silence. */
 static void a_leader_whose_host_has_died_is_silent_first(void **state) { /* F-10 */
     struct fx *f = *state;
     kill_node(f, 0, HOST_POWER_LOST);
@@ -136,7 +137,7 @@ static void a_leader_whose_host_has_died_is_silent_first(void **state) { /* F-10
     assert_int_equal(f->world->leader, 1);
 }
 
-/* Only the link between the nodes is cut: both reach the coordinator, which reports that the leader is present. */
+/* Only the link between the nodes is cut. They reach the coordinator, which reports that the leader is present. */
 static void a_leader_that_is_present_goes_on_alone(void **state) { /* F-31c */
     struct fx *f = *state;
     f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
@@ -166,7 +167,7 @@ static void a_leader_that_is_present_goes_on_alone(void **state) { /* F-31c */
                  "[6688] node 0 committed #12\n");
 }
 
-/* A presence ends some time after its process. */
+/* A presence ends some time after its process has ended. */
 static void a_leader_that_is_present_no_more_is_followed(void **state) { /* F-31c */
     struct fx *f = *state;
     world_pause(f->world, 0, 60000);
@@ -186,8 +187,8 @@ static void a_leader_that_is_present_no_more_is_followed(void **state) { /* F-31
     assert_int_equal(f->world->leader, 1);
 }
 
-/* The coordinator still reports a node as present after a minute: the follower summons the node, which does not
- * answer. */
+/* The coordinator still reports a node as present after a minute. The follower asks the node through the coordinator,
+ * and gets no answer. */
 static int ghost_setup(void **state) {
     if (story_setup(state) != 0) return 1;
     struct world_options options = pair_options();
@@ -214,8 +215,8 @@ static void a_dead_host_that_is_taken_for_present_is_followed(void **state) { /*
     SIM_SKIP(f);
 }
 
-/* Both nodes reach the coordinator, but not each other: no node claims leadership, however long that takes. Then the
- * leader's host dies. */
+/* The nodes reach the coordinator, but not each other: no node claims leadership, however long that takes. After that,
+ * the leader's host dies. */
 static void a_leader_that_answers_at_the_coordinator_is_not_deposed(void **state) { /* F-31c */
     struct fx *f = *state;
     f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
@@ -231,8 +232,8 @@ static void a_leader_that_answers_at_the_coordinator_is_not_deposed(void **state
     SIM_SKIP(f);
 }
 
-/* Nothing comes from the follower while the leader's disk begins to hang, so the leader has no question to answer with
- * "take over". It declares itself no more; the coordinator still reports it as present. */
+/* No message comes from the follower while the leader's disk begins to hang, so the leader has no question to answer
+ * with "take over". It stops declaring itself; the coordinator still reports it as present. */
 static void a_leader_whose_disk_hangs_is_followed_although_it_is_present(void **state) { /* F-31a, F-31c */
     struct fx *f = *state;
     SIM_ELAPSE(f, 30000);
@@ -250,7 +251,7 @@ static void a_leader_whose_disk_hangs_is_followed_although_it_is_present(void **
     SIM_SKIP(f);
 }
 
-/* The coordinator accepts no message of the follower: its silence about the leader proves nothing. */
+/* The coordinator accepts no message of the follower, so the leader's silence proves nothing. */
 static void who_cannot_ask_at_the_coordinator_deposes_nobody(void **state) { /* F-31c */
     struct fx *f = *state;
     f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
@@ -263,7 +264,8 @@ static void who_cannot_ask_at_the_coordinator_deposes_nobody(void **state) { /* 
     assert_int_equal(f->world->leader, 0);
 }
 
-/* An answer takes longer than the silence after which the follower probes its leader and asks again. */
+/* An answer takes longer than the silence after which the follower probes its leader and asks again. It is accepted
+ * nevertheless. */
 static void answers_that_are_slow_are_taken(void **state) { /* F-16 */
     struct fx *f = *state;
     f->world->options.net.least_us = 200000;
@@ -292,7 +294,7 @@ static void a_pair_whose_hosts_stood_still_goes_on_as_it_was(void **state) { /* 
     assert_int_equal(f->world->leader, 0);
 }
 
-/* The disk's delay is slightly longer than the leader's pause: that does not mean that the disk hangs. */
+/* The disk's delay is slightly longer than the leader's pause. That does not mean that the disk hangs. */
 static void a_leader_that_stood_still_in_a_sync_does_not_take_its_disk_for_hung(void **state) { /* F-13, F-31a */
     struct fx *f = *state;
     enum { STILL_MS = 2 * LEADER_DISK_HUNG_MS };

@@ -14,7 +14,7 @@ static uint64_t wall_ms(struct fx *f) {
 static void a_task_departs_in_the_millisecond_it_is_due_and_not_before(void **state) { /* TIME-1 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
-    client_schedule(f->shop, .delay_ms = 500); /* the broker gets the request at [1001] */
+    client_schedule(f->shop, .delay_ms = 500); /* the broker receives the request at [1001] */
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
     SIM_ELAPSE(f, 400);
@@ -28,7 +28,7 @@ static void what_is_received_within_a_millisecond_is_due_at_the_next(void **stat
     struct fx *f = *state;
     subscribe(f->worker, "orders");
     world_run_until(f->world, f->world->now_ns + 100000);
-    client_schedule(f->shop, .key = "order-1", .delay_ms = 500); /* the broker gets the request at [1001.1] */
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 500); /* the broker receives the request at [1001.1] */
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
     SIM_ELAPSE(f, 402);
@@ -135,7 +135,7 @@ static void a_start_a_year_later_is_not_believed_until_somebody_says_so(void **s
     subscribe(f->worker, "orders");
     SIM_SKIP(f);
     SIM_ELAPSE(f, 2 * HOUR_MS + 10000);
-    /* no stampede: the delay ends after its two hours, and the absolute time waits */
+    /* No stampede follows: the delay ends after its two hours, and the absolute time waits. */
     SIM_TRACE(f, "[1121] broker append #12 session\n"
                  "[1130] broker durable #11\n"
                  "[1140] broker durable #12\n"
@@ -261,7 +261,7 @@ static void an_absolute_time_does_not_believe_a_jump_of_ten_years(void **state) 
     SIM_ELAPSE(f, 3 * HOUR_MS);
     SIM_TRACE(f, "[1100] clock +315360000000 ms\n");
     world_jump_wall(f->world, -3650 * DAY_MS);
-    SIM_ELAPSE(f, 4000); /* until the broker next looks at its clocks */
+    SIM_ELAPSE(f, 4000); /* until the broker next reads its clocks */
     SIM_TRACE(f, "[10801100] clock -315360000000 ms\n"
                  "[10804346] broker append #9 leased 1\n"
                  "[10804356] broker durable #9\n"
@@ -282,7 +282,7 @@ static void a_smear_moves_no_delay(void **state) { /* F-33 */
         SIM_ELAPSE(f, 100);
     }
     SIM_ELAPSE(f, 550);
-    /* the delay is exact to the millisecond; the absolute time follows the smeared clock */
+    /* The delay is exact to the millisecond; the absolute time follows the smeared clock. */
     SIM_TRACE(f, "[1100] clock -1 ms\n"
                  "[1200] clock -1 ms\n"
                  "[1300] clock -1 ms\n"

@@ -1,7 +1,7 @@
-/* table.h: the model index. It has the state of the flat tables at one position of the log, and keeps the promises
- * of storage/index/index.h to the broker. It lags behind the durable log; it changes only at a commit, as a whole,
- * and is then durable. It remembers position, hash chain and times, and copies the contents and replies of a segment
- * before the segment is deleted (LOG-3). tests/property/index_test.c compares the real index with a naive model. */
+/* table.h: the model index. It has the state of the flat tables at one position of the log, and keeps the promises of
+ * storage/index/index.h to the broker. It lags behind the durable log. It changes only at a commit, as a whole, and is
+ * durable after that. It stores position, hash chain and times, and copies the contents and replies of a segment before
+ * the segment is deleted (LOG-3). tests/property/index_test.c compares the real index with a naive model. */
 #ifndef TARRY_TESTS_SIM_TABLE_H
 #define TARRY_TESTS_SIM_TABLE_H
 
@@ -27,8 +27,8 @@ struct table_rows { /* allocated in the given arena */
 void table_begin(struct table *table);
 void table_copy(struct table *to, const struct table *from);
 void table_absorb(struct table *table, const struct frame_header *header, const Tarry__FrameBody *body);
-/* Copies the contents and replies that are still needed from a frame whose segment will be deleted. Returns false if
- * the log lacks them. */
+/* Copies the contents and replies of a frame that are still needed, because its segment will be deleted. Returns false
+ * if the log lacks them. */
 bool table_retire(struct table *table, const struct frame_header *header, const Tarry__FrameBody *body,
                   const uint8_t *blob, struct arena *arena);
 /* Removes the oldest `count` redactions, which have been carried out. */
@@ -37,13 +37,13 @@ bool table_is_redacting(const struct table *table, const Tarry__Redaction *redac
 
 void table_lookup(const struct table *table, const struct want *wants, size_t want_count, struct arena *arena,
                   struct table_rows *out);
-/* Returns the position up to which the rows are complete. */
+/* Reads the rows of a window. Returns the position up to which they are complete. */
 struct due table_window(const struct table *table, const struct core_window *window, struct arena *arena,
                         struct table_rows *out);
-/* Returns the id after which the next call continues; UINT64_MAX: done. */
+/* Reads rows of a job's page. Returns the id after which the next call continues; UINT64_MAX: no more rows. */
 uint64_t table_page(const struct table *table, const struct core_page *page, size_t count_max, struct arena *arena,
                     struct table_rows *out);
-/* Returns the position up to which the rows are complete. */
+/* Reads the rows of a list. Returns the position up to which they are complete. */
 struct due table_list(const struct table *table, const struct core_list_plan *plan, size_t count_max,
                       struct arena *arena, struct table_rows *out);
 

@@ -1,8 +1,6 @@
-/* timeline.h: future events in the order of virtual time. Events of the same moment happen in the order in which
- * they were added, so that a history is the same whenever it is played.
- *
- * Events are never removed. An event that may become pointless carries a number (the broker's life, for example) and
- * compares it when it runs. */
+/* timeline.h: future events in the order of virtual time. Events of the same moment happen in the order in which they
+ * were added, so that a history is the same whenever it is played. Events are never removed. An event that may become
+ * pointless has a number (the broker's life, for example), which it compares when it runs. */
 #ifndef TARRY_TESTS_SIM_TIMELINE_H
 #define TARRY_TESTS_SIM_TIMELINE_H
 
@@ -29,7 +27,7 @@ struct timeline {
     uint64_t order;
 };
 
-void timeline_clear(struct timeline *timeline); /* keeps the allocated memory */
+void timeline_clear(struct timeline *timeline); /* the memory stays allocated */
 void timeline_free(struct timeline *timeline);
 /* Adds an event; sets its `order`. */
 void timeline_add(struct timeline *timeline, const struct happening *happening);

@@ -23,7 +23,7 @@ void truth_free(struct truth *truth) {
 bool truth_has(const struct world *world, const struct host *host, size_t count) {
     MUST(count <= world->truth.count);
     if (count == 0) return true;
-    /* If two logs have the same frame at one place, they are equal before it (R1). */
+    /* If two logs have the same frame at the same position, they are equal before it (R1). */
     return host->frame_count >= count && host->frames[count - 1].serial == world->truth.serials[count - 1];
 }
 
@@ -38,7 +38,7 @@ static void add(struct truth *truth, const struct host *host, size_t count) {
 
 void truth_lead(struct world *world, uint32_t epoch) {
     struct truth *truth = &world->truth;
-    MUST(epoch < TRUTH_EPOCHS_MAX && !truth->leaders[epoch]); /* each epoch belongs to one run of one node */
+    MUST(epoch < TRUTH_EPOCHS_MAX && !truth->leaders[epoch]); /* each epoch may belong to only one run of one node */
     truth->leaders[epoch] = (uint8_t)(1 + world->host->number);
     MUST(epoch > truth->epoch); /* R6 */
     truth->epoch = epoch;

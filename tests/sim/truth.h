@@ -1,6 +1,8 @@
-/* truth.h: the frames that a pair has acknowledged, whichever node did it. There is only one such history: a node
- * that acknowledges has all of it in its log, and appends to it; a node that begins to lead has all of it. R1-R8
- * exist for that. It is checked for every reply and delivery that leaves, every promotion and every cut.
+/* truth.h: the frames that a pair has acknowledged, whichever node acknowledged them.
+ *
+ * There is only one such history: a node that acknowledges has all of it in its log, and appends to it; a node that
+ * begins to lead has all of it. R1-R8 exist for that. It is checked for every reply and delivery that is sent, every
+ * promotion and every cut.
  *
  * A serial number identifies each frame: frames at the same position of two logs are the same frame if their serial
  * numbers are equal. */
@@ -22,16 +24,16 @@ struct truth {
     size_t count;
     size_t capacity;
     uint32_t epoch;                    /* newest epoch that any node has led */
-    uint8_t leaders[TRUTH_EPOCHS_MAX]; /* [epoch]: 1 + the node that led it */
+    uint8_t leaders[TRUTH_EPOCHS_MAX]; /* by epoch: 1 + the node that led it; 0: no node */
 };
 
 void truth_begin(struct truth *truth);
 void truth_free(struct truth *truth);
 /* Returns whether the log of `host` begins with the first `count` acknowledged frames. */
 bool truth_has(const struct world *world, const struct host *host, size_t count);
-/* The current host leads from now on, under that epoch; it must have all acknowledged frames. */
+/* Notes that the current host leads from now on, under that epoch; it must have all acknowledged frames. */
 void truth_lead(struct world *world, uint32_t epoch);
-/* A reply or delivery that depends on everything below `position` leaves the current host. */
+/* Notes that a reply or delivery that depends on everything below `position` leaves the current host. */
 void truth_acknowledge(struct world *world, uint64_t position);
 
 #endif

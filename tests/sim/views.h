@@ -1,6 +1,5 @@
-/* views.h: the expected contents of lists and counts. A List, Queues or Stats reply shows the state of one moment.
- * The expected contents are therefore written down from the naive model right before the core answers, and compared
- * with the reply. */
+/* views.h: the expected contents of lists and counts. A List, Queues or Stats reply shows the state of one moment. So
+ * the expected contents are taken from the naive model just before the core answers, and compared with the reply. */
 #ifndef TARRY_TESTS_SIM_VIEWS_H
 #define TARRY_TESTS_SIM_VIEWS_H
 
@@ -16,7 +15,7 @@ struct view { /* expected entry of a list: one task */
 struct views {
     struct view *tasks; /* matching tasks, ordered by (due, id) */
     size_t count;
-    uint64_t (*queues)[3]; /* [number]: counts of waiting, in-flight and dead tasks */
+    uint64_t (*queues)[3]; /* by number of the queue: counts of waiting, in-flight and dead tasks */
     uint64_t live;
 };
 

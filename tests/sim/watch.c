@@ -10,9 +10,9 @@
 #include "node.h"
 #include "world.h"
 
-#define CLAIMS_EVERY 16 /* number of steps */
-/* A process that was paused for longer has certainly been stopped (shell/threads/core_thread.c reads the clocks once
- * a second). */
+#define CLAIMS_EVERY 16 /* the claims are checked once in this number of steps */
+/* If no clock was read for this time, the process was certainly stopped (shell/threads/core_thread.c reads the clocks
+ * once a second). */
 #define SURELY_STOPPED_NS (1000000000u + STOPPED_NS)
 
 void watch_reset(struct watch *watch) {
@@ -28,13 +28,13 @@ void watch_commit(struct world *world, const Tarry__Commit *commit) {
 
 /* ---- frames */
 
-/* Number of tasks that the index cannot have absorbed yet: the overlay has at least these. */
+/* Returns the number of tasks that the index cannot have absorbed yet: the overlay has at least these. */
 static uint64_t lag(struct world *world) {
     struct watch *watch = &world->host->watch;
     const struct host *host = world->host;
     uint64_t count = 0;
     watch->round++;
-    /* The last frame is the one that is being checked. */
+    /* Leave out the last frame, which is the one that is being checked. */
     for (size_t i = host_frames_below(host, host->turn.index_news.told); i + 1 < host->frame_count; i++) {
         const Tarry__FrameBody *body = host->frames[i].body;
         for (size_t k = 0; body && k < body->n_records; k++) {
@@ -61,12 +61,13 @@ static bool was_asked_for(const Tarry__Commit *commit, uint64_t due_ms) {
     return false;
 }
 
-/* Steady time of the broker at which the current request reached the machine. */
+/* Returns the broker's steady time at which the current request reached the machine. */
 static uint64_t arrived_steady_ns(const struct host *host, uint64_t now_ns) {
     return host->clock.now.steady_ns - (now_ns - host->taken->arrived_ns);
 }
 
-/* TIME-1: a delay counts from the arrival of its request or from a later time, never from an earlier one. */
+/* TIME-1: checks that a delay counts from the arrival of its request or from a later time, never from an earlier one.
+ */
 static bool waits_long_enough(const struct world *world, const Tarry__Commit *commit, uint64_t due_ms) {
     if (!world->host->taken || !world->host->taken->arrived_ns) return true;
     uint64_t from_ns = arrived_steady_ns(world->host, world->now_ns);
@@ -98,8 +99,8 @@ static bool settles(const Tarry__Request *request, const Tarry__TaskPut *put, ui
     return false;
 }
 
-/* Whether a timer's record ends a session or lease that the unread request would have kept or settled. A lease that
- * had ended before the process was stopped does not count (history 20300847). */
+/* Returns whether a timer's record ends a session or lease that the unread request would have kept or settled. A lease
+ * that had ended before the process was stopped does not count (history 20300847). */
 static bool ignores(const struct host *host, const struct frame_header *header, const Tarry__Record *record,
                     const Tarry__Request *request) {
     if (record->fact_case == TARRY__RECORD__FACT_SESSION_END) {
@@ -115,8 +116,9 @@ static bool ignores(const struct host *host, const struct frame_header *header, 
     return settles(request, put, host->head.tasks[put->task->id].row.lease_position);
 }
 
-/* TIME-2: no stall ends a session or a lease for which a message had arrived, also not while that message is being
- * handled. A message that arrived before the node led would have been refused, and does not count. */
+/* TIME-2: checks that no stop of the process ends a session or a lease for which a message had arrived, not even while
+ * that message is being handled. A message that arrived before the node led would have been refused, and does not
+ * count. */
 static void check_unheard(const struct host *host, const struct frame_header *header, const Tarry__FrameBody *body) {
     bool was_stopped =
         host->went_on_ns > host->paused_from_ns + SURELY_STOPPED_NS && host->paused_from_ns >= host->watch.began_ns;
@@ -127,8 +129,8 @@ static void check_unheard(const struct host *host, const struct frame_header *he
     }
 }
 
-/* A consumer behind a pooled session keeps its task until the lease's deadline, whatever happens to the session. Only
- * the end of the process ends the leases of a bound session. */
+/* Checks that a consumer of a pooled session keeps its task until the lease's deadline, whatever happens to the
+ * session. Only the end of the process ends the leases of a bound session. */
 static void check_pooled(const struct host *host, const struct frame_header *header, const Tarry__TaskPut *put) {
     uint64_t session = host->head.tasks[put->task->id].row.session;
     if (!session_is_pooled(session) || (session_is_bound(session) && session >> 32 != header->epoch)) return;
@@ -147,7 +149,7 @@ static bool ends_session(const Tarry__FrameBody *body, uint64_t session) {
     return false;
 }
 
-/* FENCE-1: a lease that was not returned lasts until its deadline, or until its session ends. */
+/* FENCE-1: checks that a lease that was not returned lasts until its deadline, or until its session ends. */
 static void check_lost(struct host *host, const struct frame_header *header, const Tarry__FrameBody *body,
                        const Tarry__TaskPut *put) {
     const struct row *lease = &host->head.tasks[put->task->id].row;
@@ -164,14 +166,14 @@ static void check_lost(struct host *host, const struct frame_header *header, con
         MUST(ends_session(body, lease->session));
 }
 
-/* Notes that a lease whose delivery was not sent is withdrawn. */
+/* Notes that a lease is withdrawn whose delivery was not sent. */
 static void note_taken_back(struct watch *watch, const struct flat *head, uint64_t position, uint64_t id) {
     const struct row *row = &head->tasks[id].row;
     if (row->state != ROW_LEASED || watch->given[id] == row->lease_position) return;
     watch->taken_back[id] = (struct taken_back){position, row->session};
 }
 
-/* TRUE-1: no queue takes a place while the broker remembers an outcome of the former queue. */
+/* TRUE-1: checks that no queue takes a place while the broker remembers an outcome of the former queue. */
 static void law_of_endings(const struct world *world, const struct frame_header *header, const Tarry__QueuePut *put) {
     const struct flat *head = &world->host->head;
     const struct core_options *options = &world->options.core;
@@ -192,7 +194,7 @@ static uint64_t period_ns(const Tarry__Policy *policy) {
     return (policy->rate_period_ms ? policy->rate_period_ms : RATE_PERIOD_DEFAULT_MS) * NS_PER_MS;
 }
 
-/* The bucket is empty from now on. */
+/* Notes that the token bucket is empty now. */
 static void empty_bucket(struct watch *watch, uint32_t number, uint64_t now_ns) {
     struct watch_rate *rate = &watch->rates[queue_place(number)];
     rate->number = number;
@@ -208,8 +210,8 @@ static void note_limits(struct watch *watch, const struct flat *head, const Tarr
     if (!is_same) empty_bucket(watch, put->number, now_ns);
 }
 
-/* In each window that ends with this lease, at most burst + rate * window tasks were leased; since the bucket was
- * empty, at most rate * window. This law counts every window; the broker stores one time. */
+/* Checks that in each window that ends with this lease, at most burst + rate * window tasks were leased; since the
+ * bucket was empty, at most rate * window. This check counts every window; the broker stores one time. */
 static void law_of_rate(struct watch *watch, const Tarry__Policy *policy, uint32_t number, uint64_t now_ns) {
     struct watch_rate *rate = &watch->rates[queue_place(number)];
     if (!policy->rate || rate->number != number || rate->count == WATCH_LEASES_MAX) return;
@@ -224,7 +226,8 @@ static void law_of_rate(struct watch *watch, const Tarry__Policy *policy, uint32
     }
 }
 
-/* No lease is given while `max_in_flight` tasks are leased. `before`: leases of the queue earlier in the same frame. */
+/* Checks that no lease is made while `max_in_flight` tasks are leased. `before` is the number of leases of the queue
+ * earlier in the same frame. */
 static void law_of_flight(const struct flat *head, const Tarry__Policy *policy, uint32_t number, uint32_t before) {
     uint32_t in_flight = before;
     if (!policy->max_in_flight) return;
@@ -236,7 +239,7 @@ static void law_of_flight(const struct flat *head, const Tarry__Policy *policy, 
 
 static void check_limits(struct watch *watch, const struct flat *head, const struct frame_header *header,
                          const Tarry__FrameBody *body) {
-    uint32_t leased[FLAT_QUEUES_MAX] = {0}; /* in this frame, by place */
+    uint32_t leased[FLAT_QUEUES_MAX] = {0}; /* number of leases in this frame, by place of the queue */
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];
         if (record->fact_case == TARRY__RECORD__FACT_EPOCH)
@@ -244,7 +247,7 @@ static void check_limits(struct watch *watch, const struct flat *head, const str
                 empty_bucket(watch, head->queues[place].put.number, header->steady_ns);
         if (record->fact_case == TARRY__RECORD__FACT_QUEUE) note_limits(watch, head, record->queue, header->steady_ns);
         if (record->fact_case != TARRY__RECORD__FACT_PUT || record->put->cause != TARRY__CAUSE__CAUSE_LEASED) continue;
-        if (session_is_mover(record->put->task->session)) continue; /* the limits are for consumers */
+        if (session_is_mover(record->put->task->session)) continue; /* the limits do not apply to a mover */
         const uint32_t number = record->put->task->queue;
         const Tarry__Policy *policy = flat_queue_of(head, number)->put.policy;
         law_of_rate(watch, policy, number, header->steady_ns);
@@ -289,9 +292,10 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
 
 /* ---- deliveries */
 
-/* Whether the task should have been delivered first: it is waiting (in memory or not), or was leased ahead of time
- * to the same session, is due, and was not sent. A task leased ahead to another session, which ran out of credit in
- * this same step (from `before` on), does not count: sessions settle one after the other (history --ahead 7000497). */
+/* Returns whether the task should have been delivered first: it is waiting (in memory or not), or was leased ahead of
+ * time to the same session, is due, and was not sent. A task leased ahead to another session that ran out of credit in
+ * this same step (from `before` on) does not count, because sessions settle one after the other (history --ahead
+ * 7000497). */
 static bool is_left_behind(const struct watch *watch, const struct flat *head, const struct row *row,
                            const struct row *leased, uint64_t before) {
     const struct taken_back *taken_back = &watch->taken_back[row->id];
@@ -322,7 +326,7 @@ static void check_order(struct watch *watch, const struct flat *head, const stru
     for (size_t i = 0; i < delivery->count; i++)
         watch->given[delivery->tasks[i].row.id] = delivery->tasks[i].row.lease_position;
     if (delivery->tasks[0].row.lease_position < before && !delivery->departs)
-        return; /* deliveries sent again have no order */
+        return; /* repeated deliveries have no order */
     for (size_t i = 0; i < delivery->count; i++) check_overtaken(watch, head, &delivery->tasks[i].row, before);
     for (size_t i = 1; i < delivery->count; i++) {
         const struct row *first = &delivery->tasks[i - 1].row;
@@ -333,18 +337,18 @@ static void check_order(struct watch *watch, const struct flat *head, const stru
     }
 }
 
-/* CALM-1: no session gets more than its prefetch. */
+/* CALM-1: checks that no session gets more tasks than its prefetch permits. */
 static void check_prefetch(const struct world *world, const struct core_delivery *delivery, uint64_t before) {
     const struct flat *head = &world->host->head;
     const struct client *client = world->host->lanes[delivery->lane].client;
     if (session_is_pooled(
-            delivery->session)) { /* after a resumption, a pool gets no task again: its consumers hold them */
+            delivery->session)) { /* after a resumption, a pool gets no task again, because its consumers have them */
         MUST(delivery->tasks[0].row.lease_position >= before);
         MUST(delivery->count <= who_may_get(&world->host->watch.who, delivery->session));
         return;
     }
     if (!client || client->session != delivery->session || client->subscribing)
-        return; /* the requested prefetch is not known yet */
+        return; /* the requested prefetch is not known yet, so nothing is checked */
     uint64_t held = 0;
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
@@ -369,7 +373,7 @@ static void note_lane(struct watch *watch, const struct flat *head, const struct
     watch->resumed[watch->resumed_count++] = lane->session;
 }
 
-/* A session that left its lane, and not for another lane, has ended, and the log says so. */
+/* Checks that a session that left its lane, and got no other lane, has ended, and that the log says so. */
 static void check_left(const struct watch *watch, const struct core_effects *effects) {
     for (size_t i = 0; i < effects->lanes.count; i++) {
         const struct core_lane *lane = &effects->lanes.items[i];
@@ -381,7 +385,8 @@ static void check_left(const struct watch *watch, const struct core_effects *eff
     }
 }
 
-/* A leased task whose session no client claimed in time is ready again. One of a bound session is ready at once. */
+/* Checks that a leased task whose session was not resumed in time is ready again. A task of a bound session must be
+ * ready at once. */
 static void check_claims(const struct world *world) {
     const struct flat *head = &world->host->head;
     const struct watch *watch = &world->host->watch;
@@ -394,7 +399,8 @@ static void check_claims(const struct world *world) {
         bool is_claimed = task->row.session >> 32 == head->epoch || has_come_back(watch, task->row.session);
         bool is_bound = session_is_bound(task->row.session);
         bool is_early = now_ms <= watch->started_ms + CLAIM_AFTER_START_MS && !is_bound;
-        bool is_held = session_is_pooled(task->row.session) && !is_bound; /* by a consumer behind a pooled session */
+        bool is_held =
+            session_is_pooled(task->row.session) && !is_bound; /* a consumer of a pooled session has the task */
         MUST(is_claimed || is_held || is_early);
     }
 }

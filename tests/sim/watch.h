@@ -1,5 +1,5 @@
-/* watch.h: checks promises that a single record does not show: order, limits and times. It watches the core's
- * effects and records from outside. */
+/* watch.h: checks promises that a single record cannot show: order, limits and times. It checks the core's effects and
+ * records from outside. */
 #ifndef TARRY_TESTS_SIM_WATCH_H
 #define TARRY_TESTS_SIM_WATCH_H
 
@@ -15,7 +15,7 @@ struct world;
 struct watch_rate {
     uint32_t number;
     uint64_t since_ns;
-    uint64_t leased_ns[WATCH_LEASES_MAX]; /* steady times, in order */
+    uint64_t leased_ns[WATCH_LEASES_MAX]; /* steady times of the leases, in order */
     size_t count;
 };
 
@@ -27,29 +27,30 @@ struct watch {
     uint64_t began_ns;                   /* world time from which the broker replies */
     uint64_t resumed[WATCH_RESUMED_MAX]; /* sessions of earlier lives that clients resumed in this life */
     size_t resumed_count;
-    bool stopping;                    /* timers do not run any more */
-    uint64_t round;                   /* marks counted tasks */
-    uint64_t counted[FLAT_TASKS_MAX]; /* [id]: round in which the task was last counted */
-    uint64_t given[FLAT_TASKS_MAX];   /* [id]: position of the lease whose delivery the core sent last */
+    bool stopping;                    /* timers are not handled any more */
+    uint64_t round;                   /* number of the check, with which counted tasks are marked */
+    uint64_t counted[FLAT_TASKS_MAX]; /* by id: value of `round` when the task was last counted */
+    uint64_t given[FLAT_TASKS_MAX];   /* by id: position of the lease whose delivery the core sent last */
     struct taken_back {
         uint64_t position;        /* position of the record */
         uint64_t session;         /* session that had the lease */
-    } taken_back[FLAT_TASKS_MAX]; /* [id]: last withdrawal of a lease ahead of time */
+    } taken_back[FLAT_TASKS_MAX]; /* by id: last withdrawal of a lease ahead of time */
     struct run_out {
         uint32_t epoch;
         uint64_t position;
         uint64_t deadline_ms;
         uint64_t told_at;      /* position of the frame that records the end */
         uint32_t told_in;      /* epoch of that frame, which a start may have cut */
-    } run_out[FLAT_TASKS_MAX]; /* [id]: last lease that ended at its deadline */
+    } run_out[FLAT_TASKS_MAX]; /* by id: last lease that ended at its deadline */
 };
 
 void watch_reset(struct watch *watch);
-/* Call right before the core decides on the commit. */
+/* Notes the commit. Call it just before the core decides about it. */
 void watch_commit(struct world *world, const Tarry__Commit *commit);
-/* Call before the frame is applied to the model. */
+/* Checks a frame. Call it before the frame is applied to the model. */
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body);
-/* Call after the step of an event. Deliveries from `first` on are new, and leases from position `before` on. */
+/* Checks the effects of a step. Call it after the step of an event. Deliveries from `first` on are new, and leases from
+ * position `before` on. */
 void watch_step(struct world *world, const struct core_event *event, const struct core_effects *effects, size_t first,
                 uint64_t before);
 

@@ -30,7 +30,7 @@ static void law_of_lease(const struct who *who, const Tarry__FrameBody *body, co
     MUST(strcmp(body->client, session->client) == 0 && strcmp(body->peer, session->peer) == 0);
 }
 
-/* The reason of a nack is also kept when the task is only retried. */
+/* Checks that the reason of a nack is also kept when the task is only retried. */
 static void law_of_retry(const Tarry__TaskPut *put, const Tarry__Commit *commit) {
     for (size_t i = 0; i < commit->n_ops; i++) {
         const Tarry__Nack *nack = commit->ops[i]->op_case == TARRY__OP__OP_NACK ? commit->ops[i]->nack : NULL;
@@ -64,7 +64,7 @@ static void take_end(struct who *who, const struct flat *head, const Tarry__Fram
     MUST(is_unclaimed == (end->cause == TARRY__SESSION_END__CAUSE__NOT_RESUMED ||
                           end->cause == TARRY__SESSION_END__CAUSE__PROCESS_ENDED));
     MUST((is_unclaimed && session_is_bound(end->session)) == (end->cause == TARRY__SESSION_END__CAUSE__PROCESS_ENDED));
-    MUST(is_unclaimed || (session && !session->over)); /* each session ends once */
+    MUST(is_unclaimed || (session && !session->over)); /* each session ends only once */
     MUST(end->cause != TARRY__SESSION_END__CAUSE__NOT_SAID);
     uint32_t held = 0, returned = 0;
     for (uint64_t id = 1; id < head->next_id; id++) {

@@ -1,6 +1,6 @@
-/* who.h: checks that the log names the responsible client. Every commit, queue, job and producer names the client
- * that asked; every lease names the consumer of its session; a session begins once and ends once; after a stop only
- * a start follows. Records that a leader serves alone, and no longer alone, alternate. */
+/* who.h: checks that the log names the responsible client. Every commit, queue, job and producer names the client that
+ * requested it; every lease names the consumer of its session. A session begins once and ends once. After a stop only a
+ * start follows. Records that a leader serves alone, and that it no longer does, alternate. */
 #ifndef TARRY_TESTS_SIM_WHO_H
 #define TARRY_TESTS_SIM_WHO_H
 
@@ -13,27 +13,26 @@ struct who {
         uint64_t id;
         const char *client;
         const char *peer;
-        uint32_t credit; /* for a pooled session: the credit that the core was given */
+        uint32_t credit; /* for a pooled session: the credit that the core got last */
         bool over;
     } sessions[WHO_SESSIONS_MAX]; /* sessions of this life of the broker */
     size_t session_count;
     bool stopped;                   /* the last record is a stop */
     bool alone;                     /* the log says that this epoch's leader serves alone */
-    uint64_t alone_since_ms;        /* time since which it serves alone */
+    uint64_t alone_since_ms;        /* time since when the leader serves alone */
     Tarry__EpochPut__Before before; /* value that the next start must record about the log's end */
 };
 
 /* Begins with a log whose last frame with a body is `last` (NULL: none), and computes the value that the next start
  * must record. */
 void who_begin(struct who *who, const Tarry__FrameBody *last);
-/* Checks a frame before it is applied to `head`. `commit`: the commit that is being decided. */
+/* Checks a frame before it is applied to `head`. `commit` is the commit that is being decided. */
 void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody *body, const Tarry__Commit *commit);
-/* Call when the core got the number of tasks that each delivery to the pooled session may have; an unknown session
- * is ignored. */
+/* Notes that the core got a new credit for the pooled session; an unknown session is ignored. */
 void who_credit(struct who *who, uint64_t session, uint32_t credit);
 /* Returns the session's credit that the core got last. */
 uint32_t who_may_get(const struct who *who, uint64_t session);
-/* Checks that the log records the end of a session that has left its lane for good. */
+/* Checks that the log records the end of a session that has left its lane and got no other one. */
 void who_left(const struct who *who, uint64_t session);
 
 #endif

@@ -9,9 +9,10 @@
 #include "node.h"
 #include "registrar.h"
 
-/* Rows that were read stay in memory as long as the history: a rare history with a tiny near window reads much. */
+/* Rows that were read stay in memory as long as the history. So this must suffice for a rare history that reads much,
+ * because its near window is tiny. */
 #define MEMORY_MAX ((size_t)4 << 30)
-#define MEMORY_KEPT (4u << 20) /* memory kept from one history to the next */
+#define MEMORY_KEPT (4u << 20) /* maximum memory in bytes that is kept from one history to the next */
 
 struct world_options world_options_default(void) {
     return (struct world_options){
@@ -41,7 +42,8 @@ struct world_options world_options_default(void) {
 }
 
 struct world *world_new(void) {
-    struct world *world = calloc(1, sizeof *world); /* megabytes, of which a history uses few */
+    struct world *world =
+        calloc(1, sizeof *world); /* calloc, because a history uses only a small part of these megabytes */
     MUST(world);
     arena_init(&world->memory, MEMORY_MAX);
     world->memory.keep_max = MEMORY_KEPT;
@@ -103,7 +105,8 @@ bool world_step(struct world *world) {
     if (timeline_next_ns(&world->timeline) == UINT64_MAX) return false;
     struct happening next = timeline_pop(&world->timeline);
     MUST(next.at_ns < UINT64_MAX / 2);
-    if (next.at_ns > world->now_ns) world->now_ns = next.at_ns; /* an overdue event of a stopped process happens now */
+    if (next.at_ns > world->now_ns)
+        world->now_ns = next.at_ns; /* an overdue event of a process that was stopped happens now */
     struct host *host = next.place < HOSTS_MAX ? &world->hosts[next.place] : NULL;
     if (host && host->paused_until_ns > world->now_ns) {
         timeline_add(&host->stopped, &next);
@@ -142,7 +145,7 @@ static void pause_ends(struct world *world, void *argument, uint64_t place) {
 
 void world_pause(struct world *world, uint32_t place, uint64_t ms) {
     TRACE(world, "operator", "stops node %u for %llu ms", place, (unsigned long long)ms);
-    if (world->hosts[place].paused_until_ns <= world->now_ns) { /* otherwise the node is already stopped */
+    if (world->hosts[place].paused_until_ns <= world->now_ns) { /* otherwise the node is stopped already */
         world_enter(world, place);
         host_stands_still(world);
         world_enter(world, WORLD_OUTSIDE);
@@ -211,8 +214,8 @@ uint64_t world_boot_ns(const struct world *world) {
     return world->now_ns - world->host->booted_ns + 1000000000u;
 }
 
-/* Within a run, the broker believes a wall-clock jump of up to an hour beyond the believed line. Such a jump moves
- * the line. */
+/* Sets the wall clock. Within a run, the broker believes a jump of up to an hour beyond the clock that it believed
+ * before. */
 void world_jump_wall(struct world *world, int64_t ms) {
     world->host->wall_offset_ns += ms * (int64_t)NS_PER_MS;
     int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS);
@@ -220,7 +223,7 @@ void world_jump_wall(struct world *world, int64_t ms) {
     if (is_believable) world->believable_ns = world->host->wall_offset_ns;
     TRACE(world, "clock", "%+lld ms", (long long)ms);
     uint32_t from = world->place;
-    world_enter(world, world->host->number); /* a stopped process wakes up when it runs again */
+    world_enter(world, world->host->number); /* a stopped process notices the jump when it runs again */
     host_wake(world);
     world_enter(world, from);
 }

@@ -1,8 +1,8 @@
-/* world.h: the machine of one broker (or of a pair), its clients and the network, on virtual time. One process, no
- * threads; everything follows from the options and their seed.
+/* world.h: the machine of one broker (or the machines of a pair), its clients and the network, on virtual time. One
+ * process, no threads; everything follows from the options and their seed.
  *
- *     client ──► network ──► host: core, log on a virtual disk, model index ──► network ──► client
- *        └──────────────── ledger: the replies, and what must be true after them ────────────┘
+ * A client sends requests through the network to a host: a core, a log on a virtual disk, and a model index. The
+ * replies and deliveries return through the network. A ledger stores the replies, and what must be true after them.
  *
  * A story scripts the world step by step (README.md); in `history.h` a seed decides. */
 #ifndef TARRY_TESTS_SIM_WORLD_H
@@ -17,11 +17,11 @@
 #include "truth.h"
 
 #define WORLD_CLIENTS_MAX 8
-#define WORLD_OUTSIDE 2 /* the place of clients, the network and the operator, outside of both machines */
-/* The machine's wall clock at the beginning of a world without faults: some morning in 2026. */
+#define WORLD_OUTSIDE 2 /* the place of clients, the network and the operator, which is on neither machine */
+/* Wall time of the machine at the beginning of a world without faults: a morning in 2026. */
 #define WORLD_EPOCH_NS (UINT64_C(1793000000) * 1000000000u)
 
-/* A random duration: `least_us`, plus up to `spread_us`. */
+/* A random duration: `least_us`, plus at most `spread_us`. */
 struct span {
     uint32_t least_us;
     uint32_t spread_us;
@@ -31,13 +31,13 @@ struct registrar;
 
 struct pair_options {
     bool on;          /* two hosts */
-    bool by_operator; /* without a coordinator */
+    bool by_operator; /* the pair has no coordinator */
     bool is_async;
-    uint64_t keep_ms; /* the leader keeps log that a follower lacks for this time; UINT64_MAX: for ever */
+    uint64_t keep_ms; /* time for which the leader keeps the log that a follower lacks; UINT64_MAX: no limit */
     uint64_t failover_after_ms;
     uint64_t solo_after_ms; /* UINT64_MAX: never */
-    uint32_t
-        presence_ms; /* lifetime of a presence after its node ends, like a ZooKeeper session; 0: the product's own */
+    uint32_t presence_ms;   /* time for which a presence outlives its node, like a ZooKeeper session; 0: the product's
+                               default */
 };
 
 struct world_options {
@@ -45,18 +45,18 @@ struct world_options {
     struct pair_options pair;
     struct core_options core;
     uint64_t segment_size;
-    uint64_t retain_size; /* bytes of log kept for audit; retention may delete segments beyond */
+    uint64_t retain_size; /* bytes of the log kept for audit; retention may delete older segments */
     bool archives;        /* segments are deleted only once they are in the archive */
     bool archive_comes_and_goes;
-    bool filters;       /* a key that the index never had is not looked up (key filter) */
+    bool filters;       /* the index has a key filter: a key that it never had is not looked up */
     uint64_t disk_room; /* size of the disk in bytes; 0: no limit */
     struct span net;    /* delay of the network, one way */
-    struct span sync;   /* time from a write to the end of its fdatasync */
-    struct span index;  /* time from durable to indexed */
+    struct span sync;   /* time of a sync: from a write to the end of its fdatasync */
+    struct span index;  /* time from durable to absorbed by the index */
     struct span read;   /* time to read facts from the index */
-    struct span wake;   /* delay from thread to thread inside the broker */
+    struct span wake;   /* delay between two threads of the broker */
     struct span retry;  /* time after which a client without a reply repeats its request */
-    bool by_hand;       /* stories: nothing restarts and no client retries by itself */
+    bool by_hand;       /* for stories: nothing restarts and no client retries by itself */
 };
 
 struct world {
@@ -73,11 +73,13 @@ struct world {
 
     struct host hosts[HOSTS_MAX];
     size_t host_count;
-    struct host *host; /* host of the current event; outside of both: the host that began to lead last */
-    uint32_t place;    /* number of that host, or WORLD_OUTSIDE */
-    uint32_t leader;   /* number of the host that began to lead last */
+    struct host
+        *host;       /* host of the current event; for an event outside of the hosts, the one that began to lead last */
+    uint32_t place;  /* number of `host`, or WORLD_OUTSIDE */
+    uint32_t leader; /* number of the host that began to lead last */
     struct truth truth;
-    bool is_steady; /* leader and network are healthy: no node may take the leader for silent, or claim leadership */
+    bool is_steady; /* the leader and the network are healthy, so no node may consider the leader silent, or claim
+                       leadership */
     struct registrar *registrar; /* the coordinator of a pair that has one; otherwise NULL */
     struct network network;
     struct client *clients[WORLD_CLIENTS_MAX];
@@ -103,18 +105,18 @@ bool world_step(struct world *world);
 void world_after(struct world *world, const struct span *span, happen *run, void *argument, uint64_t number);
 void world_after_ns(struct world *world, uint64_t ns, happen *run, void *argument, uint64_t number);
 uint64_t world_span_ns(struct world *world, const struct span *span);
-/* Adds an event at another place. */
+/* Adds an event at place `place`. */
 void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *run, void *argument, uint64_t number);
 /* Makes `place` the current place: its host and clocks are used from now on. */
 void world_enter(struct world *world, uint32_t place);
-/* SIGSTOP: events of that place wait until the pause ends, while time advances. */
+/* Stops a process (SIGSTOP): events at that place wait until the pause ends, while time advances. */
 void world_pause(struct world *world, uint32_t place, uint64_t ms);
-/* SIGCONT, or the process ends: all events that waited during the pause happen now. */
+/* Continues a process (SIGCONT), or ends it: all events that waited during the pause happen now. */
 void world_resume(struct world *world, uint32_t place);
 /* Returns true once in n times, at random. */
 bool one_in(struct world *world, uint64_t n);
 
-/* Zeroed memory that lives as long as the history. */
+/* Allocates zeroed memory that lives as long as the history. */
 void *world_alloc(struct world *world, size_t size);
 void *world_copy(struct world *world, const void *data, size_t size);
 
@@ -123,7 +125,7 @@ uint64_t world_real_ns(const struct world *world);
 uint64_t world_boot_ns(const struct world *world);
 /* Sets the wall clock forward or back. */
 void world_jump_wall(struct world *world, int64_t ms);
-/* The machine sleeps: time and BOOTTIME advance, but no event happens meanwhile. */
+/* Lets the machine sleep: time and BOOTTIME advance, but no event happens meanwhile. */
 void world_suspend(struct world *world, uint64_t ms);
 
 #endif

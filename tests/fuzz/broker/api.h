@@ -1,5 +1,5 @@
-/* api.h: makes HTTP and JSON requests like a client of /v1, and wrong ones: every path, the right kinds of bodies
- * with some wrong values, compressed, chunked, and framed so that two parsers may disagree about the end. */
+/* api.h: makes HTTP and JSON requests like a client of /v1, and wrong ones: every path, the right kinds of bodies with
+ * some wrong values, compressed, chunked, and framed so that two parsers may disagree about the end. */
 #ifndef TARRY_TESTS_FUZZ_BROKER_API_H
 #define TARRY_TESTS_FUZZ_BROKER_API_H
 
@@ -11,13 +11,14 @@ struct api {
     struct random *random;
     const struct seen *seen;
     const char *token; /* sent with each request; NULL: none */
-    bool looks;        /* requests lists, statistics, histories and pages; otherwise tasks, from which it learns ids */
+    bool looks; /* requests lists, statistics, histories and pages; otherwise requests about tasks, from which it learns
+                   ids */
 };
 
 enum api_end {
     API_GOES_ON,
-    API_ENDS, /* the broker cannot understand anything after this request */
-    API_HANGS /* the request waits for long, or is incomplete */
+    API_ENDS, /* the broker cannot understand any bytes after this request */
+    API_HANGS /* the request waits for a long time, or is incomplete */
 };
 
 /* Appends a request. */

@@ -45,7 +45,7 @@ static void pack_zstd(const void *data, size_t size, bool is_wide, struct out *o
     free(packed);
 }
 
-/* A compressed body of blanks, which JSON skips, or of empty lines. */
+/* Returns a compressed body of blanks, which JSON skips, or of empty lines. */
 static const struct out *bomb(bool is_gzip, bool is_lines) {
     static struct out bombs[2][2];
     struct out *made = &bombs[is_gzip][is_lines];
@@ -61,7 +61,7 @@ static const struct out *bomb(bool is_gzip, bool is_lines) {
     return made;
 }
 
-/* Writes the encoded body and its Content-Encoding. */
+/* Writes the encoded body, and its Content-Encoding. */
 static void pack(const struct api *api, const struct out *body, struct out *packed, struct out *out) {
     bool is_gzip = chance(api, 2);
     const char *name = is_gzip ? "gzip" : "zstd";
@@ -106,7 +106,7 @@ static void put_odd_chunks(const struct api *api, const struct out *body, struct
     out_format(out, "\r\n%s", ends[random_below(api->random, sizeof(ends) / sizeof(ends[0]))]);
 }
 
-/* Writes a body whose end two parsers may see at different places. */
+/* Writes a body whose end two parsers may see at different positions. */
 static enum api_end put_smuggled(const struct api *api, const struct out *body, struct out *out) {
     static const char *const fields[] = {"Content-Length: %zu\r\nTransfer-Encoding: chunked\r\n",
                                          "Transfer-Encoding: chunked\r\nContent-Length: %zu\r\n",

@@ -21,7 +21,7 @@ void api_queue(const struct api *api, struct out *out) {
                                       "..", "%",   "*"};
     if (chance(api, 60))
         out_text(out, ONE_OF(api->random, odd));
-    else if (chance(api, 60)) /* names of every length */
+    else if (chance(api, 60)) /* a name of any length */
         for (unsigned i = 1u << below(api, 9); i > 0; i--) out_byte(out, 'q');
     else
         out_format(out, "q%u", below(api, QUEUES));
@@ -91,7 +91,7 @@ static void name(const struct api *api, const char *text, struct out *out) {
     out_format(out, "\"%s\":", chance(api, 150) ? ONE_OF(api->random, odd) : text);
 }
 
-/* Writes the member's name. Returns false if it also wrote an odd value. */
+/* Writes the member's name. Returns false if it also wrote a wrong value. */
 static bool member(const struct api *api, const char *text, struct out *out) {
     name(api, text, out);
     if (!chance(api, 40)) return true;
@@ -114,7 +114,7 @@ static void put_id(const struct api *api, uint64_t id, struct out *out) {
 }
 
 static void put_queue(const struct api *api, struct out *out) {
-    if (chance(api, 4)) return; /* the path names the queue, or it is missing */
+    if (chance(api, 4)) return; /* the path names the queue, or the queue is missing */
     if (!member(api, "queue", out)) return;
     out_byte(out, '"');
     api_queue(api, out);

@@ -1,10 +1,8 @@
-"""fuzz_broker.py: lets fuzzing clients ("strangers") speak to whole brokers (`./dev fuzz broker`): brokers in each role, honest
-clients at the same time, the checks, and the files of a failure.
-
-The run consists of lives: a broker starts on a copy of the role's template, a stranger speaks to it for LIFE_S seconds, then it
-is checked. Life n of a role has the seed S + n. A failed life leaves a directory: `trace`, everything that the stranger sent, for
---replay; `small`, a shorter trace with the same failure; `template`; `life`, the directories at the end; the brokers' logs;
-`story`.
+"""fuzz_broker.py: lets fuzzing clients ("strangers") speak to whole brokers (`./dev fuzz broker`): brokers in each role,
+honest clients at the same time, the checks, and the files of a failure. The run consists of lives: a broker starts on a
+copy of the role's template, a stranger speaks to it for LIFE_S seconds, and the broker is checked. Life n of a role has the
+seed S + n. A failed life leaves a directory: `trace`, everything that the stranger sent, for --replay; `small`, a shorter
+trace with the same failure; `template`; `life`, the directories at the end; the brokers' logs; `story`.
 """
 import argparse
 import json
@@ -70,7 +68,7 @@ def keep(role, life, trace, where):
 
 
 def replay(role, trace):
-    """Replays the trace. Returns how the broker died; "": it survived."""
+    """Replays the trace. Returns how the broker died; "" if it survived."""
     role.begin()
     try:
         stranger = Stranger(role, ["--replay", trace])
@@ -104,7 +102,7 @@ def shrink_trace(role, where, wanted):
 
 
 def fuzz_role(name, options, directory, say):
-    """Runs lives of one role until the time is over, or one has failed."""
+    """Runs lives of one role until the time is over, or one life has failed."""
     tally, role = Tally(), ROLES[name](os.path.join(directory, name), ENVIRONMENT)
     role.make_template()
     trace = os.path.join(role.directory, "trace")

@@ -1,6 +1,5 @@
-"""fuzz_broker_test.py: runs strangers for some seconds against each role, and checks that the judge can fail (F-20).
-
-The seed is always the same, so that a new failure comes from a change; `./dev fuzz broker` tries other seeds.
+"""fuzz_broker_test.py: runs strangers for some seconds against each role, and checks that the checks can fail (F-20). The seed
+is always the same, so that a new failure comes from a change; `./dev fuzz broker` tries other seeds.
 """
 import os
 import signal
@@ -20,11 +19,11 @@ from roles import ROLES  # noqa: E402
 
 SECONDS = 4
 SEED = int(os.environ.get("TARRY_SEED", "12"))
-REQUESTS_MIN = 100  # on a busy machine; usually there are thousands
+REQUESTS_MIN = 100  # so few only on a busy machine; usually there are thousands
 
 
 class Rig(unittest.TestCase):
-    """A role, and one life of it."""
+    """Tests with a role, and one life of it."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="tarry-fuzz-")
@@ -55,7 +54,7 @@ class Rig(unittest.TestCase):
 
 
 class Strangers(Rig):
-    """F-20: a life of each role."""
+    """F-20: runs a life of each role."""
 
     def test_alone(self):
         self.live("alone", gently=False)
@@ -82,7 +81,7 @@ class Strangers(Rig):
 
 
 class Judge(Rig):
-    """The checks find what they must find."""
+    """Tests that the checks detect what they must detect."""
 
     def test_a_broker_that_dies_is_complained_of(self):
         role = self.role("alone")

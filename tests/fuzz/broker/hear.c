@@ -1,4 +1,4 @@
-/* hear.c: what a stranger does with a reply (talk.h): it learns from it, counts it, and opens its lanes. */
+/* hear.c: handles a reply to a stranger (talk.h): learns from it, counts it, and opens lanes. */
 #include <string.h>
 
 #include "talk.h"
@@ -13,7 +13,7 @@ static void count_results(struct talk *talk, const Tarry__CommitReply *commit) {
     }
 }
 
-/* Usually the lane that it was given, with the secret that it was given. */
+/* Opens a lane: usually the one that the stranger was given, with the right secret. */
 static void go_to_lane(struct talk *talk, const Tarry__SubscribeReply *session) {
     char secret[2 * 64 + 1];
     struct random *random = &talk->random;
@@ -57,7 +57,7 @@ void hear_message(struct talk *talk, struct connection *connection) {
 
 /* ---- text replies */
 
-#define TAIL_MAX 256 /* bytes at the end that may be the beginning of a word */
+#define TAIL_MAX 256 /* number of bytes at the end that may be the beginning of a word */
 
 const char *const talk_words[WORDS_MAX] = {
     "INSERTED",       "RESERVED",    "DELETED",    "RELEASED",        "BURIED",        "TOUCHED",     "KICKED",
@@ -77,7 +77,7 @@ static void count_statuses(struct talk *talk, struct connection *connection, con
         at += strlen(begin);
         if (end - at < 3) return;
         unsigned status = (unsigned)(at[0] - '0') * 100 + (unsigned)(at[1] - '0') * 10 + (unsigned)(at[2] - '0');
-        if (status >= STATUSES_MAX || status < 200) continue; /* 100: the final status is still to come */
+        if (status >= STATUSES_MAX || status < 200) continue; /* after status 100, the final status is still to come */
         talk->statuses[status]++;
         heard_one(talk, connection);
     }
@@ -102,7 +102,7 @@ void hear_text(struct talk *talk, struct connection *connection) {
     const char *text = (const char *)in->data;
     size_t size = in->size;
     if (connection->manner == JOBS) {
-        /* Handles complete lines; the rest is handled again when more arrives. */
+        /* Handle complete lines; the rest is handled again when more bytes arrive. */
         const char *last = memrchr(text, '\n', size);
         if (last == NULL && size < TAIL_MAX) return;
         size = last != NULL ? (size_t)(last - text) + 1 : size;

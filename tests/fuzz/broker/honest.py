@@ -1,7 +1,6 @@
-"""honest.py: correct clients that work while strangers speak to their broker, and that report what went wrong.
-
-`Honest` schedules, cancels, moves, consumes and acks through the tool, and records into tests/crash/ledger.py. `Caller` opens new
-connections again and again, and measures how long it must wait.
+"""honest.py: correct clients that work while strangers speak to their broker, and that report errors. `Honest` schedules,
+cancels, moves, consumes and acks through the tool, and records into tests/crash/ledger.py. `Caller` opens new connections
+again and again, and measures how long it must wait.
 """
 import secrets
 import threading
@@ -23,10 +22,10 @@ CALL_EVERY_S = 0.2
 
 
 class Honest:
-    """The queues' names cannot be guessed; otherwise strangers could legitimately purge them."""
+    """Creates the client. The queues' names cannot be guessed; otherwise strangers could legitimately purge them."""
 
     def __init__(self, clients, seed, passing):
-        """`passing` is the offset of the brokers' clocks; the clients' clocks do not jump."""
+        """`passing` is the offset of the brokers' clocks. The clients' own clocks do not jump."""
         prefix = MARK + secrets.token_hex(8) + "-"
         self.clients, self.far_queue = clients, prefix + "far"
         self.far = self.schedule_far()
@@ -35,7 +34,7 @@ class Honest:
         harness.wait_until("an honest client is served", lambda: self.load.answered["schedule"] > 0 or self.load.deaths, BEGIN_S)
 
     def schedule_far(self):
-        """Schedules tasks that are never touched."""
+        """Schedules tasks that are due much later and are never touched."""
         lines = "\n".join(f'{{"queue": "{self.far_queue}", "key": "far-{n}", "delay_ms": {HOUR_MS}}}' for n in range(FAR_TASKS))
         return {task["key"]: task for task in self.clients.ok("schedule", "--from", "-", "--timeout", "60s", stdin=lines + "\n",
                                                               wait_s=90)}
@@ -64,14 +63,14 @@ class Honest:
         self.clients.streams.clear()
 
     def still_there(self, broker):
-        """After a restart: returns complaints about the untouched tasks."""
+        """Returns complaints about the untouched tasks, after a restart."""
         there = {task["key"]: task for task in broker.ok("list", self.far_queue, "--timeout", "60s", wait_s=90)}
         return [f"{key}: {there.get(key)} instead of {task}" for key, task in self.far.items()
                 if key not in there or any(there[key][field] != task[field] for field in ("id", "due_ms"))]
 
 
 class Caller(threading.Thread):
-    """Dials each port over a new connection; `worst_s` is the longest wait for a right answer."""
+    """Connects to each port over new connections; `worst_s` is the longest wait for a right answer."""
 
     def __init__(self, ports, queue, key):
         super().__init__(daemon=True)
@@ -103,7 +102,7 @@ class Caller(threading.Thread):
         self.worst_s = max(self.worst_s, self.waits())
 
     def look(self, port):
-        """Requests the page that a supervisor watches."""
+        """Requests the page that a supervisor would check."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10):
                 pass

@@ -1,6 +1,7 @@
-"""honest_web.py: correct clients over HTTP and JSON, and over beanstalkd's protocol, that work while strangers speak to the same
-ports, and that report what went wrong. Each of their tasks is scheduled once, delivered once it is due and not earlier, and gone
-after its ack."""
+"""honest_web.py: correct clients over HTTP and JSON, and over beanstalkd's protocol, that work while strangers speak to the
+same ports, and that report errors. Each of their tasks must be scheduled once, delivered once it is due and not earlier,
+and gone after its ack.
+"""
 import http.client
 import json
 import random
@@ -14,19 +15,20 @@ from honest import MARK
 PAUSE_S = 0.05
 DRAIN_S = 60         # until everything is delivered, on a busy machine
 DUE_MS = (0, 50, 400)
-KEY_REMEMBERED_S = 23 * 3600  # a little less than the broker remembers an Idempotency-Key
+KEY_REMEMBERED_S = 23 * 3600  # a little less than the time for which the broker remembers an Idempotency-Key
 AGAIN_ONE_IN = 4     # one request in four is sent again under its key
-LATER = (421, 429, 500, 503)  # retry these statuses: this node does not lead, is busy, or is stopping
+LATER = (421, 429, 500, 503)  # with these statuses, try again: this node does not lead, is busy, or is stopping
 JOBS_LATER = (b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"DRAINING")
 TROUBLES = (OSError, http.client.HTTPException, ValueError, AssertionError)
 
 
 class Web(threading.Thread):
-    """A client that alternately schedules and works. Any of `ports` may be the primary's; the others answer that they are not the
-    primary."""
+    """A client that schedules and consumes in turn. Any of `ports` may be the primary's; the others answer that they are not
+    the primary.
+    """
 
     def __init__(self, ports, seed, passing):
-        """`passing`: how far the brokers' clocks have been moved forward."""
+        """`passing` is the time by which the brokers' clocks have been moved forward."""
         super().__init__(daemon=True)
         self.ports, self.random, self.passing = list(ports), random.Random(seed), passing
         self.queue = MARK + secrets.token_hex(8) + "-" + self.name_of_door
@@ -88,7 +90,7 @@ class Web(threading.Thread):
         return self.wrong
 
     def is_settled(self, task):
-        """Whether the ack whose answer was lost took effect."""
+        """Returns whether the ack whose answer was lost took effect."""
         for port in self.ports:
             try:
                 self.connection = self.connect(port)
@@ -104,7 +106,8 @@ class Web(threading.Thread):
 
 
 class Api(Web):
-    """Uses /v1. A request without an answer is sent again under its Idempotency-Key, and so are some others: that makes one task.
+    """Uses /v1. A request without an answer, and sometimes one with an answer, is sent again under its Idempotency-Key: all of
+    them must make one task.
     """
 
     name_of_door = "api"
@@ -112,14 +115,14 @@ class Api(Web):
     def __init__(self, ports, seed, passing):
         self.due = {}       # number → earliest time at which the task may be delivered
         self.first = {}     # number → time of its first request
-        self.twice = set()  # numbers that may be two tasks: their key was forgotten between two requests
+        self.twice = set()  # numbers for which two tasks may exist, because their key was forgotten between two requests
         super().__init__(ports, seed, passing)
 
     def connect(self, port):
         return http.client.HTTPConnection("127.0.0.1", port, timeout=20)
 
     def ask(self, path, body, wanted, key=None):
-        """The answer, which has one of the wanted statuses. None: 410, the key's outcome is no longer known."""
+        """Returns the answer, which has one of the wanted statuses; None for 410: the key's outcome is no longer known."""
         headers = {"Content-Type": "application/json", **({"Idempotency-Key": key} if key else {})}
         self.connection.request("POST", path, json.dumps(body), headers)
         answer = self.connection.getresponse()
@@ -128,7 +131,7 @@ class Api(Web):
         return None if answer.status == 410 else json.loads(text)
 
     def make(self):
-        """Repeats the request until it is answered."""
+        """Schedules a task: repeats the request until it is answered."""
         key, delay_ms = f"{self.queue}-{self.count}", DUE_MS[self.count % len(DUE_MS)]
         body = {"key": str(self.count), "delay_ms": delay_ms, "json": {"n": self.count}}
         now_s = self.passing.monotonic()
@@ -143,17 +146,17 @@ class Api(Web):
         self.count += 1
 
     def is_old(self):
-        """Whether the broker may have forgotten the key of the present number."""
+        """Returns whether the broker may have forgotten the key of the present number."""
         return self.passing.monotonic() - self.first[self.count] > KEY_REMEMBERED_S
 
     def ask_once(self, path, body, key):
-        """The answer to the request, which has the same key each time."""
+        """Returns the answer to the request, which has the same key each time."""
         answer = self.ask(path, body, (201, 409, 410) if self.is_old() else (201, 410), key)
         if self.is_old():
             self.twice.add(self.count)
         elif answer is None:
             self.wrong.append(f"{key}: forgotten after {self.passing.monotonic() - self.first[self.count]:.0f} s")
-        if answer is not None and "id" in answer:  # else 409: the first task is live under its key
+        if answer is not None and "id" in answer:  # otherwise 409: the first task is live under its key
             self.made.setdefault(answer["id"], self.due[self.count])
         return answer
 
@@ -180,12 +183,12 @@ class Api(Web):
 
 
 class Jobs(Web):
-    """Uses beanstalkd's protocol, in which a put without an answer may have been carried out."""
+    """Uses beanstalkd's protocol, in which a put without an answer may have been executed."""
 
     name_of_door = "jobs"
 
     def __init__(self, ports, seed, passing):
-        self.unanswered = {}  # body → due time: its INSERTED was lost with a connection
+        self.unanswered = {}  # body → due time of each put whose reply INSERTED was lost with a connection
         super().__init__(ports, seed, passing)
 
     def connect(self, port):

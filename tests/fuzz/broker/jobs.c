@@ -24,14 +24,14 @@ static void put_tube(struct random *random, struct out *out) {
     uint64_t dice = random_below(random, 60);
     if (dice == 0)
         out_text(out, ONE_OF(random, odd));
-    else if (dice == 1) /* all lengths around the existing ones */
+    else if (dice == 1) /* any length near those of the existing ones */
         for (uint64_t i = (uint64_t[]){1, 127, 128, 129, 199, 200, 201, 230}[random_below(random, 8)]; i > 0; i--)
             out_byte(out, 'q');
     else
         out_format(out, "q%u", (unsigned)random_below(random, TUBES));
 }
 
-/* Writes a body whose size or end differs from the announced one. */
+/* Writes a put whose body's size or end differs from the announced one. */
 static void put_put(struct random *random, struct out *out) {
     static const char *const ends[] = {"\r\n", "", "\n", "\r", "xx", "\r\n\r\n"};
     static const uint64_t sizes[] = {0, 1, 222, 224, 4096, 16383, 65535, 65536, 70000};

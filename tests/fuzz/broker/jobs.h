@@ -6,7 +6,7 @@
 #include "random.h"
 #include "seen.h"
 
-/* Appends a command with its body. Returns true if the command waits, perhaps for ever. */
+/* Appends a command with its body. Returns true if the command may wait without a limit. */
 bool jobs_command(struct random *random, const struct seen *seen, struct out *out);
 
 #endif

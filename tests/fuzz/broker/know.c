@@ -7,9 +7,9 @@
 #include "out.h"
 #include "tarry.pb-c.h"
 
-#define KINDS_MAX 64       /* kinds of messages in answers */
-#define FACTS_PER_KIND 128 /* the newest ones are kept */
-#define LEARN_MAX 24       /* facts per answer */
+#define KINDS_MAX 64       /* maximum number of kinds of messages in answers */
+#define FACTS_PER_KIND 128 /* number of newest facts that are kept per kind */
+#define LEARN_MAX 24       /* maximum number of facts per answer */
 #define FACT_SIZE_MAX 4096
 #define PRODUCERS 6
 
@@ -21,7 +21,7 @@ struct fact {
 struct kind {
     const ProtobufCMessageDescriptor *descriptor;
     struct fact facts[FACTS_PER_KIND];
-    size_t count; /* facts ever learned */
+    size_t count; /* number of facts learned until now */
 };
 
 /* A set of numbers with open addressing; 0 cannot be a member. */
@@ -40,9 +40,9 @@ struct know {
     size_t kind_count;
     struct numbers own[3];
     struct producer producers[PRODUCERS];
-    size_t producer_count; /* producers ever learned */
+    size_t producer_count; /* number of producers learned until now */
     uint64_t now_ms;
-    size_t budget; /* remaining facts of this answer */
+    size_t budget; /* number of facts that may still be learned from this answer */
 };
 
 static const char *const own_names[] = {"id", "session", "producer"};
@@ -123,13 +123,14 @@ static bool is_honests(const void *data, size_t size) {
     return memmem(data, size, HONEST_MARK, strlen(HONEST_MARK)) != NULL;
 }
 
-/* Whether the broker gave this number to the stranger itself. Answers about any task name its id and its holder. */
+/* Returns whether the broker gave this number to the stranger itself. Answers about any task name its id and its
+ * session. */
 static bool is_given(const ProtobufCMessage *message, const char *name) {
     const ProtobufCMessageDescriptor *descriptor = message->descriptor;
     if (descriptor == &tarry__hello_reply__descriptor) return strcmp(name, "producer") == 0;
     if (descriptor == &tarry__subscribe_reply__descriptor) return strcmp(name, "session") == 0;
     if (strcmp(name, "id") != 0) return false;
-    if (descriptor != &tarry__op_result__descriptor) /* a message with a queue: not an honest client's */
+    if (descriptor != &tarry__op_result__descriptor) /* a message with a queue does not belong to an honest client */
         return protobuf_c_message_descriptor_get_field_by_name(descriptor, "queue") != NULL;
     switch (((const Tarry__OpResult *)message)->outcome) {
     case TARRY__OUTCOME__SCHEDULED:

@@ -35,7 +35,7 @@ def peak_kib(pid):
 
 
 def signature(role):
-    """The last words of a dead broker, without numbers that differ from run to run; "": no broker has died."""
+    """Returns the last log lines of a dead broker, without numbers that differ from run to run; "" if no broker has died."""
     for broker in role.brokers:
         if broker.is_running():
             continue
@@ -71,10 +71,10 @@ class Stranger:
 
 
 class Life:
-    """`complaints` is empty when all is well."""
+    """`complaints` is empty if everything is right."""
 
     def __init__(self, role, seed, arguments, gently):
-        """`arguments`: further arguments for the stranger. `gently`: the life ends with SIGTERM, otherwise with SIGKILL."""
+        """`arguments` are further arguments for the stranger. If `gently`, the life ends with SIGTERM, otherwise with SIGKILL."""
         self.role, self.seed, self.arguments, self.gently = role, seed, list(arguments), gently
         self.complaints, self.said, self.memory_kib, self.signature = [], {}, 0, ""
         self.caller = self.honest = None
@@ -110,7 +110,7 @@ class Life:
         if self.complaints:
             return
         for web in self.webs:
-            web.running = False  # all of them end at the same time
+            web.running = False  # so that all of them end at the same time
         if self.honest:
             self.complaints += self.honest.finish()
         for web in self.webs:
@@ -121,7 +121,7 @@ class Life:
         self.finish()
 
     def listen(self, stranger):
-        """Waits until the stranger has sent everything, or something is wrong."""
+        """Waits until the stranger has sent everything, or an error has occurred."""
         try:
             while not stranger.is_over() and not self.complaints:
                 time.sleep(0.1)

@@ -6,7 +6,7 @@
 
 #include "tarry.pb-c.h"
 
-#define REQUEST_SIZE_MAX_HERE (3u << 20) /* limit for repeated fields */
+#define REQUEST_SIZE_MAX_HERE (3u << 20) /* limit of the size, in bytes, for repeated fields */
 #define UNKNOWN_DEPTH_MAX 60
 
 enum wire_type { WIRE_VARINT, WIRE_FIXED64, WIRE_BYTES, WIRE_GROUP, WIRE_GROUP_END, WIRE_FIXED32 };
@@ -116,8 +116,8 @@ static size_t how_often(struct maker *maker, const ProtobufCFieldDescriptor *fie
         return make_chance(maker, 40) ? 0 : 1 + random_magnitude(maker->random, 2);
     }
     if (maker->wild && make_chance(maker, 40)) return 2;
-    /* A message without a necessary part is refused at once, and most messages should not be. Usually the first
-     * field is necessary, and nested messages are seldom optional. */
+    /* A message without a necessary part would be refused at once, and most messages should not be. The first field is
+     * usually necessary, and nested messages usually are. */
     if (field->id == 1 || field->type == PROTOBUF_C_TYPE_MESSAGE) return !make_chance(maker, 30);
     return !make_chance(maker, 3);
 }
@@ -146,7 +146,7 @@ static bool is_of_oneof(const ProtobufCFieldDescriptor *field) {
     return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-/* Relative frequency of a oneof's member: requests that change much are sent often. */
+/* Returns the relative frequency of a oneof's member: requests that change much are sent often. */
 static unsigned weight_of(const ProtobufCFieldDescriptor *field) {
     if (strcmp(field->name, "commit") == 0) return 12;
     if (strcmp(field->name, "schedule") == 0) return 8;
@@ -178,7 +178,8 @@ static void make_oneof(struct maker *maker, const ProtobufCMessageDescriptor *de
     }
 }
 
-/* ONCE-1: a commit counts only with its own producer and a new sequence. */
+/* Writes the head of a commit. ONCE-1: a commit is executed only with the stranger's own producer and a new sequence.
+ */
 static void make_commit_head(struct maker *maker, struct out *out) {
     uint64_t sequence = 0, producer = know_producer(maker->know, &sequence);
     if (producer == 0) producer = FAR + random_below(maker->random, 4), sequence = 1;
@@ -250,11 +251,11 @@ void make_damage(struct random *random, struct out *out) {
         case 2:
             out->size = at;
             break;
-        case 3: /* a piece is doubled at the end */
+        case 3: /* a piece is repeated at the end */
             out_bytes(&piece, out->data + at, size);
             out_bytes(out, piece.data, piece.size);
             break;
-        case 4: /* a piece is missing */
+        case 4: /* a piece is removed */
             memmove(out->data + at, out->data + at + size, out->size - at - size);
             out->size -= size;
             break;

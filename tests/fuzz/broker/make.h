@@ -19,7 +19,7 @@ struct maker {
     bool wild;       /* sometimes breaks the rules of protobuf or of the schema */
     bool edgy;       /* numbers are mostly limits of their ranges */
     unsigned blow;   /* remaining fields before one is repeated `blow_max` times */
-    size_t blow_max; /* number of repetitions; 0: none */
+    size_t blow_max; /* number of repetitions; 0: no field is repeated so */
     const ProtobufCMessage *fact;
 };
 

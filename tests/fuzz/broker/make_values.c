@@ -10,7 +10,7 @@
 #define KEYS 400u
 #define QUEUES 12u
 
-/* Upper limits of sensible numbers, by name. */
+/* Upper limits of sensible numbers, by the field's name. */
 static const struct {
     const char *name;
     uint64_t below;
@@ -118,7 +118,7 @@ static void put_noise(struct maker *maker, size_t size, struct out *out) {
     while (size-- > 0) out_byte(out, (uint8_t)random_u64(maker->random));
 }
 
-/* Texts for the checks of length, UTF-8, control characters, and blanks at the ends. */
+/* Writes a text that tests the checks of length, UTF-8, control characters, and blanks at the ends. */
 static void odd_text(struct maker *maker, struct out *out) {
     static const char *const pieces[] = {
         "",     " ",  "\t",   "\x7f",  "\xc3\xa4",     "\xed\xa0\x80",    "\xc0\x80", "\xff", "\xf4\x90\x80\x80",

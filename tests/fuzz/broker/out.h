@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Empty if all zero. */
+/* An all-zero buffer is empty. */
 struct out {
     uint8_t *data;
     size_t size, room;

@@ -9,14 +9,15 @@
 #include <unistd.h>
 
 #define NS_PER_S INT64_C(1000000000)
-#define PAUSE_MIN_MS 500u /* between two jumps */
+#define PAUSE_MIN_MS 500u /* minimum time between two jumps */
 #define PAUSE_MAX_MS 3500u
 
 #define MINUTE_S 60u
 #define HOUR_S (60 * MINUTE_S)
 #define DAY_S (24 * HOUR_S)
 
-/* A little longer than the deadlines that the product has (tests/README.md, Every timer fires). */
+/* Jumps of the clock in s, each a little longer than a deadline that the product has (tests/README.md, Every timer
+ * fires). */
 static const uint32_t jumps_s[] = {11,          MINUTE_S + 1, 11 * MINUTE_S, HOUR_S + 1,
                                    13 * HOUR_S, DAY_S,        DAY_S + 61,    DAY_S + HOUR_S};
 #define JUMPS (sizeof(jumps_s) / sizeof(*jumps_s))

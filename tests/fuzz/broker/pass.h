@@ -18,7 +18,7 @@ struct pass {
 void pass_open(struct pass *pass, const char *path);
 /* Lets `seconds` pass. Does nothing without a file. */
 void pass_seconds(struct pass *pass, uint32_t seconds);
-/* Returns how many seconds to let pass now, and chooses when the next jump comes; 0: none now. */
+/* Returns how many seconds to let pass now, and chooses the time of the next jump; 0: none now. */
 uint32_t pass_choose(struct pass *pass, struct random *random, uint64_t now_ms);
 
 #endif

@@ -19,7 +19,8 @@ IN_SYNC_S = 60
 
 
 class Role:
-    """One broker alone. `prey`: brokers that strangers speak to; `clients`: a Broker for the tool, whose url names all of them.
+    """One broker alone. `prey`: brokers that strangers speak to; `clients`: a Broker for the tool, whose url names all of
+    them.
     """
 
     name = "alone"
@@ -76,7 +77,7 @@ class Role:
     # ---- a life
 
     def begin(self):
-        """Starts all brokers of the role on copies of the template, and their clocks without a jump."""
+        """Starts all brokers of the role on copies of the template, with clocks without a jump."""
         self.passing.ns = 0
         shutil.rmtree(self.life, ignore_errors=True)
         shutil.copytree(self.template, self.life)
@@ -129,7 +130,7 @@ class Pair(Role):
 
     name = "leader"
     arguments = PAIR_ARGUMENTS
-    stranger = (*Role.stranger, "--promotes", "60")  # one request in some 100 is Pair, so the leader changes now and then
+    stranger = (*Role.stranger, "--promotes", "60")  # one request in about 100 is Pair, so the leader changes sometimes
     coordinated = True
 
     def make_brokers(self):
@@ -192,7 +193,7 @@ class Uncoordinated(Pair):
 
 
 class Solo(Pair):
-    """A leader with a coordinator that serves alone: its follower is gone for good."""
+    """A leader with a coordinator that serves alone, because its follower does not come back."""
 
     name = "solo"
     stranger = Role.stranger
@@ -205,7 +206,7 @@ class Solo(Pair):
         self.fill_again()
 
     def fill_again(self):
-        """Schedules tasks that are acknowledged by this node alone."""
+        """Schedules tasks that only this node acknowledges."""
         self.a.ok("schedule", "q0", "--in", "1h", "--timeout", "60s")
 
     def start(self):

@@ -4,7 +4,7 @@
 #include "talk.h"
 
 #define BURST_MAX 8
-#define TRIES_MAX 20 /* tries to find a request that the guard allows */
+#define TRIES_MAX 20 /* maximum number of attempts to make a request that the guard allows */
 #define REQUEST_BIT 0x80000000u
 #define HOPS_MAX 20
 
@@ -12,14 +12,14 @@
 static void put_header(struct talk *talk, struct connection *connection, struct out *out) {
     struct random *random = &talk->random;
     uint64_t dice = random_below(random, 300);
-    if (dice == 0) { /* too short for a header */
+    if (dice == 0) { /* the message is too short for a header */
         out_number(out, random_u64(random), (unsigned)random_below(random, 4));
         return;
     }
     if (dice == 1) /* an SP header with hops, perhaps too many */
         for (size_t i = random_below(random, HOPS_MAX); i > 0; i--)
             out_number(out, random_u64(random) & (REQUEST_BIT - 1), 4);
-    if (dice == 2) { /* no id with the top bit */
+    if (dice == 2) { /* no request id: no word has the top bit set */
         for (size_t i = random_below(random, HOPS_MAX); i > 0; i--) out_number(out, 0, 4);
         return;
     }
@@ -73,7 +73,7 @@ static const char *choose_token(struct talk *talk) {
     return choice == talk->token_count ? "tarry_a-token-of-nobody" : NULL;
 }
 
-/* Ends a connection soon, after it sent something unintelligible or something that waits. */
+/* Ends a connection soon, after it sent bytes that the broker cannot parse, or a request that waits. */
 static void say_no_more(struct talk *talk, struct connection *connection, uint64_t lingers_ms) {
     connection->left = 0;
     connection->is_last = true;
@@ -138,7 +138,7 @@ void say_more(struct talk *talk, struct connection *connection) {
     case JOBS:
         say_jobs(talk, connection);
         return;
-    default: /* anything sent on a lane is wrong */
+    default: /* all bytes sent on a lane are wrong */
         if (dice < 3 && connection->left > 1)
             say_requests(talk, connection, 1);
         else
