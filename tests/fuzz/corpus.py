@@ -28,7 +28,7 @@ def escaped(data):
 
 
 def unescaped(text):
-    """Raises ValueError for a text that `escaped` does not write."""
+    """Raises ValueError if `escaped` would never write this text."""
     data, at = bytearray(), 0
     while at < len(text):
         found = ESCAPE.match(text, at)
@@ -40,7 +40,7 @@ def unescaped(text):
 
 
 def read(target):
-    """Returns {name: bytes}; empty if there is no file."""
+    """Returns {name: bytes}; {} if the file does not exist."""
     if not os.path.exists(path_of(target)):
         return {}
     with open(path_of(target), encoding="ascii") as file:
@@ -65,7 +65,7 @@ def unpack(target, directory):
 
 @contextlib.contextmanager
 def unpacked(target):
-    """A temporary directory with the inputs as files."""
+    """Returns the path of a temporary directory that has a file for each input."""
     with tempfile.TemporaryDirectory(prefix=f"tarry-corpus-{target}-") as directory:
         unpack(target, directory)
         yield directory

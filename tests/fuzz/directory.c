@@ -15,7 +15,7 @@
 #include "log.h"
 
 #define FRAMES 60
-#define FRAMES_ARCHIVED 120 /* number of frames if a part of the log is archived */
+#define FRAMES_ARCHIVED 120 /* number of frames in the log if a part of it is archived */
 #define FRAMES_AHEAD 6      /* number of frames that the index has not absorbed */
 #define FRAMES_RETIRED 12
 #define RECORDS_MAX 5
@@ -144,7 +144,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-/* Reads every file of a directory whose name has that ending. */
+/* Reads every file of a directory whose name ends in `suffix`. */
 static void remember_all(struct directory *directory, const char *below, const char *suffix) {
     char path[160], names[DIRECTORY_FILES_MAX][48];
     size_t count = 0;

@@ -1,8 +1,7 @@
-/* directory.h: a small data directory as tarryd leaves it: identity, lock, a log of a few segments, and an index
- * that has absorbed most of it. It is made from one random history (tests/property/index_world.h), always the same,
- * and kept in memory, so that changes of the files can be undone.
- *
- * It is on a tmpfs ($TMPDIR, or /dev/shm), and is deleted when the process ends normally. Only one per process. */
+/* directory.h: a small data directory with the files that tarryd leaves: identity, lock, a log of a few segments, and
+ * an index that has absorbed most of the log. It is made from one random history (tests/property/index_world.h), which
+ * is always the same, and is kept in memory, so that changes of the files can be undone. It is on a tmpfs ($TMPDIR, or
+ * /dev/shm), and is deleted when the process ends normally. A process has only one. */
 #ifndef TARRY_TESTS_FUZZ_DIRECTORY_H
 #define TARRY_TESTS_FUZZ_DIRECTORY_H
 
@@ -31,13 +30,12 @@ struct directory {
     struct world *world; /* the history; its last frames are in the log but not in the index */
 };
 
-/* Makes the directory. `retired`: number of first frames that are removed from the log; their contents are in the
- * index. */
+/* Makes the directory. `retired`: the first frames are removed from the log, and only the index has their contents. */
 void directory_make(struct directory *directory, bool retired);
 /* Makes a directory whose oldest segments are in DIR/archive and no longer in the log; the index has absorbed
  * exactly their frames. */
 void directory_make_archived(struct directory *directory, size_t segments);
-/* Adds one more file. */
+/* Adds a file to the directory. */
 void directory_add(struct directory *directory, const char *name, const uint8_t *data, size_t size);
 /* Writes a file's bytes; NULL deletes the file. */
 void directory_write(struct directory *directory, size_t file, const uint8_t *data, size_t size);

@@ -18,11 +18,11 @@ import corpus as tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INTERRUPTED = 72  # libFuzzer's exit status after SIGINT
-# AddressSanitizer's own handler would hide the stack of an assert; a leak of a target fails the run.
+# With a handler of its own, AddressSanitizer would hide the stack of an assert. A leak of a target fails the run.
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:handle_abort=1:strict_string_checks=1:allocator_may_return_null=1",
               "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 TICK_S = 0.25
-STOP_S = 60  # a fuzzer may finish its current input first
+STOP_S = 60  # in this time a fuzzer may finish its current input
 
 
 def is_stopped(pid):
@@ -40,7 +40,7 @@ def options(target):
 
 
 class Run:
-    """One running fuzzer."""
+    """A running fuzzer."""
 
     def __init__(self, target, program, corpus):
         self.target = target
@@ -57,7 +57,7 @@ class Run:
         self.seen = time.monotonic()
 
     def tick(self, limit_s):
-        """Returns true once it has ended; tells it to end when its time is over."""
+        """Returns whether the fuzzer has ended. Makes it end when its time is over."""
         now = time.monotonic()
         if not is_stopped(self.process.pid):
             self.active_s += now - self.seen
@@ -120,8 +120,7 @@ def fuzz(targets, programs, corpus, minutes, jobs):
 
 
 def merge(targets, programs, corpus):
-    """Writes to the tree the smallest set of inputs that covers as much as the tree's and the build directory's inputs together.
-    """
+    """Replaces the tree's corpus by the smallest set of inputs that covers as much as it and the build directory do."""
     for target in targets:
         kept = {name: data for name, data in tree.read(target).items() if not re.fullmatch(r"[0-9a-f]{40}", name)}
         with tempfile.TemporaryDirectory() as fresh, tree.unpacked(target) as seeds:
@@ -152,7 +151,7 @@ def main():
     if arguments.merge:
         merge(arguments.targets, programs, arguments.corpus)
         return 0
-    # Data directories of targets: on a tmpfs, and removed at the end, even after crashes.
+    # The targets make their data directories here, on a tmpfs. They are removed at the end, even after crashes.
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
         os.environ["TMPDIR"] = directory
         results = fuzz(arguments.targets, programs, arguments.corpus, arguments.minutes, max(arguments.jobs, 1))

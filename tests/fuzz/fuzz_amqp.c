@@ -1,7 +1,6 @@
-/* fuzz_amqp.c: bytes of an AMQP client, and definitions. Nothing is read beyond the given bytes; what is read is the
- * same when it is written again and read once more.
- *
- * Input: a byte that selects what the others are (frames, properties, a table, a definition, an envelope, a topic). */
+/* fuzz_amqp.c: parses bytes of an AMQP client, and definitions. Nothing is read past the end of the bytes. What is read
+ * is written again, and then the same is read from it. The input: a byte that selects the kind of the others (frames,
+ * properties, a table, a definition, an envelope, a topic). */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +68,7 @@ static void envelope(struct amqp_bytes bytes) {
     if (queue != NULL && amqp_envelope_of(&content, "q", &made, &read)) {
         amqp_put_dead(&dead, &read, queue, AMQP_DEATH_REJECTED, 1);
         assert(amqp_properties_read((struct amqp_bytes){dead.bytes, dead.size}, &died));
-        assert(!amqp_death_circles(died.bytes[AMQP_HEADERS], "q")); /* it was rejected */
+        assert(!amqp_death_circles(died.bytes[AMQP_HEADERS], "q")); /* a rejection is not a cycle */
     }
     amqp_out_free(&made);
     amqp_out_free(&dead);
@@ -78,7 +77,7 @@ static void envelope(struct amqp_bytes bytes) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
-    /* A copy of its own, so that a read beyond its end is seen. */
+    /* A copy in memory of exactly its size, so that a read past its end is detected. */
     uint8_t *copy = malloc(size);
     if (copy == NULL) return 0;
     memcpy(copy, data, size);

@@ -155,7 +155,7 @@ static void run_op(struct target *target, struct input *input) {
     }
 }
 
-/* Checks that a result of reading has a phrase. */
+/* Checks that the result is one that a reader may return, with a phrase. */
 static void is_told(int error, const char *problem) {
     assert(error == LOG_DAMAGED || error == LOG_VERSION || error == LOG_FOREIGN);
     assert(problem != NULL && strlen(problem) > 5);

@@ -44,7 +44,7 @@ static void check(const struct beanstalk_command *command, const uint8_t *data, 
     assert(memcmp(command->body, data + end - command->body_size - 2, command->body_size) == 0);
 }
 
-/* Returns the number of commands. */
+/* Parses the stream in pieces of `piece` bytes. Returns the number of commands. */
 static size_t take(const uint8_t *data, size_t size, size_t piece, int64_t most, struct seen *seen) {
     struct held held = {.most = most};
     struct beanstalk_parser parser = {.room = room, .argument = &held};
@@ -70,7 +70,7 @@ static size_t take(const uint8_t *data, size_t size, size_t piece, int64_t most,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct seen whole[COMMANDS_MAX], pieces[COMMANDS_MAX];
     if (size == 0) return 0;
-    const int64_t most = data[0] % 2 == 0 ? INT64_MAX : 100; /* not every body fits */
+    const int64_t most = data[0] % 2 == 0 ? INT64_MAX : 100; /* with 100, some bodies are too large */
     memset(whole, 0, sizeof(whole));
     memset(pieces, 0, sizeof(pieces));
     size_t count = take(data + 1, size - 1, size, most, whole);

@@ -80,7 +80,7 @@ static bool same(const struct config *a, const struct config *b) {
            strcmp(a->archive, b->archive) == 0;
 }
 
-/* Returns the unit that people write in the value instead of in the name. */
+/* Returns the unit that users may write in the value instead of in the option's name. */
 static const char *unit_of(const char *field) {
     size_t size = strlen(field);
     return size > 3 && strcmp(field + size - 3, "_ms") == 0 ? "ms" : "";
@@ -106,8 +106,8 @@ static size_t write_options(const struct config *config, char *out, size_t room)
     return used;
 }
 
-/* Whether a file can express the text: inih trims values, recognizes comments after them, and takes lines of up to
- * 199 bytes. */
+/* Returns whether a file can contain this text as a value. inih trims values, recognizes comments after them, and reads
+ * lines of up to 199 bytes. */
 static bool plain(const char *text) {
     return strlen(text) < 150 && strcspn(text, " \t\r\n\f\v;") == strlen(text);
 }
@@ -126,7 +126,7 @@ static void can_be_said_again(const struct config *config) {
         assert(result == 0 && same(config, &again));
     }
     if (strpbrk(config->data, "\n") || strpbrk(config->listen, "\n") || strpbrk(config->archive, "\n")) return;
-    /* Pass the same lines as options: --name=value. */
+    /* the same lines as options: --name=value */
     static char arguments[8192];
     char *at = arguments;
     char *rest = NULL;
@@ -171,7 +171,7 @@ static void try_file(const char *text, size_t size) {
     if (size < 3 || memcmp(text, "\xEF\xBB\xBF", 3) != 0) comments_say_nothing(&config, result, text, size);
 }
 
-/* Each field either has its default or equals the options' value. */
+/* Checks that each field has either its default or the value that the options give it. */
 static void command_line_wins(const struct config *config, int argc, char **argv) {
     char message[CONFIG_MESSAGE_SIZE];
     struct config defaults, alone;
@@ -185,12 +185,12 @@ static void command_line_wins(const struct config *config, int argc, char **argv
     NUMBERS(X)
 #undef X
     assert(alone.backoff == defaults.backoff || alone.backoff == config->backoff);
-    assert(alone.print_config || strcmp(alone.data, config->data) == 0); /* --data is required otherwise */
+    assert(alone.print_config || strcmp(alone.data, config->data) == 0); /* otherwise --data is required */
     assert(!alone.unsafe_no_tls || config->unsafe_no_tls);
     assert(alone.create_queues || !config->create_queues);
 }
 
-/* Makes every form of `--config` name our file; a value in a separate argument is removed. */
+/* Makes every form of `--config` name our file; removes a value in a separate argument. */
 static int harmless(int argc, char **argv, char *config_argument) {
     int count = 0;
     for (int i = 0; i < argc; i++) {

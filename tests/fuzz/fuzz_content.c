@@ -26,7 +26,7 @@ static void accepted_is_right(const Tarry__Content *content) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static struct arena arena; /* kept between inputs: its first block is large */
+    static struct arena arena; /* static, so that its large first block is kept between inputs */
     if (arena.size_max == 0) arena_init(&arena, 16u << 20);
     bool too_large = false;
     const char *problem = check_content(data, size, PAYLOAD_MAX, &too_large);

@@ -28,12 +28,12 @@ struct copier {
     struct model_disk *model;
     struct log_options options;
     struct log *log;
-    uint64_t confirmed; /* durable end: no frame below it may ever be missing */
+    uint64_t confirmed; /* end of the durable frames: no frame before it may ever be missing */
     uint8_t chain_confirmed[FRAME_CHAIN_SIZE];
-    /* the answer under construction */
+    /* answer that is being made */
     uint8_t bytes[ANSWER_SIZE];
     size_t size;
-    bool is_right; /* made only of opcode 0 */
+    bool is_right; /* it contains only data of opcode 0 */
     uint64_t position;
     uint32_t epoch;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -107,7 +107,7 @@ static void hand_over(struct copier *copier, struct input *input) {
     size_t left_out = input_byte(input);
     uint32_t epoch_max = input_byte(input) % 2 == 0 ? UINT32_MAX : copier->epoch / 2;
     size_t size = left_out < copier->size ? copier->size - left_out : 0;
-    /* Copies the answer into a block of its own size, so that a read past its end is detected. */
+    /* Copies the answer into memory of exactly its size, so that a read past its end is detected. */
     uint8_t *bytes = malloc(size + 1);
     assert(bytes);
     memcpy(bytes, copier->bytes, size);
@@ -133,7 +133,7 @@ static void sync_log(struct copier *copier) {
     assert(result == 0 && log_durable(copier->log) == log_end(copier->log));
 }
 
-/* Checks that everything can be read from end to end, without the log's own checks. */
+/* Reads the log from the beginning to the end, and checks every frame without the log's own checks. */
 static void read_all(struct copier *copier, const struct log_recovery *recovery) {
     struct log_cursor *cursor;
     struct log_view view;
@@ -171,7 +171,7 @@ static void crash(struct copier *copier, struct input *input) {
     log_close(copier->log);
     copier->model->seed = input_byte(input);
     model_crash(copier->model);
-    if (!is_known) copier->confirmed = 0; /* the chain hash is unknown */
+    if (!is_known) copier->confirmed = 0; /* the next frame would need a chain hash that is not known */
     open_log(copier);
 }
 

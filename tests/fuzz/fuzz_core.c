@@ -21,7 +21,7 @@
 #include "picks.h"
 
 #define FRAMES_MAX 512
-#define IDS_MAX 256 /* a history with more ids ends */
+#define IDS_MAX 256 /* the run stops at this id */
 #define READS_MAX 24
 #define DELIVERIES_MAX 64
 #define SESSIONS_MAX_HERE 6
@@ -30,14 +30,14 @@
 
 struct frame {
     struct frame_header header;
-    Tarry__FrameBody *body; /* NULL: a seal */
+    Tarry__FrameBody *body; /* NULL: the frame is a seal */
     uint64_t digest;
 };
 
-struct read { /* a read of the index, for an event or an effect */
+struct read { /* a read of the index, for an event or for an effect */
     bool was_read;
     int hold;                /* hold of the overlay; -1: none */
-    struct core_event event; /* for kind WINDOW or PAGE: made when it is read */
+    struct core_event event; /* for the kinds WINDOW and PAGE, it is made at the time of the read */
     const struct want *wants;
     size_t want_count;
     struct core_window window;
@@ -63,7 +63,7 @@ static struct {
     uint64_t sessions[SESSIONS_MAX_HERE]; /* 0: no session */
     struct ops_lease held[HELD_MAX];
     size_t held_count;
-    uint8_t tickets[TICKETS_MAX]; /* state of each ticket: 1 asked, 2 answered */
+    uint8_t tickets[TICKETS_MAX]; /* state of each ticket: 1 the request has no answer yet, 2 it has one */
     size_t ticket_count;
     uint64_t producers[2], sequences[2];
     bool over; /* a limit of this rig was reached */
@@ -113,7 +113,7 @@ static bool has_ended(uint64_t id) {
     return i < world.frame_count;
 }
 
-/* KEEP-1: no live task loses its content. */
+/* Checks that no live task loses its content (KEEP-1). */
 static void check_redactions(const Tarry__FrameBody *body) {
     for (size_t i = 0; body != NULL && i < body->n_records; i++)
         if (body->records[i]->fact_case == TARRY__RECORD__FACT_REDACTION)
@@ -121,7 +121,7 @@ static void check_redactions(const Tarry__FrameBody *body) {
 }
 
 static void take_append(const struct core_append *append) {
-    if (world.frame_count == FRAMES_MAX) abort(); /* the caller leaves room */
+    if (world.frame_count == FRAMES_MAX) abort(); /* the caller has checked that there is room */
     struct frame *frame = &world.frames[world.frame_count];
     assert(append->position == end_of_log() && append->epoch == world.epoch);
     frame->header = appended_header(append);
@@ -362,7 +362,7 @@ static void start(void) {
     step(&event);
 }
 
-/* Makes a core from the log alone. */
+/* Returns a core that is made from the log alone. */
 static struct core *replayed(void) {
     struct core *core = core_new(&options);
     if (core == NULL) abort();
@@ -375,7 +375,7 @@ static struct core *replayed(void) {
     return core;
 }
 
-/* Frames that are not durable are lost; the index is rebuilt too. */
+/* Loses the frames that are not durable, makes the index again, and starts a new core. */
 static void restart(void) {
     world.frame_count = world.durable;
     memset(queues, 0, (OPS_QUEUES + 1) * sizeof(queues[0]));
@@ -389,7 +389,7 @@ static void restart(void) {
     world.read_count = world.delivery_count = world.indexed = 0;
     memset(world.rows, 0, sizeof(world.rows));
     memset(world.sessions, 0, sizeof(world.sessions));
-    memset(world.tickets, 2, sizeof(world.tickets)); /* clients without an answer get none any more */
+    memset(world.tickets, 2, sizeof(world.tickets)); /* requests without an answer will never get one */
     start();
 }
 
@@ -424,7 +424,7 @@ static void ask(const Tarry__Request *request, const struct core_content *conten
     post(&event, -1);
 }
 
-/* The operation as a search through the log understands it. */
+/* Finds the tasks of a redaction, as the broker does with a search through the log. */
 static void search(const Tarry__Redact *redact, struct core_past *out) {
     uint32_t queue = core_queue_number(world.core, redact->task->queue);
     *out = (struct core_past){.tasks = keep(IDS_MAX * sizeof(*out->tasks)), .id_end = core_id_end(world.core)};
@@ -439,7 +439,7 @@ static void commit(void) {
     commit->producer = world.producers[how % 2];
     uint64_t *sequence = &world.sequences[how % 2];
     commit->sequence = how / 2 % 8 == 0 && *sequence > 0 ? 1 + byte() % *sequence
-                                                         : ++*sequence; /* sometimes repeats an earlier sequence */
+                                                         : ++*sequence; /* sometimes an earlier sequence is repeated */
     commit->oldest_unanswered = how / 16 % 4 == 0 ? commit->sequence : 1;
     commit->atomic = how / 64 % 2;
     commit->n_ops = 1 + byte() % 4;
@@ -492,7 +492,7 @@ static void lane(enum core_event_kind kind) {
     if (session != 0) step(&event);
 }
 
-/* The oldest waiting delivery leaves, or is lost with its lane. */
+/* Sends the oldest waiting delivery, or loses it if its lane is lost. */
 static void send_delivery(void) {
     for (size_t i = 0; i < world.delivery_count; i++) {
         if (world.deliveries[i].after > end_of(world.durable)) continue;

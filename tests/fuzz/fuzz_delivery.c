@@ -20,7 +20,7 @@ struct lease {
     struct tarry_token token;
 };
 
-/* The tasks that the user got since the last settling; settled leases may come again. */
+/* The tasks that the user received since it last settled tasks; a settled lease may come again. */
 struct user {
     struct lease seen[TASKS_MAX];
     size_t count;

@@ -1,8 +1,7 @@
-/* fuzz_door.c: what broker/net parses itself: addresses to listen at, or of the other node; the Origin of a web
- * page; the SP header of a request. libtarry parses addresses too (place.h), with the same meaning.
- *
- * The first byte selects the rest: 'A' an address, 'O' an origin and a list of allowed ones with a line end between
- * them, any other a message. */
+/* fuzz_door.c: what broker/net parses without a library: addresses to listen at, or of the other node; the Origin of a
+ * web page; the SP header of a request. libtarry parses addresses too (place.h), and must understand them in the same
+ * way. The first byte of the input selects the kind of the rest: 'A' an address, 'O' an origin and a list of allowed
+ * ones with a line end between them, any other a message. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@ static bool is_same(const struct listen_address *a, const struct listen_address 
     return a->scheme == b->scheme && a->port == b->port && a->loopback == b->loopback && strcmp(a->host, b->host) == 0;
 }
 
-/* A client that gets tarryd's listen address finds the broker there. */
+/* Checks that a client that is given the listen address of tarryd finds the broker. */
 static void a_client_finds(const struct listen_address *address, const char *url) {
     static const enum place_kind kinds[] = {
         [LISTEN_WS] = PLACE_WS, [LISTEN_WSS] = PLACE_WSS, [LISTEN_UNIX] = PLACE_UNIX};
@@ -64,14 +63,14 @@ static void try_place(const char *text, size_t size) {
     }
     assert(strlen(place.url) < PLACE_URL_MAX && place.host[0] != '\0');
     for (const char *at = place.url; *at != '\0'; at++) assert((unsigned char)*at > ' ' && *at != 0x7f);
-    if (strlen(place.url) >= PLACE_URL_MAX - 8) return; /* too long with the default port appended */
+    if (strlen(place.url) >= PLACE_URL_MAX - 8) return; /* the default port would not fit after it */
     assert(place_parse(place.url, strlen(place.url), &again) == 0);
     assert(strcmp(place.url, again.url) == 0 && strcmp(place.host, again.host) == 0 && place.kind == again.kind);
     assert(strpbrk(place_authority(&place), " \r\n") == NULL);
     (void)place_is_in_the_clear(&place);
 }
 
-/* Whether the list has the word as a whole, ignoring case. */
+/* Checks that an origin is allowed exactly if the list has it as a whole word, ignoring case. */
 static void try_origin(char *text) {
     char *allowed = strchr(text, '\n'), *rest = NULL;
     bool is_wanted = false;
@@ -84,7 +83,8 @@ static void try_origin(char *text) {
     assert(is_allowed == is_wanted);
 }
 
-/* The backtrace: words up to the first with its highest bit set, and no more than the limit. */
+/* Checks that the backtrace ends with the first word whose highest bit is set, and that a longer one than the limit is
+ * refused. */
 static void try_message(const uint8_t *data, size_t size) {
     struct message *message = message_new(size);
     size_t words = 0;

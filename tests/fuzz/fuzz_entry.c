@@ -44,7 +44,7 @@ static void drives_no_terminal(size_t lines) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size > 1u << 14) return 0;
-    static struct arena arena; /* kept between inputs: its first block is large */
+    static struct arena arena; /* static, so that its large first block is kept between inputs */
     if (arena.size_max == 0) arena_init(&arena, 64u << 20);
     const Tarry__FrameBody *body = tarry__frame_body__unpack(&arena.pb, size, data);
     struct frame_header header = {.position = 4096, .epoch = 1, .steady_ns = size * 1000000000ull};

@@ -1,5 +1,5 @@
-/* fuzz_etcd_answer.c: data from etcd or from another server at its port: answers to questions, lines of a watch,
- * tokens and errors. Only an answer that fits the question is accepted; anything else is refused with a sentence. */
+/* fuzz_etcd_answer.c: data from etcd, or from another server at its port: answers to requests, lines of a watch, tokens
+ * and errors. Only an answer that fits the request is accepted; any other is refused with a sentence. */
 #include <assert.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void try_questions(const char *text, size_t size) {
         assert(cluster != 0);
 }
 
-/* Done and refused are reported only with their proof. */
+/* Checks that a change is reported as done or as refused only if the text proves it. */
 static void try_changes(const char *text, size_t size) {
     char message[COORDINATOR_MESSAGE_SIZE] = "";
     struct etcd_entry found[COORDINATOR_CHANGES_MAX];

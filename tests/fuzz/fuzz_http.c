@@ -14,7 +14,7 @@
 
 #define ARENA_MAX (1u << 20)
 
-/* Copies to memory of exactly its size, so that a read past its end is detected. */
+/* Returns a copy in memory of exactly its size, so that a read past its end is detected. */
 static char *copy_of(const uint8_t *data, size_t size) {
     char *copy = malloc(size > 0 ? size : 1);
     if (copy == NULL) abort();
@@ -95,7 +95,8 @@ static void bodies(const uint8_t *data, size_t size, size_t piece) {
     free(pieces.bytes);
 }
 
-/* An operation that is written as JSON is read back unchanged, except a JSON payload, which is formatted anew. */
+/* Checks that an operation that is written as JSON is read back unchanged, except that a JSON payload is formatted
+ * again. */
 static void check_op(struct arena *arena, const Tarry__Op *op) {
     struct text out = {0};
     struct json_in in = {.arena = arena};

@@ -22,14 +22,14 @@ static void try_resp(const char *bytes, size_t size) {
     server_link_over(&link, bytes, size);
     while (resp_read(&link, &resp)) {
         items++;
-        assert(items <= size); /* each item has used at least one byte */
+        assert(items <= size); /* each item is at least one byte long */
         assert(resp.kind <= RESP_HUGE);
         if (resp.kind == RESP_STRING || resp.kind == RESP_ERROR) {
             assert(resp.size < size && resp.bytes >= link.data && resp.bytes + resp.size <= link.data + link.end);
             assert(resp.size == 0 || memmem(bytes, size, resp.bytes, resp.size) != NULL);
         }
         if (resp.kind == RESP_ARRAY) assert(resp.number >= 0 && resp.number <= RESP_ITEMS_MAX);
-        if (resp.kind == RESP_HUGE) assert(false); /* inputs are never that large */
+        if (resp.kind == RESP_HUGE) assert(false); /* no input is so large */
     }
     assert(link.error[0] != 0 && strnlen(link.error, SERVER_LINK_ERROR_SIZE) < SERVER_LINK_ERROR_SIZE);
     assert(!resp_read(&link, &resp) && link.fd == -1); /* a failed link stays failed */
@@ -88,7 +88,7 @@ static void try_receipt(const char *text, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0 || size > INPUT_SIZE_MAX) return 0;
-    char *bytes = malloc(size - 1 + (size == 1)); /* ends where its memory ends */
+    char *bytes = malloc(size - 1 + (size == 1)); /* the memory ends with the bytes */
     if (bytes == NULL) abort();
     memcpy(bytes, data + 1, size - 1);
     if (data[0] % 4 == 0) try_resp(bytes, size - 1);

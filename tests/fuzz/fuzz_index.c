@@ -139,7 +139,7 @@ static void change_index(struct input input) {
 
 /* ---- uses */
 
-/* Checks a call's result: fine, not there, or an error with a message. */
+/* Checks that the index may return this result (1: there is none). Returns false for an error. */
 static bool is_fine(int result) {
     assert(result == 0 || result == 1 || result == INDEX_DAMAGED || result == INDEX_VERSION ||
            result == INDEX_FOREIGN || result == -ENOMEM);
@@ -237,7 +237,7 @@ static bool walk(struct index *index, struct arena *arena) {
     return fine;
 }
 
-/* Walks one line to its end. */
+/* Walks through a line to its end. */
 static bool window(struct index *index, const struct line *line, struct arena *arena) {
     struct due after = {0, 0}, through = {0, 0};
     for (unsigned calls = 0; after.due_ms != UINT64_MAX; calls++) {
@@ -267,12 +267,12 @@ static bool windows(struct index *index, struct arena *arena) {
     return fine;
 }
 
-/* For writes: LMDB itself may find the error (a key that is already there). */
+/* Continues to use the index for writes. LMDB itself may find an error (a key that already exists). */
 static bool go_on(struct index *index) {
     const struct world *world = directory.world;
     bool fine = true, more = true;
     for (unsigned i = 0; fine && more && i < CALLS_MAX; i++) fine = index_maintain(index, &more) == 0;
-    /* Absorbs the rest of the log, if the index is still at the position where it begins. */
+    /* Absorbs the rest of the log, if that begins at the position of the index. */
     for (size_t i = world->committed; fine && i < world->frame_count; i++) {
         if (i == world->committed && index_position(index) != world->frames[i].header.position) return true;
         fine = world_absorb(world, i, index) == 0;
@@ -297,7 +297,7 @@ static int verify(void) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static struct arena arena; /* kept between inputs: its first block is large */
+    static struct arena arena; /* static, so that its large first block is kept between inputs */
     if (size > 1024) return 0;
     if (directory.world == NULL) {
         directory_make(&directory, true);
@@ -306,7 +306,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         snprintf(index_path, sizeof(index_path), "%s/index", directory.path);
     }
     directory_restore(&directory);
-    directory.files[1].changed = true; /* file 1 is the index */
+    directory.files[1].changed = true; /* files[1] is the index */
     struct input input = {data, size};
     unsigned uses = input_byte(&input);
     change_index(input);
@@ -321,7 +321,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (uses & 2) fine = look_up(index, &arena) && fine;
         if (uses & 4) fine = walk(index, &arena) && fine;
         if (uses & 8) fine = windows(index, &arena) && fine;
-        assert(fine || verified != 0); /* verify checks everything that is read */
+        assert(fine || verified != 0); /* whatever these reads find, verify finds too */
         if (uses & 16) fine = go_on(index) && fine;
         index_close(index);
         int again = fine && verified == 0 ? verify() : 0;

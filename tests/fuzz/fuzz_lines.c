@@ -16,7 +16,7 @@
 #include "lines.h"
 
 #define INPUT_SIZE_MAX 4096u
-#define PORTIONS_MAX 8u /* packets that fit into a socket without a reader */
+#define PORTIONS_MAX 8u /* maximum number of packets that are sent before one is read; they fit into the socket */
 
 static void try_call(const char *line, size_t size, enum verb verb) {
     struct fields fields;
@@ -64,7 +64,7 @@ static void written_string_is_json(const char *data, size_t size) {
     text_deinit(&out);
 }
 
-/* The expected lines. */
+/* The stream, and the expected lines. */
 struct reading {
     struct lines lines;
     const char *stream;
@@ -89,7 +89,7 @@ static void take_lines(struct reading *reading) {
     assert(result == LINES_END && reading->at == reading->size);
 }
 
-/* Reads the stream, `portion` bytes per read. */
+/* Reads the stream with reads of `portion` bytes. */
 static void try_stream(const char *stream, size_t size, size_t portion) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) abort();

@@ -21,7 +21,7 @@
 struct program {
     const uint8_t *data;
     size_t size;
-    uint8_t *segment; /* SEGMENT_SIZE bytes of frames */
+    uint8_t *segment; /* SEGMENT_SIZE bytes, to be filled with frames */
     size_t used;
     uint8_t chain[FRAME_CHAIN_SIZE];
 };

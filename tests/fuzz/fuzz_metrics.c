@@ -39,7 +39,8 @@ static const char *past_value(const char *at, const char *name) {
     return at + 1;
 }
 
-/* Returns the position after `{…}`; counts the family's samples with a queue, to know the next queue. */
+/* Returns the position after `{…}`. Counts the samples of the family that have a queue, so that the next queue is
+ * known. */
 static const char *past_labels(const char *at, const Tarry__StatsReply *stats, size_t per_queue, size_t *sample) {
     const char *name = NULL;
     if (strncmp(at, "queue=\"", 7) == 0) {
@@ -86,7 +87,7 @@ static const char *past_line(const char *at, const Tarry__StatsReply *stats, siz
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static struct arena arena; /* kept between inputs: its first block is large */
+    static struct arena arena; /* static, so that its large first block is kept between inputs */
     if (size > 4096) return 0;
     if (arena.size_max == 0) arena_init(&arena, 16u << 20);
     const Tarry__StatsReply *stats = tarry__stats_reply__unpack(&arena.pb, size, data);

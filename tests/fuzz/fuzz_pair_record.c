@@ -32,7 +32,7 @@ static void try_entries(const char *text, size_t size) {
         assert(entries_find(&entries, entries.items[i].name) == &entries.items[i]);
 }
 
-/* Appends a correct checksum: the fuzzer would never find one. */
+/* Tries the text with a correct checksum at its end, which the fuzzer would never find. */
 static void try_summed(const char *text, size_t size) {
     static char summed[ENTRIES_SIZE_MAX + ENTRIES_LINE_MAX];
     if (size > ENTRIES_SIZE_MAX) return;

@@ -12,14 +12,14 @@
 #define ARENA_SIZE_MAX (64u << 20)
 
 static void peek_agrees(const uint8_t *data, size_t size) {
-    static struct arena arena; /* kept between inputs: its first block is large */
+    static struct arena arena; /* static, so that its large first block is kept between inputs */
     struct request_peek peek;
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);
     bool is_message = request_peek(data, size, &peek);
     const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_COMMIT) {
-        /* The peek may count more: a commit that a later field of the oneof replaced, which is refused anyway.
-         * Counting less would let a request pass the limit. */
+        /* The peek may count more operations, also those of a commit that a later field of the oneof replaced; such a
+         * request is refused anyway. If it counted fewer, a request could exceed the limit. */
         assert(is_message && peek.body_count > 0 && peek.op_count >= request->commit->n_ops);
     }
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_SUBSCRIBE)
@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const uint8_t secret[IDENTITY_SECRET_SIZE] = "a secret of the broker";
     if (size > 1u << 16) return 0;
     peek_agrees(data, size);
-    static struct arena arena; /* kept between inputs: its first block is large */
+    static struct arena arena; /* static, so that its large first block is kept between inputs */
     struct core_request prepared = {0};
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);

@@ -61,7 +61,7 @@ static bool is_a_line(void *argument, const char *line) {
     for (const char *at = line; *at != '\0'; at++) assert(*at >= ' ' && *at <= '~');
     const size_t size = strlen(line);
     assert(size > 1 && size < PUSH_HEAD_LINE_SIZE);
-    assert(strchr(line, ':') != NULL || line[size - 1] == ';'); /* libcurl's syntax for an empty value */
+    assert(strchr(line, ':') != NULL || line[size - 1] == ';'); /* for libcurl, ';' ends an empty header */
     return true;
 }
 

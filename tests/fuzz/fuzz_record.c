@@ -20,8 +20,8 @@ static uint32_t place_of(const Tarry__Record *record) {
     return queue_number_is_valid(number) ? queue_place(number) : 0;
 }
 
-/* Sums the counts of the records' queues, and clears them for the next input: clearing all would touch a megabyte. A
- * count in another queue would be missing in the sum. */
+/* Checks that the counts of the queues have the expected sums, and clears those of the queues in the body for the next
+ * input: to clear all would write a megabyte. If a count were in another queue, it would be missing in the sum. */
 static void counts_agree(const struct tally *tally, const Tarry__FrameBody *body) {
     uint64_t live = 0;
     for (size_t i = 0; i < body->n_records; i++) {
@@ -37,7 +37,7 @@ static void counts_agree(const struct tally *tally, const Tarry__FrameBody *body
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size > 1u << 16) return 0;
-    static struct arena arena; /* kept between inputs: its first block is large */
+    static struct arena arena; /* static, so that its large first block is kept between inputs */
     struct tally tally;
     if (arena.size_max == 0) arena_init(&arena, 64u << 20);
     tally_init(&tally, queues);

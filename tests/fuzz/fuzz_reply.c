@@ -21,14 +21,14 @@
 #include "page.h"
 #include "reply_bytes.h"
 
-#define OPS_MAX 256u       /* submissions in one history */
-#define SENT_MAX 512u      /* commits that are remembered */
-#define TIME_MAX_MS 25000u /* virtual time after the last byte of the input */
-#define LOOPS_MAX 20000u   /* reads of the clock without a wait */
+#define OPS_MAX 256u       /* maximum number of operations in a history */
+#define SENT_MAX 512u      /* maximum number of commits that are remembered */
+#define TIME_MAX_MS 25000u /* maximum virtual time that passes after the last byte of the input */
+#define LOOPS_MAX 20000u   /* maximum number of reads of the clock without a wait between them */
 
 struct sent {
     uint64_t producer, sequence;
-    uint64_t sum; /* sum of the operations */
+    uint64_t sum; /* checksum of the operations */
 };
 
 static struct {
@@ -38,23 +38,23 @@ static struct {
     uint64_t now_ms;
     uint64_t end_ms; /* give up at this time */
     unsigned loops;
-    sem_t *awaited;    /* the user's call waits for this semaphore; NULL: none */
-    struct gate *gate; /* the user's call waits at this gate; NULL: none */
+    sem_t *awaited;    /* semaphore that the user's call waits for; NULL: none */
+    struct gate *gate; /* gate that the user's call waits at; NULL: none */
     unsigned turn;
     struct {
         uint8_t *data;
         size_t size;
-    } answers[SLOTS_MAX]; /* answers in flight */
+    } answers[SLOTS_MAX]; /* answers that have not arrived */
     size_t answer_count;
     bool is_cut;   /* the connection is broken, and the engine does not know it */
     bool is_lost;  /* the engine is being notified */
-    bool auditing; /* the user waits for an audit's answer */
-    bool closing;  /* the history is over */
+    bool auditing; /* the user waits for the answer to an audit */
+    bool closing;  /* the history has ended */
     struct sent sent[SENT_MAX];
     size_t sent_count;
     uint64_t issued[SENT_MAX]; /* producers */
     size_t issued_count;
-    bool issued_twice; /* the broker has broken ONCE-1 itself, and the library cannot keep it */
+    bool issued_twice; /* the broker gave a producer's number twice: the library cannot keep ONCE-1 then */
     unsigned submitted, called;
     bool had[OPS_MAX];
 } world;
@@ -67,11 +67,11 @@ uint64_t __wrap_now_ms(void) {
     return world.now_ms;
 }
 
-/* Whether a query of the user is in flight; internal queries do not count. */
+/* Returns whether a query of the user has no answer yet. Queries that the library makes itself do not count. */
 static bool is_asking(void) {
     for (const struct request *at = world.client.calls.first; at != NULL; at = at->links[IN_QUEUE].next)
         if (!at->internal) return true;
-    if (world.client.retries.count > 0) return true; /* if unsure, wait a little longer */
+    if (world.client.retries.count > 0) return true; /* there may be one */
     for (size_t i = COMMITS_IN_FLIGHT_MAX; i < SLOTS_MAX; i++) {
         const struct request *request = world.client.slots[i].request;
         if (request != NULL && !request->internal) return true;
@@ -90,8 +90,8 @@ static bool user_has_what_he_waits_for(void) {
 
 static void answer_one(void);
 
-/* Called when the engine has nothing to do before `until_ms`: delivers an answer, loses the connection, or lets time
- * pass. */
+/* Replaces the engine's wait. It is called when the engine has nothing to do before `until_ms`, and delivers an answer,
+ * loses the connection, or lets time pass. */
 void __wrap_loop_wait(tarry_client *client, uint64_t until_ms);
 void __wrap_loop_wait(tarry_client *client, uint64_t until_ms) {
     assert(client == &world.client);
@@ -102,7 +102,7 @@ void __wrap_loop_wait(tarry_client *client, uint64_t until_ms) {
         return;
     }
     if (user_has_what_he_waits_for() || world.now_ms >= world.end_ms) {
-        world.client.closing = true; /* the only way out of engine_run */
+        world.client.closing = true; /* only this ends engine_run */
         return;
     }
     const uint64_t latest_ms = world.now_ms + TIME_MAX_MS;
@@ -145,7 +145,7 @@ int __wrap_sem_wait(sem_t *sem) {
 static void remember(const Tarry__Commit *commit) {
     Tarry__Commit copy = *commit;
     uint8_t packed[16384];
-    copy.oldest_unanswered = 0; /* the field may grow */
+    copy.oldest_unanswered = 0; /* a repeated commit may have a larger number here */
     size_t size = tarry__commit__get_packed_size(&copy);
     assert(size <= sizeof(packed));
     tarry__commit__pack(&copy, packed);
@@ -160,7 +160,7 @@ static void remember(const Tarry__Commit *commit) {
     if (world.sent_count < SENT_MAX) world.sent[world.sent_count++] = sent;
 }
 
-/* Usually an existing code; sometimes a negative one, or one of the library's own. */
+/* Returns a code from the input: usually a defined one, sometimes a negative one or one of the library's own. */
 static Tarry__Code any_code(void) {
     int byte = input_byte(&world.input);
     return (Tarry__Code)(byte < 192 ? byte % 16 : (byte - 224) * 4);
@@ -242,7 +242,7 @@ static void note_issued(struct message message) {
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
-/* Decides about the request with the number `tag`. */
+/* Chooses the answer to the request with the number `tag`, or none. */
 static void answer(const uint8_t *tag, const Tarry__Request *request) {
     unsigned kind = input_byte(&world.input) % 8;
     size_t size;
@@ -551,7 +551,7 @@ static void begin(const uint8_t *data, size_t size) {
 static void end(void) {
     tarry_client *client = &world.client;
     run_engine(NULL);
-    world.closing = true; /* all requests that are left fail now */
+    world.closing = true; /* all remaining requests fail now */
     run_engine(NULL);
     assert(world.called == world.submitted && client->pending == 0 && client->waiting == 0);
     assert(client->queued_size == 0 && queue_is_empty(client) && client->calls.first == NULL);

@@ -8,7 +8,8 @@
 #include "fuzz.h"
 #include "tarry_limits.h"
 
-/* A byte on the wire may need some tens of bytes in memory (an empty operation has two); the arena bounds it. */
+/* For a byte on the wire, tens of bytes of memory may be needed (an empty operation has two bytes). The arena limits
+ * the sum. */
 #define ARENA_SIZE_MAX (64u << 20)
 
 static void try_op(const Tarry__Op *op, struct arena *arena) {
@@ -29,8 +30,8 @@ static void try_op(const Tarry__Op *op, struct arena *arena) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size > 1u << 16) return 0; /* larger requests show nothing new */
-    static struct arena arena;     /* kept between inputs: its first block is large */
+    if (size > 1u << 16) return 0; /* larger requests test nothing more */
+    static struct arena arena;     /* static, so that its large first block is kept between inputs */
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);
     const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_COMMIT) {

@@ -11,7 +11,7 @@
 #include "index_parts.h"
 
 static void same_in_the_log(const struct row *row) {
-    static struct arena arena; /* kept between inputs: its first block is large */
+    static struct arena arena; /* static, so that its large first block is kept between inputs */
     uint8_t packed[1024];
     if (arena.size_max == 0) arena_init(&arena, 1u << 20);
     Tarry__Task out = TARRY__TASK__INIT;

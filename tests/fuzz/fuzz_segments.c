@@ -45,7 +45,7 @@ static struct {
     size_t file_count;
     struct frame_header frames[FRAMES];
     uint64_t end;
-    uint64_t synced[FRAMES + 1]; /* positions up to which it was durable */
+    uint64_t synced[FRAMES + 1]; /* ends of the durable part of the log, after each frame */
 } written;
 
 static void append(struct log *log, size_t i) {
@@ -198,7 +198,7 @@ static bool is_as_written(const struct frame_header *header) {
     return false;
 }
 
-/* Reads every frame from the start to the end; frames of unscanned segments may be damaged. */
+/* Reads every frame from the start to the end. Frames of segments that were not scanned may be damaged. */
 static void read_all(struct log *log, const struct log_recovery *recovery, uint64_t scan_from, bool forged) {
     struct log_cursor *cursor;
     struct log_view view;
@@ -213,7 +213,7 @@ static void read_all(struct log *log, const struct log_recovery *recovery, uint6
         if (!(view.header.flags & FRAME_FLAG_ERASED))
             assert(view.header.blob_sum == frame_sum(view.blob, view.header.blob_size));
         if (scan_from <= recovery->start &&
-            !first) { /* a valid frame, but with another chain: only the scan checks the chain */
+            !first) { /* this may be a valid frame of another chain: only the scan checks the chain */
             frame_chain(chain, &view.header, view.body, chain);
             assert(memcmp(chain, view.header.chain, sizeof(chain)) == 0);
         }
@@ -284,7 +284,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         assert(result == read_only);
         if (result == 0) {
             assert(same.start == recovery.start && same.end < recovery.end && same.cut_at == recovery.cut_at);
-            model_crash(model); /* nothing may depend on unsynced writes */
+            model_crash(model); /* every write that the log needs must be synced */
             result = try_open(&options, scan_from, true, &again, false);
             assert(result == 0 && again.cut_bytes == 0);
             assert(again.end == recovery.end && again.start == recovery.start);

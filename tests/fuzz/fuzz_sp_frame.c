@@ -14,7 +14,7 @@
 
 #define INPUT_MAX 4096u
 
-/* Events as bytes: 'M' and a length, payload, 'E'; 'L' or 'B' for errors. Spans of one message are joined. */
+/* The events as bytes: 'M', a length, the payload, 'E'; 'L' or 'B' for an error. Spans of one message are joined. */
 struct trace {
     uint8_t bytes[4 * INPUT_MAX];
     size_t size;
@@ -104,7 +104,7 @@ static void decode(struct trace *trace, enum sp_transport transport, uint64_t ma
     }
 }
 
-/* Seals the whole messages of a trace again: they become the bytes that were decoded. */
+/* Checks that the complete messages of a trace, when they are sealed again, become the bytes that were decoded. */
 static void seal(const struct trace *trace, enum sp_transport transport, const uint8_t *bytes) {
     static uint8_t room[SP_HEAD_MAX + INPUT_MAX];
     uint64_t length;

@@ -25,12 +25,12 @@
 #define TASKS 9
 #define PARTS 5
 #define FRAMES_OF_PARTS 40
-/* different from all positions of the log: model_disk.h identifies files by their last name */
+/* no position of the log is equal to one of these: model_disk.h identifies a file by the last part of its name */
 #define PARTS_BASE (1u << 20)
 #define FRAME_STEP 100000u /* distance between two frames: every part except the last has ten of them */
 #define OPS_MAX 16
 #define PAGE 4096u
-#define FILE_MAX (48 * PAGE) /* one page of filter for each 126 KiB of the parts */
+#define FILE_MAX (48 * PAGE) /* the filter has one page for each 126 KiB of the parts */
 
 struct file {
     char name[64];
@@ -126,8 +126,8 @@ static void put_file(const char *directory, const struct file *file) {
     int error = disk_write_all(disk, handle, file->bytes, file->size, 0);
     assert(error == 0);
     disk->close(disk->context, handle);
-    disk->sync_directory(disk->context,
-                         directory); /* otherwise the model would remember every file that ever existed */
+    /* Without this, the model would remember every file that ever existed. */
+    disk->sync_directory(disk->context, directory);
 }
 
 static void forge(struct file *file) {
@@ -169,7 +169,7 @@ static bool run_op(struct file *file, struct input *input) {
         forge(file);
         return true;
     default:
-        at = 16 + 8 * (input_byte(input) % 24ull); /* numbers of the header, and the table's first one */
+        at = 16 + 8 * (input_byte(input) % 24ull); /* one of the numbers of the header, or the first one of the table */
         put_u64(file->bytes + at, input_number(input, 8));
         return false;
     }

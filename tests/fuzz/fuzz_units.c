@@ -27,8 +27,8 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* Parses one number and its unit: the value, and which of the five units; 5: none. Returns false if there is no
- * number, or it exceeds 64 bits. */
+/* Parses one number and its unit. Stores the value, and the index of the unit, or 5 if there is none. Returns false if
+ * there is no number, or if it exceeds 64 bits. */
 static bool read_part(const char **at, const struct unit units[5], wide *out, size_t *out_unit) {
     wide number = 0;
     size_t size = 0;
@@ -84,8 +84,8 @@ static void try_units(const char *text) {
     if (fine) number_survives(got);
 }
 
-/* Uses the C library's calendar. `fraction` is the number of digits after the point; more digits than milliseconds
- * have are rounded up. */
+/* Returns the time in ms, computed with the calendar of the C library. If the text has more than three digits after the
+ * point, the time is rounded up. */
 static uint64_t calendar_ms(const char *text) {
     struct tm tm = {.tm_year = atoi(text) - 1900, .tm_mon = atoi(text + 5) - 1, .tm_mday = atoi(text + 8)};
     tm.tm_hour = atoi(text + 11), tm.tm_min = atoi(text + 14), tm.tm_sec = atoi(text + 17);
@@ -126,7 +126,7 @@ static void try_time(const char *text) {
 }
 
 static void set_zone(unsigned number) {
-    /* Rules without zoneinfo files. The third is 44 min 30 s off, like Liberia until 1972. */
+    /* Rules that need no zoneinfo files. The third is 44 min 30 s behind UTC, like Liberia until 1972. */
     static const char *const zones[] = {"UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "LRT0:44:30", "AAA-14", "ZZZ12"};
     static unsigned current = UINT32_MAX;
     number %= sizeof(zones) / sizeof(zones[0]);

@@ -35,17 +35,17 @@ static struct directory directory;
 
 struct damage {
     struct input input;
-    bool forged; /* a checksum was corrected */
+    bool forged; /* a checksum was made correct after a change */
 };
 
 static void mend(uint8_t *data, size_t size, size_t offset, unsigned which) {
-    static const size_t summed[] = {64, 104,
-                                    112}; /* sizes before the checksum: identity, frame header, segment header */
+    /* number of bytes before the checksum: identity, frame header, segment header */
+    static const size_t summed[] = {64, 104, 112};
     size_t length = summed[which % 3];
     if (offset + length + 8 <= size) put_u64(data + offset + length, frame_sum(data + offset, length));
 }
 
-/* Writes the file once, after all consecutive changes to it. */
+/* Writes the file once, after all changes that the input makes to it in a row. */
 static void damage_one(struct damage *damage, size_t number) {
     static uint8_t data[1u << 20];
     struct input *input = &damage->input;
@@ -107,7 +107,7 @@ static json_t *run(int *out_status, bool json) {
     return report;
 }
 
-/* Compares a "fine" for the damaged directory with the report about the original one. */
+/* Compares the report about a damaged directory that is "fine" with the report about the original one. */
 static void nothing_is_missing(const json_t *report, const json_t *whole) {
     assert(number_of(report, "rows") == number_of(whole, "rows"));
     assert(number_of(report, "index_position") == number_of(whole, "index_position"));

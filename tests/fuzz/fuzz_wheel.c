@@ -8,7 +8,7 @@
 #include "wheel.h"
 
 #define TIMERS 32
-#define STEP_SIZE 10u /* bytes of one step: opcode, which timer, a number */
+#define STEP_SIZE 10u /* number of bytes of a step: opcode, timer, number */
 
 static struct wheel wheel;
 static struct wheel_timer timers[TIMERS];
@@ -38,14 +38,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct wheel_timer *timer = &timers[data[at + 1] % TIMERS];
         uint64_t number = get_u64(data + at + 2);
         switch (data[at] % 4) {
-        case 0: /* a delay, of any magnitude */
+        case 0: /* arm a timer, with a delay of any magnitude */
             number >>= data[at] / 4;
             if (number > UINT64_MAX - 1 - now_ms) number = UINT64_MAX - 1 - now_ms;
             number += now_ms;
             wheel_cancel(&wheel, timer);
             wheel_arm(&wheel, timer, number, data[at + 1]);
             break;
-        case 1: /* advances the time by any amount */
+        case 1: /* advance the time, by any amount */
             wheel_cancel(&wheel, timer);
             wheel_arm(&wheel, timer, number == WHEEL_NEVER ? number - 1 : number, data[at + 1]);
             break;

@@ -16,7 +16,7 @@
 #define INPUT_MAX 4096u
 #define EVENT_HEAD 4u
 
-/* Events as bytes: kind, code or flags, payload. Spans of one message are joined. */
+/* The events as bytes: kind, code or flags, payload. Spans of one message are joined. */
 struct trace {
     uint8_t bytes[2 * INPUT_MAX * (EVENT_HEAD + 1)];
     size_t size;
@@ -110,7 +110,7 @@ static enum ws_error judge_close(const uint8_t *payload, size_t size) {
     return reads_as_utf8(payload + 2, size - 2) ? WS_ERROR_NONE : WS_ERROR_CLOSE_REASON;
 }
 
-/* Reads one frame, or what there is of it. False: the stream has ended, or there was a Close or an error. */
+/* Reads a frame, or the existing part of it. Returns false if the stream has ended, or after a Close or an error. */
 static bool refer_to_frame(struct reference *reference, struct trace *trace) {
     static uint8_t payload[INPUT_MAX];
     const uint8_t *frame = reference->bytes + reference->at;
@@ -174,7 +174,7 @@ static void take(struct trace *trace, const struct ws_event *event) {
     }
 }
 
-/* Encodes the event as the other side would. Data becomes one fragment for each event. */
+/* Encodes the event as the other side would. Each event with data becomes one fragment. */
 static size_t encode(enum ws_side receiver, const struct ws_event *event, uint8_t *out) {
     static const enum ws_opcode opcodes[] = {
         [WS_GOT_PING] = WS_PING, [WS_GOT_PONG] = WS_PONG, [WS_GOT_CLOSE] = WS_CLOSE};
@@ -194,7 +194,8 @@ static size_t encode(enum ws_side receiver, const struct ws_event *event, uint8_
     return head_size + size;
 }
 
-/* Decodes in parts, each in memory of its own. `again`: receives the encoded events; NULL: not wanted. */
+/* Decodes the bytes in parts, each in memory of its own. `again` receives the events, encoded once more; NULL: they are
+ * not encoded. */
 static void decode(struct ws_decoder *decoder, const uint8_t *bytes, size_t size, size_t part, struct trace *trace,
                    uint8_t *again, size_t *again_size) {
     for (size_t from = 0; from < size; from += part) {

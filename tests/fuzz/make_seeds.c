@@ -128,7 +128,7 @@ static void requests(void) {
     save_message("prepare", "seed-all", &request.base);
 }
 
-/* Requests other than commits. */
+/* Writes requests that are not commits. */
 static void questions(void) {
     Tarry__Ref by_key = TARRY__REF__INIT;
     by_key.queue = "orders";
@@ -170,7 +170,7 @@ static void questions(void) {
     save_message("prepare", "seed-audit-end", &request.base);
 }
 
-/* One task's life: scheduled, leased, retried, moved, acked; with its queue, a producer and an epoch before. */
+/* Writes the life of a task: scheduled, leased, retried, moved, acked. Before it, a queue, a producer, an epoch. */
 static void records(void) {
     Tarry__EpochPut epoch = TARRY__EPOCH_PUT__INIT;
     epoch.epoch = 1, epoch.server_version = "0";
@@ -240,7 +240,7 @@ static void records(void) {
     }
 }
 
-/* Records that only readers of the log use: a start; a consumer that connects, gets a task, and leaves; a stop. */
+/* Writes records that only readers of the log use: start, consumer that connects, gets a task and leaves, stop. */
 static void tales(void) {
     uint8_t digest[CONFIG_DIGEST_SIZE] = {0xab};
     uint32_t queue = 1;
@@ -291,8 +291,8 @@ static void tales(void) {
 static void wheels(void) {
     uint8_t bytes[8 + 64 * 10], *at = put_u64(bytes, 1790000000000u);
     for (unsigned i = 0; i < 64; i++) {
-        *at++ =
-            i % 5 == 4 ? 3 : (uint8_t)(4 * i); /* decreasing delays, with an advance to the next time between them */
+        /* Each timer has a shorter delay than the one before. Every fifth step advances the time to the next expiry. */
+        *at++ = i % 5 == 4 ? 3 : (uint8_t)(4 * i);
         *at++ = (uint8_t)(i * 7);
         at = put_u64(at, 0x9e3779b97f4a7c15u * (i + 1));
     }
@@ -305,7 +305,7 @@ static void wheels(void) {
 static void texts(void) {
     static const struct {
         const char *target, *name, *text;
-        size_t head; /* bytes before the text; zero, except that the first is one_byte */
+        size_t head; /* number of bytes before the text: zeros, except that the first is one_byte */
         char first;
     } seeds[] = {
         {"config", "seed-file", "[tarryd]\ndata = /var/lib/tarry\nmemory = 128MiB ; enough\nlease=1m\n", 1, 0},

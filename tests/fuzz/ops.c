@@ -44,7 +44,7 @@ Tarry__Ref *ops_ref(const struct ops_source *from) {
     return ref;
 }
 
-/* Usually a lease that was given out. */
+/* Returns a token, usually of a lease that exists. */
 static Tarry__Token *any_token(const struct ops_source *from, uint64_t *out_id) {
     Tarry__Token *token = NEW(from, Tarry__Token, tarry__token__init);
     struct ops_lease lease = {1 + input_byte(from->input) % 16, LOG_POSITION_FIRST, from->epoch};

@@ -17,8 +17,8 @@ struct ops_lease { /* a lease of some consumer */
 
 struct ops_source {
     struct input *input;
-    struct arena *arena; /* memory of everything made */
-    uint64_t wall_ms;    /* absolute times are near this one */
+    struct arena *arena; /* holds everything that is made */
+    uint64_t wall_ms;    /* the wall clock: absolute times are near it */
     uint32_t epoch;
     const struct ops_lease *held;
     size_t held_count;

@@ -10,7 +10,8 @@
 
 #define PAGE_MAX 4u
 
-/* Frames that may be right: their checksums are right; the input decides about the chain and everything else. */
+/* A page whose frames have correct checksums, unless the input damages them. The input decides about the chain and
+ * everything else. */
 struct page {
     Tarry__AuditReply reply;
     Tarry__AuditFrame frames[PAGE_MAX], *pointers[PAGE_MAX];

@@ -4,12 +4,12 @@
 
 #include "core.h"
 
-/* `argument`: a core_window, a core_page, a core_list_plan, or the wants of core_facts. */
+/* `argument` is a core_window, a core_page, a core_list_plan, or the wants of core_facts. */
 bool pick_window(const struct row *row, const void *argument);
 bool pick_page(const struct row *row, const void *argument);
 bool pick_list(const struct row *row, const void *argument);
 bool pick_wanted(const struct row *row, const void *argument);
-/* For qsort: by (due, id). */
+/* Compares two rows by (due, id), for qsort. */
 int pick_compare(const void *a, const void *b);
 
 #endif

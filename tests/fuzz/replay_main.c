@@ -40,7 +40,7 @@ static void run_variants(uint8_t *data, size_t size) {
 
 static uint8_t file_bytes[INPUT_SIZE_MAX + 1]; /* contents of one file at a time, with a NUL after it */
 
-/* Returns the size; -1 after it printed a sentence. */
+/* Reads a file into file_bytes. Returns its size, or -1 after it printed a sentence. */
 static long load(const char *path) {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
@@ -62,8 +62,8 @@ static int digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Decodes `text` in place: a printable character stands for itself, \xNN for any byte. Returns the size; -1 if it
- * has anything else. */
+/* Decodes `text` in place: a printable character stands for itself, \xNN for any byte. Returns the size, or -1 if the
+ * text has anything else. */
 static long unescape(char *text) {
     char *out = text;
     for (const char *in = text; *in;) {
@@ -80,7 +80,7 @@ static long unescape(char *text) {
     return out - text;
 }
 
-/* Returns the number of replayed inputs, or -1. */
+/* Replays a corpus. Returns the number of inputs, or -1. */
 static int replay_corpus(const char *path) {
     if (load(path) < 0) return -1;
     int count = 0;
@@ -119,5 +119,5 @@ int main(int argc, char **argv) {
         total += count;
     }
     printf("%d inputs replayed\n", total);
-    return total > 0 ? 0 : 1; /* a missing corpus must not pass */
+    return total > 0 ? 0 : 1; /* with a missing corpus, the test must fail */
 }

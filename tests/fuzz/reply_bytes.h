@@ -36,7 +36,7 @@ static inline uint8_t field_of(const Tarry__Request *request) {
     }
 }
 
-/* A reply: the request's number, then the bytes. */
+/* The bytes of a reply: the request's number, then the rest. */
 struct message {
     uint8_t *data;
     size_t size;

@@ -7,7 +7,7 @@
 
 #include "wire.h"
 
-/* Larger than the result of any input of 64 KiB. */
+/* maximum size of a result; no input of 64 KiB has a larger one */
 #define ARENA_SIZE_MAX (256u << 20)
 #define GUARD 64u
 
@@ -18,7 +18,8 @@ const struct wire_kind wire_kinds[WIRE_KINDS] = {
     {&tarry__op__descriptor, true, false},
 };
 
-static struct arena generated, by_library, packed; /* kept between inputs: their first blocks are large */
+/* static, so that their large first blocks are kept between inputs */
+static struct arena generated, by_library, packed;
 
 static void begin(void) {
     if (generated.size_max != 0) return;
@@ -99,7 +100,7 @@ void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_
     assert((library == NULL) == (ours == NULL));
     if (library != NULL) {
         assert(ours->descriptor == kind->descriptor);
-        /* A nested message has its place there even if it is absent. */
+        /* The memory of wire.h has a place for each nested message, even if that is absent. */
         assert(generated.used <= 2 * by_library.used + 64);
         ProtobufCBinaryData one = pack_plainly(library), other = pack_plainly(ours);
         assert(one.len == other.len && memcmp(one.data, other.data, one.len) == 0);

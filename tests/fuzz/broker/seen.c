@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILLERS 60u /* roles.py: tasks 1 … belong to no client */
-#define BEFORE 12   /* bytes before a number that show its meaning */
+#define FILLERS 60u /* number of tasks 1 … that roles.py makes and that belong to no client */
+#define BEFORE 12   /* number of bytes before a number that show its meaning */
 
 static void note_id(struct seen *seen, uint64_t id) {
     if (id != 0) seen->ids[seen->id_count++ % SEEN_MAX] = id;
@@ -58,7 +58,7 @@ void seen_lines(struct seen *seen, const char *text, size_t size) {
             size_t count = 0;
             at += strlen(words[i]);
             while (at + count < end && isdigit((unsigned char)at[count]) && count < SEEN_TEXT_SIZE - 1) count++;
-            if (at + count == end) break; /* the rest of the number is still to come */
+            if (at + count == end) break; /* the number may continue in data that has not arrived */
             memcpy(digits, at, count);
             digits[count] = '\0';
             note_id(seen, strtoull(digits, NULL, 10));
@@ -102,7 +102,7 @@ static bool is_own(const struct seen *seen, uint64_t id) {
     return id <= FILLERS || id >= FAR;
 }
 
-/* Whether the text before a number shows that it may be an id. */
+/* Returns whether the text before a number shows that it may be the id of a task. */
 static bool names_a_task(const char *text, const char *at) {
     static const char *const words[] = {"id", "asks/", "elete ", "kick-job ", "erve-job "};
     const char *from = at - text > BEFORE ? at - BEFORE : text;

@@ -18,7 +18,7 @@ struct seen_lease {
 };
 
 struct seen {
-    uint64_t ids[SEEN_MAX]; /* ids of tasks that the stranger made or got; the last SEEN_MAX */
+    uint64_t ids[SEEN_MAX]; /* ids of tasks that the stranger made or received: the last SEEN_MAX */
     uint64_t id_count;
     struct seen_lease leases[SEEN_MAX];
     uint64_t lease_count;
@@ -37,7 +37,7 @@ uint64_t seen_id(const struct seen *seen, struct random *random);
 struct seen_lease seen_lease(const struct seen *seen, struct random *random);
 const char *seen_cursor(const struct seen *seen, struct random *random);
 
-/* Returns whether the request may be sent: every number in it that could be a task's id may be named. */
+/* Returns whether the request may be sent: every number in it that could be the id of a task must be an allowed one. */
 bool seen_allows(const struct seen *seen, const void *data, size_t size);
 
 #endif

@@ -11,7 +11,7 @@ OPEN, SAY, HEARD, CLOSE, PASS = b"OSHCP"
 
 
 def read(path):
-    """Returns [(kind, connection, number, bytes)]; an incomplete last step is dropped."""
+    """Returns [(kind, connection, number, bytes)] without an incomplete last step."""
     steps, at = [], 0
     with open(path, "rb") as file:
         data = file.read()
@@ -31,7 +31,7 @@ def write(steps, path):
 
 
 def first_frame(said):
-    """Returns the size of the upgrade request or frame at the beginning of `said`; None: it is incomplete."""
+    """Returns the size of the upgrade request or frame at the beginning of `said`, or None if it is incomplete."""
     if said.startswith(b"GET "):
         end = said.find(b"\r\n\r\n")
         return None if end < 0 else end + 4
@@ -47,7 +47,7 @@ def first_frame(said):
 
 
 def split(steps):
-    """Makes each frame a step of its own, at the step where it became complete."""
+    """Splits the data into one step for each frame, where the frame became complete."""
     pieces, pending = [], {}
     for kind, connection, number, said in steps:
         if kind == CLOSE and pending.get(connection):
@@ -64,7 +64,7 @@ def split(steps):
 
 
 def fewer(items, holds, until):
-    """Delta debugging: returns a small part of `items` for which `holds` is still true."""
+    """Returns a small part of `items` for which `holds` is still true (delta debugging)."""
     count = 2
     while len(items) > 1 and time.monotonic() < until:
         size = max(1, len(items) // count)
@@ -81,7 +81,7 @@ def fewer(items, holds, until):
 
 
 def shrink(steps, fails, limit_s):
-    """`fails(steps)`: the steps still make a broker fail. Returns the remaining steps."""
+    """Returns the fewest steps found for which `fails(steps)` still returns True."""
     until = time.monotonic() + limit_s
     steps = split(steps)
     order = list(dict.fromkeys(step[1] for step in reversed(steps) if step[0] != PASS))  # the connection that sent last first
@@ -96,7 +96,7 @@ def shrink(steps, fails, limit_s):
     steps = of(set(connections))
 
     def with_only(some):
-        """The steps without the frames and jumps of the clock that are not in `some`."""
+        """Returns the steps without the frames and the jumps of the clock whose numbers are not in `some`."""
         return [step for n, step in enumerate(steps) if step[0] not in (SAY, PASS) or n in some]
 
     kept = fewer([n for n, step in enumerate(steps) if step[0] in (SAY, PASS)], lambda some: fails(with_only(set(some))), until)

@@ -1,8 +1,6 @@
-/* stranger.c: a fuzzing client: speaks to a broker unlike our clients, from a seed or from a trace, and reports what
- * happened.
- *
- * It judges nothing: fuzz_broker.py starts the broker, watches it, and runs honest clients. Exit status: 0
- * everything was sent, 2 wrong usage, 3 the broker no longer listens. */
+/* stranger.c: a fuzzing client. It sends to a broker what our clients would not send, from a seed or from a trace, and
+ * reports what happened. It does not judge the broker: fuzz_broker.py starts the broker, watches it, and runs honest
+ * clients. Exit status: 0 if everything was sent, 2 after wrong usage, 3 if the broker no longer listens. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>

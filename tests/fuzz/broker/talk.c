@@ -9,12 +9,12 @@
 #include "dial.h"
 
 #define POLL_MS 5
-#define WAITING_MAX 24     /* requests without an answer on a connection */
-#define ANSWER_WAIT_MS 700 /* after that time without any message the requests are given up */
-#define LINGER_MS 15       /* time to stay connected after the last message */
+#define WAITING_MAX 24     /* maximum number of requests without an answer on a connection */
+#define ANSWER_WAIT_MS 700 /* after this time without a message, no more answers are expected */
+#define LINGER_MS 15       /* maximum time that a connection stays after its last message */
 #define IN_SIZE_MAX (32u << 20)
 #define LANES_MAX_HERE 8
-#define PAUSE_MS 10 /* between two connections that end soon: most time should go into requests */
+#define PAUSE_MS 10 /* between two connections of one manner: most of the time should be spent on requests */
 
 static const size_t wanted[MANNERS] = {[POLITE] = 6, [RUDE] = 2, [NOISE] = 2, [LANE] = 0, [API] = 4, [JOBS] = 3};
 
@@ -88,7 +88,7 @@ void talk_open_lane(struct talk *talk, uint32_t lane, const char *secret) {
 
 /* ---- reading and writing */
 
-/* The trace notes how many messages had arrived in all before more is sent. */
+/* Records in the trace how many messages have arrived on each connection, before more is sent. */
 static void trace_heard(struct talk *talk) {
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
         struct connection *connection = &talk->connections[i];
@@ -146,7 +146,7 @@ static bool may_speak(const struct connection *connection, uint64_t now_ms) {
 static bool is_over(const struct connection *connection, uint64_t now_ms) {
     if (now_ms >= connection->close_ms || connection->reader.refused) return true;
     if (connection->out.size > 0) return now_ms - connection->heard_ms > 4 * ANSWER_WAIT_MS;
-    if (connection->manner == LANE || connection->is_last) return false; /* the connection stays until close_ms */
+    if (connection->manner == LANE || connection->is_last) return false; /* such a connection stays until close_ms */
     bool is_silent = now_ms - connection->heard_ms > ANSWER_WAIT_MS;
     bool is_text = connection->manner >= API;
     return connection->left == 0 ? connection->waiting == 0 || is_silent
@@ -184,7 +184,7 @@ static void wait_and_turn(struct talk *talk) {
     for (nfds_t i = 0; i < count; i++) turn(talk, whose[i], polled[i].revents);
 }
 
-/* Time passes in the brokers, now and then. */
+/* Lets time pass in the brokers, at random times. */
 static void pass_some(struct talk *talk) {
     uint32_t seconds = pass_choose(&talk->pass, &talk->random, talk_now_ms());
     if (seconds == 0) return;

@@ -12,25 +12,25 @@
 #include "pass.h"
 
 enum trace_kind {
-    TRACE_OPEN = 'O', /* number: index of the port, 0 the first */
+    TRACE_OPEN = 'O', /* `number` is the index of the port */
     TRACE_SAY = 'S',
-    TRACE_HEARD = 'H', /* number: messages that had arrived in all before the next step */
-    TRACE_CLOSE = 'C', /* number: 1 for a reset */
-    TRACE_PASS = 'P',  /* number: seconds that pass at once in the brokers; not a connection's step */
+    TRACE_HEARD = 'H', /* `number` is the count of messages that had arrived on the connection before the next step */
+    TRACE_CLOSE = 'C', /* `number` is 1 for a reset */
+    TRACE_PASS = 'P',  /* `number` is the count of seconds that pass at once in the brokers; `connection` is 0 */
 };
 
 struct trace {
     FILE *file; /* NULL: nothing is recorded */
 };
 
-/* Opens the file. Ends the process if it cannot be written. */
+/* Opens the file; ends the process if it cannot be written. */
 void trace_open(struct trace *trace, const char *path);
 void trace_step(struct trace *trace, enum trace_kind kind, uint32_t connection, uint32_t number);
 void trace_say(struct trace *trace, uint32_t connection, const void *data, uint32_t size);
 /* Flushes the trace to the file. */
 void trace_close(struct trace *trace);
 
-/* Replays a file. Returns the exit status of the process: 0, or 2 if the file is no trace. */
+/* Replays a file to brokers. Returns the exit status of the process: 0, or 2 if the file is not a trace. */
 int trace_replay(const char *path, const uint16_t *ports, size_t port_count, struct pass *pass);
 
 #endif

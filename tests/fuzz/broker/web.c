@@ -25,8 +25,8 @@ void web_upgrade(struct out *out, const char *path, const char *protocol, const 
 struct frame {
     uint8_t first; /* FIN, reserved bits, opcode */
     bool unmasked;
-    unsigned length_size; /* 0: the shortest; otherwise 2 or 8 bytes */
-    uint64_t lie;         /* added to the true length */
+    unsigned length_size; /* 2 or 8 bytes; 0: as few as possible */
+    uint64_t lie;         /* is added to the true length */
 };
 
 static void put_frame(struct random *random, struct frame frame, const uint8_t *data, size_t size, struct out *out) {
@@ -84,7 +84,7 @@ static void rude_lengths(struct random *random, const uint8_t *data, size_t size
     put_frame(random, frame, data, size, out);
 }
 
-/* Sends parts of a message that never ends, or ends too late. */
+/* Sends parts of a message that never ends or that ends too late. */
 static void rude_fragments(struct random *random, const uint8_t *data, size_t size, struct out *out) {
     size_t count = random_below(random, 30) == 0 ? 5000 : random_below(random, 40);
     put_frame(random, (struct frame){.first = BINARY}, data, size, out);
@@ -115,10 +115,10 @@ void web_rude_message(struct random *random, const void *data, size_t size, stru
     case 5:
         put_control(random, (uint8_t)(CLOSE + random_below(random, 8)), out);
         break;
-    case 6: /* a message begins inside another */
+    case 6: /* sends the beginning of a message inside another one */
         put_frame(random, (struct frame){.first = BINARY}, data, size, out);
         break;
-    default: /* a continuation without a beginning */
+    default: /* sends a continuation of no message */
         frame.first = FINAL | CONTINUATION;
     }
     put_frame(random, frame, data, size, out);

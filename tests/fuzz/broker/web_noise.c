@@ -121,7 +121,7 @@ static void put_odd_header(struct random *random, struct out *out) {
     out_text(out, ONE_OF(random, ends));
 }
 
-/* Writes the headers of an upgrade, each of them sometimes missing, doubled, or odd. */
+/* Writes the headers of an upgrade. Sometimes one of them is missing, doubled or wrong. */
 static void put_upgrade_headers(struct random *random, struct out *out) {
     static const char *const headers[] = {"Host: 127.0.0.1",           "Upgrade: websocket",
                                           "Connection: Upgrade",       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
@@ -172,7 +172,7 @@ void web_noise(struct random *random, bool plain_uri, struct out *out) {
     size_t start = out->size;
     for (size_t i = random_below(random, 6) == 0 ? 1 + random_below(random, 6) : 1; i > 0; i--)
         put_request(random, plain_uri, out);
-    if (random_below(random, 8) == 0) /* truncated, or with a changed bit */
+    if (random_below(random, 8) == 0) /* now and then, the request is truncated or has a changed bit */
         out->size = start + random_below(random, out->size - start + 1);
     else if (random_below(random, 8) == 0)
         out->data[start + random_below(random, out->size - start)] ^= (uint8_t)(1u << random_below(random, 8));
