@@ -70,7 +70,7 @@ static struct amqp_bytes key_of(struct amqp_bytes headers) {
 
 /* The message that replaces a leased one, and what it is made of. */
 struct replacement {
-    const Tarry__Content *content; /* of the leased one */
+    const Tarry__Content *content; /* content of the leased message */
     struct amqp_targets targets;
     struct amqp_bytes exchange, key;
     struct amqp_out properties;

@@ -157,7 +157,7 @@ struct store {
     struct change *changes;
     size_t change_count, change_capacity;
     size_t change_done; /* the first changes, which are durable */
-    size_t change_sent; /* those behind them that are in the commit under way */
+    size_t change_sent; /* the changes after those, which are in the commit under way */
     stored *stored;
     void *argument;
     bool failed;        /* memory was exhausted while changes were collected */
@@ -185,8 +185,8 @@ void store_put(struct store *store, const char *key, struct amqp_out *definition
 void store_delete_doomed(struct store *store);
 /* Ends the messages of the queue. No message has ever been in it: then nothing is done. */
 void store_purge(struct store *store, const char *queue);
-/* Sets the queue's policy lease_before_due: messages may be leased before they are due, and the mover leases them when
- * they are. */
+/* Sets the queue's policy lease_before_due. With it, consumers may lease a message before it is due; the mover leases
+ * it when it is due. */
 void store_holding(struct store *store, const char *queue, bool is_holding);
 void store_commit(struct store *store, stored *done, void *argument);
 

@@ -156,7 +156,8 @@ static void commit_part(struct store *store);
 static bool drop_purge(struct store *store) {
     for (size_t i = store->change_done; i < store->change_count; i++) {
         if (store->changes[i].kind != CHANGE_PURGE) continue;
-        store->changes[i] = store->changes[--store->change_count]; /* it has no definition */
+        store->changes[i] =
+            store->changes[--store->change_count]; /* unlike other changes, a purge has no definition to free */
         return true;
     }
     return false;

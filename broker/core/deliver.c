@@ -175,7 +175,7 @@ static bool settle_sessions(struct core *core, struct core_effects *effects) {
     return TAILQ_EMPTY(&core->changed);
 }
 
-/* Work that the step may still do. */
+/* Amount of work that the step may still do. */
 struct allowance {
     uint32_t deliveries;
     uint32_t tasks;

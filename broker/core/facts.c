@@ -113,7 +113,7 @@ const struct row *facts_next(const struct facts_table *table, const struct row *
     return node ? match_from(node->next, &key) : NULL;
 }
 
-/* Returns true if this id is already a want. */
+/* Returns true if the list of wants already has this id. */
 static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     if (!table->wants) return false;
     for (const struct facts_node *node = table->wants[id_slot(id, table->mask)]; node; node = node->next) {

@@ -15,7 +15,7 @@ struct session *session_find(struct core *core, uint64_t id) {
     for (size_t i = 0; id && i < SESSIONS_TABLE; i++) {
         size_t slot = (id + i) % SESSIONS_TABLE;
         if (core->sessions[slot].state != SESSION_FREE && core->sessions[slot].id == id) return &core->sessions[slot];
-        if (!core->sessions[slot].id) return NULL; /* never used: the probe ends */
+        if (!core->sessions[slot].id) return NULL; /* the slot was never used, so the probe ends */
     }
     return NULL;
 }

@@ -62,7 +62,7 @@ static void make(struct core *core) {
 
 void pending_changed(struct core *core, uint32_t queue, uint64_t change) {
     if (!core->pending.is_made) return;
-    assert(core->pending.places[queue_place(queue)]); /* pending_outdate has set it */
+    assert(core->pending.places[queue_place(queue)]); /* pending_outdate has set this element */
     add(core, core->pending.places[queue_place(queue)], change);
 }
 

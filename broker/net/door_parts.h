@@ -108,7 +108,7 @@ struct stream {
     bool has_begun;           /* the first byte has arrived, so `speaks` is final */
     bool asks_pause;          /* the protocol asked the door to pause reading */
     bool awaits_drain;        /* the protocol saw unsent bytes, and gets `drained` once they are sent */
-    bool is_heavy;            /* its last turn was long, so it must queue for the next one */
+    bool is_heavy;            /* the connection's last turn was long, so it must queue for its next turn */
 };
 
 /* KIND_RPC, KIND_LANE */
@@ -189,7 +189,7 @@ TAILQ_HEAD(connection_list, connection);
 struct newcomers {
     struct connection_list list;
     unsigned count;
-    unsigned max; /* beyond this number, the door closes the first one */
+    unsigned max; /* maximum number; the door closes the oldest newcomer for a further one */
 };
 
 /* Slot of a connection; the low bits of its id are the index. `connection` belongs to the serving thread; the door's
@@ -223,7 +223,7 @@ struct door {
     struct deadline alarm;
     struct deadline trim;         /* armed while the allocator is made to return memory */
     struct deadline slow_look;    /* armed while a delivery waits for memory that consumers hold */
-    struct deadline accept_again; /* the door accepts no connection until it fires */
+    struct deadline accept_again; /* no connection is accepted until this fires */
     struct door_stream_calls sp;  /* the protocol that precedes SP messages over TCP and IPC (door_sp.c) */
     struct listener listeners[DOOR_LISTENERS_MAX];
     unsigned listener_count;

@@ -39,8 +39,8 @@ struct summons {
 void summons_init(struct summons *summons, uint64_t run);
 /* Ends the question, because the leader was heard, or its timeout starts again. */
 void summons_end(struct summons *summons);
-/* Asks, or asks again, if this node could take over. Call it when a probe is sent or the leader is silent
- * (silence_verdict). */
+/* Asks the leader to answer, or repeats the question, if this node could take over. Call it when a probe is sent or the
+ * leader is silent (silence_verdict). */
 void summons_ask(struct summons *summons, const struct pair *pair, uint64_t now_ns);
 /* Returns the number of the question that must be declared at the coordinator; 0: none. */
 uint64_t summons_asks(const struct summons *summons, const struct pair *pair);

@@ -33,7 +33,7 @@ struct copier {
     /* answer that is being made */
     uint8_t bytes[ANSWER_SIZE];
     size_t size;
-    bool is_right; /* it contains only data of opcode 0 */
+    bool is_right; /* the answer contains only data of opcode 0 */
     uint64_t position;
     uint32_t epoch;
     uint8_t chain[FRAME_CHAIN_SIZE];

@@ -63,7 +63,7 @@ static void try_place(const char *text, size_t size) {
     }
     assert(strlen(place.url) < PLACE_URL_MAX && place.host[0] != '\0');
     for (const char *at = place.url; *at != '\0'; at++) assert((unsigned char)*at > ' ' && *at != 0x7f);
-    if (strlen(place.url) >= PLACE_URL_MAX - 8) return; /* the default port would not fit after it */
+    if (strlen(place.url) >= PLACE_URL_MAX - 8) return; /* the default port would not fit after the URL */
     assert(place_parse(place.url, strlen(place.url), &again) == 0);
     assert(strcmp(place.url, again.url) == 0 && strcmp(place.host, again.host) == 0 && place.kind == again.kind);
     assert(strpbrk(place_authority(&place), " \r\n") == NULL);

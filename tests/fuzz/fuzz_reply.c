@@ -71,7 +71,7 @@ uint64_t __wrap_now_ms(void) {
 static bool is_asking(void) {
     for (const struct request *at = world.client.calls.first; at != NULL; at = at->links[IN_QUEUE].next)
         if (!at->internal) return true;
-    if (world.client.retries.count > 0) return true; /* there may be one */
+    if (world.client.retries.count > 0) return true; /* the request that is retried may be one */
     for (size_t i = COMMITS_IN_FLIGHT_MAX; i < SLOTS_MAX; i++) {
         const struct request *request = world.client.slots[i].request;
         if (request != NULL && !request->internal) return true;

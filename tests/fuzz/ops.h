@@ -18,7 +18,7 @@ struct ops_lease { /* a lease of some consumer */
 struct ops_source {
     struct input *input;
     struct arena *arena; /* holds everything that is made */
-    uint64_t wall_ms;    /* the wall clock: absolute times are near it */
+    uint64_t wall_ms;    /* wall-clock time; the absolute times in operations are near it */
     uint32_t epoch;
     const struct ops_lease *held;
     size_t held_count;

@@ -63,7 +63,7 @@ struct frame_note { /* copy of an appended frame, kept outside of the log */
     uint64_t live;            /* number of live tasks after the frame */
     uint64_t serial;          /* unique among all frames of all disks */
     uint32_t node;            /* node that decided the frame */
-    struct ledger_news *news; /* the rig's own facts about the frame's tasks */
+    struct ledger_news *news; /* what the rig knows about the frame's tasks */
     size_t news_count;
     bool state_ends; /* the frame is the last one of its step, so core_digest could be compared */
 };

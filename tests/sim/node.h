@@ -41,7 +41,7 @@ struct node_message { /* a question or its answer, on the link between the nodes
     uint64_t asked_ns;               /* BOOTTIME of the node that asks */
     size_t acknowledged;             /* number of frames that were acknowledged at `asked_ns` (truth.h) */
     size_t covered;                  /* number of the answering node's frames below answer.known */
-    const struct frame_note *frames; /* the rig's own facts about the answer's frames */
+    const struct frame_note *frames; /* what the rig knows about the frames of the answer */
     size_t frame_count;
 };
 

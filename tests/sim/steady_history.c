@@ -25,7 +25,7 @@
 #define APART_MS 200
 #define LEADER_STILL_MS (FAILOVER_MS / 2)
 #define LEADER_SLOW_MS (LEADER_DISK_HUNG_MS - 500)
-/* Pause between two troubles of the leader, in which the follower hears it. */
+/* Time between two faults of the leader; in it, the follower receives answers again. */
 #define LEADER_REST_MS (2 * FAILOVER_MS)
 
 struct steady {

@@ -116,7 +116,7 @@ static void an_index_that_lags_is_made_up_for_by_the_log(void **state) { /* LOG-
 
 static void an_index_from_an_older_copy_catches_up(void **state) { /* LOG-3, F-7 */
     struct fx *f = *state;
-    static struct table yesterday; /* static, because it has megabytes */
+    static struct table yesterday; /* static, because a table has megabytes */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 500);
     table_copy(&yesterday, &f->world->host->table);
@@ -408,7 +408,7 @@ static void killed_before_the_sync_the_repeat_is_answered_once(void **state) { /
 
 static void what_a_start_has_kept_it_has_synced(void **state) { /* F-10, F-5, LOG-1 */
     struct fx *f = *state;
-    host_hold_sync(f->world); /* holds syncs during the whole story */
+    host_hold_sync(f->world); /* no sync ends during this story */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);

@@ -19,7 +19,7 @@ static struct logfmt_limit failure_limit;
 
 struct meant {
     struct quarantine_meant *items;
-    uint8_t **contents; /* owned; `items` point into them */
+    uint8_t **contents; /* owned; the pointers in `items` refer to these contents */
     size_t count;
     size_t bytes;
 };

@@ -129,7 +129,7 @@ struct node_news {
     struct item **words_last;
     struct item *wishes; /* calls: questions with a demand on position or age (freshness.h) */
     struct item **wishes_last;
-    bool applied; /* the core has applied up to `awaited` */
+    bool applied; /* the core has applied the log up to `awaited` */
     bool again;   /* an operator's command requires that the process starts again */
     bool leave;   /* SIGTERM has arrived: hand over, or announce the stop */
     bool stop;

@@ -19,11 +19,11 @@ from roles import ROLES  # noqa: E402
 
 SECONDS = 4
 SEED = int(os.environ.get("TARRY_SEED", "12"))
-REQUESTS_MIN = 100  # so few only on a busy machine; usually there are thousands
+REQUESTS_MIN = 100  # a slow, busy machine reaches this number; usually there are thousands
 
 
 class Rig(unittest.TestCase):
-    """Tests with a role, and one life of it."""
+    """Base of the tests; it can run a role and one life of it."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="tarry-fuzz-")

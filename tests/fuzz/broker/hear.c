@@ -25,7 +25,7 @@ static void go_to_lane(struct talk *talk, const Tarry__SubscribeReply *session) 
     if (dice == 0 && size > 0) secret[random_below(random, 2 * size)] ^= 1;
     uint32_t lane = session->lane + (dice == 1);
     talk_open_lane(talk, lane, dice == 2 ? NULL : secret);
-    if (dice == 3) talk_open_lane(talk, lane, secret); /* the new connection closes the old one */
+    if (dice == 3) talk_open_lane(talk, lane, secret); /* for the broker, the new connection replaces the old one */
 }
 
 static void hear_reply(struct talk *talk, const uint8_t *data, size_t size) {
