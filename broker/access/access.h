@@ -52,7 +52,7 @@ enum access_kind {
 
 #define ACCESS_HASH_SIZE 32
 /* A token as text: `tarry_` and 32 random bytes in base64url. */
-#define ACCESS_TOKEN_TEXT_SIZE 50 /* including the terminator */
+#define ACCESS_TOKEN_TEXT_SIZE 50 /* size with the terminator */
 #define ACCESS_TOKEN_SIZE_MAX 256 /* maximum size of a token that a client shows; a longer text is never a token */
 
 struct access_entry { /* A row of the token file. */

@@ -609,8 +609,8 @@ void channel_recover(struct channel *channel, const struct amqp_method *method) 
 }
 
 void settle_settled(void *argument, const struct item *item, Tarry__Code code, const char *message) {
-    if (code_ends_connection(code))
-        client_refuse(argument, code, ""); /* with any other code, the lease had already ended */
+    /* With any other code, the lease had already ended. */
+    if (code_ends_connection(code)) client_refuse(argument, code, "");
 }
 
 void settle_went_on(void *argument) {

@@ -48,8 +48,7 @@ static bool has_gone(struct amqp_connection *connection) {
     return true;
 }
 
-/* Refuses the method. If the result's code is OK, memory for the change of the topology was exhausted after the commit.
- */
+/* Refuses the method. If the result's code is OK, memory for the topology's change was exhausted after the commit. */
 static void refuse_stored(struct amqp_connection *connection, const struct stored_result *result) {
     const Tarry__Code code = result->code != TARRY__CODE__OK ? result->code : TARRY__CODE__BUSY;
     struct channel *channel = op_channel(connection);

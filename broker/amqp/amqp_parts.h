@@ -183,7 +183,7 @@ bool store_cancel(struct store *store, struct job *job);
 void store_put(struct store *store, const char *key, struct amqp_out *definition); /* frees the definition */
 /* Call it before the functions below: the doomed are the first changes. */
 void store_delete_doomed(struct store *store);
-/* Ends the messages of the queue. No message has ever been in it: then nothing is done. */
+/* Ends the messages of the queue. Does nothing if no message has ever been in it. */
 void store_purge(struct store *store, const char *queue);
 /* Sets the queue's policy lease_before_due. With it, consumers may lease a message before it is due; the mover leases
  * it when it is due. */

@@ -63,8 +63,7 @@ void item_place(struct item *item, const struct amqp_targets *targets, const str
     for (size_t i = 0; i < item->target_count; i++) {
         const struct amqp_queue *queue = targets->queues[i];
         struct target *target = &item->targets[i];
-        if (queue->is_waiting) { /* in such a queue, the time until the message expires begins when the message is
-                                    routed */
+        if (queue->is_waiting) { /* the message's time to live begins later, when it is routed */
             target->delay_ms = delay_ms > 0 ? (uint64_t)delay_ms : 0;
             continue;
         }

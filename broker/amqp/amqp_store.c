@@ -156,8 +156,7 @@ static void commit_part(struct store *store);
 static bool drop_purge(struct store *store) {
     for (size_t i = store->change_done; i < store->change_count; i++) {
         if (store->changes[i].kind != CHANGE_PURGE) continue;
-        store->changes[i] =
-            store->changes[--store->change_count]; /* unlike other changes, a purge has no definition to free */
+        store->changes[i] = store->changes[--store->change_count]; /* a purge has no definition to free */
         return true;
     }
     return false;

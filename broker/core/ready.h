@@ -24,11 +24,11 @@ struct ready_node {           /* zero-initialise before the first use */
 
 #define READY_RUN UINT8_MAX
 
-struct ready {                /* per mille of the messages that are late, by up to late_ms */
+struct ready {                /* zeros: an empty set */
     struct ready_node *first; /* first node of the run */
     struct ready_node *last;
     struct ready_node *root; /* root of the tree */
-    uint64_t count;          /* number of nodes in both parts */
+    uint64_t count;          /* number of nodes in the run and the tree */
 };
 
 /* Inserts a node that is in no set. */

@@ -342,8 +342,8 @@ struct job {
     char principal[PRINCIPAL_SIZE_MAX + 1];
     bool loading;
     int hold;        /* hold of the page; valid while loading */
-    uint64_t lacked; /* number of tasks in memory when a page did not fit; the job requests it again when fewer tasks
-                        are in memory; 0: it did fit */
+    uint64_t lacked; /* number of tasks in memory when a page did not fit; 0: the page did fit. With fewer tasks in
+                        memory, the job requests the page again */
 };
 /* A finished job, kept to answer questions about its result. */
 struct ended_job {

@@ -30,8 +30,8 @@
 #define TURN_CLOCK_LOOK_NS 1000000000ull
 /* Age of an event above which no task is leased: an ack may be among the waiting events. */
 #define TURN_BEHIND_NS 100000000ull
-/* Maximum time until a higher durable position is handled. It wakes no thread, which saves two context switches per
- * commit. */
+/* Maximum time until a higher durable position is handled. A new position wakes no thread, which saves two context
+ * switches per commit. */
 #define TURN_DURABLE_NS 10000000ull
 /* Time for answering requests after the order to stop. The last record may take twice this time. */
 #define TURN_DRAIN_MAX_MS 3000u
@@ -46,7 +46,7 @@
 /* Input of a turn. Positions are numbers and not items, because only the latest position counts. Times are of
  * CLOCK_BOOTTIME. */
 struct turn_load {
-    struct item *first; /* in order of arrival */
+    struct item *first; /* the received items, in order of arrival */
     uint64_t taken_ns;  /* everything received before this time is in this load or an earlier one */
     uint64_t late_ns;   /* events of this load may have arrived up to this many ns after `taken_ns` */
     uint64_t settle_ns; /* if the process was stopped: time until taken_ns advances, unless something arrives; 0: it was

@@ -35,7 +35,7 @@ enum recovery_effect {
 
 /* Parts in their order: a lease needs its queue, a result its producer. */
 enum recovery_part {
-    RECOVERY_BASE, /* position and counts */
+    RECOVERY_BASE, /* position and counts of the index */
     RECOVERY_QUEUES,
     RECOVERY_LEASES,
     RECOVERY_PRODUCERS,

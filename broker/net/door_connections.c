@@ -58,7 +58,7 @@ static void look_at_process(int fd, struct connection *connection, uint8_t bytes
     struct ucred process;
     socklen_t size = sizeof(process);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &size) != 0)
-        return; /* the way stays CALLER_NETWORK, so the client is unknown */
+        return; /* connection->way stays CALLER_NETWORK, so no user is known */
     connection->way = CALLER_UNIX;
     connection->uid = process.uid;
     connection->pid = (uint32_t)process.pid;

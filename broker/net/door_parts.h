@@ -57,7 +57,7 @@ enum door_order {
 };
 
 enum connection_state {
-    STATE_HANDSHAKE, /* during the TLS handshake */
+    STATE_HANDSHAKE, /* the TLS handshake is running */
     STATE_OPEN,
     STATE_FINISHES, /* nothing more is read; STATE_LINGERS follows once everything is sent */
     STATE_LINGERS,  /* the sending side is shut down; incoming bytes are dropped until the client closes */
@@ -155,7 +155,7 @@ struct connection {
 
     struct message *out_first;
     struct message **out_last;
-    size_t out_at;     /* number of bytes of out_first, in the form in which they are sent, that are in the kernel */
+    size_t out_at;     /* number of sent bytes of out_first; they are counted as they are sent (framed, encrypted) */
     size_t out_bytes;  /* bytes of all queued messages */
     size_t out_weight; /* bytes that the queued messages count in `unread_size` */
     size_t counted;    /* bytes of a half-received or waiting request that count against its principal's limit */

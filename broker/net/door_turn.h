@@ -27,7 +27,7 @@ struct door;
 
 struct door_turn {
     uint64_t began_us; /* CLOCK_MONOTONIC */
-    size_t bytes;      /* processed in this turn */
+    size_t bytes;      /* number of bytes processed in this turn */
 };
 
 /* Starts a turn. False: not now; the connection is queued, keeps its input, and gets its `turn` callback

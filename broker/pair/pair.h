@@ -118,7 +118,7 @@ struct pair_message {
 
 enum pair_event_kind {
     PAIR_RECORD_READ = 1, /* outcome (never REFUSED), version, record; version 0: there is no record */
-    PAIR_RECORD_SWAPPED,  /* outcome, version (DONE) */
+    PAIR_RECORD_SWAPPED,  /* outcome; after DONE also version */
     PAIR_STATE_WRITTEN,   /* the hard state is durable; `end` is the durable end of this node's log */
     PAIR_DURABLE,         /* this node's log is durable up to `end` */
     PAIR_ASKED,           /* a PAIR_FOLLOW (with fits, end) or a PAIR_PROPOSE has arrived */

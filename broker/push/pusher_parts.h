@@ -44,7 +44,7 @@ struct push_target {
     uint64_t lease;    /* handle of the open lease request; 0: none */
     uint64_t rest;     /* handle of the pause timer; 0: not paused */
     unsigned held;     /* number of leased and unsettled tasks */
-    size_t held_bytes; /* bytes of these tasks */
+    size_t held_bytes; /* bytes of the leased and unsettled tasks */
     size_t job_bytes;  /* expected bytes of the next task: the largest recent one; 0: unknown */
     unsigned failures; /* consecutive failures in this round */
     unsigned rests;    /* consecutive pauses */

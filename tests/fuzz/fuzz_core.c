@@ -53,7 +53,7 @@ static struct {
     struct instant now;
     uint32_t epoch;
     struct frame frames[FRAMES_MAX];
-    size_t frame_count, durable, indexed; /* numbers of frames */
+    size_t frame_count, durable, indexed; /* numbers of frames: all, durable, in the index */
     struct tally tally;                   /* tally of all records */
     struct row rows[IDS_MAX]; /* rows by id, as of `indexed`; id 0: no row; keys and reasons point into the frames */
     struct read reads[READS_MAX];

@@ -36,7 +36,7 @@ static struct {
     tarry_consumer consumer;
     struct input input;
     uint64_t now_ms;
-    uint64_t end_ms; /* give up at this time */
+    uint64_t end_ms; /* time at which the history ends at the latest */
     unsigned loops;
     sem_t *awaited;    /* semaphore that the user's call waits for; NULL: none */
     struct gate *gate; /* gate that the user's call waits at; NULL: none */

@@ -453,7 +453,7 @@ static void a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs(v
     assert_true(host_start(f->world, false));
     SIM_ELAPSE(f, CLAIM_AFTER_START_MS + 1000); /* no client has claimed the session */
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
-    SIM_ELAPSE(f, 60000); /* the deadline of their leases */
+    SIM_ELAPSE(f, 60000); /* the leases of the three tasks end at their deadline */
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_WAITING);
     SIM_SKIP(f);
 }

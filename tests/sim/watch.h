@@ -40,7 +40,7 @@ struct watch {
         uint64_t position;
         uint64_t deadline_ms;
         uint64_t told_at;      /* position of the frame that records the end */
-        uint32_t told_in;      /* epoch of that frame, which a start may have cut */
+        uint32_t told_in;      /* epoch of the frame at told_at, which a start may have cut off */
     } run_out[FLAT_TASKS_MAX]; /* by id: last lease that ended at its deadline */
 };
 

@@ -105,8 +105,7 @@ void backup_stop(struct backup *backup);
 /* Lists the files of the copy, once the index has been copied. Returns 0 or a negative errno. */
 int backup_files_list(const struct backup_needs *needs, struct backup_slot *slot);
 void backup_files_free(struct backup_files *files);
-/* Steady times of the last stop of the process that lasted for hours, and of reading its input after that (F-13); both
- * are 0 if there was none. */
+/* Reads up to `size` bytes of a file of the slot. Returns their count, or a negative errno. */
 int64_t backup_files_read(struct backup_slot *slot, size_t file, uint64_t offset, uint8_t *out, size_t size);
 
 #endif

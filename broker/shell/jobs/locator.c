@@ -25,7 +25,7 @@ struct search {
     struct queue_map
         queues; /* numbers of the queue and of former queues with its name; empty: the task is named by id */
     struct core_past *past;
-    size_t room;       /* most tasks in `past` */
+    size_t room;       /* maximum number of tasks in `past` */
     bool is_exhausted; /* the request's arena is exhausted */
 };
 

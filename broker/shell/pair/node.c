@@ -88,7 +88,8 @@ void node_members(struct node *node, struct record_member members[RECORD_NODES])
     memcpy(self->id, node->needs.dir->member.id, MEMBER_ID_SIZE);
     snprintf(self->url, sizeof(self->url), "%s", node->url);
     bool is_counted = node_is_leading(node) && hard_state_has_peer(&node->hard_state);
-    if (is_counted && node->peer.url[0] != '\0') { /* only this thread writes it */
+    /* Only this thread writes node->peer.url, so no lock is needed to read it. */
+    if (is_counted && node->peer.url[0] != '\0') {
         other->is_known = true;
         memcpy(other->id, node->hard_state.peer, MEMBER_ID_SIZE);
         pthread_mutex_lock(&node->mutex);

@@ -36,7 +36,8 @@ void follower_init(struct node *node) {
 
 /* ---- asking */
 
-/* Decides one operation. `queue` is the queue that it needs; NULL: none. */
+/* Returns the epochs of this node's log; NULL: unreadable. They are read once for each end, because that may take
+ * longer than an answer's timeout. */
 static const struct log_epochs *own_epochs(struct node *node) {
     struct node_following *following = &node->following;
     uint64_t end = log_durable(node->log);

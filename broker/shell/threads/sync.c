@@ -187,7 +187,7 @@ void sync_stand_in(struct sync *sync) {
     int error = make_durable_aside(sync, batches);
     if (error == 0) release(sync, batches);
     pthread_mutex_lock(&sync->mutex);
-    sync->is_busy = error != 0; /* after an error it stays true, so that no thread uses the disk again */
+    sync->is_busy = error != 0; /* true after an error, so that no thread uses the disk again */
     if (error != 0) sync->failed = batches;
     if (sync->first != NULL || sync->stop || error != 0) pthread_cond_signal(&sync->changed);
     pthread_mutex_unlock(&sync->mutex);
