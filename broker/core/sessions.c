@@ -325,7 +325,7 @@ struct giving {
     bool under_way; /* true: only the leases of the delivery that is being sent */
     bool all_seen;  /* true: all tasks count as seen, because a pooled session does not report which client has which
                        task; false: see task->seen */
-    bool keep_seen; /* true: seen tasks stay leased */
+    bool keep_seen; /* true: tasks that count as seen stay leased */
     Tarry__Cause why;
     Tarry__SessionEnd__Cause
         end; /* reason for the session's end, recorded in the last frame; NOT_SAID: the session continues */

@@ -11,7 +11,7 @@
 #include "registrar.h"
 
 #define STARTS_MAX 50 /* number of starts of which at least one must succeed after all faults are repaired */
-#define FETCH_MS 200u /* longer if a node waits for a snapshot */
+#define FETCH_MS 200u /* time between two starts while a node waits for a snapshot */
 
 void pair_faults_draw(struct random *random, struct pair_faults *out) {
     *out = (struct pair_faults){.every_ms = 64u << random_below(random, 7), .down_ms = 64u << random_below(random, 7)};

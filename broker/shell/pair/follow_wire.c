@@ -91,7 +91,7 @@ static bool has_epoch(const struct log_epochs *epochs, uint32_t epoch) {
     return i < epochs->count;
 }
 
-/* Returns whether the position where the two logs part lies before the beginning of the own log, because that part is
+/* Returns whether the position where the two logs part lies before the beginning of this log, because that part is
  * retired. There are two such cases. Either the last common position is before the beginning; or the other log never
  * had the epoch of the frame before the beginning, although it has reported all its epochs that far back. */
 static bool is_retired(const struct log_epochs *own, const struct log_epochs *others, uint64_t common) {

@@ -194,7 +194,7 @@ struct node_leading {
     uint64_t common;
     uint8_t common_chain[FRAME_CHAIN_SIZE];
     uint8_t common_chain_size; /* 0: there is no chain hash to send */
-    bool has_common_chain;     /* the own chain hash at `common` was looked up */
+    bool has_common_chain;     /* this node's chain hash at `common` was looked up */
 };
 
 /* State of the pair thread while its node follows. */
@@ -208,7 +208,7 @@ struct node_following {
     uint64_t probe_until_ns; /* MONOTONIC; deadline for the answer to the probe */
     struct follower_half half;
     struct leader_clock clock;
-    struct log_epochs epochs; /* epochs of the own log, up to `epochs_end` */
+    struct log_epochs epochs; /* epochs of this node's log, up to `epochs_end` */
     uint64_t epochs_end;
 };
 
