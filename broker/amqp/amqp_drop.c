@@ -157,7 +157,7 @@ void declare_drop_exclusive(struct amqp *server, uint64_t owner) {
 
 /* ---- x-expires */
 
-/* Says of a queue whether it has expired; otherwise `*argument` becomes the earliest time at which one may. */
+/* Returns whether the queue has expired. If it expires later, lowers `*argument` to that time. */
 static bool is_over(struct amqp_queue *queue, void *argument) {
     uint64_t *next_ms = argument;
     if (queue->expires_ms == 0 || queue->consumer_count > 0) return false;

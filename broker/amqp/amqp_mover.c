@@ -7,7 +7,7 @@
 #include "amqp_parts.h"
 
 #define READS_MAX 16u
-/* One lease of expired messages. */
+/* Leases of expired messages: number of messages, duration, and pause after a refused lease. */
 #define AMQP_MOVER_MAX 1024u
 #define AMQP_MOVER_LEASE_MS 60000u
 #define AMQP_MOVER_PAUSE_MS 200u

@@ -190,7 +190,7 @@ static void on_unranked(struct beanstalk_connection *connection, const Tarry__Ta
     } while ((connection = next_of(&waiting)) != NULL);
 }
 
-/* Returns true if the next tube may be searched, and false if it must be found out first whether this tube has an
+/* Returns true if the next tube may be searched. Returns false if a search must first show whether this tube has an
  * unranked job. */
 static bool is_done_with(struct beanstalk_connection *connection, struct beanstalk_tube *tube) {
     if (is_ranked_only(tube)) return true;

@@ -63,7 +63,7 @@ static struct {
 
 uint64_t __wrap_now_ms(void);
 uint64_t __wrap_now_ms(void) {
-    assert(++world.loops < LOOPS_MAX); /* the engine runs in a busy loop */
+    assert(++world.loops < LOOPS_MAX); /* beyond this, the engine runs in a busy loop */
     return world.now_ms;
 }
 

@@ -35,7 +35,7 @@ struct option {
     size_t offset; /* offset of the option's member in struct config */
     uint64_t least;
     uint64_t most;
-    uint64_t preset;      /* default of a number */
+    uint64_t preset;      /* default value, if the option is a number */
     const char *argument; /* name of the value in the help */
     const char *help;
     const char *words; /* default in the help; NULL: `preset`; empty: none */
