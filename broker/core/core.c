@@ -151,12 +151,10 @@ void core_restore(struct core *core, const struct core_base *base) {
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
     if (!queue_number_is_valid(put->number)) return CORE_NONSENSE;
     const uint32_t number = core->tally.queues[queue_place(put->number)].number;
-    if (number && number != put->number)
-        return 0; /* the place belongs to another queue now, and this row is only kept for the history */
+    if (number && number != put->number) return 0; /* another queue has the place now; this row is only history */
     int error = queue_apply(core, put);
     if (error) return error;
-    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT;
-         i++) { /* tasks that are only in the index are beyond the horizon */
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* tasks in the index only are beyond the horizon */
         struct line_state *line = &queue_at(core, put->number)->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         if (line_index_only(core, line)) line->horizon = (struct due){0, 0};
     }

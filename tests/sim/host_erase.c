@@ -9,8 +9,7 @@
 #include "host.h"
 #include "world.h"
 
-#define SLICE_MAX 4 /* maximum number of redactions in a slice; small, so that kills often happen between two slices   \
-                     */
+#define SLICE_MAX 4 /* maximum number of redactions in a slice; small, so that kills often come between slices */
 
 /* ---- the search */
 
