@@ -16,7 +16,7 @@ static bool is_known(const struct access_rule *rule) {
     return rule >= rules && rule < rules + count && rule->name != NULL;
 }
 
-/* Visits the members of the message's oneof through protoc's descriptor, which includes new members. */
+/* Visits all members of the message's oneof through protobuf's descriptor, so also members that are added later. */
 static void each_body(const ProtobufCMessageDescriptor *message, void (*check)(uint32_t id, const char *name)) {
     size_t count = 0;
     for (unsigned i = 0; i < message->n_fields; i++) {
@@ -52,7 +52,7 @@ static void every_request_and_operation_has_a_rule(void **state) {
     assert_null(access_rule_of_op(TARRY__OP__OP__NOT_SET));
 }
 
-/* Requests that a client on the same host must not be able to make without a role. */
+/* These requests must need a role even for a client on the same host. */
 static void what_is_dangerous_is_not_local(void **state) {
     (void)state;
     Tarry__Request request = TARRY__REQUEST__INIT;

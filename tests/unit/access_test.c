@@ -23,7 +23,7 @@ static int setup(void **state) {
 
 static char token_text[ACCESS_TOKEN_TEXT_SIZE];
 
-/* Makes a set from the rows; `%s` stands for the hash of token_text. */
+/* Makes an access set from the rows; `%s` in them is replaced by the hash of token_text. */
 static struct access_set *set_of(const char *rows) {
     uint8_t hash[ACCESS_HASH_SIZE];
     char hex[2 * ACCESS_HASH_SIZE + 1], text[4096], message[TOKEN_FILE_MESSAGE_SIZE] = "";
@@ -59,7 +59,7 @@ static void a_token_lets_in_and_a_wrong_one_does_not(void **state) {
     assert_string_equal(who->entry.name, "shop");
     access_release(who);
     char wrong[ACCESS_TOKEN_TEXT_SIZE];
-    for (size_t i = 0; i < strlen(token_text); i++) { /* each character in turn is wrong */
+    for (size_t i = 0; i < strlen(token_text); i++) { /* one character is wrong, each in turn */
         memcpy(wrong, token_text, sizeof(wrong));
         wrong[i] = wrong[i] == 'A' ? 'B' : 'A';
         assert_int_equal(judge(set, wrong, "", false, &who), ACCESS_UNKNOWN);
@@ -96,8 +96,9 @@ static void a_certificate_stands_for_a_token(void **state) {
     assert_int_equal(who->entry.roles, ROLE_consume);
     access_release(who);
     assert_int_equal(judge(set, NULL, "shop", false, &who),
-                     ACCESS_NOTHING_SHOWN); /* the name of a token row is no certificate's name */
-    assert_int_equal(judge(set, token_text, "worker.example", false, &who), ACCESS_IN); /* the token takes precedence */
+                     ACCESS_NOTHING_SHOWN); /* a row with a token does not match a certificate with its name */
+    /* With a token and a certificate, the token counts. */
+    assert_int_equal(judge(set, token_text, "worker.example", false, &who), ACCESS_IN);
     assert_string_equal(who->entry.name, "shop");
     access_release(who);
     access_set_free(set);
@@ -154,7 +155,7 @@ static void a_set_that_is_read_anew_keeps_who_has_not_changed(void **state) {
     struct access_set *other = set_of("loopback loopback roles=none\n");
     access_set_follow(other, after);
     access_set_free(after);
-    assert_false(access_set_has(other, loopback)); /* the file now has a row for it */
+    assert_false(access_set_has(other, loopback)); /* the file now has a row for local clients */
     access_release(loopback);
     access_set_free(other);
 }
@@ -170,9 +171,10 @@ static void a_rate_is_kept(void **state) {
     assert_true(access_take_rate(a, 1, now_ns + 100000000));
     assert_false(access_take_rate(a, 1, now_ns + 100000000));
     assert_true(
-        access_take_rate(a, 100, now_ns + 2000000000)); /* a client that was quiet before may send a large commit */
-    assert_false(
-        access_take_rate(a, 1, now_ns + 10000000000)); /* the large commit must be paid for before the next one */
+        access_take_rate(a, 100, now_ns + 2000000000)); /* a client that was idle before may send a large commit */
+    assert_false(access_take_rate(
+        a, 1,
+        now_ns + 10000000000)); /* after the large commit, the client must wait until its rate allows the next one */
     assert_true(access_take_rate(a, 1, now_ns + 11200000000));
     access_set_free(set);
 }
@@ -254,7 +256,8 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
         shown += rule->reach == REACH_SHOWN;
     }
     assert_int_equal(kept, 3);
-    assert_int_equal(shown, 4); /* queues, stats, calendar and consumers leave out what the caller may not see */
+    /* Queues, stats, calendar and consumers leave out queues that the caller may not see. */
+    assert_int_equal(shown, 4);
     access_set_free(set);
 }
 
@@ -380,7 +383,7 @@ static void who_fails_often_is_told_to_stop(void **state) {
     free(failures);
 }
 
-/* While a token is renewed its principal has two rows, which are followed one by one. */
+/* While a token is renewed, its principal has two rows. A set that is read again finds each of them. */
 static void a_renewed_token_has_two_rows(void **state) {
     (void)state;
     char message[TOKEN_FILE_MESSAGE_SIZE], former[ACCESS_TOKEN_TEXT_SIZE], next[ACCESS_TOKEN_TEXT_SIZE];
@@ -422,7 +425,7 @@ static void a_renewed_token_has_two_rows(void **state) {
     access_set_free(set);
     access_set_free(same);
 
-    /* The former one has expired: it leaves the file at the next renewal. */
+    /* The former row has expired, so the next renewal removes it from the file. */
     assert_int_equal(token_file_renew(&file, "shop", other, 0, NOW_S + 20, NOW_S + 11, message), 0);
     assert_int_equal(file.count, 2);
     assert_true(token_file_remove(&file, "shop"));

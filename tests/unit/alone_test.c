@@ -10,7 +10,7 @@
 
 #define SINCE 1000u
 
-/* A leader whose follower counts. */
+/* Returns a leader whose follower counts for replies. */
 static struct pair leader(void) {
     struct pair pair = {.self = 0, .other = 1, .role = PAIR_LEADING, .counted = true, .committed = 4096};
     pair.record.in_sync = 3;
@@ -54,11 +54,11 @@ static void it_is_over_once_the_follower_has_everything(void **state) {
     pair.record.in_sync = 3;
     assert_true(alone_look(&alone, &pair, SINCE + 2));
     assert_false(alone.is);
-    assert_int_equal(alone.since_ns, SINCE); /* start of the period that has ended */
+    assert_int_equal(alone.since_ns, SINCE); /* start of the first period, which has ended */
     pair.counted = false;
     pair.record.in_sync = 1;
     assert_true(alone_look(&alone, &pair, SINCE + 3));
-    assert_int_equal(alone.why, TARRY__ALONE_PUT__WHY__SILENT); /* not the reason of the first period */
+    assert_int_equal(alone.why, TARRY__ALONE_PUT__WHY__SILENT); /* the second period has a reason of its own */
 }
 
 static void a_reign_that_begins_alone_was_promoted(void **state) {
@@ -77,7 +77,7 @@ static void a_reign_that_begins_alone_was_promoted(void **state) {
 static void a_cause_that_came_to_nothing_is_forgotten(void **state) {
     struct pair pair = leader();
     struct alone alone = {0};
-    alone_because(&alone, TARRY__ALONE_PUT__WHY__LEFT); /* the follower still counts: it has asked again */
+    alone_because(&alone, TARRY__ALONE_PUT__WHY__LEFT); /* the follower sent a request again, so it still counts */
     assert_false(alone_look(&alone, &pair, 1));
     pair.counted = false;
     pair.record.in_sync = 1;
@@ -97,7 +97,7 @@ static void an_operator_s_word_makes_a_follower_lead_alone(void **state) {
     struct alone refused = {0};
     pair.role = PAIR_FOLLOWING;
     alone_because(&refused, TARRY__ALONE_PUT__WHY__TOLD);
-    assert_false(alone_look(&refused, &pair, 1)); /* the node has refused */
+    assert_false(alone_look(&refused, &pair, 1)); /* the node has refused the follower */
     pair.role = PAIR_LEADING;
     assert_true(alone_look(&refused, &pair, SINCE));
     assert_int_equal(refused.why, TARRY__ALONE_PUT__WHY__PROMOTED);

@@ -1,5 +1,5 @@
-/* amqp_words_test.c: AMQP's bytes and exchanges without a broker: frames and methods however hostile, field tables,
- * routing, definitions that are read again, and what becomes of a message that dies. */
+/* amqp_words_test.c: AMQP's bytes and exchanges without a broker: valid and hostile frames and methods, field tables,
+ * routing, definitions that are read again, and dead-lettering of a message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,7 +106,7 @@ static void properties_are_read_as_they_were_written(void **state) {
     assert_true(amqp_is(again.bytes[AMQP_CLUSTER_ID], "c"));
     for (size_t cut = 0; cut < out.size; cut++)
         assert_false(amqp_properties_read((struct amqp_bytes){out.bytes, cut}, &again));
-    out.bytes[1] |= 1; /* more flags follow: no property has them */
+    out.bytes[1] |= 1; /* the bit says that more flags follow, but AMQP defines no further flags */
     assert_false(amqp_properties_read(BYTES(out), &again));
     amqp_out_free(&out);
 }
@@ -160,7 +160,8 @@ static void a_hostile_topic_costs_little(void **state) {
     for (size_t i = 0; i < sizeof(key); i++) key[i] = i % 2 == 0 ? 'a' : '.';
     key[sizeof(key) - 1] = 'b';
     (void)amqp_topic_matches((struct amqp_bytes){(uint8_t *)pattern, sizeof(pattern)},
-                             (struct amqp_bytes){(uint8_t *)key, sizeof(key)}); /* ends at once, or the test does not */
+                             /* Must return quickly; a slow match would hang the test. */
+                             (struct amqp_bytes){(uint8_t *)key, sizeof(key)});
 }
 
 static struct amqp_queue *add_queue(struct amqp_topology *topology, const char *name, struct amqp_bytes arguments) {
@@ -190,7 +191,7 @@ static void bind(struct amqp_topology *topology, struct amqp_exchange *source, s
     assert_ptr_equal(amqp_binding_find(topology, binding), binding);
 }
 
-/* The names of the queues that a message gets to, in order. */
+/* Returns the names of the queues that get the message, in order. */
 static const char *route(struct amqp_topology *topology, const char *exchange, const char *key,
                          struct amqp_bytes headers) {
     static char names[1024];
@@ -264,7 +265,8 @@ static void what_depends_on_it_goes_with_it(void **state) {
     amqp_doomed_end(&topology, 0);
     assert_ptr_equal(amqp_queue_find(&topology, amqp_text("q")), queue);
     assert_true(amqp_doom_queue(&topology, queue));
-    /* Bindings first: a crash between two commits leaves what they connect. */
+    /* Bindings are deleted first. After a crash between two commits, the queues and exchanges that they connect still
+     * exist. */
     amqp_doomed_order(&topology);
     amqp_key_of_doomed(&topology, 0, key);
     assert_memory_equal(key, "b:", 2);
@@ -373,7 +375,7 @@ static void a_dead_message_says_where_it_died(void **state) {
     assert_true(amqp_table_find(properties.bytes[AMQP_HEADERS], "x-death", &field));
     assert_true(amqp_field_next(&field.value, true, &entry));
     assert_true(amqp_table_find(entry.value, "count", &count) && count.number == 2);
-    assert_false(amqp_field_next(&field.value, true, &entry)); /* one entry for a queue and a reason */
+    assert_false(amqp_field_next(&field.value, true, &entry)); /* a queue and a reason together have one entry */
     amqp_out_free(&envelope_bytes);
     amqp_out_free(&raw);
     amqp_out_free(&dead);

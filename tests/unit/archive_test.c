@@ -1,5 +1,5 @@
-/* archive_test.c: an archived segment equals the retired one, byte for byte; any part of it can be read by itself;
- * every damage of a file is found; history reads archive and log as one, and reports missing parts. */
+/* archive_test.c: an archived segment equals the retired one, byte for byte; any part of it can be read alone; every
+ * damage of a file is found; history reads archive and log as one sequence, and reports missing parts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ struct fixture {
     char log_directory[96];
     char directory[96];
     struct archive archive;
-    uint64_t bases[SEGMENTS_MAX + 1]; /* bases of the closed segments; the last entry: end of the last one */
+    uint64_t bases[SEGMENTS_MAX + 1]; /* bases of the closed segments, then the end of the last one */
     size_t segments;
 };
 
@@ -140,7 +140,7 @@ static void plain_zstd_unpacks_the_segment(void **state) {
         struct archive_info info = store(f, f->bases[i]);
         assert_int_equal(info.base, f->bases[i]);
         assert_int_equal(info.end, f->bases[i + 1]);
-        assert_int_equal(info.frames, info.records); /* the segment has no seal */
+        assert_int_equal(info.frames, info.records); /* every frame has one record, because the segment has no seal */
         assert_int_equal((info.last_ns - info.first_ns) / PAST_NS_PER_FRAME + 1, info.frames);
         assert_unpacks_to_segment(f, f->bases[i], f->bases[i + 1]);
     }
@@ -158,7 +158,7 @@ static bool next_is_alike(struct log_cursor *a, struct archive_cursor *b, uint64
     return true;
 }
 
-/* From every frame on, in a segment of several zstd frames. */
+/* Reads from every frame on, in a segment of several zstd frames. */
 static void any_part_is_read_alone(void **state) {
     struct fixture *f = new_fixture(3 << 20, PAST_BLOB_MAX);
     MUST(mkdir(f->directory, 0700) == 0);
@@ -187,7 +187,7 @@ static void any_part_is_read_alone(void **state) {
     log_cursor_close(all);
 }
 
-/* The cache may show bytes that are not on the disk. */
+/* Storing again writes the file again, because the page cache may show bytes that are not on the disk. */
 static void storing_again_makes_the_file_again(void **state) {
     struct fixture *f = *state;
     char path[ARCHIVE_PATH_SIZE];
@@ -219,7 +219,7 @@ static void what_a_killed_process_left_is_swept(void **state) {
     archive_path(&f->archive, f->bases[0], path);
     strcat(path, ".tmp");
     write_whole(path, "half", 4);
-    store(f, f->bases[0]); /* replaces the rest of an earlier try */
+    store(f, f->bases[0]); /* replaces the file that an earlier attempt left */
     assert_int_equal(access(path, F_OK), -1);
     write_whole(path, "half", 4);
     assert_int_equal(archive_list(&f->archive, &bases, &count), 0);
@@ -252,7 +252,7 @@ static void without_a_directory_nothing_is_stored(void **state) {
     assert_int_equal(archive_store(&f->archive, f->past.log, f->bases[f->segments], LEVEL, &info, &problem), -EINVAL);
 }
 
-/* A disk that reports success once but writes something else. */
+/* A disk that once reports success but writes other bytes. */
 static struct {
     uint64_t calls;
     uint64_t lie_at;
@@ -281,7 +281,7 @@ static void what_does_not_read_back_gets_no_name(void **state) {
         size_t count;
         liar.calls = 0;
         error = archive_store(&f->archive, f->past.log, f->bases[0], LEVEL, &info, &problem);
-        if (error == 0) break; /* the lie hit the summary, which has its own checksums */
+        if (error == 0) break; /* the wrong bytes are in the summary, which has its own checksums */
         assert_int_equal(error, LOG_DAMAGED);
         assert_non_null(problem);
         assert_int_equal(archive_list(&f->archive, &bases, &count), 0);
@@ -302,7 +302,7 @@ static int verify(const struct fixture *f, uint64_t base) {
     return error;
 }
 
-/* Every byte of a file is damaged, and every length tried. */
+/* Damages every byte of a file in turn, and cuts the file to every length. */
 static void any_damage_is_found(void **state) {
     struct fixture *f = *state;
     char path[ARCHIVE_PATH_SIZE];
@@ -332,7 +332,7 @@ static void any_damage_is_found(void **state) {
     free(bytes);
 }
 
-/* Two intact files, each under the other's name. */
+/* Swaps the names of two intact files. */
 static void a_file_under_another_name_is_found(void **state) {
     struct fixture *f = *state;
     char from[ARCHIVE_PATH_SIZE], to[ARCHIVE_PATH_SIZE];
@@ -392,7 +392,7 @@ static void archive_and_log_are_one_sequence(void **state) {
     struct fixture *f = *state;
     assert_int_equal(tell(f, &everything).frames, FRAMES);
     for (size_t i = 0; i < f->segments; i++) {
-        store(f, f->bases[i]); /* for a while the segment is in both */
+        store(f, f->bases[i]); /* the segment is in both log and archive for a while */
         assert_int_equal(tell(f, &everything).frames, FRAMES);
         assert_int_equal(log_retire(f->past.log, f->bases[i]), 0);
         struct telling telling = tell(f, &everything);
@@ -442,7 +442,7 @@ static void a_question_reads_a_part_of_an_archived_segment(void **state) {
         struct telling telling = tell(f, &(struct history_question){.task = {.id = id}});
         assert_int_equal(telling.frames, 3);
         assert_in_range(telling.stats.frames_read, 500,
-                        4500); /* of 5,500 frames: two or three parts of five, and the log */
+                        4500); /* of 5,500 frames it reads only two or three parts of five, and the log */
     }
 }
 
@@ -482,7 +482,7 @@ static void damage_in_the_archive_does_not_stop_the_rest(void **state) {
         write_whole(path, bytes, size);
         bytes[at] ^= 0x20;
         struct telling telling = tell(f, &everything);
-        /* A read does not need every byte: archive_verify checks the checksum of the whole file. */
+        /* A read does not need every byte, so it may not notice the damage. archive_verify checks the whole file. */
         if (telling.gaps == 0) continue;
         assert_int_equal(telling.gaps, 1);
         assert_non_null(telling.gap.problem);
@@ -494,7 +494,7 @@ static void damage_in_the_archive_does_not_stop_the_rest(void **state) {
     free(bytes);
 }
 
-/* The log retires segments while a reader reads, again and again. */
+/* The log repeatedly retires segments while a reader reads them. */
 static void a_reader_goes_over_to_the_archive(void **state) {
     struct fixture *f = *state;
     struct history *history;
@@ -550,7 +550,7 @@ static void erased_contents_leave_the_rest_as_it_was(void **state) {
     struct archive_info info;
     assert_int_equal(archive_look(&f->archive, f->bases[1], &info, &problem), 0);
     assert_int_equal(info.erased, 2);
-    /* A second erasure of the same contents is harmless. */
+    /* Erasing the same contents again is harmless. */
     assert_int_equal(archive_erase(&f->archive, f->bases[1], ranges, count, LEVEL, &problem), 0);
     assert_int_equal(verify(f, f->bases[1]), 0);
 }
@@ -561,10 +561,10 @@ static void what_is_no_content_is_not_erased(void **state) {
     store(f, f->bases[1]);
     const struct archive_range wrong[] = {
         {f->bases[1], 8},                        /* a header */
-        {frame_blob_position(f->bases[1]), 0},   /* an empty content */
-        {frame_blob_position(f->bases[1]), 700}, /* reaches into the body */
-        {f->bases[0], 8},                        /* before the segment */
-        {f->bases[2] + 200, 8},                  /* after the segment */
+        {frame_blob_position(f->bases[1]), 0},   /* the content is empty */
+        {frame_blob_position(f->bases[1]), 700}, /* the range reaches into the frame's body */
+        {f->bases[0], 8},                        /* the range is before the segment */
+        {f->bases[2] + 200, 8},                  /* the range is after the segment */
         {UINT64_MAX - 3, 8},
         {frame_blob_position(f->bases[1]), UINT64_MAX},
     };

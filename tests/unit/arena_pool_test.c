@@ -1,4 +1,4 @@
-/* arena_pool_test.c: arenas are taken and returned, the last returned one first, and no more are kept than the limit
+/* arena_pool_test.c: the pool returns the arena that was given back last, and keeps at most a fixed number of arenas
  * (CALM-1). */
 #include "arena_pool.h"
 
@@ -50,7 +50,7 @@ static void the_last_that_was_given_back_is_taken_first_and_is_empty(void **stat
     assert_ptr_equal(arena_pool_take(pool), first);
     assert_int_equal(pool->idle_count, 0);
     assert_null(pool->idle);
-    struct pooled_arena *third = arena_pool_take(pool); /* no pooled arena is unused, so a new one is made */
+    struct pooled_arena *third = arena_pool_take(pool); /* the pool is empty, so it makes a new arena */
     assert_ptr_not_equal(third, first);
     assert_ptr_not_equal(third, second);
     arena_pool_give(pool, first);
@@ -60,7 +60,7 @@ static void the_last_that_was_given_back_is_taken_first_and_is_empty(void **stat
 
 static void no_more_are_kept_than_may_be(void **state) { /* CALM-1 */
     struct arena_pool *pool = *state;
-    for (int round = 0; round < 3; round++) { /* the number stays the same, whatever was taken in between */
+    for (int round = 0; round < 3; round++) { /* the pool keeps the same number after each round */
         struct pooled_arena *taken[IDLE + 2];
         for (int i = 0; i < IDLE + 2; i++) taken[i] = arena_pool_take(pool);
         for (int i = 0; i < IDLE + 2; i++) arena_pool_give(pool, taken[i]);

@@ -44,9 +44,9 @@ static void the_limit_holds_to_the_byte(void **state) { /* CALM-1 */
     assert_null(arena_alloc(&arena, 1001));
     assert_null(arena_alloc(&arena, SIZE_MAX));
     assert_null(arena_alloc(&arena, SIZE_MAX - 7));
-    assert_null(arena_alloc(&arena, 1000)); /* 1,008 bytes after rounding */
+    assert_null(arena_alloc(&arena, 1000)); /* takes 1,008 bytes after rounding */
     assert_non_null(arena_alloc(&arena, 992));
-    assert_null(arena_alloc(&arena, 0)); /* takes 16 bytes */
+    assert_null(arena_alloc(&arena, 0)); /* even 0 bytes take 16 */
     assert_int_equal(arena.used, 992);
     arena_reset(&arena);
     for (int i = 0; i < 62; i++) assert_non_null(arena_alloc(&arena, i % 2));
@@ -59,7 +59,7 @@ static void the_first_block_is_kept(void **state) {
     (void)state;
     struct arena arena;
     arena_init(&arena, 64u << 20);
-    arena_reset(&arena); /* reset of an empty arena */
+    arena_reset(&arena); /* the arena is empty */
     void *first = arena_alloc(&arena, 64);
     assert_non_null(arena_alloc(&arena, 8u << 20)); /* larger than any block */
     assert_non_null(arena_alloc(&arena, 8u << 20));
@@ -100,7 +100,7 @@ static void each_block_is_twice_as_large_as_the_one_before(void **state) {
     assert_int_equal(size, 4u << 20);
     assert_true(blocks - before > 10);
     arena_reset(&arena);
-    assert_int_equal(blocks - before, 1); /* the first block stays */
+    assert_int_equal(blocks - before, 1); /* a reset keeps the first block */
     arena_deinit(&arena);
     assert_int_equal(blocks, before);
 }
@@ -118,7 +118,7 @@ static void blocks_are_kept_up_to_keep_max(void **state) {
             uint8_t *at = arena_alloc(&arena, sizes[i]);
             assert_non_null(at);
             memset(at, round, sizes[i]);
-            if (round > 0 && i < 3) assert_ptr_equal(at, before[i]); /* the last one exceeds keep_max */
+            if (round > 0 && i < 3) assert_ptr_equal(at, before[i]); /* the last block exceeds keep_max */
             before[i] = at;
         }
         arena_reset(&arena);
@@ -149,7 +149,7 @@ static void what_was_handed_out_since_a_mark_is_taken_back(void **state) {
         assert_ptr_equal(arena_alloc(&arena, 100), first);
         for (size_t i = 0; i < 5; i++) memset(arena_alloc(&arena, 1u << 18), 3, 1u << 18);
         for (size_t i = 0; i < 100; i++)
-            assert_int_equal(first[i], 1); /* no other allocation has returned this memory */
+            assert_int_equal(first[i], 1); /* later allocations did not return this memory */
         arena_deinit(&arena);
     }
 }

@@ -1,5 +1,5 @@
-/* beanstalk_held_test.c: when the time of a reserved job is over (broker/beanstalk/beanstalk_held.c), with a gateway
- * and a clock of the test's own. */
+/* beanstalk_held_test.c: when a reserved job times out (broker/beanstalk/beanstalk_held.c), with a simulated gateway
+ * and clock. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,11 +14,12 @@
 
 #define TTR_S 5u
 #define TTR_MS (TTR_S * 1000u)
-#define LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2) /* below this remaining time the lease is extended */
+#define LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2) /* the lease is extended when less than this time remains */
 
 static struct {
     uint64_t now_ms;
-    uint64_t timers, timer; /* number of timers so far; number of the current timer, 0: cancelled or fired */
+    /* `timers`: number of timers so far; `timer`: number of the current one, 0: cancelled or fired. */
+    uint64_t timers, timer;
     uint64_t after_ms;
     gateway_timeout *timeout;
     void *argument;
@@ -102,7 +103,7 @@ static void a_job_whose_time_is_over_is_given_back(void **state) {
     assert_int_equal(desk.timer, 0);
 }
 
-/* The lease is extended at once, because the core does not wait longer for waiting messages. */
+/* The lease is extended at once, because the core does not wait for messages that are still in sockets. */
 static void what_workers_said_while_the_broker_stood_still_is_read_first(void **state) { /* F-13 */
     held_drop(&connection, reserve());
     struct beanstalk_reserved *reserved = reserve();
@@ -111,7 +112,7 @@ static void what_workers_said_while_the_broker_stood_still_is_read_first(void **
     assert_int_equal(desk.extended, 1);
     assert_int_equal(desk.after_ms, STOOD_STILL_SETTLE_MS);
     desk.now_ms += STOOD_STILL_SETTLE_MS / 2;
-    held_touch(&connection, reserved); /* the message was in the socket */
+    held_touch(&connection, reserved); /* the touch was in the socket while the broker was stopped */
     assert_int_equal(desk.after_ms, LEFT_MIN_MS - STOOD_STILL_SETTLE_MS / 2);
     fire(0);
     assert_int_equal(desk.extended, 2);
@@ -122,7 +123,7 @@ static void what_workers_said_while_the_broker_stood_still_is_read_first(void **
 static void who_has_said_nothing_has_no_more_than_that(void **state) { /* F-13 */
     reserve();
     fire(60000);
-    reserve(); /* a second reservation checks both jobs */
+    reserve(); /* a second reservation also checks the first job */
     assert_int_equal(desk.after_ms, STOOD_STILL_SETTLE_MS);
     fire(0);
     assert_int_equal(desk.released, 1);

@@ -1,5 +1,5 @@
-/* beanstalk_words_test.c: beanstalkd's protocol without a broker: the meaning of lines however they are split,
- * skipped bodies, priorities, and the YAML that clients read. */
+/* beanstalk_words_test.c: beanstalkd's protocol without a broker: commands in pieces of any size, skipped bodies,
+ * priorities, and the YAML that clients read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "beanstalk_text.h"
 #include "beanstalk_tubes.h"
 
-/* Parses the first command of the text, which comes in pieces of `piece` bytes. */
+/* Parses the first command of the text, and passes the text to the parser in pieces of `piece` bytes. */
 static struct beanstalk_command parse(struct beanstalk_parser *parser, const char *text, size_t size, size_t piece) {
     struct beanstalk_command command = {.kind = BEANSTALK_NONE};
     for (size_t at = 0; at < size && command.kind == BEANSTALK_NONE;) {
@@ -45,7 +45,7 @@ static void a_line_is_known_by_its_beginning(void **state) {
         {"reserver", BEANSTALK_BAD_FORMAT},
         {"reserve-with-timeout 5", BEANSTALK_RESERVE_TIMEOUT},
         {"reserve-with-timeout", BEANSTALK_BAD_FORMAT},
-        {"reserve-with-timeout x", BEANSTALK_RESERVE_TIMEOUT}, /* 0, like strtol */
+        {"reserve-with-timeout x", BEANSTALK_RESERVE_TIMEOUT}, /* the timeout is 0, as strtol returns it */
         {"reserve-with-timeout 99999999999999999999", BEANSTALK_BAD_FORMAT},
         {"reserve-job 7", BEANSTALK_RESERVE_JOB},
         {"delete 18446744073709551615", BEANSTALK_DELETE},
@@ -179,7 +179,7 @@ static void lines_are_bounded(void **state) {
     memcpy(text + 4 + BEANSTALK_TUBE_MAX, "a\r\n", 3);
     assert_int_equal(parse(&parser, text, 4 + BEANSTALK_TUBE_MAX + 3, 9).kind, BEANSTALK_BAD_FORMAT);
     static const char next[] = "stats\r\n";
-    for (size_t size = BEANSTALK_LINE_MAX - 1; size <= sizeof(text); size++) { /* at the limit, and beyond it */
+    for (size_t size = BEANSTALK_LINE_MAX - 1; size <= sizeof(text); size++) { /* sizes at the limit and beyond it */
         memset(text, 'a', sizeof(text));
         memcpy(text + size - 2, "\r\n", 2);
         enum beanstalk_kind kind = size <= BEANSTALK_LINE_MAX ? BEANSTALK_UNKNOWN : BEANSTALK_BAD_FORMAT;

@@ -1,4 +1,4 @@
-/* boot_test.c: a note of this boot is recognized, and nothing else is (TIME-2, F-32). */
+/* boot_test.c: a note from the current boot is accepted, and every other note is rejected (TIME-2, F-32). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -56,12 +56,13 @@ static void what_was_noted_is_recalled(void **unused) {
     assert_int_equal(boot_note(directory, 7), 0);
     assert_int_equal(boot_recall(directory), 7);
     assert_true(boot_note("/nowhere/at/all", 7) > 0);
-    assert_int_equal(boot_note(directory, 0), 0); /* notes that the time is unknown */
+    assert_int_equal(boot_note(directory, 0), 0); /* 0: the note says that the time is unknown */
     assert_int_equal(boot_recall(directory), 0);
     assert_int_equal(boot_recall("/nowhere/at/all"), 0);
 }
 
-static void a_note_that_cannot_be_replaced_is_gone(void **unused) { /* TIME-1: it may be ahead of the truth */
+/* TIME-1: an old note may be ahead of the true time. */
+static void a_note_that_cannot_be_replaced_is_gone(void **unused) {
     (void)unused;
     char fresh[64];
     snprintf(fresh, sizeof(fresh), "%s/boot.new", directory);
@@ -84,7 +85,7 @@ static void another_boots_note_and_half_a_note_say_nothing(void **unused) {
         store(note, kept);
         assert_int_equal(boot_recall(directory), 0);
     }
-    size_t number = size - 20; /* the bytes before it identify the boot */
+    size_t number = size - 20; /* the bytes before the number identify the boot */
     for (size_t at = 0; at < number; at++) {
         memcpy(changed, note, size);
         changed[at] ^= 1;

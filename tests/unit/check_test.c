@@ -59,7 +59,7 @@ static void utf8_is_what_the_standard_says(void **state) {
     assert_true(is_utf8("\0", 1));
 }
 
-/* Every code point can be encoded and decoded; every other 3-byte string with these lead bytes is refused. */
+/* Encodes and decodes every code point. Every other 3-byte string with these lead bytes is refused. */
 static void every_code_point_is_judged(void **state) {
     for (uint32_t point = 0x80; point < 0x120000; point++) {
         uint8_t bytes[4];
@@ -231,7 +231,7 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     expect_content("content has properties twice", false);
     append_field(4, "x", 1);
     expect_content("content has a field that is unknown to this broker", false);
-    append("\x10\x01", 2); /* field 2 as a varint */
+    append("\x10\x01", 2); /* field 2 with the type varint */
     expect_content("content is malformed or cut off", false);
     append("\x12\x05xxxx", 6);
     expect_content("content is malformed or cut off", false);
@@ -239,7 +239,7 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     expect_content("content is malformed or cut off", false);
     append("\x12\xff\xff\xff\xff\x7f", 6); /* a length of more than 32 bits */
     expect_content("content is malformed or cut off", false);
-    append("\x12\x80\x80\x80\x80\x10", 6); /* 2^32: must not be truncated to 0 */
+    append("\x12\x80\x80\x80\x80\x10", 6); /* a length of 2^32 must not be truncated to 0 */
     expect_content("content is malformed or cut off", false);
     append("\x12\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11);
     expect_content("content is malformed or cut off", false);
@@ -249,7 +249,7 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     expect_content("content has a field that is unknown to this broker", false);
 }
 
-/* Everything that the walk accepts, protobuf-c unpacks, with the same sizes. Tried with random bytes, and valid ones
+/* protobuf-c unpacks everything that the walk accepts, with the same sizes. Inputs are random bytes, and valid bytes
  * with flipped bits. */
 static void what_is_accepted_can_be_unpacked(void **state) {
     struct random random = {random_seed(1)};
@@ -345,7 +345,7 @@ static void schedules(void **state) {
     REFUSED(SCHEDULE, &good.schedule, INVALID, "delay is longer than ten years (3653 days)");
     good.when.kind = TARRY__WHEN__KIND__AT;
     good.when.ms = UINT64_MAX;
-    FINE(SCHEDULE, &good.schedule); /* only the core knows the time */
+    FINE(SCHEDULE, &good.schedule); /* only the core knows the current time */
     good.when.ms = 0;
     FINE(SCHEDULE, &good.schedule);
     good.when.kind = (Tarry__When__Kind)2;
@@ -474,7 +474,7 @@ static void redactions(void **state) {
     redact.task = &good.ref;
     redact.reason = "asked for";
     FINE(REDACT, &redact);
-    redact.after_id = 7; /* it must not look as if the redaction were already done */
+    redact.after_id = 7; /* refused, because the broker would skip tasks as if their redaction were done */
     REFUSED(REDACT, &redact, INVALID, "after_id is allowed with a key or a queue, but not with a task's id");
 }
 
@@ -482,7 +482,7 @@ static void policies(void **state) {
     static char *fields[] = {"lease_ms",       "max_attempts", "backoff",          "backoff_min_ms", "backoff_max_ms",
                              "backoff_jitter", "rate",         "rate_period_ms",   "burst",          "max_in_flight",
                              "push",           "filter",       "lease_before_due", "backoff"};
-    FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
+    FINE(QUEUE_SET, &good.queue_set); /* a QueueSet without fields creates the queue */
     good.queue_set.fields = fields;
     good.queue_set.n_fields = POLICY_FIELDS + POLICY_FIELDS_OWN;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "policy is missing");
@@ -528,7 +528,7 @@ static void policies(void **state) {
 static void operations_from_a_newer_client(void **state) {
     expect_op(TARRY__OP__OP__NOT_SET, NULL, TARRY__CODE__UNSUPPORTED,
               "this broker does not know the operation; the client may be newer than the broker");
-    /* Packed as on the wire: field 99. */
+    /* An operation of unknown kind, packed as on the wire: field 99. */
     Tarry__Op *op = tarry__op__unpack(NULL, 3, (const uint8_t *)"\x9a\x06\x00");
     assert_non_null(op);
     Tarry__Code code = TARRY__CODE__OK;
@@ -553,7 +553,7 @@ static void every_name_is_the_enums_own(void **state) {
     }
     for (unsigned i = 0; i < tarry__outcome__descriptor.n_values; i++) {
         const ProtobufCEnumValue *value = &tarry__outcome__descriptor.values[i];
-        if (value->value == TARRY__OUTCOME__LIVE) continue; /* printed as "exists" */
+        if (value->value == TARRY__OUTCOME__LIVE) continue; /* its printed name is "exists" */
         expect_name(outcome_name((Tarry__Outcome)value->value), value->name, 0);
     }
     assert_string_equal(outcome_name((Tarry__Outcome)99), "unknown");

@@ -1,5 +1,5 @@
-/* client_audit_test.c: tarry_audit_* with a fake broker that has a log of its own and lies about it if a test
- * requests that. */
+/* client_audit_test.c: tarry_audit_* with a fake broker that has a log and, if a test asks for it, sends wrong data
+ * from it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,9 +31,9 @@ enum lie {
     ORDER,     /* two frames are swapped */
     BACKWARDS, /* the reply says that the next page begins before this one */
     AHEAD,     /* the reply says that the next page begins after the durable end */
-    STUCK,     /* no frames, and no end */
-    QUEUE,     /* an impossible number of a queue */
-    NO_AUDIT,  /* the reply to another kind of request */
+    STUCK,     /* the reply has no frames, but says that more exist */
+    QUEUE,     /* the number of a queue is impossible */
+    NO_AUDIT,  /* the reply belongs to another kind of request */
     LIES
 };
 
@@ -50,14 +50,14 @@ struct book {
     struct record frames[FRAMES];
     size_t count; /* number of durable frames */
     enum lie lie;
-    uint64_t lie_at;   /* position of the page with the lie */
+    uint64_t lie_at;   /* position of the page with wrong data */
     uint64_t gap_from; /* frames from this position to gap_to are missing */
     uint64_t gap_to;   /* end of the missing frames */
     const char *gap_problem;
     unsigned busy;  /* number of requests that are answered BUSY */
     unsigned lose;  /* number of requests whose connection is lost */
-    bool is_silent; /* does not answer while it has no frames */
-    /* requests so far */
+    bool is_silent; /* true: sends no reply while the log has no new frames */
+    /* number of requests so far */
     unsigned asked;
     Tarry__Audit last;
     uint64_t last_task;
@@ -105,7 +105,8 @@ static void rechain(struct record *record) {
 }
 
 static void lie(const struct book *book, Tarry__AuditReply *page, struct record frames[PAGE]) {
-    if (book->lie <= ORDER && page->n_frames < 2) abort(); /* lies up to ORDER concern the second frame */
+    /* The lies up to ORDER change the second frame, so they need two. */
+    if (book->lie <= ORDER && page->n_frames < 2) abort();
     switch (book->lie) {
     case HEADER:
         frames[1].header[30] ^= 4;
@@ -250,7 +251,7 @@ static tarry_audit *open_audit(struct stage *stage, struct tarry_audit_options o
     return audit;
 }
 
-/* Called under the broker's lock. */
+/* Changes how the fake broker lies. Takes the broker's lock. */
 static void change(struct stage *stage, enum lie what, uint64_t at) {
     pthread_mutex_lock(&stage->fake->lock);
     stage->book.lie = what;
@@ -376,7 +377,7 @@ static void arguments_that_make_no_sense(void **state) {
 static void a_lie_is_told_with_its_place_and_nothing_follows_it(void **state) {
     struct stage *stage = *state;
     for (enum lie what = HEADER; what < LIES; what++) {
-        uint64_t at = stage->book.frames[2 * PAGE].position; /* the third page */
+        uint64_t at = stage->book.frames[2 * PAGE].position; /* position of the third page */
         change(stage, what, at);
         tarry_audit *audit = open_audit(stage, (struct tarry_audit_options){0});
         take(audit, &stage->book, 0, 2 * PAGE);
@@ -403,7 +404,8 @@ static void a_chain_is_compared_across_pages_but_not_across_gaps(void **state) {
     assert_non_null(strstr(message, "chain"));
     tarry_audit_close(audit);
     audit = open_audit(stage, (struct tarry_audit_options){.position = stage->book.frames[PAGE].position});
-    take(audit, &stage->book, PAGE, PAGE + 1); /* the frame before is unknown, so the chain cannot be checked */
+    /* An audit that starts here does not know the previous frame, so it cannot check this frame's chain. */
+    take(audit, &stage->book, PAGE, PAGE + 1);
     tarry_audit_close(audit);
 }
 
@@ -459,7 +461,8 @@ static void following_waits_at_the_broker_and_tells_what_happens(void **state) {
     take(audit, &stage->book, 2, FRAMES);
     pthread_mutex_lock(&stage->fake->lock);
     assert_true(stage->book.polls >= 1);
-    assert_true(stage->book.asked <= 20); /* no busy loop, although the fake broker does not wait */
+    /* The audit did not loop, although the fake broker replies without waiting. */
+    assert_true(stage->book.asked <= 20);
     assert_true(stage->book.last.wait_ms < RESEND_AFTER_MS);
     pthread_mutex_unlock(&stage->fake->lock);
     tarry_audit_close(audit);
@@ -482,7 +485,7 @@ static void a_wake_up_ends_the_wait_and_closing_waits_for_nothing(void **state) 
     assert_int_equal(pthread_create(&thread, NULL, wake_later, audit), 0);
     assert_int_equal(next(audit, NULL), TARRY_E_WOKEN);
     pthread_join(thread, NULL);
-    tarry_audit_wake(audit); /* before the call: the next call returns at once */
+    tarry_audit_wake(audit); /* no call waits, so the next call returns at once */
     assert_int_equal(next(audit, NULL), TARRY_E_WOKEN);
     tarry_audit_close(audit);
     assert_true(now_ms() - before < RESEND_AFTER_MS);

@@ -1,5 +1,5 @@
-/* client_caller_test.c: a caller that waits alone reads its answer itself (client/lib/caller.c). Meanwhile no other
- * answer, deadline or lost connection is forgotten. With a fake broker (fake_broker.h). */
+/* client_caller_test.c: a caller that waits alone reads its reply itself (client/lib/caller.c). Meanwhile other
+ * replies, deadlines and lost connections are still handled. With a fake broker (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define LATE_MS 5000u /* on a busy machine; far below RESEND_AFTER_MS + LENT_MS, which would hide a failure */
-#define ENOUGH 8      /* calls in a row until the connection is lent */
+#define LATE_MS 5000u /* ms on a busy machine; far below RESEND_AFTER_MS + LENT_MS, so that a failure is not hidden */
+#define ENOUGH 8      /* number of consecutive calls after which the connection is lent */
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
@@ -53,7 +53,7 @@ static void call_alone(const struct story *story) {
     assert_true(is_lent(story->client));
 }
 
-/* Decides about the next commit. Returns the number of operations executed so far. */
+/* Sets what the broker does with the next commit. Returns the number of operations executed so far. */
 static size_t next_deed(struct fake *fake, enum deed deed) {
     pthread_mutex_lock(&fake->lock);
     assert_true(fake->commits < sizeof(fake->script) / sizeof(fake->script[0]));
@@ -108,7 +108,8 @@ static void who_does_not_wait_is_answered_by_the_engine(void **state) {
         call_alone(&story);
         const uint64_t before = now_ms();
         assert_int_equal(tarry_schedule_async(story.client, &order, has_ended, &ended), TARRY_OK);
-        assert_false(is_lent(story.client)); /* immediately, because otherwise no thread would read */
+        /* The connection is given back at once, because otherwise no thread would read it. */
+        assert_false(is_lent(story.client));
         await(&ended);
         assert_true(now_ms() - before < LATE_MS);
         assert_true(ended.was_engine); /* callbacks run in the engine's thread: tarry.h */
@@ -135,7 +136,8 @@ static void callers_come_and_go(void **state) {
         pthread_t threads[3];
         call_alone(&story);
         for (size_t i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, call_often, story.client), 0);
-        for (int i = 0; i < 20; i++) { /* with callbacks among them */
+        /* Asynchronous calls with callbacks, between the blocking calls of the threads. */
+        for (int i = 0; i < 20; i++) {
             struct ended ended = {.client = story.client};
             assert_int_equal(tarry_schedule_async(story.client, &order, has_ended, &ended), TARRY_OK);
             await(&ended);
@@ -180,7 +182,7 @@ static void the_engine_takes_back_what_nobody_reads(void **state) {
     call_alone(&story);
     for (int i = 0; i < 30000 && is_lent(story.client); i++) sleep_ms(1);
     assert_false(is_lent(story.client));
-    call_alone(&story); /* lends the connection again */
+    call_alone(&story); /* borrows the connection again */
     story_end(&story);
 }
 

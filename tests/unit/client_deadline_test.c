@@ -1,6 +1,6 @@
-/* client_deadline_test.c: each call of libtarry ends at its own deadline, whatever the broker and other calls do,
- * and reports what is known then. With a fake broker (fake_broker.h). The limits are far above the expected times:
- * they only distinguish an end from no end. */
+/* client_deadline_test.c: each call of libtarry ends at its own deadline, whatever the broker and other calls do, and
+ * then reports what is known. With a fake broker (fake_broker.h). The time limits are far above the expected times,
+ * because they only show that the call ends at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,10 +16,10 @@
 #include "consumer.h"
 #include "fake_broker.h"
 
-#define LATE_MS 20000u /* on a busy machine */
+#define LATE_MS 20000u /* ms; a late end on a busy machine */
 #define TRIES 10
-#define FAR_MS 600000u /* no test waits that long */
-#define FIRST_MS 1500u /* for a call that ends while a call submitted beside it continues */
+#define FAR_MS 600000u /* ms; no test waits that long */
+#define FIRST_MS 1500u /* ms; timeout of a call that must end while a call submitted with it continues */
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 static const struct tarry_token token = {1, 1};
@@ -41,24 +41,24 @@ static tarry_client *client_to(const char *urls, uint64_t timeout_ms, uint32_t c
         pthread_mutex_unlock(&(fake)->lock);                                                                           \
     } while (0)
 
-/* Starts a broker that does this with each commit. */
+/* Starts a broker that handles each commit in this way. */
 static struct fake *fake_that_will(enum deed deed) {
     enum deed script[256];
     for (int i = 0; i < 256; i++) script[i] = deed;
     return fake_start(script, 256);
 }
 
-/* The tests are about replies in time, not about finding the broker in time. */
+/* Waits until the client is connected, because these tests are not about finding the broker in time. */
 static tarry_client *connected(tarry_client *client) {
     assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}), TARRY_OK);
     return client;
 }
 
-/* Begins a test: a fake broker, and its client. */
+/* Settings of the fake broker with which a test begins. */
 enum setting {
     PLAIN = 0,
     HAS_LANE = 1,      /* consumers can subscribe */
-    LACKS_ROOM = 2,    /* the broker refuses commits that schedule as busy */
+    LACKS_ROOM = 2,    /* the broker refuses commits with schedules as busy */
     REFUSES_HELLO = 4, /* the broker refuses Hello, so no commit is sent and operations gather */
 };
 
@@ -99,7 +99,7 @@ static void await(struct ended *ended) {
     assert_int_equal(atomic_load(&ended->done), 1);
 }
 
-/* `timeout_ms` 0: the client's timeout. */
+/* Submits a schedule. `timeout_ms` 0: the client's timeout. */
 static void submit_within(tarry_client *client, uint64_t timeout_ms, struct ended *ended) {
     struct tarry_schedule_options options = order;
     options.call.timeout_ms = timeout_ms;
@@ -110,7 +110,7 @@ static void submit(tarry_client *client, struct ended *ended) {
     submit_within(client, 0, ended);
 }
 
-/* Returns the code of a call. The function checks everything else itself, unless the code is TARRY_E_TIMEOUT. */
+/* A story returns the code of its call. It checks everything else itself, unless the code is TARRY_E_TIMEOUT. */
 typedef int story_fn(void);
 
 /* A request may be in flight just when its deadline comes. Its outcome is unknown then, and the library says so.
@@ -185,7 +185,8 @@ static int schedules_while_the_disk_fails(void) {
     return code;
 }
 
-/* The commit may have been recorded, so neither "nothing was done" nor a new sequence would be right. */
+/* After FAILED the commit may have been recorded. So the client must neither report "nothing was done" nor use a new
+ * sequence. */
 static void failed_means_that_nobody_knows(void **state) { /* LOG-4, ONCE-1 */
     struct fake *fake;
     tarry_client *client;
@@ -195,11 +196,11 @@ static void failed_means_that_nobody_knows(void **state) { /* LOG-4, ONCE-1 */
     fake = fake_start(forgets, 2);
     client = client_to(fake->url, FAR_MS, 1);
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FORGOTTEN);
-    assert_int_equal(COUNT(fake, ops), 1); /* not a second time under another producer */
+    assert_int_equal(COUNT(fake, ops), 1); /* the operation was not executed again under another producer */
     story_end(client, fake);
 }
 
-/* The call waits after slow ones: it was not sent, although a broker answered. */
+/* A call that waited behind slow calls was not sent, and its error says so although a broker answered other calls. */
 static void what_was_never_sent_says_so(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, LACKS_ROOM, 500);
@@ -225,7 +226,7 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     submit(client, &first);
     sleep_ms(400);
     uint64_t between = now_ms();
-    submit(client, &second); /* gathers with the first */
+    submit(client, &second); /* joins the commit of the first call */
     assert_int_equal(tarry_commit_submit(commit, NULL, has_committed, &third), TARRY_OK);
     tarry_commit_free(commit);
     struct tarry_view *view;
@@ -273,8 +274,8 @@ static bool nothing_waits(tarry_client *client) {
     return is_so;
 }
 
-/* After the commit was sent without a reply, the call whose deadline comes returns that the outcome is unknown. The
- * commit continues under its sequence. */
+/* A sent commit has no reply. The call whose deadline comes returns that the outcome is unknown. The commit continues
+ * under its sequence for the other call. */
 static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     struct fake *fake = fake_that_will(LOSE_REQUEST);
     fake->refuses_hello = fake->keeps_producers = true;
@@ -291,14 +292,15 @@ static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     await(&second);
     assert_int_equal(second.result.code, TARRY_OK);
     assert_int_equal(second.result.sequence, 1);
-    assert_int_equal(COUNT(fake, ops), 2); /* the commit could not be split any more */
+    assert_int_equal(COUNT(fake, ops), 2); /* the commit was sent, so it could not be divided */
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
-    for (int i = 0; i < 5000 && !nothing_waits(client); i++) sleep_ms(1); /* the next producer is requested */
+    /* Wait until the client has requested the next producer. */
+    for (int i = 0; i < 5000 && !nothing_waits(client); i++) sleep_ms(1);
     assert_true(nothing_waits(client));
     story_end(client, fake);
 }
 
-/* Opens a consumer without success, until the client's deadline. */
+/* Opens a consumer, which fails at the client's deadline. */
 static int opens_in_vain(Tarry__Code refusal, uint32_t lane_number) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, 500);
@@ -352,7 +354,7 @@ static void draining_ends_although_others_submit(void **state) {
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
     assert_int_equal(tarry_drain(submitting.client, 0, NULL),
-                     TARRY_OK); /* all submitted operations have ended by then */
+                     TARRY_OK); /* by this time, all submitted operations have ended */
     tarry_close(submitting.client);
     fake_stop(fake);
 }
@@ -365,12 +367,13 @@ static void waiting_for_room_in_the_queue_ends(void **state) {
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
     struct submitting submitting = {.client = connected(client)};
     pthread_t threads[4];
-    for (int i = 0; i < 4; i++) /* these threads take any free space */
+    for (int i = 0; i < 4; i++) /* these threads use every free byte of the client's queue */
         assert_int_equal(pthread_create(&threads[i], NULL, submits_on_and_on, &submitting), 0);
     for (int i = 0; i < 3; i++) {
         uint64_t before = now_ms();
         int rv = tarry_schedule(client, &order, NULL);
-        assert_true(rv == TARRY_E_FULL || rv == TARRY_BUSY || rv == TARRY_E_TIMEOUT); /* the request may be in flight */
+        /* TARRY_E_TIMEOUT: the request was in flight at the deadline. */
+        assert_true(rv == TARRY_E_FULL || rv == TARRY_BUSY || rv == TARRY_E_TIMEOUT);
         assert_true(now_ms() - before < LATE_MS);
     }
     atomic_store(&submitting.stop, true);
@@ -397,7 +400,7 @@ static int opens_without_a_lane(void) {
     return opens_in_vain(TARRY__CODE__OK, 9);
 }
 
-/* The broker accepts the subscription each time and forgets it; or its lane does not exist. */
+/* The broker accepts each subscription and then forgets it, or the lane that it names does not exist. */
 static void opening_a_consumer_ends(void **state) {
     assert_int_equal(told(opens_and_is_forgotten), TARRY_NO_SUCH_SESSION);
     assert_int_equal(told(opens_without_a_lane), TARRY_E_NO_BROKER);
@@ -406,7 +409,8 @@ static void opening_a_consumer_ends(void **state) {
 struct kept {
     atomic_bool is_kept;
     atomic_bool goes_on;
-    tarry_client *client; /* submits another operation, so that its engine does not wait next; NULL: none */
+    /* Client for which the callback submits another operation, so that its engine does not wait next; NULL: none. */
+    tarry_client *client;
 };
 
 static void keeps_the_engine(void *arg, const struct tarry_result *result) {
@@ -416,7 +420,7 @@ static void keeps_the_engine(void *arg, const struct tarry_result *result) {
     if (kept->client != NULL) assert_int_equal(tarry_schedule_async(kept->client, &order, NULL, NULL), TARRY_OK);
 }
 
-/* The engine, which a callback blocks, would have ended the open. */
+/* A callback blocks the engine, which would otherwise end the call tarry_consumer_open. */
 static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, FAR_MS);
@@ -430,7 +434,7 @@ static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_E_TIMEOUT);
     assert_true(now_ms() - before >= 300 && now_ms() - before < LATE_MS);
     atomic_store(&kept.goes_on, true);
-    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* the client works on without that consumer */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* the client still works without that consumer */
     story_end(client, fake);
 }
 
@@ -447,7 +451,7 @@ static int is_answered_while_the_engine_stands_still(void) {
     assert_int_equal(tarry_schedule_async(kept.client, &order, keeps_the_engine, &kept), TARRY_OK);
     while (!atomic_load(&kept.is_kept)) sleep_ms(1);
     assert_int_equal(pthread_create(&caller, NULL, schedules, kept.client), 0);
-    sleep_ms(1000); /* like a stopped process */
+    sleep_ms(1000); /* blocks the engine like a stopped process */
     atomic_store(&kept.goes_on, true);
     pthread_join(caller, &code);
     story_end(kept.client, fake);
@@ -465,13 +469,13 @@ static void closing_a_consumer_ends_although_the_broker_is_silent(void **state) 
     SET(fake, hangs, true);
     assert_int_equal(tarry_ack_async(client, 7, token, NULL, NULL, NULL), TARRY_OK);
     uint64_t before = now_ms();
-    int rv = tarry_consumer_close(consumer, 0, NULL); /* the consumer is closed in any case */
+    int rv = tarry_consumer_close(consumer, 0, NULL); /* whatever the result, the consumer is closed */
     assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(now_ms() - before < LATE_MS);
     story_end(client, fake);
 }
 
-/* Closing waits for operations that settle leases, and for no others. */
+/* Closing a consumer waits for operations that settle leases, and not for other operations. */
 static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE | LACKS_ROOM, 60000);
@@ -486,7 +490,7 @@ static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
     assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     assert_true(now_ms() - before < 30000);
     assert_int_equal(COUNT(fake, ops), 1);
-    assert_int_equal(fake->seen_count, 0); /* the ack had its reply before */
+    assert_int_equal(fake->seen_count, 0); /* the ack had its reply before the end of the session */
     assert_int_equal(atomic_load(&schedule.done), 0);
     tarry_task_free(task);
     tarry_close(client);
@@ -512,7 +516,7 @@ static void closing_a_consumer_waits_for_its_own_acks(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, submits_on_and_on, &submitting), 0);
     assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
-    assert_true(COUNT(fake, ops) > 1); /* other commits had replies meanwhile */
+    assert_true(COUNT(fake, ops) > 1); /* other commits had their replies meanwhile */
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
     assert_int_equal(COUNT(fake, unsubscribes), 1);
@@ -532,7 +536,7 @@ static void add_to_queued(tarry_client *client, size_t size, bool add) {
     pthread_mutex_unlock(&client->lock);
 }
 
-/* The client's own queue has no free space, and none will come. */
+/* The client's own queue is full and stays full. */
 static void a_call_that_waits_for_room_has_its_own_end(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, PLAIN, FAR_MS);

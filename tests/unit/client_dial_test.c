@@ -20,7 +20,7 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define FAR_MS 600000u /* no test waits that long */
+#define FAR_MS 600000u /* ms; no test waits that long */
 
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
@@ -47,7 +47,8 @@ static void dead_addresses_cost_no_wait(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     int handles[ADDRESSES_MAX];
     char urls[1024] = "";
-    /* Each refusal once cost a second: all of these together would take longer than the client waits. */
+    /* Without this test's rule, each refusal cost a second, and all of them together would take longer than the client
+     * waits. */
     for (unsigned i = 1; i < ADDRESSES_MAX; i++) {
         int port;
         handles[i] = refusing_port(&port);
@@ -61,7 +62,7 @@ static void dead_addresses_cost_no_wait(void **state) {
     fake_stop(fake);
 }
 
-/* Accepts connections, drops them, and counts them. */
+/* A server that accepts connections, closes them at once, and counts them. */
 struct dropping {
     int handle;
     atomic_int count;
@@ -88,8 +89,8 @@ static void what_hangs_up_is_tried_in_rounds(void **state) {
     struct tarry_result result = {0};
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_NO_BROKER);
     assert_non_null(strstr(result.message, "closed the connection without a reply"));
-    /* Pauses of at most 50, 100, 200, 400, 400 … ms, and at least half of that: at least one try per second, and no
-     * busy loop. */
+    /* Pauses are at most 50, 100, 200, 400, 400 … ms, and at least half of that. So there is at least one try per
+     * second, and no busy loop. */
     assert_in_range(atomic_load(&dropping.count), 4, 24);
     tarry_close(client);
     shutdown(dropping.handle, SHUT_RDWR);
@@ -97,7 +98,7 @@ static void what_hangs_up_is_tried_in_rounds(void **state) {
     close(dropping.handle);
 }
 
-/* A frozen broker: the kernel accepts connections, and no process answers. */
+/* A broker whose process is frozen: the kernel accepts connections, and no process answers. */
 static void who_says_nothing_keeps_nobody(void **state) { /* F-17 */
     int port, handle = refusing_port(&port);
     char urls[128];
@@ -112,7 +113,7 @@ static void who_says_nothing_keeps_nobody(void **state) { /* F-17 */
         tarry_close(client);
         closing_ms += now_ms() - before;
     }
-    assert_true(closing_ms < 100 * DIAL_PATIENCE_MS / 2); /* the closing waits for nothing */
+    assert_true(closing_ms < 100 * DIAL_PATIENCE_MS / 2); /* the close does not wait for these connections */
     tarry_client *client = client_to(urls, DIAL_PATIENCE_MS + 500);
     struct tarry_result result = {0};
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_NO_BROKER);
@@ -121,7 +122,7 @@ static void who_says_nothing_keeps_nobody(void **state) { /* F-17 */
     close(handle);
 }
 
-/* A broker that lets the client in and then hangs. */
+/* A broker that accepts the connection and then never replies. */
 static void a_broker_that_answers_nothing_is_told_from_one_that_is_not_there(void **state) { /* F-17 */
     struct fake *fake = fake_start(NULL, 0);
     fake->hangs = true;
@@ -140,7 +141,7 @@ static void a_broker_that_answers_nothing_is_told_from_one_that_is_not_there(voi
     fake_stop(fake);
 }
 
-/* A broker that drops every connection is as bad as one that refuses. */
+/* The client also pauses between tries if a broker accepts each connection and then closes it. */
 static void connections_that_bring_nothing_are_no_hot_loop(void **state) {
     enum deed script[256];
     for (int i = 0; i < 256; i++) script[i] = LOSE_REQUEST;
@@ -169,7 +170,8 @@ static void a_useful_connection_is_made_anew_at_once(void **state) {
     fake_stop(fake);
 }
 
-/* A switch-over: the former leader answers BUSY, and leaves. The client does not apply the pause to the other node. */
+/* At a switch-over, the former leader answers BUSY and then leaves. The client must not wait for that pause before it
+ * uses the other node. */
 static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 */
     struct fake *fakes[] = {fake_start(NULL, 0), fake_start(NULL, 0)};
     char urls[160];
@@ -177,14 +179,15 @@ static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 *
     tarry_client *client = client_to(urls, TARRY_FOREVER);
     assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     pthread_mutex_lock(&client->lock);
-    const uint32_t at = client->link.address; /* the first one, unless it was slow */
+    const uint32_t at = client->link.address; /* usually the first address, unless its broker was slow */
     pthread_mutex_unlock(&client->lock);
     struct fake *busy = fakes[at], *other = fakes[1 - at];
     pthread_mutex_lock(&busy->lock);
     busy->lacks_room = true;
     pthread_mutex_unlock(&busy->lock);
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
-    for (bool waits = false; !waits; sleep_ms(1)) { /* the client would wait for an hour if that broker had stayed */
+    /* The pause after BUSY would be an hour if that broker stayed connected. */
+    for (bool waits = false; !waits; sleep_ms(1)) {
         assert_int_equal(COUNT(other, commits), 0);
         pthread_mutex_lock(&client->lock);
         waits = !slots_busy(client) && client->commits[NEEDS_ROOM].retry_at_ms > now_ms();
@@ -218,8 +221,8 @@ static void count_fine(void *arg, const struct tarry_result *result) {
     if (result->code == TARRY_OK) atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-/* Fails at once, even for a call without a deadline: with the file's name and what is wrong. Later calls read the
- * repaired file. */
+/* With an unreadable token file, a call fails at once, even a call without a deadline. The message has the file's name
+ * and the error. Later calls read the repaired file. */
 static void a_token_that_cannot_be_read_is_said_at_once(void **state) {
     static const struct {
         const char *text;
@@ -247,7 +250,7 @@ static void a_token_that_cannot_be_read_is_said_at_once(void **state) {
         assert_non_null(strstr(result.message, cases[i].said));
         assert_int_equal(COUNT(fake, commits), i);
         put_token(path, 0600, "word\n");
-        for (int code = TARRY_DENIED; code != TARRY_OK;) { /* a try that read the file before may still end */
+        for (int code = TARRY_DENIED; code != TARRY_OK;) { /* an attempt that read the broken file may still end */
             assert_true(code == TARRY_DENIED);
             code = tarry_schedule(client, &order, NULL);
         }
@@ -258,7 +261,8 @@ static void a_token_that_cannot_be_read_is_said_at_once(void **state) {
     fake_stop(fake);
 }
 
-/* A commit that may have been executed is not refused: it waits for the file, and takes effect once (ONCE-1). */
+/* A commit that may have been executed does not fail when the token file is unreadable. It waits for the file, and
+ * takes effect once (ONCE-1). */
 static void what_was_sent_waits_for_its_token(void **state) {
     const enum deed script[] = {ANSWER, LOSE_REQUEST, ANSWER};
     struct fake *fake = fake_start(script, 3);
@@ -290,7 +294,7 @@ static void what_was_sent_waits_for_its_token(void **state) {
     fake_stop(fake);
 }
 
-/* The broker comes and goes, the client leaves addresses, and clients are closed at any moment. */
+/* The broker starts and stops, the client changes addresses, and clients are closed at any moment. */
 static void brokers_come_and_go(void **state) {
     int port, handle = refusing_port(&port);
     for (int i = 0; i < 30; i++) {

@@ -1,5 +1,5 @@
-/* client_dispatch_test.c: callbacks in the program's own loop, and events (tarry_loop.h), with a fake broker.
- * tests/e2e/handler_test.py tests handlers in a loop. */
+/* client_dispatch_test.c: callbacks in the program's own loop, and connection events (tarry_loop.h), with a fake
+ * broker. tests/e2e/handler_test.py tests handlers in a loop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static bool is_readable(tarry_client *client, int wait_ms) {
 struct seen {
     tarry_client *client;
     size_t count;
-    size_t elsewhere; /* number of calls on another thread than the test's */
+    size_t elsewhere; /* number of callbacks on another thread than the test's */
     int last;
     pthread_t thread;
     uint64_t last_id;
@@ -59,8 +59,7 @@ static void callbacks_wait_for_the_loop(void **state) {
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* all operations have replies */
     assert_int_equal(seen.count, 0);                          /* no completion has been delivered yet */
     struct tarry_result result;
-    assert_int_equal(tarry_schedule(client, &order, &result),
-                     TARRY_OK); /* a blocking call does not need the loop either */
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK); /* a blocking call needs no dispatch either */
     assert_int_equal(tarry_dispatch(client, 100, &count), TARRY_OK);
     assert_int_equal(count, 100);
     assert_int_equal(seen.count, 100);
@@ -113,7 +112,7 @@ static void look_around(void *arg, const struct tarry_result *result) {
     assert_int_equal(tarry_dispatch(seen->client, 0, NULL), TARRY_E_CALLBACK);
     assert_int_equal(tarry_close(seen->client), TARRY_E_CALLBACK);
     assert_int_equal(tarry_schedule(seen->client, &order, &inner),
-                     TARRY_OK); /* may block, because this is not the engine's thread */
+                     TARRY_OK); /* a blocking call is allowed, because this is not the engine's thread */
 }
 
 static void a_callback_in_the_loop_may_block(void **state) {
@@ -176,7 +175,8 @@ static void closing_from_the_loop_is_refused(void **state) {
             assert_int_equal(tarry_dispatch(client, 1, NULL), TARRY_OK);
         }
         assert_int_equal(closing.of_consumer, TARRY_E_CALLBACK);
-        assert_int_equal(closing.of_client, TARRY_E_ARGUMENT); /* its consumer must be closed first */
+        /* The client has an open consumer, which must be closed first. */
+        assert_int_equal(closing.of_client, TARRY_E_ARGUMENT);
         assert_int_equal(tarry_consumer_close(closing.consumer, 0, NULL), TARRY_OK);
         assert_int_equal(COUNT(fake, unsubscribes), 1);
         assert_int_equal(COUNT(fake, ops), 1);
@@ -219,9 +219,9 @@ struct heard {
     size_t kinds[4];
     size_t blocked; /* number of blocking calls that were refused */
     char last[TARRY_MESSAGE_SIZE];
-    char all[4096]; /* "URL: MESSAGE; " of each event, truncated */
+    char all[4096]; /* all events as "URL: MESSAGE; ", truncated */
     char url[64];
-    tarry_client *client; /* calls this client from an event; NULL: none */
+    tarry_client *client; /* the event's callback calls this client; NULL: it makes no call */
     pthread_t thread;
     size_t elsewhere;
 };
@@ -267,10 +267,11 @@ static void connections_are_told_of(void **state) {
     pthread_mutex_lock(&heard.lock);
     heard.client = client;
     pthread_mutex_unlock(&heard.lock);
-    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK); /* the connection is lost meanwhile */
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK); /* the connection was lost before this call */
     while (heard_of(&heard, TARRY_CONNECTED) < 2) sleep_ms(1);
     assert_int_equal(heard_of(&heard, TARRY_DISCONNECTED), 1);
-    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* includes the schedule that the event made */
+    /* Also waits for the schedule that the event's callback submitted. */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     tarry_close(client);
     assert_int_equal(heard.kinds[TARRY_DISCONNECTED], 2);
     assert_string_equal(heard.last, "the client was closed");
@@ -287,7 +288,7 @@ static void a_try_that_fails_is_told_of_once(void **state) {
                                     .on_event = hear,
                                     .event_arg = &heard};
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
-    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_NO_BROKER); /* after several tries */
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_NO_BROKER); /* succeeds after several tries */
     tarry_close(client);
     assert_int_equal(heard.kinds[TARRY_CONNECTED], 0);
     assert_true(heard.kinds[TARRY_LOG] >= 1 && heard.kinds[TARRY_LOG] <= 3);

@@ -26,7 +26,7 @@
 _Static_assert(GROWTH_STRUCTS == 11, "a call for each struct of options that there is");
 #endif
 
-/* Returns a copy of `data` that ends at the end of a page. Never freed: a handful per test. */
+/* Returns a copy of `data` that ends at the end of a page. The few copies of each test are never freed. */
 static void *at_the_edge(const void *data, size_t size) {
     const size_t page = 4096;
     assert_true(size <= page);
@@ -144,7 +144,7 @@ static void every_call_understands_this_program(void **state) {
     const struct calls calls = all_calls(0, &ops);
     for (size_t i = 0; i < CALLS; i++) /* the fake broker has no sessions */
         assert_int_equal(calls.codes[i], i == 10 ? TARRY_UNSUPPORTED : TARRY_OK);
-    assert_int_equal(ops, 6); /* the calls, and the two asynchronous ones */
+    assert_int_equal(ops, 6); /* the blocking calls and the two asynchronous ones */
 }
 
 static void a_program_that_sets_nothing_new_is_of_the_same_version(void **state) {
@@ -162,7 +162,7 @@ static void a_program_for_a_newer_library_is_refused(void **state) {
     assert_null(client);
     assert_non_null(strstr(tarry_code_sentence(TARRY_E_VERSION), tarry_version()));
     assert_string_equal(tarry_code_name(TARRY_E_VERSION), "version");
-    /* Another patch version changes nothing that a program can see. */
+    /* A program cannot notice another patch version. */
     assert_int_equal(tarry_open_version(&options, TARRY_VERSION_NUMBER + 1, &client), TARRY_OK);
     tarry_close(client);
 }

@@ -115,7 +115,7 @@ static void a_list_that_fails_has_not_ended(void **state) {
             assert_string_equal(message, "says the fake");
         }
         assert_int_equal(tarry_list_next(list, &view, message), TARRY_OK);
-        assert_int_equal(view->id, id); /* continues where it was */
+        assert_int_equal(view->id, id); /* the list continues after the failure at the same task */
     }
     for (int i = 0; i < 2; i++) assert_int_equal(tarry_list_next(list, &view, message), TARRY_E_END);
     assert_int_equal(pages.asked, 5);
@@ -158,19 +158,21 @@ static void a_list_that_fails_at_once_may_be_repeated(void **state) {
 
 /* ---- memory */
 
-/* The sanitized build's allocator has no counter, but finds leaks by itself. */
+/* Not in builds with sanitizers, whose allocator has no counter but finds leaks by itself. */
 static void a_list_that_is_closed_is_given_back(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake->url);
     const struct tarry_list_options options = {.queue = "orders"};
-    assert_int_equal(tarry_ping(client, NULL), TARRY_OK); /* from now on the engine's thread has what it needs */
+    /* Now the engine's thread has allocated all that it needs. */
+    assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     const size_t before = mallinfo2().uordblks;
     for (int i = 0; i < 1000; i++) {
         tarry_list *list;
         assert_int_equal(tarry_list_open(client, &options, &list), TARRY_OK);
         tarry_list_close(list);
     }
-    assert_true(mallinfo2().uordblks < before + ((size_t)128 << 10)); /* each takes some hundred bytes */
+    /* A list takes some hundred bytes, so a leak would be larger. */
+    assert_true(mallinfo2().uordblks < before + ((size_t)128 << 10));
     tarry_list_close(NULL);
     tarry_close(client);
     fake_stop(fake);
@@ -237,7 +239,8 @@ static int asks_audit(tarry_client *client, char *out_message) {
     if (rv != TARRY_OK) return rv;
     out_message[0] = 0;
     rv = tarry_audit_next(audit, 5000, &frame, out_message);
-    /* A request that could not be sent is not waited for: the next call sends it, and returns the same. */
+    /* The audit does not wait for a request that could not be sent. The next call tries to send it again, and fails in
+     * the same way. */
     if (rv == TARRY_E_NOMEM) assert_int_equal(tarry_audit_next(audit, 0, &frame, NULL), TARRY_E_NOMEM);
     tarry_audit_close(audit);
     return rv == TARRY_E_NOMEM ? rv : TARRY_OK; /* the fake broker replies UNSUPPORTED */
@@ -282,7 +285,8 @@ static void whoever_runs_out_of_memory_says_so(void **state) { /* F-11 */
         int rv = TARRY_E_NOMEM;
         for (size_t n = 0; rv != TARRY_OK; n++) {
             char message[TARRY_MESSAGE_SIZE] = "";
-            tarry_client *client = client_to(fake->url); /* a new client has no memory to reuse */
+            /* A new client, because a used one has memory that it could reuse. */
+            tarry_client *client = client_to(fake->url);
             assert_true(n < 100);
             allocations_left = n;
             rv = questions[i](client, message);
@@ -312,7 +316,8 @@ static void a_lease_without_memory_is_not_held(void **state) { /* F-11 */
     held_deinit(&held);
 }
 
-/* TARRY_E_NOMEM says that nothing was done: so memory for many results is there before the commit is sent. */
+/* TARRY_E_NOMEM promises that nothing was done. So the library allocates memory for all results before it sends the
+ * commit. */
 static void a_commit_without_memory_for_its_results_is_not_sent(void **state) { /* F-11 */
     enum { OPS = 8000 };
     struct fake *fake = fake_start(NULL, 0);
@@ -336,7 +341,7 @@ static void a_commit_without_memory_for_its_results_is_not_sent(void **state) { 
     fake_stop(fake);
 }
 
-/* A reply that could not be read for lack of memory has been sent: the request is repeated (ONCE-1). */
+/* If there is no memory to read a reply, the broker has sent it. So the client sends the request again (ONCE-1). */
 static void an_answer_without_memory_to_read_it_is_asked_for_again(void **state) { /* F-11, F-22, ONCE-1 */
     enum { OPS = 8000 };
     struct fake *fake = fake_start(NULL, 0);
@@ -344,7 +349,8 @@ static void an_answer_without_memory_to_read_it_is_asked_for_again(void **state)
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     for (int i = 0; i < OPS; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-    atomic_store(&large_fail_of_engine, (size_t)512 << 10); /* the second block of the reply's arena */
+    /* The second block of the reply's arena cannot be allocated. */
+    atomic_store(&large_fail_of_engine, (size_t)512 << 10);
     struct tarry_result first = {.code = -1};
     assert_int_equal(tarry_commit_submit(commit, NULL, NULL, NULL), TARRY_OK);
     while (COUNT(fake, commits) < 2) sleep_ms(1);

@@ -1,4 +1,5 @@
-/* client_once_test.c: libtarry with a fake broker (fake_broker.h): retries, order, coalescing, silence. */
+/* client_once_test.c: retries, order, gathering of operations, and silence of the broker in libtarry, with a fake
+ * broker (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define FAR_MS 600000u /* no test waits that long */
+#define FAR_MS 600000u /* ms; no test waits that long */
 
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
@@ -69,7 +70,7 @@ static void nobody_there_is_told_in_time(void **state) {
     tarry_close(client);
 }
 
-/* A common first error: the connection is refused; the message names the address, in one line. */
+/* A common first error is a refused connection. The message names the address, in one line. */
 static void a_result_keeps_its_sentence(void **state) {
     tarry_client *client = client_to("ws://127.0.0.1:9", 100);
     struct tarry_result result, other;
@@ -78,7 +79,7 @@ static void a_result_keeps_its_sentence(void **state) {
     snprintf(line, sizeof(line), "%s|%s", result.message, tarry_addresses_say(client, said));
     assert_ptr_equal(strstr(line, tarry_code_sentence(TARRY_E_NO_BROKER)), line);
     assert_non_null(strstr(line, "|ws://127.0.0.1:9: "));
-    /* Later calls of any kind give the same message. */
+    /* Later calls of any kind leave the message of the earlier result unchanged. */
     const struct tarry_result kept = result;
     struct tarry_view *view;
     assert_int_equal(tarry_cancel(client, &(struct tarry_ref){0}, false, NULL, &other), TARRY_E_ARGUMENT);
@@ -110,18 +111,19 @@ static void a_busy_broker_is_asked_again(void **state) {
     tarry_client *client = client_to(fake->url, FAR_MS);
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
-    assert_int_equal(result.sequence, DELAYS + 1); /* each refusal returned one sequence */
+    /* Each refused commit gave back its sequence, which the next one used. */
+    assert_int_equal(result.sequence, DELAYS + 1);
     assert_int_equal(fake->last_oldest, DELAYS + 1);
     assert_int_equal(fake->ops, 1);
     assert_int_equal(fake->commits, DELAYS + 1);
     tarry_close(client);
     for (int i = 0; i < 5000 && COUNT(fake, goodbyes) == 0; i++)
-        sleep_ms(1); /* the client does not wait long for goodbyes */
+        sleep_ms(1); /* the client does not wait long for the reply to Goodbye */
     assert_int_equal(COUNT(fake, goodbyes), 1);
     fake_stop(fake);
 }
 
-/* For example a full disk: a waiting program can find out. */
+/* If the broker is busy, for example with a full disk, a waiting program can ask for the reason and the duration. */
 static void what_waits_for_room_says_since_when_and_why(void **state) {
     enum deed script[256];
     for (int i = 0; i < 256; i++) script[i] = SAY_BUSY;
@@ -144,7 +146,7 @@ static void what_waits_for_room_says_since_when_and_why(void **state) {
     fake_stop(fake);
 }
 
-/* A reply that ends the call also ends the wait, whatever its code. */
+/* Any reply that ends the call also ends the report that the client waits, whatever the reply's code is. */
 static void a_last_refusal_ends_the_wait_for_room(void **state) {
     const enum deed script[] = {LOSE_ANSWER, SAY_BUSY, FORGET};
     struct fake *fake = fake_start(script, 3);
@@ -226,7 +228,7 @@ static void what_may_have_been_executed_is_never_sent_as_new(void **state) { /* 
     fake_stop(fake);
 }
 
-/* A commit in flight has no reply either: the broker must remember it while later ones are sent. */
+/* A commit in flight also counts as unanswered, so the broker must remember its reply while later commits are sent. */
 static void the_oldest_unanswered_may_be_under_way(void **state) { /* ONCE-1 */
     const enum deed script[] = {SAY_NOTHING, SAY_NOTHING};
     struct fake *fake = fake_start(script, 2);
@@ -258,7 +260,7 @@ static void *pings(void *arg) {
     return NULL;
 }
 
-/* One reply is lost on a connection that brings other replies: only a timeout finds it. */
+/* One reply is lost on a connection that brings other replies. The client notices that only by a timeout. */
 static void an_answer_lost_on_a_standing_connection_is_asked_for_again(void **state) { /* F-17, ONCE-1 */
     const enum deed script[] = {SAY_NOTHING};
     struct fake *fake = fake_start(script, 1);
@@ -303,8 +305,8 @@ static void count_commit(void *arg, int code, const struct tarry_result *results
     count_done(arg, results);
 }
 
-/* The broker remembers COMMITS_PER_PRODUCER_MAX replies: no more commits than that may overtake a commit that may
- * have been executed and got BUSY. */
+/* The broker remembers COMMITS_PER_PRODUCER_MAX replies. So no more commits than that may overtake a commit that may
+ * have been executed and then got BUSY. */
 static void a_commit_of_unknown_fate_is_not_left_behind(void **state) { /* ONCE-1 */
     enum { COMMITS = 500 };
     const enum deed script[] = {LOSE_REQUEST};
@@ -363,7 +365,7 @@ static void operations_take_effect_once_and_in_order(void **state) { /* F-16, ON
     assert_int_equal(fake->ops, OPS);
     assert_int_equal(fake->hellos, 1);
     assert_false(fake->out_of_order);
-    assert_true(fake->commits > SCRIPT); /* the whole script was played */
+    assert_true(fake->commits > SCRIPT); /* the broker used the whole script */
     tarry_commit_free(commit);
     tarry_close(client);
     fake_stop(fake);
@@ -383,7 +385,8 @@ static void requests_coalesce(void **state) {
                   (unsigned long long)took, fake->commits, fake->ops_most);
     assert_int_equal(counted.ok, OPS);
     assert_true(fake->ops_most <= OPS_PER_COMMIT_MAX);
-    /* A thousandth on most machines; if the library is slower than its caller (TSan), fewer operations gather. */
+    /* About a thousandth on most machines. If the library is slower than its caller (TSan), fewer operations gather in
+     * a commit. */
     assert_true(fake->commits < OPS / 10);
     tarry_close(client);
     fake_stop(fake);
@@ -403,7 +406,7 @@ static void a_commit_is_a_request_of_its_own_in_order(void **state) {
     assert_int_equal(count, 3);
     for (size_t i = 0; i < 3; i++) assert_int_equal(results[i].id, 6 + i);
     assert_int_equal(counted.done, 5);
-    /* The broker refuses the whole commit. */
+    /* Now the broker refuses an atomic commit as a whole. */
     fake->atomic_aborts = true;
     for (int i = 0; i < 3; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
     assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_ABORTED);
@@ -437,7 +440,7 @@ static void an_answer_without_sense_is_told(void **state) { /* F-20 */
 }
 
 static void what_the_broker_cannot_take_is_not_sent(void **state) {
-    struct fake *fake = fake_start(NULL, 0); /* the broker takes 1 MiB */
+    struct fake *fake = fake_start(NULL, 0); /* accepts payloads of at most 1 MiB */
     tarry_client *client = client_to(fake->url, FAR_MS);
     struct tarry_schedule_options large = order;
     large.payload_size = 2 << 20;

@@ -1,5 +1,5 @@
-/* client_pair_test.c: libtarry with several addresses: it finds the primary whatever the brokers say of each other,
- * sends open requests there again, and at the end reports each address's answer. The brokers are fakes
+/* client_pair_test.c: libtarry with several addresses: it finds the primary whatever the brokers say about each other,
+ * repeats open requests there, and finally reports the last result of each address. The brokers are fakes
  * (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 static const struct tarry_ref task = {.queue = "orders", .key = "order-1"};
 
-/* Starts `count` fakes; a test's other addresses have none. */
+/* A pair of fakes, of which the first `count` run. Other addresses have no broker. */
 struct pair {
     struct fake *fakes[3];
     size_t count;
@@ -54,7 +54,7 @@ static void pair_stop(struct pair *pair) {
         if (pair->fakes[i] != NULL) fake_stop(pair->fakes[i]);
 }
 
-/* `names` NULL: this one is the primary. */
+/* Makes the fake a non-primary that names `names` as the primary; NULL: makes it the primary. */
 static void set_role(struct fake *fake, const char *names) {
     pthread_mutex_lock(&fake->lock);
     fake->is_not_primary = names != NULL;
@@ -97,7 +97,7 @@ static void whatever_brokers_say_of_each_other_the_primary_is_found(void **state
     }
 }
 
-/* A listener that never accepts, and a broker that accepts but never answers. */
+/* One address has a listener that never accepts, another one has a broker that accepts but never replies. */
 static void who_does_not_answer_is_passed_over(void **state) {
     struct pair pair;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -114,7 +114,8 @@ static void who_does_not_answer_is_passed_over(void **state) {
     pair_connect(&pair, 20000, false);
     uint64_t before = now_ms();
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
-    assert_true(now_ms() - before < DIAL_PATIENCE_MS + 2 * RESEND_AFTER_MS); /* not asked twice */
+    /* Each of these addresses was tried only once. */
+    assert_true(now_ms() - before < DIAL_PATIENCE_MS + 2 * RESEND_AFTER_MS);
     assert_true(COUNT(pair.fakes[0], requests) > 0);
     pair_stop(&pair);
     close(deaf);
@@ -126,7 +127,8 @@ static void hang(struct fake *fake) {
     pthread_mutex_unlock(&fake->lock);
 }
 
-/* A paused primary's kernel still acknowledges. The other node leads soon, and the client asks it within 2 s. */
+/* The kernel of a paused primary still acknowledges. The other node becomes the leader soon, and the client sends to it
+ * within 2 s. */
 static void a_paused_primary_is_left_before_two_seconds(void **state) {
     struct pair pair;
     pair_start(&pair, 2);
@@ -134,7 +136,7 @@ static void a_paused_primary_is_left_before_two_seconds(void **state) {
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
     hang(pair.fakes[0]);
     uint64_t before = now_ms();
-    /* The commit was sent before, and the other fake does not know its producer. */
+    /* The first fake already had the commit, and the other fake does not know the commit's producer. */
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_FORGOTTEN);
     assert_in_range(now_ms() - before, RESEND_ELSEWHERE_MS - 1, RESEND_AFTER_MS - 1);
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
@@ -175,8 +177,9 @@ static void one_address_is_asked_until_it_is_the_primarys(void **state) {
 
 #define VAIN_TRIES 5
 
-/* A request may be in flight just when its deadline comes; its outcome is unknown then, and the library says so.
- * That is rare: before the client leaves a broker that is not the primary, it waits for the replies to all requests. */
+/* A request may be in flight just when its deadline comes. Its outcome is unknown then, and the library says so. That
+ * is rare, because the client waits for the replies to all requests before it leaves a broker that is not the primary.
+ */
 static int schedule_in_vain(struct pair *pair, struct tarry_result *result, uint64_t *out_took_ms) {
     int code = TARRY_E_TIMEOUT;
     for (int i = 0; i < VAIN_TRIES && code == TARRY_E_TIMEOUT; i++) {
@@ -213,7 +216,7 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     /* Pauses between rounds: at least 25 ms, then 50, 100, 200, 200 … ms. */
     assert_in_range(COUNT(pair.fakes[0], not_primary), 2, 12 * ((now_ms() - began_ms) / 1000 + 1));
     assert_int_equal(COUNT(pair.fakes[0], ops) + COUNT(pair.fakes[1], ops), 0);
-    /* A query is refused alike; afterwards a primary is found. */
+    /* A query is refused in the same way. Later a primary is found. */
     char message[TARRY_MESSAGE_SIZE];
     struct tarry_view *view;
     int code = TARRY_E_TIMEOUT;
@@ -256,8 +259,9 @@ static void a_broker_of_another_cluster_is_passed_over(void **state) {
     pair.fakes[0] = NULL;
     int code = tarry_schedule(pair.client, &order, &result);
     assert_true(code == TARRY_NOT_PRIMARY ||
-                code == TARRY_E_TIMEOUT); /* the first broker may have ended while it had the request */
-    assert_non_null(strstr(result.message, "the fake is not the primary")); /* the broker's own words */
+                code == TARRY_E_TIMEOUT); /* the client may have left the first broker while a request was in flight */
+    /* The message contains the broker's own text. */
+    assert_non_null(strstr(result.message, "the fake is not the primary"));
     assert_int_equal(COUNT(pair.fakes[1], commits), 0);
     assert_int_equal(COUNT(pair.fakes[1], hellos), 0);
     pair_stop(&pair);
@@ -340,7 +344,7 @@ static void what_was_not_answered_takes_effect_once_at_the_new_primary(void **st
     pair.fakes[0]->script_size = 2;
     pair_connect(&pair, 10000, false);
     assert_int_equal(tarry_schedule(pair.client, &order, &before), TARRY_OK);
-    /* From here on, it changes its role as soon as it has executed the second commit. */
+    /* From now on, the fake stops being the primary as soon as it has executed the second commit. */
     assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
     while (COUNT(pair.fakes[0], ops) < 2) sleep_ms(1);
     set_role(pair.fakes[0], pair.fakes[1]->url);
@@ -434,14 +438,15 @@ static void an_older_follower_that_does_not_know_what_is_asked_for_is_not_believ
     assert_int_equal(get_fresh(&pair, 0, 0, &took_ms), TARRY_OK);
     assert_int_equal(get_fresh(&pair, 4096, 0, &took_ms), TARRY_OK);
     assert_int_equal(get_fresh(&pair, 4097, 0, &took_ms),
-                     TARRY_BEHIND); /* the follower may get it later, so the client retries until the deadline */
+                     /* The follower may get the position later, so the client retries until the deadline. */
+                     TARRY_BEHIND);
     assert_in_range(took_ms, 500, 4000);
     assert_int_equal(get_fresh(&pair, 0, 500, &took_ms), TARRY_TOO_OLD);
     assert_int_equal(get_fresh(&pair, 0, (uint64_t)INT32_MAX + 1, &took_ms), TARRY_E_ARGUMENT);
     pair_stop(&pair);
 }
 
-/* Answers of a follower do not prove that a primary is there. */
+/* Answers of a follower do not count as a sign that a primary is there. */
 static void a_follower_keeps_nobody_waiting_for_ever(void **state) {
     struct pair pair;
     struct counter counter = {0};

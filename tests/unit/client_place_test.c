@@ -1,4 +1,4 @@
-/* client_place_test.c: the meaning of a broker's address, and whether others can read data on the way there. */
+/* client_place_test.c: parsing of a broker's address, and whether others can read data on the way to it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static void an_address_is_what_it_says(void **state) {
     assert_int_equal(place_parse(path, strlen("unix://") + PLACE_SOCKET_MAX, &place), 0);
     assert_int_equal(place.kind, PLACE_UNIX);
     assert_int_equal(strlen(place.host), PLACE_SOCKET_MAX);
-    assert_int_equal(place_parse("unix:///r\303\266m", 12, &place), 0); /* tarryd listens there */
+    assert_int_equal(place_parse("unix:///r\303\266m", 12, &place), 0); /* tarryd also accepts this path */
     assert_string_equal(place.host, "/r\303\266m");
     assert_int_equal(place_parse("ws://[::1]", 10, &place), 0);
     assert_string_equal(place.host, "::1");
@@ -32,12 +32,12 @@ static void an_address_is_what_it_says(void **state) {
     assert_string_equal(place_authority(&place), "[::1]:7272");
 }
 
-/* A token is never sent to these. */
+/* A token is not sent to addresses for which is_in_the_clear is true. */
 static void only_what_leaves_the_host_unencrypted_is_in_the_clear(void **state) {
     struct place place;
     static const struct {
         const char *url;
-        bool is_in_the_clear; /* true if data goes over a network unencrypted */
+        bool is_in_the_clear; /* true: data goes over a network unencrypted */
     } ways[] = {{"ws://10.0.0.1", true}, {"ws://127.0.0.1", false},    {"ws://127.1.2.3", false},
                 {"ws://[::1]", false},   {"ws://[2001:db8::1]", true}, {"ws://localhost", false},
                 {"ws://broker", true},   {"wss://10.0.0.1", false},    {"wss://broker", false},

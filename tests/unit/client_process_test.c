@@ -1,5 +1,5 @@
-/* client_process_test.c: libtarry and its process: its threads and their signals, forks, and which calls are allowed
- * where. With a fake broker (fake_broker.h). */
+/* client_process_test.c: threads and signals of libtarry, its behaviour after a fork, and which calls are allowed in
+ * callbacks. With a fake broker (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static void wait_for(atomic_int *flag) {
 
 struct thread_seen {
     char name[32];
-    uint64_t blocked; /* bit signal - 1 */
+    uint64_t blocked; /* mask of blocked signals: bit number signal - 1 */
 };
 
 static void read_thread(const char *id, struct thread_seen *out) {
@@ -48,7 +48,7 @@ static void read_thread(const char *id, struct thread_seen *out) {
     snprintf(path, sizeof(path), "/proc/self/task/%.20s/status", id);
     *out = (struct thread_seen){.blocked = 0};
     FILE *file = fopen(path, "r");
-    if (file == NULL) return; /* the thread has ended */
+    if (file == NULL) return; /* the thread has ended, so it cannot be read */
     while (fgets(line, sizeof(line), file) != NULL) {
         (void)sscanf(line, "Name: %31s", out->name);
         if (strncmp(line, "SigBlk:", 7) == 0) out->blocked = strtoull(line + 7, NULL, 16);
@@ -146,7 +146,7 @@ static void threads_of_the_library_have_names(void **state) {
     fake_stop(fake);
 }
 
-/* The thread that looks up a name, as it saw itself meanwhile. */
+/* Facts about the thread that looks up a host name, which it recorded itself. */
 static struct thread_seen looks_up;
 static atomic_int has_looked_up;
 
@@ -156,14 +156,14 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
     if ((hints->ai_flags & AI_NUMERICHOST) != 0) return __real_getaddrinfo(host, port, hints, out_list);
     char id[32];
     snprintf(id, sizeof(id), "%d", (int)gettid());
-    struct thread_seen seen = {.blocked = 0}; /* the starting thread sets its name a little later */
+    struct thread_seen seen = {.blocked = 0}; /* the thread that starts it sets the name a little later */
     for (int i = 0; i < 10000 && strcmp(seen.name, "tarry-resolve") != 0; i++, sleep_ms(1)) read_thread(id, &seen);
     if (atomic_load(&has_looked_up) == 0) looks_up = seen;
     atomic_store(&has_looked_up, 1);
     return EAI_NONAME;
 }
 
-/* tarry_open starts the look-up from the program's thread, which has its own signal mask. */
+/* tarry_open starts the lookup from the program's thread, whose signal mask differs from that of library threads. */
 static void looking_up_a_name_blocks_signals_and_has_a_name(void **state) {
     tarry_client *client = client_to("ws://broker.invalid:9");
     wait_for(&has_looked_up);
@@ -262,7 +262,7 @@ static int child_closes(struct inherited *in) {
     return 0;
 }
 
-/* A child has only the thread that forked; other threads may have held the locks. */
+/* After a fork, the child has only the thread that forked. Other threads of the parent may have held locks. */
 static void a_child_is_told_and_the_parent_goes_on(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     fake_open_lane(fake);
@@ -276,7 +276,7 @@ static void a_child_is_told_and_the_parent_goes_on(void **state) {
     assert_int_equal(tarry_audit_open(in.client, NULL, &in.audit), TARRY_OK);
     int (*const parts[])(struct inherited *) = {child_calls_what_changes, child_calls_what_asks, child_closes};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        pthread_mutex_lock(&in.client->lock); /* as if another thread were inside a call */
+        pthread_mutex_lock(&in.client->lock); /* the locks are held, as if other threads were inside calls */
         pthread_mutex_lock(&in.consumer->lock);
         pid_t child = fork();
         if (child == 0) {
@@ -353,7 +353,8 @@ static void closing_from_a_handler_is_refused(void **state) {
     wait_for(&closing.done);
     assert_int_equal(closing.of_consumer, TARRY_E_CALLBACK);
     assert_int_equal(closing.of_client, TARRY_E_CALLBACK);
-    assert_int_equal(tarry_close(closing.client), TARRY_E_ARGUMENT); /* its consumer must be closed first */
+    /* The client has an open consumer, which must be closed first. */
+    assert_int_equal(tarry_close(closing.client), TARRY_E_ARGUMENT);
     assert_int_equal(tarry_consumer_close(closing.consumer, 0, NULL), TARRY_OK);
     assert_int_equal(COUNT(fake, ops), 1); /* only the ack was executed */
     assert_int_equal(COUNT(fake, unsubscribes), 1);

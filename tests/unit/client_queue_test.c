@@ -1,5 +1,5 @@
 /* client_queue_test.c: the order in which libtarry sends commits, which commits pass others when the broker is busy,
- * and what that costs. With a fake broker (fake_broker.h), which like a real one refuses a commit as a whole. */
+ * and the cost of this. With a fake broker (fake_broker.h), which refuses a commit as a whole, as tarryd does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define FAR_MS 240000u /* thousands of commits one by one, on a busy machine */
+#define FAR_MS 240000u /* ms; thousands of single commits on a busy machine */
 
 static tarry_client *client_to(const char *urls, uint32_t commits_in_flight) {
     tarry_client *client;
@@ -128,7 +128,7 @@ static void acks_and_cancels_pass_schedules_that_are_refused(void **state) { /* 
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(answers.ok, 7);
     assert_true(traced(fake, "[schedule a] [schedule c] ") || traced(fake, "[schedule a, schedule c] "));
-    schedule(client, "d", &answers); /* everything is as before */
+    schedule(client, "d", &answers); /* from now on, acks and schedules gather together again */
     ack(client, 10, &answers);
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_true(traced(fake, "[schedule d, ack 10] ") || traced(fake, "[schedule d] [ack 10] "));
@@ -144,7 +144,7 @@ static void a_cancel_does_not_pass_what_names_its_task(void **state) {
     cancel(client, "a", &answers);
     cancel(client, "b", &answers);
     await_trace(fake, "[cancel b] ");
-    cancel(client, "a", &answers); /* a later cancel must not pass either, nor one whose task is held up by it */
+    cancel(client, "a", &answers); /* this cancel must not pass the first one, and the cancel of c must not pass it */
     cancel(client, "c", &answers);
     const struct tarry_ref by_id = {.id = 5};
     assert_int_equal(tarry_dead_async(client, TARRY_REQUEUE, &by_id, false, NULL, count_answer, &answers), TARRY_OK);
@@ -160,7 +160,7 @@ static void a_cancel_does_not_pass_what_names_its_task(void **state) {
     end(fake, client);
 }
 
-/* The index lags: operations that change tasks wait too, by themselves. */
+/* If the index lags, cancels and moves are refused too. They wait in their own commits, and acks pass them. */
 static void acks_pass_cancels_that_are_refused(void **state) { /* CAP-1 */
     struct fake *fake = fake_start(NULL, 0);
     fake->lacks_room = fake->lacks_index = true;
@@ -217,7 +217,7 @@ static void commits_of_the_users_pass_whole_or_not_at_all(void **state) {
     end(fake, client);
 }
 
-/* The commit may have been executed under its sequence, with its ack, so it is not split. */
+/* The commit, ack included, may have been executed under its sequence, so the client does not divide it. */
 static void a_commit_of_unknown_fate_is_not_divided(void **state) { /* ONCE-1 */
     const enum deed script[] = {LOSE_ANSWER};
     struct fake *fake = fake_start(script, 1);
@@ -227,7 +227,7 @@ static void a_commit_of_unknown_fate_is_not_divided(void **state) { /* ONCE-1 */
     schedule(client, "a", &answers);
     ack(client, 7, &answers);
     await_commits(fake, 4);
-    ack(client, 8, &answers); /* commit 8 has never been sent */
+    ack(client, 8, &answers); /* the ack of task 8 has never been sent */
     await_trace(fake, "[ack 8] ");
     set(fake, false, false);
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
@@ -280,7 +280,8 @@ static void a_schedule_does_not_pass_a_cancel_that_is_refused(void **state) {
 enum { STORMS = 6, KEYS = 40, OPS = 4000, KINDS_MAX = 1024 };
 
 struct storm {
-    char submitted[KEYS][KINDS_MAX]; /* [key]: schedules, cancels and moves, in order */
+    /* For each key: letters of its schedules, cancels and moves, in order of submission. */
+    char submitted[KEYS][KINDS_MAX];
     char executed[KEYS][KINDS_MAX];
     bool settled[OPS + 1];
     struct answers answers;
@@ -389,7 +390,8 @@ static void *requeues(void *arg) {
 /* The broker refuses a commit with 65 redactions, a second purge, or operations that do not fit after a redaction. */
 static void redactions_and_purges_travel_alone(void **state) {
     enum { EACH = 10, REDACTIONS = 70, THREADS = 3 * EACH + REDACTIONS };
-    static void *(*const calls[])(void *) = {purges, deletes, requeues}; /* several of each kind, one after the other */
+    /* Threads submit several of each kind, one after another. */
+    static void *(*const calls[])(void *) = {purges, deletes, requeues};
     struct fake *fake = fake_start(NULL, 0);
     fake->refuses_hello = true; /* all requests wait together */
     tarry_client *client = client_to(fake->url, 1);
@@ -418,7 +420,7 @@ static void count_commit(void *arg, int code, const struct tarry_result *results
     atomic_fetch_add(code == TARRY_OK ? &((struct answers *)arg)->ok : &((struct answers *)arg)->failed, 1);
 }
 
-/* Returns how often the engine looked at a waiting request while `commits` commits waited and had replies. */
+/* Returns how often the engine examined a waiting request while `commits` commits waited and then got replies. */
 static uint64_t looks_of(size_t commits, bool is_busy) {
     struct fake *fake = fake_start(NULL, 0);
     fake->refuses_hello = true; /* commits gather while Hello is refused */
@@ -486,7 +488,7 @@ static uint64_t cpu_us_of_a_question(size_t waiting) {
     return (uint64_t)((after.tv_sec - before.tv_sec) * 1000000 + (after.tv_nsec - before.tv_nsec) / 1000) / QUESTIONS;
 }
 
-/* The count of looks covers only counted places; the time covers everything. */
+/* The number of examined requests covers only places that count; the CPU time covers everything. */
 static void a_turn_of_the_engine_takes_the_same_time_however_much_waits(void **state) {
     enum { TRIES = 3, TIMES = 4 };
     bool is_the_same = false;
@@ -513,7 +515,8 @@ static void *schedule_blocking(void *arg) {
     return NULL;
 }
 
-/* Threads that wait for replies are independent of each other: two commits of such calls may be in flight. */
+/* Blocking calls of different threads have no order among each other, so two commits of blocking calls may be in
+ * flight. */
 static void two_commits_of_blocking_calls_are_under_way(void **state) {
     const enum deed script[] = {KEEP_ANSWER};
     struct fake *fake = fake_start(script, 1);
@@ -528,7 +531,8 @@ static void two_commits_of_blocking_calls_are_under_way(void **state) {
     end(fake, client);
 }
 
-/* Operations that do not wait keep their order: no other commit is in flight beside theirs, whichever came first. */
+/* Asynchronous operations keep their order: while their commit is in flight, no other commit is, whichever was
+ * submitted first. */
 static void what_does_not_wait_keeps_its_place(void **state) {
     for (int is_first = 0; is_first < 2; is_first++) {
         const enum deed script[] = {KEEP_ANSWER};

@@ -15,7 +15,7 @@
 #include "consumer.h"
 #include "fake_broker.h"
 
-/* The client's messages, "MESSAGE; " one after another, truncated. For one client at a time; complete once it is
+/* Messages of the client's events, each followed by "; ", truncated. For one client at a time; complete once it is
  * closed. */
 static char heard[4096];
 
@@ -63,12 +63,12 @@ static uint64_t next_id(tarry_consumer *consumer) {
     return id;
 }
 
-/* Other consumers have these tasks by now. */
+/* Deliveries of a lost session are dropped, because other consumers may have these tasks now. */
 static void deliveries_of_a_lost_session_are_not_handed_out(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake->url, 20000);
     tarry_consumer *consumer = consumer_with_two_tasks(fake, client);
-    fake_deliver(fake, 1, 13, 3); /* late, from the former session */
+    fake_deliver(fake, 1, 13, 3); /* a late delivery of the former session */
     fake_deliver(fake, 2, 14, 4);
     assert_int_equal(next_id(consumer), 14);
     assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
@@ -85,7 +85,7 @@ static void deliveries_of_a_resumed_session_are_handed_out_once(void **state) {
     fake->resumes = true;
     tarry_client *client = client_to(fake->url, 20000);
     tarry_consumer *consumer = consumer_with_two_tasks(fake, client);
-    fake_deliver(fake, 2, 12, 2); /* delivers the tasks again, under the same token */
+    fake_deliver(fake, 2, 12, 2); /* the broker delivers the tasks again, with the same token */
     fake_deliver(fake, 2, 14, 4);
     assert_int_equal(next_id(consumer), 11);
     assert_int_equal(next_id(consumer), 12);

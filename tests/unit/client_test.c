@@ -1,4 +1,5 @@
-/* client_test.c: the parts of libtarry that need no broker: names, addresses, packing, the set of leases, arguments. */
+/* client_test.c: parts of libtarry that need no broker: names, addresses, packing, the set of held leases, argument
+ * checks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +76,8 @@ static void addresses_are_checked(void **state) {
     assert_string_equal(addresses.items[2].place.url, "ws://b:65535");
 }
 
-/* An address that a broker names is found among the user's addresses in any spelling; no other address is. */
+/* An address that a broker names is found among the program's addresses, whatever its spelling. Other addresses are not
+ * found. */
 static void an_address_is_found_again(void **state) {
     struct addresses addresses = {.count = 0};
     assert_int_equal(addresses_parse(&addresses, "ws://a,ws://a:7273,ws://[::1]:9"), TARRY_OK);
@@ -117,7 +119,7 @@ static void what_addresses_said_is_told_within_its_size(void **state) {
     assert_int_equal(addresses_parse(&addresses, urls), TARRY_E_ADDRESS);
 }
 
-/* One packed entry of Commit.ops, unpacked by protobuf-c. */
+/* Unpacks one packed entry of Commit.ops with protobuf-c. */
 static Tarry__Commit *unpack_ops(const struct buffer *body) {
     Tarry__Commit *commit = tarry__commit__unpack(NULL, body->size, body->data);
     assert_non_null(commit);
@@ -125,7 +127,7 @@ static Tarry__Commit *unpack_ops(const struct buffer *body) {
     return commit;
 }
 
-/* Checks that the bytes equal those of protobuf-c. Frees both. */
+/* Checks that the bytes equal those of protobuf-c. Frees both packed forms. */
 static void packed_end(struct buffer *body, Tarry__Commit *commit) {
     struct buffer again = {NULL, 0, 0};
     assert_int_equal(pack_op(&again, commit->ops[0]), TARRY_OK);
@@ -143,12 +145,12 @@ static void assert_ref(const Tarry__Ref *found, const struct tarry_ref *ref, siz
     if (key_size > 0) assert_memory_equal(found->key.data, ref->key, key_size);
 }
 
-/* `kind`: ack, nack, extend, release, nack. */
+/* Checks an operation that settles a lease. `kind`: number of ack, nack, extend, release, nack in this order. */
 static void assert_settles(const Tarry__Op *op, unsigned kind, uint64_t id, struct tarry_token token) {
     static const Tarry__Op__OpCase cases[] = {TARRY__OP__OP_ACK, TARRY__OP__OP_NACK, TARRY__OP__OP_EXTEND,
                                               TARRY__OP__OP_RELEASE, TARRY__OP__OP_NACK};
     assert_int_equal(op->op_case, cases[kind]);
-    /* Each begins with the task's id and the token. */
+    /* Each of these messages begins with the task's id and the token. */
     assert_int_equal(op->ack->id, id);
     assert_int_equal(op->ack->token->epoch, token.epoch);
     assert_int_equal(op->ack->token->position, token.position);
@@ -274,7 +276,8 @@ static void what_is_too_large_to_pack_is_refused(void **state) {
     assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
     assert_int_equal(pack_move(&body, &of_long_queue, TARRY_DELAY, 0), TARRY_TOO_LARGE);
     assert_int_equal(pack_nack(&body, 1, (struct tarry_token){0}, &options), TARRY_TOO_LARGE);
-    text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 16] = 0; /* the text fits, but not with the fields around it */
+    /* The text itself fits, but not together with the other fields of the request. */
+    text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 16] = 0;
     assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
     assert_int_equal(pack_nack(&body, 1, (struct tarry_token){9, 9}, &options), TARRY_TOO_LARGE);
     text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 64] = 0;
@@ -295,7 +298,7 @@ static void held_leases_match_a_naive_model(void **state) {
         uint64_t id = 1 + random % IDS;
         if (random >> 40 & 1) {
             bool taken = held_take(&held, (struct held_entry){.id = id, .token = {1, id}, .until_ms = 100 + id});
-            assert_int_equal(taken, !model[id]); /* each task is taken once under one lease */
+            assert_int_equal(taken, !model[id]); /* a task is taken only once under the same lease */
             count += !model[id];
             model[id] = true;
         } else {
@@ -320,7 +323,7 @@ static void names_match_a_naive_model(void **state) {
     for (int step = 0; step < STEPS; step++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         size_t number = 1 + random % NAMES;
-        uint32_t name = (uint32_t)(number * 64 + number % 3); /* many have the same home slot */
+        uint32_t name = (uint32_t)(number * 64 + number % 3); /* many names have the same home slot */
         if (random >> 40 & 1) {
             names_add(&names, name);
             counts[number]++;
@@ -368,7 +371,7 @@ static void timers_match_a_naive_model(void **state) {
     timers_deinit(&timers);
 }
 
-/* When the broker sends a lease again to a resumed session, it may arrive after its ack had a reply. */
+/* The broker sends leases again to a resumed session. Such a delivery may arrive after the reply to the lease's ack. */
 static void a_settled_lease_is_not_taken_again(void **state) {
     struct held held = {NULL, 0, 0};
     struct held_entry first = {.id = 1, .token = {1, 10}, .until_ms = 100};
@@ -383,16 +386,18 @@ static void a_settled_lease_is_not_taken_again(void **state) {
 
     struct held_entry later = {.id = 1,
                                .token = {1, 12},
-                               .until_ms = 300}; /* leased again: treated like any other task */
+                               .until_ms = 300}; /* a new lease of the same task is treated like any other lease */
     assert_true(held_take(&held, later));
-    held_settle(&held, 1, first.token); /* late: the later lease stays */
+    held_settle(&held, 1, first.token); /* this settles the first lease, so the later lease stays */
     assert_false(held_find(&held, 1)->settled);
     held_settle(&held, 1, later.token);
-    assert_null(held_find(&held, 1)); /* the consumer did not hold it at the resumption */
+    /* The consumer did not hold the lease when the session resumed, so it leaves no mark. */
+    assert_null(held_find(&held, 1));
 
     held_settle(&held, 2, other.token);
     assert_int_equal(held.count, 1);
-    held_resume(&held); /* a second resumption: the lane that might have brought it is gone */
+    /* After a second resumption, the lane that might have brought the old delivery no longer exists. */
+    held_resume(&held);
     assert_int_equal(held.count, 0);
 
     assert_true(held_take(&held, first));

@@ -1,5 +1,5 @@
-/* client_transport_test.c: data from a server to libtarry's WebSocket, frame by frame and byte by byte. A connection
- * is made only to a server that answers like a broker. Every received byte is treated as hostile. */
+/* client_transport_test.c: how libtarry's WebSocket handles data from a server, frame by frame and byte by byte. It
+ * connects only to a server that answers like a broker, and trusts no byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ struct bytes {
 };
 #define BYTES(literal) ((struct bytes){literal, sizeof(literal) - 1})
 
-/* Feeds bytes in parts of `part`, and returns the first event that is not WS_NEEDS_MORE. */
+/* Feeds bytes in pieces of `part` bytes, and returns the first event that is not WS_NEEDS_MORE. */
 static struct ws_event feed(struct message_reader *reader, struct bytes given, size_t part) {
     struct ws_event event = {.kind = WS_NEEDS_MORE};
     for (size_t at = 0; at < given.size && event.kind == WS_NEEDS_MORE;) {
@@ -92,7 +92,7 @@ static void a_message_is_read_in_place(void **state) {
     message_reader_deinit(&reader);
 }
 
-/* All fragments of a message count, even empty ones: memory does not grow with their number. */
+/* All fragments of a message count towards the limit, even empty ones, so memory does not grow with their number. */
 static void fragments_without_end_are_bounded(void **state) {
     struct message_reader reader;
     char fragment[2 + 100] = {0x02, 100};
@@ -164,7 +164,7 @@ static void server_stop(struct server *server) {
     close(server->epoll);
 }
 
-/* Returns the connection's next event; NOTHING after `patience_ms` without any. */
+/* Returns the connection's next event; NOTHING if none came for `patience_ms`. */
 static enum ws_client_news await(struct server *server, int patience_ms, const uint8_t **out_data, size_t *out_size) {
     for (;;) {
         struct epoll_event event;
@@ -187,7 +187,7 @@ static void begin(struct server *server, const char *bearer) {
     assert_int_not_equal(server->connection.state, WS_CLIENT_CLOSED);
 }
 
-/* Reads the request and keeps its key. Returns its text. */
+/* Reads the client's HTTP request and stores its WebSocket key. Returns the request's text. */
 static const char *take_request(struct server *server) {
     static char text[4096];
     size_t size = 0;
@@ -245,7 +245,7 @@ static void a_connection_comes_about_a_byte_at_a_time(void **state) {
         }
         say(&server, answer + answer_size - 1, 4);
         assert_int_equal(await(&server, 5000, &data, &size), WS_CLIENT_OPENED);
-        assert_int_equal(server.connection.bearer[0], 0); /* the token is deleted once it is not needed */
+        assert_int_equal(server.connection.bearer[0], 0); /* the token is erased once it is not needed */
         assert_int_equal(await(&server, 5000, &data, &size), WS_CLIENT_MESSAGE);
         assert_int_equal(size, 1);
         assert_int_equal(data[0], 'q');
@@ -274,7 +274,8 @@ static void who_breaks_the_protocol_is_left(void **state) {
     }
 }
 
-/* Pings are answered. If the server does not read the answers, a flood of pings costs the memory of one answer. */
+/* The client answers pings. If the server does not read the answers, a flood of pings costs only the memory of one
+ * answer. */
 static void a_flood_of_pings_costs_nothing(void **state) {
     struct server server;
     const uint8_t *data;
@@ -298,7 +299,7 @@ static void a_flood_of_pings_costs_nothing(void **state) {
     server_stop(&server);
 }
 
-/* A broker that always sends must leave other connections their turn. */
+/* After some reads, a connection gives up its turn even if its broker sends all the time. */
 static void a_turn_ends_however_much_there_is(void **state) {
     enum { ROOM = 16 << 10, BYTES = 12 * ROOM }; /* more than the eight reads of one turn */
     struct server server;
@@ -323,7 +324,8 @@ static void a_turn_ends_however_much_there_is(void **state) {
     server_stop(&server);
 }
 
-/* Data that the kernel does not accept waits in order; a message that has not begun to leave can be cancelled. */
+/* Bytes that the kernel does not accept wait in a queue, in order. A message of which nothing was sent can be
+ * cancelled. */
 static void what_is_not_read_waits_in_order(void **state) {
     struct server server;
     const uint8_t *data;
@@ -338,7 +340,7 @@ static void what_is_not_read_waits_in_order(void **state) {
     }
     ws_client_unsend(&server.connection, 100 + 39);
     ws_client_unsend(&server.connection, 100 + 37);
-    ws_client_unsend(&server.connection, 100); /* the message has left: no effect */
+    ws_client_unsend(&server.connection, 100); /* the message was sent already, so this has no effect */
     static uint8_t read[39 * (100000 + 14)];
     while (got < 38 * (payload + 14)) {
         const ssize_t took = recv(server.taken, read + got, sizeof(read) - got, MSG_DONTWAIT);
@@ -364,7 +366,7 @@ static void large_messages_go_in_fragments(void **state) {
     uint8_t *payload = packet_reserve(&packet, all), *read = malloc(all + 2 * 14 + 8);
     for (size_t i = 0; i < all; i++) payload[i] = (uint8_t)(i * 31 + i / 256);
     ws_client_send(&server.connection, &packet, 7);
-    ws_client_unsend(&server.connection, 7); /* the message has begun to leave */
+    ws_client_unsend(&server.connection, 7); /* part of the message was sent already, so this has no effect */
     while (got < all + 2 * 14 + 8) {
         const ssize_t took = recv(server.taken, read + got, all + 2 * 14 + 8 - got, MSG_DONTWAIT);
         if (took > 0) got += (size_t)took;

@@ -24,14 +24,14 @@ static struct fake *fake_that_remembers(const enum deed *script, size_t size) {
     return fake;
 }
 
-#define FAR_MS 600000u /* no test waits that long */
+#define FAR_MS 600000u /* ms; no test waits that long */
 
 static tarry_client *client_to(const struct fake *fake, uint64_t timeout_ms) {
     tarry_client *client;
     struct tarry_options options = {.urls = fake->url, .name = "client_test", .timeout_ms = timeout_ms};
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
     assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}),
-                     TARRY_OK); /* no deadline limits how quickly the broker is found */
+                     TARRY_OK); /* without a deadline, because it may take long to find the broker */
     return client;
 }
 
@@ -49,9 +49,8 @@ static void what_took_effect_is_told_when_it_is_asked_for(void **state) {
     assert_int_equal(answer.outcome, TARRY_SCHEDULED);
     assert_int_equal(answer.id, 2);
     assert_int_equal(answer.sequence, 2);
-    assert_int_equal(fake->ops, 2); /* nothing was done twice */
-    /* The outcome of an answered commit can be queried too; the result may even be stored in the commit's own
-     * result. */
+    assert_int_equal(fake->ops, 2); /* no operation was executed twice */
+    /* The outcome of an answered commit can be queried too. The output may be the same result as the input. */
     assert_int_equal(tarry_ask(client, &answer, NULL, &answer), TARRY_OK);
     assert_int_equal(answer.id, 2);
     tarry_close(client);
@@ -68,7 +67,7 @@ static void what_never_arrived_never_will(void **state) {
         assert_int_equal(tarry_ask(client, &result, NULL, &answer), TARRY_E_ABANDONED);
         assert_string_equal(answer.message, tarry_code_sentence(TARRY_E_ABANDONED));
     }
-    /* The commit was still in flight. */
+    /* The outcome of a commit is asked for while the commit is still in flight. */
     struct tarry_commit_id id;
     tarry_commit *commit;
     const struct tarry_result *results;
@@ -93,7 +92,7 @@ static void an_unknown_outcome_is_left_with_its_producer(void **state) {
     struct tarry_schedule_options brief = order;
     brief.call.timeout_ms = 400;
     assert_int_equal(tarry_schedule(client, &brief, &unknown), TARRY_E_TIMEOUT);
-    for (int i = 0; i < 3 * COMMITS_PER_PRODUCER_MAX; i++) { /* more replies than the broker remembers */
+    for (int i = 0; i < 3 * COMMITS_PER_PRODUCER_MAX; i++) { /* more commits than replies that the broker remembers */
         assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
         assert_int_not_equal(result.producer, unknown.producer);
     }
@@ -103,8 +102,8 @@ static void an_unknown_outcome_is_left_with_its_producer(void **state) {
     assert_int_equal(fake->hellos, 2);
     tarry_close(client);
     for (int i = 0; i < 5000 && COUNT(fake, goodbyes) == 0; i++)
-        sleep_ms(1);                            /* the client does not wait long for goodbyes */
-    assert_int_equal(COUNT(fake, goodbyes), 1); /* from the producer whose replies have all come */
+        sleep_ms(1);                            /* the client does not wait long for the reply to Goodbye */
+    assert_int_equal(COUNT(fake, goodbyes), 1); /* the producer whose replies have all come was given back */
     fake_stop(fake);
 }
 
@@ -173,9 +172,10 @@ static void what_cannot_be_asked_is_refused(void **state) {
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_E_ARGUMENT);
     assert_int_equal(tarry_commit_resume(commit, &id), TARRY_E_ARGUMENT);
-    id.producer = id.sequence = 7; /* an id of no producer */
+    id.producer = id.sequence = 7; /* no broker issued this producer */
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_FORGOTTEN);
-    memset(id.cluster, 1, sizeof(id.cluster)); /* the commit's name is of another cluster, which is not here */
+    /* The commit's name belongs to another cluster, which no address has. */
+    memset(id.cluster, 1, sizeof(id.cluster));
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_NOT_PRIMARY);
     tarry_commit_free(commit);
     tarry_close(client);
@@ -228,7 +228,7 @@ static void what_is_gone_on_with_makes_the_broker_forget_nothing(void **state) {
     tarry_commit *commits[2];
     struct tarry_commit_id ids[2];
     for (int i = 0; i < 2; i++) ids[i] = prepared(client, &commits[i]);
-    for (int i = 0; i < 2; i++) tarry_commit_free(commits[i]); /* the service ends: nothing was sent */
+    for (int i = 0; i < 2; i++) tarry_commit_free(commits[i]); /* the service ends before it sent the commits */
     tarry_close(client);
     client = client_to(fake, FAR_MS);
     for (int i = 1; i >= 0; i--) {
@@ -277,13 +277,13 @@ static void names_hold_up_nothing_and_are_many(void **state) {
     }
     assert_int_equal(fake->ops, 2 * MANY);
     for (int i = 0; i < MANY; i++) tarry_commit_free(commits[i]);
-    /* Commits one after another need no new producer. */
+    /* Many commits, one after another, need no new producer. */
     const size_t hellos = fake->hellos;
     for (int i = 0; i < MANY; i++) {
         tarry_commit *commit;
         (void)prepared(client, &commit);
         if (i % 3 == 0) assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_OK);
-        tarry_commit_free(commit); /* the commit is abandoned: its sequence is free again */
+        tarry_commit_free(commit); /* the commit is never sent, so its sequence is free again */
     }
     assert_true(fake->hellos <= hellos + 1);
     tarry_close(client);

@@ -1,5 +1,5 @@
-/* client_within_test.c: each call's own deadline (struct tarry_call, and `timeout_ms` in options and commits). The
- * client's deadline is far away, or there is none. With a fake broker (fake_broker.h). */
+/* client_within_test.c: the deadline of a single call (struct tarry_call, and `timeout_ms` in options and commits). The
+ * client's own deadline is far away, or there is none. With a fake broker (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,10 +14,10 @@
 #include "fake_broker.h"
 
 #define OWN_MS 100u
-#define CLIENTS_MS 400u /* timeout of a client whose call must end earlier */
+#define CLIENTS_MS 400u /* ms; timeout of a client whose call must end earlier */
 #define TRIES 10
-#define FAR_MS 600000u /* the client's timeout */
-#define LATE_MS 20000u /* on a busy machine; far below FAR_MS */
+#define FAR_MS 600000u /* ms; timeout of the client */
+#define LATE_MS 20000u /* ms; a late end on a busy machine, far below FAR_MS */
 
 static const struct tarry_ref order_1 = {.queue = "orders", .key = "order-1"};
 static const struct tarry_token token = {1, 1};
@@ -29,7 +29,7 @@ static tarry_client *client_to(const struct fake *fake, uint64_t timeout_ms) {
     return client;
 }
 
-/* A broker that takes requests and answers none. */
+/* Starts a broker that accepts requests and never replies. */
 static struct fake *fake_that_hangs(void) {
     struct fake *fake = fake_start(NULL, 0);
     fake->hangs = true;
@@ -280,7 +280,7 @@ static void each_asynchronous_call_ends_by_its_own_deadline(void **state) {
 
 /* ---- a deadline later than the client's */
 
-/* Returns the code of the other call, which has the client's timeout. */
+/* Submits a call without a deadline and a call with the client's timeout. Returns the code of the second call. */
 static int submits_one_that_has_no_end(void) {
     struct fake *fake = fake_start(NULL, 0);
     fake->lacks_room = true;
@@ -293,7 +293,7 @@ static int submits_one_that_has_no_end(void) {
     struct ended lasting = {.code = -1}, short_lived = {.code = -1};
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &lasting), TARRY_OK);
     order.key = "2";
-    order.call.timeout_ms = 0; /* in the same commit */
+    order.call.timeout_ms = 0; /* this call has the client's timeout and joins the commit of the first call */
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &short_lived), TARRY_OK);
     while (!atomic_load(&short_lived.done)) sleep_ms(1);
     assert_int_equal(atomic_load(&lasting.done), 0);
@@ -309,7 +309,7 @@ static int submits_one_that_has_no_end(void) {
 }
 
 static void a_call_without_an_end_outlives_the_clients(void **state) {
-    int code = TARRY_E_TIMEOUT; /* the result if the request is in flight at the deadline */
+    int code = TARRY_E_TIMEOUT; /* TARRY_E_TIMEOUT: the request was in flight at the deadline, so try again */
     for (int i = 0; i < TRIES && code == TARRY_E_TIMEOUT; i++) code = submits_one_that_has_no_end();
     assert_int_equal(code, TARRY_BUSY);
 }
@@ -342,7 +342,8 @@ static void closing_a_consumer_ends_by_its_own_deadline(void **state) {
     pthread_mutex_lock(&fake->lock);
     fake->hangs = true;
     pthread_mutex_unlock(&fake->lock);
-    /* A program that settles leases itself may wait for ever for the reply; the close does not wait. */
+    /* A program that settles leases itself may wait for the reply without limit. Closing the consumer does not wait for
+     * it. */
     assert_int_equal(tarry_ack_async(client, 7, token, &(struct tarry_call){.timeout_ms = TARRY_FOREVER}, NULL, NULL),
                      TARRY_OK);
     uint64_t before = now_ms();
@@ -396,14 +397,14 @@ static void close_with_a_verdict(bool is_sent, bool loops) {
     uint64_t took = now_ms() - before;
     if (!is_sent) assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(took < LATE_MS);
-    assert_int_equal(atomic_load(&verdict.told), 1); /* before the close, and once */
-    bool is_unsent =
-        verdict.code == TARRY_E_NO_BROKER || verdict.code == TARRY_BUSY; /* the broker had just answered other calls */
+    assert_int_equal(atomic_load(&verdict.told), 1); /* the verdict was reported once, before the close returned */
+    bool is_unsent = verdict.code == TARRY_E_NO_BROKER ||
+                     verdict.code == TARRY_BUSY; /* BUSY: the broker had just answered other calls */
     assert_true(verdict.code == TARRY_E_TIMEOUT || (!is_sent && is_unsent));
     end(client, fake);
 }
 
-/* The client's calls have no deadline. A verdict without a reply ends with the close, and is reported. */
+/* The client's calls have no deadline. A verdict without a reply ends when the consumer is closed, and is reported. */
 static void closing_a_consumer_ends_although_its_verdict_is_not_answered(void **state) {
     for (int kind = 0; kind < 4; kind++) close_with_a_verdict((kind & 1) != 0, (kind & 2) != 0);
 }

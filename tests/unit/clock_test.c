@@ -1,5 +1,5 @@
-/* clock_test.c: TIME-2 for the pure half of the clock (F-32 … F-35): jumps, restarts, suspends; its time never
- * decreases. */
+/* clock_test.c: TIME-2 for the pure part of the clock (F-32 … F-35): jumps, restarts and suspends never make its time
+ * decrease. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static struct clock_state fresh(void) {
     return state;
 }
 
-/* Returns the time `passed_ns` after the start by BOOTTIME, with a wall-clock error of `off_ns`. */
+/* Returns the clock's time when BOOTTIME is `passed_ns` after the start and the wall clock is wrong by `off_ns`. */
 static struct instant at(struct clock_state *state, uint64_t passed_ns, int64_t off_ns) {
     return clock_advance(state, (struct sample){REAL0 + passed_ns + (uint64_t)off_ns, BOOT0 + passed_ns});
 }
@@ -61,7 +61,7 @@ static void a_step_back_lets_the_wall_stand_still_until_the_clock_is_there_again
         assert_true(now.wall_ns == before.wall_ns || now.wall_ns == REAL0 + 11 * SECOND - (uint64_t)steps[i]);
         assert_true(now.wall_ns >= before.wall_ns);
         assert_int_equal(now.steady_ns, REAL0 + 11 * SECOND);
-        /* a clock that is corrected makes no jump, however wrong it was */
+        /* Correcting a wrong clock is no jump, however wrong it was. */
         now = at(&state, 60 * SECOND, 0);
         assert_int_equal(now.wall_ns, REAL0 + 60 * SECOND);
         assert_false(state.held);
@@ -81,7 +81,7 @@ static void a_jump_of_more_than_an_hour_is_held_until_it_ends(void **unused) { /
     struct instant now = at(&state, 3 * HOUR, 0);
     assert_false(state.held);
     assert_int_equal(now.wall_ns, REAL0 + 3 * HOUR);
-    /* exactly the limit is believed, 1 ns more is not */
+    /* A jump of exactly the limit is believed; 1 ns more is not. */
     at(&state, 3 * HOUR, (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS) + 1);
     assert_true(state.held);
     at(&state, 3 * HOUR, (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS));
@@ -91,7 +91,7 @@ static void a_jump_of_more_than_an_hour_is_held_until_it_ends(void **unused) { /
 static void a_suspend_is_no_jump(void **unused) { /* F-34 */
     (void)unused;
     struct clock_state state = fresh();
-    struct instant now = at(&state, 60 * DAY, 0); /* BOOTTIME counts it */
+    struct instant now = at(&state, 60 * DAY, 0); /* BOOTTIME includes the suspended time */
     assert_false(state.held);
     assert_int_equal(now.steady_ns, REAL0 + 60 * DAY);
     assert_int_equal(now.wall_ns, REAL0 + 60 * DAY);
@@ -105,7 +105,7 @@ static struct clock_state restarted(struct instant last, uint64_t real_ns, bool 
 
 static void across_a_start_both_go_on_by_the_difference_of_the_walls(void **unused) {
     (void)unused;
-    /* the wall clock was set forward by a minute in the former run: the bases differ, and stay different */
+    /* In the former run the wall clock was set forward by a minute. So the two bases differ, and this stays. */
     struct instant last = {REAL0, REAL0 + 60 * SECOND};
     struct clock_state state = restarted(last, REAL0 + 60 * SECOND + 5 * DAY, false);
     assert_false(state.held);
@@ -148,12 +148,12 @@ static void a_start_with_the_clock_behind_adds_nothing(void **unused) { /* F-32 
     assert_int_equal(state.now.wall_ns, REAL0);
     struct instant now = clock_advance(&state, (struct sample){REAL0 - 10 * DAY + HOUR, BOOT0 + HOUR});
     assert_int_equal(now.steady_ns, REAL0 + HOUR);
-    assert_int_equal(now.wall_ns, REAL0); /* the wall time waits */
+    assert_int_equal(now.wall_ns, REAL0); /* the wall time stands still until the clock has caught up */
     assert_false(state.held);
 }
 
-/* Steady time continued while the wall time was held; the start must not count those hours again. (Found by the
- * simulator.) */
+/* Steady time continued while the wall time was held. The next start must not add those hours again. (The simulator
+ * found this bug.) */
 static void what_passed_while_the_wall_was_held_is_not_added_again_by_a_start(void **unused) { /* F-32, TIME-1 */
     (void)unused;
     struct clock_state state = fresh();
@@ -161,7 +161,7 @@ static void what_passed_while_the_wall_was_held_is_not_added_again_by_a_start(vo
     for (uint64_t passed = SECOND; passed <= 3 * HOUR; passed += 60 * SECOND)
         last = at(&state, passed, 2 * (int64_t)HOUR);
     assert_true(state.held);
-    uint64_t real_ns = last.steady_ns + SECOND; /* the clock has been corrected, and 1 s has passed */
+    uint64_t real_ns = last.steady_ns + SECOND; /* the clock was corrected, and 1 s has passed */
     struct clock_state next;
     clock_begin(&next, (struct clock_origin){.last = last}, (struct sample){real_ns, SECOND});
     assert_int_equal(next.now.steady_ns, real_ns); /* no delay fires early */
@@ -178,7 +178,7 @@ static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unu
     state = restarted(last, REAL0 + 30 * DAY + 1, false);
     assert_true(state.held);
     assert_int_equal(state.now.steady_ns, REAL0); /* no delay fires early */
-    assert_int_equal(state.now.wall_ns, REAL0);   /* overdue tasks do not all fire at once */
+    assert_int_equal(state.now.wall_ns, REAL0);   /* otherwise all overdue tasks would fire at once */
     struct instant now = clock_advance(&state, (struct sample){REAL0 + 31 * DAY, BOOT0 + HOUR});
     assert_true(state.held);
     assert_int_equal(now.steady_ns, REAL0 + HOUR);
@@ -188,7 +188,7 @@ static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unu
     assert_false(state.held);
     assert_true(state.accepted);
     assert_int_equal(state.now.wall_ns, REAL0 + 400 * DAY);
-    /* accepted once, only at the start */
+    /* The jump is accepted only once, at the start. */
     clock_advance(&state, (struct sample){REAL0 + 500 * DAY, BOOT0 + SECOND});
     assert_true(state.held);
 }
@@ -203,7 +203,7 @@ static void nothing_ever_goes_back_whatever_the_clocks_say(void **unused) { /* F
         for (int i = 0; i < 100; i++) {
             boot += random_magnitude(&random, 45);
             uint64_t real = random_below(&random, 2) ? random_magnitude(&random, 62) : REAL0 + (boot - BOOT0);
-            /* sometimes samples of two threads arrive in the wrong order, or the broker restarts */
+            /* Sometimes the samples of two threads arrive in the wrong order, or the broker restarts. */
             if (random_below(&random, 10) == 0) boot -= random_below(&random, 1000);
             if (random_below(&random, 20) == 0) {
                 struct clock_origin origin = {last, 0, random_below(&random, 2) == 0};
@@ -218,13 +218,14 @@ static void nothing_ever_goes_back_whatever_the_clocks_say(void **unused) { /* F
     }
 }
 
-/* F-33: the clock runs slower or faster for a day, so that no program sees the step of 1 s. */
+/* F-33: instead of a leap of 1 s, the clock runs slower or faster for a day. */
 static void a_smear_moves_no_delay_and_is_no_jump(void **unused) {
     (void)unused;
     for (int sign = -1; sign <= 1; sign += 2) {
         struct clock_state state = fresh();
         for (uint64_t passed = 0; passed <= DAY; passed += SECOND / 4) {
-            int64_t off_ns = sign * (int64_t)(passed / (DAY / SECOND)); /* 1 s at the end of the day */
+            /* The error grows to 1 s at the end of the day. */
+            int64_t off_ns = sign * (int64_t)(passed / (DAY / SECOND));
             struct instant now = at(&state, passed, off_ns);
             assert_false(state.held);
             assert_int_equal(now.steady_ns, REAL0 + passed); /* BOOTTIME is not affected */
@@ -248,7 +249,7 @@ static void a_leap_second_lets_the_wall_stand_still_for_a_second(void **unused) 
     }
 }
 
-/* F-35: no code counts seconds in 32 bits, neither signed (2038) nor unsigned (2106). */
+/* F-35: times after 2038 and 2106 work, because no code counts seconds in 32 bits, signed or unsigned. */
 static void the_years_2038_and_2106_are_years_like_others(void **unused) {
     (void)unused;
     static const uint64_t borders_s[] = {UINT64_C(1) << 31, UINT64_C(1) << 32};
@@ -274,7 +275,7 @@ static void the_machines_clock_agrees(void **unused) {
     clock_gettime(CLOCK_REALTIME, &real);
     uint64_t real_ns = (uint64_t)real.tv_sec * SECOND + (uint64_t)real.tv_nsec;
     assert_false(held);
-    assert_true(now.steady_ns <= real_ns); /* steady time never runs ahead of the wall */
+    assert_true(now.steady_ns <= real_ns); /* steady time is never ahead of the wall clock */
     assert_true(now.wall_ns <= real_ns && real_ns - now.steady_ns < SECOND);
 }
 

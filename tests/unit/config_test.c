@@ -20,7 +20,7 @@
 static char message[CONFIG_MESSAGE_SIZE];
 #define END ((const char *)NULL)
 
-/* Loads the arguments up to a NULL; 0 fine, 1 refused. */
+/* Loads the arguments up to NULL. Returns 0, or 1 if they were refused. */
 static int load(struct config *config, const char *first, ...) {
     char *argv[16] = {(char *)"tarryd"};
     int argc = 1;
@@ -145,7 +145,7 @@ static void addresses_to_listen_at_add_up(void **state) {
     int fd = mkstemp(path);
     assert_int_equal(dprintf(fd, "data = /d\nlisten = ws://127.0.0.1:3\n"), 36);
     close(fd);
-    /* The command line takes precedence over the file, wherever `--config` is. */
+    /* Options on the command line override the file, wherever `--config` stands. */
     assert_int_equal(load(&config, "--listen", "ws://[::1]:4", "--config", path, "--listen", "unix:///u", END), 0);
     assert_string_equal(config.listen, "ws://[::1]:4 unix:///u");
     unlink(path);
@@ -287,7 +287,7 @@ static void write_file(const char *directory, const char *name, const char *text
     assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* The file may be a FIFO, as with `--config <(…)`, and its last line may lack its line end; its size is limited. */
+/* The file may be a FIFO, as with `--config <(…)`, and its last line may have no line end. Its size is limited. */
 static void a_file_is_read_whole_up_to_a_bound(void **state) {
     (void)state;
     struct config config;
@@ -316,7 +316,7 @@ static void a_file_is_read_whole_up_to_a_bound(void **state) {
     rmdir(directory);
 }
 
-/* inih would take the rest of a long line for a new line. */
+/* The parser inih would treat the rest of a long line as a new line. */
 static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state) {
     static const char *const beginnings[] = {"#", ";", "  # ", "\t; "};
     char directory[] = "/tmp/config-test-XXXXXX", path[128], text[12000];
@@ -338,7 +338,7 @@ static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state
     rmdir(directory);
 }
 
-/* Credentials from a systemd unit are used where they apply and where no option names another file. */
+/* Credentials of a systemd unit are used for options that are not given. */
 static void credentials_stand_in_for_options(void **state) {
     static const char *const names[] = {"tokens", "peer-key", "coordinator-credentials", "tls-cert"};
     char directory[] = "/tmp/config-test-XXXXXX", paths[4][128];

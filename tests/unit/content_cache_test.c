@@ -19,7 +19,7 @@ int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 
-/* For this thread: locks that it holds, and how often it took one. */
+/* For the current thread: number of locks that it holds, and number of times that it took one. */
 static _Thread_local int held, taken;
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
@@ -53,7 +53,7 @@ static int end(void **state) {
     return 0;
 }
 
-/* Each id has another content, whose bytes identify it. */
+/* Makes the content of a task. Each id has different bytes. */
 static size_t make(uint64_t id, size_t size, uint8_t *out) {
     for (size_t i = 0; i < size; i++) out[i] = (uint8_t)(id * 31 + i);
     return size;
@@ -69,7 +69,7 @@ static void forget(struct fx *f, uint64_t id) {
     content_cache_forget(f->cache, &id, 1);
 }
 
-/* Returns false if the content is not there. */
+/* Returns whether the cache has the content of this id. */
 static bool is_there(struct content_cache *cache, struct arena *arena, uint64_t id, size_t size) {
     uint8_t bytes[CONTENT_CACHE_SIZE_MAX];
     void *found;
@@ -95,7 +95,7 @@ static void what_is_put_is_found_until_it_is_forgotten(void **state) {
     for (uint64_t id = 1; id <= 200; id++) put(f, id, sizes[id % 5]);
     for (uint64_t id = 1; id <= 200; id++) assert_true(has(f, id, sizes[id % 5]));
     for (uint64_t id = 1; id <= 200; id += 2) forget(f, id);
-    forget(f, 3); /* forgets the same content a second time */
+    forget(f, 3); /* the content was dropped already, so this has no effect */
     for (uint64_t id = 1; id <= 200; id++) assert_int_equal(has(f, id, sizes[id % 5]), id % 2 == 0);
     for (uint64_t id = 2; id <= 200; id += 2) forget(f, id);
     assert_int_equal(content_cache_bytes(f->cache), 0);
@@ -106,7 +106,8 @@ static void many_are_forgotten_at_once(void **state) {
     uint64_t ids[100];
     for (size_t count = 0; count <= 100; count++) {
         for (uint64_t id = 1; id <= 110; id++) put(f, id, 50);
-        for (uint64_t i = 0; i < count; i++) ids[i] = 1 + (i * 7 + count) % 101; /* no id twice */
+        /* A permutation: no id comes twice. */
+        for (uint64_t i = 0; i < count; i++) ids[i] = 1 + (i * 7 + count) % 101;
         content_cache_forget(f->cache, ids, count);
         size_t left = 0;
         for (uint64_t id = 1; id <= 110; id++) left += has(f, id, 50);
@@ -171,11 +172,11 @@ static void where_there_is_no_room_others_make_it(void **state) {
         young += there && id > count - 4 * room;
     }
     assert_true(kept > room * 3 / 4);
-    assert_true(young > kept * 3 / 4); /* old entries leave at some time */
+    assert_true(young > kept * 3 / 4); /* most kept contents are young, so old ones are dropped eventually */
 }
 
-/* Contents of other sizes need other pages: they get space too, because the clock hand empties pages sooner or
- * later. */
+/* Contents of other sizes need other pages. They get space too, because the hand of the clock algorithm empties pages
+ * eventually. */
 static void sizes_may_change(void **state) {
     struct fx *f = *state;
     for (uint64_t id = 1; id <= 5000; id++) put(f, id, 144);
@@ -190,7 +191,7 @@ static void sizes_may_change(void **state) {
 static void whatever_happens_what_is_found_is_right(void **state) {
     struct fx *f = *state;
     struct random random = {random_seed(1)};
-    static uint16_t sizes[10001]; /* size + 1; 0: certainly not there */
+    static uint16_t sizes[10001]; /* size + 1 of each id's content; 0: the cache certainly does not have it */
     memset(sizes, 0, sizeof sizes);
     for (int i = 0; i < 200000; i++) {
         const uint64_t id = 1 + random_below(&random, 10000);
@@ -229,7 +230,7 @@ static void readers_and_writer_do_not_meet(void **state) {
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(readers[i], NULL), 0);
 }
 
-/* Each call takes the lock once and releases it: a test with threads would show that only by chance. */
+/* Checks that each call takes the lock once and releases it. A test with threads would show an error only by chance. */
 static void each_call_holds_the_lock(void **state) {
     struct fx *f = *state;
     const uint64_t id = 1;

@@ -1,5 +1,5 @@
-/* coordinator_record_test.c: the pair's record as text: it can be written and read back, and nothing else is
- * accepted. */
+/* coordinator_record_test.c: the pair's record as text: a written record can be read back, and any other text is
+ * refused. */
 #include "record.h"
 
 #include <setjmp.h>
@@ -64,7 +64,7 @@ static void test_the_largest_fits(void **state) {
     assert_memory_equal(&back, &record, sizeof back);
 }
 
-/* Replaces one line by another; empty: removes it. */
+/* Reads the record after replacing one line by `other`; an empty `other` removes the line. */
 static int read_changed(const char *line, const char *other, char *message) {
     char text[2 * COORDINATOR_VALUE_SIZE_MAX];
     struct coordinator_record record;
@@ -123,7 +123,8 @@ static void test_every_prefix_and_every_flipped_bit_is_refused(void **state) {
         memcpy(text, whole, sizeof whole);
         text[bit / 8] ^= (char)(1 << bit % 8);
         if (record_read(text, strlen(whole), &record, message) != 0) continue;
-        record_write(&record, again); /* a valid change of a number or URL: the coordinator protects the whole text */
+        /* Another number or URL is valid text: only the coordinator protects the content of the record. */
+        record_write(&record, again);
         assert_memory_equal(again, text, strlen(whole));
     }
 }

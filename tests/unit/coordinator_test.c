@@ -1,5 +1,5 @@
-/* coordinator_test.c: the five calls over a file of this host: done, refused and unknown outcomes, and broken files.
- * (Over ZooKeeper, with lost replies: tests/coordinator.) */
+/* coordinator_test.c: the five calls of a coordinator that is a file on this host: success, refusal, unknown outcome,
+ * and broken files. (tests/coordinator tests ZooKeeper, with lost replies.) */
 #include "coordinator.h"
 
 #include <fcntl.h>
@@ -163,7 +163,7 @@ static void test_who_watches_hears_of_a_change_by_another(void **state) {
     struct waiting *waiting = &place->waiting;
     waiting->watch = (struct coordinator_watch){.name = "record", .changed = seen_changed};
     coordinator_watch(place->coordinator, &waiting->watch);
-    assert_int_equal(read_it(place), PAIR_DONE); /* the watch is set */
+    assert_int_equal(read_it(place), PAIR_DONE); /* reading the record also sets the watch */
     struct coordinator *own = place->coordinator, *other = open_it(place->url);
     assert_non_null(other);
     place->coordinator = other;
@@ -205,7 +205,7 @@ static void test_an_entry_that_is_gone_or_made_again_is_not_believed(void **stat
     assert_non_null(strstr(place->waiting.call.reason, "made again"));
 }
 
-/* Even if the process that had read the old file makes the new one, which has another creation id. */
+/* This holds even if the process that had read the old file makes the new one. The new file has another creation id. */
 static void test_a_file_that_its_reader_makes_again_is_another_one(void **state) {
     struct place *place = *state;
     struct coordinator_call *call = &place->waiting.call;
@@ -249,7 +249,7 @@ static void test_each_damage_is_found(void **state) {
     close(file);
 }
 
-/* Only a change takes the lock: otherwise a node that is stopped during a read would prevent the other one from
+/* Only a change takes the lock. Otherwise a node that is stopped during a read would prevent the other node from
  * serving alone (F-27). */
 static void test_a_lock_that_is_kept_ends_a_change(void **state) {
     struct place *place = *state;
@@ -286,8 +286,7 @@ static void test_wrong_urls_and_options_are_refused_in_words(void **state) {
     assert_non_null(strstr(message, "not 99 ms"));
 }
 
-/* For etcd, the open checks only whether the user can be written as JSON; nothing is sent before there is a
- * connection. */
+/* Opening checks only that the user of etcd can be written as JSON. Nothing is sent before there is a connection. */
 static void test_credentials_are_looked_at_as_it_is_opened(void **state) {
     struct coordinator_options options = {.call_ms = 200, .session_ms = 1000, .credentials = "pair:secret"};
     char message[COORDINATOR_MESSAGE_SIZE] = "";

@@ -98,7 +98,7 @@ static void why_credentials_were_not_taken(void **state) {
     assert_said(out, (const char *const[3]){"-8)", "correct --coordinator-credentials"});
 }
 
-/* A server's message may come from an attacker. */
+/* A server's message may come from an attacker, so the line has a maximum length. */
 static void no_line_is_too_long(void **state) {
     char line[1024], out[ZOOKEEPER_WHY_SIZE];
     memset(line, 'x', sizeof line - 1);

@@ -20,9 +20,9 @@ static void beat(struct fx *f, uint64_t session) {
     assert_int_equal(ask(f, &request), TARRY__CODE__OK);
 }
 
-/* Number of deliveries in the steps since it was last zeroed. */
+/* Counts deliveries since the test last set it to zero. */
 static struct {
-    uint64_t wanted; /* id of the task to look for */
+    uint64_t wanted; /* id of the task that the test looks for */
     uint64_t left_ms;
     size_t count;
 } seen;
@@ -44,13 +44,13 @@ static void watch(struct fx *f, uint64_t id) {
 
 /* ---- an overtaken lease delays no task */
 
-/* In each step in which the session could take the task of priority 0, a task of priority 9 is ready. */
+/* Whenever the session could take the task of priority 0, a task of priority 9 is ready. */
 static void a_stream_of_a_higher_priority_starves_no_task(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 1000), due_ms = lease_ahead(f);
     watch(f, f->id);
     f->now_ms = due_ms - 1;
-    schedule_first(f, "orders", 9, 0); /* its delivery is in flight when the task becomes due */
+    schedule_first(f, "orders", 9, 0); /* its delivery is still in flight when the other task becomes due */
     for (size_t i = 0; i < 200 && !seen.left_ms; i++) {
         f->now_ms++;
         schedule_first(f, "orders", 9, 0);
@@ -60,8 +60,7 @@ static void a_stream_of_a_higher_priority_starves_no_task(void **state) {
     assert_in_range(seen.left_ms, due_ms, due_ms + AHEAD_LATE_MS + 5);
 }
 
-/* The overlay may not grow: tasks that wait for the index wait no longer for an overtaken lease than for other
- * tasks. */
+/* The overlay must not grow. An overtaken lease may keep tasks in it no longer than other tasks do. */
 static void an_overtaken_lease_holds_up_no_other_queue(void **state) {
     struct fx *f = *state;
     struct core_options options = f->options;
@@ -82,7 +81,7 @@ static void an_overtaken_lease_holds_up_no_other_queue(void **state) {
     assert_int_equal(schedule(f, "orders", due_ms - f->now_ms), TARRY__CODE__OK);
     watch(f, f->id);
     while (f->now_ms < due_ms + 900) {
-        f->now_ms++; /* the next urgent task becomes due in the step in which the session could take another */
+        f->now_ms++; /* in this step the session could take a task, and the next task of priority 9 becomes due */
         if (session_find(f->core, urgent)->sending)
             lane(f, urgent, CORE_LANE_SENT, true);
         else
@@ -107,13 +106,13 @@ static void a_departure_is_as_large_as_a_delivery(void **state) {
     at(f, due_ms - AHEAD_MS);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 3);
     at(f, due_ms);
-    assert_true(delivered(f) == 2 && delivery(f)->departs); /* a third task does not fit */
+    assert_true(delivered(f) == 2 && delivery(f)->departs); /* the third task does not fit into this delivery */
     lane(f, session, CORE_LANE_SENT, true);
     assert_true(delivered(f) == 1 && delivery(f)->departs);
 }
 
-/* Departures of one task each, with priority 9: the task of priority 0 is passed over, and becomes ready when it is
- * late. */
+/* Each departing delivery has one task of priority 9. The task of priority 0 is passed over, and becomes ready once it
+ * is late. */
 static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     struct fx *f = *state;
     uint64_t session = consume_in_batches(f, 200, 1), due_ms = f->now_ms + DELAY_MS;
@@ -136,7 +135,8 @@ static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     assert_true(delivered(f) == 1 && delivery(f)->session == other && seen.left_ms == f->now_ms);
 }
 
-/* A lease of which half has passed is replaced: otherwise the consumer would have too little time. */
+/* If half of a lease has passed before its delivery leaves, the broker makes a new lease, because the consumer would
+ * have too little time. */
 static void after_a_long_stall_the_lease_is_a_whole_one(void **state) { /* TIME-1 */
     struct fx *f = *state;
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
@@ -172,7 +172,7 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
     bursts(f, session);
     assert_true(near_halvings(f->core, orders(f)) > 0);
     assert_true(AHEAD_MS >> near_halvings(f->core, orders(f)) >= AHEAD_SPAN_MIN_MS);
-    for (unsigned i = 0; i < AHEAD_REST_MAX_MS / 5000 + 1; i++) { /* the longest pause */
+    for (unsigned i = 0; i < AHEAD_REST_MAX_MS / 5000 + 1; i++) { /* long enough for the longest pause to end */
         f->now_ms += 5000;
         beat(f, session);
     }
@@ -182,7 +182,7 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
     assert_true(delivered(f) == 1 && delivery(f)->departs);
 }
 
-/* With the shortest span, tasks are still leased ahead of time. */
+/* Even with the shortest span, tasks are leased ahead of time. */
 static void the_shortest_span_is_one_that_acts(void **state) {
     struct fx *f = *state;
     assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* creates the queue */
@@ -196,8 +196,8 @@ static void the_shortest_span_is_one_that_acts(void **state) {
     assert_int_equal(session_find(f->core, session)->ahead_count, 1);
 }
 
-/* A look visits AHEAD_TAKERS_PER_LOOK_MAX of the 41 consumers: that those have no room says nothing about the others.
- */
+/* One look visits AHEAD_TAKERS_PER_LOOK_MAX of the 41 consumers. If those have no credit, that says nothing about the
+ * other consumers. */
 static void consumers_without_room_do_not_narrow_the_time_ahead(void **state) {
     struct fx *f = *state;
     uint64_t due_ms = f->now_ms + DELAY_MS;
@@ -231,7 +231,8 @@ static void many(struct fx *f, unsigned count, uint64_t delay_ms) {
     assert_int_equal(commit_as(f, f->sequence, f->sequence, pointers, count), TARRY__CODE__OK);
 }
 
-/* One more lease costs the same however many there are; the test counts how much a departure looks at. */
+/* One more lease costs the same, however many leases exist. The test counts how much the core examines at a departure.
+ */
 static void a_lease_ahead_looks_at_no_other(void **state) {
     struct fx *f = *state;
     struct core_options options = f->options;

@@ -47,7 +47,7 @@ static inline void forget_frames(void) {
     while (frame_count > 0) free(frames[--frame_count].body);
 }
 
-/* The broker is killed and restarts: the durable frames are replayed. */
+/* Kills the broker and starts it again: replays the durable frames. */
 static inline void restart(struct fx *f, uint32_t epoch) {
     core_free(f->core);
     f->core = core_new(&f->options);
@@ -153,7 +153,7 @@ static inline void schedule_first(struct fx *f, const char *queue, uint32_t prio
     assert_int_equal(schedule_as(f, queue, &body, &when), TARRY__CODE__OK);
 }
 
-/* Acks the tasks that the session holds, except those in flight and the task `but`. */
+/* Acks the tasks that the session has, except those whose delivery is in flight, and except the task `but`. */
 static inline void ack_held(struct fx *f, uint64_t id, uint64_t but) {
     struct session *session = session_find(f->core, id);
     static struct row rows[1024];
@@ -173,7 +173,7 @@ static inline void ack_all(struct fx *f, uint64_t id, uint64_t but) {
     ack_held(f, id, but);
 }
 
-/* Schedules a task that is due in a second and leases it ahead of time. Returns when it is due. */
+/* Schedules a task that is due in a second, and waits until it is leased ahead of time. Returns its due time. */
 static inline uint64_t lease_ahead(struct fx *f) {
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     uint64_t due_ms = f->now_ms + DELAY_MS;

@@ -16,7 +16,7 @@ static void it_is_leased_before_and_leaves_when_it_is_due(void **state) { /* TIM
     const struct row *row = &delivery(f)->tasks[0].row;
     assert_true(delivery(f)->departs && delivery(f)->session == session);
     assert_true(delivery(f)->after <= durable && row->lease_position < delivery(f)->after);
-    assert_int_equal(written(f), 0); /* the delivery does not have to wait for a sync */
+    assert_int_equal(written(f), 0); /* the departure writes no frame, so the delivery does not wait for a sync */
     assert_true(row->delivered_ms == due_ms && row->lease_deadline_ms == due_ms + 1 + LEASE_MS);
     assert_true(row->attempt == 1 && row->deliveries == 1);
     struct core_event sent = {.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = true};
@@ -59,7 +59,7 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f);
     uint64_t ahead = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.id;
     f->now_ms = due_ms - 3;
-    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK); /* its delivery stays in flight */
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK); /* its delivery occupies the lane */
     assert_int_equal(delivered(f), 1);
     assert_int_equal(schedule(f, "orders", 1), TARRY__CODE__OK);
     uint64_t before = f->id;
@@ -69,7 +69,7 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     at(f, due_ms + 1);
     const uint64_t order[] = {before, ahead, after};
     lane(f, session, CORE_LANE_SENT, true);
-    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2); /* the lease of `after` is withdrawn too */
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2); /* the lease of task `after` is withdrawn too */
     assert_true(delivered(f) == 3 && !delivery(f)->departs);
     for (size_t i = 0; i < 3; i++) assert_int_equal(delivery(f)->tasks[i].row.id, order[i]);
     assert_true(delivery(f)->tasks[1].row.attempt == 1 && delivery(f)->tasks[1].row.deliveries == 1);
@@ -124,7 +124,7 @@ static void whoever_goes_before_has_had_nothing(void **state) {
         if (ways[i] == RETURNS) {
             uint64_t again = consume(f, 10);
             assert_int_equal(again, first);
-            assert_int_equal(delivered(f), 0); /* the task is not sent again, because it was never sent */
+            assert_int_equal(delivered(f), 0); /* the delivery has left already, so the task is not sent again */
         } else {
             assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
             consume(f, 10);
@@ -211,7 +211,8 @@ static void what_is_due_finds_credit(void **state) {
     uint64_t session = consume(f, 4);
     for (unsigned i = 0; i < 4; i++) assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     at(f, NOW_MS + DELAY_MS - AHEAD_MS);
-    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 2); /* half of the credit */
+    /* Leases ahead of time take at most half of the credit. */
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 2);
     size_t count = 0;
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
@@ -223,7 +224,7 @@ static void what_is_due_finds_credit(void **state) {
         for (size_t k = 0; k < f->effects.deliveries.count; k++)
             assert_true(f->effects.deliveries.items[k].tasks[0].row.due_ms < NOW_MS + DELAY_MS);
     }
-    assert_int_equal(count, 4); /* none waits for tasks that are due later */
+    assert_int_equal(count, 4); /* no ready task waits for a task that is due later */
     assert_int_equal(session_find(f->core, session)->ahead_count, 0);
     at(f, NOW_MS + DELAY_MS);
     assert_int_equal(delivered(f), 0);
@@ -241,7 +242,7 @@ static void a_single_credit_is_not_spent_ahead(void **state) {
 
 static void where_something_waits_for_credit_nothing_is_leased_ahead(void **state) {
     struct fx *f = *state;
-    uint64_t session = consume(f, 3); /* one for each of the two tasks below, and the last one */
+    uint64_t session = consume(f, 3); /* credit for the two tasks below and for the last one */
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
     assert_int_equal(delivered(f), 1); /* the delivery is in flight */
@@ -269,8 +270,8 @@ static void schedule_row(struct fx *f, uint64_t from_ms, unsigned count) {
         assert_int_equal(schedule(f, "orders", from_ms + i - f->now_ms), TARRY__CODE__OK);
 }
 
-/* Passes the milliseconds one by one. Each task must leave on time, and is sent and acked at once. Returns how many
- * left. */
+/* Lets the milliseconds pass one by one. Each task must leave on time, and is sent and acked at once. Returns the
+ * number of tasks that left. */
 static size_t pass(struct fx *f, uint64_t session, uint64_t until_ms, size_t *taken_back) {
     size_t count = 0;
     while (f->now_ms < until_ms) {
@@ -298,11 +299,12 @@ static void without_credit_for_all_the_time_ahead_is_halved(void **state) {
     assert_int_equal(pass(f, session, from_ms + 300, &taken_back), 300);
     assert_int_equal(taken_back, 0);
     assert_int_equal(orders(f)->ahead_halvings,
-                     2); /* the time ahead is halved to 12 ms: half of 40 credits is less than 25 */
+                     2); /* the time ahead was halved twice, to 12 ms, because half of 40 credits is less than 25 */
     f->now_ms += 4 * AHEAD_REST_MS;
     from_ms = f->now_ms + 200;
     schedule_row(f, from_ms, 1);
-    assert_int_equal(near_halvings(f->core, orders(f)), 0); /* time alone has undone it */
+    /* After some time without a reason, the time ahead is full again. */
+    assert_int_equal(near_halvings(f->core, orders(f)), 0);
     assert_int_equal(pass(f, session, from_ms + 1, &taken_back), 1);
 }
 
@@ -391,7 +393,7 @@ static void after_a_restart_it_may_have_left_and_is_not_sent_early(void **state)
     begin_again(f, &options);
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f), id = f->id;
     uint64_t token = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.lease_position;
-    restart(f, 2); /* perhaps with a clock behind that of the run in between */
+    restart(f, 2); /* the clock may be behind that of the run in between */
     assert_int_equal(hello(f), TARRY__CODE__OK);
     f->sequence = 0;
     assert_int_equal(cancel(f, id), TARRY__CODE__NOT_DONE);

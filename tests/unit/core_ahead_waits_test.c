@@ -39,7 +39,7 @@ static void whoever_looks_sees_it_pending(void **state) {
     assert_string_equal(view->state, "pending");
     assert_true(!view->token && !view->session && !view->deliveries && !view->attempt && !view->delivered_ms);
     assert_true(view->due_ms == due_ms && !view->lease_deadline_ms);
-    /* The index has absorbed the lease, so the task stays in the overlay until its delivery leaves. */
+    /* The index has absorbed the lease. The task must still stay in the overlay until its delivery leaves. */
     struct core_event indexed = {.kind = CORE_INDEXED, .position = core_position(f->core)};
     step(f, &indexed);
     assert_int_equal(list(f, STATE_PENDING)->n_tasks, 1);
@@ -123,7 +123,7 @@ static void cancelled_it_is_never_seen(void **state) { /* TRUE-1 */
     assert_int_equal(cancel(f, f->id), TARRY__CODE__OK);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_CANCELLED), 1);
-    assert_int_equal(written(f), 1); /* one frame: both records or neither */
+    assert_int_equal(written(f), 1); /* both records are in one frame, so a crash keeps both or neither */
     for (unsigned i = 0; i < 100; i++) {
         at(f, due_ms + i);
         assert_int_equal(delivered(f), 0);
@@ -176,7 +176,7 @@ static void a_paused_queue_lets_nothing_out(void **state) {
     assert_int_equal(delivered(f), 0);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
-    at(f, f->now_ms + DELAY_MS - AHEAD_MS); /* no task is leased ahead either */
+    at(f, f->now_ms + DELAY_MS - AHEAD_MS); /* no other task is leased ahead of time either */
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 0);
     pause(f, false);
     assert_int_equal(delivered(f), 1);
@@ -209,7 +209,7 @@ static void a_lease_of_another_length_is_made_anew(void **state) {
     assert_true(delivery(f)->tasks[0].row.lease_deadline_ms >= due_ms + 2 * LEASE_MS);
 }
 
-/* The task waits behind a delivery in flight; the next delivery already has the new lease length (history --ahead
+/* The task waits behind a delivery in flight. The next delivery already has the new lease duration (history --ahead
  * 93052883). */
 static void what_comes_after_a_lease_of_another_length_waits_for_it(void **state) {
     struct fx *f = *state;
@@ -237,7 +237,7 @@ static uint32_t states_read_for(struct fx *f, uint32_t states) {
     return plan.states;
 }
 
-/* The index has the task as leased, among many leased ones; the overlay shows that it waits. */
+/* In the index the task is leased, among many leased ones. Only the overlay shows that it still waits. */
 static void a_page_of_what_is_pending_needs_no_leases_of_the_index(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     consume(f, 10);

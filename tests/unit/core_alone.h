@@ -1,7 +1,6 @@
-/* core_alone.h: a core without a broker: its frames are durable at once, and never enter an index.
- *
- * One request at a time, with struct fx; `code`, `result` and `message` are those of the last reply. The clock
- * stands still unless a test moves it. Included once per test. */
+/* core_alone.h: a core without a broker. Its frames are durable at once, and never enter an index. Struct fx makes one
+ * request at a time; `code`, `result` and `message` are those of the last reply. The clock moves only if a test moves
+ * it. Included once per test. */
 #ifndef TARRY_TESTS_CORE_ALONE_H
 #define TARRY_TESTS_CORE_ALONE_H
 
@@ -32,7 +31,7 @@ struct fx {
     char message[256];
     uint64_t session;
     uint64_t now_ms;
-    uint64_t late_ms;                 /* how long after now_ms requests were read */
+    uint64_t late_ms;                 /* ms between now_ms and the time at which requests were read */
     uint64_t content_size;            /* content size of new tasks */
     uint64_t resumes;                 /* session that the next subscription resumes; 0: none */
     uint64_t id;                      /* id in the first result */
@@ -82,7 +81,7 @@ static inline void step(struct fx *f, struct core_event *event) {
 
 static inline Tarry__Code ask(struct fx *f, Tarry__Request *request) {
     static struct core_content contents[OPS_PER_COMMIT_MAX + 1];
-    contents[0].size = (uint32_t)f->content_size; /* only the shell reads contents */
+    contents[0].size = (uint32_t)f->content_size; /* the size is enough, because only the shell reads contents */
     struct core_event event = {.kind = CORE_REQUEST,
                                .late_ns = f->late_ms * 1000000,
                                .request = {.ticket = 1, .message = request, .caller = f->caller}};
@@ -120,14 +119,14 @@ static inline Tarry__Code commit_as(struct fx *f, uint64_t sequence, uint64_t ol
     return ask(f, &request);
 }
 
-/* Commits one operation by itself. Returns the commit's code, or the result's. */
+/* Sends a commit with this one operation. Returns the commit's code, or if that is OK, the code of the result. */
 static inline Tarry__Code commit(struct fx *f, Tarry__Op *op) {
     f->sequence++;
     Tarry__Code code = commit_as(f, f->sequence, f->sequence, &op, 1);
     return code != TARRY__CODE__OK ? code : f->result;
 }
 
-/* `body` and `when`: the other fields. */
+/* Schedules a task. `body` and `when` have the other fields. */
 static inline Tarry__Code schedule_as(struct fx *f, const char *queue, Tarry__Schedule *body, Tarry__When *when) {
     Tarry__Op op = TARRY__OP__INIT;
     op.op_case = TARRY__OP__OP_SCHEDULE;
@@ -167,7 +166,7 @@ static inline Tarry__Code cancel(struct fx *f, uint64_t id) {
     return commit(f, &op);
 }
 
-/* Acks with the token of the task's lease. */
+/* Acks the task with the token of its lease. */
 static inline Tarry__Code ack(struct fx *f, const struct row *row) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Ack body = TARRY__ACK__INIT;
@@ -206,7 +205,7 @@ static inline void begin(struct fx *f) {
     f->sequence = 0;
 }
 
-/* Makes another core, with other options. */
+/* Replaces the core by one with other options. */
 static inline void begin_again(struct fx *f, const struct core_options *options) {
     core_free(f->core);
     f->options = *options;

@@ -8,7 +8,7 @@ static const struct core_caller twin = {.name = "twin", .prefixes = "orders.", .
 static const struct core_caller admin = {.name = "admin", .acts_for_all = true};
 static const struct core_caller local = {.name = ""};
 
-/* One producer per principal. */
+/* A producer of one principal. */
 struct producer_of {
     const struct core_caller *caller;
     uint64_t producer, sequence;
@@ -70,7 +70,8 @@ static void anothers_producer_is_forgotten(void **state) {
     assert_int_equal(hello_as(f, &of_local, &local), TARRY__CODE__OK);
     be(f, &of_shop);
     assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
-    f->caller = &twin; /* with the other's producer and sequence: otherwise it would get that commit's reply */
+    /* Another principal uses the same producer and sequence; it must not get the reply to the first commit. */
+    f->caller = &twin;
     f->sequence--;
     assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__FORGOTTEN);
     f->caller = &local;
@@ -138,7 +139,7 @@ static void anothers_session_and_lease_are_not_to_be_used(void **state) {
     step(f, &up);
     assert_int_equal(f->effects.deliveries.count, 1);
     struct row row = f->effects.deliveries.items[0].tasks[0].row;
-    be(f, &of_twin); /* this caller may use the queue, but does not own the lease */
+    be(f, &of_twin); /* this principal may use the queue, but the lease belongs to another one */
     assert_int_equal(of_session(f, TARRY__REQUEST__BODY_HEARTBEAT), TARRY__CODE__NO_SUCH_SESSION);
     assert_int_equal(ack(f, &row), TARRY__CODE__DENIED);
     says(f, "the lease belongs to another principal");
@@ -172,7 +173,7 @@ static void only_ones_own_queues_are_shown(void **state) {
     assert_string_equal(reply->stats->queues[0]->name, "orders.new");
 }
 
-/* Which queues are read, and which of them are in the reply. */
+/* Checks which queues are read and which are in the reply. */
 static void only_ones_own_queues_are_counted(void **state) {
     struct fx *f = *state;
     struct producer_of of_admin;
@@ -420,7 +421,7 @@ static Tarry__Code schedule_keyed(struct fx *f, const char *key) {
     return commit(f, &op);
 }
 
-/* The content may have to be read from a slow disk: until then the reply needs its own copy of everything. */
+/* Reading the content from a slow disk may take long, so the reply needs its own copy of everything. */
 static void an_answer_with_content_outlives_the_task(void **state) {
     struct fx *f = *state;
     assert_int_equal(schedule_keyed(f, "order-1001"), TARRY__CODE__OK);
@@ -429,10 +430,11 @@ static void an_answer_with_content_outlives_the_task(void **state) {
     const struct core_effects answered = f->effects;
     struct arena other;
     arena_init(&other, 16u << 20);
-    core_effects_init(&f->effects, &other); /* for the effects of later steps */
+    /* Later steps use other effects, so that the first reply stays unchanged. */
+    core_effects_init(&f->effects, &other);
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
     struct core_event indexed = {.kind = CORE_INDEXED, .position = core_position(f->core)};
-    step(f, &indexed); /* memory has nothing left of the task */
+    step(f, &indexed); /* now the core has dropped the task from memory */
     const struct row *row = answered.replies.items[0].content;
     assert_non_null(row);
     for (unsigned i = 0; i < 50; i++)

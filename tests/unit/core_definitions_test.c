@@ -1,6 +1,5 @@
-/* core_definitions_test.c: definitions: what a random history leaves is what a naive model expects, in the core, in one
- * that replays its frames, and in one that starts from an index (LOG-2, LOG-3); limits (CAP-1); and who may use them.
- */
+/* core_definitions_test.c: definitions: after a random history, the core, a core that replays its frames, and a core
+ * that starts from an index have what a simple model expects (LOG-2, LOG-3); limits (CAP-1); and permissions. */
 #include "core_alone.h"
 
 #include <unistd.h>
@@ -13,7 +12,7 @@
 enum { NAMES = 24, VALUE_MAX = 300 };
 
 struct expected {
-    uint64_t version; /* 0: not defined */
+    uint64_t version; /* version of the definition; 0: not defined */
     size_t value_size;
 };
 
@@ -79,7 +78,7 @@ static void end_world(void) {
     assert_int_equal(system(command), 0);
 }
 
-/* `number`: the name; names are of different length, and have bytes of every kind. */
+/* Returns name number `number`. The names have different lengths and bytes of every kind. */
 static ProtobufCBinaryData name_of(uint32_t number, uint8_t out[DEFINITION_NAME_SIZE_MAX]) {
     size_t size = 1 + number * 11;
     for (size_t i = 0; i < size; i++) out[i] = (uint8_t)(number % 3 * 100 + i);
@@ -157,7 +156,7 @@ static int restore(void *argument, const Tarry__DefinitionPut *put) {
     return core_restore_definition(argument, put);
 }
 
-/* A core that starts from the index has the same definitions as the one that wrote the log. */
+/* Checks that a core that starts from the index has the same definitions as the core that wrote the log. */
 static void check_restored(struct fx *f) {
     struct index_meta meta;
     struct index_verification found;
@@ -219,14 +218,15 @@ static void what_is_defined_survives_replay_and_restart(void **state) { /* LOG-2
     f->after_step = NULL;
 }
 
-/* Operations of one commit see each other, and a refused one leaves an atomic commit without effect. */
+/* An operation sees the effects of earlier operations of its commit. If one is refused, an atomic commit has no effect.
+ */
 static void a_commit_defines_in_one(void **state) {
     struct fx *f = *state;
     Tarry__Define first = TARRY__DEFINE__INIT, second = TARRY__DEFINE__INIT;
     Tarry__Op ops[2] = {TARRY__OP__INIT, TARRY__OP__INIT}, *pointers[2] = {&ops[0], &ops[1]};
     first.space = second.space = (char *)"amqp";
     first.name = second.name = (ProtobufCBinaryData){.len = 1, .data = (uint8_t *)"a"};
-    first.has_expected = second.has_expected = true; /* neither is defined */
+    first.has_expected = second.has_expected = true; /* both operations expect that the name is not defined */
     ops[0].op_case = ops[1].op_case = TARRY__OP__OP_DEFINE;
     ops[0].define = &first;
     ops[1].define = &second;
@@ -248,7 +248,7 @@ static void a_commit_defines_in_one(void **state) {
     commit.sequence = commit.oldest_unanswered = ++f->sequence;
     assert_int_equal(ask(f, &request), TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__OK);
-    assert_int_equal(list(f, &all)->n_definitions, 0); /* defined and deleted */
+    assert_int_equal(list(f, &all)->n_definitions, 0); /* the commit defined the name and deleted it again */
     second.deleted = false;
     commit.sequence = commit.oldest_unanswered = ++f->sequence;
     assert_int_equal(ask(f, &request), TARRY__CODE__OK);
@@ -302,7 +302,8 @@ static void limits_are_kept(void **state) { /* CAP-1 */
         body.deleted = true;
         assert_int_equal(define(f, &body), TARRY__CODE__OK);
     }
-    assert_int_equal(define_plain(f, "third", name, 3), TARRY__CODE__OK); /* "amqp" has no definition any more */
+    /* There is space again, because the space "amqp" is empty now. */
+    assert_int_equal(define_plain(f, "third", name, 3), TARRY__CODE__OK);
     core_check(f->core);
 }
 

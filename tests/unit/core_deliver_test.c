@@ -81,10 +81,10 @@ static void large_contents_go_one_by_one(void **state) { /* DELIVERY_SIZE_MAX */
     f->resumes = f->session;
     consume(f, 10, 10);
     lane(f, CORE_LANE_UP, false);
-    assert_int_equal(delivered(f), 1); /* delivered again after the session's return */
+    assert_int_equal(delivered(f), 1); /* the task is delivered again after the session was resumed */
 }
 
-/* Returns the lease of the only task, which a consumer has. */
+/* Returns the lease that a consumer has on the only task. */
 static Tarry__Token take(struct fx *f, uint64_t *out_id) {
     const struct row *row = first_row(f);
     Tarry__Token token = TARRY__TOKEN__INIT;
@@ -155,8 +155,7 @@ static void place(struct fx *f, Tarry__When__Kind kind, uint64_t ms, uint32_t pr
     assert_string_equal(check_op(&op, 0, &code), "the kind of time (when.kind) is unknown");
 }
 
-/* A release or move determines a task's place among the ready ones: by its priority, its due time in the past, its
- * id. */
+/* A release or a move gives a task its place among the ready tasks, by priority, due time (also in the past) and id. */
 static void a_release_says_when_and_before_whom(void **state) {
     struct fx *f = *state;
     uint64_t ids[3], id;
@@ -165,13 +164,14 @@ static void a_release_says_when_and_before_whom(void **state) {
         assert_int_equal(schedule(f, "orders", 1000000), TARRY__CODE__OK);
         ids[i] = f->id;
         place(f, TARRY__WHEN__KIND__AT, 30 - 10 * i, 9, ids[i], NULL);
-        place(f, TARRY__WHEN__KIND__AT, 30 - 10 * i, 0, ids[i], NULL); /* 30, 20, 10 ms after 1970 */
+        place(f, TARRY__WHEN__KIND__AT, 30 - 10 * i, 0, ids[i], NULL); /* due times of 30, 20 and 10 ms after 1970 */
     }
     consume(f, 1, 1);
     lane(f, CORE_LANE_UP, false);
     Tarry__Token token = take(f, &id);
     assert_int_equal(id, ids[2]);
-    place(f, TARRY__WHEN__KIND__AT, 25, 0, id, &token); /* between the others: neither comes before the first */
+    /* Between the due times of the other two tasks, so another task now comes first. */
+    place(f, TARRY__WHEN__KIND__AT, 25, 0, id, &token);
     token = take(f, &id);
     assert_int_equal(id, ids[1]);
     place(f, TARRY__WHEN__KIND__DELAY, 500, 9, id, &token);
@@ -179,13 +179,14 @@ static void a_release_says_when_and_before_whom(void **state) {
     assert_int_equal(id, ids[2]);
     f->now_ms += 499;
     place(f, TARRY__WHEN__KIND__AT, 26, 0, id, &token);
-    assert_int_equal(delivered(f), 1); /* TIME-1: the delayed one must wait */
+    assert_int_equal(delivered(f), 1); /* TIME-1: the task with a delay must wait */
     token = take(f, &id);
     assert_int_equal(id, ids[2]);
     f->now_ms += 1;
     step(f, &tick);
     place(f, TARRY__WHEN__KIND__AT, 1, 0, id, &token);
-    assert_int_equal(first_row(f)->id, ids[1]); /* the higher priority, although due long after */
+    /* The task with the higher priority comes first, although it was due much later. */
+    assert_int_equal(first_row(f)->id, ids[1]);
     assert_int_equal(first_row(f)->attempt, 1); /* a release costs no attempt */
     assert_int_equal(first_row(f)->deliveries, 2);
 }
@@ -226,10 +227,10 @@ static void a_lease_is_kept_as_long_as_was_said(void **state) {
     op.op_case = TARRY__OP__OP_EXTEND;
     op.extend = &body;
     body.token = &token;
-    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* without a value: the queue's lease time */
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* without a duration, the queue's lease duration is used */
     struct core_event tick = {.kind = CORE_TICK};
     f->now_ms += f->options.policy.lease_ms - 1;
-    lane(f, CORE_LANE_GONE, false); /* the consumer dies: any consumer may get the task */
+    lane(f, CORE_LANE_GONE, false); /* the consumer has died, so any consumer may get the task */
     consume(f, 1, 1);
     lane(f, CORE_LANE_UP, false);
     assert_int_equal(delivered(f), 1);
@@ -250,7 +251,7 @@ static void nothing_leaves_while_the_index_is_far_behind(void **state) { /* CAP-
     assert_int_equal(delivered(f), 0);
 }
 
-/* CAP-1: only their holders can free leased tasks, so these may take at most half of the memory. */
+/* CAP-1: only the holder of a leased task can free its memory. So leased tasks may take at most half of the memory. */
 static void leases_take_half_of_the_memory_and_no_more(void **state) {
     struct fx *f = *state;
     struct core_options options = defaults;
@@ -322,7 +323,7 @@ static void however_many_leases_are_over_at_once_a_step_does_so_much(void **stat
     begin_with_leases(f);
     f->now_ms += CLAIM_AFTER_START_MS;
     unsigned steps = 0;
-    for (; f->core->leases > 0; steps += 2) { /* the event, and CORE_DURABLE */
+    for (; f->core->leases > 0; steps += 2) { /* each event takes one step, and its CORE_DURABLE another one */
         assert_true(steps < 2 * MANY_SESSIONS && core_deadline(f->core) <= f->now_ms);
         struct core_event tick = {.kind = CORE_TICK};
         step(f, &tick);
@@ -351,12 +352,13 @@ static void however_much_is_ready_a_step_leases_so_much(void **state) {
         assert_int_equal(commit_as(f, f->sequence, f->sequence, list, OPS_PER_COMMIT_MAX), TARRY__CODE__OK);
     }
     for (unsigned i = 0; i < 8; i++) consume(f, PREFETCH_MAX, BATCH_MAX);
-    step(f, &stop); /* the lanes connect while nothing leaves */
+    step(f, &stop); /* the lanes connect while the core is stopped and nothing leaves */
     for (unsigned i = 0; i < 8; i++, f->session--) lane(f, CORE_LANE_UP, false);
     step(f, &resume);
     assert_true(delivered(f) >= DELIVERED_PER_STEP_MAX &&
-                delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* two steps deliver this many tasks */
-    assert_true(core_deadline(f->core) <= f->now_ms);        /* the core continues at once */
+                delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* the step and the one after it may both deliver */
+    /* The core wants to continue at once, because more tasks are ready. */
+    assert_true(core_deadline(f->core) <= f->now_ms);
 }
 
 static Tarry__Op pause_op(Tarry__QueuePause *body, bool paused) {
@@ -369,8 +371,8 @@ static Tarry__Op pause_op(Tarry__QueuePause *body, bool paused) {
     return op;
 }
 
-/* Memory is short. A sweep has put two ready tasks aside and has not reached three others, when all tasks that
- * remain in memory are cancelled and the queue continues (history 20250434). */
+/* Memory is short. A sweep has put two ready tasks aside and has not reached three others. Now all tasks in memory are
+ * cancelled, and the queue continues (simulator history 20250434). */
 static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
     struct fx *f = *state;
     enum { TASKS = 11, STAY = 6, WORK = 8 };
@@ -404,10 +406,10 @@ static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
     f->sequence++;
     assert_int_equal(commit_as(f, f->sequence, f->sequence, list, STAY + 1), TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 0); /* all wait for the index, which this core does not have */
+    assert_int_equal(delivered(f), 0); /* all tasks wait for the index, which this test does not have */
 }
 
-/* An event that came 10 ms before the last seen time is handled after the wall clock was set forward. */
+/* An event is handled after the wall clock was set forward, although it came 10 ms before the last known time. */
 static void both_clocks_are_put_forward_together(void **state) { /* TIME-1 */
     struct fx *f = *state;
     const uint64_t ms = 1000000, ahead = 24 * ms, seen = f->now_ms * ms;

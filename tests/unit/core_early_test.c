@@ -1,5 +1,5 @@
-/* core_early_test.c: queues with lease_before_due: consumers get tasks before they are due, in order of priority, due
- * time and id. A task that waits at its due time goes to a mover, and to no consumer (TIME-1). */
+/* core_early_test.c: queues with lease_before_due. Consumers get tasks before the due time, in order of priority, due
+ * time and id. At the due time a waiting task goes to a mover, and to no consumer (TIME-1). */
 #include "core_alone.h"
 
 #include "leases.h"
@@ -113,7 +113,7 @@ static void consumers_get_tasks_early_and_in_order(void **state) {
     assert_int_equal(ids[3], late);
     core_check(f->core);
     sent(f, consumer);
-    /* A leased task stays its consumer's when it falls due. */
+    /* A task that a consumer has leased stays with the consumer at its due time. */
     wait_until(f, NOW_MS + 2 * TTL_MS);
     assert_int_equal(row_of(f, first)->state, ROW_LEASED);
     assert_int_equal(ack(f, row_of(f, first)), TARRY__CODE__OK);
@@ -131,21 +131,21 @@ static void what_waits_at_its_due_time_goes_to_the_mover(void **state) { /* TIME
     const uint64_t consumer = subscribe_pool(f, "ttl");
     credit(f, mover, 8);
     const uint64_t a = schedule_with(f, "ttl", TTL_MS, 0), b = schedule_with(f, "ttl", TTL_MS + 1, 0);
-    assert_int_equal(got(f, mover, ids), 0); /* it is not due */
+    assert_int_equal(got(f, mover, ids), 0); /* no task is due yet, so the mover gets none */
     wait_until(f, NOW_MS + TTL_MS - 1);
     assert_int_equal(got(f, mover, ids), 0);
     wait_until(f, NOW_MS + TTL_MS);
     assert_int_equal(got(f, mover, ids), 1);
     assert_int_equal(ids[0], a);
     core_check(f->core);
-    credit(f, consumer, 8); /* the consumer comes a millisecond before the other task is due */
+    credit(f, consumer, 8); /* the consumer asks one millisecond before the other task is due */
     assert_int_equal(got(f, consumer, ids), 1);
     assert_int_equal(ids[0], b);
     sent(f, consumer);
     sent(f, mover);
     wait_until(f, NOW_MS + TTL_MS + 10);
     assert_int_equal(got(f, mover, ids), 0);
-    /* Given back before its due time, a task is the consumers' again; after it, the mover's. */
+    /* If a task is given back before its due time, consumers get it again; after its due time, the mover gets it. */
     const uint64_t c = schedule_with(f, "ttl", TTL_MS, 0);
     assert_int_equal(got(f, consumer, ids), 1);
     sent(f, consumer);
@@ -160,7 +160,7 @@ static void what_waits_at_its_due_time_goes_to_the_mover(void **state) { /* TIME
     f->caller = NULL;
 }
 
-/* The mover takes nothing from other queues, and tasks without a mover wait for one. */
+/* The mover gets nothing from other queues. A due task waits until there is a mover. */
 static void other_queues_are_as_before(void **state) {
     struct fx *f = *state;
     uint64_t ids[8];
@@ -260,9 +260,9 @@ static void many_fall_due_at_once(void **state) {
     credit(f, mover, BATCH_MAX);
     size_t moved = 0, steps = 0;
     f->now_ms = NOW_MS + TTL_MS;
-    credit(f, consumer, 1); /* it asks in the same millisecond */
+    credit(f, consumer, 1); /* the consumer asks in the millisecond in which the tasks become due */
     for (; moved < MANY && steps < 1000; steps++) {
-        assert_int_equal(got(f, consumer, ids), 0); /* TIME-1: due tasks are the mover's */
+        assert_int_equal(got(f, consumer, ids), 0); /* TIME-1: only the mover gets due tasks */
         size_t count = got(f, mover, ids);
         assert_true(count <= BATCH_MAX);
         moved += count;
@@ -272,7 +272,7 @@ static void many_fall_due_at_once(void **state) {
     assert_int_equal(moved, MANY);
 }
 
-/* A consumer with a lane of its own comes back: its early leases are sent again at once, not at their due time. */
+/* A consumer with its own lane reconnects. Its early leases are sent again at once, not at their due time. */
 static void early_leases_are_sent_again_at_once(void **state) {
     struct fx *f = *state;
     uint64_t ids[8];
@@ -292,13 +292,13 @@ static void early_leases_are_sent_again_at_once(void **state) {
     }
 }
 
-static struct core_window asked; /* the last window that the core asked for; count_max 0: none */
+static struct core_window asked; /* the last window that the core requested; count_max 0: none */
 
 static void note_window(struct fx *f) {
     if (f->effects.windows.count > 0) asked = f->effects.windows.items[0];
 }
 
-/* Answers `asked` from the rows, which are in order and in an index. */
+/* Answers the request in `asked` from sorted rows, as the index would. */
 static void load(struct fx *f, const struct row *rows, size_t count) {
     const struct core_window ask = asked;
     struct core_event event = {.kind = CORE_WINDOW, .window = {.line = ask.line, .through = DUE_END}};
@@ -318,8 +318,8 @@ static void load(struct fx *f, const struct row *rows, size_t count) {
     step(f, &event);
 }
 
-/* The queue's tasks are in the index only, due in hours. A consumer that comes makes the core load them; without one,
- * the clock decides. */
+/* The queue's tasks are only in the index, and due in hours. When a consumer subscribes, the core loads them. Without a
+ * consumer, it loads them when their time is near. */
 static void a_consumer_makes_far_tasks_near(void **state) {
     struct fx *f = *state;
     uint64_t ids[8];
@@ -341,7 +341,7 @@ static void a_consumer_makes_far_tasks_near(void **state) {
     for (int round = 0; round < 200 && seen < 40; round++) {
         size_t count = got(f, consumer, ids);
         for (size_t i = 0; i < count; i++) {
-            assert_int_equal(ids[i], rows[seen++].id); /* in order, as if all of them were in memory */
+            assert_int_equal(ids[i], rows[seen++].id); /* the order is the same as if all tasks were in memory */
             assert_int_equal(ack(f, row_of(f, ids[i])), TARRY__CODE__OK);
         }
         if (asked.count_max > 0) {
@@ -362,7 +362,8 @@ static void a_movers_leases_end_with_the_process(void **state) {
     request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
     request.subscribe = &body;
     body.mover = true;
-    assert_int_equal(ask(f, &request), TARRY__CODE__INVALID); /* from outside of the process */
+    /* Refused, because a client outside of the broker's process must not be a mover. */
+    assert_int_equal(ask(f, &request), TARRY__CODE__INVALID);
 }
 
 int main(void) {

@@ -6,7 +6,7 @@
 
 #define MANY 40u
 
-static struct row leased[MANY]; /* in the order of their deliveries */
+static struct row leased[MANY]; /* leased rows in the order of their deliveries */
 static size_t leased_count;
 
 static void note_deliveries(struct fx *f) {
@@ -24,11 +24,13 @@ static void heartbeat(struct fx *f) {
     assert_int_equal(ask(f, &request), TARRY__CODE__OK);
 }
 
-/* Steps the core at `at_ms` and reports each delivery as sent, until no task leaves. Returns how many tasks left. */
+/* Steps the core at `at_ms`, and reports each delivery as sent, until no more tasks leave. Returns the number of tasks
+ * that left. */
 static size_t deliver_at(struct fx *f, uint64_t at_ms) {
     const size_t before = leased_count;
     size_t last;
-    for (; f->now_ms + 4000 < NOW_MS + at_ms; heartbeat(f)) f->now_ms += 4000; /* the session stays */
+    /* Sends heartbeats, so that the session does not end. */
+    for (; f->now_ms + 4000 < NOW_MS + at_ms; heartbeat(f)) f->now_ms += 4000;
     f->now_ms = NOW_MS + at_ms;
     struct core_event tick = {.kind = CORE_TICK};
     step(f, &tick);
@@ -58,7 +60,7 @@ static Tarry__Code set_limits(struct fx *f, uint32_t rate, uint32_t burst, uint3
     return commit(f, &op);
 }
 
-/* `count` ready tasks, and a consumer with credit for all of them. */
+/* Makes `count` ready tasks, and a consumer with credit for all of them. */
 static void begin_with(struct fx *f, unsigned count) {
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
     char *queue = "orders";
@@ -77,7 +79,7 @@ static void a_rate_spaces_the_deliveries(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_limits(f, 10, 5, 0), TARRY__CODE__OK);
     begin_with(f, MANY);
-    assert_int_equal(deliver_at(f, 0), 0); /* the bucket is empty after a change of the policy */
+    assert_int_equal(deliver_at(f, 0), 0); /* after a change of the policy, the bucket is empty */
     assert_int_equal(deliver_at(f, 99), 0);
     assert_int_equal(core_deadline(f->core), NOW_MS + 100);
     assert_int_equal(deliver_at(f, 100), 1);
@@ -108,7 +110,7 @@ static void max_in_flight_counts_leases_of_all_kinds(void **state) {
     assert_int_equal(ack(f, &leased[1]), TARRY__CODE__OK);
     (void)deliver_at(f, 1);
     assert_int_equal(leased_count, 4);
-    (void)deliver_at(f, 30001); /* the leases are over: the tasks return, and three leave again */
+    (void)deliver_at(f, 30001); /* the leases have expired, so the tasks return and three of them leave again */
     assert_int_equal(core_live(f->core), 9);
     assert_int_equal(leased_count, 7);
     assert_int_equal(f->core->leases, 3);
@@ -119,7 +121,8 @@ static void max_in_flight_counts_leases_of_all_kinds(void **state) {
 
 static void limits_that_contradict_each_other_are_refused(void **state) {
     struct fx *f = *state;
-    assert_int_equal(set_limits(f, 0, 5, 0), TARRY__CODE__OK); /* no rate: the burst waits for one */
+    /* A burst without a rate is allowed, and has no effect until a rate is set. */
+    assert_int_equal(set_limits(f, 0, 5, 0), TARRY__CODE__OK);
     assert_int_equal(set_limits(f, 10000, 19, 0), TARRY__CODE__INVALID);
     says(f, "burst is too small for this rate");
     assert_int_equal(set_limits(f, 10000, 20, 0), TARRY__CODE__OK);

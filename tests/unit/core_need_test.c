@@ -1,5 +1,5 @@
-/* core_need_test.c: the memory and index rows that an event needs are bounded before it begins, and a commit that
- * can never fit is refused as such (need.h; CAP-1, CALM-1). */
+/* core_need_test.c: the memory and index rows that an event needs are known before it begins, and a commit that can
+ * never fit is refused with that reason (need.h; CAP-1, CALM-1). */
 #include "core_alone.h"
 #include "engine_request.h"
 #include "state.h"
@@ -66,7 +66,8 @@ static size_t wants_of(struct fx *f, size_t count, struct want **out) {
     return core_wants(f->core, &made.event, &f->arena, NULL, out);
 }
 
-/* A key may have very many dead letters. Once all of them were read to schedule one task with that key. */
+/* A key may have very many dead letters. In an earlier version all of them were read to schedule one task with the key.
+ */
 static void a_schedule_asks_for_no_dead_letters(void **state) {
     struct fx *f = *state;
     struct want *wants;
@@ -77,7 +78,7 @@ static void a_schedule_asks_for_no_dead_letters(void **state) {
     add_cancel(0, "k");
     assert_int_equal(wants_of(f, 1, &wants), 1);
     assert_false(wants[0].live_only);
-    add_schedule(1, "k"); /* a request for all rows includes the live one */
+    add_schedule(1, "k"); /* a lookup of all rows of the key includes the live one */
     assert_int_equal(wants_of(f, 2, &wants), 1);
     add_schedule(0, "k");
     add_cancel(1, "k");
@@ -85,7 +86,7 @@ static void a_schedule_asks_for_no_dead_letters(void **state) {
     assert_true(wants[0].live_only && !wants[1].live_only);
 }
 
-/* Once the facts of an answered commit were read again for each repetition. */
+/* In an earlier version, each repetition of an answered commit read its facts again. */
 static void a_repeated_commit_asks_for_nothing(void **state) { /* ONCE-1 */
     struct fx *f = *state;
     struct commit_event made;
@@ -99,7 +100,7 @@ static void a_repeated_commit_asks_for_nothing(void **state) { /* ONCE-1 */
     assert_int_equal(core_wants(f->core, &made.event, &f->arena, NULL, &wants), 1);
 }
 
-/* Once each dead letter counted as one more task in memory, so the commit was refused as BUSY for ever. */
+/* In an earlier version each dead letter counted as one more task in memory, so the commit got BUSY for ever. */
 static void dead_letters_that_were_read_need_no_memory(void **state) { /* CAP-1 */
     struct fx *f = *state;
     enum { DEAD = 40000 };
@@ -118,7 +119,7 @@ static void dead_letters_that_were_read_need_no_memory(void **state) { /* CAP-1 
     step(f, &made.event);
     assert_int_equal(f->code, TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__NOT_DONE);
-    assert_int_equal(f->id, DEAD + 1); /* the task that died last */
+    assert_int_equal(f->id, DEAD + 1); /* the task that became a dead letter last */
 }
 
 static void what_can_never_fit_is_not_busy(void **state) { /* CAP-1 */
@@ -178,7 +179,8 @@ static void the_largest_commit_stays_within_the_effects(void **state) { /* CALM-
     f->after_step = note_effects;
     for (unsigned round = 0; round < 2; round++) {
         if (round == 1)
-            add_cancel(OPS_PER_COMMIT_MAX - 1, "there is none"); /* all operations are decided, then undone */
+            add_cancel(OPS_PER_COMMIT_MAX - 1,
+                       "there is none"); /* all operations are decided, and then the draft is dropped */
         make_commit(f, &made, ++f->sequence, OPS_PER_COMMIT_MAX);
         made.commit.atomic = true;
         made.event.request.facts = (struct core_facts){.rows = rows, .count = DEAD, .wants = &want, .want_count = 1};
@@ -206,7 +208,7 @@ static void more_than_a_principal_may_have_is_not_busy(void **state) {
     f->caller = NULL;
 }
 
-/* Once that ended the process. */
+/* In an earlier version this ended the process. */
 static void a_request_whose_arena_is_exhausted_is_refused(void **state) { /* CALM-1 */
     struct fx *f = *state;
     struct arena arena;
@@ -262,7 +264,8 @@ static void purge_of(struct fx *f, const char *queue) {
     assert_int_equal(commit(f, &op), TARRY__CODE__OK);
 }
 
-/* Once 64 purges read 64 pages at the same time. Now four are read at a time, and all jobs end. */
+/* In an earlier version, 64 purges read 64 result pages at the same time. Now at most four are read at a time, and all
+ * jobs end. */
 static void few_pages_are_read_at_once(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { JOBS = 3 * JOB_PAGES_MAX };
@@ -316,7 +319,8 @@ static void begin_with_full_lines(struct fx *f) {
     }
 }
 
-/* Once 64 lines requested 16,384 rows each at the same time, up to 470 MB. Now all get theirs one after another. */
+/* In an earlier version, 64 lines requested 16,384 rows each at the same time, up to 470 MB. Now the lines get their
+ * windows one after another. */
 static void few_windows_are_read_at_once(void **state) { /* CALM-1 */
     struct fx *f = *state;
     begin_with_full_lines(f);
@@ -329,7 +333,8 @@ static void few_windows_are_read_at_once(void **state) { /* CALM-1 */
         assert_true(loading > 0 || f->core->hurry);
         event = (struct core_event){.kind = CORE_TICK};
         if (f->core->hurry) continue;
-        /* The index has no more rows: the line is complete, and requests none again. */
+        /* The answer says that the index has no more rows. So the line is complete, and the core requests no further
+         * window for it. */
         event =
             (struct core_event){.kind = CORE_WINDOW, .window.line = windows[--loading].line, .window.through = DUE_END};
         loaded++;

@@ -1,5 +1,5 @@
-/* core_pooled_test.c: a session shared by many consumers (broker/gateway). It gets as many tasks as it has credit
- * for; silence does not end it; its consumers keep their leases when it leaves, when it is resumed, and after a
+/* core_pooled_test.c: a session that many consumers share (broker/gateway). It gets as many tasks as it has credit for,
+ * and does not need heartbeats. Its consumers keep their leases when the session ends, when it is resumed, and after a
  * restart. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 struct rig {
     struct core *core;
     struct core *follower; /* replays the frames of `core`; NULL: none */
-    bool bound;            /* sessions are bound to the process */
+    bool bound;            /* true: sessions end with the process */
     struct arena arena;
     struct core_effects effects;
     uint64_t now_ms;
@@ -221,8 +221,9 @@ static void leases_stay_when_it_leaves_and_when_it_comes_back(void **state) {
     sent(&rig, session, true);
     leave(&rig, session);
     assert_int_equal(stats(&rig)->in_flight, 3);
-    assert_true(subscribe(&rig, session) == session); /* uses no further slot */
-    assert_int_equal(delivered(&rig), 0);             /* nothing is sent again: other consumers have the tasks */
+    assert_true(subscribe(&rig, session) == session); /* the session uses its old slot in the table */
+    /* The leased tasks are not sent again, because the session's consumers still have them. */
+    assert_int_equal(delivered(&rig), 0);
     assert_int_equal(give_credit(&rig, session, 9), 1);
     assert_int_equal(stats(&rig)->in_flight, 4);
     end(&rig);
@@ -230,8 +231,8 @@ static void leases_stay_when_it_leaves_and_when_it_comes_back(void **state) {
 
 enum { HELD = 20000 };
 
-/* The primary's process dies while connections of it hold 20,000 tasks. The follower leads now, and returns them in
- * steps of bounded size (CALM-1). */
+/* The primary's process dies while its connections hold 20,000 tasks. The follower becomes the leader, and returns the
+ * tasks in steps of bounded size (CALM-1). */
 static void leases_of_a_bound_session_end_with_the_process(void **state) { /* KEEP-1 */
     (void)state;
     struct rig rig, other;

@@ -35,7 +35,7 @@ static void a_queue_counts_once_and_while_it_is_pushed(void **state) { /* CAP-1 
     for (unsigned i = 0; i < PUSH_QUEUES_MAX; i++)
         assert_int_equal(set_push(f, i, "http://127.0.0.1/a"), TARRY__CODE__OK);
     assert_int_equal(set_push(f, PUSH_QUEUES_MAX, "http://127.0.0.1/a"), TARRY__CODE__TOO_LARGE);
-    for (unsigned i = 0; i < 3; i++) /* another URL makes no other queue */
+    for (unsigned i = 0; i < 3; i++) /* a new URL for the same queue does not count as another queue */
         assert_int_equal(set_push(f, 0, i % 2 ? "http://127.0.0.1/a" : "http://127.0.0.1/b"), TARRY__CODE__OK);
     assert_int_equal(set_push(f, PUSH_QUEUES_MAX, "http://127.0.0.1/a"), TARRY__CODE__TOO_LARGE);
     assert_int_equal(set_push(f, 0, ""), TARRY__CODE__OK);

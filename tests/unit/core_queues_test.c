@@ -184,7 +184,7 @@ static void a_later_queue_is_served_over_many_steps(void **state) {
     body.max_batch = BATCH_MAX;
     struct core_event stop = {.kind = CORE_STOP}, resume = {.kind = CORE_RESUME};
     for (unsigned i = 0; i < 8; i++) assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
-    step(f, &stop); /* the lanes connect while nothing leaves */
+    step(f, &stop); /* the lanes connect while the core is stopped and nothing leaves */
     for (unsigned i = 0; i < 8; i++, f->session--) {
         struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
         step(f, &up);
