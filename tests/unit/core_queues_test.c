@@ -9,7 +9,7 @@
 #define FEW 3u
 #define RETENTION_MS 1000u
 
-/* Starts a core with few places. */
+/* Starts a core with a small table of queues. */
 static void begin_few(struct fx *f) {
     struct core_options options = defaults;
     options.queues_max = FEW;
@@ -26,7 +26,7 @@ static Tarry__Code delete_queue(struct fx *f, const char *queue) {
     return commit(f, &op);
 }
 
-/* Makes a queue by setting its policy: no task ever ends in it. */
+/* Makes a queue by setting its policy. No task ever ends in such a queue. */
 static Tarry__Code set_policy(struct fx *f, const char *queue) {
     char *fields[] = {"max_attempts"};
     Tarry__Op op = TARRY__OP__INIT;
@@ -90,8 +90,8 @@ static Tarry__Code delete_and_forget(struct fx *f, const char *queue) {
     return commit(f, &op);
 }
 
-/* Reply queues of a door: 100,000 queues, each with a task that ends, within one millisecond. Their endings are
- * forgotten, and an answer says so (CAP-1, TRUE-1). */
+/* Like reply queues of a foreign protocol: within one millisecond 100,000 queues are made, each with a task that ends.
+ * Their endings are forgotten, and replies say so (CAP-1, TRUE-1). */
 static void queues_that_forget_are_made_without_end(void **state) {
     struct fx *f = *state;
     char name[16];
@@ -106,8 +106,9 @@ static void queues_that_forget_are_made_without_end(void **state) {
         if (i % 100 == 0) step(f, &(struct core_event){.kind = CORE_INDEXED, .position = core_position(f->core)});
     }
     core_check(f->core);
-    assert_non_null(outcomes_by_id(f->core->outcomes, last));   /* its place is not taken yet */
-    assert_null(outcomes_by_id(f->core->outcomes, last - FEW)); /* another queue has its place */
+    /* No later queue has taken the place of this queue yet. */
+    assert_non_null(outcomes_by_id(f->core->outcomes, last));
+    assert_null(outcomes_by_id(f->core->outcomes, last - FEW)); /* a later queue has taken the place of this queue */
     assert_true(outcomes_known_since(f->core->outcomes) > f->now_ms);
     const struct core_caller client = {.name = "admin", .acts_for_all = true};
     assert_int_equal(schedule(f, "other", 1000), TARRY__CODE__OK);
@@ -119,7 +120,7 @@ static void queues_that_forget_are_made_without_end(void **state) {
     f->caller = NULL;
 }
 
-/* A queue in a place that others had before has its own counts. */
+/* A queue in a place that other queues had before has its own counts. */
 static void a_later_queue_has_its_own_counts(void **state) {
     struct fx *f = *state;
     char name[16], *queue = name;
@@ -149,8 +150,8 @@ static void a_later_queue_has_its_own_counts(void **state) {
     assert_int_equal(delivered, 1);
 }
 
-/* A queue in a place that another queue had before, with more ready tasks than one step delivers (F-41). Its number is
- * far beyond the table of places. */
+/* A queue takes the place of an earlier queue and has more ready tasks than one step delivers (F-41). Its number is far
+ * larger than the size of the table. */
 static void a_later_queue_is_served_over_many_steps(void **state) {
     struct fx *f = *state;
     char *queue = "q4";
@@ -190,7 +191,7 @@ static void a_later_queue_is_served_over_many_steps(void **state) {
         step(f, &up);
     }
     step(f, &resume);
-    assert_true(core_deadline(f->core) <= f->now_ms); /* a further step continues with the queue */
+    assert_true(core_deadline(f->core) <= f->now_ms); /* the next step continues to deliver from this queue */
 }
 
 /* TRUE-1: as long as an outcome is remembered, its queue is remembered too. */
@@ -216,7 +217,7 @@ static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     assert_int_equal(core_queue_number(f->core, "a"), 0);
     assert_int_equal(cancel(f, id), TARRY__CODE__NOT_DONE);
     assert_true(outcomes_known_since(f->core->outcomes) > ended_ms);
-    assert_int_equal(set_policy(f, "a"), TARRY__CODE__TOO_LARGE); /* the queue's place is taken */
+    assert_int_equal(set_policy(f, "a"), TARRY__CODE__TOO_LARGE); /* the only free place was taken */
     core_check(f->core);
 }
 
@@ -320,10 +321,11 @@ static void so_many_queues_are_waited_for_and_no_more(void **state) {
     says(f, "queues=");
     assert_int_equal(subscribe_to(f, own, 2), TARRY__CODE__OK);
     assert_int_equal(subscribe_to(f, own, 2),
-                     TARRY__CODE__OK); /* any number of consumers may wait for the same queues */
+                     TARRY__CODE__OK); /* any number of consumers may wait for the same missing queues */
     assert_int_equal(subscribe_to(f, own + 1, 2), TARRY__CODE__TOO_LARGE);
     assert_int_equal(unsubscribe(f), TARRY__CODE__OK);
-    assert_int_equal(subscribe_to(f, own + 2, 1), TARRY__CODE__TOO_LARGE); /* the first consumer still waits */
+    /* Another consumer still waits for the first queue. */
+    assert_int_equal(subscribe_to(f, own + 2, 1), TARRY__CODE__TOO_LARGE);
 }
 
 /* CAP-1 */
@@ -334,7 +336,8 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     f->caller = &other;
     assert_int_equal(hello(f), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "s.theirs", 1000),
-                     TARRY__CODE__OK); /* another principal's queue, although it may use it */
+                     /* This queue belongs to another principal, although the first one may use it. */
+                     TARRY__CODE__OK);
     const uint64_t of_other = f->producer;
     f->caller = &small;
     assert_int_equal(hello(f), TARRY__CODE__OK);
@@ -350,7 +353,8 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
     assert_int_equal(delete_queue(f, "s.b"), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "s.c", 1000), TARRY__CODE__OK);
-    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__TOO_LARGE); /* using a deleted queue again creates it */
+    /* A deleted queue is created again when it is used. */
+    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__TOO_LARGE);
     f->caller = &other;
     f->producer = of_other;
     assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__OK);
@@ -361,7 +365,7 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     f->caller = &small;
     f->producer = of_small;
     assert_int_equal(schedule(f, "tarry.own", 1000),
-                     TARRY__CODE__OK); /* the broker's own queues count for no principal */
+                     TARRY__CODE__OK); /* the broker's own queues do not count for any principal */
 }
 
 /* CAP-1 */

@@ -1,5 +1,5 @@
-/* core_sessions_test.c: consumers that leave and keep their leases: more of them than the table has places (CAP-1),
- * and as long as the leases last. */
+/* core_sessions_test.c: consumers that end their session and keep their leases: their number is limited (CAP-1), and
+ * the sessions last as long as the leases. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void schedule(struct rig *rig) {
     commit_one(rig, &op);
 }
 
-/* Returns the session; 0: busy. */
+/* Subscribes a consumer. Returns its session; 0: the broker is busy. */
 static uint64_t subscribe(struct rig *rig) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Subscribe subscribe = TARRY__SUBSCRIBE__INIT;
@@ -78,7 +78,7 @@ static uint64_t subscribe(struct rig *rig) {
     return reply->subscribe->session;
 }
 
-/* Gets one task and leaves with it. */
+/* Receives one task, and ends the session with the lease. */
 static struct row leave_with_a_lease(struct rig *rig, uint64_t session) {
     step(rig, (struct core_event){.kind = CORE_LANE_UP, .lane.session = session});
     assert_int_equal(rig->effects.deliveries.count, 1);
@@ -120,7 +120,7 @@ static void end(struct rig *rig) {
     arena_deinit(&rig->arena);
 }
 
-/* Once the next subscription made an assertion of the broker fail. */
+/* In an earlier version, the next subscription made an assertion of the broker fail. */
 static void one_too_many_that_left_with_leases_is_told_to_wait(void **state) {
     (void)state;
     struct rig rig;
@@ -167,13 +167,13 @@ static void extend(struct rig *rig, const struct row *row) {
     assert_int_equal(rig->effects.appends.count, 1);
 }
 
-/* Once, when a left session's only lease was extended, the session was treated as one from before a restart: the
- * lease was taken back after the time for claims, and later its place in the table was lost for good. */
+/* In an earlier version, when the only lease of an ended session was extended, the session was treated like one from
+ * before a restart. The lease was taken back too early, and the session's place in the table was permanently lost. */
 static void a_lease_that_is_extended_after_its_session_left_lasts_as_long(void **state) {
     (void)state;
     struct rig rig;
     begin(&rig);
-    for (int i = 0; i < LEFT_MAX + 1; i++) { /* one after another: each finds a place */
+    for (int i = 0; i < LEFT_MAX + 1; i++) { /* one session after another, so each finds a free place */
         schedule(&rig);
         uint64_t session = subscribe(&rig);
         assert_true(session != 0);
@@ -201,8 +201,8 @@ static Tarry__Code heartbeat(struct rig *rig, uint64_t session) {
     return ask(rig, &request)->code;
 }
 
-/* F-17: a consumer that dials a wrong lane was once kept for ever without a task (history 80923110 of the
- * simulator). */
+/* F-17: a consumer that connects to a wrong lane must not block the queue for ever (history 80923110 of the simulator).
+ */
 static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     (void)state;
     struct rig rig;
@@ -210,11 +210,11 @@ static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     uint64_t session = subscribe(&rig);
     for (uint64_t ms = 0; ms + 1000 < SESSION_SILENCE_MS; ms += 1000) {
         rig.now_ms += 1000;
-        assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK); /* its lane may be connecting */
+        assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK); /* its lane may still be connecting */
     }
     rig.now_ms += 1000;
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__NO_SUCH_SESSION);
-    rig.now_ms += SESSION_SILENCE_MS - 1; /* its heartbeat arrived, and the session still exists */
+    rig.now_ms += SESSION_SILENCE_MS - 1; /* almost the whole time without a heartbeat; the session still exists */
     step(&rig, (struct core_event){.kind = CORE_LANE_UP, .lane.session = session});
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK);
     rig.now_ms += SESSION_SILENCE_MS - 1;

@@ -1,5 +1,5 @@
 /* core_square_test.c: the cost of a commit does not grow with the square of its operations, of the dead letters of a
- * key, or of a principal's queues (CALM-1). It is measured not in time, but in how much a step looks at
+ * key, or of a principal's queues (CALM-1). The test does not measure time, but counts the items that a step examines
  * (core->visits). */
 #include "core_alone.h"
 #include "pending.h"
@@ -7,7 +7,7 @@
 #include "tarry_limits.h"
 
 #define OPS OPS_PER_COMMIT_MAX
-/* One look-up visits one bucket in each table; a bucket sometimes has a few entries. */
+/* A lookup visits one bucket in each table, and a bucket sometimes has a few entries. */
 #define VISITS_PER_OP_MAX 16
 
 static Tarry__Op ops[OPS], *pointers[OPS];
@@ -57,18 +57,19 @@ static void with_shipped(struct fx *f, size_t memory) {
     begin_again(f, &options);
 }
 
-/* 8,192 operations on one key once took 2 s. */
+/* In an earlier version, 8,192 operations on one key took 2 s. */
 static void many_operations_on_one_key(void **state) { /* CALM-1 */
     struct fx *f = *state;
     with_shipped(f, 128u << 20);
     for (size_t i = 0; i < OPS; i++) add_schedule(i, "orders", "k", 600000);
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
-    for (size_t i = 0; i < OPS; i++) { /* the draft's entries end alternately */
+    for (size_t i = 0; i < OPS; i++) { /* tasks of the draft are alternately scheduled and cancelled */
         if (i % 2 == 0) add_cancel(i, "k");
         if (i % 2 == 1) add_schedule(i, "orders", "k", 600000);
     }
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
-    for (size_t i = 0; i < OPS; i++) add_cancel(i, "k"); /* all but one concern a task that has ended */
+    /* All cancels except the first find that the task has ended. */
+    for (size_t i = 0; i < OPS; i++) add_cancel(i, "k");
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
     assert_int_equal(core_live(f->core), 0);
 }
@@ -86,7 +87,7 @@ static void many_operations_on_keys_of_their_own(void **state) {
     assert_int_equal(core_live(f->core), OPS);
 }
 
-/* Clients can choose keys whose hashes have equal ends. A secret salt determines their slots (slots.h). */
+/* Clients can choose keys whose hashes have equal low bits. So a secret salt determines the slots of keys (slots.h). */
 static void keys_that_were_chosen_to_lie_in_one_slot(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { KEYS = 1024, SLOTS = 1 << 15 };
@@ -102,7 +103,7 @@ static void keys_that_were_chosen_to_lie_in_one_slot(void **state) { /* CALM-1 *
     for (unsigned round = 0; round < 2; round++) assert_true(visits_of_commit(f, KEYS) <= KEYS * VISITS_PER_OP_MAX);
 }
 
-/* Once each policy visited all records before it: 127 ms for 4,000 queues. */
+/* In an earlier version, each policy visited all earlier records: 127 ms for 4,000 queues. */
 static void policies_of_all_queues(void **state) {
     struct fx *f = *state;
     static Tarry__QueueSet bodies[OPS];
@@ -151,7 +152,8 @@ static void bury(struct fx *f, uint64_t session) {
     step(f, &sent);
 }
 
-/* Once a query for the key visited all of its dead letters, and so did each of them when it left memory. */
+/* In an earlier version, a query for the key visited all of its dead letters, and so did the removal of each of them
+ * from memory. */
 static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { DEAD = 4000 };
@@ -166,7 +168,7 @@ static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     step(f, &event);
     uint64_t before = f->core->visits;
     for (unsigned i = 0; i < DEAD; i++) {
-        f->now_ms += i % 3 == 0; /* several die in one millisecond */
+        f->now_ms += i % 3 == 0; /* several tasks become dead letters in the same millisecond */
         bury(f, session);
     }
     assert_int_equal(f->core->tally.queues[1].dead, DEAD);
@@ -174,7 +176,8 @@ static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     for (size_t i = 0; i < OPS; i++) add_cancel(i, "k");
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
     assert_int_equal(f->result, TARRY__CODE__NOT_DONE);
-    assert_int_equal(f->id, f->core->tally.next_id - 1); /* the reply is about the one that died last */
+    /* The reply is about the task that became a dead letter last. */
+    assert_int_equal(f->id, f->core->tally.next_id - 1);
     before = f->core->visits;
     event = (struct core_event){.kind = CORE_INDEXED, .position = f->core->durable};
     for (step(f, &event); f->core->hurry; step(f, &event)) event = (struct core_event){.kind = CORE_TICK};
@@ -182,7 +185,7 @@ static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     assert_true(f->core->visits - before <= DEAD * VISITS_PER_OP_MAX);
 }
 
-/* Once a commit of such a principal cost 140 times as much as another. */
+/* In an earlier version, a commit of such a principal cost 140 times as much as another commit. */
 static void what_a_principal_has_pending_is_known(void **state) { /* CAP-1 */
     struct fx *f = *state;
     with_shipped(f, 64u << 20);
@@ -196,7 +199,7 @@ static void what_a_principal_has_pending_is_known(void **state) { /* CAP-1 */
         .name = "shop", .prefixes = prefixes, .prefix_count = 4, .acts_for_all = true, .pending_max = 2046};
     add_schedule(0, "shop-1", "k", 600000);
     f->caller = &caller;
-    visits_of_commit(f, 1); /* all queues are sorted once */
+    visits_of_commit(f, 1); /* the first commit sorts all queues */
     assert_int_equal(pending_of(f->core, &caller), 2046);
     for (unsigned i = 0; i < 10; i++) { /* not again */
         f->sequence++;
@@ -268,11 +271,11 @@ static void many_new_queues(void **state) { /* CALM-1 */
     add_queues('b', FREED);
     assert_true(visits_of_commit(f, FREED) <= FREED * VISITS_PER_OP_MAX + 2 * QUEUE_PLACES);
     assert_int_equal(f->result, TARRY__CODE__OK);
-    add_queues('c', OPS); /* the principal has as many queues as it may */
+    add_queues('c', OPS); /* the principal already has the maximum number of queues */
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX + 2 * QUEUE_PLACES);
     assert_int_equal(f->result, TARRY__CODE__TOO_LARGE);
     f->caller = NULL;
-    add_queues('d', OPS); /* no place is free */
+    add_queues('d', OPS); /* the table of queues is full */
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX + 2 * QUEUE_PLACES);
     assert_int_equal(f->result, TARRY__CODE__TOO_LARGE);
 }

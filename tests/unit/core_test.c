@@ -1,5 +1,5 @@
-/* core_test.c: the core's refusals, at limits and beyond them (CAP-1); index and log contents that it does not
- * accept (LOG-2); and how it works without memory (F-11). tests/sim shows its correct work. */
+/* core_test.c: refusals by the core, at limits and beyond them (CAP-1); index and log contents that it does not accept
+ * (LOG-2); and its behaviour without memory (F-11). tests/sim tests its normal work. */
 #include "core_alone.h"
 #include "outcomes.h"
 #include "state.h"
@@ -86,7 +86,7 @@ static void what_became_of_a_commit_can_be_asked(void **state) { /* ONCE-1 */
     assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK);
     uint64_t position = core_position(f->core);
     assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
-    assert_int_equal(f->repeats, recorded); /* the producer's own reply, from the log */
+    assert_int_equal(f->repeats, recorded); /* the reply is the producer's own, read from the log */
     assert_int_equal(core_position(f->core), position);
 }
 
@@ -98,8 +98,8 @@ static void who_is_asked_for_before_he_comes_stays_outside(void **state) { /* ON
     assert_true(f->abandoned);
     assert_int_equal(f->repeats, 0);
     uint64_t position = core_position(f->core);
-    assert_true(position > asked);                                 /* recorded, so it is also true after a crash */
-    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK); /* the commit was still in flight */
+    assert_true(position > asked); /* the refusal is recorded, so it is also true after a crash */
+    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK); /* the commit is still in flight */
     assert_int_equal(f->repeats, asked);
     assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
     assert_int_equal(f->repeats, asked);
@@ -194,7 +194,7 @@ static void so_many_purges_at_once_and_no_more(void **state) {
     assert_int_equal(purge(f), TARRY__CODE__NO_SUCH_QUEUE);
     assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
     for (unsigned i = 0; i < JOBS_MAX; i++)
-        assert_int_equal(purge(f), TARRY__CODE__OK); /* no result page ever arrives */
+        assert_int_equal(purge(f), TARRY__CODE__OK); /* no result page arrives, so the purge does not continue */
     assert_int_equal(purge(f), TARRY__CODE__BUSY);
     says(f, "purges");
 }
@@ -237,11 +237,12 @@ static void so_many_sessions_and_no_more(void **state) {
     assert_int_equal(subscribe(f, &body), TARRY__CODE__BUSY);
     says(f, "SESSIONS_MAX");
     f->resumes = f->session;
-    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK); /* the session gets its own lane, if no other is free */
+    /* The session gets a lane of its own if another one is free. */
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     f->resumes = 0;
     struct core_event gone = {.kind = CORE_LANE_GONE, .lane.session = f->session};
     step(f, &gone);
-    step(f, &gone); /* an event of a session that is gone is ignored */
+    step(f, &gone); /* events of a session that does not exist are ignored */
     gone.kind = CORE_LANE_UP;
     step(f, &gone);
     gone.kind = CORE_LANE_SENT;
@@ -258,7 +259,7 @@ static Tarry__Code unsubscribe(struct fx *f) {
     return ask(f, &request);
 }
 
-/* The consumer's lane may be up or not, and its session may be at any place in the table, even the first. */
+/* The consumer's lane may be connected or not, and its session may have any place in the table, even the first. */
 static void a_queue_with_a_consumer_is_not_deleted(void **state) {
     struct fx *f = *state;
     Tarry__Op op = TARRY__OP__INIT;
@@ -271,7 +272,8 @@ static void a_queue_with_a_consumer_is_not_deleted(void **state) {
     body.queue = queue;
     subscription.n_queues = 1;
     bool was_first = false;
-    for (unsigned tries = 0; !was_first; tries++) { /* ids are positions, and places follow from them */
+    /* Session ids are log positions, which determine their places in the table. */
+    for (unsigned tries = 0; !was_first; tries++) {
         assert_true(tries < 20 * SESSIONS_TABLE);
         assert_int_equal(schedule(f, queue, 1000), TARRY__CODE__OK);
         assert_int_equal(cancel(f, f->id), TARRY__CODE__OK);
@@ -286,7 +288,8 @@ static void a_queue_with_a_consumer_is_not_deleted(void **state) {
     }
 }
 
-static void an_index_that_lags_is_waited_for(void **state) { /* CAP-1: schedules first, then all but settling */
+/* CAP-1: first schedules are refused, then everything except settlements. */
+static void an_index_that_lags_is_waited_for(void **state) {
     struct fx *f = *state;
     struct core_options options = defaults;
     options.index_lag_max = 10;
@@ -338,8 +341,8 @@ static void nothing_new_once_it_stops(void **state) {
     assert_int_equal(core_position(f->core), position);
 }
 
-/* Seed 2030989 of the pair: the node got the order to hand over, and then the opposite order, before it had begun to
- * lead. */
+/* Seed 2030989 of the pair simulation: before it began to lead, the node received the order to hand over and then the
+ * opposite order. */
 static void a_follower_that_is_to_stop_and_then_not_leads_like_any_other(void **state) {
     struct fx *f = *state;
     static const enum core_event_kind kinds[] = {CORE_FOLLOW, CORE_STOP, CORE_RESUME, CORE_START};
@@ -368,8 +371,8 @@ static uint64_t now_by_stats(struct fx *f, uint64_t now_ms) {
     return broker.now_ms;
 }
 
-/* TIME-2: a follower's time is that of the last frame. A query is answered with the current time, and changes
- * nothing. */
+/* TIME-2: a follower's clock is that of its last frame. A query uses the current time, and does not change that clock.
+ */
 static void a_question_moves_no_followers_clock(void **state) {
     struct fx *f = *state;
     core_free(f->core);
@@ -408,7 +411,7 @@ static void an_index_that_makes_no_sense_is_not_believed(void **state) {
     queue.policy = &policy;
     assert_int_equal(core_restore_queue(core, &queue), 0);
     queue.number = 2;
-    assert_int_equal(core_restore_queue(core, &queue), CORE_NONSENSE); /* the name is in use */
+    assert_int_equal(core_restore_queue(core, &queue), CORE_NONSENSE); /* another queue has this name already */
 
     struct row row = {.id = 1, .queue = 1, .state = ROW_WAITING};
     assert_int_equal(core_restore_lease(core, &row), CORE_NONSENSE);
@@ -441,7 +444,7 @@ static void an_index_that_makes_no_sense_is_not_believed(void **state) {
     core_free(core);
 }
 
-/* Replays a frame with one record, on a core that has only one queue. */
+/* Replays a frame with one record on a core that has one queue. */
 static int replay(Tarry__Record *record, uint64_t producer) {
     struct core *core = core_new(&defaults);
     Tarry__Policy policy = TARRY__POLICY__INIT;
@@ -463,16 +466,16 @@ static int replay(Tarry__Record *record, uint64_t producer) {
     return error;
 }
 
-/* ONCE-1: a full table forgets the producer that has been idle longest, also after a restart; the index lists
- * producers by id. */
+/* ONCE-1: a full table drops the producer that has been idle longest, also after a restart. The index lists producers
+ * in the order of their ids. */
 static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
     struct fx *f = *state;
-    const uint64_t FIRST = 1ull << 40; /* a producer's id is a position */
+    const uint64_t FIRST = 1ull << 40; /* a producer's id is a log position */
     core_free(f->core);
     f->core = core_new(&f->options);
     assert_non_null(f->core);
     for (uint64_t i = 1; i <= PRODUCERS_MAX;
-         i++) { /* the lower the id, the more recently used; always two in the same millisecond */
+         i++) { /* lower ids were used more recently; two of them in the same millisecond */
         assert_int_equal(core_restore_producer(f->core, FIRST + i, NOW_MS - i / 2, 1, 0), 0);
     }
     struct core_event start = {.kind = CORE_START, .start.epoch = 2};
@@ -488,10 +491,12 @@ static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
     }
 }
 
-/* ONCE-1, F-13: the time for which the process was stopped does not make a producer idle that was used after it. */
+/* ONCE-1, F-13: the time for which the process was stopped does not count as idle time of a producer that is used
+ * afterwards. */
 static void a_producer_used_right_after_a_standstill_is_not_idle(void **state) {
     struct fx *f = *state;
-    f->late_ms = PRODUCER_IDLE_MS + 1000; /* after a pause: a request read now counts as received before */
+    /* After a pause of the process, a request counts as received before the pause. */
+    f->late_ms = PRODUCER_IDLE_MS + 1000;
     assert_int_equal(hello(f), TARRY__CODE__OK);
     uint64_t fresh = f->producer;
     f->now_ms += f->late_ms;
@@ -519,7 +524,7 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
     Tarry__StopPut stop = TARRY__STOP_PUT__INIT;
     Tarry__AlonePut alone = TARRY__ALONE_PUT__INIT;
     assert_int_equal(replay(NULL, 0), 0);
-    assert_int_equal(replay(NULL, 9), CORE_NONSENSE); /* a commit without a producer */
+    assert_int_equal(replay(NULL, 9), CORE_NONSENSE); /* the frame has a sequence, but no producer */
     Tarry__Record records[] = {
         {.fact_case = TARRY__RECORD__FACT__NOT_SET},
         {.fact_case = TARRY__RECORD__FACT_PUT, .put = &put},
@@ -533,7 +538,7 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
         {.fact_case = TARRY__RECORD__FACT_ALONE, .alone = &alone},
     };
     for (unsigned with_task = 0; with_task < 2; with_task++) {
-        put.task = end.task = with_task ? &task : NULL; /* a task without an id, or no task at all */
+        put.task = end.task = with_task ? &task : NULL; /* first without a task, then with a task that has no id */
         for (size_t i = 0; i < sizeof(records) / sizeof(*records); i++) {
             records[i].base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&tarry__record__descriptor);
             int error = replay(&records[i], 0);

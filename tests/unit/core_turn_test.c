@@ -24,7 +24,7 @@ static struct turn_now at(uint64_t ns) {
     return (struct turn_now){.logical = {.steady_ns = ns, .wall_ns = ns}, .boot_ns = ns};
 }
 
-/* A core that decides; none of its frames is durable. */
+/* Makes a core that decides, and whose frames are not yet durable. */
 static int setup(void **state) {
     struct fx *f = calloc(1, sizeof *f);
     const struct core_options options = {.memory = (64u << 20),
@@ -54,7 +54,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Runs the turn until `effect`, carrying out its steps and looks. Returns false if it ends before. */
+/* Runs the turn until `effect`; carries out its steps and looks. Returns false if the turn ends before. */
 static bool goes_on_to(struct fx *f, enum turn_effect effect) {
     enum turn_effect next;
     struct turn_now now = at(NOW_NS);
@@ -70,25 +70,25 @@ static bool goes_on_to(struct fx *f, enum turn_effect effect) {
     return next == effect;
 }
 
-/* One batch waits to leave, and the next needs another free one. */
+/* A batch waits to be sent, and the next step needs another free batch. */
 static void the_core_waits_for_a_batch(void **state) { /* CALM-1 */
     struct fx *f = *state;
     struct item item = {.kind = ITEM_LANE, .received_ns = NOW_NS};
     core_turn_take(&f->turn, &f->load);
     core_turn_flushed(&f->turn);
     assert_int_equal(core_turn_next(&f->turn), TURN_FILL);
-    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* until a batch is free */
+    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* the effect is repeated until a batch is free */
     core_turn_fill(&f->turn, &f->effects);
     assert_false(goes_on_to(f, TURN_FILL));
     f->load.first = &item;
     core_turn_flushed(&f->turn);
     core_turn_take(&f->turn, &f->load);
-    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* before anything is taken */
+    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* needs a free batch before it takes an item */
     core_turn_fill(&f->turn, &f->effects);
     assert_true(goes_on_to(f, TURN_TAKE));
     assert_true(core_turn_may_fill(TURN_BATCHES_MAX - 1, false));
     assert_false(core_turn_may_fill(TURN_BATCHES_MAX, false));
-    assert_true(core_turn_may_fill(TURN_BATCHES_MAX, true)); /* a stopping core does not wait */
+    assert_true(core_turn_may_fill(TURN_BATCHES_MAX, true)); /* a core that stops does not wait for a free batch */
 }
 
 static void an_item_is_judged_by_when_it_was_received(void **state) { /* TIME-2 */
@@ -102,11 +102,11 @@ static void an_item_is_judged_by_when_it_was_received(void **state) { /* TIME-2 
     assert_int_equal(core_turn_time(&f->turn, &now).steady_ns, NOW_NS - 50 * MS);
     assert_false(goes_on_to(f, TURN_TAKE));
     assert_int_equal(core_turn_time(&f->turn, &now).steady_ns,
-                     NOW_NS); /* everything received before this time is handled */
+                     NOW_NS); /* all items received before this time have been handled */
 }
 
-/* A process that was stopped judges waiting requests by when the stop began; it leads from now on (pair history
- * 4000226 of 1ce1971: the rig's own copy of this code did not). */
+/* A process was stopped and becomes the leader when it continues. It judges waiting requests by the time at which the
+ * pause began (pair history 4000226 of 1ce1971: a copy of this code in the test did not). */
 static void who_leads_as_it_wakes_up_begins_now(void **state) { /* TIME-2 */
     struct fx *f = *state;
     struct turn_now now = at(NOW_NS);
@@ -134,10 +134,10 @@ static void what_is_put_off_is_taken_once_the_leader_goes_on(void **state) { /* 
     f->load.first = &news;
     news.next = &call.item;
     core_turn_take(&f->turn, &f->load);
-    assert_true(goes_on_to(f, TURN_REFUSE)); /* the waiting client is answered; the event waits */
+    assert_true(goes_on_to(f, TURN_REFUSE)); /* the waiting client gets its answer; the other event waits */
     assert_ptr_equal(f->turn.item, &call.item);
     assert_false(goes_on_to(f, TURN_TAKE));
-    request.body_case = TARRY__REQUEST__BODY_STATS; /* a question may be asked */
+    request.body_case = TARRY__REQUEST__BODY_STATS; /* a query is allowed */
     call.item.next = NULL;
     f->load.first = &call.item;
     core_turn_take(&f->turn, &f->load);
@@ -156,13 +156,13 @@ static void a_pause_is_told_once_all_that_was_decided_is_committed(void **state)
     assert_false(goes_on_to(f, TURN_PAUSED));
     f->load.durable = core_position(f->core);
     core_turn_take(&f->turn, &f->load);
-    assert_false(goes_on_to(f, TURN_PAUSED)); /* the seal that follows is not durable yet */
+    assert_false(goes_on_to(f, TURN_PAUSED)); /* not yet paused, because the following seal is not durable */
     f->load.durable = core_position(f->core);
     core_turn_take(&f->turn, &f->load);
     assert_true(goes_on_to(f, TURN_PAUSED));
     assert_int_equal(f->turn.position, core_position(f->core));
     core_turn_take(&f->turn, &f->load);
-    assert_false(goes_on_to(f, TURN_PAUSED)); /* paused only once */
+    assert_false(goes_on_to(f, TURN_PAUSED)); /* the effect comes only once */
 }
 
 static void the_last_record_comes_when_nobody_waits_and_nothing_after_it(void **state) { /* KEEP-1 */

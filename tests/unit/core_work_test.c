@@ -1,6 +1,6 @@
-/* core_work_test.c: a step does a bounded amount of work, however many queues, consumers or tasks there are: a step
- * of one second would make every task one second late. The work is measured not in time, but in how much a step
- * looks at (core->visits). */
+/* core_work_test.c: the work of a step is bounded, whatever the number of queues, consumers and tasks. A step of one
+ * second would make every task one second late. The test does not measure time, but counts the items that a step
+ * examines (core->visits). */
 #include "core_alone.h"
 #include "state.h"
 #include "tarry_limits.h"
@@ -11,8 +11,8 @@
      PROMOTE_PER_STEP_MAX + 2 * CHECK_PER_STEP_MAX + DELIVERIES_PER_STEP_MAX)
 #define STEPS_MAX 1000000
 
-/* Runs `event`, and then ticks until nothing is left to do at once. Returns the most that any of these steps has
- * looked at, together with the step that makes it durable. */
+/* Runs `event`, and then ticks until no more work is due at once. Returns the largest number of items examined by one
+ * of these steps and the step that makes it durable. */
 static uint64_t most_visits(struct fx *f, struct core_event *event) {
     struct core_event tick = {.kind = CORE_TICK};
     uint64_t most = 0;
@@ -84,7 +84,7 @@ static void with_memory(struct fx *f, size_t memory) {
     begin_again(f, &options);
 }
 
-/* 4,096 of them once cost 111 µs per step. */
+/* In an earlier version, 4,096 such queues cost 111 µs per step. */
 static void queues_whose_consumers_have_enough_are_not_looked_at(void **state) {
     struct fx *f = *state;
     with_memory(f, 32u << 20);
@@ -95,7 +95,7 @@ static void queues_whose_consumers_have_enough_are_not_looked_at(void **state) {
     assert_true(most_visits_of_a_tick(f) == 0);
 }
 
-/* 64 consumers of the same 256 queues have their leases acked at once, and each gets its next task. */
+/* 64 consumers of the same 256 queues have their leases acked at the same time, and each gets its next task. */
 static void consumers_that_come_free_together_are_looked_at_by_and_by(void **state) {
     struct fx *f = *state;
     enum { CONSUMERS = 64 };
@@ -130,13 +130,13 @@ static void consumers_that_come_free_together_are_looked_at_by_and_by(void **sta
     assert_int_equal(f->result, TARRY__CODE__OK);
     const uint64_t most =
         SETTLED_PER_STEP_MAX + QUEUES_PER_SUBSCRIBE_MAX + DELIVERIES_PER_STEP_MAX + CHECK_PER_STEP_MAX;
-    assert_true(f->core->visits - before <= 2 * most); /* the step and the one after its sync */
+    assert_true(f->core->visits - before <= 2 * most); /* this counts the step, and the one after its sync */
     assert_true(most_visits_of_a_tick(f) <= 2 * most);
     assert_int_equal(f->core->leases, CONSUMERS);
 }
 
-/* Memory is full of tasks that the index does not have, in 4,096 queues: once each step visited all 81,920 lines,
- * some more than once. Then the index gets all of them, and a stopped broker continues. */
+/* Memory is full of tasks that the index lacks, in 4,096 queues. In an earlier version each step visited all 81,920
+ * lines, some more than once. Then the index gets all tasks, and a stopped broker continues. */
 static void lines_are_not_searched_when_memory_is_scarce(void **state) { /* F-39 */
     struct fx *f = *state;
     with_memory(f, 32u << 20);
@@ -156,7 +156,7 @@ static void lines_are_not_searched_when_memory_is_scarce(void **state) { /* F-39
     assert_int_equal(f->core->unchecked, 0);
 }
 
-/* Returns the number of looks before the event could be stepped; `between` is called after each look. */
+/* Returns the number of looks that were needed before the event could be stepped. Calls `between` after each look. */
 static unsigned looks(struct fx *f, struct core_event *event, void (*between)(struct fx *f, unsigned look)) {
     unsigned count = 1;
     event->now = (struct instant){f->now_ms * 1000000, f->now_ms * 1000000};
@@ -168,7 +168,7 @@ static unsigned looks(struct fx *f, struct core_event *event, void (*between)(st
     return count;
 }
 
-/* Schedules tasks that come first in the list, and cancels the first one. */
+/* Schedules tasks that come first in the list's order, and cancels the first of them. */
 static void change(struct fx *f, unsigned look) {
     assert_true(schedule_all(f, look, 1, 1000));
     Tarry__Op op = TARRY__OP__INIT, *pointer = &op;
@@ -182,7 +182,7 @@ static void change(struct fx *f, unsigned look) {
     assert_int_equal(commit_as(f, f->sequence, f->sequence, &pointer, 1), TARRY__CODE__OK);
 }
 
-/* The list looks at a long overlay in pieces; its page still shows the state at the step. */
+/* The list examines a long overlay in pieces. Its result page still shows the state at the final step. */
 static void a_list_is_looked_into_in_pieces(void **state) { /* F-39 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);
@@ -197,14 +197,16 @@ static void a_list_is_looked_into_in_pieces(void **state) { /* F-39 */
                                .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
     assert_int_equal(looks(f, &event, change), 12 * COMMIT_OPS / LIST_PER_PIECE_MAX);
     const Tarry__ListReply *reply = f->effects.replies.items[0].reply->list;
-    /* Tasks 1 and 2 were cancelled after they had displaced 3 and 4: the reply's list is complete up to task 2. */
+    /* Tasks 3 and 4 left the result for tasks 1 and 2, which were then cancelled. So the result is complete only up to
+     * task 2. */
     assert_int_equal(reply->n_tasks, 3);
     uint64_t after;
     assert_int_equal(reply->next.len, 16);
     memcpy(&after, reply->next.data + 8, 8);
     assert_int_equal(after, 2);
     uint64_t last = 12 * COMMIT_OPS;
-    for (uint64_t i = 0; i < 3; i++) assert_int_equal(reply->tasks[i]->id, last + 1 + i); /* 1 + 2 came between */
+    /* 1 task and then 2 tasks were scheduled between the looks. */
+    for (uint64_t i = 0; i < 3; i++) assert_int_equal(reply->tasks[i]->id, last + 1 + i);
     assert_int_equal(f->core->scan_count, 0);
 }
 
@@ -213,7 +215,7 @@ static void time_passes(struct fx *f, unsigned look) {
     assert_true(schedule_all(f, 1, 1, 86400000));
 }
 
-/* A task that was not ready at the look, and is ready at the step, has not changed meanwhile. */
+/* A task may become ready between the look and the step without any change of its record. */
 static void a_list_of_ready_tasks_misses_none_that_came_due(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);
@@ -264,7 +266,7 @@ static void schedule_far(struct fx *f, unsigned count) {
     for (unsigned i = 0; i < count / COMMIT_OPS; i++) assert_true(schedule_all(f, COMMIT_OPS, 1, 86400000));
 }
 
-/* The index has everything, and the overlay is so long that it is trimmed while a list looks at it. */
+/* Reports that the index has everything. The overlay is so long that it is trimmed while a list examines it. */
 static void index_all(struct fx *f, uint64_t left) {
     struct core_event indexed = {.kind = CORE_INDEXED, .position = f->core->durable};
     step(f, &indexed);
@@ -290,8 +292,8 @@ static const Tarry__ListReply *list_while_it_is_trimmed(struct fx *f, uint32_t s
     return f->effects.replies.items[0].reply->list;
 }
 
-/* When the list was requested, the index had these tasks and the overlay had not been trimmed that far: they were
- * not read. */
+/* When the list was requested, the index had these tasks, and the overlay was not yet trimmed that far. So the list did
+ * not read them from the index. */
 static void a_list_knows_what_was_trimmed_meanwhile(void **state) { /* TRUE-1, F-39 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);
@@ -302,7 +304,7 @@ static void a_list_knows_what_was_trimmed_meanwhile(void **state) { /* TRUE-1, F
     for (uint64_t i = 0; i < 5; i++) assert_int_equal(reply->tasks[i]->id, 2 * TRIM_PER_STEP_MAX + 1 + i);
 }
 
-/* Even if the tasks that come first in the list were changed last, and would have been looked at last. */
+/* This holds even if the tasks that come first in the list were changed last, and so would be examined last. */
 static void what_a_list_would_have_come_to_is_offered_as_it_is_trimmed(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);
@@ -314,7 +316,7 @@ static void what_a_list_would_have_come_to_is_offered_as_it_is_trimmed(void **st
     for (uint64_t i = 0; i < 5; i++) assert_int_equal(reply->tasks[i]->id, 3 * TRIM_PER_STEP_MAX - COMMIT_OPS + 1 + i);
 }
 
-/* Memory keeps nothing of a dead letter: the next page reads it from the index. */
+/* Memory drops dead letters, so the next result page reads them from the index. */
 static void a_list_ends_before_what_only_the_index_has_by_now(void **state) { /* TRUE-1, F-39 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);

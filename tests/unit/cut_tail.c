@@ -1,7 +1,5 @@
-/* cut_tail.c: cuts the log in a stopped broker's directory, as a node does whose leader never had its tail
- * (storage/log/quarantine_cut.c).
- *
- * cut_tail DIR POSITION WHY    prints the name of the quarantined tail. */
+/* cut_tail.c: cuts the log in the directory of a stopped broker, as a node does whose last frames its leader never had
+ * (storage/log/quarantine_cut.c). Usage: cut_tail DIR POSITION WHY. Prints the name of the quarantined tail. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

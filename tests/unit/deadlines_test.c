@@ -52,7 +52,7 @@ static void a_timer_fires_once_when_it_is_due(void **state) {
 
 static void a_moved_timer_fires_at_its_last_deadline(void **state) {
     arm(0, 100);
-    arm(0, 300); /* later: the loop may wake at 100, and nothing fires */
+    arm(0, 300); /* moved to a later time: the loop may wake at 100, but the timer does not fire */
     deadlines_run(&timers, now_us = 200);
     assert_int_equal(fired[0], 0);
     assert_int_equal(deadlines_next_us(&timers), 300);
@@ -77,7 +77,7 @@ static void a_cancelled_timer_does_not_fire_and_can_be_armed_again(void **state)
     assert_int_equal(fired[0], 1);
 }
 
-/* Against a model: the last deadline of each timer. */
+/* Compares with a model that has the last deadline of each timer. */
 static void each_fires_at_its_deadline_whatever_happens_to_the_others(void **state) {
     uint64_t random = 7, before[COUNT];
     for (int step = 0; step < 100000; step++) {

@@ -14,7 +14,7 @@ static void the_reserve_is_an_eighth_of_a_small_disk(void **state) { /* F-4 */
     assert_int_equal(disk_reserve_of(80 * MIB, MIB).bytes, 10 * MIB);
     assert_int_equal(disk_reserve_of(512 * MIB, MIB).bytes, 64 * MIB);
     assert_int_equal(disk_reserve_of(1ull << 40, MIB).bytes, 64 * MIB);
-    assert_int_equal(disk_reserve_of(0, MIB).bytes, 64 * MIB); /* the size of the disk is unknown */
+    assert_int_equal(disk_reserve_of(0, MIB).bytes, 64 * MIB); /* the size of the disk is not known */
 }
 
 static void a_segment_leaves_the_reserve_alone(void **state) { /* CAP-1, F-4 */
@@ -40,7 +40,7 @@ static void a_copy_leaves_two_segments_beside_it(void **state) { /* F-4 */
 /* ---- a commit that schedules */
 
 struct fx {
-    struct disk_reserve reserve; /* 10 MiB, segments of 1 MiB */
+    struct disk_reserve reserve; /* a reserve of 10 MiB, with segments of 1 MiB */
     struct disk_admission admission;
 };
 
@@ -66,7 +66,7 @@ static void half_a_segment_stays_behind_the_commit(void **state) { /* CAP-1 */
     assert_int_equal(f.admission.question, DISK_DECIDED);
     assert_int_equal(f.admission.error, 0);
     setup(&f, 20 * MIB);
-    disk_admission_of_log(&f.admission, &f.reserve, -EIO); /* the next segment cannot be made, for any reason */
+    disk_admission_of_log(&f.admission, &f.reserve, -EIO); /* the next segment cannot be made, whatever the reason */
     assert_int_equal(f.admission.question, DISK_DECIDED);
     assert_int_equal(f.admission.error, -EIO);
 }
@@ -80,7 +80,8 @@ static void an_eighth_stays_while_the_next_segment_is_being_made(void **state) {
     struct disk_admission asked = f.admission;
     disk_admission_of_log(&f.admission, &f.reserve, 0);
     assert_int_equal(f.admission.error, 0);
-    disk_admission_of_log(&asked, &f.reserve, -EINPROGRESS); /* nothing waits: the client must try again */
+    /* The next segment is not ready yet: the request does not wait, and the client must try again. */
+    disk_admission_of_log(&asked, &f.reserve, -EINPROGRESS);
     assert_int_equal(asked.question, DISK_DECIDED);
     assert_int_equal(asked.error, -EINPROGRESS);
 }
@@ -109,7 +110,7 @@ static void it_is_said_when_the_disk_becomes_low_and_when_it_is_fine(void **stat
     assert_true(disk_reserve_note(&reserve, -ENOSPC, -ENOSPC));
     assert_true(reserve.low);
     assert_false(disk_reserve_note(&reserve, -ENOSPC, -ENOSPC));
-    assert_false(disk_reserve_note(&reserve, 0, -ENOSPC)); /* a small write that still fits */
+    assert_false(disk_reserve_note(&reserve, 0, -ENOSPC)); /* a small write that still fits is no sign of space */
     assert_true(reserve.low);
     assert_true(disk_reserve_note(&reserve, 0, 0));
     assert_false(reserve.low);

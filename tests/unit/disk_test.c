@@ -24,8 +24,8 @@ enum call { OPEN, CLOSE, PREAD, PWRITE, FDATASYNC, FSYNC, FALLOCATE, FSTAT, RENA
 
 static struct {
     enum call call; /* the call that fails */
-    unsigned times; /* number of times that it fails */
-    int error;      /* 0: the call moves nothing and reports that */
+    unsigned times; /* number of times that the call fails */
+    int error;      /* errno of the failed call; 0: the call succeeds but transfers no bytes */
     unsigned made[CALLS];
 } plan;
 
@@ -192,7 +192,7 @@ static const struct deed {
     const char *name;
     int (*run)(struct fx *f);
     enum call call;
-    bool tries_again; /* whether it is repeated after EINTR */
+    bool tries_again; /* true: the function repeats the call after EINTR */
 } deeds[] = {
     {"open", do_open, OPEN, true},
     {"read", do_read, PREAD, true},
@@ -244,7 +244,8 @@ static void a_descriptor_is_closed_whatever_close_says(void **state) {
     assert_int_equal(do_close(*state), 0);
 }
 
-static void a_write_that_moves_nothing_is_an_error(void **state) { /* F-3: otherwise it would be repeated for ever */
+/* F-3: otherwise the write would be repeated for ever. */
+static void a_write_that_moves_nothing_is_an_error(void **state) {
     fail_next(PWRITE, UINT32_MAX, 0);
     assert_int_equal(do_write(*state), -EIO);
 }

@@ -27,9 +27,10 @@
 static struct {
     struct door *door;
     uint16_t port;
-    uint64_t slow; /* connection whose page `served` answers before it steps aside; 0: that of the serving thread */
+    /* Connection whose page the callback `served` answers before its thread waits; 0: no such connection. */
+    uint64_t slow;
     sem_t is_aside, may_come_back, is_back;
-    pthread_t rendered; /* thread that rendered the last page, as the wire has shown */
+    pthread_t rendered; /* thread that rendered the last page; read after the page has arrived */
 } world;
 
 static struct caller_verdict admit(void *argument, const struct net_caller *caller) {
@@ -56,7 +57,7 @@ static bool page(void *argument, uint64_t id, const char *path) {
     return true;
 }
 
-/* A disk that hangs until the test releases it. */
+/* Like a disk that hangs until the test releases it. */
 static void served(void *argument) {
     if (world.slow == 0) return;
     answer(world.slow);
@@ -111,7 +112,7 @@ static int ask(const char *path) {
     return fd;
 }
 
-/* Reads the page, and checks that the other side has closed. */
+/* Reads the page, and checks that the door has closed the connection. */
 static void hear(int fd) {
     char heard[1024] = "";
     for (size_t size = 0;;) {
@@ -132,7 +133,7 @@ static void somebody_serves_while_the_thread_waits_for_a_disk(void **state) {
     for (int round = 0; round < 3; round++) {
         int slow = ask("/slow");
         sem_wait(&world.is_aside);
-        hear(slow); /* data that was ready when the thread left is sent */
+        hear(slow); /* data that was ready when the thread began to wait is sent */
         hear(ask("/"));
         assert_false(pthread_equal(world.rendered, first));
         sem_post(&world.may_come_back);

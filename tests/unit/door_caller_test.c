@@ -28,14 +28,14 @@
 #define STOP_MAX_S 60
 #define PRINCIPALS 8
 
-/* The calls of the door's thread; a test reads this once the wire has shown that they were made. */
+/* Records calls from the door's thread. A test reads this only after the effects of the calls have arrived. */
 static struct {
     struct door *door;
     uint16_t port;
     char directory[64];
     struct listen_address local;
     struct listen_socket local_socket;
-    struct caller_verdict verdict; /* verdict for the next callers */
+    struct caller_verdict verdict; /* verdict that the next callers get */
     atomic_uint asked;
     struct net_caller caller; /* the last caller, with its texts below */
     char path[64], token[64];
@@ -65,7 +65,7 @@ static bool stays(void *argument, uint64_t principal) {
     return !atomic_load(&world.revoked[principal]);
 }
 
-/* Sends the request back as the reply, if there is space. */
+/* Answers a request with a copy of it, if there is space. */
 static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
     atomic_fetch_add(&world.offered, 1);
     if (atomic_load(&world.is_full)) return false;
@@ -144,13 +144,14 @@ static int open_door(void **state) {
     return door_start(world.door);
 }
 
-/* Every question has been answered: the door waits for nothing; otherwise this process ends by a signal. */
+/* Closes the door. Every request has been answered, so the door need not wait. If it waits, an alarm ends this process.
+ */
 static int close_door(void **state) {
     alarm(STOP_MAX_S);
     door_stop(world.door, 2000 * STOP_MAX_S);
     alarm(0);
     listen_remove(&world.local, &world.local_socket);
-    return rmdir(world.directory); /* the directory is empty again */
+    return rmdir(world.directory); /* works only if the directory is empty */
 }
 
 static int begin(void **state) {
@@ -174,7 +175,7 @@ static int dial(void) {
     return fd;
 }
 
-/* Reads until `end` arrives, or the other side closes; NULL: until it closes. */
+/* Reads until `end` arrives or the connection is closed; NULL: until it is closed. */
 static const char *hear(int fd, const char *end) {
     static char heard[2048];
     size_t size = 0;
@@ -280,7 +281,7 @@ static void the_callee_is_told_who_and_where(void **state) {
     close(fd);
 }
 
-/* A client library that sends no user headers; the callback gets no secret. */
+/* Some client libraries cannot send HTTP headers, so the secret may be in the path. The callback does not get it. */
 static void a_lanes_secret_may_stand_in_the_path(void **state) {
     static const struct {
         const char *path, *more, *status;
@@ -362,7 +363,8 @@ static void await_offers(unsigned count) {
     }
 }
 
-/* The first waiting request is offered again when there may be space; then the others, in their order. */
+/* When there may be space again, the door offers the first waiting request again, and then the others in their order.
+ */
 static void requests_wait_for_room(void **state) {
     int three = dial_as(3), four = dial_as(4);
     atomic_store(&world.offered, 0);
@@ -373,7 +375,8 @@ static void requests_wait_for_room(void **state) {
     await_offers(2);
     send_request(four);
     int five = dial();
-    (void)ask(five, "/healthz", "", "ok"); /* once this is answered, most of the data has been read */
+    /* When this request is answered, the door has read most of the other data. */
+    (void)ask(five, "/healthz", "", "ok");
     close(five);
     atomic_store(&world.is_full, false);
     door_resume(world.door);
@@ -399,7 +402,7 @@ static void each_page_is_dismissed(void **state) {
     assert_non_null(strstr(ask(fd, "/metrics", "", NULL), " 403 "));
     close(fd);
     (void)ask(fd = dial(), "/metrics", "Connection: close\r\n",
-              NULL); /* once this is answered, the connection is gone */
+              NULL); /* when this request is answered, the first connection is closed */
     close(fd);
     assert_int_equal(atomic_load(&world.dismissed[5]), 3);
 }
@@ -421,19 +424,19 @@ static void an_end_that_is_asked_for_comes_and_to_nobody_else(void **state) {
     assert_string_equal(hear(fds[0], NULL), "");
     await_dismissed(6, 1);
     uint64_t id;
-    int fd = dial_known(&id); /* in the place of the first one */
+    int fd = dial_known(&id); /* this connection has the place of the first one */
     assert_int_equal(id & UINT16_MAX, ids[0] & UINT16_MAX);
     door_close(world.door, ids[0]);
     exchange(fd);
     exchange(fd);
-    for (int i = 1; i < 4; i++) { /* the refusal comes at once, whatever else was sent */
+    for (int i = 1; i < 4; i++) { /* each kind of close ends the connection at once */
         if (i == 2) door_linger(world.door, ids[i]);
         door_close(world.door, ids[i]);
         if (i == 3) door_linger(world.door, ids[i]);
     }
     for (int i = 1; i < 4; i++) assert_string_equal(hear(fds[i], NULL), "");
     exchange(fds[4]);
-    door_close(world.door, id); /* the id of a closed connection has no effect */
+    door_close(world.door, id); /* the connection is closed already, so its id has no effect */
     assert_string_equal(hear(fd, NULL), "");
     for (int i = 0; i < 5; i++) close(fds[i]);
     close(fd);

@@ -1,4 +1,4 @@
-/* entry_test.c: the text of `tarry audit` for records that are easily described wrongly. */
+/* entry_test.c: how `tarry audit` prints records that are difficult to describe correctly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 #include "json_map.h"
 #include "tarry_limits.h"
 
-/* TRUE-1: a delivery that never left is undone: the record names its intended consumer, and the last holder is again
- * the one before. */
+/* TRUE-1: a delivery that never left is undone. The record names the consumer that did not get it, and the task's last
+ * holder is the earlier one again. */
 static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void **state) {
     (void)state;
     struct queue_map_item orders = {1, "orders"};
@@ -45,7 +45,7 @@ static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void
     text_deinit(&json);
 }
 
-/* A job that had to leave tasks where they were says how many; a job that left none does not mention it. */
+/* The end of a job says how many tasks it had to leave; nothing if it left none. */
 static void a_job_says_what_it_has_left(void **state) {
     (void)state;
     const struct queue_map names = {0};

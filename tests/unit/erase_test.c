@@ -1,5 +1,5 @@
-/* erase_test.c: erasing redacted contents in the log, on a disk that stops and loses unsynced writes; and whether
- * bytes that became zeros were rightly erased. */
+/* erase_test.c: erasing redacted contents in the log, on a disk that stops and loses unsynced writes; and recognizing
+ * zeros that no erasure has written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static int life_open(struct life *life) {
     return log_open(&life->log, &life->options, 0, &life->recovery, life->message, sizeof life->message);
 }
 
-/* Three frames per segment, the last one not full; everything durable. */
+/* Makes a durable log with three frames per segment; the last segment is not full. */
 static void life_begin(struct life *life, uint64_t seed) {
     *life = (struct life){.model = model_new(seed), .random = {seed}};
     life->model->directory_exists = true;
@@ -70,7 +70,8 @@ static struct log_content content_at(const struct life *life, size_t frame, size
                                 CONTENT_SIZE};
 }
 
-/* In random order, in several segments including the last; two of one frame; one of them twice. */
+/* Returns contents in random order from several segments, including the last one. Two belong to the same frame, and one
+ * is listed twice. */
 static size_t some_contents(const struct life *life, struct log_content out[6]) {
     out[0] = content_at(life, FRAMES - 1, 0);
     out[1] = content_at(life, 4, 2);
@@ -87,8 +88,8 @@ static bool is_among(const struct log_content *contents, size_t count, uint64_t 
     return false;
 }
 
-/* Every frame can be read. Contents that were not to be erased are unchanged; the others are complete, or their
- * frame has the flag that they may not be. Returns the number of erased contents. */
+/* Checks that every frame can be read. Contents that were not to be erased must be unchanged. A content to be erased
+ * must be complete, or its frame must have the erased flag. Returns the number of erased contents. */
 static size_t check_life(struct life *life, const struct log_content *contents, size_t count) {
     struct log_cursor *cursor;
     struct log_view view;
@@ -140,7 +141,7 @@ static void erased_contents_leave_the_rest_as_it_was(void **state) {
     life_end(&life);
 }
 
-/* A reader with a window from before the erasure gets zeros and the flag, never a wrong frame. */
+/* A reader that read ahead before the erasure gets zeros and the flag afterwards, never a wrong frame. */
 static void a_reader_ahead_of_an_erasure_is_put_right(void **state) {
     (void)state;
     struct life life;
@@ -148,7 +149,8 @@ static void a_reader_ahead_of_an_erasure_is_put_right(void **state) {
     struct log_view view;
     life_begin(&life, 2);
     assert_int_equal(log_cursor_open(&cursor, life.log, LOG_POSITION_FIRST, true), 0);
-    assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0); /* its window also contains the next contents */
+    /* This read also buffers the following contents. */
+    assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
     struct log_content content = content_at(&life, 1, 1);
     assert_int_equal(log_erase(life.log, &content, 1), 0);
     assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
@@ -158,7 +160,7 @@ static void a_reader_ahead_of_an_erasure_is_put_right(void **state) {
     life_end(&life);
 }
 
-/* The machine stops at each call in turn, and loses some unsynced writes; then the erasure is repeated. */
+/* The machine stops at each disk call in turn and loses some unsynced writes. Then the erasure is repeated. */
 static void an_erasure_may_stop_anywhere(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 1500; seed++) {
@@ -185,7 +187,7 @@ static void an_erasure_may_stop_anywhere(void **state) {
     }
 }
 
-/* Zeros where no redaction can have been carried out yet are a failed write (LOG-5). */
+/* Zeros are a failed write, not an erasure, where no redaction can have been carried out yet (LOG-5). */
 static void a_flag_beyond_what_the_index_knows_is_no_erasure(void **state) {
     (void)state;
     struct life life;
@@ -244,7 +246,7 @@ static void a_task_without_content_has_none_that_could_be_wrong(void **state) {
     put.task = &task;
     put.fresh = true;
     assert_int_equal(content_state(&header, blob, &put), CONTENT_RIGHT);
-    task.blob_size = 1; /* the frame does not have that many bytes */
+    task.blob_size = 1; /* the frame has fewer bytes than the record says */
     assert_int_equal(content_state(&header, blob, &put), CONTENT_DAMAGED);
 }
 
@@ -288,7 +290,8 @@ static void an_erasure_needs_its_redaction(void **state) {
         redaction.blob_at = 4096 + 112 + id * 100;
         erasures_explain(&erasures, &redaction, false);
     }
-    assert_int_equal(erasures_unexplained(&erasures)->id, 3); /* partly erased: only while an erasure is running */
+    /* A partly erased content is allowed only while an erasure is running. */
+    assert_int_equal(erasures_unexplained(&erasures)->id, 3);
     erasures_explain(&erasures, &redaction, true);
     assert_null(erasures_unexplained(&erasures));
     erasures_deinit(&erasures);

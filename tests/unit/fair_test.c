@@ -1,4 +1,4 @@
-/* fair_test.c: owners are served in turn, however many items each has waiting. */
+/* fair_test.c: owners are served one after another, whatever the number of their waiting items. */
 #include "fair.h"
 
 #include <setjmp.h>
@@ -26,16 +26,16 @@ static void an_owner_with_many_items_delays_another_by_one(void **state) {
     assert_true(fair_is_empty(&fair));
 }
 
-/* Each of three owners has its turn; items are removed from the front, the middle and the end of a queue. */
+/* Three owners are served in rotation while items are removed from the front, the middle and the end of a queue. */
 static void removed_items_change_nobodys_turn(void **state) {
     struct fair_item items[9] = {0};
     struct fair fair;
     fair_init(&fair);
     for (size_t i = 0; i < 9; i++) fair_add(&fair, &items[i], i / 3);
-    fair_remove(&fair, &items[0]); /* the first item of owner 0: the second takes its place */
+    fair_remove(&fair, &items[0]); /* the first item of owner 0 leaves, and the second takes its place */
     fair_remove(&fair, &items[4]); /* the second item of owner 1 */
     fair_remove(&fair, &items[8]); /* the last item of owner 2 */
-    fair_remove(&fair, &items[8]); /* not waiting: no effect */
+    fair_remove(&fair, &items[8]); /* the item is not waiting, so this has no effect */
     static const int order[] = {1, 3, 6, 2, 5, 7};
     for (size_t i = 0; i < 6; i++) {
         struct fair_item *taken = fair_take(&fair);
@@ -43,7 +43,7 @@ static void removed_items_change_nobodys_turn(void **state) {
         assert_false(taken->is_waiting);
     }
     assert_true(fair_is_empty(&fair));
-    fair_add(&fair, &items[0], 7); /* may wait again */
+    fair_add(&fair, &items[0], 7); /* the item may wait again */
     fair_remove(&fair, &items[0]);
     assert_true(fair_is_empty(&fair));
 }

@@ -42,7 +42,7 @@ static void log_free(struct executed_log *log) {
     free(log);
 }
 
-/* Returns the slot of the commit, or the slot where it would be. */
+/* Returns the commit's slot, or the free slot where it belongs. */
 static struct executed *log_find(const struct executed_log *log, uint64_t producer, uint64_t sequence) {
     const uint64_t hash = (producer * 0x9E3779B97F4A7C15ull ^ sequence) * 0x9E3779B97F4A7C15ull;
     for (size_t at = (size_t)(hash >> 20);; at++) {
@@ -126,7 +126,7 @@ static void trace_commit(struct fake *fake, const Tarry__Commit *commit) {
     trace_add(fake, "] ");
 }
 
-/* Every operation succeeds and gets the next id. */
+/* Executes a commit: every operation succeeds and gets the next id. */
 static void execute(struct fake *fake, const Tarry__Commit *commit, struct fake_reply *reply) {
     Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
@@ -160,7 +160,8 @@ static void execute(struct fake *fake, const Tarry__Commit *commit, struct fake_
     free(pointers);
 }
 
-/* The outcome was queried before the commit came: from now on the reply says so. */
+/* Marks a commit whose outcome was asked for before it came. If it comes later, the reply says that it was abandoned.
+ */
 static void abandon(struct fake *fake, const Tarry__Commit *commit, struct fake_reply *reply) {
     Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
@@ -239,7 +240,7 @@ static bool is_of_another_cluster(const struct fake *fake, const Tarry__Request 
                                          memcmp(request->cluster.data, fake->cluster, CLUSTER_ID_SIZE) != 0);
 }
 
-/* There is no task; the reply carries a counted number. */
+/* Answers that there is no task. The reply has a number that increases with each reply. */
 static void on_get(struct fake *fake, struct fake_reply *reply) {
     Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__TaskReply task = TARRY__TASK_REPLY__INIT;
@@ -252,7 +253,7 @@ static void on_get(struct fake *fake, struct fake_reply *reply) {
     fake_answer(reply, &answer);
 }
 
-/* Empty lists and counts. */
+/* Answers with empty lists and counts. */
 void fake_answer_question(const Tarry__Request *request, struct fake_reply *reply) {
     Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__ListReply list = TARRY__LIST_REPLY__INIT;
@@ -282,7 +283,7 @@ static void secret_of(uint64_t session, uint8_t secret[SECRET_SIZE]) {
     for (size_t i = 0; i < SECRET_SIZE; i++) secret[i] = (uint8_t)(session + i);
 }
 
-/* The lane of a former session ends with it. */
+/* Begins a session. The lane of the former session ends with that session. */
 static void on_subscribe(struct fake *fake, const Tarry__Subscribe *subscribe, struct fake_reply *reply) {
     uint8_t secret[SECRET_SIZE];
     Tarry__Reply answer = TARRY__REPLY__INIT;
@@ -337,7 +338,7 @@ static void on_hello(struct fake *fake, struct fake_reply *reply) {
     fake_answer(reply, &answer);
 }
 
-/* Requests that only the primary answers. */
+/* Answers requests that only the primary answers. */
 static void on_request(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply) {
     Tarry__Reply nothing = TARRY__REPLY__INIT;
     switch (request->body_case) {
@@ -410,7 +411,8 @@ static void take_request(void *argument, const uint8_t *bytes, size_t size, stru
     tarry__request__free_unpacked(request, NULL);
 }
 
-/* Called by the fake's thread. Only the session may use its lane: a client that knows the session's secret. */
+/* Decides whether a connection is accepted. Only a client that knows the session's secret may use the lane. Called by
+ * the fake's thread. */
 static enum fake_visitor let_in(void *argument, const char *path, const char *bearer) {
     struct fake *fake = argument;
     uint8_t secret[SECRET_SIZE];
@@ -485,7 +487,7 @@ size_t fake_count(struct fake *fake, const size_t *counter) {
 
 void fake_copy_log(struct fake *to, struct fake *from) {
     struct fake *first = from < to ? from : to,
-                *second = from < to ? to : from; /* always in the same order, whichever copies from the other */
+                *second = from < to ? to : from; /* locks are always taken in the order of their addresses */
     pthread_mutex_lock(&first->lock);
     pthread_mutex_lock(&second->lock);
     log_free(to->executed);

@@ -21,8 +21,8 @@
 
 #define CONNECTIONS_MAX 64
 #define READ_SIZE (64u << 10)
-#define HEAD_MAX 8192u          /* size of an upgrade request */
-#define FRAME_IN_MAX (1u << 20) /* same as in tarryd */
+#define HEAD_MAX 8192u          /* maximum size of an upgrade request */
+#define FRAME_IN_MAX (1u << 20) /* the same limit as in tarryd */
 #define FRAME_OUT_MAX (64u << 10)
 #define SP_WORD 4u
 #define SP_WORDS_MAX 8u
@@ -36,10 +36,10 @@ struct bytes {
 };
 
 struct connection {
-    int fd; /* -1: this slot is free */
+    int fd; /* descriptor; -1: this slot is free */
     bool is_open;
     bool is_lane;
-    bool ends; /* close once `out` has been sent */
+    bool ends; /* true: close the connection once `out` has been sent */
     uint64_t serial;
     struct bytes in;      /* received data */
     struct bytes message; /* fragments of a message that is not complete */
@@ -47,11 +47,11 @@ struct connection {
     struct bytes out;
 };
 
-/* A reply that is sent later. */
+/* A reply that is sent after a delay. */
 struct late {
     struct late *next;
     uint64_t at_ms;
-    uint64_t serial; /* serial of the connection */
+    uint64_t serial; /* serial number of the connection */
     struct bytes message;
 };
 
@@ -148,7 +148,7 @@ static void take_one(struct fake_socket *socket) {
         if (socket->connections[i].fd < 0) free_one = &socket->connections[i];
     if (free_one == NULL) die("more connections than any test needs");
     int fd = accept4(socket->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) return; /* the connection is gone again */
+    if (fd < 0) return; /* the connection has ended already */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     *free_one = (struct connection){.fd = fd, .serial = ++socket->last_serial};
 }
@@ -200,7 +200,7 @@ static struct connection *connection_of(struct fake_socket *socket, uint64_t ser
     return NULL;
 }
 
-/* Sends what is due. Returns when the next is due, or UINT64_MAX. */
+/* Sends the replies that are due. Returns when the next is due, or UINT64_MAX. */
 static uint64_t send_late(struct fake_socket *socket) {
     const uint64_t now = clock_ms();
     uint64_t next = UINT64_MAX;
@@ -363,7 +363,7 @@ static void upgrade(struct fake_socket *socket, struct connection *connection, c
     flush(connection);
 }
 
-/* Returns the size of the head; 0: incomplete. */
+/* Handles the upgrade request. Returns the size of its head; 0: incomplete. */
 static size_t on_head(struct fake_socket *socket, struct connection *connection) {
     static const char end[] = "\r\n\r\n";
     const uint8_t *found = memmem(connection->in.data, connection->in.size, end, strlen(end));
@@ -515,7 +515,7 @@ void fake_socket_close(struct fake_socket *socket) {
     (void)eventfd_write(socket->wake, 1);
     pthread_join(socket->thread, NULL);
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) drop(&socket->connections[i]);
-    (void)send_late(socket); /* no connection is left, so this only frees them */
+    (void)send_late(socket); /* frees the replies; no connection is left, so none is sent */
     close(socket->listener);
     close(socket->wake);
     pthread_cond_destroy(&socket->pushed);

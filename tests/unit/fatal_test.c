@@ -1,4 +1,4 @@
-/* fatal_test.c: if there is no memory for something that cannot be refused, the process ends with a sentence
+/* fatal_test.c: if there is no memory for an operation that cannot be refused, the process ends with an error message
  * (broker/shell/process/fatal.h). */
 #include <stdlib.h>
 #include <string.h>

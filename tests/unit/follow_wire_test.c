@@ -1,8 +1,9 @@
-/* follow_wire_test.c: the leader compares a follower's log with the part of its own log that is not retired (R8). */
+/* follow_wire_test.c: the leader compares a follower's log with those frames of its own log that are not retired (R8).
+ */
 #include "follow_wire.h"
 #include "log_two.h"
 
-/* The follower's first question: it contains its epochs. */
+/* Returns the follower's first request, which lists its epochs. */
 static Tarry__Follow question_of(struct two *two, uint32_t epochs[FOLLOW_EPOCHS_MAX],
                                  uint64_t starts[FOLLOW_EPOCHS_MAX], struct log_point *end) {
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
@@ -56,7 +57,7 @@ static void a_beginning_of_the_log_fits_as_long_as_its_end_is_there(void **state
     assert_false(is_there);
 }
 
-/* Both nodes have led since their logs parted at `common`; the leader's oldest segments are retired, one after
+/* Both nodes have led since their logs diverged at `common`. The leader's oldest segments are retired one after
  * another. */
 static void part(struct two *two, size_t common, size_t apart) {
     uint64_t parted = two_diverge(two, common, apart);
@@ -80,8 +81,8 @@ static void where_two_logs_parted_is_found_as_long_as_it_is_there(void **state) 
     two_set_up(state);
 }
 
-/* Both nodes led one epoch, from `common` frames on, and differ in its first frame; the leader may have a later
- * epoch. Returns the position at which the follower must cut, and whether it finds that the logs differ there. */
+/* Both nodes led the same epoch, from frame number `common` on, and the first frame of it differs. The leader may have
+ * a later epoch. Returns the position at which the follower must cut, and whether it finds a difference there. */
 static bool lead_twice(struct two *two, size_t common, size_t leaders, size_t followers, bool goes_on,
                        struct pair_event *out) {
     uint32_t epochs[FOLLOW_EPOCHS_MAX];
@@ -114,14 +115,15 @@ static void an_epoch_that_was_led_twice_is_found_where_the_two_would_be_cut(void
         if (i > 0) two_set_up(state);
         struct two *two = *state;
         bool differs = lead_twice(two, i % 8, 1 + i / 8 % 4, 1 + i / 2 % 5, i % 2 == 0, &event);
-        bool cuts_nothing = event.end == log_end(two->follower.log); /* which the rules also refuse */
+        bool cuts_nothing = event.end == log_end(two->follower.log); /* the pair's rules also refuse such a cut */
         assert_true(differs || cuts_nothing);
         two_tear_down(state);
     }
     two_set_up(state);
 }
 
-static void where_two_logs_parted_they_are_the_same(void **state) { /* F-31d: a correct cut is carried out */
+/* F-31d: the follower cuts its log only where that is correct. */
+static void where_two_logs_parted_they_are_the_same(void **state) {
     struct two *two = *state;
     uint32_t epochs[FOLLOW_EPOCHS_MAX];
     uint64_t starts[FOLLOW_EPOCHS_MAX];

@@ -1,5 +1,5 @@
-/* follower_half_test.c: the follower's decisions besides the pair's rules: when it asks, what an answer means, and
- * in which order it is taken (R2, R8, TIME-1, LOG-3). */
+/* follower_half_test.c: decisions of a follower that are not in the pair's rules: when it sends a request, the meaning
+ * of a reply, and the order in which a reply's parts are handled (R2, R8, TIME-1, LOG-3). */
 #include "follower_half.h"
 
 #include <setjmp.h>
@@ -14,10 +14,10 @@
 struct fx {
     struct follower_half half;
     struct pair pair;
-    struct pair_message frames; /* an answer to the newest question */
+    struct pair_message frames; /* a reply to the newest request */
 };
 
-/* A follower of epoch 3 that has everything up to 900, and knows that everything below 500 is committed. */
+/* Begins with a follower of epoch 3 that has everything up to 900, and knows that everything below 500 is committed. */
 static int begin(void **state) {
     static struct fx fx;
     const struct pair_times times = {.failover_after_ms = 300, .solo_after_ms = 600};
@@ -33,7 +33,7 @@ static int begin(void **state) {
     return 0;
 }
 
-/* Returns the steps in which `answer` is taken, as a word: c(lock) f(rames) s(ync) d(urable) l(eader) a(nswered)
+/* Returns the steps in which a reply is handled, one letter each: c(lock) f(rames) s(ync) d(urable) l(eader) a(nswered)
  * h(eard) (appl)y. */
 static const char *steps_of(struct fx *fx, const struct pair_message *answer, bool has_frames, bool is_newest,
                             bool is_unfit) {
@@ -103,25 +103,27 @@ static void a_question_that_came_to_nothing_is_asked_again(void **state) { /* F-
     assert_int_equal(fx->half.question.serial, 8);
     follower_half_sent(&fx->half, true, MS);
     follower_half_settle(&fx->half, &fx->pair, MS);
-    assert_int_equal(fx->half.again_ns, UINT64_MAX); /* the question is in flight */
+    assert_int_equal(fx->half.again_ns, UINT64_MAX); /* a request is in flight, so no new one is planned */
     fx->half.asking = false;
     fx->pair.writing_state = true;
     follower_half_settle(&fx->half, &fx->pair, MS);
-    assert_int_equal(fx->half.again_ns, UINT64_MAX); /* the rules ask once that is done */
+    /* The pair's rules send the request once the hard state is written. */
+    assert_int_equal(fx->half.again_ns, UINT64_MAX);
     fx->pair.writing_state = false;
     follower_half_settle(&fx->half, &fx->pair, MS);
     assert_int_equal(fx->half.again_ns, 51 * MS);
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 50 * MS), FOLLOWER_DUE_NOTHING);
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 51 * MS), FOLLOWER_DUE_ASK);
-    assert_int_equal(follower_half_due(&fx->half, &fx->pair, 99 * MS), FOLLOWER_DUE_NOTHING); /* due only once */
-    follower_half_sent(&fx->half, false, 100 * MS); /* no memory for the question */
+    /* The request is due only once. */
+    assert_int_equal(follower_half_due(&fx->half, &fx->pair, 99 * MS), FOLLOWER_DUE_NOTHING);
+    follower_half_sent(&fx->half, false, 100 * MS); /* without memory the request was not sent */
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 150 * MS), FOLLOWER_DUE_ASK);
     fx->pair.role = PAIR_FENCING;
     follower_half_settle(&fx->half, &fx->pair, 200 * MS);
     assert_int_equal(fx->half.again_ns, UINT64_MAX);
 }
 
-/* Its log may have retired the position that the follower's question names. */
+/* This node's log may have retired the position that the follower's request names. */
 static void a_node_that_leads_repeats_no_question_of_a_follower(void **state) { /* R7 */
     struct fx *fx = *state;
     const struct pair_message question = {.kind = PAIR_FOLLOW, .serial = 8}, proposal = {.kind = PAIR_PROPOSE};
@@ -142,28 +144,28 @@ static void a_question_is_not_sent_again_while_its_answer_may_come(void **state)
     follower_half_sent(&fx->half, true, MS);
     assert_false(follower_half_ask(&fx->half, &question));
     assert_true(follower_half_ask(&fx->half, &newer));
-    follower_half_sent(&fx->half, false, MS); /* no memory for the question */
+    follower_half_sent(&fx->half, false, MS); /* without memory the request was not sent */
     assert_true(follower_half_ask(&fx->half, &newer));
     follower_half_sent(&fx->half, true, MS);
-    fx->half.asking = false; /* answered, or timed out */
+    fx->half.asking = false; /* the request was answered, or it timed out */
     assert_true(follower_half_ask(&fx->half, &newer));
 }
 
 static void a_refusal_is_asked_again_after_a_while(void **state) {
     struct fx *fx = *state;
     follower_half_refused(&fx->half, MS);
-    follower_half_settle(&fx->half, &fx->pair, MS); /* the time does not become earlier */
+    follower_half_settle(&fx->half, &fx->pair, MS); /* the planned time does not become earlier */
     assert_int_equal(fx->half.again_ns, 1001 * MS);
     follower_half_ask_again(&fx->half, MS);
     assert_int_equal(fx->half.again_ns, 51 * MS);
 }
 
-/* The other node was restarted, twice; after that, another process listens at its address. */
+/* The other node was restarted twice. After that, a different process listens at its address. */
 static void who_proves_nothing_is_asked_at_once_then_soon_then_as_one_who_refuses(void **state) { /* F-29 */
     struct fx *fx = *state;
     fx->half.again_ns = UINT64_MAX;
     assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_NOW);
-    assert_true(fx->half.again_ns == UINT64_MAX); /* the caller asks */
+    assert_true(fx->half.again_ns == UINT64_MAX); /* the caller sends the request at once */
     for (int i = 2; i <= FOLLOWER_CHALLENGES_MAX; i++) {
         assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_SOON);
         assert_int_equal(fx->half.again_ns, 51 * MS);
@@ -172,7 +174,7 @@ static void who_proves_nothing_is_asked_at_once_then_soon_then_as_one_who_refuse
     assert_int_equal(fx->half.again_ns, 1001 * MS);
     follower_half_proved(&fx->half);
     assert_int_equal(follower_half_unproved(&fx->half, false, 2 * MS),
-                     FOLLOWER_REFUSED); /* no challenge, or a known one */
+                     FOLLOWER_REFUSED); /* the reply has no challenge, or a known one */
     assert_int_equal(fx->half.again_ns, 1002 * MS);
     assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_NOW);
 }
@@ -189,7 +191,7 @@ static void a_cut_that_must_wait_is_tried_again(void **state) { /* R8 */
 static void a_goodbye_is_the_last_word(void **state) {
     struct fx *fx = *state;
     const struct pair_message question = {.kind = PAIR_FOLLOW, .serial = 8};
-    fx->pair.epoch = 0; /* no leader: no message arrives */
+    fx->pair.epoch = 0; /* without a leader no message counts */
     assert_false(follower_half_leave(&fx->half, &fx->pair));
     fx->pair.epoch = 3;
     fx->pair.cutting = true;

@@ -1,5 +1,5 @@
-/* frame_test.c: the header, byte by byte. The vectors are written by hand from the table in frame.h, so that a
- * change of the code cannot change the format unnoticed. */
+/* frame_test.c: the header of a frame, byte by byte. The vectors are written by hand from the table in frame.h, so that
+ * a change of the code cannot change the format unnoticed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -84,7 +84,8 @@ static void every_flipped_bit_is_found(void **state) { /* F-2 */
     assert_true(frame_header_decode(bytes, &out));
 }
 
-/* The flag may be set later, by writing one byte: it says that contents must be checked one by one. */
+/* The erased flag may be set later by writing one byte. It says that each content must be checked by its own checksum.
+ */
 static void the_flag_of_erased_contents_needs_no_new_sum(void **state) {
     (void)state;
     struct random random = {random_seed(4)};
@@ -137,7 +138,7 @@ static void a_header_that_lies_is_refused(void **state) { /* F-2, F-20 */
     header = good;
     header.flags = 2;
     expect_refused(header);
-    header.flags = FRAME_FLAG_ERASED; /* without content there is nothing to erase */
+    header.flags = FRAME_FLAG_ERASED; /* a frame without contents has nothing to erase */
     expect_refused(header);
     uint8_t bytes[FRAME_HEADER_SIZE];
     frame_header_encode(&good, bytes);
@@ -173,10 +174,10 @@ static void bytes_lie_where_the_table_says(void **state) {
     bytes[6] = 0; /* the flag is not part of the checksum */
     uint64_t sum = frame_sum(bytes, 104);
     for (int i = 0; i < 8; i++) assert_int_equal(bytes[104 + i], sum >> 8 * i & 0xff);
-    assert_int_equal(frame_sum("", 0), 0x2d06800538d394c2); /* XXH3-64 of nothing, by its specification */
+    assert_int_equal(frame_sum("", 0), 0x2d06800538d394c2); /* XXH3-64 of zero bytes, from its specification */
 }
 
-/* The chain proves everything except what the erasure of a content changes. */
+/* The chain covers everything except the bytes that erasing a content changes. */
 static void the_chain_covers_all_but_erasure(void **state) {
     (void)state;
     uint8_t previous[FRAME_CHAIN_SIZE] = {1}, chain[FRAME_CHAIN_SIZE], other[FRAME_CHAIN_SIZE];
@@ -208,7 +209,7 @@ static void the_chain_covers_all_but_erasure(void **state) {
     assert_memory_not_equal(chain, other, FRAME_CHAIN_SIZE);
 }
 
-/* BLAKE2b-256 of "abc", as `b2sum -l 256` gives it. */
+/* The hash equals BLAKE2b-256 of "abc" as `b2sum -l 256` prints it. */
 static void content_hash_is_blake2b_256(void **state) {
     (void)state;
     static const uint8_t expected[CONTENT_HASH_SIZE] = {0xbd, 0xdd, 0x81, 0x3c, 0x63, 0x42, 0x39, 0x72,

@@ -1,4 +1,4 @@
-/* freshness_test.c: which queries a follower may answer, and what it can prove about its state's age (TRUE-1). */
+/* freshness_test.c: which queries a follower may answer, and the age of its data that it can prove (TRUE-1). */
 #include "freshness.h"
 
 #include <setjmp.h>
@@ -43,7 +43,8 @@ static void an_age_counts_from_when_the_leader_was_asked(void **state) { /* TRUE
     wish = no_older(599);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_ASK);
     wish = no_older(600);
-    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ASK); /* the proof becomes too old */
+    /* By this time, the proof is too old. */
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ASK);
 }
 
 static void a_word_proves_nothing_before_it_is_applied(void **state) {
@@ -52,13 +53,13 @@ static void a_word_proves_nothing_before_it_is_applied(void **state) {
     assert_int_equal(freshness_age_ns(&known, NOW), UINT64_MAX);
     struct freshness_wish wish = no_older(500);
     assert_int_equal(freshness_judge(&known, &wish, true, 999, NOW + MS),
-                     FRESH_WAIT); /* the last reply is recent enough, so there is no need to ask the leader */
+                     FRESH_WAIT); /* the last reply is recent enough, so the follower need not ask the leader again */
     assert_int_equal(freshness_awaits(&known, &wish, 999), 1000);
     freshness_applied(&known, 1000);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ENOUGH);
 }
 
-/* The follower is always one reply behind; the position that it waited for is still proved. */
+/* The follower is always one reply behind. Still, the position that it waited for proves how recent its data are. */
 static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_off(void **state) {
     struct freshness known = {.epoch = 3};
     for (uint64_t i = 1; i <= 100; i++) freshness_heard(&known, 3, NOW + i * MS, 1000 * i, 1);
@@ -66,11 +67,12 @@ static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_of
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 99 * MS);
     freshness_applied(&known, 100 * 1000);
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
-    freshness_heard(&known, 3, NOW + 50 * MS, 50 * 1000, 100 * 1000); /* a late reply: it proves less than is known */
+    /* A late reply, which proves less than the follower knows already. */
+    freshness_heard(&known, 3, NOW + 50 * MS, 50 * 1000, 100 * 1000);
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
 }
 
-/* The leader's reply is still in a socket. */
+/* The follower was stopped, and the leader's reply is still in a socket. */
 static void what_a_follower_stood_still_for_does_not_make_its_answer_too_old(void **state) { /* F-13 */
     struct freshness known = {.epoch = 3};
     struct freshness_wish wish = no_older(500), behind = at_least(2000);
@@ -100,7 +102,7 @@ static void a_leader_that_says_nothing_is_not_waited_for_long(void **state) {
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + word - 1), FRESH_ASK);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + word), FRESH_TOO_OLD);
     wish = no_older(500);
-    wish.until_ns = NOW; /* the query does not wait at all */
+    wish.until_ns = NOW; /* the query has no time to wait */
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_TOO_OLD);
 }
 

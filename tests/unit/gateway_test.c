@@ -1,5 +1,5 @@
-/* gateway_test.c: the interface for foreign protocols (broker/gateway) at its limit of requests: no function of the
- * interface calls back before it returns, waiting clients are notified, and an object that awaits a reply is kept. */
+/* gateway_test.c: the interface for foreign protocols (broker/gateway) when its number of requests is at the limit: no
+ * function calls back before it returns, waiting clients are notified, and objects that await a reply are kept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,17 +14,17 @@
 #include "gateway_parts.h"
 #include "message.h"
 
-/* The broker, which replies when a test says so, and the door. */
+/* The simulated broker, which replies when a test says so, and the simulated door. */
 static struct {
-    uint64_t asked[GATEWAY_ASKS_MAX]; /* requests without a reply */
+    uint64_t asked[GATEWAY_ASKS_MAX]; /* numbers of the requests without a reply */
     size_t count;
     Tarry__Request__BodyCase last; /* kind of the last request */
     Tarry__Request *request;       /* the last request, unpacked */
-    uint64_t ahead_s;              /* added to the monotonic clocks */
+    uint64_t ahead_s;              /* seconds added to the monotonic clocks */
     uint64_t lane;                 /* session of the newest lane */
-    unsigned told;                 /* number of leases that were notified */
+    unsigned told;                 /* number of clients that were notified about their lease */
     Tarry__Code code;              /* code of the last notification */
-    uint64_t alarm_ms;             /* of the last door_alarm */
+    uint64_t alarm_ms;             /* duration in the last call of door_alarm */
 } world;
 
 static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *message) {
@@ -68,7 +68,7 @@ static bool lane_up(void *argument, uint32_t lane, uint64_t session, uint64_t id
 static void lane_sent(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp) {}
 static void lane_credit(void *argument, uint32_t lane, uint64_t session, uint32_t credit) {}
 
-/* Replacements of the door's functions (by the linker): timers fire when a test says so, and there is always space. */
+/* Replaces functions of the door (by the linker): timers fire when a test says so, and there is always space. */
 void __wrap_door_alarm(struct door *door, uint64_t after_ms);
 void __wrap_door_alarm(struct door *door, uint64_t after_ms) {
     world.alarm_ms = after_ms;
@@ -78,7 +78,7 @@ bool __wrap_door_stream_hold(struct door *door, int64_t bytes) {
     return true;
 }
 
-/* Advances the clock. */
+/* Replaces clock_gettime, so that a test can advance the clock. */
 int __real_clock_gettime(clockid_t id, struct timespec *out);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out) {
@@ -139,7 +139,7 @@ static uint64_t lease(struct gateway *gateway, uint64_t wait_ms) {
     return gateway_lease(gateway, &caller, &options, on_leased, NULL);
 }
 
-/* The caller frees its request when the function returns. */
+/* The caller frees its request as soon as the function returns, so no callback may come later. */
 static void a_lease_that_cannot_be_asked_for_is_refused_later(void **state) {
     struct gateway *gateway = *state;
     ask_as_many_as_may(gateway);
@@ -177,7 +177,8 @@ static void what_is_there_now_cannot_be_asked(void **state) {
     assert_int_equal(world.code, TARRY__CODE__BUSY);
 }
 
-/* The broker's reply says whether a delivery is in flight; the caller is only notified if none is. */
+/* The broker's reply says whether a delivery is in flight. Only if none is, the caller is told that there is no task.
+ */
 static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **state) {
     struct gateway *gateway = *state;
     Tarry__Reply reply = TARRY__REPLY__INIT;
@@ -197,7 +198,7 @@ static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **st
     assert_int_equal(world.code, TARRY__CODE__OK);
 }
 
-/* Of several queues, a client may want the first task of one, however long the broker's disk needs for the lease. */
+/* A client may want the first task of any of several queues, however long the broker's disk takes for the lease. */
 static void a_lease_may_wait_longer_for_what_is_there_now(void **state) {
     struct gateway *gateway = *state;
     const struct gateway_lease_options options = {.queues = queues, .queue_count = 1, .max = 1, .now_ms = 10000};
@@ -207,7 +208,8 @@ static void a_lease_may_wait_longer_for_what_is_there_now(void **state) {
     assert_in_range(world.alarm_ms, 1, 1000);
 }
 
-/* The session ends while its heartbeat is in flight, and others need its place: the reply must find the right pool. */
+/* A session ends while its heartbeat is in flight, and other pools need its place. The reply must still find the right
+ * pool. */
 static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
     struct gateway *gateway = *state;
     uint64_t now = lease(gateway, 0);
@@ -215,23 +217,23 @@ static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
     assert_int_equal(world.last, TARRY__REQUEST__BODY_HEARTBEAT);
     uint64_t heartbeat = world.asked[0];
     gateway_cancel(gateway, now);
-    gateway_inside(gateway, world.lane, NULL, false); /* its lane has ended */
+    gateway_inside(gateway, world.lane, NULL, false); /* the lane of the session has ended */
     world.count = 0;
     Tarry__Reply none = TARRY__REPLY__INIT;
     none.code = TARRY__CODE__NO_SUCH_SESSION;
-    for (uint64_t lease_ms = 1; lease_ms <= 1100; lease_ms++) { /* more pools than are remembered */
+    for (uint64_t lease_ms = 1; lease_ms <= 1100; lease_ms++) { /* more pools than the gateway remembers */
         const struct gateway_lease_options options = {
             .queues = queues, .queue_count = 1, .max = 1, .lease_ms = lease_ms, .wait_ms = 60000};
         uint64_t other = gateway_lease(gateway, &caller, &options, on_leased, NULL);
         assert_int_not_equal(other, 0);
         gateway_cancel(gateway, other);
-        answer(gateway, world.asked[--world.count], &none); /* the pool sleeps */
+        answer(gateway, world.asked[--world.count], &none); /* the pool now has no session */
     }
     answer(gateway, heartbeat, &none);
     gateway_alarm(gateway);
 }
 
-/* Clients that wait for the same queues share the existing session: every further one costs the broker a session. */
+/* Clients that wait for the same queues share a session, because each further session costs the broker memory. */
 static void who_waits_for_the_same_shares_a_session(void **state) {
     static const char *const two[] = {"q", "r"}, *const other[] = {"r"};
     static const struct gateway_caller stranger = {.principal = 2, .peer = "127.0.0.1:1", .client = "test"};
@@ -253,7 +255,7 @@ static void who_waits_for_the_same_shares_a_session(void **state) {
     assert_int_equal(world.count, 5);
 }
 
-/* Delivers the tasks `from` … `from + count - 1` of the session of the newest lane. */
+/* Delivers the tasks `from` … `from + count - 1` on the newest lane. */
 static void deliver(struct gateway *gateway, uint64_t from, size_t count) {
     Tarry__DeliveredTask tasks[8], *pointers[8];
     Tarry__Token tokens[8];
@@ -341,7 +343,7 @@ static void answer_commit(struct gateway *gateway, uint64_t to) {
     answer(gateway, to, &reply);
 }
 
-/* Each leased receipt is acked with its own token, until none is ready (a crash was seen 24 h after the first
+/* Acks each leased receipt with its own token, until no receipt is ready (a crash was seen 24 h after the first
  * Idempotency-Key). */
 static void receipts_that_are_over_are_acknowledged(void **state) {
     struct gateway *gateway = *state;
@@ -363,9 +365,9 @@ static void receipts_that_are_over_are_acknowledged(void **state) {
         assert_int_equal(commit->ops[i]->ack->token->position, 4096 + 21 + i);
     }
     uint64_t acknowledged = world.asked[--world.count];
-    jump(gateway, 600); /* one sweep at a time */
+    jump(gateway, 600); /* while one sweep runs, no other begins */
     assert_int_equal(world.last, TARRY__REQUEST__BODY_UNSUBSCRIBE);
-    assert_int_equal(world.count, 1); /* the end of the idle session, and no query */
+    assert_int_equal(world.count, 1); /* the request ends the idle session; there is no query */
     world.count = 0;
     answer_commit(gateway, acknowledged);
     answer_stats(gateway, 0, 0, false, false);
@@ -384,7 +386,7 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     world.code = reply->code;
 }
 
-/* Schedules the receipt; then the commit is sent under the sequence in the receipt. */
+/* Answers the schedule of a receipt, after which the commit is sent under the sequence in the receipt. */
 static void answer_receipt(struct gateway *gateway) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
@@ -413,12 +415,12 @@ static void commit_with_key(struct gateway *gateway, const char *key) {
     assert_int_not_equal(gateway_commit(gateway, &caller, &commit, &once, on_committed, NULL), 0);
 }
 
-/* If the broker has forgotten the receipt's producer meanwhile, its key must not be refused for a day. */
+/* If the broker has forgotten the producer in a receipt, the receipt's key must not be refused for a day. */
 static void a_key_gets_no_number_of_an_idle_producer(void **state) {
     struct gateway *gateway = *state;
     commit_with_key(gateway, "a");
-    answer_hello_as(gateway, 70); /* the client's producer */
-    answer_hello_as(gateway, 71); /* the broker's own producer, for receipts */
+    answer_hello_as(gateway, 70); /* gives the client's producer */
+    answer_hello_as(gateway, 71); /* gives the broker's own producer, which writes receipts */
     answer_receipt(gateway);
     assert_int_equal(world.request->commit->producer, 70);
     answer_commit(gateway, world.asked[--world.count]);
@@ -439,7 +441,8 @@ static void a_key_gets_no_number_of_an_idle_producer(void **state) {
     assert_int_equal(world.code, TARRY__CODE__OK);
 }
 
-/* ONCE-1: a principal has at most 8 producers for commits. Those that were idle for 12 h make room for new ones. */
+/* ONCE-1: a principal has at most 8 producers for commits. Producers that were idle for 12 h are replaced by new ones.
+ */
 static void idle_producers_make_room(void **state) {
     enum { NIGHTS = 20 };
     struct gateway *gateway = *state;
@@ -455,8 +458,8 @@ static void idle_producers_make_room(void **state) {
     }
 }
 
-/* The broker's table of producers is bounded: it may forget one early. The next key must not be refused because of
- * that. */
+/* The broker's table of producers is bounded, so it may forget a producer early. The next key must not be refused for
+ * that reason. */
 static void a_forgotten_producer_gives_no_further_number(void **state) {
     struct gateway *gateway = *state;
     Tarry__Reply forgotten = TARRY__REPLY__INIT;
@@ -473,8 +476,8 @@ static void a_forgotten_producer_gives_no_further_number(void **state) {
     assert_int_equal(world.request->commit->producer, 90);
 }
 
-/* Sweeps that a crash loop of a former version, or a client's pause, left in the queue run once each: otherwise a
- * slow job would be ordered again and again. */
+/* A crash loop of a former version, or a client's pause, may leave several sweeps in the queue. Each runs only once,
+ * because otherwise a slow job would be started repeatedly. */
 static void the_queue_of_receipts_is_mended_once_a_sweep(void **state) {
     struct gateway *gateway = *state;
     jump(gateway, 60);
@@ -510,7 +513,7 @@ static void a_sweep_that_fails_is_tried_again(void **state) {
     Tarry__Reply busy = TARRY__REPLY__INIT;
     busy.code = TARRY__CODE__BUSY;
     jump(gateway, 60);
-    answer(gateway, world.asked[--world.count], &busy); /* the statistics query */
+    answer(gateway, world.asked[--world.count], &busy); /* replies to the statistics query with BUSY */
     jump(gateway, 600);
     answer_stats(gateway, 1, 0, false, false);
     assert_int_equal(world.last, TARRY__REQUEST__BODY_SUBSCRIBE);
@@ -529,7 +532,7 @@ static void a_sweep_that_fails_is_tried_again(void **state) {
     answer_stats(gateway, 0, 0, false, false);
 }
 
-/* Each has its own slot, however many there are; after its end nothing is found. */
+/* Each object has its own slot, up to the maximum number. After its end, its id finds nothing. */
 static void handles_are_their_owners(void **state) {
     static uint64_t ids[GATEWAY_SLOTS_MAX];
     static char owners[GATEWAY_SLOTS_MAX];

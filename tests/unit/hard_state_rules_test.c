@@ -20,7 +20,7 @@ static struct hard_state begun(struct hard_state hard_state, struct hard_state_s
 static void each_run_has_a_number_of_its_own(void **state) { /* R6 */
     struct hard_state hard_state = begun((struct hard_state){.runs = 7}, (struct hard_state_start){0});
     assert_int_equal(hard_state.runs, 8);
-    assert_int_equal(hard_state.floor, 0); /* a new, empty directory */
+    assert_int_equal(hard_state.floor, 0); /* the directory is new and empty */
     assert_false(hard_state.alone);
 }
 
@@ -31,10 +31,10 @@ static void a_log_that_was_written_without_a_pair_was_served_alone(void **state)
     assert_true(hard_state.alone);
     hard_state =
         begun((struct hard_state){0}, (struct hard_state_start){.is_new = true, .joins = true, .last_epoch = 4});
-    assert_int_equal(hard_state.floor, 4); /* the log is a copy of the leader's: its epoch continues */
+    assert_int_equal(hard_state.floor, 4); /* the log is a copy of the leader's, so its last epoch is the floor */
     assert_false(hard_state.alone);
     hard_state = begun((struct hard_state){.floor = 9}, (struct hard_state_start){.last_epoch = 4});
-    assert_int_equal(hard_state.floor, 9); /* a promise stays */
+    assert_int_equal(hard_state.floor, 9); /* a promise is kept */
 }
 
 static void a_frame_of_an_epoch_proves_that_there_was_a_record(void **state) { /* F-31b */
@@ -74,19 +74,20 @@ static void what_the_rules_want_noted_is_noted_and_told_back(void **state) {
     assert_int_equal(rules.led, 3);
     assert_true(rules.in_sync && rules.alone);
     assert_int_equal(hard_state.runs, 7);
-    assert_memory_equal(hard_state.peer, first, MEMBER_ID_SIZE); /* nothing is promised to the second disk */
+    /* This node has promised nothing to the second disk. */
+    assert_memory_equal(hard_state.peer, first, MEMBER_ID_SIZE);
 }
 
 static void the_others_disk_is_noted_with_the_promise_or_the_reign(void **state) { /* F-29 */
     struct pair pair = {.role = PAIR_FOLLOWING, .adopts = true};
     struct hard_state hard_state = {0};
-    hard_state_take(&hard_state, &pair, second, NULL); /* a promise to the node that answered */
+    hard_state_take(&hard_state, &pair, second, NULL); /* this node has made a promise to the node that answered */
     assert_memory_equal(hard_state.peer, second, MEMBER_ID_SIZE);
     pair = (struct pair){.role = PAIR_FOLLOWING};
-    hard_state_take(&hard_state, &pair, second, first); /* a question alone changes nothing */
+    hard_state_take(&hard_state, &pair, second, first); /* a question of the other node alone changes nothing */
     assert_memory_equal(hard_state.peer, second, MEMBER_ID_SIZE);
     pair.role = PAIR_LEADING;
-    hard_state_take(&hard_state, &pair, second, first); /* the other's promise makes this node lead */
+    hard_state_take(&hard_state, &pair, second, first); /* this node leads because of the other node's promise */
     assert_memory_equal(hard_state.peer, first, MEMBER_ID_SIZE);
 }
 

@@ -63,7 +63,8 @@ static void a_damaged_hard_state_is_refused_with_a_sentence(void **state) {
     assert_true(is_same(&found, &full));
 }
 
-/* Whatever call fails, and whenever the power fails: the directory has the old hard state or the new one. */
+/* Each disk call fails in turn, and the power fails at each moment. The directory then has the old hard state or the
+ * new one. */
 static void a_kill_leaves_the_old_state_or_the_new_one(void **state) {
     struct hard_state old = {.floor = 5, .runs = 1}, found;
     char message[IDENTITY_MESSAGE_SIZE];
@@ -80,7 +81,7 @@ static void a_kill_leaves_the_old_state_or_the_new_one(void **state) {
         (seed % 4 < 2 ? model_crash : model_kill)(model);
         assert_int_equal(hard_state_read(&model->disk, "/d", &found, message), 0);
         assert_true(is_same(&found, &full) || (result != 0 && is_same(&found, &old)));
-        /* Remains of a failed write do not hinder the next one. */
+        /* Remains of a failed write do not disturb the next write. */
         assert_int_equal(hard_state_write(&model->disk, "/d", &full), 0);
         model_free(model);
     }

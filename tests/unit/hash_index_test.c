@@ -13,7 +13,7 @@
 static uint64_t items[ITEMS];
 static uint32_t hashes[ITEMS];
 
-/* Returns the item's number; 0: not there. `*looked`: number of compared items. */
+/* Returns the item's number; 0: not found. `*looked`: number of compared items. */
 static uint32_t find(const struct hash_index *index, uint32_t hash, uint64_t item, size_t *looked) {
     uint32_t number;
     *looked = 0;
@@ -24,7 +24,7 @@ static uint32_t find(const struct hash_index *index, uint32_t hash, uint64_t ite
     return number;
 }
 
-/* `spread`: number of different hashes. */
+/* Fills the table. `spread`: number of different hashes. */
 static void fill(struct hash_index *index, struct random *random, uint32_t spread) {
     size_t looked;
     for (uint32_t i = 0; i < ITEMS; i++) {
@@ -64,7 +64,7 @@ static void equal_hashes_are_told_apart(void **state) {
     hash_index_deinit(&index);
 }
 
-/* Neighbours in the table have other hashes: they are skipped, not compared. */
+/* Neighbouring entries of the table have other hashes. They are skipped without a comparison of items. */
 static void only_equal_hashes_are_looked_at(void **state) {
     (void)state;
     struct hash_index index = {0};

@@ -62,7 +62,8 @@ static void single_values_come_back(void **state) {
             uint64_t value = (1ull << bit) + (uint64_t)delta;
             histogram = (struct histogram){0};
             histogram_record(&histogram, value);
-            assert_int_equal(histogram_quantile(&histogram, 0.5), value); /* min and max limit the result */
+            /* The result is limited by minimum and maximum. */
+            assert_int_equal(histogram_quantile(&histogram, 0.5), value);
             /* Between two other values, the bucket's value is returned. */
             histogram_record(&histogram, 0);
             histogram_record(&histogram, UINT64_MAX);
@@ -82,7 +83,7 @@ static void a_full_bucket_halves_all(void **state) {
     histogram_record(&histogram, 10);
     assert_int_equal(histogram.count, (uint64_t)UINT32_MAX + 2);
     assert_int_equal(histogram.buckets[10], (1ull << 31) + 1);
-    assert_int_equal(histogram.total, (1ull << 31) + 2); /* the rare value is still there */
+    assert_int_equal(histogram.total, (1ull << 31) + 2); /* the rare value was not lost */
     assert_int_equal(histogram_quantile(&histogram, 0.999), 10);
     assert_int_equal(histogram_quantile(&histogram, 1), 1000);
 }

@@ -27,7 +27,7 @@ struct fixture {
     struct past past;
     struct log_directory directory;
     struct log *log;                 /* past.log */
-    uint64_t named[FRAMES_OF_PARTS]; /* [frame]: the task that it is about */
+    uint64_t named[FRAMES_OF_PARTS]; /* for each frame: the task that it concerns */
 };
 
 static void open_log(struct fixture *f) {
@@ -56,12 +56,12 @@ static int set_up_with(void **state, uint64_t segment_size, size_t blob_bytes, u
     return 0;
 }
 
-/* Some 25 segments of a few frames each; every task has few records. */
+/* Makes some 25 segments of a few frames each. Every task has few records. */
 static int set_up(void **state) {
     return set_up_with(state, 4096, 0, FRAMES);
 }
 
-/* Two segments of a few parts each, and the beginning of a third. */
+/* Makes two segments of a few parts each, and the beginning of a third one. */
 static int set_up_parts(void **state) {
     return set_up_with(state, 5 * SUMMARY_PART_SIZE / 2, PAST_BLOB_MAX, FRAMES_OF_PARTS);
 }
@@ -201,18 +201,18 @@ static void of_other_parts_nothing_is_read(void **state) {
         struct history_stats stats, of_last;
         struct history_question question = {.task = {.id = id}}, about_last = {.position = last.base};
         assert_int_equal(ask(f, &question, id, &stats), truth(f, id));
-        ask(f, &about_last, 0, &of_last); /* the last segment has no summary */
+        ask(f, &about_last, 0, &of_last); /* the last segment has no summary, so it is read */
         asked++;
         read += stats.frames_read - of_last.frames_read;
         own += truth(f, id);
     }
-    /* The closed segments have some 4,500 frames in 6 parts; a task's frames, 3 on average, are in two or three of
-     * them. Whole segments would be 3,000 frames. */
+    /* The closed segments have some 4,500 frames in 6 parts. A task has 3 frames on average, in two or three parts.
+     * Reading whole segments would be 3,000 frames. */
     assert_in_range(own, 2 * asked, 4 * asked);
     assert_in_range(read, asked, asked * 2300);
 }
 
-/* A query may be continued by another reader from wherever it has come to. */
+/* Another reader may continue a query from any position that the first one reached. */
 static void a_question_goes_on_from_any_frame(void **state) {
     struct fixture *f = *state;
     summarise(f);
@@ -235,7 +235,7 @@ static void a_question_goes_on_from_any_frame(void **state) {
     }
 }
 
-/* A growing limit that cuts through frames and ranges changes nothing. */
+/* A limit that grows step by step, and cuts through frames and ranges, does not change the result. */
 static void a_growing_limit_gives_the_same(void **state) {
     struct fixture *f = *state;
     summarise(f);
@@ -259,8 +259,8 @@ static void a_growing_limit_gives_the_same(void **state) {
     }
 }
 
-/* A summary of version 1 with correct checksums, as older brokers made it, says that there are no frames; a summary
- * of today would not. */
+/* A summary of version 1, as older brokers made it, has correct checksums and says that there are no frames. It must be
+ * ignored. */
 static void a_summary_of_another_version_does_not_count(void **state) {
     struct fixture *f = *state;
     struct history_stats sum;
@@ -332,7 +332,7 @@ static void redactions_are_found(void **state) {
 static void a_damaged_summary_is_not_believed(void **state) {
     struct fixture *f = *state;
     struct history_stats sum;
-    for (uint64_t at = 0; at < 8192; at += 331) { /* a page of head, and one of filter */
+    for (uint64_t at = 0; at < 8192; at += 331) { /* one page of the head and one page of the filter */
         summarise(f);
         struct spoiling spoiling = {.f = f, .at = at};
         disk_posix.list(NULL, f->directory.path, spoil, &spoiling);
@@ -342,7 +342,7 @@ static void a_damaged_summary_is_not_believed(void **state) {
     }
 }
 
-/* A summary that does not reach its segment's end says nothing about the rest. */
+/* A summary that does not reach the end of its segment says nothing about the missing part. */
 static void an_unfinished_summary_is_not_believed(void **state) {
     struct fixture *f = *state;
     struct history_stats sum;
@@ -356,7 +356,8 @@ static void an_unfinished_summary_is_not_believed(void **state) {
     assert_int_equal(sum.segments_skipped, 0);
 }
 
-/* 63 blocks of 64 bytes per page, and one page more; before them the head (FORMAT.md). */
+/* A filter page has 63 blocks of 64 bytes, and there is one more page than needed. The head comes before them
+ * (FORMAT.md). */
 static void a_filter_is_a_32nd_of_its_segment(void **state) {
     struct fixture *f = *state;
     const uint64_t base = 1ull << 40, pages = 100;

@@ -1,6 +1,6 @@
-/* http_body_test.c: the slices in which a request body is received and decompressed (broker/http/http_body.c). No call
- * does the work of more than HTTP_PIECE bytes, whatever a client sends (CALM-1), and the door counts all memory before
- * it is used (CAP-1). The door is the test's own. */
+/* http_body_test.c: how a request body is received and decompressed in portions (broker/http/http_body.c). No call does
+ * more work than HTTP_PIECE bytes, whatever a client sends (CALM-1), and the door counts all memory before it is used
+ * (CAP-1). The door is simulated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,7 +84,7 @@ static void pack(struct fx *f, const char *encoding, size_t size) {
     deflateEnd(&gzip);
 }
 
-/* Gives the bytes to the body in parts of `part` bytes. Returns the refusal's status, or 0. */
+/* Gives the bytes to the body in pieces of `part` bytes. Returns the status of the refusal, or 0. */
 static unsigned receive(struct fx *f, const char *bytes, size_t size, size_t part) {
     for (size_t at = 0; at < size;) {
         size_t given = size - at < part ? size - at : part;
@@ -99,7 +99,7 @@ static unsigned receive(struct fx *f, const char *bytes, size_t size, size_t par
                 assert_non_null(refusal.sentence);
                 return refusal.status;
             }
-            assert_true(count > 0 || used == given || f->body.size > before); /* the caller gets on */
+            assert_true(count > 0 || used == given || f->body.size > before); /* each call makes progress */
             used += count;
         }
         at += given;
@@ -125,7 +125,7 @@ static void a_plain_body_comes_in_pieces(void **state) {
     assert_int_equal(body_take(&f->body, f->plain, &count, &more).status, 0);
     assert_int_equal(count, HTTP_PIECE);
     assert_false(more);
-    assert_int_equal(f->body.capacity, HTTP_BODY_MAX + 1); /* as Content-Length says */
+    assert_int_equal(f->body.capacity, HTTP_BODY_MAX + 1); /* the capacity that Content-Length announces */
     assert_int_equal(receive(f, f->plain + count, HTTP_BODY_MAX - count, HTTP_BODY_MAX), 0);
     is_received(f, HTTP_BODY_MAX);
     assert_int_equal(receive(f, "x", 1, 1), 413);
@@ -140,7 +140,8 @@ static void a_body_longer_than_allowed_is_refused_by_its_head(void **state) {
     assert_int_equal(body_begin(&f->body, &f->head).status, 415);
 }
 
-/* Some kilobytes that decompress to 16 MiB: 256 calls of at most HTTP_PIECE each, all for one part of the request. */
+/* Some kilobytes decompress to 16 MiB. That takes 256 calls of at most HTTP_PIECE each, all for one part of the
+ * request. */
 static void a_packed_body_is_unpacked_in_pieces(void **state) { /* CALM-1 */
     struct fx *f = *state;
     for (size_t i = 0; i < 2; i++) {
@@ -150,7 +151,7 @@ static void a_packed_body_is_unpacked_in_pieces(void **state) { /* CALM-1 */
         is_received(f, HTTP_BODY_MAX);
         body_unpacked(&f->body);
         assert_true(world.is_whole);
-        assert_int_equal(world.half, f->body.capacity); /* the decompressor's memory is given back */
+        assert_int_equal(world.half, f->body.capacity); /* the memory of the decompressor was freed */
         assert_int_equal(receive(f, "x", 1, 1), 413);
         body_deinit(&f->body);
         assert_int_equal(world.half, 0);
@@ -164,7 +165,7 @@ static void a_body_that_unpacks_to_too_much_is_refused(void **state) {
     assert_int_equal(receive(f, f->packed, f->packed_size, f->packed_size), 413);
     assert_in_range(f->body.size, 1, HTTP_BODY_MAX);
     body_deinit(&f->body);
-    pack(f, "zstd", HTTP_BODY_MAX + 1); /* the frame states its size: nothing is unpacked */
+    pack(f, "zstd", HTTP_BODY_MAX + 1); /* the frame states its size, so it is refused before decompression */
     assert_int_equal(body_begin(&f->body, &f->head).status, 0);
     assert_int_equal(receive(f, f->packed, f->packed_size, f->packed_size), 413);
     assert_int_equal(f->body.size, 0);
@@ -194,7 +195,7 @@ static void what_is_not_whole_or_not_packed_is_refused(void **state) {
         assert_false(body_finish(&f->body));
         assert_int_equal(receive(f, f->packed + f->packed_size - 1, 1, 1), 0);
         assert_true(body_finish(&f->body));
-        assert_int_equal(receive(f, "x", 1, 1), 400); /* after the end */
+        assert_int_equal(receive(f, "x", 1, 1), 400); /* bytes after the end of the body */
         body_deinit(&f->body);
         assert_int_equal(body_begin(&f->body, &f->head).status, 0);
         assert_int_equal(receive(f, f->plain, 100, 100), 400);
@@ -202,7 +203,7 @@ static void what_is_not_whole_or_not_packed_is_refused(void **state) {
     }
 }
 
-/* An ack is small also when it is compressed: it finds room while the door has none for others. */
+/* A compressed ack is small too, so it gets memory while the door has none for larger bodies. */
 static void a_small_packed_body_finds_room(void **state) {
     struct fx *f = *state;
     world.lacks_room = true;

@@ -16,7 +16,7 @@ static struct {
     gateway_timeout *timeout;
     uint64_t after_ms;
     bool lacks_timers;
-    unsigned told; /* number of replies, and the last one */
+    unsigned told; /* number of replies that the client got, and the last one */
     Tarry__Code code;
 } world;
 

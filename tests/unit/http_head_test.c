@@ -1,4 +1,4 @@
-/* http_head_test.c: HTTP heads and chunks, parsed strictly: a head that a proxy might parse differently is refused. */
+/* http_head_test.c: strict parsing of HTTP heads and chunks. A head that a proxy might parse differently is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,18 +46,12 @@ static void half_a_head_is_awaited(void **state) {
 /* F-20 */
 static void what_might_be_read_otherwise_is_refused(void **state) {
     (void)state;
-    static const char *const lines[] = {"Content-Length : 1\r\n",
-                                        "Content-Length: 1\r\nContent-Length: 1\r\n",
-                                        "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
-                                        "Content_Length: 1\r\n",
-                                        "Transfer.Encoding: chunked\r\n",
-                                        "Content-Length: +1\r\n",
-                                        "X: a\r\n b\r\n",
-                                        "X: a\nY: b\r\n",
-                                        "X: a\rb\r\n",
-                                        "X: a\rYZ: b\r\n", /* two fields for a parser that looks for CR alone */
-                                        "Host: other\r\n",
-                                        ": x\r\n"};
+    static const char *const lines[] = {"Content-Length : 1\r\n", "Content-Length: 1\r\nContent-Length: 1\r\n",
+                                        "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", "Content_Length: 1\r\n",
+                                        "Transfer.Encoding: chunked\r\n", "Content-Length: +1\r\n", "X: a\r\n b\r\n",
+                                        "X: a\nY: b\r\n", "X: a\rb\r\n",
+                                        /* A parser that accepts CR alone as a line end would see two fields. */
+                                        "X: a\rYZ: b\r\n", "Host: other\r\n", ": x\r\n"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         char text[256] = "GET /v1 HTTP/1.1\r\nHost: h\r\n";
         strcat(strcat(text, lines[i]), "\r\n");
@@ -69,7 +63,7 @@ static void what_might_be_read_otherwise_is_refused(void **state) {
     assert_int_equal(parse("GET  /v1 HTTP/1.1\r\nHost: h\r\n\r\n"), HEAD_BAD);
 }
 
-/* Each with its status, and a part of the message. F-20 */
+/* Each refusal has its status and a part of its message (F-20). */
 static void each_refusal_says_what_is_wrong(void **state) {
     (void)state;
     static const struct {
@@ -156,7 +150,7 @@ static void what_is_just_allowed_is_read(void **state) {
     assert_string_equal(head.fields[HEAD_FIELD_authorization].text, "z");
 }
 
-/* Only the exact field names decide about the body, not others that some gateway takes for them. */
+/* Only the exact field names determine the body, not similar names that some gateway treats as equal. */
 static void what_only_resembles_is_passed_over(void **state) {
     (void)state;
     static const char *const names[] = {"0123456789",     "ABCXYZabcxyz",   "!#$%&'*+-.^_`|~", "ContentaLength",
@@ -249,7 +243,7 @@ static void a_head_and_its_fields_are_bounded(void **state) {
     assert_int_equal(parse(text), HEAD_MORE);
 }
 
-/* Parses data that comes in two parts, of which the first has `first` bytes. */
+/* Parses data that arrives in two parts; the first part has `first` bytes. */
 static enum head_result chunk_in_parts(const char *text, size_t first, char out[64]) {
     struct chunks chunks = {0};
     enum head_result result = HEAD_MORE;
@@ -296,7 +290,7 @@ static void chunks_are_put_together(void **state) {
     assert_int_equal(chunk("000000003\r\nabc\r\n0\r\n\r\n", out), HEAD_BAD);
 }
 
-/* RFC 9112, 7.1.1 and 7.1.2 */
+/* Chunk extensions and trailers are accepted and ignored (RFC 9112, 7.1.1 and 7.1.2). */
 static void chunk_extensions_and_trailers_are_passed_over(void **state) {
     (void)state;
     static const char *const good[] = {"3;x=1\r\nabc\r\n0\r\n\r\n", "3;x\r\nabc\r\n0;last\r\n\r\n",

@@ -1,5 +1,4 @@
-/* http_live_test.c: a stream of statistics (broker/http/http_live.c), with a gateway and a connection of the test's
- * own. */
+/* http_live_test.c: a stream of statistics (broker/http/http_live.c), with a simulated gateway and connection. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +18,7 @@ static struct {
     gateway_timeout *timeout;
     unsigned refused; /* HTTP status */
     unsigned begun, ended;
-    char *told; /* the last event; owned by the test */
+    char *told; /* text of the last event; owned by the test */
     bool lacks_timers, lacks_memory, lacks_rows, is_held_up;
 } world;
 
@@ -67,7 +66,7 @@ void http_stream_begin(struct http_exchange *exchange, const char *type) {
     world.begun++;
 }
 
-/* The text of this test is in memory of malloc. */
+/* Replaces the function of the broker: in this test, texts are allocated with malloc. */
 void http_text_drop(struct text *text) {
     text_deinit(text);
 }
@@ -108,7 +107,7 @@ static void tell_status(struct http_exchange *exchange) {
     answer(exchange, &reply, TARRY__CODE__OK);
 }
 
-/* Reports queues "a", "b", … with these numbers of pending tasks. */
+/* Reports statistics of queues "a", "b", … with these numbers of pending tasks. */
 static void tell(struct http_exchange *exchange, size_t count, const uint64_t *pending) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__StatsReply stats = TARRY__STATS_REPLY__INIT;
@@ -155,7 +154,7 @@ static void end(struct http_exchange *exchange) {
     free(exchange);
 }
 
-/* The event has these queues and no others. */
+/* Checks that the event has exactly these queues. */
 static void assert_queues(const char *all, size_t count, const char *const *queues) {
     size_t named = 0;
     assert_non_null(strstr(world.told, all));
@@ -178,11 +177,11 @@ static void an_event_has_what_has_changed(void **state) {
     assert_queues("\"all\":false", 2,
                   (const char *[]){"{\"name\":\"b\",\"pending\":3,", "{\"name\":\"c\",\"pending\":0,"});
     pass_time(exchange);
-    tell(exchange, 1, (uint64_t[]){1}); /* two queues are gone */
+    tell(exchange, 1, (uint64_t[]){1}); /* two of the queues do not exist any more */
     assert_queues("\"all\":true", 1, (const char *[]){"{\"name\":\"a\",\"pending\":1,"});
     assert_int_equal(world.begun, 1);
     assert_int_equal(world.ended, 0);
-    world.is_held_up = true; /* the client does not read: no timer until the written data has left */
+    world.is_held_up = true; /* the client does not read: no timer runs until the written data has left */
     pass_time(exchange);
     tell(exchange, 1, (uint64_t[]){1});
     assert_null(world.timeout);
@@ -200,7 +199,7 @@ static void what_is_busy_is_asked_again_and_all_else_ends_it(void **state) {
         if (round < 2)
             refuse(exchange, TARRY__CODE__BUSY);
         else
-            answer(exchange, NULL, 0); /* no memory for the reply */
+            answer(exchange, NULL, 0); /* there is no memory for the reply */
         assert_int_equal(world.ended, 0);
     }
     pass_time(exchange);

@@ -12,7 +12,7 @@
 #define MS PAIR_NS_PER_MS
 #define BEGAN (1000 * MS)
 
-/* Looks at the times that the timer gives, up to `until_ns`. */
+/* Calls the look at the times that the timer gives, up to `until_ns`. */
 static void look_until(struct hung_disk *disk, uint64_t until_ns) {
     while (hung_disk_timer(disk) < until_ns) hung_disk_look(disk, disk->write.since_ns, hung_disk_timer(disk));
     hung_disk_look(disk, disk->write.since_ns, until_ns);
@@ -26,7 +26,7 @@ static void a_disk_that_is_looked_at_in_time_has_waited_for_all_of_it(void **sta
     assert_int_equal(hung_disk_timer(&disk), BEGAN + (7 + HUNG_DISK_LOOK_MS) * MS);
     look_until(&disk, BEGAN + 6007 * MS);
     assert_int_equal(hung_disk_ms(&disk), 6007);
-    hung_disk_look(&disk, BEGAN, BEGAN); /* a time that another thread read later */
+    hung_disk_look(&disk, BEGAN, BEGAN); /* a time earlier than the last one, because two threads read the clock */
     assert_int_equal(hung_disk_ms(&disk), 6007);
 }
 

@@ -1,5 +1,5 @@
-/* identity_test.c: a copy is another member of the same cluster, with epochs of its own; a damaged identity is
- * refused; and which file names a broker may send for a backup. */
+/* identity_test.c: a copy is another member of the same cluster, with separate epochs; a damaged identity is refused;
+ * and which file names a broker may send for a backup. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -35,7 +35,8 @@ static void copies_are_other_members(void **state) {
         if (first.epoch_min < lowest) lowest = first.epoch_min;
         if (first.epoch_min > highest) highest = first.epoch_min;
     }
-    assert_true(highest - lowest > RESTORE_EPOCH_GAP / 2); /* the epochs of two copies of one original do not overlap */
+    /* Two copies of one original get epochs that are far apart. */
+    assert_true(highest - lowest > RESTORE_EPOCH_GAP / 2);
     /* A copy of a copy that was never started has later epochs. */
     assert_true(identity_copy(&copy, &first, 7, &other, &second));
     assert_true(second.epoch_min >= first.epoch_min + RESTORE_EPOCH_GAP);

@@ -19,11 +19,13 @@
 
 static struct inbox inbox;
 static struct item alone[ITEMS], others[BY_OTHERS];
-static size_t alone_taken, others_taken; /* owned by the core, like the order that they show */
+/* Variables of the core's thread, which checks the order of items with them. */
+static size_t alone_taken, others_taken;
 static unsigned stood_in;
-static atomic_bool is_core; /* a thread acts as the core */
+static atomic_bool is_core; /* true while a thread acts as the core */
 
-/* The core's work: items in the order of posting, and only one thread at a time. */
+/* Does the core's work: takes the items, checks that they come in the order of posting, and that only one thread does
+ * this at a time. */
 static void be_core(const struct turn_load *load) {
     assert_false(atomic_exchange(&is_core, true));
     for (struct item *item = load->first; item != NULL; item = item->next) {
@@ -39,7 +41,7 @@ static void be_core(const struct turn_load *load) {
 static void *be_core_thread(void *argument) {
     while (alone_taken < ITEMS || others_taken < BY_OTHERS) {
         struct turn_load load;
-        /* A lost wake-up hangs here; some sleeps are short, so that their end is also covered. */
+        /* A lost wake-up would hang here. Some sleeps are short, so that their end is also covered. */
         inbox_take(&inbox, alone_taken % 3 == 0 ? 20000 : LONG_NS, true, &load);
         be_core(&load);
     }
@@ -64,7 +66,7 @@ static void one_at_a_time_is_the_core_and_nothing_is_lost(void **state) {
         struct turn_load load;
         alone[i].kind = ITEM_CALL;
         inbox_post_quietly(&inbox, &alone[i]);
-        if (i % 7 == 0) { /* not alone after all */
+        if (i % 7 == 0) { /* two items, so the call is not alone */
             inbox_wake(&inbox);
         } else if (inbox_borrow(&inbox, &load)) {
             stood_in++;
@@ -106,7 +108,7 @@ static void wait_for(bool (*is_so)(void)) {
     }
 }
 
-/* Returns true if the call could be borrowed; otherwise the core thread has taken it. */
+/* Returns true if the thread could act as the core; false if the core thread has taken the call. */
 static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(struct inbox *)) {
     struct item item = {.kind = kind};
     struct turn_load load;
@@ -118,7 +120,7 @@ static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(str
     inbox_post_quietly(&inbox, &item);
     if (before != NULL) {
         before(&inbox);
-        while (!atomic_load(&has_taken)) sched_yield(); /* the thread does not wait for the next item */
+        while (!atomic_load(&has_taken)) sched_yield(); /* the thread does not wait here for the next item */
     }
     bool borrows = inbox_borrow(&inbox, &load);
     if (borrows) {
@@ -127,7 +129,7 @@ static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(str
         inbox_post(&inbox, &next);
         wait_for(is_awake);
         pthread_mutex_lock(&inbox.mutex);
-        assert_ptr_equal(inbox.first, &next); /* the core thread is awake and has not taken it: it waits for this */
+        assert_ptr_equal(inbox.first, &next); /* the core thread is awake, and takes the item later */
         pthread_mutex_unlock(&inbox.mutex);
         inbox_give_back(&inbox, LONG_NS);
     }
@@ -173,7 +175,7 @@ static void of_two_quiet_calls_none_is_borrowed(void **state) {
     assert_ptr_equal(inbox.first, &items[0]);
 }
 
-/* The core thread has been woken, but has not had a processor yet. */
+/* The core thread was woken, but does not run yet. */
 static bool lends_before_it_wakes(void (*tell)(struct inbox *)) {
     struct item item = {.kind = ITEM_CALL};
     struct turn_load load;
@@ -186,7 +188,7 @@ static bool lends_before_it_wakes(void (*tell)(struct inbox *)) {
     return borrows;
 }
 
-/* The process was stopped (stall.h), and has just continued. */
+/* Simulates that the process was stopped (stall.h) and has just continued. */
 static void stop_process(struct inbox *to) {
     stall_sleep(&to->stall, boottime_ns() - 2 * STOPPED_NS, STOPPED_NS / 4);
 }
@@ -199,7 +201,7 @@ static void what_the_core_thread_was_told_is_left_to_it(void **state) {
     assert_false(lends_before_it_wakes(stop_process));
 }
 
-/* The process was stopped while the core thread was working, since its last look at the clock. */
+/* Simulates that the process was stopped while the core thread was working, after its last look at the clock. */
 static void stop_awake(struct inbox *to) {
     struct turn_load load;
     inbox_init(to);
@@ -213,7 +215,7 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
     struct turn_load load;
     stop_awake(&inbox);
     uint64_t since_ns = inbox.stall.looked_ns;
-    inbox_post(&inbox, &item); /* before the core thread knows */
+    inbox_post(&inbox, &item); /* before the core thread knows that the process was stopped */
     assert_int_equal(item.received_ns, since_ns);
     assert_true(item.late_ns >= STOPPED_NS);
     stop_awake(&inbox);
@@ -221,7 +223,7 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
     inbox_take(&inbox, 0, false, &load);
     assert_int_equal(load.taken_ns, since_ns);
     assert_int_equal(load.settle_ns, SETTLE_NS);
-    stop_awake(&inbox); /* after the sleep time was computed */
+    stop_awake(&inbox); /* stopped after the sleep time was computed */
     since_ns = inbox.stall.looked_ns;
     inbox_take(&inbox, 1, false, &load);
     assert_int_equal(inbox.stall.stopped_ns, since_ns);
@@ -232,10 +234,10 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
     assert_true(inbox.stall.looked_ns >= since_ns + 2 * STOPPED_NS);
 }
 
-/* Timers that the call made due wake the core thread, which sleeps until a later one. */
+/* A call may make a timer due earlier. That must wake the core thread, which sleeps until a later timer. */
 static void *sleep_towards_later(void *argument) {
     struct turn_load load;
-    inbox_take(&inbox, LONG_NS, true, &load); /* sleeps for ever, unless it is woken */
+    inbox_take(&inbox, LONG_NS, true, &load); /* sleeps until it is woken */
     assert_null(load.first);
     return NULL;
 }
@@ -253,7 +255,7 @@ static void a_deadline_that_came_nearer_wakes_the_core_thread(void **state) {
     pthread_join(core, NULL);
 }
 
-/* Without a wait: the core thread is nudged. */
+/* Takes events without waiting; the core thread must have been nudged. */
 static struct turn_load take_news(void) {
     struct turn_load load;
     assert_true(inbox.nudged);
@@ -275,13 +277,13 @@ static void what_is_new_wakes_the_core_thread_and_is_told(void **state) {
     inbox_pause(&inbox, true);
     assert_true(take_news().pause);
     inbox_nudge(&inbox);
-    assert_true(take_news().pause); /* until the pause is taken back */
+    assert_true(take_news().pause); /* the pause lasts until it is taken back */
     inbox_pause(&inbox, false);
     assert_false(take_news().pause);
     inbox_indexed(&inbox, 50);
     assert_int_equal(take_news().indexed, 50);
     inbox_durable(&inbox, 60);
-    assert_false(inbox.nudged); /* only a stop waits for it */
+    assert_false(inbox.nudged); /* no nudge, because only a stopping core waits for this event */
     inbox_stop(&inbox);
     load = take_news();
     assert_true(load.stop && load.durable == 60);

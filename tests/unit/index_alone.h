@@ -5,7 +5,7 @@
 #include "index.h"
 #include "row.h"
 
-/* Absorbs a frame at `*position`, and advances that. Returns the result of index_absorb. */
+/* Absorbs a frame at `*position`, and moves the position to its end. Returns the result of index_absorb. */
 static inline int absorb_record(struct index *index, uint64_t *position, Tarry__Record *record, uint64_t now_ms) {
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     const struct frame_header header = {.type = FRAME_COMMIT,

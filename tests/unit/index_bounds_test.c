@@ -1,4 +1,5 @@
-/* index_bounds_test.c: costs that must not grow with the number of lines or keys (CALM-1), and rows of ended tasks. */
+/* index_bounds_test.c: costs that must not grow with the number of lines or keys (CALM-1), and the removal of rows of
+ * ended tasks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ static void tear_down(struct fx *f) {
 /* ---- advice */
 
 #define ROUNDS 3
-/* 246,000 pieces of advice take some 20 ms; with 82,000 looks for each they would take 15 s. */
+/* 246,000 pieces of advice take some 20 ms. If each of them visited 82,000 lines, they would take 15 s. */
 #define CPU_S_MAX 3
 
 static double cpu_s(void) {
@@ -59,7 +60,7 @@ static void advise_all(struct index *index, uint64_t due_ms) {
             }
 }
 
-/* The core advises the index about every line, again and again. */
+/* The core repeatedly advises the index about every line. */
 static void advice_costs_the_same_however_many_lines_there_are(void **state) {
     struct fx f;
     set_up(&f, 16u << 20);
@@ -68,7 +69,7 @@ static void advice_costs_the_same_however_many_lines_there_are(void **state) {
     for (uint64_t round = 1; round <= ROUNDS; round++) advise_all(index, round * 1000);
     assert_true(cpu_s() - from_s < CPU_S_MAX);
     assert_int_equal(index->lows.count, QUEUES_MAX * ROW_BASES * PRIORITY_COUNT);
-    /* Each of them gets its turn. */
+    /* Sweeps every line once. */
     size_t passes = 0;
     for (bool did = true; did; passes += did) assert_int_equal(slots_sweep(index, &did), 0);
     assert_int_equal(passes, index->lows.count);
@@ -112,7 +113,7 @@ static size_t filter_bytes(const struct runs *runs) {
     return bytes;
 }
 
-/* A merge keeps the filters of its inputs and builds the output's; the latter takes only a part of the budget. */
+/* A merge keeps the filters of its inputs while it builds the output's filter, which gets only a part of the memory. */
 static void a_merge_takes_a_part_of_the_memory(void **state) {
     struct fx f;
     set_up(&f, MERGED_MEMORY);
@@ -125,17 +126,18 @@ static void a_merge_takes_a_part_of_the_memory(void **state) {
         for (bool more = true; more;) assert_int_equal(index_maintain(f.index, &more), 0);
         for (size_t k = 0; k < runs->list.count; k++)
             if (runs->list.items[k]->blocks * 64 > largest) largest = runs->list.items[k]->blocks * 64;
-        if (i == 0) { /* filters of a batch are built by then, and stay */
+        if (i == 0) { /* the filters of the first batch are built now and stay */
             index_stats(f.index, &first);
             first_filters = filter_bytes(runs);
         }
     }
     assert_true(largest <= MERGED_MEMORY / MERGE_MEMORY_SHARE + 64);
-    assert_true(runs->list.count < COMMITS); /* runs are merged as far as that is possible */
+    assert_true(runs->list.count < COMMITS); /* runs were merged as far as possible */
     index_stats(f.index, &stats);
-    assert_true(filter_bytes(runs) > (size_t)COMMITS * KEYS_A_COMMIT * 3 / 2); /* 12 bits per key, and more */
+    assert_true(filter_bytes(runs) > (size_t)COMMITS * KEYS_A_COMMIT * 3 / 2); /* at least 12 bits per key */
     assert_true(stats.bytes_memory - first.bytes_memory >= filter_bytes(runs) - first_filters);
-    assert_int_equal(index_pages_max(f.index), MERGED_MEMORY / PAGES_MEMORY_SHARE); /* the filters came first */
+    /* Pages get only their minimum, because the filters take the rest. */
+    assert_int_equal(index_pages_max(f.index), MERGED_MEMORY / PAGES_MEMORY_SHARE);
     find_all(&f);
     tear_down(&f);
 }
@@ -146,7 +148,7 @@ static size_t fences_of(const struct runs *runs) {
     return bytes;
 }
 
-/* While the merge runs step by step, its output's filter takes memory. */
+/* While a merge runs step by step, the filter of its output counts as used memory. */
 static void a_merge_under_way_is_counted(void **state) {
     struct fx f;
     set_up(&f, 4u << 20);
@@ -186,7 +188,7 @@ static void maintain(struct fx *f) {
     for (bool more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
 }
 
-/* Ends the ids from `*from` up to below `end`. */
+/* Ends the tasks with ids from `*from` up to below `end`. */
 static void end_below(struct fx *f, uint64_t *from, uint64_t end, uint64_t now_ms) {
     for (; *from < end; ++*from) {
         struct row row = plain_row(*from);
@@ -202,7 +204,7 @@ static uint64_t rows_of(struct index *index) {
     return stats.rows;
 }
 
-/* One sweep does the work of three when tasks that were scheduled together end at a constant rate. */
+/* If tasks that were scheduled together end at a constant rate, one late sweep does the work of three. */
 static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) { /* CAP-1 */
     struct fx f;
     uint64_t ended = 1;
@@ -211,12 +213,14 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     uint64_t all = 2 * RANGE_IDS - 1;
     end_below(&f, &ended, RANGE_IDS / 2, NOW_MS + 60000);
     end_below(&f, &ended, RANGE_IDS * 3 / 4 + 1,
-              NOW_MS + 90000); /* three quarters have ended: the range waits for 30 s */
+              NOW_MS + 90000); /* three quarters of the range have ended, so it waits for 30 s */
     end_below(&f, &ended, RANGE_IDS * 7 / 8, NOW_MS + 119999);
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &ended, RANGE_IDS * 15 / 16, NOW_MS + 120000);
-    assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1)); /* including the tasks that ended meanwhile */
-    end_below(&f, &ended, RANGE_IDS - 1, NOW_MS + 86400000); /* a day: at most three minutes, with or without frames */
+    /* Also removes rows of tasks that ended meanwhile. */
+    assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
+    /* The range is a day old, but waits at most three minutes, with or without further frames. */
+    end_below(&f, &ended, RANGE_IDS - 1, NOW_MS + 86400000);
     assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
     assert_int_equal(index_maintain_at(f.index), (NOW_MS + 86400000) * 1000000 + SWEEP_REST_MAX_NS);
     index_tell_time(f.index, index_maintain_at(f.index) - 1);
@@ -229,7 +233,7 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     tear_down(&f);
 }
 
-/* A resting range does not delay another one, and a range whose tasks have all ended does not rest. */
+/* A waiting range does not delay another range. A range whose tasks have all ended does not wait. */
 static void ranges_are_swept_when_they_are_due(void **state) { /* CAP-1 */
     struct fx f;
     uint64_t from[] = {RANGE_IDS, 2 * RANGE_IDS, 3 * RANGE_IDS};
@@ -241,9 +245,9 @@ static void ranges_are_swept_when_they_are_due(void **state) { /* CAP-1 */
     end_below(&f, &from[2], 3 * RANGE_IDS + most, NOW_MS + 96000); /* until +98000 */
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &from[1], 2 * RANGE_IDS + most, NOW_MS + 98000); /* until +130666 */
-    assert_int_equal(rows_of(f.index), all - most);                /* rows of the third range */
+    assert_int_equal(rows_of(f.index), all - most);                /* the rows of the third range were removed */
     end_below(&f, &from[1], 3 * RANGE_IDS, NOW_MS + 98001);
-    assert_int_equal(rows_of(f.index), all - most - RANGE_IDS); /* all rows of the second range are gone, too */
+    assert_int_equal(rows_of(f.index), all - most - RANGE_IDS); /* all rows of the second range were removed too */
     index_tell_time(f.index, (NOW_MS + 120000) * 1000000);
     maintain(&f);
     assert_int_equal(rows_of(f.index), all - 2 * most - RANGE_IDS);

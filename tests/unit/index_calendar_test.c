@@ -1,4 +1,4 @@
-/* index_calendar_test.c: calendar chunks in each of their forms, and how much one query may read.
+/* index_calendar_test.c: calendar chunks in each of their forms, and the limit of what one query reads.
  * tests/property/index_test.c checks that the counts are right. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #define NOW_MS 1700000000000ull
 #define TASKS 60u
-#define APART_MS (CALENDAR_CELLS * CALENDAR_MINUTE_MS) /* one task in each chunk of minutes */
+#define APART_MS (CALENDAR_CELLS * CALENDAR_MINUTE_MS) /* distance at which each task has its own chunk of minutes */
 
 static void check_form(const uint64_t cells[CALENDAR_CELLS], size_t size) {
     uint8_t packed[CALENDAR_PACKED_MAX];
@@ -99,7 +99,7 @@ static void fill(struct fx *f) {
     assert_int_equal(index_commit(f->index), 0);
 }
 
-/* CALM-1: a query that asks for too much is refused, and delays no other. */
+/* CALM-1: a query that would read too much is refused, and does not delay other queries. */
 static void a_question_reads_no_more_than_it_may(void **state) {
     struct fx *f = *state;
     static uint32_t queues[CALENDAR_CHUNKS_MAX / TASKS + 1];
@@ -118,7 +118,7 @@ static void a_question_reads_no_more_than_it_may(void **state) {
     assert_int_equal(index_calendar(f->index, &query, &f->arena, &found), -E2BIG);
 }
 
-/* Without counts no calendar is returned, and a read-only index does not count. */
+/* An index of an older program has no counts, so it returns no calendar; a read-only index does not count. */
 static void a_read_only_index_of_an_older_program_tells_nothing(void **state) {
     struct fx *f = *state;
     struct index_calendar_query query = {.step_ms = CALENDAR_MINUTE_MS, .span_count = 1, .of_all = true};

@@ -1,4 +1,4 @@
-/* index_pages_test.c: the places of neighbouring entries in the file, found by looking at only a few entries
+/* index_pages_test.c: finding the places of neighbouring entries in the file by looking at only a few entries
  * (storage/index/index_pages.c). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,9 +20,9 @@ struct fx {
     struct index *index;
     uint64_t position;
     uint64_t next_id;
-    MDB_txn *txn;  /* while a transaction is being read */
+    MDB_txn *txn;  /* transaction while the pages are searched */
     size_t pages;  /* number of wanted pages */
-    size_t missed; /* number of wanted pages in no stretch */
+    size_t missed; /* number of wanted pages that are in no stretch */
 };
 
 static int setup(void **state) {
@@ -62,7 +62,7 @@ static void schedule(struct fx *f, uint64_t count) {
     assert_int_equal(index_commit(f->index), 0);
 }
 
-/* Ends all tasks except every fifth id, and runs the sweeps. */
+/* Ends all tasks except those with every fifth id, and runs the sweeps. */
 static void end_most(struct fx *f, uint64_t from, uint64_t end) {
     for (uint64_t id = from; id < end; id++) {
         struct row row = row_of(id);
@@ -72,7 +72,7 @@ static void end_most(struct fx *f, uint64_t from, uint64_t end) {
     for (bool more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
 }
 
-/* Addresses of the pages with rows of those ids; and the number of rows. */
+/* Collects the addresses of the pages that have rows of those ids. Returns the number of rows. */
 static size_t walk(struct fx *f, struct ids *ids, uintptr_t out[PAGES_MAX]) {
     MDB_cursor *cursor;
     uint64_t id = ids->from;
@@ -101,7 +101,7 @@ static bool is_within(const struct spans *spans, uintptr_t page) {
     return false;
 }
 
-/* Checks that few unwanted pages are in a stretch; counts wanted pages that are in none. Returns the number of
+/* Checks that the stretches have few unwanted pages, and counts wanted pages in no stretch. Returns the number of
  * stretches. */
 static size_t check(struct fx *f, uint64_t from, uint64_t end) {
     static uintptr_t pages[PAGES_MAX];
@@ -129,7 +129,7 @@ static void what_was_appended_at_once_is_one_stretch(void **state) {
     schedule(f, 3 * RANGE_IDS);
     assert_int_equal(check(f, RANGE_IDS, 2 * RANGE_IDS), 1);
     assert_int_equal(check(f, RANGE_IDS + 1, RANGE_IDS + 2), 1); /* one row */
-    assert_int_equal(check(f, 2 * RANGE_IDS, 9 * RANGE_IDS), 1); /* ranges up to the end of the table */
+    assert_int_equal(check(f, 2 * RANGE_IDS, 9 * RANGE_IDS), 1); /* ids beyond the end of the table */
     assert_int_equal(f->missed, 0);
 }
 
@@ -140,10 +140,10 @@ static void what_is_not_there_lies_nowhere(void **state) {
     assert_int_equal(check(f, 2 * RANGE_IDS, 3 * RANGE_IDS), 0);
     schedule(f, 2 * RANGE_IDS);
     end_most(f, RANGE_IDS, 2 * RANGE_IDS);
-    assert_int_equal(check(f, RANGE_IDS + 1, RANGE_IDS + 2), 0); /* between existing ids */
+    assert_int_equal(check(f, RANGE_IDS + 1, RANGE_IDS + 2), 0); /* no id exists in this range */
 }
 
-/* Free pages are scattered, and are used for the next rows. */
+/* Free pages are scattered over the file, and the next rows are written to them. */
 static void what_lies_anywhere_is_found(void **state) { /* CALM-1 */
     struct fx *f = *state;
     size_t most = 0;
@@ -157,7 +157,7 @@ static void what_lies_anywhere_is_found(void **state) { /* CALM-1 */
         if (stretches > most) most = stretches;
     }
     assert_true(most > 1);
-    assert_true(f->missed * 50 <= f->pages); /* a page elsewhere between two neighbouring ones */
+    assert_true(f->missed * 50 <= f->pages); /* few pages lie elsewhere, between two neighbouring ones */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,4 +1,5 @@
-/* index_results_test.c: the index's memory of commits that clients may repeat (ONCE-1), at the limits of the range. */
+/* index_results_test.c: which commits the index remembers, so that clients may repeat them (ONCE-1), up to the highest
+ * sequence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Makes a frame with one record; with a sequence it is a commit of the producer's. */
+/* Makes a frame with one record. With a sequence, the frame is a commit of the producer. */
 static void absorb(struct fx *f, Tarry__Record *record, uint64_t sequence) {
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     struct frame_header header = {.type = FRAME_COMMIT, .position = f->position, .body_size = 100};
@@ -80,7 +81,7 @@ static void producer_goes(struct fx *f) {
     absorb(f, &record, 0);
 }
 
-/* The record makes a queue with the filter. */
+/* Absorbs a commit whose record makes a queue with this filter. */
 static void commits_filter(struct fx *f, uint64_t sequence, char *filter) {
     Tarry__Record record = TARRY__RECORD__INIT;
     Tarry__QueuePut put = TARRY__QUEUE_PUT__INIT;
@@ -112,8 +113,8 @@ static uint64_t results(struct fx *f) {
     return count;
 }
 
-/* A start refuses an index that has a reply without its producer: such a row would let an attacker stop a broker for
- * good. */
+/* A start refuses an index that has a reply without its producer. So no such row may remain, because the broker could
+ * not start any more. */
 static void nothing_is_left_of_a_producer_that_has_ended(void **state) { /* F-20, ONCE-1 */
     struct fx *f = *state;
     producer_comes(f);

@@ -188,7 +188,7 @@ static void what_ends_within_a_batch_leaves_only_its_outcome(void **state) {
     assert_int_equal(stats.key_entries, 0);
     assert_int_equal(stats.slot_entries, 0);
     assert_int_equal(f->index->meta.outcomes, 1000);
-    /* The next task is in the same range of ids; the tasks before it stay ended. */
+    /* The next task is in the same range of ids. The earlier tasks of the range stay ended. */
     uint64_t id = schedule(f, NOW_MS);
     commit(f);
     struct want wants[] = {{.id = id}, {.id = id - 1}, {.id = id + 1}};
@@ -201,7 +201,7 @@ static void what_ends_within_a_batch_leaves_only_its_outcome(void **state) {
 
 #define DEAD_LETTERS 40u
 
-/* Makes dead letters of one key, and the live task with it. */
+/* Makes dead letters that have one key, and a live task with the same key. */
 static void one_key(struct fx *f) {
     for (uint64_t id = f->next_id; f->next_id <= id + DEAD_LETTERS; f->next_id++) {
         char key[32];
@@ -226,7 +226,7 @@ static size_t look_up(struct fx *f, bool live_only, size_t size_max, int expecte
     return rows.count;
 }
 
-/* Once a schedule with a key that has very many dead letters needlessly read sixteen of them. */
+/* In an earlier version, a schedule with a key that has very many dead letters needlessly read sixteen of them. */
 static void dead_letters_of_a_key_are_read_if_they_matter(void **state) { /* CALM-1 */
     struct fx *f = *state;
     one_key(f);
@@ -255,14 +255,14 @@ static void nonsense_is_damage_and_ends_the_index(void **state) {
     end(f, id, NOW_MS);
     commit(f);
     struct row row = row_of(id, NOW_MS, key);
-    assert_int_equal(end_at(f, &row, NOW_MS), 0);            /* the counts still allow this end; the bitmap does not */
-    assert_int_equal(index_commit(f->index), INDEX_DAMAGED); /* the bitmap finds the second end (KEEP-1) */
+    assert_int_equal(end_at(f, &row, NOW_MS), 0); /* the counts do not reveal this second end, but the bitmap does */
+    assert_int_equal(index_commit(f->index), INDEX_DAMAGED); /* the bitmap reveals the second end (KEEP-1) */
     assert_int_equal(index_commit(f->index), INDEX_DAMAGED);
     bool more;
     assert_int_equal(index_maintain(f->index, &more), INDEX_DAMAGED);
     index_close(f->index);
     fx_open(f);
-    verify(f); /* nothing of it was written */
+    verify(f); /* nothing of the refused commit was written */
 }
 
 static void outcomes_are_limited_by_count_and_age(void **state) {
@@ -283,13 +283,13 @@ static void outcomes_are_limited_by_count_and_age(void **state) {
     struct row row = row_of(id, NOW_MS, key);
     assert_int_equal(end_at(f, &row, NOW_MS + 4 * 3600000), 0);
     commit(f);
-    assert_int_equal(f->index->meta.outcomes, 1); /* the other outcomes are older than an hour */
+    assert_int_equal(f->index->meta.outcomes, 1); /* the other outcomes are older than an hour and were deleted */
 }
 
 /* F-38: all tasks are due in one millisecond, far more than one read returns. */
 static void a_crowd_in_one_millisecond_comes_in_order_and_bounded(void **state) {
     struct fx *f = *state;
-    enum { COUNT = IS_SLOW_BUILD ? WINDOW_READ_MAX + 4000 : 200000 }; /* enough for a cascade */
+    enum { COUNT = IS_SLOW_BUILD ? WINDOW_READ_MAX + 4000 : 200000 }; /* enough entries to make the index cascade */
     for (unsigned i = 0; i < COUNT; i++) {
         schedule(f, NOW_MS + 1800000);
         if (i % 30000 == 0) commit(f);

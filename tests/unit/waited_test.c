@@ -17,7 +17,8 @@ static void what_is_looked_at_in_time_has_waited_for_all_of_it(void **state) {
         waited_look(&waited, SINCE, now, MOST);
         assert_int_equal(waited.ns, now - SINCE);
     }
-    waited_look(&waited, SINCE, SINCE + 1, MOST); /* a time that another thread read later */
+    /* A time earlier than the last one, because two threads read the clock. */
+    waited_look(&waited, SINCE, SINCE + 1, MOST);
     assert_int_equal(waited.ns, 600);
 }
 
