@@ -314,7 +314,7 @@ static void a_crowd_in_one_millisecond_comes_in_order_and_bounded(void **state) 
     assert_true(cascades > 0);
     assert_int_equal(through.due_ms, UINT64_MAX);
     verify(f);
-    /* All of them end: their rows, keys and slots are removed. */
+    /* All tasks end, and their rows, keys and slots are removed. */
     for (uint64_t id = 1; id <= COUNT; id++) end(f, id, NOW_MS + 1800000);
     commit(f);
     index_advise_low(f->index, &line, (struct due){NOW_MS + 3600000, 0});
@@ -334,13 +334,14 @@ static void an_idle_index_has_nothing_to_do(void **state) {
     for (unsigned i = 0; i < 50000; i++) schedule(f, NOW_MS + i * 1000ull);
     commit(f);
     struct line line = {.queue = 1};
-    index_advise_low(f->index, &line, (struct due){NOW_MS + 100000, 0}); /* wrong advice: all tasks wait */
+    /* The advice is wrong, because all tasks still wait. */
+    index_advise_low(f->index, &line, (struct due){NOW_MS + 100000, 0});
     settle(f);
     assert_true(settle(f) == 1);
     verify(f);
 }
 
-/* Few keys at a time, most of them of tasks that end soon: they never become runs. */
+/* Few keys come at a time, most of them of tasks that end soon. Such keys never become runs. */
 static void a_tail_of_ended_tasks_stays_a_tail(void **state) {
     struct fx *f = *state;
     for (unsigned round = 0; round < 40; round++) {
@@ -374,7 +375,7 @@ static void a_tail_of_ended_tasks_stays_a_tail(void **state) {
     verify(f);
 }
 
-/* Moves back and forth leave stale entries, which are removed before their time. */
+/* Moving tasks back and forth leaves stale entries, which are removed before their due time. */
 static void moves_far_ahead_do_not_pile_up(void **state) {
     struct fx *f = *state;
     enum { COUNT = 20000 };
@@ -399,7 +400,7 @@ static void moves_far_ahead_do_not_pile_up(void **state) {
 
 struct reading_thread {
     struct fx *f;
-    atomic_ullong committed; /* ids up to this one are on disk, and none has ended */
+    atomic_ullong committed; /* ids up to this one are on disk, and none of these tasks has ended */
     atomic_bool stop;
     atomic_ullong found;
     atomic_bool is_wrong;
@@ -460,8 +461,8 @@ static void other_threads_find_every_committed_key(void **state) {
     verify(f);
 }
 
-/* Reads the waiting tasks (every third id has ended) in the order of their due times. Returns 2 if one is missing:
- * it would never be delivered. */
+/* Reads the waiting tasks (every third id has ended) in the order of their due times. Returns 2 if a task is missing,
+ * because it would never be delivered. */
 static int read_due(struct fx *f, uint64_t ids) {
     struct line line = {.queue = 1};
     struct due after = {0}, through = {0};
@@ -481,14 +482,15 @@ static int read_due(struct fx *f, uint64_t ids) {
     return next > ids ? 0 : 2;
 }
 
-/* Reads everything possible; the exit status is 1 for a wrong row, or for one that is silently missing. */
+/* Reads everything that can be read. Returns 1 as exit status if a row is wrong, or missing without an error. */
 static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
     char message[256];
     struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     if (freopen("/dev/null", "w", stderr) == NULL) return 0;
     if (index_open(&f->index, &f->options, message, sizeof message) != 0) return 0;
-    if (index_position(f->index) != position) return 0; /* the older meta page: the log is replayed from there */
+    /* LMDB has used the older meta page, so the log would be replayed from there. */
+    if (index_position(f->index) != position) return 0;
     for (uint64_t id = 1; id <= ids; id++) {
         char key[32];
         struct row row = row_of(id, NOW_MS + id * 1000, key);
@@ -505,10 +507,10 @@ static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
     return read_due(f, ids);
 }
 
-/* In a process of its own: LMDB may end the process by a signal or an assertion, which is allowed. */
+/* Reads in a child process, because LMDB may end the process by a signal or an assertion. That is allowed. */
 static int status_of_damaged(struct fx *f, uint64_t ids) {
     static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE,
-                                 SIGILL}; /* cmocka would continue with the next test */
+                                 SIGILL}; /* reset, because cmocka's handler would continue with the next test */
     pid_t child = fork();
     if (child == 0) {
         for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++) signal(deadly[i], SIG_DFL);
@@ -520,10 +522,9 @@ static int status_of_damaged(struct fx *f, uint64_t ids) {
     return WIFEXITED(result) ? WEXITSTATUS(result) : 0;
 }
 
-/* F-8: bits are flipped in every page of a small index, every second one in the page's header and table of nodes.
- * LMDB itself may crash; a wrong row must never be returned. Not guaranteed: LMDB has no checksum over its own
- * structures, so a flipped pointer may lead to an old node of the same key, or past an entry. Such cases are
- * counted, and must be rare. */
+/* F-8: flips bits in every page of a small index, half of them in the page's header and table of nodes. LMDB may crash,
+ * but must never return a wrong row. Not guaranteed: LMDB has no checksum over its own structures, so a flipped pointer
+ * may lead to an old node of the same key, or past an entry. Such cases are counted, and must be rare. */
 static void a_flipped_bit_is_never_a_wrong_row(void **state) {
     struct fx *f = *state;
     enum { IDS = 1200, ROUNDS = 6, POINTERS_END = 64 };
@@ -548,7 +549,8 @@ static void a_flipped_bit_is_never_a_wrong_row(void **state) {
             size_t at = page + (seed >> 33) % (round % 2 ? POINTERS_END : 4096);
             uint8_t mask = (uint8_t)(1u << (seed >> 20 & 7));
             image[at] ^= mask;
-            assert_int_equal(ftruncate(file, status.st_size), 0); /* the reads may have written */
+            /* Restores the size, because the reads may have written. */
+            assert_int_equal(ftruncate(file, status.st_size), 0);
             assert_int_equal(pwrite(file, image, size, 0), size);
             image[at] ^= mask;
             flips++;
@@ -567,7 +569,7 @@ static void a_flipped_bit_is_never_a_wrong_row(void **state) {
     verify(f);
 }
 
-/* Runs in a mount namespace of its own, on a disk of 24 MiB. Returns 2 if it may not make one. */
+/* Runs in its own mount namespace, on a disk of 24 MiB. Returns 2 if it has no permission to make one. */
 static int fill_a_disk(struct fx *f) {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return 2;
     if (mount("tmpfs", f->directory, "tmpfs", 0, "size=24m") != 0) return 2;

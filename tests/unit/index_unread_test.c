@@ -1,5 +1,5 @@
-/* index_unread_test.c: an index that was opened without its key filters answers exactly, before and after they are
- * read. */
+/* index_unread_test.c: an index that was opened without its key filters gives exact answers, before and after the
+ * filters are read. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "index_parts.h"
 
 #define NOW_MS 1700000000000ull
-#define RUN_KEYS 20000u /* several chunks of filter and fences */
+#define RUN_KEYS 20000u /* enough keys for several chunks of filter and fences */
 #define SAMPLE 97u
 
 struct fx {
@@ -77,7 +77,7 @@ static struct row row_of(uint64_t id, char key[32]) {
                         .key_size = (uint8_t)size};
 }
 
-/* Schedules the next ids; every third task ends at once, in the same batch or in one of its own. */
+/* Schedules the next ids. Every third task ends at once, in the same batch or in a separate one. */
 static void schedule(struct fx *f, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         char key[32];
@@ -135,7 +135,8 @@ static size_t found(struct index *index, struct arena *arena, uint64_t id) {
     return rows.count;
 }
 
-/* Existing keys are found, ended and unknown ones are not; and no filter denies an existing key. */
+/* Checks that existing keys are found, that ended and unknown ones are not, and that no filter excludes an existing
+ * key. */
 static void check_keys(struct fx *f) {
     struct index_filter *filter = index_filter_hold(f->index);
     for (uint64_t id = 1; id < f->next_id + 3 * SAMPLE; id += SAMPLE) {
@@ -148,7 +149,7 @@ static void check_keys(struct fx *f) {
     index_filter_drop(filter);
 }
 
-/* Returns how many of 1,000 unused keys the filters consider possible. */
+/* Returns how many of 1,000 unused keys the filters report as possibly present. */
 static unsigned taken(struct fx *f) {
     unsigned count = 0;
     struct index_filter *filter = index_filter_hold(f->index);
@@ -186,20 +187,20 @@ static void keys_are_looked_for_on_the_disk_until_the_filters_are_read(void **st
         assert_true(unread(f) == 0 ? taken(f) < 100 : taken(f) == 1000);
         assert_int_equal(index_read_filters(f->index, &more), 0);
     }
-    assert_true(pieces > 4); /* a filter and its fences for each of the two runs */
+    assert_true(pieces > 4); /* each of the two runs has a filter and fences */
     assert_int_equal(unread(f), 0);
     assert_true(taken(f) < 100);
     check_keys(f);
     verify(f);
 }
 
-/* Commits, merges and their clean-up do not wait for filters. */
+/* Commits, merges and the deletion of merged runs do not wait for filters. */
 static void the_index_goes_on_without_them(void **state) {
     struct fx *f = *state;
     fill(f);
     reopen(f);
     bool more = true;
-    assert_int_equal(index_read_filters(f->index, &more), 0); /* a part of the first run's filter */
+    assert_int_equal(index_read_filters(f->index, &more), 0); /* reads a part of the first run's filter */
     grow(f, RUN_KEYS / 4);
     assert_int_equal(unread(f), 2); /* a new run has its filter in memory */
     check_keys(f);
@@ -212,7 +213,7 @@ static void the_index_goes_on_without_them(void **state) {
     assert_true(unread(f) > 2);
     for (more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
     assert_true(f->index->runs.list.count <
-                runs); /* some runs were merged unread: their filters are no longer needed */
+                runs); /* runs that were merged before their filters were read need no filter */
     check_keys(f);
     for (more = true; more;) assert_int_equal(index_read_filters(f->index, &more), 0);
     assert_int_equal(unread(f), 0);
@@ -250,7 +251,7 @@ static void damage_is_found_when_they_are_read(void **state) { /* F-8 */
         assert_int_equal(try_open(f, true), 0);
         assert_int_equal(read_all(f), INDEX_DAMAGED);
     }
-    /* A look-up that needs the lost chunk reports it too: it does not claim that the key is missing. */
+    /* A lookup that needs the lost chunk also reports an error. It does not claim that the key is missing. */
     unsigned damaged = 0;
     for (uint64_t id = 1; id < 200; id++) {
         char key[32];

@@ -1,8 +1,6 @@
-/* indexer_test.c: on a full disk, the index thread does nothing but try its commit; it loses no request that comes
- * meanwhile, and continues once there is space (F-4).
- *
- * The thread is the real one. Index, log and its other parts are fakes that record their calls; the index's disk is
- * full for as many commits as a test says. */
+/* indexer_test.c: on a full disk, the index thread only retries its commit. It loses no request that comes meanwhile,
+ * and continues once there is space (F-4). The thread is real. Index, log and the other parts are fakes that record
+ * their calls. The index's disk is full for as many commits as a test says. */
 #include "indexer.h"
 
 #include <errno.h>
@@ -28,31 +26,31 @@
 
 #define FRAME_BYTES 100u
 #define CALLS_MAX 512u
-#define WAIT_MAX_NS 1000000u /* no wait of the thread takes longer here */
-#define TEST_MAX_S 60        /* a forgotten request would never be answered */
+#define WAIT_MAX_NS 1000000u /* every wait of the thread is shortened to at most this */
+#define TEST_MAX_S 60        /* seconds; a forgotten request would never be answered */
 #define STEADY_NOW_NS 7000000000ull
 
 static struct config config;
-static struct node alone; /* `on` is false */
+static struct node alone; /* a node without a pair (`on` is false) */
 static struct inbox inbox;
 static struct indexer indexer;
 static struct log_cursor { uint64_t at; } cursor;
 
-/* State of the fakes, under the mutex; the thread runs from indexer_start to indexer_stop. */
+/* State of the fakes, protected by the mutex. The thread runs from indexer_start to indexer_stop. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct world {
-    char calls[CALLS_MAX +
-               1]; /* a absorb, c commit, C failed commit, w window, W failed window, r retire, e erase, m maintain */
+    char calls[CALLS_MAX + 1]; /* letters of the calls: a absorb, c commit, C failed commit, w window, W failed window,
+                                  r retire, e erase, m maintain */
     size_t count;
-    bool records;             /* calls are recorded from the first failure to the first successful commit after it */
-    unsigned full_commits;    /* number of commits that fail because the disk is full */
-    bool window_needs_commit; /* a window fails until a commit succeeded */
+    bool records;          /* true from the first failure to the first successful commit after it: calls are recorded */
+    unsigned full_commits; /* number of commits that still fail because the disk is full */
+    bool window_needs_commit; /* true: a window fails until a commit has succeeded */
     unsigned window_pieces;   /* number of calls until the window is complete */
     size_t pending;
     size_t records_a_frame;
     uint64_t committed;
-    atomic_bool put_off; /* maintenance is due that no commit has caused */
-    atomic_bool was_due; /* due time of the maintenance that was done */
+    atomic_bool put_off; /* true: postponed maintenance is due */
+    atomic_bool was_due; /* true: the postponed maintenance was done */
 } world;
 
 static void note(char call, bool failed) {
@@ -94,7 +92,8 @@ int index_window(struct index *index, const struct line *line, struct due after,
     note(failed ? 'W' : 'w', failed);
     if (!is_last) world.window_pieces--;
     *out_again = !is_last;
-    if (failed && world.count > 8) world.window_needs_commit = false; /* otherwise it would be requested for ever */
+    /* End of the failures; otherwise the window would be requested for ever. */
+    if (failed && world.count > 8) world.window_needs_commit = false;
     pthread_mutex_unlock(&mutex);
     if (failed) return -ENOSPC;
     out->count++;
@@ -109,7 +108,7 @@ int index_maintain(struct index *index, bool *out_more) {
     return 0;
 }
 
-/* Returns the time once, as soon as the index knows the current time. */
+/* Replaces the function of the index: postponed maintenance is due now, or never. */
 uint64_t index_maintain_at(const struct index *index) {
     return atomic_load(&world.put_off) ? STEADY_NOW_NS : UINT64_MAX;
 }
@@ -206,7 +205,7 @@ uint64_t signer_wait_ns(const struct signer *signer) {
     return UINT64_MAX;
 }
 
-/* A wait for space is short here. */
+/* Shortens the thread's wait for disk space. */
 struct timespec __real_monotonic_after(uint64_t wait_ns);
 struct timespec __wrap_monotonic_after(uint64_t wait_ns);
 struct timespec __wrap_monotonic_after(uint64_t wait_ns) {
@@ -278,7 +277,7 @@ static void a_window_that_finds_no_room_is_loaded_once_there_is_some(void **stat
     indexer_stop(&indexer);
     assert_string_equal(world.calls, "WCCc");
     assert_int_equal(load->window.count_max, 7);
-    assert_int_equal(load->rows.count, 1); /* no row of the first try is in it twice */
+    assert_int_equal(load->rows.count, 1); /* the rows of the failed first try do not appear a second time */
     free_window(load);
 }
 
@@ -292,7 +291,7 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     assert_int_equal(world.committed, 0);
 }
 
-/* No commit comes, and no commit has left maintenance to do. */
+/* Postponed maintenance is done although no commit comes, and no earlier commit has left maintenance to do. */
 static void what_was_put_off_is_done_without_a_commit(void **state) { /* CAP-1 */
     start();
     indexer_durable(&indexer, FRAME_BYTES);

@@ -1,5 +1,5 @@
-/* journal_test.c: a line of the log as an entry of systemd's journal: a field for each pair, and no line can make
- * further fields. */
+/* journal_test.c: conversion of a log line to an entry of systemd's journal: each pair becomes a field, and no line can
+ * forge further fields. */
 #include "journal.h"
 
 #include <setjmp.h>
@@ -44,7 +44,8 @@ static void no_line_makes_a_field_of_its_own(void **state) {
     assert_true(size > 0);
     unsigned lines = 0;
     for (size_t i = 0; i < size; i++) lines += out[i] == '\n';
-    assert_int_equal(lines, 6); /* message, priority, identifier, event, reason, y; MESSAGE=c is a part of y's line */
+    /* Six fields: message, priority, identifier, event, reason, y; the text MESSAGE=c belongs to y's line. */
+    assert_int_equal(lines, 6);
 }
 
 static void too_much_is_refused_and_not_cut(void **state) {

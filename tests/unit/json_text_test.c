@@ -1,4 +1,4 @@
-/* json_text_test.c: JSON texts: json_is_valid against jansson, what the writer writes, and what the reader refuses. */
+/* json_text_test.c: JSON texts: json_is_valid compared with jansson, the writer's output, and the reader's refusals. */
 #include "json_valid.h"
 
 #include <jansson.h>
@@ -85,7 +85,7 @@ static void levels_are_bounded(void **state) {
     assert_false(json_is_valid(text, sizeof text));
 }
 
-/* jansson refuses some valid texts, and stops there. */
+/* Returns whether jansson refused the text for a reason that does not make it invalid JSON. */
 static bool is_jansson_stricter(const json_error_t *error) {
     enum json_error_code code = json_error_code(error);
     return code == json_error_numeric_overflow || code == json_error_duplicate_key ||
@@ -115,10 +115,11 @@ static void jansson_agrees_about_changed_texts(void **state) {
     }
 }
 
-/* Compares the quick reader and writer with jansson's for one text. Returns whether the quick reader took it. */
+/* Compares the quick reader and writer with jansson's for one text. Returns whether the quick reader accepted it. */
 static bool quick_ones_agree(const char *text, size_t size) {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
-    char *copy = malloc(size + (size == 0)); /* of its own, so that a sanitizer sees a read beyond it */
+    /* A separate block, so that a sanitizer detects a read beyond the text. */
+    char *copy = malloc(size + (size == 0));
     assert_non_null(copy);
     memcpy(copy, text, size);
     json_t *quick = json_tree_read(copy, size), *slow = json_loadb(text, size, flags, NULL);
@@ -182,10 +183,10 @@ static void the_quick_reader_and_writer_agree_with_jansson(void **state) {
         }
         read += quick_ones_agree(text, size);
     }
-    assert_in_range(read, CHANGED_TEXTS / 4, 5 * CHANGED_TEXTS); /* enough of them were read */
+    assert_in_range(read, CHANGED_TEXTS / 4, 5 * CHANGED_TEXTS); /* the quick reader accepted enough of them */
 }
 
-/* However a text is split, its weight is the same. */
+/* The weight of a text is the same in whatever parts it is scanned. */
 static void a_text_in_parts_weighs_the_same(void **state) {
     static const char text[] = "[{\"a\\\"b,{\":[1,2,\"\\\\\"]},\"\\u0022\",[[[]]],{}]";
     for (size_t part = 1; part < sizeof text; part++) {
@@ -210,7 +211,7 @@ static void any_bytes_are_written_as_a_string(void **state) {
         out_string(&out, bytes, size);
         assert_false(out.failed);
         assert_true(json_is_valid(out.data, out.size));
-        if (i % 2 == 0) { /* ASCII comes back as it was */
+        if (i % 2 == 0) { /* ASCII text is written unchanged */
             json_t *root = json_loadb(out.data, out.size, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
             assert_non_null(root);
             assert_int_equal(json_string_length(root), size);
@@ -239,11 +240,12 @@ static void strings_are_escaped(void **state) {
     out_string(&out,
                "a\xc2\x9b"
                "31mé\xc2\xa0",
-               10); /* U+009B begins a terminal's command, like ESC [ */
+               10); /* U+009B begins a terminal command, like ESC [ */
     json_says(&out, "\"a\\u009b31mé\xc2\xa0\"");
     out_string(&out, "\xc2\x9b\xff", 3);
     json_says(&out, "\"\\u009b\xEF\xBF\xBD\"");
-    out_string(&out, "a\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa", 10); /* some readers end a line at the first two */
+    /* Some readers treat U+2028 and U+2029 as line ends. */
+    out_string(&out, "a\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa", 10);
     json_says(&out, "\"a\\u2028\\u2029\xe2\x80\xaa\"");
     out_string(&out, "a\0b", 3);
     json_says(&out, "\"a\\u0000b\"");
@@ -274,7 +276,7 @@ static void a_body_is_text_if_it_is_utf8(void **state) {
     out_line_end(&out);
     json_says(&out, "{\"body\":\"\xc3\xa4\\u0000\"}\n");
     out_begin(&out, '{');
-    write_body(&out, "\xc3", 1); /* truncated in the middle of a character */
+    write_body(&out, "\xc3", 1); /* the text ends within a character */
     out_line_end(&out);
     json_says(&out, "{\"body_base64\":\"ww==\"}\n");
     out_begin(&out, '{');

@@ -1,5 +1,5 @@
-/* keyring_test.c: redacted contents that were moved into the index: destroying their keys, replacing the keyring's
- * file with a crash at every step, and a search of the index's files. */
+/* keyring_test.c: redacted contents that were moved into the index: destruction of their keys, replacement of the
+ * keyring's file with a crash at every step, and a search for the contents in the index's files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static void keys_end(struct keys *keys) {
     assert_int_equal(rmdir(keys->directory), 0);
 }
 
-/* Gets the first bytes of the stream of `id`. Returns false if its key is destroyed. */
+/* Gets the first bytes of the cipher stream of `id`. Returns false if its key is destroyed. */
 static bool stream_of(struct keys *keys, uint64_t id, uint8_t out[32]) {
     memset(out, 0, 32);
     return keyring_apply(keys->keyring, id, out, 32) == 0;
@@ -69,7 +69,7 @@ static void a_destroyed_key_takes_no_other_along(void **state) {
     for (size_t gone = 0; gone < KEY_IDS; gone++) {
         assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1), 0);
         assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1),
-                         0); /* redacts the same tasks a second time */
+                         0); /* the second redaction of the same tasks has no further effect */
         if (gone % 2) {
             keyring_close(keys.keyring);
             keys_open(&keys);
@@ -102,8 +102,8 @@ static void a_thousand_keys_at_random(void **state) {
     keys_end(&keys);
 }
 
-/* The keys of neighbouring ids are cached together (keyring.c's spans); ids that are 2^25 apart share a place in the
- * cache. */
+/* The keys of neighbouring ids are cached together (spans in keyring.c). Ids that are 2^25 apart use the same place in
+ * the cache. */
 static void a_key_is_the_same_in_whatever_order_it_is_asked_for(void **state) {
     (void)state;
     enum { SPAN = 256, FAR = 1 << 25, IDS = 60 };
@@ -115,7 +115,7 @@ static void a_key_is_the_same_in_whatever_order_it_is_asked_for(void **state) {
     keys_begin(&keys);
     for (uint64_t i = 0; i < IDS; i++) {
         ids[i] = 1000 + i % 4 * FAR + i / 4 % 3 * SPAN + i / 12;
-        keyring_close(keys.keyring); /* nothing is cached */
+        keyring_close(keys.keyring); /* a new keyring, so nothing is cached */
         keys_open(&keys);
         assert_true(stream_of(&keys, ids[i], before[i]));
     }
@@ -138,7 +138,7 @@ static size_t read_file(const char *path, uint8_t *out, size_t size) {
     return count < 0 ? 0 : (size_t)count;
 }
 
-/* A program that opened the former keyring under another name finds zeros. */
+/* A hard link to the former keyring's file then shows only zeros. */
 static void the_former_keyring_is_overwritten(void **state) {
     (void)state;
     struct keys keys;
@@ -157,7 +157,7 @@ static void the_former_keyring_is_overwritten(void **state) {
     keys_end(&keys);
 }
 
-/* A crash between the steps leaves one complete keyring, and nothing of the former one. */
+/* A crash between the steps leaves one complete keyring, and nothing readable of the former one. */
 static void a_replacement_may_stop_anywhere(void **state) {
     (void)state;
     static uint8_t former[65536], bytes[65536];
@@ -173,9 +173,10 @@ static void a_replacement_may_stop_anywhere(void **state) {
         snprintf(witness, sizeof witness, "%s/witness", keys.directory);
         size_t size = read_file(path, former, sizeof former);
         assert_int_equal(link(path, witness), 0);
-        if (step == 0) assert_int_equal(link(path, old), 0); /* linked, not renamed yet */
+        /* The new file is not renamed yet, but the old one has its second link. */
+        if (step == 0) assert_int_equal(link(path, old), 0);
         if (step == 1) assert_int_equal(rename(path, new), 0), assert_int_equal(link(new, path), 0);
-        if (step >= 2) { /* renamed, the former one not overwritten yet */
+        if (step >= 2) { /* the new file is renamed, but the former one is not overwritten yet */
             assert_int_equal(keyring_destroy(keys.keyring, &id, 1), 0);
             int fd = open(old, O_CREAT | O_WRONLY, 0600);
             assert_int_equal(write(fd, former, size), (ssize_t)size);
@@ -187,7 +188,7 @@ static void a_replacement_may_stop_anywhere(void **state) {
         assert_int_equal(access(new, F_OK), -1);
         assert_int_equal(stream_of(&keys, 77, stream), step < 2);
         assert_true(stream_of(&keys, 78, stream));
-        if (step < 2) { /* the failed one was in use: unchanged */
+        if (step < 2) { /* the former keyring was still in use, so it is unchanged */
             assert_int_equal(read_file(witness, bytes, sizeof bytes), size);
             assert_memory_equal(bytes, former, size);
         }
@@ -233,7 +234,7 @@ struct fx {
     struct index *index;
     struct arena arena;
     uint64_t position;
-    uint64_t frame[9]; /* [id]: frame that scheduled the task */
+    uint64_t frame[9]; /* for each id: position of the frame that scheduled the task */
     uint8_t blob[9][BLOB];
 };
 
@@ -358,7 +359,7 @@ static void redact(struct fx *f, uint64_t id) {
     absorb(f, &record);
 }
 
-/* Moves the contents of the frames of tasks 1 … `count`. */
+/* Moves the contents in the frames of tasks 1 … `count` to the index. */
 static void gather(struct fx *f, uint64_t count) {
     for (uint64_t id = 1; id <= count; id++) {
         Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
@@ -373,7 +374,7 @@ static void gather(struct fx *f, uint64_t count) {
     }
 }
 
-/* Retires the segment with these frames. */
+/* Retires the segment that has these frames. */
 static void retire(struct fx *f, uint64_t count) {
     gather(f, count);
     assert_int_equal(index_retire_commit(f->index, f->frame[count] + frame_size(96, BLOB)), 0);
@@ -402,7 +403,7 @@ static void move_six_of_eight(struct fx *f) {
     retire(f, 6);
 }
 
-/* Unused and free parts of LMDB's pages keep old bytes: these must never have been readable. */
+/* Unused and free parts of LMDB's pages keep old bytes. The contents in them must always have been encrypted. */
 static void what_the_index_held_is_gone_with_its_key(void **state) {
     (void)state;
     struct fx f;
@@ -425,7 +426,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     assert_int_equal(pending(&f, &redactions), 0);
     assert_int_equal(index_commit(f.index), 0);
     assert_int_equal(index_erased(f.index), redacted_at);
-    index_close(f.index); /* a crash before the end */
+    index_close(f.index); /* a crash before the redactions are removed */
     fx_open(&f);
     assert_true(index_erased(f.index) <= redacted_at);
     assert_int_equal(pending(&f, &redactions), 2);
@@ -433,7 +434,8 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     assert_string_equal(redactions[1]->reason, "why");
     assert_int_equal(index_redactions_done(f.index, redactions, 1), 0);
     assert_true(index_erased(f.index) <= redacted_at);
-    assert_int_equal(index_redactions_done(f.index, redactions, 2), 0); /* the first of them is done a second time */
+    /* The first redaction is reported a second time. */
+    assert_int_equal(index_redactions_done(f.index, redactions, 2), 0);
     assert_int_equal(index_erased(f.index), f.position);
     assert_int_equal(pending(&f, &redactions), 0);
     for (int turn = 0; turn < 2; turn++) {
@@ -443,7 +445,8 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
         uint8_t byte = 0;
         struct keyring *keyring;
         assert_int_equal(keyring_open(&keyring, f.directory, true, true), 0);
-        assert_int_equal(keyring_apply(keyring, 2, &byte, 1), 1); /* with the key destroyed, nobody can read it */
+        /* The key is destroyed, so no process can decrypt the content. */
+        assert_int_equal(keyring_apply(keyring, 2, &byte, 1), 1);
         assert_int_equal(keyring_apply(keyring, 3, &byte, 1), 1);
         keyring_close(keyring);
         index_close(f.index);
@@ -456,7 +459,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     fx_end(&f);
 }
 
-/* Redactions whose contents never left the log do not change the keyring. */
+/* Redactions of contents that never left the log do not change the keyring. */
 static void what_the_index_never_held_costs_no_key(void **state) {
     (void)state;
     struct fx f;
@@ -478,7 +481,7 @@ static void what_the_index_never_held_costs_no_key(void **state) {
     fx_end(&f);
 }
 
-/* CALM-1: while the disk is full, the segment is tried again and again, and memory must not grow. */
+/* CALM-1: while the disk is full, retirement is retried repeatedly, and memory must not grow. */
 static void what_found_no_room_is_gathered_once(void **state) {
     (void)state;
     struct fx f;
@@ -495,7 +498,7 @@ static void what_found_no_room_is_gathered_once(void **state) {
     fx_end(&f);
 }
 
-/* KEEP-1: contents in memory need no key. */
+/* KEEP-1: contents in the memory cache are not encrypted, so they are dropped when their task ends. */
 static void what_is_in_memory_goes_as_its_task_ends(void **state) {
     (void)state;
     struct fx f;

@@ -1,4 +1,4 @@
-/* lane_state_test.c: which session holds a lane, and what may still leave on it (engine/lane_state.h). */
+/* lane_state_test.c: which session has a lane, and which messages may still leave on it (engine/lane_state.h). */
 #include "lane_state.h"
 
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 enum { ANNA = 7, BERT = 8, PIPE = 100 };
 
-/* Session ANNA holds the lane, and is connected. */
+/* Returns a lane that session ANNA has, and that is connected. */
 static struct lane_state held(void) {
     struct lane_state lane = {0};
     uint64_t former;
@@ -24,7 +24,7 @@ static void a_delivery_leaves_by_the_holders_connection(void **state) {
     assert_int_equal(lane_state_send(&lane, lane.turn, true), LANE_DELIVERS);
     assert_true(lane_state_leaves(&lane, lane.turn));
     assert_true(lane_state_sent(&lane, lane.turn));
-    assert_int_equal(lane_state_send(&lane, lane.turn, true), LANE_DELIVERS); /* the next delivery */
+    assert_int_equal(lane_state_send(&lane, lane.turn, true), LANE_DELIVERS); /* sends the next delivery */
 }
 
 static void what_cannot_leave_is_told_of(void **state) { /* KEEP-1 */
@@ -40,9 +40,10 @@ static void a_delivery_of_a_former_turn_never_leaves(void **state) { /* TRUE-1 *
     assert_int_equal(lane_state_send(&lane, turn, true), LANE_DELIVERS);
     assert_int_equal(lane_state_open(&lane, BERT), PIPE);
     assert_false(lane_state_leaves(&lane, turn));
-    assert_false(lane_state_sent(&lane, turn)); /* otherwise the core would take it for an event of session BERT */
+    /* Must not be reported, because the core would attribute it to session BERT. */
+    assert_false(lane_state_sent(&lane, turn));
     assert_int_equal(lane_state_send(&lane, turn, true), LANE_SILENT);
-    assert_int_equal(lane_state_open(&lane, ANNA), 0); /* the same after ANNA is back */
+    assert_int_equal(lane_state_open(&lane, ANNA), 0); /* still not sent after session ANNA is back */
     assert_true(lane_state_up(&lane, ANNA, PIPE + 1, &former));
     assert_false(lane_state_leaves(&lane, turn));
     assert_int_equal(lane_state_send(&lane, turn, true), LANE_SILENT);
@@ -54,7 +55,8 @@ static void news_of_a_former_turn_are_none(void **state) { /* KEEP-1 */
     assert_true(lane_state_is_news(&lane, turn));
     assert_int_equal(lane_state_close(&lane, ANNA), PIPE);
     assert_false(lane_state_is_news(&lane, turn));
-    assert_int_equal(lane_state_open(&lane, ANNA), 0); /* the same after ANNA is back: she is not connected yet */
+    /* Still not sent after session ANNA is back, because she is not connected yet. */
+    assert_int_equal(lane_state_open(&lane, ANNA), 0);
     assert_false(lane_state_is_news(&lane, turn));
     assert_true(lane_state_up(&lane, ANNA, PIPE + 1, &former));
     assert_true(lane_state_is_news(&lane, lane.turn));
@@ -63,7 +65,7 @@ static void news_of_a_former_turn_are_none(void **state) { /* KEEP-1 */
 static void a_session_that_ends_leaves_its_connection(void **state) {
     struct lane_state lane = held();
     uint64_t turn = lane.turn;
-    assert_int_equal(lane_state_close(&lane, BERT), 0); /* not the holder */
+    assert_int_equal(lane_state_close(&lane, BERT), 0); /* session BERT does not have the lane */
     assert_int_equal(lane_state_close(&lane, ANNA), PIPE);
     assert_false(lane_state_leaves(&lane, turn));
     assert_int_equal(lane_state_close(&lane, ANNA), 0);
@@ -91,7 +93,7 @@ static void nobody_is_no_holder(void **state) { /* TRUE-1 */
     assert_false(lane_state_admits(&lane, ANNA + 1));
     assert_false(lane_state_admits(&lane, 0));
     assert_false(lane_state_admits(&empty, ANNA));
-    assert_false(lane_state_admits(&empty, 0)); /* a lane without a holder admits no session */
+    assert_false(lane_state_admits(&empty, 0)); /* a lane that belongs to no session admits none */
     assert_false(lane_state_up(&empty, 0, PIPE, &former));
     assert_int_equal(empty.connection, 0);
 }
@@ -101,7 +103,7 @@ static void a_newcomer_takes_the_former_connections_place(void **state) {
     uint64_t former;
     assert_true(lane_state_up(&lane, ANNA, PIPE + 1, &former));
     assert_int_equal(former, PIPE);
-    assert_false(lane_state_gone(&lane, PIPE)); /* the end of its connection is ignored */
+    assert_false(lane_state_gone(&lane, PIPE)); /* the end of the former connection is ignored */
     assert_int_equal(lane_state_send(&lane, lane.turn, true), LANE_DELIVERS);
 }
 

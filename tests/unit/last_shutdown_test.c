@@ -1,5 +1,5 @@
-/* last_shutdown_test.c: the last stop is found wherever its record is: in the last segment, in an earlier one, or
- * nowhere any more. */
+/* last_shutdown_test.c: the record of the last stop is found in the last segment or in an earlier one, or it no longer
+ * exists. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void append(struct fixture *f, uint16_t type, const void *body, uint32_t 
     assert_int_equal(log_sync(f->log), 0);
 }
 
-/* Makes a frame of one record, whose client name fills it up. */
+/* Appends a frame of one record. The client name makes the frame as large as needed. */
 static void append_fact(struct fixture *f, Tarry__Record__FactCase fact, size_t name_size) {
     static char name[SEGMENT_SIZE];
     static uint8_t bytes[2 * SEGMENT_SIZE];
@@ -77,7 +77,7 @@ static void append_fact(struct fixture *f, Tarry__Record__FactCase fact, size_t 
     append(f, FRAME_COMMIT, bytes, (uint32_t)tarry__frame_body__pack(&body, bytes));
 }
 
-/* Returns what a start with that position of the index finds. */
+/* Returns what a start finds if the index is at that position. */
 static Tarry__EpochPut__Before before(struct fixture *f, uint64_t scan_from) {
     Tarry__EpochPut__Before out = 99;
     log_close(f->log);
@@ -104,7 +104,7 @@ static void a_stop_and_its_seal(void **state) {
     assert_int_equal(before(f, 0), TARRY__EPOCH_PUT__BEFORE__BROKEN_OFF);
 }
 
-/* After the stop the segment is full: the seal begins a segment of its own. */
+/* The stop record fills the segment, so the seal begins a new segment. */
 static void a_seal_alone_in_the_last_segment(void **state) {
     struct fixture *f = *state;
     append_fact(f, TARRY__RECORD__FACT_PRODUCER_END, 1);
@@ -114,7 +114,7 @@ static void a_seal_alone_in_the_last_segment(void **state) {
     assert_true(log_segment_at(f->log, log_end(f->log) - 1, &segment));
     assert_int_equal(segment.base, log_end(f->log) - FRAME_HEADER_SIZE);
     assert_int_equal(before(f, log_end(f->log)), TARRY__EPOCH_PUT__BEFORE__STOPPED);
-    assert_int_equal(f->found.last_commit, 0); /* recovery has not seen it */
+    assert_int_equal(f->found.last_commit, 0); /* recovery has not scanned the frame with the stop record */
     assert_int_equal(log_retire(f->log, f->found.start), 0);
     assert_int_equal(before(f, log_end(f->log)), TARRY__EPOCH_PUT__BEFORE__NOT_SAID);
 }

@@ -1,4 +1,4 @@
-/* last_words.h: runs code that ends its process in a child, which prints the reason to standard error. Included once
+/* last_words.h: runs code that ends its process. It runs in a child, whose standard error is captured. Included once
  * per test. */
 #ifndef TARRY_TESTS_LAST_WORDS_H
 #define TARRY_TESTS_LAST_WORDS_H

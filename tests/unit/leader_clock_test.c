@@ -1,6 +1,6 @@
-/* leader_clock_test.c: a follower's estimate of its leader's clock (TIME-1): the note is never ahead of the clock,
- * however long answers are in flight, whichever leader follows, and however the two BOOTTIMEs drift; and it is
- * written seldom. */
+/* leader_clock_test.c: a follower's estimate of its leader's clock (TIME-1). The stored estimate is never ahead of that
+ * clock, however long replies are in flight, whichever leader follows, and however the BOOTTIMEs of the hosts drift. It
+ * is written rarely. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -29,8 +29,8 @@ static void the_first_answer_is_noted_below_what_it_says(void **unused) {
     assert_false(leader_clock_hear(&clock, at(STEADY0 + 2 * SECOND), 2 * SECOND));
 }
 
-/* Seed 2126066 of the pair: the leader's machine was down, its wall clock was slow, and the note was from its former
- * run. */
+/* Seed 2126066 of the pair simulation: the leader's machine was down, its wall clock was slow, and the stored estimate
+ * came from its former run. */
 static void a_leader_whose_clock_fell_behind_is_noted_at_once(void **unused) { /* TIME-1 */
     (void)unused;
     struct leader_clock clock = {0};
@@ -43,7 +43,8 @@ static void one_late_answer_does_not_hold_the_note_back_for_ever(void **unused) 
     (void)unused;
     struct leader_clock clock = {0};
     leader_clock_hear(&clock, at(STEADY0 + SECOND), SECOND);
-    assert_true(leader_clock_hear(&clock, at(STEADY0 + 2 * SECOND), 7 * SECOND)); /* 5 s in flight */
+    /* The reply was in flight for 5 s. */
+    assert_true(leader_clock_hear(&clock, at(STEADY0 + 2 * SECOND), 7 * SECOND));
     assert_true(leader_clock_hear(&clock, at(STEADY0 + 8 * SECOND), 8 * SECOND));
     assert_int_equal(clock.noted_steady_ns, STEADY0 - SLACK_NS);
 }
@@ -56,7 +57,8 @@ static void what_cannot_be_told_is_noted_as_unknown(void **unused) {
     assert_int_equal(leader_clock_origin(&clock, at(0)).boot_steady_ns, 0);
 }
 
-/* A month of answers, up to 3 ms in flight; our BOOTTIME is up to 50 ppm too fast or too slow. */
+/* Simulates a month of replies that are in flight for up to 3 ms. This host's BOOTTIME is up to 50 ppm too fast or too
+ * slow. */
 static void drift_and_jitter_never_put_the_note_ahead_and_write_it_seldom(void **unused) { /* TIME-1 */
     (void)unused;
     struct random random = {26};

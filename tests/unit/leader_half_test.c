@@ -1,5 +1,5 @@
-/* leader_half_test.c: the leader's decisions besides the pair's rules: which node may follow, what may leave (R3),
- * when a question is answered, and when a follower is given up (F-28). */
+/* leader_half_test.c: decisions of a leader that are not in the pair's rules: which node may follow, what may leave
+ * (R3), when a request is answered, and when a follower is given up (F-28). */
 #include "leader_half.h"
 
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static ProtobufCBinaryData bytes_of(uint8_t *data) {
     return (ProtobufCBinaryData){MEMBER_ID_SIZE, data};
 }
 
-/* A leader of epoch 3 whose follower counts and has everything. */
+/* Begins with a leader of epoch 3 whose follower counts and has everything. */
 static int begin(void **state) {
     static struct fx fx;
     fx = (struct fx){.pair = {.self = 0, .other = 1, .role = PAIR_LEADING, .epoch = 3, .counted = true, .stamp = 5}};
@@ -59,7 +59,7 @@ static int begin(void **state) {
     return 0;
 }
 
-/* The follower asks at `now_ns`; the answer will contain frames. */
+/* The follower sends a request at `now_ns`; the reply will contain frames. */
 static bool ask(struct fx *fx, uint64_t now_ns) {
     const struct pair_message frames = {.kind = PAIR_FRAMES, .epoch = fx->pair.epoch};
     leader_half_hear(&fx->half, &fx->pair, &fx->follow, now_ns);
@@ -101,7 +101,7 @@ static void a_stranger_is_refused_for_good(void **state) { /* F-29 */
         if (what == 3) fx->follow.node = 0;
         if (what == 4) fx->follow.member.len--;
         if (what == 5) fx->follow.member = bytes_of(fx->self);
-        fx->follow.probes = true; /* a stranger's probe is no sign of life either */
+        fx->follow.probes = true; /* a probe from an unknown node does not count as a sign of life either */
         struct admission admission = admit(fx);
         assert_int_equal(admission.kind, ADMISSION_REFUSE);
         assert_non_null(admission.sentence);
@@ -143,17 +143,17 @@ static void a_question_is_confirmed_while_the_follower_counts(void **state) { /*
 
 static void what_goes_on_does_not_stall(void **state) { /* CALM-1 */
     struct fx *fx = *state;
-    for (uint64_t ms = 0; ms <= 5000; ms += 500) { /* something leaves, and something always remains */
+    for (uint64_t ms = 0; ms <= 5000; ms += 500) { /* replies leave all the time, and some always remain */
         leader_half_released(&fx->half, true, true, ms * MS);
         assert_false(leader_half_look(&fx->half, ms * MS));
     }
-    for (uint64_t ms = 5250; ms <= 6000; ms += 250) { /* the leader looks by itself */
+    for (uint64_t ms = 5250; ms <= 6000; ms += 250) { /* the leader's timer calls the check */
         assert_int_equal(leader_half_timer(&fx->half), ms * MS);
         leader_half_released(&fx->half, false, true, ms * MS);
         assert_false(leader_half_look(&fx->half, ms * MS));
     }
     assert_int_equal(leader_half_timer(&fx->half), 6000 * MS + 1);
-    assert_true(leader_half_look(&fx->half, 6000 * MS + 1)); /* nothing has left for 1 s */
+    assert_true(leader_half_look(&fx->half, 6000 * MS + 1)); /* no reply has left for 1 s */
     assert_true(fx->half.stalled_ns != 0);
     assert_false(leader_half_look(&fx->half, 7000 * MS));
     leader_half_released(&fx->half, true, false, 7000 * MS);
@@ -161,7 +161,7 @@ static void what_goes_on_does_not_stall(void **state) { /* CALM-1 */
     assert_int_equal(fx->half.stalled_ns, 0);
 }
 
-/* The follower's message is still in a socket. */
+/* The leader was stopped, and the follower's message is still in a socket. */
 static void what_a_leader_stood_still_for_is_no_stall_of_its_follower(void **state) { /* F-13 */
     struct fx *fx = *state;
     leader_half_released(&fx->half, false, true, 1000 * MS);
@@ -185,7 +185,7 @@ static void an_idle_follower_is_answered_when_its_time_is_over(void **state) {
     assert_int_equal(leader_half_timer(&fx->half), 1200 * MS);
     assert_false(must_answer(fx, 1199 * MS));
     assert_true(must_answer(fx, 1200 * MS));
-    fx->follow.wait_ms = 5000; /* ends before the leader counts as silent */
+    fx->follow.wait_ms = 5000; /* the request's wait ends before the leader counts as silent */
     assert_true(ask(fx, 2000 * MS));
     assert_true(must_answer(fx, 2000 * MS + SOLO_AFTER_MS / 3 * MS));
 }
@@ -193,12 +193,14 @@ static void an_idle_follower_is_answered_when_its_time_is_over(void **state) {
 static void news_are_told_at_once_and_what_is_committed_a_little_later(void **state) {
     struct fx *fx = *state;
     assert_true(ask(fx, 1000 * MS));
-    assert_false(must_answer(fx, 1002 * MS)); /* committed, but not reported yet: soon, or with the next frames */
+    /* Committed frames need not be reported at once; the timer or the next frames do that soon. */
+    assert_false(must_answer(fx, 1002 * MS));
     assert_int_equal(leader_half_timer(&fx->half), 1003 * MS);
     assert_true(must_answer(fx, 1003 * MS));
     fx->half.told = fx->pair.committed;
     assert_false(must_answer(fx, 1003 * MS));
-    assert_true(leader_half_must_answer(&fx->half, &fx->pair, true, 1003 * MS)); /* a confirmation (R3) */
+    /* The follower confirms frames (R3), so it gets a reply at once. */
+    assert_true(leader_half_must_answer(&fx->half, &fx->pair, true, 1003 * MS));
     leader_half_written(&fx->half, END + 100);
     assert_true(must_answer(fx, 1003 * MS)); /* frames */
     fx->half.written = END;
@@ -231,7 +233,7 @@ static void what_is_committed_is_told_once_the_core_leads(void **state) {
     assert_int_equal(fx->half.told, END);
 }
 
-/* Its leader looks at the disk as often as the timer says. */
+/* Simulates a hanging disk; the leader checks it as often as its timer says. */
 static void disk_hangs_for(struct fx *fx, uint64_t ms) {
     fx->half.disk = (struct hung_disk){0};
     leader_half_look_at_disk(&fx->half, 1000 * MS, 1001 * MS);
@@ -254,7 +256,7 @@ static void a_leader_whose_disk_hangs_has_its_follower_lead(void **state) { /* F
     assert_false(leader_half_declares(&fx->half, &fx->pair));
     leader_half_answer(&fx->half, &fx->pair, &answer);
     assert_int_equal(answer.kind, PAIR_TAKE_OVER);
-    fx->pair.record.in_sync = 1; /* the follower is not in sync: it may lack acknowledged frames */
+    fx->pair.record.in_sync = 1; /* the follower is not in sync, so it may lack acknowledged frames */
     assert_false(leader_half_is_hung(&fx->half, &fx->pair));
     fx->pair.record.in_sync = 3;
     fx->pair.by_operator = true;
@@ -267,14 +269,14 @@ static void a_leader_whose_disk_hangs_has_its_follower_lead(void **state) { /* F
 static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
     struct fx *fx = *state;
     assert_true(ask(fx, 1000 * MS));
-    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX); /* nothing waits for the follower */
+    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX); /* no reply waits for the follower */
     leader_half_released(&fx->half, false, true, 2000 * MS);
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2000 + SOLO_AFTER_MS) * MS);
     leader_half_written(&fx->half, END + 200);
     fx->follow.end = END + 100;
     assert_true(ask(fx, 2300 * MS));
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2300 + SOLO_AFTER_MS) * MS);
-    assert_true(ask(fx, 2600 * MS)); /* the follower has stored nothing more */
+    assert_true(ask(fx, 2600 * MS)); /* the follower has stored no more frames since its last request */
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2300 + SOLO_AFTER_MS) * MS);
     leader_half_overslept(&fx->half, 2700 * MS);
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2700 + SOLO_AFTER_MS) * MS);
@@ -282,9 +284,9 @@ static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
     assert_true(leader_half_give_up(&fx->half));
     assert_false(leader_half_give_up(&fx->half)); /* reported once */
     assert_false(is_near(fx, END + 100, 2700));
-    assert_true(is_near(fx, END + 101, 2700)); /* the follower has stored something */
+    assert_true(is_near(fx, END + 101, 2700)); /* the follower has stored more frames */
     fx->follow.end = fx->half.written;
-    assert_true(ask(fx, 2800 * MS)); /* late, but the follower has everything, so it counts again at once */
+    assert_true(ask(fx, 2800 * MS)); /* the follower was late, but it has everything, so it counts again at once */
     assert_false(leader_half_give_up(&fx->half));
     assert_true(is_near(fx, fx->half.written, 2800));
     fx->pair.counted = false;
@@ -307,7 +309,7 @@ static void a_follower_that_is_far_behind_is_not_waited_for(void **state) { /* R
     assert_true(is_near(fx, END + 1, 1000));
 }
 
-/* Each sync of the leader costs the follower a sync too, and all clients wait for them (CALM-1). */
+/* A sync of the leader makes the follower sync too, and all clients wait for that (CALM-1). */
 static void a_follower_that_must_sync_often_is_waited_for_once_it_has_come_nearer(void **state) { /* R5 */
     struct fx *fx = *state;
     for (unsigned i = 1; i <= LEADER_NEAR_SYNCS + 1; i++) leader_half_written(&fx->half, END + i);
@@ -322,7 +324,7 @@ static void a_follower_that_comes_no_nearer_is_waited_for_in_the_end(void **stat
     assert_false(is_near(fx, END, 1000));
     assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS - 1));
     assert_true(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS));
-    assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower's time begins again */
+    assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower's time limit begins again */
     assert_true(is_near(fx, END, 1000 + 4 * LEADER_NEAR_PATIENCE_MS));
 }
 
@@ -331,7 +333,7 @@ static void more_syncs_than_are_known_are_waited_for_last(void **state) { /* R5 
     for (unsigned i = 1; i <= LEADER_SYNCS_KNOWN + 1; i++) leader_half_written(&fx->half, END + i);
     uint64_t doublings = 1;
     while (LEADER_NEAR_SYNCS << (doublings - 1) < LEADER_SYNCS_KNOWN) doublings++;
-    assert_false(is_near(fx, END, 1000)); /* the first of them is not remembered any more */
+    assert_false(is_near(fx, END, 1000)); /* the first of these followers is forgotten */
     assert_false(is_near(fx, END, 1000 + doublings * LEADER_NEAR_PATIENCE_MS - 1));
     assert_true(is_near(fx, END, 1000 + doublings * LEADER_NEAR_PATIENCE_MS));
 }
@@ -352,14 +354,15 @@ static void the_log_is_kept_for_a_follower_that_comes(void **state) { /* F-27 */
     assert_int_equal(fx->half.kept_from, END);
     leader_half_forget_needs(&fx->half, false, 1050 * MS);
     assert_int_equal(fx->half.kept_from, END);
-    leader_half_forget_needs(&fx->half, true, 1060 * MS); /* the node copies a snapshot, and follows when it has it */
+    /* The node copies a snapshot, and becomes a follower when it has it. */
+    leader_half_forget_needs(&fx->half, true, 1060 * MS);
     leader_half_forget_needs(&fx->half, false, 1110 * MS);
     assert_int_equal(fx->half.kept_from, END);
     leader_half_forget_needs(&fx->half, false, 1111 * MS);
     assert_int_equal(fx->half.kept_from, UINT64_MAX);
     const struct pair_message retired = {.kind = PAIR_RETIRED};
     assert_false(leader_half_take(&fx->half, &fx->follow, fx, &retired, END + 50, 2000 * MS));
-    assert_int_equal(fx->half.kept_from, END + 50); /* the snapshot continues from the position committed by now */
+    assert_int_equal(fx->half.kept_from, END + 50); /* the snapshot continues at the position that is committed now */
 }
 
 static void nothing_is_kept_for_one_that_never_follows(void **state) {
@@ -374,7 +377,7 @@ static void nothing_is_kept_for_one_that_never_follows(void **state) {
     assert_int_equal(fx->half.kept_from, UINT64_MAX);
 }
 
-/* A leader has everything that was acknowledged before it led, but need not have committed it yet. */
+/* A new leader has everything that was acknowledged before, but may not have committed it yet. */
 static void a_leader_tells_of_what_was_acknowledged_before_it_led(void **state) {
     struct pair pair = {.role = PAIR_LEADING, .begun = 5000, .committed = 3000};
     assert_int_equal(leader_half_known(&pair), 5000);

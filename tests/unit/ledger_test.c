@@ -1,4 +1,4 @@
-/* ledger_test.c: the ledger of the demonstration must find the faults of a broken broker. */
+/* ledger_test.c: the ledger of the demonstration must detect the faults of a broken broker. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void closed_although_paid_in_either_order(void **state) {
     assert_int_equal(end(&f).broken, 2);
 }
 
-/* A consumer had the task and died: its output shows whether it had closed the order. */
+/* A consumer received the task and died. Its output shows whether it had closed the order. */
 static void paid_with_a_warning(void **state) {
     struct fx f;
     begin(&f);

@@ -1,5 +1,5 @@
-/* libcurl_test.c: messages about a libcurl that is missing, too old, or cannot be initialized (broker/curl). Each case
- * is a process of its own, because a process looks for the library only once. */
+/* libcurl_test.c: error messages if libcurl is missing, too old, or cannot be initialized (broker/curl). Each case runs
+ * in a new process, because a process looks for the library only once. */
 #include "libcurl.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 #include "../must.h"
 
 static bool is_absent, starts;
-static const char *lacks; /* name of the missing function */
+static const char *lacks; /* name of the function that the library lacks */
 
 void *__real_dlopen(const char *name, int flags);
 void *__real_dlsym(void *library, const char *name);
@@ -49,7 +49,8 @@ char *__wrap_dlerror(void) {
     return is_absent ? sentence : __real_dlerror();
 }
 
-/* Whether a new process gets the message `expected` (NULL: the library is there), and the same a second time. */
+/* Returns whether a new process gets the message `expected` (NULL: the library was loaded), both at the first and at
+ * the second attempt. */
 static bool is_told(const char *expected) {
     pid_t child = fork();
     MUST(child >= 0);
@@ -85,7 +86,7 @@ static void one_that_lacks_a_function_is_none(void **state) {
         lacks = names[i];
         starts = true;
         assert_true(is_told(said[i]));
-        starts = false; /* the second load is not even tried */
+        starts = false; /* the second call does not try to load the library again */
         assert_true(is_told(said[i]));
     }
 }

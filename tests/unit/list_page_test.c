@@ -1,5 +1,5 @@
-/* list_page_test.c: a list reads the index until its result page is full, or LIST_READS_MAX pieces were read; the
- * page is never empty only because the first piece did not match. */
+/* list_page_test.c: a list reads the index until its result page is full, or LIST_READS_MAX pieces were read. The page
+ * is never empty only because the first piece has no match. */
 #include "core_alone.h"
 #include "engine_request.h"
 #include "state.h"
@@ -7,7 +7,7 @@
 
 #define ROWS_MAX 20000
 
-/* The index's rows of the queue "orders", earliest due first. */
+/* Rows of the queue "orders" in the index, earliest due first. */
 static struct row rows[ROWS_MAX];
 static size_t row_count;
 static unsigned reads;
@@ -78,10 +78,10 @@ static void begin_list(struct fx *f) {
     op.op_case = TARRY__OP__OP_QUEUE_PAUSE;
     op.queue_pause = &pause;
     pause.queue = "orders";
-    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* creates the queue; memory has none of its tasks */
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* creates the queue; none of its tasks is in memory */
 }
 
-/* 2,000 expired tasks come first, and the index does not know that they have expired. */
+/* The first 2,000 tasks have expired, but the index does not know that. */
 static void a_page_is_read_until_it_is_full(void **state) {
     struct fx *f = *state;
     begin_list(f);
@@ -92,7 +92,7 @@ static void a_page_is_read_until_it_is_full(void **state) {
     assert_int_equal(page->tasks[0]->id, 10 + 2000);
     assert_int_equal(page->next.len, 16);
     assert_true(reads > 1 && reads <= LIST_READS_MAX);
-    assert_int_equal(list(f, 0, 100)->n_tasks, 30); /* no further page */
+    assert_int_equal(list(f, 0, 100)->n_tasks, 30); /* no further result page */
     assert_int_equal(f->effects.replies.items[0].reply->list->next.len, 0);
 }
 
@@ -106,7 +106,7 @@ static void a_page_ends_once_so_much_was_read(void **state) { /* CALM-1 */
     assert_int_equal(reads, LIST_READS_MAX);
 }
 
-/* 2,000 leased or ready tasks come first, and once filled the page of pending tasks. */
+/* The first 2,000 tasks are leased or ready. In an earlier version they filled the page of pending tasks. */
 static void what_is_pending_is_not_looked_for_among_the_rest(void **state) {
     struct fx *f = *state;
     begin_list(f);
@@ -122,7 +122,7 @@ static void what_is_pending_is_not_looked_for_among_the_rest(void **state) {
     assert_int_equal(reads, 1);
 }
 
-/* Once page after page of pending tasks was read, although none was ready. */
+/* In an earlier version, all result pages of pending tasks were read although no task was ready. */
 static void nothing_is_ready_behind_the_present(void **state) {
     struct fx *f = *state;
     begin_list(f);

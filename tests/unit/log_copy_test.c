@@ -1,4 +1,4 @@
-/* log_copy_test.c: copying frames unchanged from one log to another (R2, LOG-5): what is served, what is taken, and
+/* log_copy_test.c: copying frames unchanged from one log to another (R2, LOG-5): what is served, what is accepted, and
  * how two logs find the position up to which they are equal. */
 #include "log_two.h"
 
@@ -8,14 +8,14 @@ static void a_copy_is_the_same_frame_by_frame(void **state) { /* R2 */
     two_follow(two);
     two_must_be_same(two, LOG_POSITION_FIRST);
     assert_int_equal(log_durable(two->follower.log), log_end(two->leader.log));
-    /* The same frame sizes and the same beginning give the same files. */
+    /* Logs with the same beginning and the same frame sizes have the same files. */
     one_kill(&two->follower);
     one_open(&two->follower);
     two_must_be_same(two, LOG_POSITION_FIRST);
     assert_int_equal(two->follower.recovery.segments, two->leader.model->entry_end);
     assert_int_equal(two->follower.recovery.epoch, two->epoch);
     assert_int_equal(two->follower.recovery.steady_ns, two->time_ns);
-    /* Also if the segments have another size. */
+    /* The frames are also the same if the segments have another size. */
     one_free(&two->follower);
     one_make(&two->follower, 3);
     two->follower.options.segment_size = 1 << 20;
@@ -27,7 +27,7 @@ static void a_copy_is_the_same_frame_by_frame(void **state) { /* R2 */
 static void what_is_not_synced_yet_is_served_too(void **state) {
     struct two *two = *state;
     two_append(two, &two->leader, 100, 0);
-    assert_int_equal(two_follow_once(two, 1), LOG_END); /* in the buffer */
+    assert_int_equal(two_follow_once(two, 1), LOG_END); /* the frame is still in the write buffer */
     assert_int_equal(log_write(two->leader.log), 0);
     assert_int_equal(two_follow_once(two, 1), 0);
     assert_int_equal(log_durable(two->leader.log), LOG_POSITION_FIRST);
@@ -51,7 +51,7 @@ static void served_are_whole_frames_within_the_limit(void **state) {
     assert_int_equal(bytes->end.position, second);
     assert_int_equal(log_serve(two->leader.log, first, end, 4096, bytes), 0);
     assert_int_equal(bytes->frames, 2);
-    /* At most `size_max` bytes, but always one frame. */
+    /* Serves at most `size_max` bytes, but always at least one frame. */
     assert_int_equal(log_serve(two->leader.log, first, end, second - first + 8, bytes), 0);
     assert_int_equal(bytes->frames, 1);
     assert_int_equal(log_serve(two->leader.log, second, end, 0, bytes), 0);
@@ -67,7 +67,7 @@ static void damage_is_not_served(void **state) {
     assert_int_equal(log_sync(two->leader.log), 0);
     struct model_file *file = model_lookup(two->leader.model, "0000000000001000.seg");
     for (uint64_t offset = 0; offset < log_end(two->leader.log) - first; offset++) {
-        if (offset == FRAME_FLAGS_OFFSET) continue; /* the flag's first bit may be set later */
+        if (offset == FRAME_FLAGS_OFFSET) continue; /* skip the byte with the erased flag, which may be set later */
         file->cached[4096 + offset] ^= 1;
         assert_int_equal(log_serve(two->leader.log, first, UINT64_MAX, 4096, &two->bytes), LOG_DAMAGED);
         file->cached[4096 + offset] ^= 1;
@@ -75,7 +75,7 @@ static void damage_is_not_served(void **state) {
     assert_int_equal(log_serve(two->leader.log, first, UINT64_MAX, 4096, &two->bytes), 0);
 }
 
-/* None of the bytes may be taken; the reason must contain these words. */
+/* Checks that none of the bytes is accepted, and that the reason contains these words. */
 static void must_not_fit(struct two *two, const uint8_t *bytes, size_t size, uint32_t epoch_max, uint64_t at_right,
                          const char *words) {
     const char *problem;
@@ -114,7 +114,8 @@ static void what_does_not_continue_the_log_is_not_taken(void **state) { /* R2 */
         must_not_fit(two, bytes->data, size, 4, size < third - second ? second : third, NULL);
     }
     for (size_t i = 0; i < bytes->size; i++) {
-        if (i == FRAME_FLAGS_OFFSET) continue; /* says that the blob may be incomplete */
+        /* Skip the byte with the erased flag, which says that the contents may be incomplete. */
+        if (i == FRAME_FLAGS_OFFSET) continue;
         bytes->data[i] ^= 0x10;
         must_not_fit(two, bytes->data, bytes->size, 4, i < third - second ? second : third, NULL);
         bytes->data[i] ^= 0x10;
@@ -127,7 +128,7 @@ static void what_does_not_continue_the_log_is_not_taken(void **state) { /* R2 */
     must_not_fit(two, bytes->data, bytes->size, 4, end, "another position");
 }
 
-/* Frames that are correct by themselves, but belong to another history. */
+/* Frames that are correct by themselves, but belong to another history, are refused. */
 static void another_history_is_not_taken(void **state) { /* R2 */
     struct two *two = *state;
     two_append(two, &two->leader, 100, 0);
@@ -141,7 +142,7 @@ static void another_history_is_not_taken(void **state) { /* R2 */
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(log_serve(two->leader.log, log_end(two->follower.log), UINT64_MAX, 4096, &two->bytes), 0);
     must_not_fit(two, two->bytes.data, two->bytes.size, 3, 0, "chain");
-    /* The follower's epoch is older, too. */
+    /* The epoch of the follower is older, too. */
     two->epoch = 4;
     two_append(two, &two->follower, 50, 0);
     two->epoch = 3;
@@ -195,7 +196,7 @@ static void points_are_found_wherever_a_frame_ends(void **state) {
     assert_int_equal(point.steady_ns, two->time_ns);
     assert_int_equal(log_point(two->leader.log, 0, &point), LOG_RETIRED);
     assert_int_equal(log_point(two->leader.log, UINT64_MAX - 7, &point), LOG_END);
-    /* From the segment's header, with nothing remembered. */
+    /* With an empty cache, the point comes from the segment's header. */
     struct log_segment oldest;
     assert_true(log_oldest(two->leader.log, end, &oldest));
     assert_int_equal(log_retire(two->leader.log, oldest.base), 0);
@@ -235,7 +236,7 @@ static void epochs_are_listed_with_where_they_begin(void **state) {
         struct log_segment oldest;
         if (!log_oldest(two->leader.log, UINT64_MAX, &oldest)) break;
         assert_int_equal(log_retire(two->leader.log, oldest.base), 0);
-        /* The epoch of the last frame before counts, even if no frame of it is left. */
+        /* The epoch of the last frame before the oldest segment counts, although no frame of that epoch is left. */
         while (kept_from < 39 && starts[kept_from + 1] < oldest.end) kept_from++;
     }
 }
@@ -260,10 +261,10 @@ static void the_last_common_epoch_tells_where_to_look(void **state) { /* R8, F-2
     common(leader, EPOCHS(4096, 4400, {1, 4096}), 4400);
     common(leader, none, 4096);
     common(none, none, 4096);
-    /* Nothing in common, or not any more. */
+    /* The logs have nothing in common, or have it no longer. */
     common(EPOCHS(6000, 9000, {5, 6000}), EPOCHS(4096, 8000, {3, 4096}), 6000);
     common(EPOCHS(9000, 9900, {5, 9000}), EPOCHS(4096, 8000, {3, 4096}), 8000);
-    /* Only the beginning of the last common epoch is left there. */
+    /* Only the beginning of the last common epoch is still in the log. */
     common(EPOCHS(6000, 9000, {2, 6000}, {4, 7000}), EPOCHS(4096, 6500, {1, 4096}, {2, 5000}), 6500);
     common(EPOCHS(6000, 9000, {2, 6000}, {4, 7000}), EPOCHS(4096, 5500, {1, 4096}, {2, 5000}), 5500);
 }
@@ -281,13 +282,13 @@ static void what_was_erased_is_copied_and_stays_so(void **state) { /* LOG-5 */
     two_append(two, &two->leader, 100, 0);
     uint64_t erased = two_append(two, &two->leader, 100, 60);
     assert_int_equal(log_sync(two->leader.log), 0);
-    two_append(two, &two->leader, 100, 0); /* says that it was durable */
+    two_append(two, &two->leader, 100, 0); /* this frame records that the frame before was durable */
     assert_int_equal(log_sync(two->leader.log), 0);
     erase(two, erased, 40);
     two_follow(two);
     two_must_be_same(two, LOG_POSITION_FIRST);
     uint64_t end = log_end(two->follower.log);
-    /* The follower's index does not know it yet, but its log does (DIR/log/durable). */
+    /* The follower's index does not know the erasure yet, but the file DIR/log/durable of its log does. */
     one_kill(&two->follower);
     one_open(&two->follower);
     assert_int_equal(two->follower.recovery.end, end);
@@ -306,7 +307,8 @@ static void a_mark_says_how_far_the_log_was_durable(void **state) { /* LOG-5, F-
     uint8_t *byte = &file->cached[4096 + (last - LOG_POSITION_FIRST) + FRAME_HEADER_SIZE];
     assert_int_equal(log_mark(two->follower.log), 0);
     one_kill(&two->follower);
-    /* A flipped bit in the last frame would look like a torn tail: no later frame protects it. */
+    /* A flipped bit in the last frame looks like a torn tail, because no later frame protects it. The file
+     * DIR/log/durable shows that it is damage. */
     *byte ^= 1;
     assert_int_equal(one_try(&two->follower, 0), LOG_DAMAGED);
     if (!strstr(two->follower.message, "the end of the log is lost")) fail_msg("%s", two->follower.message);
@@ -314,7 +316,7 @@ static void a_mark_says_how_far_the_log_was_durable(void **state) { /* LOG-5, F-
     one_open(&two->follower);
     assert_int_equal(two->follower.recovery.end, end);
     one_kill(&two->follower);
-    /* An invalid mark is refused, not treated as missing. */
+    /* An invalid file DIR/log/durable is an error, and is not treated as missing. */
     struct model_file *mark = model_lookup(two->follower.model, "durable");
     for (size_t i = 0; i < mark->cached_size; i++) {
         mark->cached[i] ^= 1;
@@ -346,11 +348,11 @@ static void a_pair_claims_what_both_have(void **state) { /* LOG-5 */
     uint64_t second = two_append(two, &two->leader, 100, 0);
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(synced_to_of_last(&two->leader, second), first);
-    /* The claim lets the follower take both frames without a sync between them. */
+    /* With a limited claim, the follower writes both frames without a sync between them. */
     uint64_t syncs = two->follower.model->datasyncs;
     assert_int_equal(two_follow_once(two, 1), 0);
     assert_int_equal(two->follower.model->datasyncs, syncs);
-    /* The mark is never beyond the durable position. */
+    /* The position in DIR/log/durable is never beyond the durable position. */
     log_claim(two->leader.log, UINT64_MAX);
     uint64_t third = two_append(two, &two->leader, 100, 0);
     assert_int_equal(log_sync(two->leader.log), 0);

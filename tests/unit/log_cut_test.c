@@ -1,4 +1,5 @@
-/* log_cut_test.c: a tail that the leader never had is quarantined, readable, and cut off (R8, F-25). */
+/* log_cut_test.c: frames that the leader never had are copied to the quarantine, can be read there, and are cut off the
+ * log (R8, F-25). */
 #include "log_two.h"
 #include "quarantine.h"
 #include "summary.h"
@@ -16,7 +17,7 @@ static int cut(struct two *two, struct aside *aside, uint64_t position, uint64_t
     return log_cut(two->follower.log, position, keep_min, &aside->quarantine, "the leader never had it", &aside->tail);
 }
 
-/* A quarantined tail is a log of its own, with these bytes. */
+/* Checks that the quarantined tail is a valid log with these bytes. */
 static void must_hold(struct aside *aside, const uint8_t *bytes) {
     struct log *log;
     struct log_recovery recovery;
@@ -42,7 +43,7 @@ static void must_hold(struct aside *aside, const uint8_t *bytes) {
     assert_string_equal(why, "the leader never had it");
 }
 
-/* Compares fields: the structs' padding may differ. */
+/* Compares single fields, because the padding of the structs may differ. */
 static void same_point(const struct log_point *one, const struct log_point *other) {
     assert_int_equal(one->position, other->position);
     assert_int_equal(one->epoch, other->epoch);
@@ -90,7 +91,7 @@ static void a_returner_finds_the_common_point_and_follows(void **state) { /* R8,
     two_set_up(state);
 }
 
-/* At every frame, across segments, and at the beginning of a segment. */
+/* Cuts at every frame, across segments, and at the beginning of a segment. */
 static void a_log_can_be_cut_wherever_a_frame_ends(void **state) {
     for (size_t frame = 0;; frame++) {
         if (frame > 0) two_set_up(state);
@@ -151,7 +152,7 @@ static void what_must_stay_is_not_cut(void **state) { /* R8: no node cuts below 
     assert_int_equal(cut(two, &aside, third, third), 0);
 }
 
-/* A reader whose window reaches beyond the cut gets the frames that were written after it. */
+/* A reader that has read ahead beyond the cut gets the frames that were written after the cut. */
 static void readers_see_no_frame_that_was_cut(void **state) {
     struct two *two = *state;
     struct aside aside = aside_of(two);
@@ -165,7 +166,7 @@ static void readers_see_no_frame_that_was_cut(void **state) {
     assert_int_equal(log_cursor_open(&cursor, two->follower.log, LOG_POSITION_FIRST, true), 0);
     assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
     assert_int_equal(log_point(two->follower.log, end, &point), 0);
-    /* Whichever descriptors the files get: after a few cuts a descriptor may be used again. */
+    /* This holds whatever descriptors the files get: after a few cuts, a descriptor number is used again. */
     for (uint32_t cuts = 1; cuts < 5; cuts++) {
         for (uint32_t i = 0; i < cuts; i++) {
             assert_int_equal(cut(two, &aside, second, 0), 0);
@@ -250,7 +251,7 @@ static bool has_summary(const struct one *one, uint64_t base) {
     return result == 0;
 }
 
-/* A later segment may have the same base, and must not be searched by its predecessor's summary. */
+/* A later segment may have the same base as a deleted one, so the deleted segment's summary must not be used for it. */
 static void the_summaries_of_what_was_cut_go_with_it(void **state) {
     struct two *two = *state;
     struct aside aside = aside_of(two);
@@ -273,7 +274,7 @@ static void a_damaged_tail_is_told(void **state) {
     struct model_file *file = model_lookup(two->follower.model, aside.tail.name);
     for (uint64_t i = 0; i < file->cached_size; i += 11) {
         if (i >= 4096 && (i - 4096) % 8 == FRAME_FLAGS_OFFSET)
-            continue; /* may be a frame's flag, which may be set later */
+            continue; /* this byte may have a frame's erased flag, which may be set later */
         file->cached[i] ^= 1;
         int result = quarantine_open(&log, &aside.quarantine, &aside.tail, &recovery, message, sizeof(message));
         if (result == 0) fail_msg("byte %" PRIu64 " is not missed", i);
@@ -282,7 +283,7 @@ static void a_damaged_tail_is_told(void **state) {
     file->cached_size -= 8;
     assert_int_equal(quarantine_open(&log, &aside.quarantine, &aside.tail, &recovery, message, sizeof(message)),
                      LOG_DAMAGED);
-    file->cached_size = 100; /* not even a complete header, but listed all the same */
+    file->cached_size = 100; /* the file has not even a complete header, but is still listed */
     struct quarantine_tail *tails;
     size_t count;
     assert_int_equal(quarantine_list(&aside.quarantine, &tails, &count), 0);

@@ -12,7 +12,7 @@
 
 struct log_directory {
     char root[64];
-    char path[96]; /* path of the log in the directory; not made yet */
+    char path[96]; /* path for the log's directory, which does not exist yet */
 };
 
 static inline bool log_directory_make(struct log_directory *directory) {

@@ -1,8 +1,7 @@
-/* log_error_test.c: the n-th call of the disk or of the allocator fails, for every n, while the log opens, rolls, is
- * read and retired (F-4, F-5, F-11); and segment headers that make no sense.
- *
- * The caller gets the error, or everything is correct; what was durable before is there afterwards. It uses the
- * model disk with a layer that counts every call, and the linker's --wrap for allocations. */
+/* log_error_test.c: for every n, the n-th call of the disk or of the allocator fails while the log opens, rolls, is
+ * read and retired (F-4, F-5, F-11); and segment headers that are invalid. The caller gets the error, or everything is
+ * correct; what was durable is still there afterwards. Uses the model disk with a layer that counts every call, and the
+ * linker's --wrap for allocations. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,9 +14,9 @@
 
 static struct { /* the call that fails */
     bool of_memory;
-    uint64_t left; /* remaining calls; 0: none fails */
+    uint64_t left; /* number of calls up to the failing one; 0: no call fails */
     bool met;
-    unsigned inside; /* inside of the model disk, whose own allocations do not count */
+    unsigned inside; /* above 0: inside of the model disk, whose own allocations do not count */
 } plan;
 
 static bool strikes(bool of_memory) {
@@ -71,7 +70,7 @@ CALLING(int, unlink, (void *context, const char *path), (context, path))
 CALLING(int, sync_directory, (void *context, const char *path), (context, path))
 CALLING(int, make_directory, (void *context, const char *path, int mode), (context, path, mode))
 
-/* The log stores the names, so its allocations count. */
+/* In the callback, the log stores the names, so its allocations count. */
 static int failing_list(void *context, const char *path, int (*each)(void *argument, const char *name),
                         void *argument) {
     const struct model_disk *model = context;
@@ -93,7 +92,7 @@ struct fx {
     struct log_options options;
     struct log *log;
     char message[512];
-    uint64_t durable; /* end of the log at the last successful sync */
+    uint64_t durable; /* end of the log after the last successful sync */
 };
 
 static struct fx *fx_new(void) {
@@ -189,13 +188,13 @@ static int live(struct fx *f) {
     return error;
 }
 
-/* Makes the n-th call fail in a life of a log that had `lives` lives before. Returns false if there were fewer
- * calls. */
+/* Lets the n-th call fail while a log that was used `lives` times before is used again. Returns false if there were
+ * fewer calls. */
 static bool try(bool of_memory, unsigned lives, uint64_t n) {
     struct fx *f = fx_new();
     for (unsigned i = 0; i < lives; i++) {
         assert_int_equal(live(f), 0);
-        if (i == 0) assert_int_equal(append(f, FRAME_COMMIT, 50), 0); /* a tail that is written but not synced */
+        if (i == 0) assert_int_equal(append(f, FRAME_COMMIT, 50), 0); /* the last frames are written but not synced */
         assert_int_equal(log_write(f->log), 0);
         close_log(f);
         f->model->disk.close(f->model, f->model->disk.open(f->model, "/d/log/next.tmp", O_CREAT | O_RDWR, 0600));
@@ -237,14 +236,14 @@ static void a_header_that_makes_no_sense_is_refused(void **state) {
         uint64_t value;
         const char *says;
     } cases[] = {
-        {12, 4, 100, "has an invalid header"}, /* size of the header */
-        {72, 8, 1, NULL},                      /* a time: any value is accepted */
-        {16, 8, 8, "has an invalid header"},   /* base below the first position */
+        {12, 4, 100, "has an invalid header"}, /* field: size of the header */
+        {72, 8, 1, NULL},                      /* field: a time, for which any value is accepted */
+        {16, 8, 8, "has an invalid header"},   /* field: base, with a value below the first position */
         {16, 8, LOG_POSITION_FIRST + 1, "has an invalid header"},
         {16, 8, UINT64_MAX / 2 & ~7ull, "has an invalid header"},
         {24, 8, 4097, "has an invalid header"}, /* capacity */
         {24, 8, UINT64_MAX & ~7ull, "has an invalid header"},
-        {200, 8, 1, "not zero"}, /* after the header's fields */
+        {200, 8, 1, "not zero"}, /* bytes after the fields of the header */
         {0, 1, 'X', "is not a segment"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

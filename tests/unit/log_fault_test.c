@@ -1,5 +1,5 @@
-/* log_fault_test.c: the log's reactions when the disk fails, is full, or has wrong contents (F-3 … F-9, F-14). It
- * uses the model disk, so that every call can be made to fail. */
+/* log_fault_test.c: the log's reactions when the disk fails, is full, or has wrong contents (F-3 … F-9, F-14). Uses the
+ * model disk, of which every call can be made to fail. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +67,7 @@ static int append(struct fixture *f, uint32_t size) {
     return append_typed(f, FRAME_COMMIT, size);
 }
 
-/* The open must fail with `code`, and a sentence that contains `words`. */
+/* Checks that opening fails with `code` and a sentence that contains `words`. */
 static void refused(struct fixture *f, uint64_t scan_from, int code, const char *words) {
     assert_int_equal(try_open(f, scan_from), code);
     assert_null(f->log);
@@ -83,7 +83,7 @@ static struct model_file *file_of(struct fixture *f, uint64_t base) {
     return file;
 }
 
-/* Makes a log of three segments, synced, sealed and closed. Returns their bases. */
+/* Makes a log of three segments, synced, sealed and closed. Returns the bases of the segments. */
 static void three_segments(struct fixture *f, uint64_t bases[3]) {
     open_log(f);
     for (int i = 0; i < 3; i++) {
@@ -104,7 +104,7 @@ static void poisoned(struct fixture *f, int error) {
         assert_int_equal(append(f, 10), error);
     }
     assert_int_equal(log_durable(f->log), durable);
-    assert_int_equal(f->model->calls, calls); /* the disk is not used again */
+    assert_int_equal(f->model->calls, calls); /* the log does not use the disk again */
 }
 
 static void a_failed_sync_is_never_tried_again(void **state) { /* LOG-4, F-5 */
@@ -134,7 +134,7 @@ static void a_failed_write_poisons_the_batch(void **state) { /* F-3 */
     assert_int_equal(log_write(f->log), -ENOSPC);
     poisoned(f, -ENOSPC);
     close_log(f);
-    open_log(f); /* the part that was written was never acknowledged */
+    open_log(f); /* the part that was written had never been acknowledged */
     assert_true(f->recovery.end >= LOG_POSITION_FIRST);
 }
 
@@ -164,7 +164,8 @@ static void a_full_disk_stops_a_roll_and_nothing_before(void **state) { /* F-4 *
     assert_int_equal(stats.segments, 2);
     assert_int_equal(stats.reserved, 4096 - frame_size(3000, 0));
     uint64_t end = log_end(f->log);
-    assert_int_equal(append(f, (uint32_t)stats.reserved - FRAME_HEADER_SIZE), 0); /* the reserved space is there */
+    /* The reserved space can still be used. */
+    assert_int_equal(append(f, (uint32_t)stats.reserved - FRAME_HEADER_SIZE), 0);
     assert_int_equal(log_sync(f->log), 0);
     assert_int_equal(append(f, 10), -ENOSPC);
     poisoned(f, -ENOSPC);
@@ -197,7 +198,7 @@ static void every_failing_call_while_opening_is_reported(void **state) { /* F-14
         assert_int_equal(set_up((void **)&f), 0);
         uint64_t bases[3];
         three_segments(f, bases);
-        /* Makes a torn tail, so that the open has work to do, and an unneeded file. */
+        /* Makes a torn tail, so that opening must repair it, and a file that is not needed. */
         file_of(f, bases[2])->cached[4096 + 3600] = 1;
         f->model->disk.close(f->model, f->model->disk.open(f->model, "/d/log/next.tmp", O_CREAT | O_RDWR, 0600));
         f->model->fail_at = f->model->calls + n;
@@ -206,7 +207,7 @@ static void every_failing_call_while_opening_is_reported(void **state) { /* F-14
         if (result == 0) {
             assert_int_equal(f->recovery.end, bases[2] + frame_size(3000, 0) + FRAME_HEADER_SIZE);
             tear_down((void **)&f);
-            assert_int_equal(n, 6); /* delete, zero, write again, sync, sync the directory: five calls can fail */
+            assert_int_equal(n, 6); /* five calls can fail: delete, zero, write again, sync, sync the directory */
             return;
         }
         assert_int_equal(result, -EIO);
@@ -221,7 +222,8 @@ static void another_version_is_refused(void **state) { /* F-14 */
     close_log(f);
     uint8_t *header = file_of(f, LOG_POSITION_FIRST)->cached;
     header[8] = FORMAT_VERSION + 1;
-    refused(f, 0, LOG_DAMAGED, "checksum"); /* a flipped bit does not look like another version */
+    /* A flipped bit in the version gives a wrong checksum, not an unknown version. */
+    refused(f, 0, LOG_DAMAGED, "checksum");
     uint64_t sum = frame_sum(header, 112);
     memcpy(header + 112, &sum, sizeof(sum));
     refused(f, 0, LOG_VERSION, "format version 2");
@@ -277,7 +279,7 @@ static void a_lost_tail_is_noticed(void **state) { /* F-7, F-9 */
     f->options.durable_min = end;
     open_log(f);
     close_log(f);
-    memset(f->model->cached, 0, sizeof(f->model->cached)); /* the files were deleted */
+    memset(f->model->cached, 0, sizeof(f->model->cached)); /* as if the files had been deleted */
     refused(f, 0, LOG_DAMAGED, "the directory has no segment");
     f->options.durable_min = 0;
     refused(f, end, LOG_DAMAGED, "the log is lost");
@@ -302,7 +304,8 @@ static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) {
              bases[1]);
     refused(f, 0, LOG_DAMAGED, words);
     refused(f, bases[1], LOG_DAMAGED, "by the next segment the log was durable up to");
-    assert_int_equal(try_open(f, bases[2]), 0); /* not scanned; the checksum finds it when it is read */
+    /* This segment is not scanned; its checksum reveals the damage when it is read. */
+    assert_int_equal(try_open(f, bases[2]), 0);
     close_log(f);
     *byte ^= 1;
     open_log(f);
@@ -314,7 +317,7 @@ static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) {
     log_cursor_close(cursor);
 }
 
-/* Segments that are correct by themselves but do not continue each other. */
+/* The segments are correct by themselves, but do not continue each other. */
 static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     struct fixture *f = *state;
     uint64_t bases[3];
@@ -322,7 +325,7 @@ static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     struct fixture *other;
     assert_int_equal(set_up((void **)&other), 0);
     open_log(other);
-    assert_int_equal(append(other, 2999), 0); /* same size after padding */
+    assert_int_equal(append(other, 2999), 0); /* the frame has the same size after padding */
     assert_int_equal(append(other, 3000), 0);
     assert_int_equal(log_sync(other->log), 0);
     close_log(other);
@@ -332,7 +335,7 @@ static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     tear_down((void **)&other);
 }
 
-/* The header that proves the damage may be anywhere, also across the boundary of two read blocks. */
+/* The later header that proves the damage may lie anywhere, also across the boundary of two read blocks. */
 static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5, F-1 */
     for (uint32_t shift = 0; shift < 2 * FRAME_HEADER_SIZE; shift += 8) {
         struct fixture *f;
@@ -352,7 +355,7 @@ static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5, F-1 */
     }
 }
 
-/* A client's payload may contain anything; within a torn frame with a complete header it proves nothing. */
+/* A client's payload may look like a frame. Inside of a torn frame with a valid header, it proves nothing. */
 static void a_payload_that_looks_like_a_frame_proves_nothing(void **state) { /* F-1 */
     struct fixture *f = *state;
     open_log(f);
@@ -440,28 +443,29 @@ static void a_failing_read_is_reported_and_may_be_tried_again(void **state) {
     assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
     assert_int_equal(view.header.position, bases[1]);
     assert_int_equal(log_read(f->log, bases[1], &byte, 1), 0);
-    assert_int_equal(append(f, 10), 0); /* a failed read affects only its reader */
+    assert_int_equal(append(f, 10), 0); /* a failed read affects only its reader, not the writer */
     assert_int_equal(log_sync(f->log), 0);
     uint8_t two[2];
-    assert_int_equal(log_read(f->log, bases[1] - 1, two, 2), LOG_END); /* no data crosses a segment's end */
+    /* A read does not cross the end of a segment. */
+    assert_int_equal(log_read(f->log, bases[1] - 1, two, 2), LOG_END);
     log_cursor_close(cursor);
 }
 
-/* Data that exceeds the buffer is written earlier, but is not durable earlier. */
+/* Data that exceeds the buffer is written before log_write, but is not durable before log_sync. */
 static void a_batch_may_be_larger_than_the_buffer(void **state) {
     struct fixture *f = *state;
     f->options.segment_size = 32 << 20;
     open_log(f);
     for (int i = 0; i < 12; i++) assert_int_equal(append(f, 1 << 20), 0);
     assert_int_equal(log_durable(f->log), LOG_POSITION_FIRST);
-    assert_int_equal(f->model->datasyncs, 1); /* the segment's header */
+    assert_int_equal(f->model->datasyncs, 1); /* one sync, for the header of the segment */
     assert_int_equal(log_sync(f->log), 0);
     assert_int_equal(f->model->datasyncs, 2);
     uint64_t end = log_end(f->log);
     close_log(f);
     open_log(f);
     assert_int_equal(f->recovery.end, end);
-    /* If that earlier write fails, the append fails and the log is unusable. */
+    /* If that early write fails, the append fails and the log cannot be used any more. */
     f->model->fail_at = f->model->calls + 1;
     f->model->fail_error = -EIO;
     int result = 0;
@@ -470,7 +474,7 @@ static void a_batch_may_be_larger_than_the_buffer(void **state) {
     poisoned(f, -EIO);
 }
 
-/* Files that are no segments are left unchanged. */
+/* Files that are no segments stay unchanged. */
 static void strangers_in_the_directory_are_left_alone(void **state) { /* F-14 */
     struct fixture *f = *state;
     open_log(f);

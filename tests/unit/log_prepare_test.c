@@ -1,5 +1,5 @@
-/* log_prepare_test.c: which thread may open the next segment, and when; which segments a pin protects; which
- * descriptors a start leaves open. */
+/* log_prepare_test.c: which thread may open the next segment and when; which segments a pin protects; which descriptors
+ * a start keeps open. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static void read_frames(struct fixture *f, int count) {
     log_cursor_close(cursor);
 }
 
-static _Atomic bool opened_next; /* any thread has opened the next segment */
+static _Atomic bool opened_next; /* true: a thread has opened the file of the next segment */
 static struct log *log_renaming;
 
 static int open_and_note(void *context, const char *path, int flags, int mode) {
@@ -86,7 +86,8 @@ static int rename_and_ask(void *context, const char *from, const char *to) {
         atomic_store(&opened_next, false);
         assert_int_equal(log_fits(log_renaming, log_end(log_renaming), 1 << 20), -EINPROGRESS);
         for (int i = 0; i < RENAME_LASTS_MS && !atomic_load(&opened_next); i++) usleep(1000);
-        assert_false(atomic_load(&opened_next)); /* the segment would be emptied while the writer uses it */
+        /* Otherwise the preparer would empty the segment that the writer uses. */
+        assert_false(atomic_load(&opened_next));
     }
     return disk_posix.rename(context, from, to);
 }
@@ -101,20 +102,20 @@ static void nobody_touches_a_segment_that_gets_its_name(void **state) {
     for (int i = 0; i < 4; i++) append(f);
     log_renaming = NULL;
     read_frames(f, 4);
-    /* The segment that was requested meanwhile is made afterwards. */
+    /* The segment that was requested meanwhile is made after the rename. */
     int error;
     while ((error = log_fits(f->log, log_end(f->log), SEGMENT_SIZE)) != 0) assert_int_equal(error, -EINPROGRESS);
     log_close(f->log);
     f->log = NULL;
 }
 
-/* A disk has as much time to prepare the next segment as the current one lasts. */
+/* The next segment is prepared early, so the disk has as much time for it as the current segment lasts. */
 static void the_next_segment_is_made_right_after_the_roll(void **state) {
     struct fixture *f = *state;
     struct log_stats stats;
     open_log(f, &disk_posix);
     append(f);
-    append_sized(f, SEGMENT_SIZE - FRAME_SIZE); /* not half of the second segment */
+    append_sized(f, SEGMENT_SIZE - FRAME_SIZE); /* the second segment is not half full */
     uint64_t left = SEGMENT_SIZE - (log_end(f->log) - LOG_POSITION_FIRST - SEGMENT_SIZE);
     int waited_ms = 0;
     do {
@@ -135,7 +136,7 @@ static void what_is_pinned_is_not_retired(void **state) {
     assert_int_equal(log_pin(f->log), oldest.base);
     assert_false(log_oldest(f->log, log_end(f->log), &again));
     assert_int_equal(log_retire(f->log, oldest.base),
-                     LOG_PINNED); /* retired by a thread that had checked before the pin */
+                     LOG_PINNED); /* a thread that had checked before the pin tries to retire the segment */
     log_unpin(f->log);
     assert_int_equal(log_retire(f->log, oldest.base), LOG_PINNED);
     assert_int_equal(log_start(f->log), oldest.base);

@@ -1,7 +1,5 @@
-/* log_test.c: the log on a real directory: frames can be read back unchanged, in order, from any thread; disk space
- * is freed.
- *
- * log_fault_test.c tests a failing disk. */
+/* log_test.c: the log on a real directory: frames can be read back unchanged, in order, by any thread, and disk space
+ * is freed. log_fault_test.c tests a failing disk. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -67,12 +65,12 @@ static void close_log(struct fixture *f) {
     f->log = NULL;
 }
 
-/* Returns byte i of the contents and bodies of the seed. */
+/* Fills `out` with the bytes of contents and bodies, which depend on the seed. */
 static void fill(uint64_t seed, uint8_t *out, size_t size) {
     for (size_t i = 0; i < size; i++) out[i] = (uint8_t)((seed * 2654435761u + i * 40503u) >> 7);
 }
 
-/* Returns its position. */
+/* Appends a frame. Returns its position. */
 static uint64_t append(struct fixture *f, uint32_t body_size, uint32_t blob_size) {
     uint64_t position = log_end(f->log);
     uint8_t *bytes = malloc((size_t)body_size + blob_size + 1);
@@ -151,7 +149,7 @@ static void what_goes_in_comes_out(void **state) {
     uint64_t first = append(f, 10, 0);
     uint64_t second = append(f, 0, 300);
     uint8_t byte;
-    assert_int_equal(log_read(f->log, first, &byte, 1), LOG_END); /* appended, but not written */
+    assert_int_equal(log_read(f->log, first, &byte, 1), LOG_END); /* the frame was appended but not written */
     assert_int_equal(log_write(f->log), 0);
     assert_int_equal(log_durable(f->log), LOG_POSITION_FIRST);
     uint8_t blob[300], expected[300];
@@ -228,7 +226,7 @@ static void segments_follow_one_another(void **state) {
 static void a_large_frame_gets_a_segment_of_its_own(void **state) {
     struct fixture *f = *state;
     open_log(f, 0);
-    append(f, 100000, 50000); /* the first segment is empty: it is replaced */
+    append(f, 100000, 50000); /* the first segment is empty, so a larger one replaces it */
     append(f, 10, 0);
     append(f, FRAME_BODY_SIZE_MAX, FRAME_BLOB_SIZE_MAX);
     append(f, 10, 0);
@@ -245,7 +243,7 @@ static void an_empty_last_segment_knows_the_past(void **state) {
     struct fixture *f = *state;
     open_log(f, 0);
     append(f, 7000, 0);
-    append(f, 7000, 0); /* rolls: the first frame is durable, and this one is not even written */
+    append(f, 7000, 0); /* the log rolls: the first frame is durable, and this one is not even written */
     uint64_t end = log_durable(f->log);
     assert_true(end > LOG_POSITION_FIRST);
     close_log(f);
@@ -268,7 +266,7 @@ static void what_is_retired_is_gone(void **state) {
     for (int i = 0; i < 40; i++) positions[i] = append(f, 1000, 0);
     assert_int_equal(log_sync(f->log), 0);
     struct log_segment oldest;
-    assert_false(log_oldest(f->log, positions[7] - 1, &oldest)); /* one of the 7 frames is still needed */
+    assert_false(log_oldest(f->log, positions[7] - 1, &oldest)); /* one of the segment's 7 frames is still needed */
     assert_true(log_oldest(f->log, positions[7], &oldest));
     assert_int_equal(oldest.base, LOG_POSITION_FIRST);
     assert_int_equal(oldest.end, positions[7]);
@@ -287,7 +285,7 @@ static void what_is_retired_is_gone(void **state) {
     while (log_oldest(f->log, log_durable(f->log), &oldest)) assert_int_equal(log_retire(f->log, oldest.base), 0);
     struct log_stats stats;
     log_stats(f->log, &stats);
-    assert_int_equal(stats.segments, 1); /* the current segment stays */
+    assert_int_equal(stats.segments, 1); /* the current segment is never retired */
     uint64_t start = log_start(f->log);
     close_log(f);
     open_log(f, 0);
@@ -348,7 +346,7 @@ static void *trail(void *argument) {
     return NULL;
 }
 
-/* Reads anywhere between start and durable: LOG_RETIRED is fine, a wrong byte never. */
+/* Reads anywhere between start and durable end. LOG_RETIRED is allowed, a wrong byte is not. */
 static void *peek(void *argument) {
     struct trailing *trailing = argument;
     struct log *log = trailing->f->log;
@@ -365,7 +363,7 @@ static void *peek(void *argument) {
     return NULL;
 }
 
-/* Waits until the slower of the two readers is near the end, because nothing could be retired otherwise; returns its
+/* Waits until the slower of the two readers is near the end, because otherwise nothing could be retired. Returns its
  * position. */
 static uint64_t lowest_of_two(const struct fixture *f, struct trailing *trailing) {
     for (uint64_t end = log_durable(f->log);; sched_yield()) {
@@ -429,7 +427,7 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
     append(f, 20000, 0);
     assert_int_equal(log_sync(f->log), 0);
     log_stats(f->log, &stats);
-    assert_true(stats.reserved < 64 << 10); /* not yet: a small log stays small */
+    assert_true(stats.reserved < 64 << 10); /* no second segment is prepared yet, so a small log stays small */
     append(f, 20000, 0);
     assert_int_equal(log_sync(f->log), 0);
     for (int i = 0; i < PREPARING_POLLS && stats.reserved < 64 << 10; i++) {
@@ -452,7 +450,7 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
 
 static _Atomic int allocations_to_fail;
 static uint64_t failed_ms;              /* time of the last allocation that failed */
-static _Atomic uint64_t again_after_ms; /* shortest time between two failures; for the preparing thread */
+static _Atomic uint64_t again_after_ms; /* shortest time between two failures; set by the preparing thread */
 
 static void note_failure(void) {
     struct timespec now;
@@ -470,7 +468,7 @@ static int allocate_or_fail(void *context, int handle, uint64_t size) {
     return disk_posix.allocate(context, handle, size);
 }
 
-/* F-4: a full disk is reported and tried again; it is no error while the space is not needed. */
+/* F-4: a full disk is reported and tried again. It is no error while the space is not needed. */
 static void preparing_is_tried_again(void **state) {
     struct fixture *f = *state;
     struct disk disk = disk_posix;
@@ -490,7 +488,7 @@ static void preparing_is_tried_again(void **state) {
     while (stats.prepare_error == 0);
     assert_int_equal(stats.prepare_error, -ENOSPC);
     for (int i = 0; i < PREPARING_POLLS && again_after_ms >= 1000; i++) usleep(PREPARING_POLL_US);
-    assert_true(again_after_ms < 1000); /* a busy machine is late often, but not always */
+    assert_true(again_after_ms < 1000); /* a busy machine may be late often, but not each time */
     atomic_store(&allocations_to_fail, 0);
     assert_true(stats.reserved < 64 << 10);
     for (int i = 0; i < PREPARING_POLLS && stats.reserved < 64 << 10; i++) {
@@ -499,11 +497,12 @@ static void preparing_is_tried_again(void **state) {
     }
     assert_int_equal(stats.prepare_error, 0);
     atomic_store(&allocations_to_fail, 1000);
-    append(f, 40000, 0); /* takes the prepared segment, and requests the next */
+    append(f, 40000, 0); /* uses the prepared segment, and requests the next one */
     assert_int_equal(log_sync(f->log), 0);
     do log_stats(f->log, &stats);
     while (stats.prepare_error == 0);
-    /* The segment is needed now, but does not exist: the writer makes it itself, and only its result counts. */
+    /* The segment is needed now and does not exist. So the writer makes it itself, and only the writer's result counts.
+     */
     uint8_t body[40000] = {0};
     struct log_frame frame = {
         .type = FRAME_COMMIT, .epoch = 3, .position = log_end(f->log), .body = body, .body_size = sizeof(body)};
@@ -527,7 +526,7 @@ static void *end_wait(void *argument) {
     return argument;
 }
 
-/* F-4: the promise that data fits does not depend on how long the disk takes to report that it is full. */
+/* F-4: a promise that data fits must not depend on how long the disk takes to report that it is full. */
 static void what_fits_is_known_before_it_is_needed(void **state) {
     enum { SEGMENT = 64 << 10 };
     struct fixture *f = *state;
@@ -542,7 +541,7 @@ static void what_fits_is_known_before_it_is_needed(void **state) {
     uint64_t base = log_end(f->log);
     append(f, 1000, 0);
     assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log)), 0);
-    /* One byte more needs the next segment, which is made on request; no caller waits. */
+    /* One byte more needs the next segment, which is made on request. No caller waits for it. */
     atomic_store(&allocation_waits, true);
     atomic_store(&allocations_to_fail, 1);
     assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log) + 1), -EINPROGRESS);
@@ -552,9 +551,10 @@ static void what_fits_is_known_before_it_is_needed(void **state) {
     while ((error = log_fits(f->log, base + SEGMENT, 1)) != -ENOSPC) assert_int_equal(error, -EINPROGRESS);
     assert_int_equal(pthread_join(thread, NULL), 0);
     while ((error = log_fits(f->log, base + SEGMENT, 1)) != 0)
-        assert_int_equal(error, -ENOSPC); /* tried five times a second */
+        assert_int_equal(error, -ENOSPC); /* the attempt is repeated five times a second */
     assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT), 0);
-    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1), -EAGAIN); /* more than the next segment has */
+    /* More bytes than the next segment has. */
+    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1), -EAGAIN);
     close_log(f);
     f->options.disk = &disk_posix;
 }

@@ -47,7 +47,7 @@ static inline void one_open(struct one *one) {
     if (one_try(one, 0) != 0) fail_msg("%s", one->message);
 }
 
-/* Kills the process that has the log. */
+/* Simulates that the process of this log is killed. */
 static inline void one_kill(struct one *one) {
     log_close(one->log);
     one->log = NULL;
@@ -79,7 +79,7 @@ static inline int two_tear_down(void **state) {
     return 0;
 }
 
-/* Appends a frame whose contents tell its position and epoch; body_size 0: a seal. Returns its position. */
+/* Appends a frame whose contents depend on position and epoch; body_size 0: a seal. Returns its position. */
 static inline uint64_t two_append(struct two *two, struct one *one, uint32_t body_size, uint32_t blob_size) {
     uint8_t *bytes = malloc((size_t)body_size + blob_size + 1);
     uint64_t position = log_end(one->log);
@@ -108,14 +108,14 @@ static inline void two_fill(struct two *two, struct one *one, size_t frames) {
             two_append(two, one, 0, 0);
         else
             two_append(two, one, 1 + (uint32_t)(i * 37 % 300), i % 3 == 0 ? (uint32_t)(i * 53 % 400) : 0);
-        if (i % 17 == 16) two_append(two, one, 40, 6000); /* larger than a segment */
+        if (i % 17 == 16) two_append(two, one, 40, 6000); /* a frame larger than a segment */
         if (i % 4 == 3) assert_int_equal(log_sync(one->log), 0);
     }
     assert_int_equal(log_sync(one->log), 0);
 }
 
-/* The follower takes the frames of one answer. Returns the result of log_serve (LOG_END: it has everything) or
- * log_copy. */
+/* Copies the frames of one reply to the follower. Returns the result of log_serve (LOG_END: the follower has
+ * everything) or of log_copy. */
 static inline int two_follow_once(struct two *two, uint32_t epoch_max) {
     const char *problem;
     uint64_t at;
@@ -130,7 +130,8 @@ static inline void two_follow(struct two *two) {
     assert_int_equal(result, LOG_END);
 }
 
-/* Makes a follower that has led for a while, the position where its own frames begin, and a leader that has led too. */
+/* Makes a follower and a leader that have both led since their logs were equal. Returns the position where the
+ * follower's own frames begin. */
 static inline uint64_t two_diverge(struct two *two, size_t common, size_t apart) {
     two_fill(two, &two->leader, common);
     two_follow(two);
@@ -142,7 +143,7 @@ static inline uint64_t two_diverge(struct two *two, size_t common, size_t apart)
     return position;
 }
 
-/* Returns all frames of `log` from `position` on, one after another; free it with free(). */
+/* Returns all frames of `log` from `position` to `end` in one block, which the caller frees with free(). */
 static inline uint8_t *two_read(struct log *log, uint64_t position, uint64_t end) {
     uint8_t *bytes = malloc((size_t)(end - position) + 1);
     struct log_bytes some = {0};

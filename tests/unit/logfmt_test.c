@@ -1,4 +1,4 @@
-/* logfmt_test.c: values in the broker's log, and the limit of lines that strangers can cause
+/* logfmt_test.c: quoting of values in the broker's log, and the limit of log lines that unknown clients can cause
  * (broker/shell/process/logfmt.h). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "logfmt.h"
 
-/* Returns the value as it is written; the buffer has old contents. */
+/* Returns the value as it is written. The buffer has old contents before. */
 static const char *quote(const char *text) {
     static char out[LOGFMT_VALUE_SIZE];
     memset(out, 'x', sizeof out);
@@ -51,7 +51,7 @@ static void what_is_too_long_is_cut_whole(void **state) {
     assert_string_equal(quoted + strlen(quoted) - 5, "\\x0a\"");
 }
 
-/* A try during which the clock's second changed does not count. */
+/* A try does not count if the clock's second changed during it. */
 static void so_many_lines_a_second_and_no_more(void **state) {
     struct logfmt_limit limit;
     unsigned allowed;
@@ -67,8 +67,8 @@ static void so_many_lines_a_second_and_no_more(void **state) {
     assert_true(logfmt_allowed(&limit));
 }
 
-/* Two lines are 1 s to 60 s apart. Another sentence, or one that has been absent for a minute, begins again at 1
- * s. */
+/* The same sentence is logged again after 1 s, then after longer times up to 60 s. Another sentence, or one that has
+ * been absent for a minute, begins again at 1 s. */
 static void what_goes_on_is_said_more_and_more_rarely(void **state) {
     struct logfmt_repeat repeat = {0};
     const uint64_t expected_s[] = {100, 101, 103, 107, 115, 131, 163, 223, 283};

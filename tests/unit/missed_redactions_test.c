@@ -1,5 +1,6 @@
-/* missed_redactions_test.c: when a follower begins with a snapshot, the redactions of the skipped past are kept,
- * after those that are still to be carried out (broker/shell/pair/missed_redactions.h). The leader is a fake. */
+/* missed_redactions_test.c: when a follower begins with a snapshot, it also gets the redactions that were recorded in
+ * the skipped part, after those that are still to be carried out (broker/shell/pair/missed_redactions.h). The leader is
+ * a fake. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,9 +18,10 @@
 #define PAGES 3
 
 struct page {
-    bool is_lost; /* no reply comes */
+    bool is_lost; /* true: no reply comes */
     Tarry__Code code;
-    uint64_t redactions[4]; /* values of `frame`, up to a 0; all in one frame, which has another record too */
+    /* `frame` of each redaction, up to a 0; all redactions are in one frame, with another record. */
+    uint64_t redactions[4];
     uint64_t next;
     bool end;
 };
@@ -134,7 +136,7 @@ static void where_there_are_none_no_file_is_written(void **state) {
     pages[0] = (struct page){.end = true};
     assert_int_equal(ask_from(100), 0);
     assert_int_equal(access(path, F_OK), -1);
-    pages[0] = (struct page){.code = TARRY__CODE__DENIED}; /* the refusal is reported */
+    pages[0] = (struct page){.code = TARRY__CODE__DENIED}; /* the leader's refusal is reported */
     assert_int_equal(ask_from(100), 0);
     assert_int_equal(access(path, F_OK), -1);
 }

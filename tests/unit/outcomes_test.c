@@ -1,5 +1,5 @@
-/* outcomes_test.c: compares the memory of ended tasks (broker/core/outcomes.c) with a plain list; remembering a task
- * costs the same whatever ended before it. */
+/* outcomes_test.c: compares the memory of ended tasks (broker/core/outcomes.c) with a plain list. Remembering a task
+ * costs the same whatever ended before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,21 +20,21 @@ static struct outcome ending(uint64_t id, const char *key) {
         struct outcome){.id = id, .ended_ms = id, .queue = 1, .key = key, .key_size = key ? (uint8_t)strlen(key) : 0};
 }
 
-/* Processor time of this thread: a busy machine must not change the result. */
+/* Returns this thread's CPU time, so that a busy machine does not change the result. */
 static double now_s(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Long runs, with keys and without, with short and long keys: the task found under a key is the one that ended last,
- * and no outcome since known_since is missing (TRUE-1). */
+/* Long random runs with and without keys, short and long. The task found under a key is the one that ended last, and no
+ * outcome since known_since is missing (TRUE-1). */
 static void what_is_known_agrees_with_a_list(void **state) {
     (void)state;
     enum { ENDINGS = 4000, KEYS = 50 };
     struct random random = {random_seed(7)};
     struct outcomes *outcomes = outcomes_new(300, UINT64_MAX);
-    static uint64_t last[KEYS]; /* [key]: the task that ended last */
+    static uint64_t last[KEYS]; /* for each key: the task that ended last */
     bool with_keys = false;
     for (uint64_t id = 1; id <= ENDINGS; id++) {
         char key[256];
@@ -48,8 +48,9 @@ static void what_is_known_agrees_with_a_list(void **state) {
         assert_non_null(outcomes_by_id(outcomes, id));
         uint64_t since = outcomes_known_since(outcomes);
         assert_true(outcomes_count(outcomes) <= 300);
-        assert_true(since == 0 ||
-                    !outcomes_by_id(outcomes, since - 1)); /* one per millisecond; each task's id is its end time */
+        assert_true(
+            since == 0 ||
+            !outcomes_by_id(outcomes, since - 1)); /* one task ends in each millisecond, and its id is that time */
         if (since > 0) assert_non_null(outcomes_by_id(outcomes, since));
         if (!with_keys) continue;
         for (name = 0; name < KEYS; name++) {
@@ -63,7 +64,7 @@ static void what_is_known_agrees_with_a_list(void **state) {
     outcomes_free(outcomes);
 }
 
-/* Once each of them visited all outcomes without a key: 50,000 ends took half a minute. */
+/* In an earlier version, each of them visited all outcomes without a key: 50,000 ends took half a minute. */
 static void endings_without_keys_do_not_slow_those_with(void **state) {
     (void)state;
     enum { WITHOUT = 262144, WITH = 50000 };

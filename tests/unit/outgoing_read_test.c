@@ -1,5 +1,5 @@
-/* outgoing_read_test.c: contents that are read before they leave (engine/outgoing_read.h), from a log of two
- * segments. The first is retired, so its contents are in the index. */
+/* outgoing_read_test.c: contents that are read before a delivery or reply leaves (engine/outgoing_read.h), from a log
+ * of two segments. The first segment is retired, so its contents are in the index. */
 #include "outgoing_read.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum {
     RETIRED_BELOW = 4096,
-    SECOND_SEGMENT = 6400, /* no read crosses the end of a segment */
+    SECOND_SEGMENT = 6400, /* position at which the second segment begins; no read crosses it */
     LOG_SIZE = 8192,
     AFTER = 7000,
     BLOB_SIZE = BLOB_SALT_SIZE + 8,
@@ -27,14 +27,14 @@ enum {
 struct fx {
     struct arena arena;
     uint8_t *log;            /* LOG_SIZE bytes */
-    uint8_t blob[BLOB_SIZE]; /* a content in the index */
+    uint8_t blob[BLOB_SIZE]; /* a content that is in the index */
     bool index_is_cold;
     bool index_forgot;
-    bool stops; /* the awaited position is never reached */
+    bool stops; /* true: the awaited position is never reached */
     uint64_t waited_for;
     size_t waits;
     uint64_t erasures;
-    uint64_t erase_at; /* position that is erased once during the wait; 0: none */
+    uint64_t erase_at; /* position of the content that is erased once during the wait; 0: none */
     size_t reads;      /* number of reads of the log */
     size_t bytes;      /* number of bytes read */
     uint64_t expected; /* id of the task that must be prefetched next */
@@ -121,7 +121,7 @@ static void end(struct fx *f) {
     free(f->log);
 }
 
-/* Makes a task whose content, eight times `letter`, is at `position`; its lease ends at 1,000 ms. */
+/* Makes a task whose content, eight times `letter`, is at `position`. Its lease ends at 1,000 ms. */
 static struct core_delivered task_at(struct fx *f, uint64_t id, uint64_t position, char letter) {
     uint8_t *blob = position < RETIRED_BELOW ? f->blob : f->log + position;
     memset(blob, letter, BLOB_SIZE);
@@ -183,7 +183,7 @@ static void what_rotted_does_not_leave(void **state) { /* LOG-5 */
     end(&f);
 }
 
-/* With a little more memory each time, until it suffices. */
+/* Repeats with a little more memory each time, until it is enough. */
 static void what_there_is_no_memory_for_does_not_leave(void **state) {
     for (uint64_t count = 1; count <= 2; count++) {
         int error = -ENOMEM;
@@ -225,7 +225,7 @@ static void what_is_redacted_after_it_was_read_is_left_out(void **state) {
     assert_int_equal(f.waits, 2);
     assert_int_equal(contents.count, 1);
     assert_int_equal(contents.tasks[0]->row.id, 1);
-    /* The content of a reply is treated the same. */
+    /* The content of a reply is handled in the same way. */
     const struct core_delivered asked = task_at(&f, 3, 6000, 'c');
     const struct core_reply reply = {.after = AFTER, .content = &asked.row};
     ProtobufCBinaryData content;
@@ -235,7 +235,7 @@ static void what_is_redacted_after_it_was_read_is_left_out(void **state) {
     end(&f);
 }
 
-/* Its salt is on the disk: an empty content may be redacted too. */
+/* An empty content also has a salt on disk, so it may be redacted too. */
 static void an_empty_content_is_looked_at_once_something_was_erased(void **state) {
     struct fx f;
     struct outgoing_contents contents;
@@ -290,9 +290,9 @@ static void what_lies_together_is_read_at_once(void **state) {
     assert_int_equal(contents.count, 8);
     assert_int_equal(f.reads, 1);
     for (size_t i = 0; i < 8; i++) assert_int_equal(contents.contents[i].data[0], 'a' + i);
-    f.log[5000 + 3 * BLOB_SIZE + BLOB_SALT_SIZE] ^= 1; /* LOG-5: one of them is damaged */
+    f.log[5000 + 3 * BLOB_SIZE + BLOB_SALT_SIZE] ^= 1; /* LOG-5: one of the contents is damaged */
     assert_int_equal(deliver(&f, tasks, 8, &contents), LOG_DAMAGED);
-    /* A gap between two contents does not split the read, up to a limit; each content has its own memory. */
+    /* A gap between two contents does not divide the read if it is small enough. Each content has its own memory. */
     for (uint64_t more = 0; more < 2; more++) {
         const uint64_t first = 4200, second = first + BLOB_SIZE + OUTGOING_GAP_MAX + more;
         const struct core_delivered apart[] = {task_at(&f, 1, first, 'a'), task_at(&f, 2, second, 'b'),
@@ -302,7 +302,7 @@ static void what_lies_together_is_read_at_once(void **state) {
         assert_int_equal(f.reads, 1 + more);
         for (size_t i = 0; i < 3; i++) assert_int_equal(contents.contents[i].data[0], 'a' + i);
     }
-    /* Contents in two segments are read separately, and so are those of which only the end is not retired. */
+    /* Contents in two segments are read separately. A content whose beginning is retired is read separately too. */
     const uint64_t edges[] = {SECOND_SEGMENT, RETIRED_BELOW};
     for (size_t i = 0; i < 2; i++) {
         const struct core_delivered edge[] = {task_at(&f, 1, edges[i] - BLOB_SIZE, 'c'), task_at(&f, 2, edges[i], 'd')};
@@ -314,7 +314,7 @@ static void what_lies_together_is_read_at_once(void **state) {
     end(&f);
 }
 
-/* One read returns at most OUTGOING_SPAN_MAX bytes: the next content is as large as that, or fits by one byte. */
+/* One read returns at most OUTGOING_SPAN_MAX bytes. The next content has that size, or exactly fits. */
 static void what_is_too_large_together_is_read_alone(void **state) {
     for (uint32_t more = 0; more < 2; more++) {
         struct fx f;
@@ -343,8 +343,8 @@ static uint32_t draw(uint32_t *random, uint32_t below) {
     return (*random >> 8) % below;
 }
 
-/* Contents in and out of order, with gaps, across the end of a segment, empty, erased: the result is the same as one
- * by one, and little more than their bytes is read. */
+/* Many contents, in and out of order, with gaps, across the end of a segment, empty or erased, give the same result as
+ * single reads, and hardly more bytes are read. */
 static void many_at_once_are_what_they_are_one_by_one(void **state) {
     enum { TASKS = 24 };
     uint32_t random = 1;
@@ -368,7 +368,7 @@ static void many_at_once_are_what_they_are_one_by_one(void **state) {
         }
         for (size_t i = 0; i < TASKS; i++)
             if (draw(&random, 12) == 0) memset(f.log + tasks[i].row.blob_at, 0, tasks[i].row.blob_size);
-        for (size_t i = 0; i < TASKS; i++) /* some overlap with others, and are not damaged by that */
+        for (size_t i = 0; i < TASKS; i++) /* some contents overlap with others, and are not damaged by that */
             tasks[i].row.blob_sum = frame_sum(f.log + tasks[i].row.blob_at, tasks[i].row.blob_size);
         assert_int_equal(deliver(&f, tasks, TASKS, &all), 0);
         assert_true(f.bytes <= wanted + TASKS * OUTGOING_GAP_MAX);
@@ -390,7 +390,7 @@ static void many_at_once_are_what_they_are_one_by_one(void **state) {
 
 /* ---- replies that were recorded */
 
-/* Makes a frame with the recorded reply "given" at `position`. */
+/* Puts a frame with the recorded reply "given" at `position`. */
 static struct core_reply recorded_at(struct fx *f, uint64_t position) {
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     body.producer = PRODUCER;
@@ -444,7 +444,7 @@ static void a_recorded_answer_that_rotted_is_not_given(void **state) {
     end(&f);
 }
 
-/* A follower that counts never confirmed it, and the broker stops (LOG-1). */
+/* A follower that counts never confirmed the position, and the broker stops (LOG-1). */
 static void what_is_never_confirmed_does_not_leave(void **state) {
     struct fx f;
     begin(&f);

@@ -1,6 +1,6 @@
-/* pair_cut_test.c: what a follower reports about its log, what it cuts off, and what it never cuts, whatever its
- * leader says (broker/shell/pair/node_follower.c, R8). Linked with everything that tarryd is made of; a refusal ends
- * the process, so each cut runs in a child. */
+/* pair_cut_test.c: what a follower reports about its log, what it cuts off, and what it never cuts, whatever its leader
+ * says (broker/shell/pair/node_follower.c, R8). Linked with all parts of tarryd. A refusal ends the process, so each
+ * cut runs in a child. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ struct fx {
     struct config config;
     struct datadir dir;
     _Atomic uint64_t signed_to;
-    uint64_t ends[FRAMES]; /* ends of the log's frames */
+    uint64_t ends[FRAMES]; /* end positions of the log's frames */
 };
 
 static int set_up(void **state) {
@@ -40,7 +40,7 @@ static int set_up(void **state) {
                                           .disk = &one->model->disk,
                                           .signed_to = &fx->signed_to};
     fx->node->digests.expected.position =
-        fx->ends[FRAMES - 1]; /* after the cut, no digest is expected for cut frames */
+        fx->ends[FRAMES - 1]; /* after the cut, no digest is expected at positions that were cut off */
     pthread_mutex_init(&fx->node->mutex, NULL);
     *state = fx;
     return 0;
@@ -54,15 +54,15 @@ static int tear_down(void **state) {
     return 0;
 }
 
-enum { CUT, WAITS, ELSEWHERE }; /* exit statuses of the child, in addition to tarryd's */
+enum { CUT, WAITS, ELSEWHERE }; /* exit statuses of the child, besides those of tarryd */
 
-/* Runs in a child: nothing of it is visible here. */
+/* Runs the cut in a child, so the parent's memory is unchanged. Returns the exit status. */
 static int cut_at(struct fx *fx, uint64_t end) {
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        (void)freopen("/dev/null", "w", stderr); /* its messages do not matter here */
+        (void)freopen("/dev/null", "w", stderr); /* the child's error messages are not needed */
         bool is_cut = follower_cut(fx->node, end);
         bool is_there = log_end(fx->node->log) == end && fx->node->digests.expected.position == 0;
         _exit(10 + (is_cut && is_there ? CUT : is_cut ? ELSEWHERE : WAITS));
@@ -110,12 +110,12 @@ static void a_cut_that_fails_ends_the_process(void **state) { /* LOG-4 */
     assert_int_equal(cut_at(fx, fx->ends[9]), EXIT_STORAGE);
 }
 
-/* The cut is tried again later, at that position. */
+/* The cut is tried again later, at the same position. */
 static void a_log_that_is_copied_is_cut_later(void **state) { /* R8 */
     struct fx *fx = *state;
     struct follower_half *half = &fx->node->following.half;
     half->again_ns = UINT64_MAX;
-    (void)log_pin(fx->node->log); /* pins the log, as a backup does */
+    (void)log_pin(fx->node->log); /* holds all segments, as a backup does */
     assert_false(follower_cut(fx->node, fx->ends[9]));
     assert_int_equal(half->cut_end, fx->ends[9]);
     assert_true(half->again_ns != UINT64_MAX);
@@ -123,7 +123,7 @@ static void a_log_that_is_copied_is_cut_later(void **state) { /* R8 */
     log_unpin(fx->node->log);
 }
 
-static Tarry__Request *asked; /* the newest question that was sent */
+static Tarry__Request *asked; /* the newest request that was sent */
 static unsigned epochs_read;
 
 void __wrap_rpc_client_ask(struct rpc_client *rpc_client, struct message *question, unsigned time_ms);
@@ -137,12 +137,12 @@ void __wrap_rpc_client_ask(struct rpc_client *rpc_client, struct message *questi
 int __real_log_epochs_read(struct log *log, struct log_epochs *out);
 int __wrap_log_epochs_read(struct log *log, struct log_epochs *out);
 int __wrap_log_epochs_read(struct log *log, struct log_epochs *out) {
-    assert_null(out->items); /* the result of the last read was freed */
+    assert_null(out->items); /* the result of the previous read was freed */
     epochs_read++;
     return __real_log_epochs_read(log, out);
 }
 
-/* Asks a leader from which it has received nothing. */
+/* Sends a request to a leader from which this node has received nothing. */
 static const Tarry__Follow *ask(struct fx *fx) {
     follower_ask(fx->node, &(struct pair_message){.kind = PAIR_FOLLOW,
                                                   .serial = ++fx->node->following.half.question.serial + 1,
@@ -150,7 +150,8 @@ static const Tarry__Follow *ask(struct fx *fx) {
     return asked->follow;
 }
 
-/* Once for each end of the log: it may take longer than an answer may. */
+/* The beginnings of the epochs are read once for each end of the log, because that may take longer than a request may
+ * wait. */
 static void where_its_epochs_began_is_read_once_and_told(void **state) { /* R8 */
     struct fx *fx = *state;
     struct one *one = &fx->two->follower;

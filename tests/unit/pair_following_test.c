@@ -1,5 +1,5 @@
-/* pair_following_test.c: which questions a follower sends, and when it repeats one: the answer to a repeated
- * question still counts as the newest, even if it is slow (F-16, R8). */
+/* pair_following_test.c: which requests a follower sends, and when it repeats one. The reply to a repeated request
+ * still counts as the newest, even if it is slow (F-16, R8). */
 #include "pair.h"
 
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 static const struct pair_record record = {.epoch = EPOCH, .leader = 0, .in_sync = 1u << 0, .run = 1};
 
-/* Returns the question that the step asks; kind 0: none. */
+/* Returns the request that the step sends; kind 0: none. */
 static struct pair_message step(struct pair *pair, struct pair_event event) {
     struct pair_effects out = {0};
     struct pair_message question = {0};
@@ -33,7 +33,7 @@ static struct pair_message silence(struct pair *pair) {
     return step(pair, (struct pair_event){.kind = PAIR_SILENT});
 }
 
-/* Node 1 follows node 0, has promised its epoch, and is not in sync. */
+/* Returns node 1, which follows node 0, has promised its epoch, and is not in sync. */
 static struct pair following(void) {
     struct pair_hard_state hard_state = {.floor = EPOCH, .recorded = EPOCH};
     struct pair pair = {.self = 1, .other = 0, .run = 1};
@@ -60,7 +60,7 @@ static void who_hears_nothing_asks_the_same_question(void **state) { /* F-16 */
     const struct pair_message next = step(&pair, (struct pair_event){.kind = PAIR_ANSWERED, .message = slow});
     assert_int_equal(next.serial, serial + 1);
     assert_int_equal(next.stamp, 1);
-    assert_false(pair_takes(&pair, &slow)); /* R8: it answered an older question */
+    assert_false(pair_takes(&pair, &slow)); /* R8: this reply belongs to an older request */
 }
 
 static void what_has_changed_here_is_another_question(void **state) { /* F-16, R8 */
@@ -78,13 +78,13 @@ static void what_has_changed_here_is_another_question(void **state) { /* F-16, R
     assert_int_equal(question.word, PAIR_PROMOTE);
     const struct pair_message promise = {.kind = PAIR_PROMISE, .epoch = EPOCH + 1, .serial = serial + 2};
     step(&pair, (struct pair_event){.kind = PAIR_ANSWERED, .message = promise});
-    assert_int_equal(silence(&pair).kind, 0); /* its hard state is being made durable */
+    assert_int_equal(silence(&pair).kind, 0); /* no request while the hard state is being made durable */
     question = step(&pair, (struct pair_event){.kind = PAIR_STATE_WRITTEN, .end = 2 * END});
     assert_int_equal(question.serial, serial + 3);
     assert_int_equal(question.floor, EPOCH + 1);
 }
 
-/* The record names the node, and says that more was acknowledged than its log has. */
+/* The record names this node as the leader, and shows that more was acknowledged than this node's log has. */
 static void a_former_leader_that_lacks_what_was_acknowledged_does_not_lead_again(void **state) { /* F-9, R6 */
     (void)state;
     for (unsigned lacks = 0; lacks < 2; lacks++) {
@@ -98,7 +98,8 @@ static void a_former_leader_that_lacks_what_was_acknowledged_does_not_lead_again
         pair_step(&pair, &read, &out);
         assert_int_equal(out.count, 1);
         assert_int_equal(out.items[0].kind,
-                         lacks ? PAIR_END : PAIR_WRITE_STATE); /* otherwise it fences the epoch before */
+                         /* If the log is complete, the node fences the earlier epoch. */
+                         lacks ? PAIR_END : PAIR_WRITE_STATE);
         assert_int_equal(pair.role, lacks ? PAIR_ENDED : PAIR_FENCING);
     }
 }

@@ -1,4 +1,4 @@
-/* pair_leading_test.c: a leader finds another record than it expected. */
+/* pair_leading_test.c: a leader reads another record than it expected. */
 #include "pair.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 static const struct pair_record alone = {.epoch = EPOCH, .leader = 0, .in_sync = 1u << 0, .run = 1};
 
-/* Returns the effect of that kind; kind 0: there was none. */
+/* Returns the effect of that kind; kind 0: there was no such effect. */
 static struct pair_effect step(struct pair *pair, struct pair_event event, enum pair_effect_kind kind) {
     struct pair_effects out = {0};
     struct pair_effect found = {0};
@@ -23,7 +23,7 @@ static struct pair_effect step(struct pair *pair, struct pair_event event, enum 
     return found;
 }
 
-/* Node 0 leads, asynchronously, and its follower has everything. */
+/* Returns node 0, which leads in asynchronous mode, and whose follower has everything. */
 static struct pair leading(void) {
     return (struct pair){.self = 0,
                          .other = 1,
@@ -41,7 +41,8 @@ static struct pair leading(void) {
                          .acked = END};
 }
 
-/* An operator has written the record again (`tarry pair record --write`), so the follower is not added at first. */
+/* An operator has written the record again (`tarry pair record --write`). So at first, it does not list the follower as
+ * in sync. */
 static void
 an_asynchronous_hand_over_goes_on_when_the_record_was_another(void **state) { /* F-31, pair history 3028166 */
     (void)state;

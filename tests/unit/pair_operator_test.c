@@ -1,4 +1,4 @@
-/* pair_operator_test.c: without a coordinator, a claim waits only as long as it may succeed: a node that claimed for
+/* pair_operator_test.c: without a coordinator, a claim waits only while it can still succeed. A node that claimed for
  * ever would neither lead nor follow (F-29). */
 #include "pair.h"
 
@@ -15,7 +15,7 @@ static struct pair_event answered(const struct pair *pair, enum pair_message_kin
     return (struct pair_event){.kind = PAIR_ANSWERED, .message = {.kind = kind, .serial = pair->serial}};
 }
 
-/* A follower whose operator wants it to lead; it has asked the other node, which does not lead either, for its
+/* Returns a follower that its operator wants to lead. It has asked the other node, which does not lead either, for a
  * promise. */
 static struct pair claiming(void) {
     struct pair_hard_state hard_state = {.floor = 2, .led = 0, .in_sync = true};
@@ -29,7 +29,7 @@ static struct pair claiming(void) {
     struct pair_event noted = {.kind = PAIR_STATE_WRITTEN, .end = END};
     pair_step(&pair, &noted, &out);
     assert_int_equal(pair.role, PAIR_CANDIDATE);
-    assert_int_equal(pair.epoch, 3); /* odd epochs are node 1's, and 2 is promised */
+    assert_int_equal(pair.epoch, 3); /* node 1 uses odd epochs, and 2 is promised already */
     return pair;
 }
 
@@ -59,9 +59,9 @@ static void a_claim_ends_that_is_never_promised(void **state) {
         struct pair pair = claiming();
         struct pair_effects out = {0};
         struct pair_event event = answered(&pair, PAIR_NOT_LEADING);
-        event.message.alone = why == 0;                      /* the other node has served alone */
-        event.message.floor = why == 1 ? pair.epoch + 1 : 0; /* the other node has promised a later epoch */
-        event.message.stranger = why == 2;                   /* the other node does not know this disk */
+        event.message.alone = why == 0;                      /* case 0: the other node has served alone */
+        event.message.floor = why == 1 ? pair.epoch + 1 : 0; /* case 1: the other node has promised a later epoch */
+        event.message.stranger = why == 2;                   /* case 2: the other node does not know this node's disk */
         pair_step(&pair, &event, &out);
         assert_int_equal(pair.role, PAIR_FOLLOWING);
     }
@@ -76,8 +76,8 @@ static void an_answer_to_an_older_question_counts_for_nothing(void **state) {
     assert_int_equal(pair.role, PAIR_CANDIDATE);
 }
 
-/* Without a coordinator there is no record: a node that noted a promise as a record would refuse the first record
- * that it reads as gone. */
+/* Without a coordinator there is no record. A node that stored a promise as a record's epoch would later refuse the
+ * first record that it reads as out of date. */
 static void a_promise_notes_no_record(void **state) {
     struct pair pair = claiming();
     struct pair_effects out = {0};
@@ -90,7 +90,7 @@ static void a_promise_notes_no_record(void **state) {
     assert_int_equal(pair.hard_state.recorded, 0);
 }
 
-/* A leader of epoch 2, which node 1 has promised. */
+/* Returns a leader of epoch 2, which node 1 has promised. */
 static struct pair leading(bool is_alone) {
     struct pair_hard_state hard_state = {.floor = 2, .led = 2, .in_sync = true, .alone = is_alone};
     struct pair pair = {.self = 0, .other = 1, .by_operator = true, .run = 1, .role = PAIR_LEADING, .epoch = 2};
@@ -107,7 +107,7 @@ static const struct pair_effect *find(const struct pair_effects *out, enum pair_
 
 static void a_leader_that_hears_nothing_asks_which_epoch_the_other_leads(void **state) { /* F-26 */
     struct pair pair = leading(false);
-    for (int i = 0; i < 2; i++) { /* the same question, because its answer may be in flight */
+    for (int i = 0; i < 2; i++) { /* repeats the same request, because its reply may still be in flight */
         struct pair_effects out = {0};
         pair_step(&pair, &(struct pair_event){.kind = PAIR_SILENT}, &out);
         const struct pair_effect *asks = find(&out, PAIR_ASK);
@@ -119,8 +119,8 @@ static void a_leader_that_hears_nothing_asks_which_epoch_the_other_leads(void **
     }
 }
 
-/* The leader learns the later epoch from a leader's answer or question, or from a quiet node that has served alone.
- * It ignores the quiet node if it has served alone itself. */
+/* A leader learns of a later epoch from another leader's reply or request, or from a node that does not lead but has
+ * served alone. It ignores the latter if it has served alone itself. */
 static void a_leader_ends_that_hears_of_a_later_epoch(void **state) { /* F-24 */
     for (int is_alone = 0; is_alone < 2; is_alone++) {
         struct pair pair = leading(is_alone);

@@ -1,5 +1,5 @@
-/* pair_record_test.c: a node of a pair always reads the newest record: when a change is reported during a read, it
- * reads again, because the running read may return an older record. */
+/* pair_record_test.c: a node of a pair always reads the newest record. If a change is reported during a read, the node
+ * reads again, because the running read may return the older record. */
 #include "pair.h"
 
 #include <setjmp.h>
@@ -17,7 +17,8 @@ static size_t reads(const struct pair_effects *out) {
     return count;
 }
 
-/* The record at `version` arrives; node 0 leads, and `in_sync` are in sync. Returns the number of reads that follow. */
+/* Delivers the record at `version`: node 0 leads, and the nodes `in_sync` are in sync. Returns the number of reads that
+ * follow. */
 static size_t read_record(struct pair *pair, uint64_t version, uint32_t in_sync) {
     struct pair_effects out = {0};
     struct pair_event event = {.kind = PAIR_RECORD_READ, .outcome = PAIR_DONE, .version = version};
@@ -33,7 +34,7 @@ static size_t record_changes(struct pair *pair) {
     return reads(&out);
 }
 
-/* Node 1 follows node 0, and was not in sync at its last read. */
+/* Returns node 1, which follows node 0 and was not in sync at its last read. */
 static struct pair following(void) {
     struct pair_hard_state hard_state = {.floor = 2, .recorded = 2};
     struct pair pair = {.self = 1, .other = 0, .run = 1};
@@ -55,7 +56,7 @@ static void a_change_is_read(void **state) {
 static void a_change_during_a_read_is_read_after_it(void **state) {
     struct pair pair = following();
     assert_int_equal(record_changes(&pair), 1);
-    assert_int_equal(record_changes(&pair), 0); /* one request at a time */
+    assert_int_equal(record_changes(&pair), 0); /* only one read at a time */
     assert_int_equal(read_record(&pair, 6, 1u << 0), 1);
     assert_int_equal(read_record(&pair, 7, 1u << 0 | 1u << 1), 0);
     assert_true(pair_is_in_sync(&pair));

@@ -1,5 +1,5 @@
-/* peer_proof_test.c: a node proves that it has the peer key; a proved message cannot be changed, redirected or
- * replayed elsewhere (F-29). */
+/* peer_proof_test.c: a node proves that it has the peer key. A proved message cannot be changed, redirected or replayed
+ * to another node (F-29). */
 #include "peer_proof.h"
 
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static int setup(void **state) {
     return 0;
 }
 
-/* A question of the other node that contains the challenge. */
+/* Makes a request of the other node that contains the challenge. */
 static void ask(struct peer_requester *requester, uint8_t request[REQUEST_SIZE]) {
     memcpy(requester->challenge, own.challenge, sizeof(requester->challenge));
     memset(request, 7, REQUEST_SIZE);
@@ -83,7 +83,7 @@ static void what_is_cut_short_or_went_on_is_not_proved(void **state) {
     uint8_t request[REQUEST_SIZE + 1] = {0}, nonce[PEER_NONCE_SIZE];
     ask(&requester, request);
     for (size_t size = 0; size < REQUEST_SIZE; size++) {
-        uint8_t *exact = malloc(size > 0 ? size : 1); /* ASan: no byte before it is read */
+        uint8_t *exact = malloc(size > 0 ? size : 1); /* a separate block, so that ASan detects a read before it */
         memcpy(exact, request + REQUEST_SIZE - size, size);
         assert_int_not_equal(peer_check_request(&own, exact, size, nonce), PEER_RIGHT);
         assert_int_not_equal(peer_check_request(&own, request, size, nonce), PEER_RIGHT);
@@ -104,7 +104,7 @@ static void another_key_proves_nothing(void **state) {
     assert_int_equal(peer_check_request(&own, request, sizeof(request), nonce), PEER_WRONG);
     peer_prove_reply(&wrong, requester.nonce, reply, sizeof(reply));
     assert_int_equal(peer_check_reply(&own, &requester, reply, sizeof(reply)), PEER_WRONG);
-    /* a question is not accepted as an answer, or the other way round */
+    /* A request is not accepted as a reply, nor a reply as a request. */
     peer_prove_request(&own, &requester, request, sizeof(request));
     assert_int_not_equal(peer_check_reply(&own, &requester, request, sizeof(request)), PEER_RIGHT);
     peer_prove_reply(&own, requester.nonce, reply, sizeof(reply));
@@ -120,7 +120,7 @@ static void what_is_old_is_worth_nothing(void **state) {
     peer_prove_reply(&own, requester.nonce, reply, sizeof(reply));
     ask(&later, request);
     assert_int_equal(peer_check_reply(&other, &later, reply, sizeof(reply)), PEER_STALE);
-    /* the answering node restarts, and informs the asking node */
+    /* The answering node restarts, and then informs the asking node. */
     peer_key_derive(&own, text, sizeof(text));
     assert_int_equal(peer_check_request(&own, request, sizeof(request), nonce), PEER_STALE);
     assert_false(peer_learn(&later, own.challenge, sizeof(own.challenge) - 1));

@@ -1,4 +1,4 @@
-/* pending_erasures_test.c: the list of pending erasures is read exactly as it was written, or not at all
+/* pending_erasures_test.c: the list of pending erasures is read exactly as it was written, or is refused
  * (broker/shell/process/pending_erasures.h). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static void write_all(Tarry__Record__FactCase fact) {
     assert_int_equal(pending_erasures_write(directory, &body), 0);
 }
 
-/* Returns the size of the file as it is now. */
+/* Reads the file. *out: number of its entries. Returns the error of pending_erasures_read. */
 static int read_count(size_t *out) {
     Tarry__FrameBody *body;
     int error = pending_erasures_read(directory, &body);
@@ -71,7 +71,7 @@ static void what_is_cut_or_flipped_is_damage(void **state) {
     size_t size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
     for (size_t i = 0; i < 2 * size; i++) {
-        size_t length = i < size ? i : size; /* truncated, then with a flipped bit */
+        size_t length = i < size ? i : size; /* first the file is truncated, then it has a flipped bit */
         if (i >= size) bytes[i - size] ^= 1;
         file = fopen(path, "w");
         assert_int_equal(fwrite(bytes, 1, length, file), length);

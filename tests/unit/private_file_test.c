@@ -1,5 +1,5 @@
-/* private_file_test.c: files with a secret: the token and the key of a pair are read from their files, or refused
- * with the file's name and the reason (broker/shell/process/private_file.h). */
+/* private_file_test.c: files with a secret: the token and the key of a pair are read, or refused with the file's name
+ * and the reason (broker/shell/process/private_file.h). */
 #include "private_file.h"
 
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static int drop(void **state) {
     return unlink(path);
 }
 
-/* Writes `text`, then 'x' up to `size` bytes. */
+/* Writes `text`, and then 'x' up to `size` bytes. */
 static void put(const char *text, size_t size, mode_t mode) {
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -40,7 +40,7 @@ static void put(const char *text, size_t size, mode_t mode) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* Checks the refusal: what the file is for, its name, and the reason. */
+/* Checks the refusal: the purpose of the file, its name, and the reason. */
 static void says(const char *what, const char *problem) {
     char expected[256];
     snprintf(expected, sizeof(expected), "%s %s %s", what, path, problem);
@@ -94,7 +94,7 @@ static void a_key_is_32_to_1024_bytes(void **state) {
     memset(&same, 0, sizeof(same));
     put("", 32, 0600);
     assert_int_equal(peer_key_read(&key, path, message, sizeof(message)), 0);
-    put(" \txxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n", 0, 0600); /* white space around it is ignored */
+    put(" \txxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n", 0, 0600); /* white space around the secret is ignored */
     assert_int_equal(peer_key_read(&same, path, message, sizeof(message)), 0);
     assert_memory_equal(key.requests, same.requests, sizeof(key.requests));
 }

@@ -1,5 +1,5 @@
-/* push_desk_test.c: which queues may lease tasks for webhooks (push_desk.c), with a gateway and a sender of the
- * test's own: a queue or a host whose requests take long leaves memory for the others. */
+/* push_desk_test.c: which queues may lease tasks for webhooks (push_desk.c), with a simulated gateway and sender. A
+ * queue or host whose requests take long must leave memory for the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +112,7 @@ static struct push_target *queue_at(struct fx *f, unsigned port) {
     return target;
 }
 
-/* Returns the number of tasks that the queue requests; 0: it may have none. */
+/* Returns the number of tasks that the queue requests; 0: it may not request any now. */
 static uint32_t asks(struct push_target *target) {
     world.leased = NULL;
     target->lease = 0;
@@ -122,8 +122,8 @@ static uint32_t asks(struct push_target *target) {
     return max;
 }
 
-/* Gives the queue as many tasks of this size as it requests, until it may have no more; no receiver answers. Returns
- * the bytes. */
+/* Gives the queue tasks of this size for each of its requests, until it may have no more. No receiver answers. Returns
+ * the number of bytes. */
 static size_t fill(struct push_target *target, size_t size) {
     static uint8_t content[MIB];
     Tarry__DeliveredTask task = TARRY__DELIVERED_TASK__INIT;
@@ -156,8 +156,8 @@ static void finish(struct fx *f) {
 
 /* ---- tests */
 
-/* F-19, CALM-1: 32 tasks of 1 MiB at a receiver that never answers; docs/WEBHOOKS.md: it costs no other queue anything.
- */
+/* F-19, CALM-1: 32 tasks of 1 MiB wait for a receiver that never answers. Other queues are not affected
+ * (docs/WEBHOOKS.md). */
 static void a_slow_receiver_of_large_tasks_leaves_room(void **state) {
     struct fx f;
     begin(&f);
@@ -166,11 +166,11 @@ static void a_slow_receiver_of_large_tasks_leaves_room(void **state) {
     assert_true(asks(same_host) > 0);
     assert_true(fill(same_host, MIB) > 0);
     assert_in_range(slow->host->held_bytes, MIB, PUSH_BYTES_MAX * 2 / 3 + MIB);
-    assert_true(fill(other, 1000) >= 32000); /* as many bytes as its requests may have */
+    assert_true(fill(other, 1000) >= 32000); /* the queue gets as many bytes as it may have in requests */
     finish(&f);
 }
 
-/* However many receivers are slow, a queue whose host has no memory in use gets one task. */
+/* However many receivers are slow, a queue of a host without memory in use gets one task. */
 static void many_slow_receivers_leave_one_task_to_each_host(void **state) {
     struct fx f;
     begin(&f);
@@ -189,7 +189,7 @@ static void many_slow_receivers_leave_one_task_to_each_host(void **state) {
     finish(&f);
 }
 
-/* The size of a queue's tasks is unknown before the first one, which is therefore requested alone. */
+/* The size of a queue's tasks is not known before the first one. So the queue first requests one task alone. */
 static void a_new_queue_asks_for_one_task_first(void **state) {
     struct fx f;
     begin(&f);
@@ -199,12 +199,12 @@ static void a_new_queue_asks_for_one_task_first(void **state) {
     const struct gateway_leased leased = {.code = TARRY__CODE__OK, .tasks = tasks, .count = 1, .delivered_ms = 1};
     (void)asks(target);
     world.leased(target, &leased);
-    assert_int_equal(asks(target), 31); /* small ones: as many as requests may be in flight */
+    assert_int_equal(asks(target), 31); /* small tasks: as many as requests may be in flight */
     finish(&f);
 }
 
-/* The broker releases a task whose delivery was requested when there was memory, and which arrives when there is
- * none: that does not count as an attempt. */
+/* A delivery was requested when there was memory, and arrives when there is none. The broker releases the task, which
+ * does not count as an attempt. */
 static void a_task_that_comes_too_late_is_given_back(void **state) {
     struct fx f;
     begin(&f);

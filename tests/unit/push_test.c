@@ -40,7 +40,7 @@ static void the_published_vector_is_signed(void **state) {
 #define KEY_A "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 #define KEY_B "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"
 
-/* As many queues as allowed, with a comment after them, and one more. */
+/* The file has as many queues as allowed with a comment after them, and then one queue too many. */
 static void there_are_so_many_secrets_and_no_more(void **state) {
     enum { LINE_SIZE = 64 };
     char message[PUSH_SECRETS_MESSAGE_SIZE], *text = malloc((QUEUES_MAX + 2) * (size_t)LINE_SIZE);
@@ -216,14 +216,14 @@ static void what_is_allowed_is_let_through(void **state) {
     assert_non_null(problem_of("127.0.0.2", &allowed));
     assert_null(problem_of("10.1.255.255", &allowed));
     assert_non_null(problem_of("10.2.0.0", &allowed));
-    assert_null(problem_of("::ffff:10.1.2.3", &allowed)); /* an IPv4-mapped form of the same address */
+    assert_null(problem_of("::ffff:10.1.2.3", &allowed)); /* the same address as an IPv4-mapped IPv6 address */
     assert_null(problem_of("64:ff9b::10.1.2.3", &allowed));
     assert_null(problem_of("fd12::1", &allowed));
     assert_non_null(problem_of("fc12::1", &allowed));
     assert_null(problem_of("::1", &allowed));
     assert_true(push_allowed_parse("0.0.0.0/0", &allowed));
     assert_null(problem_of("169.254.169.254", &allowed));
-    assert_non_null(problem_of("::1", &allowed)); /* only IPv4 was allowed */
+    assert_non_null(problem_of("::1", &allowed)); /* only the IPv4 address was allowed */
     assert_true(push_allowed_parse("", &allowed));
     assert_int_equal(allowed.count, 0);
 }
@@ -354,7 +354,7 @@ static void heads_say_what_a_task_is(void **state) {
     assert_true(said("ce-tarrydeliveries: 3"));
     assert_true(said("ce-tarrylatenessms: 4"));
     assert_true(said("tarry-attribute-x%3A%20y%0D%0Az: a%0D%0ASet-Cookie:%20b"));
-    assert_true(said("tarry-attribute-note%3B;")); /* libcurl's syntax for an empty value */
+    assert_true(said("tarry-attribute-note%3B;")); /* libcurl's syntax for a header with an empty value */
     assert_memory_equal(value_of("webhook-signature"), "v1,", 3);
 }
 

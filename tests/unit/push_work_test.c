@@ -1,5 +1,5 @@
-/* push_work_test.c: how the core learns the results of webhooks (push_settle.c), with a gateway of the test's own;
- * and how often the sender's thread reads the file of secrets (push_sender.c). */
+/* push_work_test.c: how the core learns the results of webhooks (push_settle.c), with a simulated gateway; and how
+ * often the sender's thread reads the file of secrets (push_sender.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,10 +21,10 @@ static struct {
     void *argument;
     uint64_t ids[OPS_MAX];
     size_t count; /* number of operations in the last commit */
-    bool is_full; /* no memory for a commit */
+    bool is_full; /* true: there is no memory for a commit */
     unsigned rests, said;
     uint64_t rest_ms;
-    bool is_well; /* the state as last reported */
+    bool is_well; /* state of the target in the last report: true if it works */
 } desk;
 
 struct gateway_caller push_caller(struct push *push) {
@@ -116,7 +116,7 @@ static void begin(struct fx *f) {
         f->jobs[i] = (struct push_job){.target = &f->target, .id = i + 1, .verdict = PUSH_TAKEN, .status = 200};
 }
 
-/* Jobs that end while a commit is in flight go into the next commit. */
+/* Jobs that end while a commit is in flight are settled by the next commit. */
 static void one_commit_at_a_time_takes_all_that_has_gathered(void **state) {
     struct fx f;
     begin(&f);
@@ -146,8 +146,8 @@ static void one_commit_at_a_time_takes_all_that_has_gathered(void **state) {
     assert_int_equal(desk.owned, 0);
 }
 
-/* The broker is busy twice, and once there is no memory: each time all operations are sent again, in order, and not
- * before the timer. */
+/* The broker is busy twice, and once there is no memory. Each time all operations are sent again in order, after the
+ * timer. */
 static void what_was_refused_is_told_again(void **state) {
     struct fx f;
     begin(&f);
@@ -172,8 +172,8 @@ static void what_was_refused_is_told_again(void **state) {
     assert_int_equal(desk.owned, 0);
 }
 
-/* After a failed hand-over or an unconfirmed commit this node may lead again before the leases end. A lease's token
- * makes a repeated decision harmless. */
+/* After a failed hand-over or an unconfirmed commit, this node may become the leader again before the leases end.
+ * Sending a decision again is harmless, because it has the lease's token. */
 static void unknown_outcomes_are_told_again_until_the_lease_is_over(void **state) {
     static const Tarry__Code unknown[] = {TARRY__CODE__NOT_PRIMARY, TARRY__CODE__FAILED};
     struct fx f;
@@ -201,7 +201,7 @@ static void unknown_outcomes_are_told_again_until_the_lease_is_over(void **state
     }
 }
 
-/* A broker that stops commits no more; an invalid commit stays invalid. */
+/* A stopping broker accepts no more commits, and an invalid commit stays invalid. Neither is sent again. */
 static void what_cannot_be_told_ends(void **state) {
     static const Tarry__Code final[] = {TARRY__CODE__STOPPING, TARRY__CODE__INVALID, TARRY__CODE__NOT_PRIMARY};
     struct fx f;
@@ -225,7 +225,8 @@ static void end_as(struct fx *f, struct push_job *job, enum push_verdict verdict
     push_job_ended(&f->push, job);
 }
 
-/* Each pause is twice as long as the one before; a failure of a request that began before a pause begins no other. */
+/* Each pause is twice as long as the previous one. A failure of a request that began before a pause does not begin
+ * another pause. */
 static void a_target_that_fails_rests(void **state) {
     struct fx f;
     struct push_job jobs[2 * PUSH_FAILURES_MAX + 3], *next = jobs;
@@ -241,7 +242,7 @@ static void a_target_that_fails_rests(void **state) {
     end_as(&f, next++, PUSH_FAILED, 1);
     assert_int_equal(desk.rest_ms, 2 * PUSH_REST_MIN_MS);
     end_as(&f, next++, PUSH_UNSENT, 2);
-    assert_int_equal(desk.rest_ms, 3 * PUSH_REST_MIN_MS); /* the longest pause */
+    assert_int_equal(desk.rest_ms, 3 * PUSH_REST_MIN_MS); /* the maximum pause in this test */
     assert_int_equal(desk.rests, 3);
     assert_int_equal(desk.said, 1);
     end_as(&f, next++, PUSH_TAKEN, 3);
@@ -276,7 +277,7 @@ static void on_done(void *argument) {
     pthread_mutex_unlock(&sent.mutex);
 }
 
-/* Sends jobs whose leases have ended, one after the other: they come back unsent. */
+/* Sends jobs one after another whose leases have ended, so they come back unsent. */
 static void secrets_are_read_anew_now_and_then(void **state) {
     const struct push_sender_options options = {.ca = "",
                                                 .version = "0",

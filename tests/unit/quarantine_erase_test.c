@@ -1,5 +1,5 @@
-/* quarantine_erase_test.c: redacted contents are erased from quarantined tails, on a disk that stops and loses
- * unsynced writes; all other contents stay unchanged. */
+/* quarantine_erase_test.c: redacted contents are erased from quarantined tails, on a disk that stops and loses unsynced
+ * writes. All other contents stay unchanged. */
 #include "log_two.h"
 #include "quarantine.h"
 #include "tarry.pb-c.h"
@@ -10,15 +10,15 @@
 #define CONTENT_SIZE 200u
 #define BLOB_SIZE (BLOB_SALT_SIZE + CONTENT_SIZE)
 
-/* The tail's tasks, one frame each; `made-there` is a queue that was made in the tail, under a number that the log
- * has given to another queue. */
+/* The tail's tasks, one in each frame. The queue `made-there` was made in the tail, under a number that the log has
+ * given to another queue. */
 enum { KEYED, PLAIN, OTHER_KEY, OTHER_QUEUE, PLAIN_AGAIN, TASKS };
 #define QUEUE 3u
 #define QUEUE_MADE_THERE 7u
 static const struct {
     uint32_t queue;
     const char *key;
-    int same_as; /* index of the task with the same content */
+    int same_as; /* index of another task with the same content */
 } tasks[TASKS] = {
     [KEYED] = {QUEUE, "order-1", KEYED},         [PLAIN] = {QUEUE, "", PLAIN},
     [OTHER_KEY] = {QUEUE, "order-2", OTHER_KEY}, [OTHER_QUEUE] = {QUEUE_MADE_THERE, "order-1", OTHER_QUEUE},
@@ -80,7 +80,7 @@ static void append_task(struct life *life, size_t which) {
     append(life, &record, life->blobs[which]);
 }
 
-/* Salts differ, but contents may be equal. */
+/* Makes the log. Contents may be equal, but their salts always differ. */
 static void life_begin(struct life *life, uint64_t seed) {
     *life = (struct life){.random = {seed}};
     one_make(&life->one, seed);
@@ -117,7 +117,7 @@ static int erase(struct life *life, bool with_content, size_t *out_count) {
     return quarantine_erase(&life->quarantine, all, with_content ? 3 : 2, out_count, message, sizeof message);
 }
 
-/* The tail's file, or what a power cut would leave of it. */
+/* Returns whether the tail's file, as a power cut would leave it, has the content. */
 static bool tail_has(const struct life *life, size_t which) {
     const uint8_t *content = life->blobs[which] + BLOB_SALT_SIZE;
     const struct model_file *file = model_lookup(life->one.model, life->tail.name);
@@ -125,8 +125,8 @@ static bool tail_has(const struct life *life, size_t which) {
            memmem(file->durable, file->durable_size, content, 16) != NULL;
 }
 
-/* Checks that the tail is valid: every frame is, and each content is unchanged, or its frame says that it may be
- * erased. Returns the number of erased contents. */
+/* Checks that every frame of the tail is valid, and that each content is unchanged or its frame has the erased flag.
+ * Returns the number of erased contents. */
 static size_t check(struct life *life) {
     struct log *log;
     struct log_recovery recovery;
@@ -137,7 +137,7 @@ static size_t check(struct life *life) {
     if (quarantine_open(&log, &life->quarantine, &life->tail, &recovery, message, sizeof message) != 0)
         fail_msg("%s", message);
     MUST(recovery.end == life->tail.end && log_cursor_open(&cursor, log, recovery.start, true) == 0);
-    MUST(log_cursor_next(cursor, recovery.end, &view) == 0); /* the record that creates the queue */
+    MUST(log_cursor_next(cursor, recovery.end, &view) == 0); /* skips the record that creates the queue */
     for (size_t i = 0; i < TASKS; i++) {
         MUST(log_cursor_next(cursor, recovery.end, &view) == 0 && view.header.blob_size == BLOB_SIZE);
         bool is_same = memcmp(view.blob, life->blobs[i], BLOB_SIZE) == 0;
@@ -162,7 +162,7 @@ static void what_is_meant_goes_and_the_rest_stays(void **state) {
     assert_int_equal(check(&life), 1);
     assert_false(tail_has(&life, KEYED));
     assert_true(tail_has(&life, PLAIN));
-    assert_int_equal(erase(&life, true, &count), 0); /* redacts a second time, now by content */
+    assert_int_equal(erase(&life, true, &count), 0); /* the second redaction selects by content */
     assert_int_equal(count, 2);
     assert_int_equal(check(&life), 3);
     assert_false(tail_has(&life, PLAIN));
@@ -171,12 +171,12 @@ static void what_is_meant_goes_and_the_rest_stays(void **state) {
     struct quarantine_meant there = {.queue = 9, .queue_name = "made-there", .key = "order-1", .key_size = 7};
     char message[512];
     assert_int_equal(quarantine_erase(&life.quarantine, &there, 1, &count, message, sizeof message), 0);
-    assert_int_equal(count, 1); /* redacted by its name, whatever its number */
+    assert_int_equal(count, 1); /* selected by the queue's name, because its number differs */
     assert_false(tail_has(&life, OTHER_QUEUE));
     life_end(&life);
 }
 
-/* The machine stops at each call in turn, and loses some unsynced writes; then the erasure is repeated. */
+/* The machine stops at each disk call in turn and loses some unsynced writes. Then the erasure is repeated. */
 static void it_may_stop_anywhere(void **state) {
     (void)state;
     size_t stopped = 0;

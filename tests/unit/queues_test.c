@@ -1,5 +1,5 @@
 /* queues_test.c: the queues between the shell's threads (broker/shell/queues): the number of batches in flight, that
- * the core is nudged once one is free again, and that a reused batch is empty. */
+ * the core is nudged when a batch is free again, and that a reused batch is empty. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 static struct inbox inbox;
 static struct batches batches;
-static struct batch *taken[TURN_BATCHES_MAX + 1]; /* the last one was taken beyond the limit */
+static struct batch *taken[TURN_BATCHES_MAX + 1]; /* batches taken by the test; the last one exceeds the limit */
 
 static int set_up(void **state) {
     inbox_init(&inbox);
@@ -42,7 +42,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* The core asks before it takes a batch: it must never wait in batch_take while it has other work. */
+/* The core asks for a free batch before it takes one, because it must not wait in batch_take while it has other work.
+ */
 static void a_core_that_asked_in_vain_is_nudged_once(void **state) {
     assert_true(batches_has_none(&batches));
     assert_false(inbox.nudged);
@@ -53,7 +54,7 @@ static void a_core_that_asked_in_vain_is_nudged_once(void **state) {
     assert_false(inbox.nudged);
     assert_false(batches_has_none(&batches));
     assert_ptr_equal(batch_take(&batches), taken[1]);
-    assert_null(taken[1]->next); /* another one is free */
+    assert_null(taken[1]->next); /* another batch is free */
     batch_drop(&batches, taken[2]);
     assert_false(inbox.nudged);
 }
@@ -97,7 +98,7 @@ static uint64_t looked_ns(void) {
     return ns;
 }
 
-/* The looks let a process find out that it was stopped meanwhile. */
+/* A waiting core calls the look, so that its process notices when it was stopped. */
 static void a_core_that_waits_for_a_batch_shows_that_it_is_awake(void **state) { /* TIME-2, F-13 */
     pthread_t core;
     void *batch;
@@ -108,7 +109,7 @@ static void a_core_that_waits_for_a_batch_shows_that_it_is_awake(void **state) {
     assert_ptr_equal(batch, taken[3]);
 }
 
-/* No batch follows it, whatever followed when it was last in flight. */
+/* A reused batch has no successor, although it had one when it was last in flight. */
 static void a_batch_that_comes_again_is_the_last_of_the_sender(void **state) {
     struct delivery_sender sender = {.last = &sender.first};
     pthread_mutex_init(&sender.mutex, NULL);
@@ -122,7 +123,7 @@ static void a_batch_that_comes_again_is_the_last_of_the_sender(void **state) {
     assert_ptr_equal(sender.last, &taken[0]->next_out);
 }
 
-/* The authorizer's milliseconds count from 1. A try during which the clock advanced does not count. */
+/* The times of the authorizer begin at 1 ms. A try during which the clock advanced does not count. */
 static void a_refusal_is_as_long_ago_as_it_was_noted(void **state) {
     const uint64_t ago_ms = 700;
     struct refusals_told told = {.is_offered = true, .count = 1};

@@ -1,7 +1,6 @@
-/* reader_test.c: the memory of rows that the reader has read for requests counts until the requests end: one
- * request, and all together, have limits; pages of jobs are never refused (CALM-1).
- *
- * The index is a fake whose rows take as many bytes as a test says; the worker's thread is the test's own. */
+/* reader_test.c: the memory of rows that were read for requests counts until the requests end. There are limits for one
+ * request and for all together; result pages of jobs are never refused (CALM-1). The index is a fake whose rows have
+ * the size that a test sets; the worker's thread is the test's own. */
 #include "reader.h"
 
 #include <errno.h>
@@ -19,8 +18,8 @@
 
 #define ROWS_MAX 1000u
 
-static size_t size_of_rows; /* size of the next rows */
-static int fails_with;      /* 0: no failure */
+static size_t size_of_rows; /* size in bytes of the next rows */
+static int fails_with;      /* error of the next read; 0: none */
 static struct reader reader;
 static struct inbox *const core_inbox = (struct inbox *)&reader; /* never dereferenced */
 static unsigned posted;
@@ -71,7 +70,7 @@ int index_scan(struct index *index, uint32_t queue, uint64_t after_id, uint64_t 
     return take(arena, SIZE_MAX, out);
 }
 
-/* Reads `size` bytes for the request, which has an arena of its own. Returns the code of its refusal. */
+/* Reads `size` bytes for the request, which has its own arena. Returns the code of the refusal. */
 static Tarry__Code reads(struct engine_request *request, struct arena *arena, size_t size) {
     static struct want want = {.id = 1};
     const unsigned before = posted;
@@ -79,7 +78,7 @@ static Tarry__Code reads(struct engine_request *request, struct arena *arena, si
     *request = (struct engine_request){.item.kind = ITEM_CALL, .arena = arena, .wants = &want, .want_count = 1};
     size_of_rows = size;
     reader_post(&reader, request);
-    assert_int_equal(posted, before + 1); /* the request comes back, refused or not */
+    assert_int_equal(posted, before + 1); /* the request comes back, also if it was refused */
     return request->refusal.code;
 }
 
@@ -100,7 +99,7 @@ static void one_request_reads_so_much(void **state) {
     end(&request);
     assert_int_equal(reads(&request, &arena, 800), TARRY__CODE__OK);
     static struct want want = {.id = 2};
-    request.wants = &want; /* further rows for the same request */
+    request.wants = &want; /* more rows for the same request */
     request.want_count = 1;
     size_of_rows = 400;
     reader_post(&reader, &request);
@@ -113,7 +112,8 @@ static void all_requests_together_read_so_much(void **state) {
     struct engine_request requests[4];
     struct arena arenas[4];
     assert_int_equal(reads(&requests[0], &arenas[0], 800), TARRY__CODE__OK);
-    assert_int_equal(reads(&requests[1], &arenas[1], 800), TARRY__CODE__OK); /* the last one may exceed the limit */
+    /* The request that reaches the limit may exceed it. */
+    assert_int_equal(reads(&requests[1], &arenas[1], 800), TARRY__CODE__OK);
     assert_int_equal(reads(&requests[2], &arenas[2], 16), TARRY__CODE__BUSY);
     end(&requests[0]);
     assert_int_equal(reads(&requests[3], &arenas[3], 16), TARRY__CODE__OK);
@@ -139,7 +139,7 @@ static void a_page_of_a_list_counts_and_a_page_of_a_job_is_read(void **state) {
     assert_int_equal(atomic_load(&reader.rows), 0);
 }
 
-/* Once that ended the process: a request can be so large that nothing else fits into its arena. */
+/* In an earlier version this ended the process: a request can be so large that nothing else fits into its arena. */
 static void a_request_that_fills_its_arena_is_refused(void **state) {
     struct engine_request request;
     struct arena arena;

@@ -1,5 +1,5 @@
-/* record_client_test.c: a node believes only a pair's record that it has read or written, never one that it only
- * requested to write. */
+/* record_client_test.c: a node relies only on a pair's record that it has read or successfully written, never on one
+ * that it only tried to write. */
 #include "record_client.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool is_done;
-static uint32_t file_system; /* file system that statfs reports; 0: the true one */
+static uint32_t file_system; /* file system type that statfs reports; 0: the real one */
 
 int __real_statfs64(const char *path, struct statfs64 *out);
 int __wrap_statfs64(const char *path, struct statfs64 *out);
@@ -65,7 +65,7 @@ static struct pair_event claim(struct record_client *record_client, uint32_t epo
                                  .in_sync = (uint8_t)(1u << record_client->self)};
     members[record_client->self] =
         (struct record_member){.is_known = true, .id = {record_client->self}, .url = "ws://h:1"};
-    members[0].is_known = true; /* the founder of the pair is always known */
+    members[0].is_known = true; /* the founder of the pair is always a known member */
     strcpy(members[0].url, "ws://h:1");
     record_client_swap(record_client, 0, &record, members);
     return answer_of(record_client);
@@ -86,7 +86,7 @@ static void remove_place(const char *directory) {
     }
 }
 
-/* Once such a node named itself the primary to its clients, until it had read the record. */
+/* In an earlier version, such a node named itself to clients as the primary until it had read the record. */
 static void who_was_slower_does_not_take_its_own_claim_for_the_record(void **state) {
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
     struct record_client first, second;
@@ -96,7 +96,7 @@ static void who_was_slower_does_not_take_its_own_claim_for_the_record(void **sta
     assert_int_equal(claim(&first, 1).outcome, PAIR_DONE);
     assert_int_equal(first.record.pair.epoch, 1);
     assert_int_equal(claim(&second, 1).outcome, PAIR_REFUSED);
-    assert_int_equal(second.record.pair.epoch, 0); /* nothing was read yet */
+    assert_int_equal(second.record.pair.epoch, 0); /* the node has not read a record yet */
     record_client_read(&second, RECORD_CLIENT_RECORD);
     assert_int_equal(answer_of(&second).outcome, PAIR_DONE);
     assert_int_equal(second.record.pair.leader, 0);
@@ -112,7 +112,7 @@ static bool is_present(struct record_client *record_client) {
     return event.present;
 }
 
-/* Only the epoch in the record counts, and only for a while. */
+/* Only a presence with the epoch of the record counts, and only for a limited time. */
 static void a_leader_is_present_while_it_says_so(void **state) { /* F-31c */
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
     struct record_client leader, follower;
@@ -122,22 +122,24 @@ static void a_leader_is_present_while_it_says_so(void **state) { /* F-31c */
     assert_int_equal(claim(&leader, 7).outcome, PAIR_DONE);
     assert_false(is_present(&follower));
     record_client_declare(&leader, 6);
-    for (int i = 0; i < 20; i++) assert_false(is_present(&follower)); /* a presence of an earlier epoch */
+    /* A presence with an earlier epoch does not count. */
+    for (int i = 0; i < 20; i++) assert_false(is_present(&follower));
     record_client_declare(&leader, 7);
     while (!is_present(&follower)) {
     }
-    while (is_present(&follower)) { /* the leader declares nothing more */
+    while (is_present(&follower)) { /* the leader no longer declares its presence */
     }
     record_client_declare(&leader, 7);
     while (!is_present(&follower)) {
     }
-    record_client_close(&leader); /* an orderly close: its presence ends with it */
+    record_client_close(&leader); /* an orderly close also removes the presence */
     assert_false(is_present(&follower));
     record_client_close(&follower);
     remove_place(directory);
 }
 
-/* The follower asks; the leader's watch reports it, and the leader answers with its next declaration. */
+/* The follower writes a question at the coordinator. The leader's watch reports it, and the leader answers with its
+ * next declaration. */
 static void a_leader_answers_its_follower_at_the_coordinator(void **state) { /* F-31c */
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
     struct record_client leader, follower;
@@ -150,7 +152,7 @@ static void a_leader_answers_its_follower_at_the_coordinator(void **state) { /* 
         assert_false(record_client_summons_stands(&follower, number, &stands_ms));
         do {
             record_client_summon(&follower, number);
-            record_client_declare(&leader, 7); /* declares again, as it does after each turn */
+            record_client_declare(&leader, 7); /* declares its presence again, as a leader does after each turn */
             bool was_there = is_present(&follower);
             assert_true(was_there || follower.heard == 0);
         } while (follower.heard != number);
@@ -180,7 +182,7 @@ static void a_file_of_a_network_is_no_coordinator(void **state) {
     remove_place(directory);
 }
 
-/* F-31b, F-29: the rules must refuse a record that was set back to when this node had another disk; a leader
+/* F-31b, F-29: the rules must refuse a record that was set back to a time when this node had another disk. A leader
  * continues. */
 static void a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_new_disk(void **state) {
     struct record_client record_client, anew;
@@ -203,7 +205,7 @@ static void a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_ne
     remove_place(directory);
 }
 
-/* The options' files are read before the coordinator is asked with them. */
+/* The client reads the files named in its options before it connects to the coordinator. */
 static void credentials_that_cannot_be_read_open_nothing(void **state) {
     struct record_client record_client = {.done = on_done, .changed = on_changed, .presence_ms = 300};
     char directory[64], url[128], path[96], message[COORDINATOR_MESSAGE_SIZE];

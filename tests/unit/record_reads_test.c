@@ -1,5 +1,5 @@
-/* record_reads_test.c: when a node of a pair reads the coordinator's record again (F-30, F-31b), and that it
- * recognizes a copy of itself (F-29). */
+/* record_reads_test.c: when a node of a pair reads the coordinator's record again (F-30, F-31b), and that it recognizes
+ * a copy of itself (F-29). */
 #include "record_reads.h"
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void a_coordinator_that_does_not_answer_is_asked_after_a_while(void **sta
     assert_false(record_reads_due(&reads, 200 * MS));
     assert_true(record_reads_due(&reads, 201 * MS));
     assert_true(reads.presence);
-    assert_false(record_reads_due(&reads, 202 * MS)); /* due only once */
+    assert_false(record_reads_due(&reads, 202 * MS)); /* the read is due only once */
     assert_false(record_reads_took(&reads, &pair, &known));
     assert_true(record_reads_ask(&reads, true, 203 * MS));
 }
@@ -49,7 +49,8 @@ static void a_record_that_is_lost_is_asked_for_after_a_while(void **state) { /* 
     struct pair_event gone = read_of(PAIR_DONE, 0, 0, 0);
     struct record_reads reads;
     record_reads_init(&reads);
-    assert_false(record_reads_took(&reads, &pair, &gone)); /* an answer, but not believed */
+    /* The read succeeded, but the node does not trust the result. */
+    assert_false(record_reads_took(&reads, &pair, &gone));
     assert_false(record_reads_ask(&reads, false, MS));
     assert_false(reads.presence);
 }

@@ -1,4 +1,4 @@
-/* recovery_plan_test.c: the order of recovery's steps, and its refusals (engine/recovery_plan.h). */
+/* recovery_plan_test.c: the order of the recovery's steps, and its refusals (engine/recovery_plan.h). */
 #include "recovery_plan.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* refusals_test.c: the audit's events about refused clients: their addresses, how often, since when, and never too
- * many. */
+/* refusals_test.c: the audit's events about refused clients: address, number of refusals, time of the first one, and a
+ * limit of the number of events. */
 #include "refusals.h"
 
 #include <setjmp.h>
@@ -36,13 +36,13 @@ static void the_first_is_told_at_once_and_the_rest_a_minute_later(void **state) 
     assert_string_equal(told[0].address, "192.0.2.7");
     assert_int_equal(told[0].count, 1);
     for (unsigned i = 1; i <= 500; i++)
-        assert_false(knock("192.0.2.7:40313", BEGIN_MS + i)); /* any port of that address */
+        assert_false(knock("192.0.2.7:40313", BEGIN_MS + i)); /* another port of the same address */
     assert_int_equal(refusals_take(&refusals, BEGIN_MS + REFUSALS_AGAIN_MS - 1, false, told), 0);
     assert_int_equal(refusals_take(&refusals, BEGIN_MS + REFUSALS_AGAIN_MS, false, told), 1);
     assert_int_equal(told[0].count, 500);
     assert_int_equal(told[0].first_ms, BEGIN_MS + 1);
     assert_int_equal(told[0].last_ms, BEGIN_MS + 500);
-    assert_int_equal(refusals_take(&refusals, BEGIN_MS + DAY_MS, false, told), 0); /* nothing is reported twice */
+    assert_int_equal(refusals_take(&refusals, BEGIN_MS + DAY_MS, false, told), 0); /* no refusal is reported twice */
 }
 
 static void who_and_why_are_kept_apart(void **state) {
@@ -78,7 +78,7 @@ static void a_flood_from_everywhere_is_bounded_and_nothing_is_uncounted(void **s
         size_t count = refusals_take(&refusals, BEGIN_MS + 700000 + minute * REFUSALS_AGAIN_MS, false, told);
         for (size_t i = 0; i < count; i++) counted += told[i].count;
     }
-    assert_int_equal(counted, knocks); /* addresses without a row of their own are counted in a common row */
+    assert_int_equal(counted, knocks); /* addresses without their own row are counted in a common row */
 }
 
 static void nobody_waits_for_ever_beside_others_that_are_never_quiet(void **state) {
@@ -99,14 +99,15 @@ static void nobody_waits_for_ever_beside_others_that_are_never_quiet(void **stat
 static void a_new_one_has_the_row_of_who_was_told_longest_ago(void **state) {
     (void)state;
     char peer[32];
-    for (unsigned i = 0; i < REFUSALS_ROWS; i++) { /* each is reported a little later than the one before */
+    for (unsigned i = 0; i < REFUSALS_ROWS; i++) { /* each address is reported a little later than the one before */
         snprintf(peer, sizeof(peer), "10.0.0.%u:9", i);
         knock(peer, BEGIN_MS + i);
         while (refusals_take(&refusals, BEGIN_MS + i, false, told) == 0) refusals.window_ms = 0;
     }
     knock("192.0.2.7:1", BEGIN_MS + REFUSALS_ROWS);
     snprintf(peer, sizeof(peer), "10.0.0.%u:9", REFUSALS_ROWS - 1);
-    assert_false(knock(peer, BEGIN_MS + REFUSALS_ROWS)); /* a refusal of an address that was reported just now */
+    /* One more refusal of an address that was reported just now. */
+    assert_false(knock(peer, BEGIN_MS + REFUSALS_ROWS));
     assert_true(knock("10.0.0.0:9", BEGIN_MS + REFUSALS_ROWS));
 }
 

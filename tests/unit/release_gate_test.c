@@ -12,7 +12,7 @@
 struct heard {
     uint64_t position;
     unsigned times;
-    struct heard *before; /* this subscriber must have been notified of the same position before */
+    struct heard *before; /* subscriber that must have been notified of the same position before this one */
 };
 
 static void hear(void *context, uint64_t position) {
@@ -64,7 +64,7 @@ static void no_confirmation_is_wanted_of_what_is_not_reached(void **state) { /* 
     release_gate_confirm(&gate, 6);
     release_gate_enter(&gate, &asked);
     assert_false(release_gate_wants_confirmation(&gate));
-    release_gate_confirm(&gate, UINT64_MAX); /* the other node does not count any more */
+    release_gate_confirm(&gate, UINT64_MAX); /* the other node no longer counts */
     assert_null(release_gate_next(&gate));
     release_gate_reach(&gate, START + 100);
     assert_ptr_equal(release_gate_next(&gate), &asked);
@@ -78,7 +78,7 @@ static void subscribers_are_told_once_and_in_order(void **state) {
     release_gate_subscribe(&gate, &a);
     release_gate_subscribe(&gate, &b);
     release_gate_tell(&gate);
-    assert_int_equal(first.times, 0); /* that was its first position */
+    assert_int_equal(first.times, 0); /* the subscriber began at this position, so it is not notified of it */
     release_gate_reach(&gate, START + 100);
     release_gate_tell(&gate);
     release_gate_tell(&gate);
@@ -87,7 +87,7 @@ static void subscribers_are_told_once_and_in_order(void **state) {
     assert_int_equal(second.position, START + 100);
 }
 
-static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: waiting clients are notified */
+static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: the waiting clients can be notified */
     struct release_gate gate;
     struct release first = {.position = START + 100}, second = {.position = START + 200, .question = 3};
     release_gate_init(&gate, START);
@@ -96,7 +96,7 @@ static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: waiting cli
     assert_ptr_equal(release_gate_take(&gate), &first);
     assert_ptr_equal(release_gate_take(&gate), &second);
     assert_null(release_gate_take(&gate));
-    release_gate_enter(&gate, &second); /* the gate works as before */
+    release_gate_enter(&gate, &second); /* the gate still works */
     release_gate_confirm(&gate, 3);
     release_gate_reach(&gate, START + 200);
     assert_ptr_equal(release_gate_next(&gate), &second);

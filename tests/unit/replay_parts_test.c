@@ -1,5 +1,5 @@
-/* replay_parts_test.c: parts of tarry replay by themselves: contents that a record names, and the consumers of a dry
- * run. The linker's --wrap replaces reads of the log: everything in it is retired. */
+/* replay_parts_test.c: single parts of tarry replay: reading contents that a record names, and the consumers of a dry
+ * run. The linker's --wrap replaces reads of the log, of which everything is retired. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,11 +46,11 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
 
 /* ---- contents */
 
-/* A record may name any position: a content outside of its frame is not read. */
+/* A damaged record may name any position. A content outside of its frame is not read. */
 static void a_content_lies_in_its_frame(void **state) {
     static const struct {
         uint64_t offset, size;
-        int result; /* 1: it was read, and differs from the record */
+        int result; /* expected result; 1: the content was read and differs from the record */
     } cases[] = {{0, BLOB_SIZE, 1},
                  {BLOB_SIZE - 1, 1, 1},
                  {1, BLOB_SIZE, LOG_DAMAGED},
@@ -81,7 +81,7 @@ static void a_content_lies_in_its_frame(void **state) {
 
 /* ---- consumers */
 
-/* A consumer that has just subscribed counts as alive: it does not subscribe again for the next task. */
+/* A consumer that has just subscribed counts as alive, so it does not subscribe again for the next task. */
 static void consumers_of_a_dry_run_subscribe_once(void **state) {
     struct stage stage;
     struct plan plan = {.name = (char *)"q"};
@@ -93,7 +93,7 @@ static void consumers_of_a_dry_run_subscribe_once(void **state) {
     assert_int_not_equal(session, 0);
     for (int i = 0; i < 3; i++) workers_grant(workers);
     assert_int_equal(workers->session, session);
-    stage.now.steady_ns += workers->silence_ns; /* and it has been silent for that long */
+    stage.now.steady_ns += workers->silence_ns; /* the consumer has been silent for that time */
     workers_grant(workers);
     assert_int_not_equal(workers->session, session);
     assert_null(stage.problem);
@@ -129,13 +129,13 @@ static void purge_of(struct stage *stage, struct life *lives, size_t count) {
     for (size_t i = 0; i < count; i++) assert_true(lives[i].twin->ended);
 }
 
-/* The sanitized build's allocator has no counter, but finds leaks by itself. */
+/* Not in builds with sanitizers, whose allocator has no counter but finds leaks by itself. */
 static void what_a_purge_has_looked_at_is_given_back(void **state) {
     enum { TASKS = 3000 };
     struct life *lives = calloc(TASKS, sizeof *lives);
     size_t kept = 0;
     assert_non_null(lives);
-    for (int round = 0; round < 3; round++) { /* memory that the libraries keep is allocated in the first round */
+    for (int round = 0; round < 3; round++) { /* in the first round, the libraries allocate memory that they keep */
         struct stage stage;
         if (round == 1) kept = mallinfo2().uordblks;
         assert_true(stage_init(&stage, 1, TASKS, (struct logical_time){3600000000000u, 1800000000000000000u}));

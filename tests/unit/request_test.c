@@ -1,4 +1,4 @@
-/* request_test.c: from the bytes of a request to an event; secrets, the inbox, and latencies. */
+/* request_test.c: conversion of a request's bytes to an event; secrets, the inbox, and latencies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -98,7 +98,7 @@ static void contents_are_salted_summed_and_hashed(void **state) {
     struct fx *f = *state;
     struct commit c;
     commit_make(&c);
-    c.schedules[1].priority = 10; /* refused by itself */
+    c.schedules[1].priority = 10; /* this operation is refused */
     assert_true(prepare_request(f, &c.request));
     assert_int_equal(f->prepared.message->body_case, TARRY__REQUEST__BODY_COMMIT);
     assert_int_equal(f->prepared.commit.contents[1].code, TARRY__CODE__INVALID);
@@ -178,7 +178,7 @@ static void what_is_asked_of_the_pair_makes_sense(void **state) {
 
 static void too_many_operations_are_refused_before_they_take_memory(void **state) { /* F-20, CAP-1 */
     struct fx *f = *state;
-    /* Request{commit{ops: {} × N}}: two bytes per operation */
+    /* Packs Request{commit{ops: {} × N}}, which takes two bytes per operation. */
     size_t count = OPS_PER_COMMIT_MAX + 1, inner = count * 2;
     uint8_t *at = f->bytes;
     *at++ = 11 << 3 | 2;
@@ -195,7 +195,7 @@ static void too_many_operations_are_refused_before_they_take_memory(void **state
 
 static void too_many_queues_are_refused_before_they_take_memory(void **state) { /* F-20, CAP-1 */
     struct fx *f = *state;
-    /* Request{subscribe{queues: "" × N}}: two bytes per name */
+    /* Packs Request{subscribe{queues: "" × N}}, which takes two bytes per name. */
     const size_t count = 1000, inner = count * 2;
     uint8_t *at = f->bytes;
     *at++ = 13 << 3 | 2;
@@ -216,7 +216,7 @@ static void append(struct fx *f, const Tarry__Request *request) {
     f->size += tarry__request__pack(request, f->bytes + f->size);
 }
 
-static void a_request_has_one_body(void **state) { /* F-20: protobuf keeps the last of two bodies */
+static void a_request_has_one_body(void **state) { /* F-20: of two bodies, protobuf keeps the last one */
     struct fx *f = *state;
     struct commit c;
     Tarry__Stats stats = TARRY__STATS__INIT;
@@ -245,11 +245,14 @@ static void a_request_has_one_body(void **state) { /* F-20: protobuf keeps the l
 
 static void an_operation_has_one_body(void **state) { /* F-20 */
     struct fx *f = *state;
-    /* Request{version: 1, commit{producer: 1, sequence: 1, oldest_unanswered: 1, ops{…}}} */
+    /* Packs Request{version: 1, commit{producer: 1, sequence: 1, oldest_unanswered: 1, ops{…}}}. */
     const uint8_t head[] = {1 << 3, 1, 11 << 3 | 2, 0, 1 << 3, 1, 2 << 3, 1, 3 << 3, 1, 5 << 3 | 2, 0};
-    const uint8_t one[] = {0x98, 0x06, 1, 4 << 3 | 2, 2, 1 << 3, 9};             /* 99: 1, ack{id: 9} */
-    const uint8_t two[] = {12 << 3 | 2, 2, 1 << 3, 9, 4 << 3 | 2, 2, 1 << 3, 9}; /* redact{…}, ack{id: 9} */
-    const uint8_t same[] = {4 << 3 | 2, 2, 1 << 3, 9, 4 << 3 | 2, 2, 1 << 3, 9}; /* ack{id: 9}, ack{id: 9} */
+    /* An operation with field 99: 1 and ack{id: 9}. */
+    const uint8_t one[] = {0x98, 0x06, 1, 4 << 3 | 2, 2, 1 << 3, 9};
+    /* An operation with redact{…} and ack{id: 9}. */
+    const uint8_t two[] = {12 << 3 | 2, 2, 1 << 3, 9, 4 << 3 | 2, 2, 1 << 3, 9};
+    /* An operation with ack{id: 9} twice. */
+    const uint8_t same[] = {4 << 3 | 2, 2, 1 << 3, 9, 4 << 3 | 2, 2, 1 << 3, 9};
     const struct {
         const uint8_t *op;
         size_t size;
@@ -300,11 +303,11 @@ static void a_peek_counts_what_a_request_holds(void **state) {
     assert_true(request_peek(f->bytes, f->size, &peek));
     assert_true(peek.body_count == 1 && peek.schedules && peek.op_bodies_max == 1);
     assert_int_equal(peek.op_count, OPS);
-    /* an unknown field hides no schedule: Request.commit{ops{99: 1, schedule{}}} */
+    /* An unknown field hides no schedule: Request.commit{ops{99: 1, schedule{}}}. */
     const uint8_t hidden[] = {11 << 3 | 2, 7, 5 << 3 | 2, 5, 0x98, 0x06, 1, 1 << 3 | 2, 0};
     assert_true(request_peek(hidden, sizeof(hidden), &peek));
     assert_true(peek.schedules && peek.op_count == 1);
-    /* every truncation is refused or harmless, and none reads past the end (ASan) */
+    /* Every truncated request is refused or harmless, and no read goes past its end (ASan). */
     for (size_t size = 0; size < f->size; size++) {
         uint8_t *copy = malloc(size + 1);
         memcpy(copy, f->bytes, size);
@@ -338,7 +341,7 @@ static void a_secret_is_known_again_and_a_wrong_one_is_not(void **state) { /* F-
     secret_make(key, 77, "shop", secret);
     assert_int_equal(secret_check(key, "shop", secret, sizeof(secret)), 77);
     assert_int_equal(secret_check(other, "shop", secret, sizeof(secret)), 0);
-    assert_int_equal(secret_check(key, "sho", secret, sizeof(secret)), 0); /* another client's secret */
+    assert_int_equal(secret_check(key, "sho", secret, sizeof(secret)), 0); /* the secret of another client */
     assert_int_equal(secret_check(key, "", secret, sizeof(secret)), 0);
     assert_int_equal(secret_check(key, "shop", secret, sizeof(secret) - 1), 0);
     sodium_bin2hex(hex, sizeof(hex), secret, sizeof(secret));
@@ -380,7 +383,7 @@ static void no_wake_up_is_lost_and_order_is_kept(void **state) {
     for (int i = 0; i < POSTERS; i++) pthread_create(&threads[i], NULL, post_many, items[i]);
     while (total < POSTERS * POSTS) {
         struct turn_load load;
-        inbox_take(&inbox, 3600ull * 1000000000ull, false, &load); /* a lost wake-up hangs here */
+        inbox_take(&inbox, 3600ull * 1000000000ull, false, &load); /* would hang here if a wake-up were lost */
         for (struct item *item = load.first; item != NULL; item = item->next, total++) {
             int poster = (int)((item - &items[0][0]) / POSTS);
             assert_ptr_equal(item, &items[poster][next[poster]]);
@@ -393,7 +396,7 @@ static void no_wake_up_is_lost_and_order_is_kept(void **state) {
     inbox_indexed(&inbox, 4);
     inbox_take(&inbox, 3600ull * 1000000000ull, false, &load);
     assert_true(load.first == NULL && load.durable == 5 && load.indexed == 4 && !load.stop);
-    inbox_take(&inbox, 1000000, false, &load); /* nothing arrives: the time runs out */
+    inbox_take(&inbox, 1000000, false, &load); /* nothing arrives, so the call returns after its timeout */
     assert_null(load.first);
 }
 

@@ -1,5 +1,5 @@
-/* requests_test.c: docs/REQUESTS.md is what proto/requests.def says. With TARRY_RECORD=1 in the environment, writes the
- * document. */
+/* requests_test.c: docs/REQUESTS.md agrees with proto/requests.def. With TARRY_RECORD=1 in the environment, the test
+ * writes the document. */
 #include "requests.h"
 
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static const char *const reaches[] = {
 struct entry {
     unsigned number;
     const char *message;
-    const char *const *kind; /* in `classes` or `targets` */
+    const char *const *kind; /* name in `classes` or `targets` */
     const char *text;
 };
 

@@ -1,4 +1,4 @@
-/* retention_test.c: when the oldest segment may be deleted, and what must happen before (engine/retention.h). */
+/* retention_test.c: when the oldest segment may be deleted, and what must happen before that (engine/retention.h). */
 #include "retention.h"
 
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static void an_old_segment_goes_however_small_the_log(void **state) {
     facts.wall_ns = 151 * MS;
     assert_int_equal(retention_look(&retention, &oldest, &facts), RETENTION_OPEN);
     retention = fresh();
-    facts.wall_ns = 99 * MS; /* with a clock behind the segment's times, nothing is old */
+    facts.wall_ns = 99 * MS; /* the clock is behind the segment's times, so no segment is old */
     assert_int_equal(retention_look(&retention, &oldest, &facts), RETENTION_REST);
 }
 
@@ -74,7 +74,7 @@ static void without_room_in_the_index_the_segment_is_begun_anew(void **state) { 
     }
 }
 
-static void a_pinned_segment_stays(void **state) { /* a backup began meanwhile */
+static void a_pinned_segment_stays(void **state) { /* a backup has begun meanwhile and holds the segment */
     struct retention retention = due();
     while (retention.effect != RETENTION_REMOVE) retention_step(&retention, RETENTION_DONE);
     assert_int_equal(retention_step(&retention, RETENTION_PINNED), RETENTION_REST);

@@ -62,7 +62,7 @@ static void row_is_equal(const struct row *a, const struct row *b) {
 #undef SAME
 }
 
-/* Row → Task → bytes → Task → row. */
+/* Converts Row → Task → bytes → Task → row. */
 static void a_row_survives_the_log(void **state) {
     (void)state;
     struct random random = {random_seed(1)};
@@ -97,7 +97,8 @@ static void the_hash_sees_every_field(void **state) {
     for (int n = 0; n < 2000; n++) {
         struct random_row made;
         make_row(&random, &made);
-        made.row.key_size |= 1, made.row.reason_size |= 1; /* so that a flipped bit makes them shorter */
+        /* Odd sizes, so that flipping the lowest bit makes them smaller. */
+        made.row.key_size |= 1, made.row.reason_size |= 1;
         uint64_t hash = row_hash(&made.row);
         assert_int_not_equal(hash, 0);
         SEEN(id);
@@ -129,8 +130,8 @@ static void the_hash_sees_every_field(void **state) {
     }
 }
 
-/* Old logs contain hashes: the encoding must not change within one FORMAT_VERSION. The boundary between key and
- * reason is part of the hash. */
+/* Old logs contain hashes, so the hashed encoding must not change within one FORMAT_VERSION. It also covers the
+ * boundary between key and reason. */
 static void the_hash_is_what_it_was(void **state) {
     (void)state;
     struct row row = {.id = 1, .due_ms = 2, .queue = 3, .key = "ab", .key_size = 2, .reason = "c", .reason_size = 1};
@@ -182,7 +183,7 @@ static void a_queue_hash_sees_every_field_but_before(void **state) {
     policy.push = "https://example.org/b";
     assert_int_not_equal(queue_hash(&queue), pushed);
     policy.push = "";
-    assert_int_equal(queue_hash(&queue), hash); /* same as before webhooks existed */
+    assert_int_equal(queue_hash(&queue), hash); /* the hash is the same as before webhooks existed */
     queue.name = "order";
     assert_int_not_equal(queue_hash(&queue), hash);
     queue.name = "orders", queue.policy = NULL;
@@ -210,7 +211,7 @@ static void a_damaged_task_is_refused(void **state) { /* F-8, LOG-3 */
     REFUSED(queue, 0);
     REFUSED(queue, QUEUE_PLACES + 1);
     REFUSED(priority, PRIORITY_COUNT);
-    REFUSED(priority, 256); /* must not be truncated to 0 */
+    REFUSED(priority, 256); /* 256 must not be truncated to 0 */
     REFUSED(time_base, (Tarry__Task__Base)2);
     REFUSED(time_base, (Tarry__Task__Base)-1);
     REFUSED(state, (Tarry__Task__State)3);

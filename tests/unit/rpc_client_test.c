@@ -1,5 +1,5 @@
-/* rpc_client_test.c: the client by which one node of a pair asks the other (broker/peer/rpc_client.h), against a server
- * in this process that the test controls, byte by byte. */
+/* rpc_client_test.c: the client with which one node of a pair sends requests to the other (broker/peer/rpc_client.h),
+ * against a server in this process that the test controls byte by byte. */
 #include "rpc_client.h"
 
 #include <setjmp.h>
@@ -25,10 +25,10 @@
 
 #define ANSWER_MAX (1u << 20)
 #define PATIENCE_MS 10000
-#define LONG_MS 600000u /* a request's timeout, which only a test's clock reaches */
+#define LONG_MS 600000u /* ms; timeout of a request, which passes only when a test advances the clock */
 #define ID_SIZE 4u
 
-/* The client's clock: the machine's, and what a test adds to it. */
+/* Time in ms that a test adds to the machine's clock, as the client sees it. */
 static _Atomic uint64_t passed_ms;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *out);
@@ -41,7 +41,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *out) {
 
 struct fixture {
     int listener;
-    int peer; /* the accepted connection; -1: none */
+    int peer; /* descriptor of the accepted connection; -1: none */
     struct listen_address address;
     struct rpc_client *client;
     struct ws_decoder decoder;
@@ -133,7 +133,7 @@ static void say(struct fixture *f, const void *bytes, size_t size) {
     }
 }
 
-/* Receives what has arrived, after waiting for it. Returns 0 at the connection's end. */
+/* Waits for data and receives what has arrived. Returns 0 at the end of the connection. */
 static size_t receive(struct fixture *f, void *out, size_t size) {
     struct pollfd ready = {.fd = f->peer, .events = POLLIN};
     assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
@@ -189,7 +189,7 @@ static const uint8_t *take_request(struct fixture *f, size_t *out_size) {
             memcpy(message + size, event.data, event.size);
             size += event.size;
             if (!event.ends_message) continue;
-            assert_int_equal(at, took); /* one request at a time */
+            assert_int_equal(at, took); /* only one request is sent at a time */
             assert_in_range(size, ID_SIZE, sizeof(message));
             *out_size = size - ID_SIZE;
             return message;
@@ -207,7 +207,7 @@ static void expect_request(struct fixture *f, uint8_t id[ID_SIZE], const char *t
     assert_memory_equal(request + ID_SIZE, text, strlen(text));
 }
 
-/* Sends a fragment of a reply; its id too, if it is the first. */
+/* Sends a fragment of a reply; the first fragment also has the request's id. */
 static void reply_part(struct fixture *f, const uint8_t *id, const char *text, bool is_last) {
     uint8_t room[WS_HEAD_MAX + ID_SIZE + 64], *payload = room + WS_HEAD_MAX;
     size_t size = 0;
@@ -241,7 +241,7 @@ static void a_request_is_answered_on_one_connection(void **state) {
     assert_int_equal(atomic_load(&f->losses), 0);
 }
 
-/* A request whose connection breaks is sent again, also after a refused upgrade. */
+/* A request whose connection breaks is sent again on a new connection, also after a refused upgrade. */
 static void a_request_survives_broken_connections(void **state) {
     struct fixture *f = *state;
     uint8_t id[ID_SIZE];
@@ -260,7 +260,7 @@ static void a_request_survives_broken_connections(void **state) {
     hang_up(f);
     let_in(f);
     expect_request(f, id, "one", 3);
-    say(f, "\x83\x00", 2); /* an undefined opcode */
+    say(f, "\x83\x00", 2); /* a frame with an undefined opcode */
     assert_null(take_request(f, &(size_t){0}));
     hang_up(f);
     let_in(f);
@@ -285,11 +285,12 @@ static void a_newer_request_replaces_the_current_one(void **state) {
     assert_int_equal(atomic_load(&f->losses), 0);
 }
 
-/* A request that the server does not read cannot be followed by another one: its connection is closed. */
+/* If the server does not read a request, no other request can follow it on that connection. So the connection is
+ * closed. */
 static void a_half_sent_request_ends_its_connection(void **state) {
     struct fixture *f = *state;
     uint8_t id[ID_SIZE];
-    const size_t large = 64u << 20; /* more than both sockets' buffers take */
+    const size_t large = 64u << 20; /* more bytes than the buffers of both sockets hold */
     ask(f, "large", large, LONG_MS);
     let_in(f);
     uint8_t byte;
@@ -303,7 +304,7 @@ static void a_half_sent_request_ends_its_connection(void **state) {
     close(former);
 }
 
-/* Sends a ping and waits for its pong: the client has read all that was sent before. */
+/* Sends a ping and waits for its pong. Then the client has read everything that was sent before. */
 static void synchronize(struct fixture *f) {
     uint8_t bytes[64];
     struct ws_event event = {.kind = WS_NEEDS_MORE};
@@ -316,7 +317,7 @@ static void synchronize(struct fixture *f) {
     assert_int_equal(event.kind, WS_GOT_PONG);
 }
 
-/* F-27: each part of a reply restarts the timeout. Without one the request ends, and its connection is closed. */
+/* F-27: each part of a reply restarts the timeout. If no part comes, the request ends and its connection is closed. */
 static void a_reply_may_take_long_if_it_makes_progress(void **state) {
     struct fixture *f = *state;
     uint8_t id[ID_SIZE];
@@ -336,7 +337,7 @@ static void a_reply_may_take_long_if_it_makes_progress(void **state) {
     reply_part(f, id, "half", false);
     synchronize(f);
     atomic_fetch_add(&passed_ms, LONG_MS);
-    say(f, "\x89\x00", 2); /* wakes the client; a ping is no progress */
+    say(f, "\x89\x00", 2); /* wakes the client, but a ping does not restart the timeout */
     assert_null(result(f));
     assert_null(take_request(f, &(size_t){0}));
 }

@@ -1,6 +1,6 @@
-/* shell_door_test.c: a broker that cannot make its door refuses to start, with a sentence, whichever part of the
- * door has no memory (F-11; broker/shell/shell.c). Linked with everything that tarryd is made of; a refusal ends the
- * process, so each runs in a child. */
+/* shell_door_test.c: a broker that cannot make its door refuses to start, with an error message, whichever part of the
+ * door has no memory (F-11; broker/shell/shell.c). Linked with all parts of tarryd. A refusal ends the process, so each
+ * one runs in a child. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "last_words.h"
 #include "shell.h"
 
-static const char *lacking; /* the part for which there is no memory */
+static const char *lacking; /* name of the part for which there is no memory */
 
 #define PART(result, name, parameters, ...)                                                                            \
     result *__real_##name parameters;                                                                                  \

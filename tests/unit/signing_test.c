@@ -31,7 +31,7 @@ static void a_key_file_is_read_as_it_was_written(void **state) {
     assert_memory_equal(&public, &secret.public, sizeof(public));
 }
 
-/* RFC 8032, 7.1, test 1: the file has the standard's seed, so that any implementation can use it. */
+/* RFC 8032, 7.1, test 1: the key file has the seed of the standard, so other implementations can use it. */
 static void the_seed_is_that_of_rfc_8032(void **state) {
     static const uint8_t public[] = {0xd7, 0x5a, 0x98, 0x01, 0x82, 0xb1, 0x0a, 0xb7, 0xd5, 0x4b, 0xfe,
                                      0xd3, 0xc9, 0x64, 0x07, 0x3a, 0x0e, 0xe1, 0x72, 0xf3, 0xda, 0xa6,
@@ -55,7 +55,7 @@ static void no_other_text_is_a_key(void **state) {
     size_t size = sign_secret_format(&secret, text);
     for (size_t i = 0; i < size; i++) {
         assert_non_null(sign_secret_parse(text, i, &secret)); /* truncated */
-        for (unsigned bit = 0; bit < 8; bit++) {              /* a flipped bit */
+        for (unsigned bit = 0; bit < 8; bit++) {              /* flips each bit */
             memcpy(other, text, size);
             other[i] = (char)(other[i] ^ 1 << bit);
             assert_non_null(sign_secret_parse(other, size, &secret));
@@ -75,7 +75,7 @@ static void no_other_text_is_a_key(void **state) {
 
 /* ---- heads */
 
-/* Compares fields: the structs' padding may differ. */
+/* Compares single fields, because the padding of the structs may differ. */
 static void same_head(const struct head *one, const struct head *other) {
     uint8_t bytes[HEAD_SIZE], others[HEAD_SIZE];
     head_encode(one, bytes);
@@ -112,7 +112,8 @@ static void every_bit_of_a_head_is_signed_or_summed(void **state) {
     for (size_t i = 0; i < HEAD_SIZE * 8; i++) {
         bytes[i / 8] ^= (uint8_t)(1u << i % 8);
         assert_false(head_decode(bytes, &read));
-        put_u64(bytes + HEAD_SIZE - 8, frame_sum(bytes, HEAD_SIZE - 8)); /* with a corrected checksum */
+        /* The checksum is corrected after the change. */
+        put_u64(bytes + HEAD_SIZE - 8, frame_sum(bytes, HEAD_SIZE - 8));
         if (i / 8 < HEAD_SIZE - 8 && head_decode(bytes, &read)) assert_false(head_is_signed(&read, &secret.public));
         head_encode(&head, bytes);
     }
@@ -198,14 +199,14 @@ static void heads_are_kept(void **state) {
     assert_int_equal(head.number, 2);
 }
 
-/* Whatever a power cut left of the last head, it is not accepted, and the next head is written in its place. */
+/* Whatever a power cut leaves of the last head, that entry is not accepted, and the next head replaces it. */
 static void a_torn_head_is_written_over(void **state) {
     struct place *place = *state;
     append(place, 1);
     for (off_t size = 1; size <= HEAD_SIZE; size++) {
         append(place, 2);
         assert_int_equal(truncate(place->path, HEAD_SIZE + size), 0);
-        if (size == HEAD_SIZE) { /* complete, but with other bytes than were written */
+        if (size == HEAD_SIZE) { /* the entry is complete, but has other bytes than were written */
             int file = open(place->path, O_WRONLY);
             assert_int_equal(pwrite(file, "\0\0\0\0\0\0\0\0", 8, HEAD_SIZE + 100), 8);
             close(file);

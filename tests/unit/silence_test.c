@@ -34,7 +34,7 @@ static void a_leader_is_silent_once_two_probes_had_their_time(void **state) { /*
     assert_true(look_at(&silence, &pair, 200).probes);
     assert_false(look_at(&silence, &pair, 201).probes);
     assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), START + 300 * MS);
-    assert_true(look_at(&silence, &pair, 330).probes); /* late, with a quarter of the time left for the answer */
+    assert_true(look_at(&silence, &pair, 330).probes); /* late, when a quarter of the time is left for the answer */
     assert_false(look_at(&silence, &pair, 429).tells);
     assert_true(look_at(&silence, &pair, 430).tells);
     assert_false(look_at(&silence, &pair, 729).tells); /* a reminder */
@@ -65,9 +65,9 @@ static void a_probe_counts_in_the_leaders_epoch_only(void **state) {
     assert_true(silence_probe_counts(&pair, false, 3));
     assert_true(silence_probe_counts(&pair, false, 4));
     assert_false(silence_probe_counts(&pair, false, 2));
-    assert_false(silence_probe_counts(&pair, false, 0)); /* the node does not lead */
+    assert_false(silence_probe_counts(&pair, false, 0)); /* a probe of a node that does not lead does not count */
     assert_false(silence_probe_counts(&pair, true, 3));
-    pair.role = PAIR_FENCING; /* the node already claims leadership */
+    pair.role = PAIR_FENCING; /* the node is already claiming leadership */
     assert_false(silence_probe_counts(&pair, false, 3));
 }
 
@@ -76,14 +76,16 @@ static void a_leader_whose_process_is_gone_is_not_waited_for(void **state) { /* 
     struct silence silence = {0};
     silence_heard(&silence, &pair, &times, START);
     assert_true(silence_is_gone(&silence, &pair, false, START + MS));
-    assert_false(silence_is_gone(&silence, &pair, false, START + 2 * MS)); /* the rules already know */
+    /* The pair's rules already know that the node is gone. */
+    assert_false(silence_is_gone(&silence, &pair, false, START + 2 * MS));
     assert_true(silence_is_gone(&silence, &pair, false, START + MS + SILENCE_REMIND_NS));
     for (int what = 0; what < 4; what++) {
         pair = follower();
         silence_heard(&silence, &pair, &times, START);
         silence.remind_ns = 0;
-        if (what == 0) pair.epoch = 0; /* the node has not followed any leader yet: it may be new */
-        if (what == 1) pair.role = PAIR_LEADING, pair.handing = PAIR_KEEPING; /* a leader without a counting follower */
+        if (what == 0) pair.epoch = 0; /* case 0: the node has not followed any leader yet, and may be new */
+        /* Case 1: a leader whose follower does not count. */
+        if (what == 1) pair.role = PAIR_LEADING, pair.handing = PAIR_KEEPING;
         if (what == 2) pair.by_operator = true;
         assert_false(silence_is_gone(&silence, &pair, what == 3, START + MS));
     }
@@ -96,11 +98,11 @@ static void a_follower_whose_process_is_gone_is_not_waited_for(void **state) { /
     assert_true(silence_is_gone(&silence, &pair, false, START + MS));
     assert_true(look_at(&silence, &pair, 1).tells);
     assert_false(look_at(&silence, &pair, 2).tells);
-    assert_true(look_at(&silence, &pair, 301).tells); /* a reminder is sent until the other node answers */
+    assert_true(look_at(&silence, &pair, 301).tells); /* the other node gets a reminder until it answers */
     silence_heard(&silence, &pair, &times, START + 302 * MS);
     assert_false(look_at(&silence, &pair, 701).tells);
     pair.counted = false;
-    pair.handing = PAIR_HANDING; /* asynchronous: the leader also waits for this one */
+    pair.handing = PAIR_HANDING; /* in asynchronous mode, a leader that hands over also waits for this follower */
     assert_true(silence_is_gone(&silence, &pair, false, START + 702 * MS));
 }
 
@@ -115,7 +117,7 @@ static void a_follower_is_silent_after_solo_after_and_is_not_probed(void **state
     assert_true(verdict.tells);
     assert_false(verdict.gives_up);
     silence_heard(&silence, &pair, &times, START + 2000 * MS);
-    silence_is_left(&silence, START + 2001 * MS); /* the follower said goodbye */
+    silence_is_left(&silence, START + 2001 * MS); /* the follower has announced its stop */
     assert_true(look_at(&silence, &pair, 2001).tells);
 }
 
@@ -149,14 +151,14 @@ static void a_node_that_stood_still_takes_nobody_for_silent(void **state) { /* F
     struct silence_verdict verdict = look_at(&silence, &pair, 2000);
     assert_false(verdict.probes || verdict.tells);
     assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), START + 2200 * MS);
-    pair.by_operator = true; /* the node follows no leader: it only asks again */
+    pair.by_operator = true; /* this node follows no leader, so it only repeats its request */
     pair.epoch = 0;
     assert_false(silence_stood_still(&silence, &pair, START + 9000 * MS));
     silence_heard(&silence, &pair, &times, START + 9000 * MS);
     assert_true(look_at(&silence, &pair, 9200).tells);
 }
 
-/* The node was awake when the turn began, and was stopped before it looks at the other node. */
+/* The node ran when the turn began, and was stopped before it checks the other node's silence. */
 static void a_node_that_stood_still_within_a_turn_takes_nobody_for_silent(void **state) { /* F-13 */
     for (int leads = 0; leads < 2; leads++) {
         struct pair pair = leads ? leader() : follower();
@@ -168,7 +170,8 @@ static void a_node_that_stood_still_within_a_turn_takes_nobody_for_silent(void *
         struct silence_verdict verdict = silence_look(&silence, &pair, false, stuck_ns, now_ns);
         assert_true(verdict.stood_still);
         assert_false(verdict.probes || verdict.tells || verdict.gives_up);
-        assert_false(silence_stood_still(&silence, &pair, now_ns)); /* the look in the turn has already noticed it */
+        /* The check in this turn has already noticed the stop. */
+        assert_false(silence_stood_still(&silence, &pair, now_ns));
         verdict = silence_look(&silence, &pair, false, UINT64_MAX, now_ns);
         assert_false(verdict.stood_still || verdict.probes || verdict.tells);
         assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), now_ns + (leads ? 800 : 200) * MS);

@@ -1,4 +1,4 @@
-/* slab_test.c: the core's memory (CAP-1, CALM-1): what slab_need_pages promises, and what returns to the pool. */
+/* slab_test.c: the core's memory (CAP-1, CALM-1): what slab_need_pages promises, and which pages return to the pool. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -38,10 +38,10 @@ static void room_is_exactly_what_can_be_had(void **state) { /* CALM-1, CAP-1 */
             assert_true(fits(slab, sizes[s], room - i - 1) && !fits(slab, sizes[s], room - i));
         }
         assert_null(slab_alloc(slab, sizes[s]));
-        assert_null(slab_alloc(slab, 1)); /* an object of another size finds no page either */
+        assert_null(slab_alloc(slab, 1)); /* an object of another size gets no page either */
         assert_int_equal(slab_used(slab), slab_capacity(slab));
         for (size_t i = 0; i < room; i++) slab_release(slab, objects[i], sizes[s]);
-        assert_int_equal(slab_used(slab), 0); /* many objects of one size leave no pages behind */
+        assert_int_equal(slab_used(slab), 0); /* after many objects of one size, no page stays in use */
     }
     slab_release(slab, NULL, 16);
     slab_free_all(slab);
@@ -55,7 +55,7 @@ struct held {
     uint8_t fill;
 };
 
-/* Objects never overlap and keep their bytes; the computed free space is always right. */
+/* Objects never overlap and keep their bytes, and the computed free space is always right. */
 static void random_use_keeps_every_byte(void **state) {
     (void)state;
     enum { HELD = 3000, OPERATIONS = 200000 };
@@ -85,8 +85,8 @@ static void random_use_keeps_every_byte(void **state) {
     slab_free_all(slab);
 }
 
-/* CAP-1: if slab_need_pages says that objects fit, they do, in any order; with one page less they would not always
- * fit. */
+/* CAP-1: if slab_need_pages says that objects fit, they fit in any order. With one page less they would not always fit.
+ */
 static void a_need_of_many_sizes_is_known_in_pages(void **state) {
     (void)state;
     struct random random = {random_seed(6)};
@@ -107,17 +107,17 @@ static void a_need_of_many_sizes_is_known_in_pages(void **state) {
         uint64_t before = slab_allocated(slab);
         for (size_t i = count; i-- > 0;) assert_non_null(slab_alloc(slab, sizes[i]));
         assert_int_equal(slab_allocated(slab) - before, count);
-        assert_null(slab_alloc(slab, sizes[count])); /* the object that was one too many */
+        assert_null(slab_alloc(slab, sizes[count])); /* frees the object that was one too many */
         slab_free_all(slab);
     }
 }
 
-/* Returns true if writing a byte there kills the process. */
+/* Returns true if writing a byte at this address kills the process. */
 static bool is_deadly(uint8_t *at) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        signal(SIGSEGV, SIG_DFL); /* cmocka's handler would continue with the next test */
+        signal(SIGSEGV, SIG_DFL); /* reset, because cmocka's handler would continue with the next test */
         *(volatile uint8_t *)at = 1;
         _exit(0);
     }
@@ -126,7 +126,7 @@ static bool is_deadly(uint8_t *at) {
     return status != 0;
 }
 
-/* sparse.h; if memory is not checked, it is calloc. */
+/* Tests sparse.h, which uses calloc in builds without memory checks. */
 static void a_table_is_zero_to_its_end_and_no_further(void **state) {
     static const size_t sizes[] = {1, 4, 24, 16, 1800};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

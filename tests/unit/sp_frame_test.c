@@ -1,5 +1,5 @@
-/* sp_frame_test.c: nng's own transports for SP (proto/sp_frame.h). Each stream is decoded whole, a byte at a time, and
- * in two parts at every split point: the events are the same. */
+/* sp_frame_test.c: nng's own transports for SP (proto/sp_frame.h). Each stream is decoded as a whole, byte by byte, and
+ * in two parts with every split point. The events must be the same. */
 #include "sp_frame.h"
 
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static void put_message(struct stream *stream, enum sp_transport transport, cons
     put(stream, text, strlen(text));
 }
 
-/* The events as text: "(abc)() large". Spans of one message are joined. */
+/* Records the events as text: "(abc)() large". Spans of one message are joined. */
 struct trace {
     char text[2048];
     size_t size;
@@ -68,7 +68,8 @@ static void tell_event(struct trace *trace, const struct sp_event *event) {
     }
 }
 
-/* Decodes a part from memory of its own, so that a sanitizer sees each byte that is read beyond it. True: an error. */
+/* Decodes a part from a separate block, so that a sanitizer detects each byte that is read beyond it. True: an error.
+ */
 static bool decode_part(struct sp_decoder *decoder, const uint8_t *bytes, size_t size, struct trace *trace) {
     uint8_t *part = malloc(size + (size == 0));
     struct sp_event event;

@@ -1,4 +1,4 @@
-/* stall_test.c: when messages that came to a stopped process count as received (TIME-2, F-13). */
+/* stall_test.c: which messages count as received before a stop of the process, and which after it (TIME-2, F-13). */
 #include "stall.h"
 
 #include <setjmp.h>
@@ -17,7 +17,8 @@ static void who_wakes_up_in_time_was_not_stopped(void **state) {
     assert_int_equal(stall_received(&stall, START + 300 * MS + STOPPED_NS), START + 300 * MS + STOPPED_NS);
     assert_int_equal(stall_settle_ns(&stall, START + 300 * MS + STOPPED_NS), 0);
     stall_wake(&stall);
-    assert_int_equal(stall_received(&stall, START + 9000 * MS), START + 9000 * MS); /* its activity is unknown */
+    /* It is not known what the thread did meanwhile. */
+    assert_int_equal(stall_received(&stall, START + 9000 * MS), START + 9000 * MS);
     stall_look(&stall, START + 9000 * MS);
     assert_int_equal(stall_received(&stall, START + 9000 * MS + STOPPED_NS), START + 9000 * MS + STOPPED_NS);
 }
@@ -33,8 +34,8 @@ static void what_came_while_it_slept_counts_from_when_it_fell_asleep(void **stat
     assert_int_equal(stall_received(&stall, now_ns + SETTLE_NS), now_ns + SETTLE_NS);
 }
 
-/* The process was stopped in the middle of a turn, or while it waited for its disk: it has looked at the clock since
- * it woke up. */
+/* The process was stopped in the middle of a turn, or while it waited for its disk. It has not looked at the clock
+ * since then. */
 static void what_came_while_it_was_at_something_counts_from_its_last_look(void **state) { /* TIME-2, F-13 */
     struct stall stall = {0};
     stall_sleep(&stall, START, 300 * MS);
@@ -44,12 +45,12 @@ static void what_came_while_it_was_at_something_counts_from_its_last_look(void *
         assert_int_equal(stall_settle_ns(&stall, START + i * STALL_LOOK_NS), 0);
     }
     uint64_t looked_ns = START + 99 * STALL_LOOK_NS, now_ns = looked_ns + 5000 * MS;
-    assert_int_equal(stall_received(&stall, now_ns), looked_ns); /* another thread brings something */
+    assert_int_equal(stall_received(&stall, now_ns), looked_ns); /* an item of another thread arrives */
     stall_look(&stall, now_ns + 1);
     assert_int_equal(stall_received(&stall, now_ns + 2), looked_ns);
     assert_int_equal(stall_received(&stall, now_ns + SETTLE_NS), now_ns + SETTLE_NS);
     stall_look(&stall, now_ns + SETTLE_NS);
-    now_ns += SETTLE_NS + 5000 * MS; /* stopped again: the core thread notices it */
+    now_ns += SETTLE_NS + 5000 * MS; /* the process was stopped again, and the core thread notices it */
     stall_look(&stall, now_ns);
     assert_int_equal(stall_received(&stall, now_ns), now_ns - 5000 * MS);
     assert_int_equal(stall_settle_ns(&stall, now_ns), SETTLE_NS);

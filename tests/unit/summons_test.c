@@ -1,5 +1,5 @@
-/* summons_test.c: a follower asks a silent leader through the coordinator, if the leader is present there (F-10,
- * F-31c). */
+/* summons_test.c: a follower sends a question to a silent leader through the coordinator, if the leader is present
+ * there (F-10, F-31c). */
 #include "summons.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@ static struct pair follower(void) {
     return (struct pair){.role = PAIR_FOLLOWING, .self = 1, .version = 4, .record = {.in_sync = 3}};
 }
 
-/* A question of run 7, asked at START; the coordinator has it `took_ms` later. */
+/* Returns a question of run 7, asked at START, which reaches the coordinator after `took_ms`. */
 static struct summons asked(const struct pair *pair, uint64_t took_ms) {
     struct summons summons;
     summons_init(&summons, 7);
@@ -39,7 +39,7 @@ static void a_leader_that_does_not_answer_at_the_coordinator_is_absent(void **st
     assert_int_equal(summons_due_ns(&summons), START + (20 + WAIT_MS) * MS);
     assert_true(is_present(&summons, 20 + WAIT_MS - 1, 0));
     assert_false(is_present(&summons, 20 + WAIT_MS, 0));
-    assert_false(is_present(&summons, 20 + WAIT_MS, (UINT64_C(6) << 32) + 1)); /* another run's question */
+    assert_false(is_present(&summons, 20 + WAIT_MS, (UINT64_C(6) << 32) + 1)); /* a question of another run */
     assert_true(is_present(&summons, 20 + WAIT_MS, (UINT64_C(7) << 32) + 1));
 }
 
@@ -51,16 +51,16 @@ static void an_answer_is_good_for_a_while(void **state) { /* F-31c */
     assert_int_equal(summons_due_ns(&summons), UINT64_MAX);
     summons_ask(&summons, &pair, START + (100 + WAIT_MS - 1) * MS);
     assert_int_equal(summons_asks(&summons, &pair), number);
-    assert_true(is_present(&summons, 5000, number)); /* the question is the same */
+    assert_true(is_present(&summons, 5000, number)); /* the number of the question is the same */
     summons_ask(&summons, &pair, START + 5000 * MS);
     assert_int_equal(summons_asks(&summons, &pair), number + 1);
-    assert_true(is_present(&summons, 5001, number)); /* the leader has its time to answer */
+    assert_true(is_present(&summons, 5001, number)); /* the leader still has time to answer */
     summons_stands(&summons, START + 5010 * MS);
     assert_true(is_present(&summons, 5010 + WAIT_MS - 1, number));
     assert_false(is_present(&summons, 5010 + WAIT_MS, number));
 }
 
-/* The coordinator accepts no changes, or slowly; a leader's answer is a change too. */
+/* The coordinator accepts changes slowly or not at all. An answer of the leader is such a change too. */
 static void a_slow_coordinator_deposes_nobody(void **state) { /* F-31c */
     struct pair pair = follower();
     struct summons never;
@@ -72,11 +72,12 @@ static void a_slow_coordinator_deposes_nobody(void **state) { /* F-31c */
     assert_true(is_present(&slow, 3999, 0));
     assert_false(is_present(&slow, 4000, 0));
     slow = asked(&pair, 2000);
-    summons_stands(&slow, START + 1 * MS); /* the first known time counts */
+    summons_stands(&slow, START + 1 * MS); /* the first known time counts, not this later one */
     assert_true(is_present(&slow, 3999, 0));
 }
 
-static void who_is_heard_is_not_asked(void **state) { /* F-13: after a pause the count begins again */
+/* F-13: after a pause of the process, the time is counted again from its start. */
+static void who_is_heard_is_not_asked(void **state) {
     struct pair pair = follower();
     struct summons summons = asked(&pair, 20);
     summons_end(&summons);
@@ -95,7 +96,7 @@ static void only_who_could_take_over_asks(void **state) {
         if (what == 0) pair.record.in_sync = 1;
         if (what == 1) pair.role = PAIR_LEADING;
         if (what == 2) pair.by_operator = true;
-        if (what == 3) pair.version = 0; /* the record is not known */
+        if (what == 3) pair.version = 0; /* case 3: the record is not known */
         summons_init(&summons, 7);
         summons_ask(&summons, &pair, START);
         assert_int_equal(summons_asks(&summons, &pair), 0);

@@ -1,5 +1,5 @@
-/* tally_test.c: compares counts and digest, updated record by record, with those computed from a table of all rows;
- * records that make no sense must change nothing. */
+/* tally_test.c: compares counts and digest, which are updated record by record, with those computed from a table of all
+ * rows. Inconsistent records must change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct fixture {
     struct tally tally;
     struct queue_tally queues[QUEUE_PLACES + 1];
     /* ---- the model */
-    struct row rows[TASKS]; /* id 0: unused */
+    struct row rows[TASKS]; /* table of all rows; id 0: the row is unused */
     uint64_t next_id;
     uint64_t queue_hashes[QUEUES + 1];
     bool producers[8];
@@ -105,7 +105,7 @@ static bool put_epoch(uint32_t epoch) {
     return submit(TARRY__RECORD__FACT_EPOCH, &message);
 }
 
-/* Computes everything from the table. */
+/* Computes counts and digest from the table, and compares them with the tally. */
 static void compare(void) {
     uint64_t digest = 0, live = 0;
     struct queue_tally want[QUEUES + 1];
@@ -211,7 +211,7 @@ static void counts_and_digest_follow_the_records(void **state) { /* LOG-2 */
     }
 }
 
-/* Each of these records is refused and changes nothing. */
+/* Checks that the record is refused and changes nothing. */
 #define REFUSED(expression)                                                                                            \
     do {                                                                                                               \
         static struct queue_tally queues[QUEUE_PLACES + 1];                                                            \
@@ -237,27 +237,27 @@ static void a_put_that_makes_no_sense_is_refused(void **state) {
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* scheduled twice */
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, &row));
     REFUSED(put(TARRY__CAUSE__CAUSE_NONE, &row, &row));
-    REFUSED(put(TARRY__CAUSE__CAUSE_ACKED, &row, &row)); /* the cause is an end */
+    REFUSED(put(TARRY__CAUSE__CAUSE_ACKED, &row, &row)); /* the cause belongs to an end, not to a put */
     struct row bad = row;
     bad.id = UINT64_MAX;
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &bad, NULL)); /* next_id would overflow */
     bad = row;
     bad.state = ROW_LEASED;
-    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &bad)); /* nothing is leased */
+    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &bad)); /* the row says leased, but no task is leased */
     bad = row;
     bad.base = ROW_WALL;
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &bad));
     bad = row;
     bad.priority = 1;
-    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* the priority never changes */
+    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* a change must not change the priority */
     bad = row;
     bad.queue = 2;
-    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* the queue never changes */
+    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* a change must not change the queue */
     bad = row;
     bad.queue = QUEUE_PLACES + 1;
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row));
     Tarry__TaskPut message = TARRY__TASK_PUT__INIT;
-    REFUSED(submit(TARRY__RECORD__FACT_PUT, &message)); /* without a task */
+    REFUSED(submit(TARRY__RECORD__FACT_PUT, &message)); /* the record has no task */
     Tarry__Task task = TARRY__TASK__INIT;
     row_to_task(&row, &task);
     message.task = &task;
@@ -282,7 +282,7 @@ static void an_end_that_makes_no_sense_is_refused(void **state) {
     REFUSED(end((Tarry__Cause)(TARRY__CAUSE__CAUSE_UNMATCHED + 1), &row));
     struct row bad = row;
     bad.state = ROW_BURIED;
-    REFUSED(end(TARRY__CAUSE__CAUSE_DROPPED, &bad)); /* nothing is dead */
+    REFUSED(end(TARRY__CAUSE__CAUSE_DROPPED, &bad)); /* no task is dead */
     bad = row;
     bad.id = 6;
     REFUSED(end(TARRY__CAUSE__CAUSE_ACKED, &bad));
@@ -290,7 +290,7 @@ static void an_end_that_makes_no_sense_is_refused(void **state) {
     REFUSED(submit(TARRY__RECORD__FACT_END, &message));
     assert_true(end(TARRY__CAUSE__CAUSE_CANCELLED, &row));
     assert_int_equal(fx.tally.digest, 0);
-    REFUSED(end(TARRY__CAUSE__CAUSE_CANCELLED, &row)); /* KEEP-1: exactly once */
+    REFUSED(end(TARRY__CAUSE__CAUSE_CANCELLED, &row)); /* KEEP-1: a task ends exactly once */
 }
 
 static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
@@ -310,11 +310,12 @@ static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
     assert_true(gone != hash && fx.tally.digest == gone);
     assert_true(fx.queues[1].scheduled == 0 && fx.queues[1].acked == 0);
     assert_true(put_queue(1, gone, false, &again));
-    assert_int_equal(again, hash); /* the same hash as before deletion existed */
+    assert_int_equal(again, hash); /* the hash is the same as before queues could be deleted */
     assert_int_equal(fx.tally.digest, hash);
 }
 
-/* LOG-2: another queue takes the place in the next generation, and records of the former queue's tasks are refused. */
+/* LOG-2: another queue takes the place, with the next generation. Records of the former queue's tasks are then refused.
+ */
 static void a_place_is_taken_again_under_another_number(void **state) {
     (void)state;
     setup(1);
@@ -323,7 +324,7 @@ static void a_place_is_taken_again_under_another_number(void **state) {
     struct row row = {.id = 1, .queue = 1, .due_ms = 7};
     assert_true(put_queue(1, 0, false, &hash));
     assert_true(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL));
-    REFUSED(put_queue(next, hash, false, &later)); /* a task is left */
+    REFUSED(put_queue(next, hash, false, &later)); /* refused while the former queue has a task */
     assert_true(end(TARRY__CAUSE__CAUSE_CANCELLED, &row));
     assert_true(delete_queue(1, hash, &gone));
     REFUSED(put_queue(queue_number(1, 2), gone, false, &later));
@@ -351,7 +352,7 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     REFUSED(put_queue(QUEUE_PLACES + 1, 0, false, &hash));
     REFUSED(put_queue(1, 77, false, &hash)); /* changes a queue that does not exist */
     assert_true(put_queue(1, 0, false, &hash));
-    REFUSED(put_queue(1, 0, false, &other)); /* makes a queue twice */
+    REFUSED(put_queue(1, 0, false, &other)); /* makes a queue that exists already */
     assert_true(put_queue(QUEUES_MAX, 0, false, &hash));
     REFUSED(put_producer(0, false));
     assert_true(put_epoch(3));
@@ -359,7 +360,7 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     REFUSED(put_epoch(0));
     assert_int_equal(fx.tally.epoch, 3);
     Tarry__Record nothing = TARRY__RECORD__INIT;
-    REFUSED(tally_record(&fx.tally, &nothing)); /* a record kind of a newer broker */
+    REFUSED(tally_record(&fx.tally, &nothing)); /* a kind of record that only a newer broker knows */
     Tarry__JobPut job = TARRY__JOB_PUT__INIT;
     REFUSED(submit(TARRY__RECORD__FACT_JOB, &job));
     job.job = 4096, job.queue = 1;
@@ -384,7 +385,7 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     REFUSED(submit(TARRY__RECORD__FACT_REFUSED, &refused));
     refused.count = 1;
     assert_true(submit(TARRY__RECORD__FACT_REFUSED, &refused));
-    assert_int_equal(fx.tally.digest, digest); /* jobs, the clock, sessions and stops are not part of it */
+    assert_int_equal(fx.tally.digest, digest); /* jobs, the clock, sessions and stops do not change the digest */
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* tcp_check_dying_test.c: a process that is being killed: its kernel still accepts connections, and then resets them
+/* tcp_check_dying_test.c: while a process is being killed, its kernel still accepts connections and then resets them
  * (broker/shell/pair/tcp_check.h). */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -49,7 +49,7 @@ static void a_process_that_is_being_killed_is_found_gone(void **state) { /* F-10
     assert_int_equal(tcp_check_open(&tcp_check, &where, on_refused, NULL), 0);
     tcp_check_start(tcp_check);
     assert_true(
-        is_readable(listener, PATIENCE_MS)); /* the kernel has accepted the connection, and no thread calls accept */
+        is_readable(listener, PATIENCE_MS)); /* the kernel accepts the connection, although no thread calls accept */
     close(listener);
     assert_true(is_readable(refused_pipe[0], PATIENCE_MS));
     tcp_check_close(tcp_check);
@@ -66,7 +66,7 @@ static void a_process_that_takes_the_connection_is_there(void **state) { /* F-13
     assert_int_equal(tcp_check_open(&tcp_check, &where, on_refused, NULL), 0);
     tcp_check_start(tcp_check);
     int taken = accept(listener, NULL, NULL);
-    assert_int_equal(read(taken, &byte, 1), 0); /* the check has ended its connection */
+    assert_int_equal(read(taken, &byte, 1), 0); /* the check has closed its connection */
     close(listener);
     tcp_check_close(tcp_check);
     assert_false(is_readable(refused_pipe[0], 0));

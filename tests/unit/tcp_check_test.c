@@ -1,5 +1,5 @@
-/* tcp_check_test.c: whether a process listens at an address, as the host's kernel reports it at once or later
- * (broker/shell/pair/tcp_check.h). This host's kernel always reports at once: the later reports are simulated. */
+/* tcp_check_test.c: whether a process listens at an address, as the host's kernel reports at once or later
+ * (broker/shell/pair/tcp_check.h). This host's kernel always reports at once, so later reports are simulated. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -17,8 +17,8 @@
 
 #include "tcp_check.h"
 
-static int connect_error, later_error; /* the kernel's result of connect, and the later one */
-static int polled;                     /* the result of poll */
+static int connect_error, later_error; /* the kernel's result of connect, and the result that it reports later */
+static int polled;                     /* simulated result of poll */
 
 int __wrap_connect(int fd, const struct sockaddr *to, socklen_t size);
 int __wrap_connect(int fd, const struct sockaddr *to, socklen_t size) {

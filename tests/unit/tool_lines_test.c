@@ -1,4 +1,4 @@
-/* tool_lines_test.c: lines of the tool's input, and data that it sends to a server that is not ours. */
+/* tool_lines_test.c: input lines of the tool, and data that it sends to a foreign server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 
 /* ---- output to a server that is not Tarry */
 
-enum { SENT = 4 << 20 }; /* more than any socket takes at once */
+enum { SENT = 4 << 20 }; /* bytes; more than a socket accepts at once */
 
 static void *receive_all(void *arg) {
     const int fd = *(int *)arg;
@@ -65,7 +65,7 @@ static void lines_come_as_they_arrive(void **state) {
     assert_int_equal(pipe(pipe_fds), 0);
     lines_init(&lines, pipe_fds[0], -1);
     assert_int_equal(write(pipe_fds[1], "one\n\nthr", 8), 8);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE); /* would hang if it waited for more */
+    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE); /* would hang if it waited for more input */
     assert_int_equal(size, 3);
     assert_memory_equal(line, "one", 3);
     assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
@@ -83,7 +83,7 @@ static void lines_come_as_they_arrive(void **state) {
     close(pipe_fds[0]);
 }
 
-/* More than the buffer takes at once, so that its remainder moves; the buffer must not grow. */
+/* The input is larger than the buffer, so its remainder moves to the front. The buffer must not grow. */
 static void many_lines_are_the_same_lines(void **state) {
     (void)state;
     enum { LINES = 100000 };
@@ -124,7 +124,7 @@ static void a_line_that_is_too_long_is_skipped_and_counted(void **state) {
     assert_true(fd >= 0);
     unlink(path);
     for (size_t i = 0; i < LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
-    assert_int_equal(write(fd, "\nb\n", 3), 3); /* exactly the limit: accepted */
+    assert_int_equal(write(fd, "\nb\n", 3), 3); /* a line of exactly the maximum size is accepted */
     for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
     assert_int_equal(write(fd, "\nc\nx", 4), 4);
     for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);

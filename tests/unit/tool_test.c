@@ -31,7 +31,7 @@ static void times_are_read(void **state) {
         {"1969-12-31T23:00:00-01:00", 0},
         {"2026-11-21T04:00:00Z", 1795233600000},
         {"2026-11-21 05:00:00.5+01:00", 1795233600500},
-        {"2026-11-21T04:00:00.0001Z", 1795233600001}, /* TIME-1: rounded up, never early */
+        {"2026-11-21T04:00:00.0001Z", 1795233600001}, /* TIME-1: fractions are rounded up, so never early */
         {"2026-11-21T04:00:00.1230000Z", 1795233600123},
         {"2026-11-21T04:00:00.9999Z", 1795233601000},
         {"2024-02-29T00:00:00Z", 1709164800000},
@@ -206,7 +206,7 @@ static void a_task_is_named_by_id_or_by_queue_and_key(void **state) {
     assert_int_equal(f.ref.id, UINT64_MAX);
     assert_true(f.withdraw);
     fields_deinit(&f);
-    /* The output of schedule may be piped into cancel. */
+    /* The output of tarry schedule may be the input of tarry cancel. */
     assert_int_equal(parse(&f, VERB_CANCEL,
                            "{\"line\":1,\"id\":\"7\",\"queue\":\"q\",\"key\":\"k\",\"result\":\"scheduled\","
                            "\"due_ms\":5}"),

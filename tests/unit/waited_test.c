@@ -1,4 +1,4 @@
-/* waited_test.c: how long something has waited, counting only the time in which the process was awake (F-13). */
+/* waited_test.c: the duration of a wait, counting only the time in which the process was running (F-13). */
 #include "waited.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* ws_frame_test.c: the WebSocket codec (proto/ws_frame.h), rule by rule, for both sides. Each stream is decoded whole,
- * a byte at a time, and in two parts at every split point: the events are the same. */
+/* ws_frame_test.c: the WebSocket codec (proto/ws_frame.h), rule by rule, for both sides. Each stream is decoded as a
+ * whole, byte by byte, and in two parts with every split point. The events must be the same. */
 #include "ws_frame.h"
 
 #include <setjmp.h>
@@ -29,7 +29,8 @@ static void put(struct stream *stream, const void *bytes, size_t size) {
     stream->size += size;
 }
 
-/* Appends a frame that `receiver` may receive, built without the codec. `extra`: bytes of the extended length. */
+/* Appends a frame that `receiver` may receive, built without the codec. `extra`: number of bytes of the extended
+ * length. */
 static void put_frame(struct stream *stream, enum ws_side receiver, unsigned first, const void *payload, uint64_t size,
                       size_t extra) {
     static const uint8_t mask[4] = {0x37, 0xfa, 0x21, 0x3d};
@@ -48,7 +49,7 @@ static void put_frame(struct stream *stream, enum ws_side receiver, unsigned fir
     }
 }
 
-/* The events as text: "message(abc) ping(hi) close(1000 bye)". Spans of one message are joined. */
+/* Records the events as text: "message(abc) ping(hi) close(1000 bye)". Spans of one message are joined. */
 struct trace {
     char text[8192];
     size_t size;
@@ -87,7 +88,7 @@ static void tell_event(struct trace *trace, const struct ws_event *event) {
     }
 }
 
-/* Decodes a part from memory of its own, so that a sanitizer sees each byte that is read or written beyond it. */
+/* Decodes a part from a separate block, so that a sanitizer detects each byte that is read or written beyond it. */
 static void decode_part(struct ws_decoder *decoder, const uint8_t *bytes, size_t size, struct trace *trace) {
     uint8_t *part = malloc(size + (size == 0));
     struct ws_event event;
@@ -135,12 +136,12 @@ static void expect(enum ws_side side, const struct stream *stream, const char *t
 /* ---- rules */
 
 struct frame {
-    unsigned first; /* the first byte; 0 without a payload: no frame, the end of the list */
+    unsigned first; /* first byte of the frame; 0 and no payload: end of the list */
     const char *payload;
 };
 #define MESSAGE(text)                                                                                                  \
     { FIN | WS_BINARY, (text) }
-#define SENTINEL MESSAGE("later") /* shows that what precedes it was harmless */
+#define SENTINEL MESSAGE("later") /* a valid message, whose arrival shows that the frames before it were accepted */
 
 static char long_text[127];
 static const struct {
@@ -206,7 +207,7 @@ static const struct {
     {{{FIN | WS_CLOSE, "\x03\xe8"
                        "a\xc3"}},
      "",
-     WS_ERROR_CLOSE_REASON}, /* the reason ends within a character */
+     WS_ERROR_CLOSE_REASON}, /* the reason ends within a UTF-8 character */
     {{{FIN | WS_CLOSE, long_text}}, "", WS_ERROR_CONTROL_SIZE},
     {{{FIN | WS_PING, long_text}}, "", WS_ERROR_CONTROL_SIZE},
     {{{FIN | WS_PONG, long_text}}, "", WS_ERROR_CONTROL_SIZE},
@@ -238,7 +239,7 @@ static void masks_are_required_from_clients_and_forbidden_to_servers(void **stat
     }
 }
 
-/* RFC 6455, 5.2: the length takes as few bytes as possible, and its highest bit is 0. */
+/* RFC 6455, 5.2: the length must use as few bytes as possible, and its highest bit must be 0. */
 static void lengths_are_minimal(void **state) {
     (void)state;
     static const struct {
@@ -269,14 +270,15 @@ static void limits_include_their_values(void **state) {
         struct stream stream = {.size = 0};
         put_frame(&stream, side, WS_BINARY, text, FRAME_MAX, 2);
         put_frame(&stream, side, FIN, text, MESSAGE_MAX - FRAME_MAX, 2);
-        put_frame(&stream, side, WS_BINARY, text, FRAME_MAX, 2); /* the size of each message counts anew */
+        put_frame(&stream, side, WS_BINARY, text, FRAME_MAX, 2); /* the size of each message is counted separately */
         put_frame(&stream, side, FIN, text, MESSAGE_MAX - FRAME_MAX, 2);
         struct trace trace = decode(side, &stream, stream.size, 1);
         assert_int_equal(trace.error, WS_ERROR_NONE);
         assert_int_equal(trace.size, 2 * (MESSAGE_MAX + strlen("message()")));
         put_frame(&stream, side, WS_BINARY, text, FRAME_MAX, 2);
         put_frame(&stream, side, 0, text, MESSAGE_MAX - FRAME_MAX, 2);
-        put_frame(&stream, side, FIN | WS_PING, text, WS_CONTROL_MAX, 0); /* no part of the message */
+        /* A ping within the message does not count. */
+        put_frame(&stream, side, FIN | WS_PING, text, WS_CONTROL_MAX, 0);
         put_frame(&stream, side, 0, "", 0, 0);
         assert_int_equal(decode(side, &stream, stream.size, 1).error, WS_ERROR_NONE);
         put_frame(&stream, side, 0, "x", 1, 0);
@@ -294,7 +296,7 @@ static void each_close_code_is_judged(void **state) {
             put_frame(&stream, side, FIN | WS_CLOSE, payload, sizeof(payload), 0);
             const struct trace trace = decode(side, &stream, stream.size, 1);
             bool is_valid = code >= 3000 && code <= 4999;
-            switch (code) { /* 7.4.1, and IANA's registry */
+            switch (code) { /* codes of RFC 6455, 7.4.1, and of IANA's registry */
             case 1000:
             case 1001:
             case 1002:
@@ -329,7 +331,8 @@ static void an_error_is_final_and_has_a_code(void **state) {
     }
     for (enum ws_error error = WS_ERROR_RESERVED_BIT; error <= WS_ERROR_MESSAGE_SIZE; error++) {
         assert_in_range(ws_error_code(error), WS_CODE_PROTOCOL_ERROR, WS_CODE_TOO_BIG);
-        assert_in_range(strlen(ws_error_sentence(error)), 5, WS_REASON_MAX); /* fits into a Close */
+        /* The sentence fits into the reason of a Close. */
+        assert_in_range(strlen(ws_error_sentence(error)), 5, WS_REASON_MAX);
     }
     assert_int_equal(ws_error_code(WS_ERROR_TEXT), 1003);
     assert_int_equal(ws_error_code(WS_ERROR_CLOSE_REASON), 1007);
@@ -337,7 +340,8 @@ static void an_error_is_final_and_has_a_code(void **state) {
     assert_int_equal(ws_error_code(WS_ERROR_MASKED), 1002);
 }
 
-/* The receiver may refuse a message, or make room for it, before its payload arrives. */
+/* A message begins with the event for its header, so the receiver can refuse it or allocate memory before its payload
+ * arrives. */
 static void a_message_begins_with_its_header(void **state) {
     (void)state;
     struct ws_decoder decoder;
@@ -408,8 +412,8 @@ static void a_close_payload_has_a_code_and_a_reason(void **state) {
     assert_int_equal(ws_close_payload(out, WS_CODE_POLICY, reason), WS_CONTROL_MAX);
 }
 
-/* Each size and alignment, in one call and in two: the second call continues with the mask where the first call
- * ended. */
+/* Masks each size and alignment in one call and in two calls. The second call continues with the mask where the first
+ * call ended. */
 static void masking_goes_on_across_parts(void **state) {
     (void)state;
     enum { SIZE = 100, ALIGNMENTS = 32 };
