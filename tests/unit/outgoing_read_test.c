@@ -302,7 +302,7 @@ static void what_lies_together_is_read_at_once(void **state) {
         assert_int_equal(f.reads, 1 + more);
         for (size_t i = 0; i < 3; i++) assert_int_equal(contents.contents[i].data[0], 'a' + i);
     }
-    /* Contents in two segments are read separately. A content whose beginning is retired is read separately too. */
+    /* Contents before and after the end of a segment, or of the retired part, are read separately. */
     const uint64_t edges[] = {SECOND_SEGMENT, RETIRED_BELOW};
     for (size_t i = 0; i < 2; i++) {
         const struct core_delivered edge[] = {task_at(&f, 1, edges[i] - BLOB_SIZE, 'c'), task_at(&f, 2, edges[i], 'd')};

@@ -117,7 +117,7 @@ static int erase(struct life *life, bool with_content, size_t *out_count) {
     return quarantine_erase(&life->quarantine, all, with_content ? 3 : 2, out_count, message, sizeof message);
 }
 
-/* Returns whether the tail's file, as a power cut would leave it, has the content. */
+/* Returns whether the tail's file has the content, in the page cache or on disk. */
 static bool tail_has(const struct life *life, size_t which) {
     const uint8_t *content = life->blobs[which] + BLOB_SALT_SIZE;
     const struct model_file *file = model_lookup(life->one.model, life->tail.name);

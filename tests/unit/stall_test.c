@@ -34,8 +34,8 @@ static void what_came_while_it_slept_counts_from_when_it_fell_asleep(void **stat
     assert_int_equal(stall_received(&stall, now_ns + SETTLE_NS), now_ns + SETTLE_NS);
 }
 
-/* The process was stopped in the middle of a turn, or while it waited for its disk. It has not looked at the clock
- * since then. */
+/* The process was stopped in the middle of a turn, or while it waited for its disk, after its last look at the clock.
+ */
 static void what_came_while_it_was_at_something_counts_from_its_last_look(void **state) { /* TIME-2, F-13 */
     struct stall stall = {0};
     stall_sleep(&stall, START, 300 * MS);
