@@ -54,7 +54,7 @@ class Door(Access):
 
 class Roles(Access):
     rows = (*(row(role, role) for role in ROLES), row("none", "none"), NOBODY)
-    # Each request as its fields, and the roles of which one is enough.
+    # Requests by their fields, each with the roles of which one is enough.
     REQUESTS = (
         (HELLO, [], {"produce", "consume", "operate", "admin"}),
         (GOODBYE, [(1, 1)], {"produce", "consume", "operate", "admin"}),
@@ -81,7 +81,7 @@ class Roles(Access):
         ([(5, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # nack
         ([(6, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # extend
         ([(7, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # release
-        ([(8, [(2, [(2, "q"), (3, "x")])])], {"operate"}),  # requeues dead letters
+        ([(8, [(2, [(2, "q"), (3, "x")])])], {"operate"}),  # the operation requeues dead letters
         ([(9, [(1, "q"), (2, [(1, 60000)]), (3, "lease_ms")])], {"operate"}),  # sets a queue's policy
         ([(10, [(1, "q")])], {"operate"}),  # resume
         ([(11, [(1, "q")])], {"operate"}),  # purge
@@ -144,7 +144,7 @@ class Queues(Access):
             sentences.update(str(sorted(result.items())) for result in results(reply))
             self.assertEqual(spy.ask(GET, [(1, [(1, there)])])[0], DENIED)
             sentences.add(spy.sentence)
-        self.assertEqual(len(sentences), 2, sentences)  # messages of an operation and of `get`
+        self.assertEqual(len(sentences), 2, sentences)  # an operation and `get` give different messages
 
     def test_anothers_session_producer_and_answers_are_not_to_be_had(self):
         shop, spy = self.of("shop"), self.of("spy")
@@ -167,7 +167,7 @@ class Queues(Access):
         self.assertEqual(self.of("shop").ask(COMMIT, commit(local, 1, [schedule("mail")]))[0], FORGOTTEN)
         self.assertEqual(self.of("shop").ask(COMMIT, commit(producer, 1, [schedule("mail")]))[0], OK)
         self.assertEqual(self.rpc().ask(COMMIT, commit(local, 1, [schedule("mail")]))[0], OK)
-        self.broker.stop()  # then from the index alone
+        self.broker.stop()  # after a restart, the answers come from the index
         self.broker.start()
         self.assertEqual(self.of("spy").ask(COMMIT, commit(producer, 2, [schedule("spies.x")]))[0], FORGOTTEN)
         self.assertEqual(self.of("shop").ask(COMMIT, commit(producer, 2, [schedule("mail")]))[0], OK)
@@ -213,7 +213,7 @@ class Audit(Access):
             self.assertFalse(upgrade.accepted)
 
     def refused(self, count=1):
-        """Waits until there are `count` records, and returns them."""
+        """Waits until there are `count` records of refusals, and returns them."""
         def look():
             found = self.broker.ok("audit", "--kind", "access_refused")
             return found if len(found) >= count else None
@@ -242,7 +242,7 @@ class Audit(Access):
         self.refused()
         self.broker.stop()
         records = self.broker.ok("audit", "--data", self.broker.data, "--kind", "access_refused")
-        self.assertLessEqual(len(records), 3)  # three reports at most: the first, one a minute later on a slow machine, one before the stop
+        self.assertLessEqual(len(records), 3)  # at most three reports: the first, one a minute later on a slow machine, and one before the stop
         self.assertEqual(sum(record["count"] for record in records), 200)
         self.assertEqual(self.broker.ok("audit", "--data", self.broker.data)[-1]["kind"], "stop")
         harness.subprocess.run([harness.find_program("tarry"), "verify", self.broker.data], check=True, capture_output=True, timeout=60)
@@ -294,7 +294,7 @@ class Changes(Access):
         self.assertTrue(rpc.is_closed_by_peer())
         self.assertTrue(lane.is_closed_by_peer())
         self.assert_comes_back_to("other")
-        self.assertNotEqual(bystander.ask(HEARTBEAT, [(1, 1)])[0], DENIED)  # an unchanged principal stays connected
+        self.assertNotEqual(bystander.ask(HEARTBEAT, [(1, 1)])[0], DENIED)  # a principal whose row has not changed stays connected
         with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("shop"))) as upgrade:
             self.assertFalse(upgrade.accepted)
 
@@ -359,7 +359,7 @@ class Local(Access):
 
 
 class Client(Access):
-    """Messages for a client that no broker accepts."""
+    """Checks the messages that a client without permission gets from the tool."""
 
     rows = (row("late", "read", "expires=1000"), NOBODY)
 
@@ -404,7 +404,7 @@ class Client(Access):
         self.assertGreater(seconds, 2)
 
     def test_a_token_is_not_shown_in_the_clear_to_another_machine(self):
-        listen = f"ws://192.0.2.1:{harness.ports.free_port()}"  # TEST-NET-1: no host has this address, and none must be contacted
+        listen = f"ws://192.0.2.1:{harness.ports.free_port()}"  # TEST-NET-1: no host has this address, and the broker must not contact it
         self.assert_denied("not sent over unencrypted ws:// to another machine", "queues", url=listen)
         self.assert_denied("not sent over unencrypted ws:// to another machine", "queues", url="ws://a-name-that-is-not-localhost.invalid")
         status, said, _ = self.tool("queues", "--timeout", "1s", url=listen, TARRY_UNSAFE_PLAIN_TOKEN="1")

@@ -1,5 +1,6 @@
-"""again_test.py: which failed programs tests/again.py repeats and which never; that tests/verdict.py fails if the repetition
-fails; and which attempts of a timing test count (in_time.py)."""
+"""again_test.py: which failed programs tests/again.py repeats and which it never repeats; that tests/verdict.py fails if the
+repetition fails; and which attempts of a timing test count (in_time.py).
+"""
 import sys
 import time
 import unittest
@@ -65,7 +66,9 @@ class InTime(unittest.TestCase):
     LIMIT_S = 0.2
 
     def play(self, *tries, patience_s=60):
-        """Runs attempts. Each of `tries`: (is it late, exception or None). Returns the numbers of the attempts that ran."""
+        """Runs attempts. Each of `tries` is a pair: whether the attempt is late, and an exception or None. Returns the numbers
+        of the attempts that ran.
+        """
         ran = []
 
         def attempt(number):

@@ -1,5 +1,6 @@
-"""amqp.py: a client of AMQP 0-9-1, frame by frame. It reads the same table of methods as the broker (methods.def), and can
-also send what no library would."""
+"""amqp.py: a client of AMQP 0-9-1 that works frame by frame. It reads the same table of methods as the broker (methods.def),
+and can also send data that no library would send.
+"""
 import os
 import re
 import socket
@@ -141,7 +142,7 @@ def pack_content(channel, body, properties, frame_max=131072):
 
 
 class Closed(Exception):
-    """The broker has closed the channel or the connection: `code` and `text`."""
+    """Raised when the broker has closed the channel or the connection: `code` and `text`."""
 
     def __init__(self, method):
         super().__init__(f"{method.reply_code} {method.reply_text}")
@@ -188,7 +189,7 @@ class Client:
         return kind, channel, data
 
     def next(self):
-        """The next method, with its content."""
+        """Returns the next method, with its content."""
         while True:
             kind, channel, data = self.read_frame()
             if kind != 8:
@@ -221,7 +222,7 @@ class Client:
         return method
 
     def expect(self, *names):
-        """The next method of these names; deliveries and confirms before it are kept."""
+        """Returns the next method with one of these names. Keeps deliveries and confirms that come before it."""
         while True:
             method = self.next()
             if method.name in names:
@@ -253,7 +254,7 @@ class Client:
         self.raw(pack_method(1, "BASIC_PUBLISH", 0, exchange, key, mandatory, False) + pack_content(1, body, properties))
 
     def get(self, queue, no_ack=True):
-        """The next message, or None."""
+        """Returns the next message, or None."""
         answer = self.ask("BASIC_GET", 0, queue, no_ack)
         return answer if answer.name == "BASIC_GET_OK" else None
 

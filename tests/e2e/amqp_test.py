@@ -1,5 +1,6 @@
-"""amqp_test.py: tarryd as a RabbitMQ: what programs that speak AMQP 0-9-1 rely on (docs/AMQP.md), also when the broker is
-killed; and what hostile bytes do to it."""
+"""amqp_test.py: tarryd as a RabbitMQ: features that programs with AMQP 0-9-1 rely on (docs/AMQP.md), also after a kill of the
+broker; and hostile bytes.
+"""
 import os
 import random
 import signal
@@ -95,7 +96,7 @@ class Amqp(Case):
         first = [client.delivery() for _ in range(10)]
         self.assertEqual([int(message.body) for message in first], list(range(10)))
         self.assertEqual([message.delivery_tag for message in first], list(range(1, 11)))
-        client.send("BASIC_NACK", first[9].delivery_tag, True, True)  # all ten: ready again, in their places
+        client.send("BASIC_NACK", first[9].delivery_tag, True, True)  # all ten messages are ready again, in their places
         again = [client.delivery() for _ in range(10)]
         self.assertEqual(sorted(int(message.body) for message in again), list(range(10)))
         self.assertTrue(all(message.redelivered for message in again))
@@ -108,7 +109,7 @@ class Amqp(Case):
         self.assertEqual(client.declare("q", passive=True).message_count, 0)
 
     def test_a_confirmed_message_is_got_at_once(self):
-        """Also within the millisecond in which it was published."""
+        """A message can be fetched even within the millisecond in which it was published."""
         client = self.client()
         client.ask("CONFIRM_SELECT", 0)
         client.declare("q")
@@ -126,7 +127,7 @@ class Amqp(Case):
         self.assertEqual([client.get("q").body for _ in range(4)], [b"9", b"3", b"1", b"0"])
 
     def test_what_a_connection_held_is_ready_at_once(self):
-        """Also after a kill of the broker: the leases of a connection end with the process."""
+        """This holds also after a kill of the broker, because the leases of a connection end with the process."""
         client = self.client()
         client.declare("q")
         client.publish("", "q", b"x")
@@ -138,7 +139,7 @@ class Amqp(Case):
         self.assertTrue(other.delivery().redelivered)
         self.broker.kill()
         self.broker.start()
-        third = self.client(timeout=8)  # sooner than the lease would end
+        third = self.client(timeout=8)  # earlier than the lease would end
         third.consume("q")
         message = third.delivery()
         self.assertEqual((message.body, message.redelivered), (b"x", True))
@@ -219,8 +220,9 @@ class Amqp(Case):
     # ---- dead letters
 
     def test_an_order_is_closed_when_it_is_due(self):
-        """The usual delay queue: a queue with a dead-letter exchange, messages with an expiration, and a consumer behind it.
-        Each message has its own timer: a short one does not wait behind a long one (TIME-1)."""
+        """The usual delay queue: a queue with a dead-letter exchange, messages with an expiration, and a consumer of the dead
+        letters. Each message has its own timer, so a short delay does not wait for a long one (TIME-1).
+        """
         client = self.client()
         client.ask("CONFIRM_SELECT", 0)
         client.exchange("close", "direct")
@@ -271,7 +273,7 @@ class Amqp(Case):
         return messages
 
     def test_an_exchange_delays_messages(self):
-        """TIME-1. In the order of their delays, whatever the order of their publishes; a delay may be a text."""
+        """TIME-1: messages come in the order of their delays, not of their publishes. A delay may be a text."""
         client = self.delayed()
         client.bind("a", "late", "k")
         began = time.monotonic()
@@ -291,7 +293,7 @@ class Amqp(Case):
             with self.subTest(kind):
                 client = self.delayed(kind, kind)
                 client.publish(kind, key, b"x", headers={"x-delay": 500, "n": 1})
-                client.bind("a", kind, binding)  # after the publish
+                client.bind("a", kind, binding)  # the binding is made after the publish
                 client.bind("b", kind, binding if other is None else other)
                 message, *more = self.got(client, 2 if other is None else 1, ("a", "b"))
                 self.assertEqual((message.body, message.properties["headers"]), (b"x", {"n": 1, "x-delay": -500}))
@@ -308,7 +310,7 @@ class Amqp(Case):
         self.assertEqual(self.got(client, 1)[0].properties["headers"]["x-delay"], -300)
 
     def test_delayed_messages_survive_a_kill(self):
-        """LOG-1, also if the time is over before the start."""
+        """LOG-1: this holds also if the delay ends while the broker is down."""
         client = self.delayed()
         client.bind("a", "late", "k")
         for number in range(200):
@@ -418,7 +420,7 @@ class Amqp(Case):
         wait_until("it is dropped", lambda: client.declare("circle", passive=True).message_count == 0, 30)
 
     def test_a_message_without_room_for_x_death_is_not_lost(self):
-        """LOG-1: its headers have almost as many fields as a table may have, so it cannot be written with x-death."""
+        """LOG-1: the message's headers have almost as many fields as a table may have, so x-death does not fit into them."""
         client = self.client()
         client.declare("dead")
         client.declare("wait", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
@@ -448,7 +450,7 @@ class Amqp(Case):
         client.ack(message.delivery_tag)
         client.publish("", "b", b"3")
         client.ask("TX_ROLLBACK")
-        client.ack(message.delivery_tag)  # it is not acknowledged yet
+        client.ack(message.delivery_tag)  # the message is not acknowledged yet
         client.ask("TX_COMMIT")
         self.assertEqual(self.broker.queue_stats("a")["acked"], 1)
         self.assertEqual(client.declare("b", passive=True).message_count, 1)
@@ -458,7 +460,9 @@ class Amqp(Case):
         self.assertEqual(self.client().declare("a", passive=True).message_count, 0)
 
     def test_a_refused_transaction_settles_nothing(self):
-        """What it has acked and rejected is ready again at once; what a committed one has rejected goes to the dead letters."""
+        """Messages that an open transaction has acked or rejected are ready again at once. Messages that a committed one has
+        rejected become dead letters.
+        """
         client = self.client()
         client.declare("dead")
         client.declare("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
@@ -526,7 +530,7 @@ class Amqp(Case):
         while sum(confirms.values()) < 3:
             confirm = client.confirm()
             confirms[confirm.name] = confirms.get(confirm.name, 0) + (confirm.delivery_tag - sum(confirms.values()) if confirm.multiple else 1)
-        self.assertEqual(confirms, {"BASIC_ACK": 2, "BASIC_NACK": 1})  # a live task has the key
+        self.assertEqual(confirms, {"BASIC_ACK": 2, "BASIC_NACK": 1})  # refused, because a live task has the key
         self.assertEqual(self.broker.one("cancel", "close", "order-1")["result"], "cancelled")
         client.consume("close")
         self.assertEqual(client.delivery().body, b"2")
@@ -605,7 +609,7 @@ class Amqp(Case):
             self.assertIn("x-expires", self.assert_closed(406, self.client().declare, "bad", arguments={"x-expires": value}))
 
     def expires(self, queue):
-        """A passive declaration renews the queue's time: the broker's queue shows that it has gone."""
+        """A passive declaration restarts the queue's expiry time. The broker's own queue shows that the queue was deleted."""
         wait_until(f"{queue} has expired", lambda: self.broker.queue_stats(queue) is None, 60)
         self.assertTrue(self.is_missing(queue))
 
@@ -649,7 +653,7 @@ class Amqp(Case):
         other = self.client()
         other.ask("QUEUE_DELETE", 0, "q", False, False, False)
         self.assertEqual(client.expect("BASIC_CANCEL").consumer_tag, tag)
-        client.ack(0, multiple=True)  # tags of a deleted queue may still be acknowledged
+        client.ack(0, multiple=True)  # a client may still acknowledge messages of a deleted queue
         self.assertEqual(client.declare("q").message_count, 0)
         self.assertIsNone(client.get("q"))
         self.assertTrue(self.is_missing("never"))
@@ -736,7 +740,7 @@ class Amqp(Case):
     # ---- hostile clients
 
     def ended(self, client):
-        """Whether the broker ends the connection; what it says before is read."""
+        """Returns whether the broker ends the connection. Reads everything that it sends before."""
         try:
             while client.socket.recv(65536):
                 pass
@@ -800,10 +804,12 @@ class Amqp(Case):
         self.assertGreaterEqual(beats, 2)
         self.assertGreater(time.monotonic() - began, 1.9)
         silent = Client(self.amqp_port(), opens=False)
-        self.assertTrue(self.ended(silent))  # without a handshake, after AMQP_HANDSHAKE_MS
+        self.assertTrue(self.ended(silent))  # a connection without a handshake ends after AMQP_HANDSHAKE_MS
 
     def test_floods_cost_bounded_memory(self):
-        """CAP-1: 40,000 channels of 20 connections; arguments and headers of the largest size; a client that reads nothing."""
+        """CAP-1: opens 40,000 channels on 20 connections, sends arguments and headers of the maximum size, and has a client
+        that reads nothing.
+        """
         def resident():
             with open(f"/proc/{self.broker.process.pid}/status") as status:
                 return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS:"))
@@ -826,7 +832,9 @@ class Amqp(Case):
 
 
 class AmqpPair(pair.Case):
-    """A pair: what was declared and confirmed at the leader is at the follower when it leads (LOG-1)."""
+    """In a pair, declarations and messages that the leader confirmed are still there when the follower becomes the leader
+    (LOG-1).
+    """
 
     arguments = (*pair.Case.arguments, "--listen", "amqp://127.0.0.1:0")
 

@@ -1,5 +1,6 @@
-"""archive_test.py: segments that the log retires are in the archive: history reads them, prune deletes them, holds keep them. If
-the archive is missing, full or another broker's, nothing is lost and the broker continues."""
+"""archive_test.py: segments that the log retires are in the archive: history reads them, prune deletes them, holds keep them.
+If the archive is missing, full or belongs to another broker, nothing is lost and the broker continues.
+"""
 import json
 import os
 import random
@@ -106,7 +107,7 @@ class Tells(Archived):
         self.assertIn(f"archive {len(self.files())} segments", self.broker.words("stats"))
         self.broker.ok("archive", "hold", "--archive", self.archive(), "--reason", "a lawsuit", "--from", "0")
         shutil.move(self.archive(), self.path("away"))
-        os.mkdir(self.archive())  # an empty directory in its place, as if its disk were not mounted
+        os.mkdir(self.archive())  # an empty directory replaces the archive, as if its disk were not mounted
         self.fill()
         self.wait(lambda: self.broker.queue_stats(None).get("archive_error"), "its failure is not told")
         self.assertIn("THE BROKER CANNOT ARCHIVE", self.broker.words("stats"))
@@ -118,7 +119,7 @@ class Tells(Archived):
         self.wait(lambda: not self.broker.queue_stats(None).get("archive_error"), "it does not recover")
         self.stop()
         count = len(self.files())
-        self.broker.start()  # counts holds again, too; may archive one more segment, whose hold is counted a minute later
+        self.broker.start()  # the broker counts holds again at its start; it may archive one more segment, whose hold is counted a minute later
         self.wait(lambda: self.broker.queue_stats(None)["archive_held"] == count, "they are not counted")
         self.assertGreaterEqual(self.broker.queue_stats(None)["archived_segments"], count)
 
@@ -221,7 +222,7 @@ class Survives(Archived):
         missing = self.path("not-mounted")
         keys = self.stuck("--archive", missing)
         self.broker.wait_logged("the directory does not exist")
-        self.broker.wait_logged("event=archive_absent")  # logged at the start
+        self.broker.wait_logged("event=archive_absent")  # the broker logs this at its start
         os.mkdir(missing)
         self.relieved(keys, missing)
 
@@ -281,7 +282,7 @@ class Survives(Archived):
         keys = self.stuck("--archive", full)
         self.broker.wait_logged("No space left")
         base = int(re.search(r"event=archive_failed .* base=(\d+)", self.broker.log_text())[1])
-        # If all tasks came in one batch, a short first segment precedes them, which fits on the disk.
+        # If all tasks came in one batch, the log begins with a short segment, which fits on the disk.
         self.assertEqual([name for name in os.listdir(full) if name.endswith(".seg.zst") and int(name[:16], 16) >= base], [])
         subprocess.run(["mount", "-o", "remount,size=64m", full], check=True)
         self.relieved(keys, full)
@@ -298,7 +299,7 @@ class Survives(Archived):
 
 
 class Keeps(Archived):
-    """The commands `hold` and `prune` beside a running broker."""
+    """Tests the commands `hold` and `prune` while a broker runs."""
 
     def test_list(self):
         self.fill_until(3)
@@ -353,7 +354,9 @@ class Keeps(Archived):
         self.assertNotIn(files[1]["file"], self.files())
 
     def test_before_anything_is_archived(self):
-        """The archive's directory is made with the first segment: until then it counts as empty, and may be held."""
+        """The archive's directory is made with the first segment. Until then it counts as an empty archive, and a hold can be
+        placed.
+        """
         place = ("--data", self.broker.data)
         self.assertEqual(self.broker.ok("archive", "list", *place), [])
         command = [*self.broker.command("archive", "list", *place)[:-1]]
@@ -417,7 +420,7 @@ class Keeps(Archived):
         self.wait_said("archive_pruned")
         self.wait(lambda: sum(file["bytes"] for file in self.listed()) <= 4096, "the archive is too large")
         self.stop()
-        self.assertEqual(self.broker.tarry("audit", "--data", self.broker.data).err, "")  # pruning is no gap
+        self.assertEqual(self.broker.tarry("audit", "--data", self.broker.data).err, "")  # a pruned segment does not count as a gap
 
     def test_wrong_uses(self):
         data = ("--data", self.broker.data)

@@ -19,7 +19,9 @@ def fingerprint(directory):
 
 
 class Cut(harness.Case):
-    """The order story, with an independent ledger: at some times the test asked the broker, and stored its answers."""
+    """The order story, with an independent ledger: at some times the test asked the broker for its state, and stored the
+    answers.
+    """
 
     arguments = ("--segment-size", "1MiB")
 
@@ -34,7 +36,7 @@ class Cut(harness.Case):
         return harness.Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def as_of(self, moment, *arguments, data=None, **options):
-        """Runs the command, and checks that it leaves no temporary index, which would contain keys of tasks."""
+        """Runs the command, and checks that it leaves no temporary index, because that would contain keys of tasks."""
         temporary = self.path("temporary")
         os.makedirs(temporary, exist_ok=True)
         answer = self.tool("audit", "--data", data or self.broker.data, "--as-of", moment, *arguments,
@@ -43,7 +45,7 @@ class Cut(harness.Case):
         return answer
 
     def note(self):
-        """Stores the broker's present answers, between two times at which nothing happens."""
+        """Stores the broker's current answers at a moment at which nothing changes."""
         states = ("--state", "pending,ready,in_flight,dead")
         while True:
             before = self.broker.queue_stats(None)
@@ -51,11 +53,11 @@ class Cut(harness.Case):
             stats = {queue["name"]: queue for queue in self.broker.one("stats")["queues"]}
             after = self.broker.queue_stats(None)
             if before["appended"] == after["appended"]:
-                break  # no client wrote meanwhile, and no further task became due
+                break  # no client wrote meanwhile, and no other task became due
         note = {"at_ms": before["now_ms"], "position": before["appended"], "digest": before["digest"], "lists": lists,
                 "stats": stats}
         self.ledger.append(note)
-        time.sleep(0.005)  # so that the next record has another millisecond
+        time.sleep(0.005)  # ensures that the next record has another millisecond
         return note
 
     def story(self):
@@ -125,8 +127,8 @@ class Cut(harness.Case):
         self.assertIn(f"ends at position {end['position']}", self.tool(*positions, end["position"] + 1, status=1).err)
         self.assertEqual(self.tool(*positions, end["position"]).objects[-1]["digest"], end["digest"])
         put = next(fact for fact in self.tool("audit", "--data", self.broker.data).objects if fact["kind"] == "scheduled")
-        self.assertEqual(self.tool(*positions, put["position"]).objects[-1]["live"], 0)  # as of the frame before it
-        self.assertEqual(self.tool(*positions, int(put["position"]) + 1).objects[-1]["live"], 0)  # as of a position within the frame
+        self.assertEqual(self.tool(*positions, put["position"]).objects[-1]["live"], 0)  # the state as of the frame before
+        self.assertEqual(self.tool(*positions, int(put["position"]) + 1).objects[-1]["live"], 0)  # the state as of a position within the frame
         for wrong in (("--from", "1"), ("--kind", "acked"), ("--prefix", "p"), ("--limit", "1"), ("--state", "ready"),
                       ("--as-of-position", "1"), ("--list", "--into", "x")):
             self.as_of(first["at_ms"], *wrong, status=2)
@@ -149,7 +151,7 @@ class Cut(harness.Case):
         self.assertEqual(state(max(wall_ms, last_ms) + 50)["w"], "ready")  # the two clocks may differ by a millisecond
         if last_ms < over_ms:
             self.assertEqual(state(over_ms - 1)["e"], "ready")
-        self.assertNotIn("e", state(over_ms))  # its `expires` time has passed, though no record says so yet
+        self.assertNotIn("e", state(over_ms))  # its `expires` time has passed, although no record says so yet
         self.assertEqual(self.as_of(over_ms).objects[0]["expired_unrecorded"], 1)
 
     def test_a_directory_as_of_then(self):
@@ -196,7 +198,7 @@ class Cut(harness.Case):
     def test_a_broker_may_go_on_from_it_as_another_one(self):
         self.story()
         self.assertEqual(self.broker.stop(), 0)
-        note = self.ledger[6]  # the note with a task in flight
+        note = self.ledger[6]  # the stored state in which a task was in flight
         then = self.path("then")
         self.as_of(note["at_ms"], "--into", then)
         other = self.make_broker(data=then).start()
@@ -205,7 +207,7 @@ class Cut(harness.Case):
         self.assertNotEqual(other.ready["member"], self.broker.ready["member"])
         ready = {task["key"] for task in note["lists"]["close-order"] if task["state"] == "ready"}
         self.assertEqual({line["key"] for line in other.ok("consume", "close-order", "--count", "2")}, ready)
-        other.wait_stats("close-order", dead=1)  # no consumer claims the lease there, and it was the last attempt
+        other.wait_stats("close-order", dead=1)  # no consumer of the copy claims the lease, and it was the last attempt
         other.one("schedule", "close-order", "--key", "new", "--in", "1h")
         self.assertEqual(other.stop(), 0)
         self.tool("verify", then)

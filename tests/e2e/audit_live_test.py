@@ -1,5 +1,6 @@
-"""audit_live_test.py: tarry history and tarry audit at a running broker print what they print for its directory afterwards;
---follow prints new events. The requests themselves are in audit_wire_test.py."""
+"""audit_live_test.py: for a running broker, tarry history and tarry audit print the same as for its directory afterwards;
+--follow prints new events. The requests themselves are tested in audit_wire_test.py.
+"""
 import contextlib
 import itertools
 import signal
@@ -59,7 +60,7 @@ class Equal(Live):
         self.assertEqual(self.broker.stop(), 0)
         for question, people, told in live:
             offline = self.text(*question, "--data", self.broker.data, people=people)
-            self.assertEqual(offline[:len(told)], told, question)  # the stop may have added records
+            self.assertEqual(offline[:len(told)], told, question)  # the stop of the broker may have added records
             self.assertEqual(bool(told), "nobody's" not in question, question)
             if "--limit" in question or question[0] == "history" or "--to" in question:
                 self.assertEqual(offline, told, question)
@@ -76,7 +77,7 @@ class Equal(Live):
     def test_it_asks_the_broker_that_it_is_told_of(self):
         self.broker.one("schedule", "close-order", "--key", "order-1001", "--in", "30m")
         other = self.make_broker(data=self.path("other")).start()
-        other.one("schedule", "other", "--key", "k", "--in", "1h")  # a reply proves that the record of the start is durable, too
+        other.one("schedule", "other", "--key", "k", "--in", "1h")  # the reply proves that the record of the start is durable too
         self.assertEqual([fact["kind"] for fact in other.ok("audit", "--kind", "start,scheduled")], ["start", "scheduled"])
         told = subprocess.run([harness.find_program("tarry"), "history", "close-order", "order-1001"], stdout=subprocess.PIPE, check=True,
                               env={**harness.os.environ, "TARRY_BROKER": self.broker.url})
@@ -147,7 +148,7 @@ class Follow(Live):
         worker = threading.Thread(target=self.work, args=(stop,))
         worker.start()
         try:
-            for _ in range(harness.ANSWER_WAIT_S):  # wait until the audit has read this
+            for _ in range(harness.ANSWER_WAIT_S):  # wait until the audit has read this record
                 self.broker.one("schedule", "q", "--key", "wanted", "--in", "1h")
                 self.broker.one("cancel", "q", "wanted")
                 if not stream.quiet_for(1):
@@ -205,9 +206,9 @@ class Gone(Live):
 
     def test_what_is_retired_under_a_slow_audit_is_said_and_the_rest_is_told(self):
         command = self.broker.command("audit", "--kind", "scheduled")
-        self.fill(0, 60000)  # about 7 MB of log: several result pages
+        self.fill(0, 60000)  # about 7 MB of log, which need several result pages
         slow = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        first = slow.stdout.readline()  # the test stops reading: the pipe fills up, and the audit waits
+        first = slow.stdout.readline()  # the test reads no more, so the pipe fills up and the audit waits
         number = 60000
         # More than a result page is retired (a page of 1 MiB of these frames is 2 to 2.5 MB of log, because blob areas are left
         # out), but not all of the 60,000 tasks.

@@ -241,7 +241,7 @@ class Waits(Audits):
         cancel = [(2, [(1, [(2, "waited-for"), (3, "k")])])]
         self.assertEqual(worker.ask(wire.COMMIT, wire.commit(producer, 12, [cancel], oldest=12))[0], wire.OK)
         page = Page(rpc.hear(12)[2])
-        while not page.frames:  # on a slow disk the long poll may have ended before
+        while not page.frames:  # on a slow disk, the previous long poll may have ended already
             self.assertEqual(page.end, 1)
             page = self.page(rpc, page.next, wait_ms=10_000, wait_s=12, task=[(2, "waited-for"), (3, "k")])
         self.assertEqual([list(keys(frame)) for frame in page.frames], [[b"k"]])
@@ -254,11 +254,11 @@ class Waits(Audits):
         busy = 0
         for _ in range(WAITS_MAX + 8):
             rpc.tell(wire.AUDIT, audit(position=end, wait_ms=10_000))
-            asked = rpc.tell(wire.AUDIT, audit(frames_max=1))  # few frames, so that the reply comes at once
+            asked = rpc.tell(wire.AUDIT, audit(frames_max=1))  # asks for few frames, so that the reply comes at once
             while (answer := rpc.hear())[0] != asked:
                 self.assertEqual(answer[1], wire.BUSY)
                 busy += 1
-        while busy < 8:  # replies may overtake each other
+        while busy < 8:  # replies may come in another order than their requests
             self.assertEqual(rpc.hear()[1], wire.BUSY)
             busy += 1
         flood = self.rpc()
@@ -277,7 +277,7 @@ class Waits(Audits):
         end = self.settle_log(rpc)
         for _ in range(5):
             rpc.tell(wire.AUDIT, audit(position=end, wait_ms=10_000))
-        self.page(rpc, frames_max=1)  # this request is served after theirs, so they wait
+        self.page(rpc, frames_max=1)  # this request is served after the earlier ones, so those wait now
         before = time.monotonic()
         stopper = threading.Thread(target=self.broker.stop)
         stopper.start()
@@ -302,9 +302,9 @@ class Retired(Audits):
         self.assertLessEqual(page.log_start, page.gap_to)  # more segments may have been retired while it was read
         self.assertGreater(page.gap_to, first.next)
         rest = self.page(rpc, page.next)
-        if not rest.gap_to:  # not retired again meanwhile
+        if not rest.gap_to:  # the log was not retired further meanwhile
             self.assertEqual(rest.positions[0], page.next)
-        self.assertEqual(self.page(rpc, 0).gap_to, 0)  # a request for the oldest existing frame has no gap
+        self.assertEqual(self.page(rpc, 0).gap_to, 0)  # a request from the oldest existing frame reports no gap
 
 
 class Harm(Audits):
@@ -320,7 +320,7 @@ class Harm(Audits):
                     if stop.is_set():
                         break
             rpc.close()
-        except Exception as error:  # every error is reported at the end
+        except Exception as error:  # the test reports all errors at its end
             failures.append(repr(error))
 
     def test_commits_deliveries_and_acks_go_on_while_eight_audits_crawl(self):

@@ -1,5 +1,6 @@
 """backup_test.py: a copy of a running broker is complete as of one log position; an incomplete copy is never accepted; and a
-restored copy is another member (LOG-1, LOG-3, FENCE-1, F-4, F-8)."""
+restored copy is a new member (LOG-1, LOG-3, FENCE-1, F-4, F-8).
+"""
 import json
 import os
 import random
@@ -15,7 +16,7 @@ from harness import Case, Stream
 BACKUP = 21
 STATUS, BEGIN, LIST, READ, END = range(5)
 NOT_DONE = 6
-TURNS = 40 if os.environ.get("TARRY_SLOW") else 4  # number of kills of each kind
+TURNS = 40 if os.environ.get("TARRY_SLOW") else 4  # number of kills for each process
 SMALL_LOG = ("--segment-size", "1MiB", "--retain-log-size", "2MiB", "--retain-log-age", "1s")
 
 
@@ -121,7 +122,7 @@ class Kills(BackupCase):
         return "whole"
 
     def kill_while(self, name, act, seconds):
-        """Runs `act` after `seconds` of the copying. Returns the state of the copy."""
+        """Calls `act` when the copying has lasted for `seconds`. Returns the state of the copy."""
         tool = self.run_backup(name)
         time.sleep(seconds)
         act(tool)
@@ -139,7 +140,8 @@ class Kills(BackupCase):
             found.add(self.kill_while("copy", lambda tool: tool.kill(), generator.random() * length))
             if os.path.exists(os.path.join(self.path("copy"), "identity")) and "whole" in found:
                 break
-        # An unfinished copy is started again in the same directory. Two backups may still be running: then restart the broker.
+        # Starts an unfinished copy again in the same directory. If two backups are still running at the broker,
+        # restarts the broker.
         if not os.path.exists(os.path.join(self.path("copy"), "identity")) or self.assert_marked_or_whole("copy") != "whole":
             self.broker.restart()
             self.assertTrue(self.backup("copy")["verified"])
@@ -172,7 +174,7 @@ class Kills(BackupCase):
     def test_restore_is_killed(self):
         self.fill()
         self.backup("copy")
-        os.mkdir(self.path("again.restoring"))  # left by a restore that was killed before it wrote its mark
+        os.mkdir(self.path("again.restoring"))  # as a restore leaves it if it is killed before it wrote its mark
         generator = random.Random(3)
         command = self.broker.command("restore", self.path("copy"), "--data", self.path("again"))
         for _ in range(TURNS):
@@ -185,7 +187,7 @@ class Kills(BackupCase):
         if not os.path.exists(self.path("again")):
             self.restore("copy", "again")
             self.assertNotIn("again.restoring", os.listdir(self.path("")))
-        if os.path.exists(self.path("again/backup.partial")):  # killed just before the end
+        if os.path.exists(self.path("again/backup.partial")):  # the restore was killed just before its end
             self.restore("copy", "again")
         self.assertEqual(self.offline("verify", self.path("again")).status, 0)
         self.assertFalse(os.path.exists(self.path("again/backup.partial")))
@@ -203,7 +205,7 @@ class Kills(BackupCase):
 
 
 class Pins(BackupCase):
-    """How long a backup keeps segments, tested by requests alone."""
+    """Tests with handwritten requests how long a backup keeps segments."""
 
     def ask(self, rpc, *fields):
         """Sends a backup request. Returns (code, fields of the BackupReply)."""

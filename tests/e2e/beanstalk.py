@@ -83,7 +83,7 @@ class Beanstalkd:
 
 
 class Player:
-    """Sends lines to a server; $1, $2, … stand for the ids of jobs in the order of their puts."""
+    """Sends lines to a server. In the lines, $1, $2, … are replaced by the ids of jobs in the order of their puts."""
 
     def __init__(self, port):
         self.port = port

@@ -21,7 +21,8 @@ def put(body, pri=1024, delay=0, ttr=60):
     return f"put {pri} {delay} {ttr} {len(body)}\r\n{body}\r\n"
 
 
-# A story: pairs of (connection, command); None closes the connection. Each command waits for its reply.
+# A story: pairs of (connection, command); None closes the connection. The next command is sent after the reply to the
+# previous one.
 LIFE = [
     ("a", "list-tubes"), ("a", "list-tube-used"), ("a", "list-tubes-watched"), ("a", "peek-ready"), ("a", "peek-delayed"),
     ("a", "peek-buried"), ("a", "reserve-with-timeout 0"), ("a", "kick 10"), ("a", "delete 1"), ("a", "touch 1"),
@@ -65,7 +66,7 @@ WATCHING = [
     ("a", "ignore t1"), ("a", "reserve-with-timeout 9"), ("a", "watch t1"), ("a", "reserve-with-timeout 9"), ("a", "reserve-with-timeout 0"),
     ("a", "reserve-with-timeout 0"), ("a", "bury $1 2"), ("a", "kick 1"), ("a", "use t1"), ("a", "kick 1"), ("a", "reserve"),
 ]
-# Each of these commands makes another tube's job the first one, so cached orders of tubes become invalid.
+# Each of these commands changes which tube has the first job, so cached orders of tubes become invalid.
 CHANGING = [
     ("a", "use u1"), *(("a", put(f"u1 {pri}", pri)) for pri in (10, 20, 30, 40)), ("a", "use u2"), *(("a", put(f"u2 {pri}", pri)) for pri in (15, 25, 35, 45)),
     ("a", "watch u1"), ("a", "watch u2"), ("a", "ignore default"), ("b", "use u1"), ("c", "watch u1"), ("c", "ignore default"),
@@ -121,7 +122,7 @@ class Beanstalk(Case):
             if line is None:
                 theirs.drop(name)
                 ours.drop(name)
-                time.sleep(0.2)  # nothing shows when beanstalkd has noticed this
+                time.sleep(0.2)  # beanstalkd gives no sign when it has noticed this
                 continue
             data = line.encode() + (b"" if line.startswith("put ") and "\r\n" in line else b"\r\n")
             want, got = theirs.play(name, data), ours.play(name, data)
@@ -131,11 +132,11 @@ class Beanstalk(Case):
             self.assertEqual(got[:2000], want[:2000], f"{at}: {name}: {line[:80]!r}")
 
     def test_a_web_page_can_send_no_commands(self):
-        """A page may have its browser POST text to any port of this host; the lines of its body must not be executed."""
+        """A web page can make its browser POST text to any port of this host. The lines of that text must not be executed."""
         commands = b"put 0 0 60 5\r\nhello\r\n"
         address = f"127.0.0.1:{self.port}".encode()
         for said in (b"POST / HTTP/1.1\r\nHost: " + address + b"\r\nContent-Length: 22\r\n\r\n" + commands,
-                     b"GET /" + b"x" * 300 + b" HTTP/1.1\r\nHost: " + address + b"\r\n\r\n" + commands,  # longer than a line may be
+                     b"GET /" + b"x" * 300 + b" HTTP/1.1\r\nHost: " + address + b"\r\n\r\n" + commands,  # longer than the maximum line
                      b"use / HTTP/1.1\r\nHost: evil.example\r\n\r\n" + commands,  # a method of the page's own, by DNS rebinding
                      b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + commands,
                      b"HOST: x\r\n" + commands,
@@ -148,7 +149,7 @@ class Beanstalk(Case):
                     client.socket.shutdown(socket.SHUT_WR)
                     answer = client.stream.read()
                 except (BrokenPipeError, ConnectionResetError):
-                    continue  # it was closed while we sent
+                    continue  # the broker closed the connection while the test was sending
                 self.assertNotIn(b"INSERTED", answer, said)
         self.assertIn(b"current-jobs-ready: 0\n", self.client().ask("stats"))
         self.broker.wait_logged("another protocol")
@@ -166,7 +167,7 @@ class Beanstalk(Case):
         self.compare(CHANGING)
 
     def test_the_order_between_tubes_holds_while_many_are_reserved(self):
-        """Jobs just reserved are still in the index's result pages, before the first ready job."""
+        """Jobs that were just reserved are still in the index's result pages, before the first ready job."""
         with self.client() as a:
             for tube in (0, 1, 2):
                 a.ask(f"use t{tube}")
@@ -176,8 +177,9 @@ class Beanstalk(Case):
             self.assertEqual([int(a.ask("reserve").split(b"\r\n")[1]) for _ in range(300)], list(range(300)))
 
     def test_workers_that_watch_the_same_tubes_look_at_them_together(self):
-        """CALM-1: each query of a tube wakes the reader thread. Of sixteen workers one queries, and its result serves the next
-        64 reserves."""
+        """CALM-1: each query of a tube wakes the reader thread. So only one of sixteen workers sends queries, and each result
+        serves the next 64 reserves.
+        """
         tubes, workers, rounds = range(4), [self.client() for _ in range(16)], 32
         for tube in tubes:
             workers[0].ask(f"use t{tube}")
@@ -195,8 +197,9 @@ class Beanstalk(Case):
         self.assertLess(self.wakes_of("tarry-reader") - before, 100, "looks at four tubes of 128 jobs each")
 
     def test_commands_behind_a_reserve_wait_for_it(self):
-        """A worker whose tube another worker looks at has no request of its own, but its reserve is still running. Otherwise the next
-        commands run at the same time, and a later answer to the reserve ends one of them."""
+        """A worker waits for a query that another worker has sent. Its reserve counts as running, so its next commands wait.
+        Otherwise they would run at the same time, and a later answer to the reserve would end one of them.
+        """
         workers = [self.client() for _ in range(16)]
         for worker in workers:
             worker.ask("watch t1")
@@ -216,7 +219,7 @@ class Beanstalk(Case):
         raise AssertionError(f"no thread {thread}")
 
     def test_who_watches_many_tubes_takes_a_job_whose_delay_has_ended_in_its_turn(self):
-        """Such a job does not wait behind the backlog of another tube, whatever their priorities."""
+        """Such a job does not wait for the jobs in another tube, whatever the priorities."""
         with self.client() as a:
             a.ask("use backlog")
             for number in range(50):
@@ -245,7 +248,8 @@ class Beanstalk(Case):
             self.assertGreater(time.monotonic() - started, 0.9)
             self.assertLess(time.monotonic() - started, 2)
             self.assertEqual(a.ask(f"touch {job}"), b"TOUCHED\r\n")
-            self.assertEqual(b.ask("reserve-with-timeout 9"), b"RESERVED %d 5\r\nshort\r\n" % job)  # two seconds later, when the short delay has ended
+            # Two seconds later, when the shorter delay has ended.
+            self.assertEqual(b.ask("reserve-with-timeout 9"), b"RESERVED %d 5\r\nshort\r\n" % job)
             self.assertGreater(time.monotonic() - started, 2.8)
             self.assertEqual(a.ask(f"delete {job}"), b"NOT_FOUND\r\n")
             stats = b.ask(f"stats-job {job}")
@@ -258,14 +262,14 @@ class Beanstalk(Case):
             self.assertEqual(b.ask("reserve-with-timeout 1"), b"TIMED_OUT\r\n")
 
     def test_what_is_left_is_told_in_whole_seconds_rounded_down(self):
-        """Also in the first millisecond: of ten seconds nine are left, as pheanstalk's tests expect."""
+        """This holds also in the first millisecond: of ten seconds nine are left, as pheanstalk's tests expect."""
         def told(port):
             with Client(port) as client:
                 job, late = client.put(ttr=10), client.put(delay=100)
                 client.ask("reserve")
                 client.ask("pause-tube default 60")
                 replies = [client.ask(f"stats-job {late}"), client.ask("stats-tube default")]
-                for _ in range(20):  # all in one packet, so within a millisecond
+                for _ in range(20):  # all in one packet, so they are executed within a millisecond
                     client.send(b"touch %d\r\nstats-job %d\r\n" % (job, job))
                     self.assertEqual(client.reply(), b"TOUCHED\r\n")
                     replies.append(client.reply())
@@ -283,7 +287,7 @@ class Beanstalk(Case):
         in_time.judged(lambda _: self.assertEqual(told(real.port), [b"99", b"59"] + 20 * [b"9"]))
 
     def test_who_is_kicked_is_ready_at_once_and_once(self):
-        """Also within the same millisecond."""
+        """This holds also within one millisecond."""
         with self.client() as a:
             for _ in range(60):
                 first, second = a.put(b"1", delay=1000), a.put(b"2", delay=2000)
@@ -332,7 +336,7 @@ class Beanstalk(Case):
                 self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {jobs[2]}"))  # ranking the job did not count as a reserve
 
     def test_who_quits_gives_back_at_once(self):
-        """The client quits without closing its socket."""
+        """The client sends quit, but does not close its socket."""
         for port in (self.real(), self.port):
             with self.subTest(port=port), Client(port) as quits, Client(port) as other:
                 job = quits.put(b"x")
@@ -342,8 +346,9 @@ class Beanstalk(Case):
                 self.assertIn(b"\ncurrent-connections: 1\n", other.ask("stats"))
 
     def test_a_client_that_sends_nothing_more_is_answered(self):
-        """Half-closed, as by `printf … | nc -N`: all commands sent so far are answered, and a reserve does not wait for new
-        jobs."""
+        """The client has half-closed its connection, like `printf … | nc -N`. All commands sent so far are answered, and a
+        reserve does not wait for new jobs.
+        """
         said = ("reserve\r\n", "reserve-with-timeout 9\r\n", "watch none\r\nignore default\r\nreserve\r\nuse aa\r\nlist-tube-used\r\n",
                 "use aa\r\n" + put("one"), put("two") + "reserve\r\n", "list-tubes\r\nlist-tubes-watched\r\n", "watch aa\r\nignore default\r\nreserve\r\n",
                 "put 1 0 9 5\r\na", "kick 5\r\npeek-ready\r\nquit\r\nuse bb\r\n", "")
@@ -417,8 +422,9 @@ class Beanstalk(Case):
             self.assertEqual(task["body"], "by beanstalkd")
 
     def test_a_queues_name_adds_nothing_to_the_yaml(self):
-        """Tarry's own clients may use queue names that YAML would read differently: each is one item of the list, and is read
-        back unchanged (JSON's escapes are valid in YAML)."""
+        """Tarry's own clients may use queue names that YAML would read differently. Each name must be one item of the list and
+        be read back unchanged (JSON's escapes are valid in YAML).
+        """
         names = ["x: - y", "null", "a: b", "x\u2028- more", "\"q\"\\", "# no", "1.10", "\u00e4"]
         for name in names:
             self.broker.one("schedule", name, "--key", "k", "--in", "1h")

@@ -1,5 +1,6 @@
-"""bench_table_test.py: ./dev bench (bench/speed): how the speed table judges figures (met, flat); that rows of several runs form
-one table in order; that a failed row affects no other; and the data for gnuplot. Measures nothing."""
+"""bench_table_test.py: ./dev bench (bench/speed): how the speed table judges numbers (met, flat); rows of several runs form
+one table in order; a failed row affects no other row; and the data for gnuplot. This test measures nothing.
+"""
 import contextlib
 import io
 import json
@@ -75,7 +76,7 @@ class Lines(unittest.TestCase):
         self.assertEqual(wanted[9000], [("≤ 0.5 ×", True)] * 3)
 
     def test_steady_lines_look_at_what_comes_after_the_longest_delay(self):
-        """Before that point all figures grow, as expected."""
+        """Before this point all numbers grow, as expected."""
         samples = [{"at_s": 10.0 * i, "arrived": 1_000_000.0 * max(0, i - 10), "rss_mib": 100 + 30 * min(i, 10), "disk_mib": 500.0, "late_p99_ms": 3.0} for i in range(1, 31)]
         said = {"held_per_s": 100_000.0, "lost": 0.0, "twice": 0.0, "early": 0.0, "not_acked": 0.0}
         self.assertEqual([line["met"] for line in steady.lines_of(samples, said, 300, 100_000, "1GiB")], [True] * 6)
@@ -187,7 +188,7 @@ class Plots(unittest.TestCase):
         self.assertIn("1000 80\n100000 80\n", made["memory"])
         self.assertIn("title 'redis'", made["memory"])
         self.assertNotIn("redis", made["latency"])
-        self.assertIn("1000 0.001\n", made["lateness"])  # 0 does not exist on a logarithmic axis
+        self.assertIn("1000 0.001\n", made["lateness"])  # a logarithmic axis has no 0
         self.assertIn("2 cores, 24 GiB, ext4; abc, 2026-11-26 17:00 UTC", made["throughput"])
 
     def test_nothing_measured_draws_nothing(self):

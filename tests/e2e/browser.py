@@ -15,7 +15,7 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--lang=en")
 START_WAIT_S, WAIT_S = 60, 60
-# Skips test classes that need a browser if there is none.
+# Skips a test class that needs a browser if none is installed.
 needs_one = unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
 
 

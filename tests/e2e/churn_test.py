@@ -20,7 +20,7 @@ class Churn(harness.Case):
         self.assertEqual(said["opened"], THREADS * CYCLES)
         self.assertGreater(said["taken"], 0)
         self.assertTrue(self.broker.is_running())
-        # No consumer holds a task any more, and one that stays gets the remaining tasks.
+        # Now no consumer has a task any more, and a new consumer gets the remaining tasks.
         stats = self.broker.wait_stats("churn", in_flight=0, wait_s=60)
         left = self.broker.consume("churn", "--count", str(min(10, stats["ready"])))
         left.take(min(10, stats["ready"]))

@@ -1,5 +1,7 @@
-"""ci_test.py: `.ci/run` reports where it runs: in a bare Debian, or directly and why; and it leaves nothing behind. Uses a stub
-of ./dev that prints its arguments, and a debootstrap that fails or hangs. (Only a real run of .ci/run tests the bare Debian.)"""
+"""ci_test.py: `.ci/run` reports where it runs: in a bare Debian, or directly and why; and it leaves nothing behind. The test
+uses a stub of ./dev that prints its arguments, and a debootstrap that fails or hangs. (Only a real run of .ci/run tests the
+bare Debian.)
+"""
 import os
 import shutil
 import signal
@@ -26,7 +28,9 @@ def has_apt():
 
 
 def hears_signals():
-    """Returns whether signals are delivered: if the parent ignores them, as with `nohup ./dev test`, a shell cannot change that."""
+    """Returns whether signals are delivered. If the parent ignores them, as with `nohup ./dev test`, a shell cannot change
+    that.
+    """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -78,7 +82,7 @@ class Ci(unittest.TestCase):
 
     @unittest.skipUnless(can_unshare() and has_apt(), "needs root, namespaces, and a Debian")
     def test_a_debian_that_cannot_be_made(self):
-        """debootstrap fails half-way, with a mount whose content must not be deleted."""
+        """debootstrap fails half-way and leaves a mount, whose content must not be deleted."""
         self.program("bin/debootstrap", f"""#!/bin/sh
             echo "E: no such mirror"
             mkdir -p "$3/mounted"

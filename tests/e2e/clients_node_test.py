@@ -15,7 +15,8 @@ from harness import Case
 
 FOLDER = os.path.join(conformance.FOLDER, "..", "node")
 TARBALL = os.path.join(os.environ["TARRY_BUILD_ROOT"], "clients", "node", "tarry-client-0.1.0.tgz")
-# The package as installed from its tarball, and Debian's modules (node-ws), which other Node versions do not find.
+# Directory with the package as installed from its tarball, and with Debian's module node-ws, which other Node versions
+# do not find.
 MODULES = tempfile.mkdtemp(prefix="tarry-node-")
 atexit.register(shutil.rmtree, MODULES, ignore_errors=True)
 with tarfile.open(TARBALL) as tar:
@@ -33,7 +34,7 @@ class Readme(Case):
 
 class Units(unittest.TestCase):
     def test_units(self):
-        """clients/node/test, by Node's own runner."""
+        """Runs clients/node/test with Node's own test runner."""
         done = subprocess.run(["node", "--test", *sorted(glob.glob(os.path.join(FOLDER, "test", "*.test.js")))], env={**os.environ, **ENV}, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
@@ -41,7 +42,7 @@ class Units(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("tsc"), "no tsc: apt-get install node-typescript")
     def test_the_types_hold(self):
-        """A program that uses every call compiles, and programs with wrong types do not."""
+        """A program that uses every call compiles, and programs with wrong types do not compile."""
         done = subprocess.run(["tsc", "--noEmit", "--strict", "--target", "es2022", "--lib", "es2022,dom", "--module", "commonjs", os.path.join(FOLDER, "test", "types.ts")],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, ""))

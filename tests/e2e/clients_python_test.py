@@ -32,7 +32,7 @@ class Readme(Case):
 
 class Units(unittest.TestCase):
     def test_units(self):
-        """clients/python/tests, by Debian's interpreter."""
+        """Runs clients/python/tests with Debian's interpreter."""
         done = subprocess.run([PYTHON, "-m", "unittest", "discover", "-s", os.path.join(FOLDER, "tests")], env={**os.environ, **ENV},
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)

@@ -22,8 +22,9 @@ WAIT_S = 30
 
 
 def holds(expected, found):
-    """Returns whether `found` contains every expected member; other members are ignored. {"ends": TEXT}: a text with this
-    ending."""
+    """Returns whether `found` contains every expected member; other members are ignored. {"ends": TEXT} means a text with this
+    ending.
+    """
     if isinstance(expected, dict) and "ends" in expected:
         return isinstance(found, str) and found.endswith(expected["ends"])
     if isinstance(expected, dict):
@@ -96,13 +97,13 @@ class Driver:
 
 
 class Story:
-    """A file of steps, executed by a test case."""
+    """A file of steps, which a test case executes."""
 
     def __init__(self, case, command, env, after_term):
         self.after_term = after_term
         self.case, self.command, self.env = case, command, {**os.environ, **(env or {})}
         self.drivers, self.ledger, self.numbered, self.expected = {}, [], [], 0
-        self.due = {}  # name → due_ms, from replies
+        self.due = {}  # name of a task → due_ms, from replies
 
     # ---- brokers
 
@@ -174,7 +175,7 @@ class Story:
                 self.numbered.append((driver, call, name))
                 if asked.get("every_ms"):
                     driver.flush()
-                    time.sleep(asked["every_ms"] / 1000)  # sets the rate of the load
+                    time.sleep(asked["every_ms"] / 1000)  # the pause sets the rate of the load
             driver.flush()
         sender = threading.Thread(target=send_all)
         sender.start()
@@ -233,14 +234,15 @@ class Story:
     def _step_ended(self, step):
         driver = self.drivers.pop(step["ended"])
         if self.after_term == 0:
-            driver.answer(1)  # the reply to the call `worker`, which is the first of its process
+            driver.answer(1)  # reply to the call `worker`, which is the first call of its process
         self.drivers[f"{step['ended']} (ended)"] = driver
         assert driver.end() == self.after_term, f"{step}: {driver.process.returncode}"
 
     def _step_once(self, step):
-        """Checks each numbered task of this prefix: the broker's log has one record of its schedule and one of its ack, one ack
-        was answered, and no delivery was early. `alone`: the queue's log has no other tasks, so no schedule took effect
-        twice."""
+        """Checks each numbered task of this prefix: the broker's log has one record of its schedule and one of its ack, one
+        ack was answered, and no delivery was early. `alone`: the queue's log has no other tasks, so no schedule took effect
+        twice.
+        """
         asked = step["once"]
         names = {name for _, _, name in self.numbered if name.startswith(asked["prefix"] + "-")}
         acked = [item["name"] for item in self._matching({"event": "settled", "result": "acked", "prefix": asked["prefix"] + "-"})]
@@ -262,7 +264,8 @@ class Story:
             ids = [record["id"] for record in records if record["kind"] == kind]
             if [id for id in ids if id in wanted and ids.count(id) > 1] or wanted - set(ids):
                 raise Broken(f"{kind}: the log has {len(ids)} records for {len(wanted)} tasks")
-        if asked.get("alone") and len(records) != 2 * len(self.numbered):  # without keys, only the sequence prevents a repeated schedule
+        # Tasks without keys: only the sequence prevents that a repeated schedule makes a second task.
+        if asked.get("alone") and len(records) != 2 * len(self.numbered):
             raise Broken(f"the log has {len(records)} records, not {2 * len(self.numbered)}")
 
     def end(self):
@@ -332,12 +335,13 @@ def run_example(case, command, env, line="order 1001 is closed\n", after_term=0)
             out, err = process.communicate(timeout=WAIT_S)
             case.assertEqual((process.returncode, out, err), (after_term, "", ""))
         finally:
-            process.kill()  # otherwise a failed test would wait for a worker that never ends
+            process.kill()  # otherwise a failed test would wait for a worker that does not end
 
 
 def cases(command, env=None, how="", after_term=0):
-    """Returns test classes with a test for each story: `command(case)` starts the library's driver. `how` is appended to their
-    names."""
+    """Returns test classes with a test for each story. `command(case)` starts the library's driver; `how` is appended to the
+    names of the tests.
+    """
     def test_of(name):
         return lambda self: run(self, name, command(self), env, after_term)
 

@@ -96,7 +96,7 @@ class Consume(Case):
         self.broker.ok("queue", "set", "orders", "max_attempts=1")
         self.broker.one("schedule", "orders", "--in", "0s", "--key", "k")
         said = self.broker.tarry("consume", "orders", "--count", 1, "--exec", "seq 1 3000 >&2; printf 'grün \\033 card refused\\n' >&2; exit 7").err
-        self.assertIn("card refused", said)  # it is passed on, too
+        self.assertIn("card refused", said)  # the reason is also in the task's record
         self.assertIn("\n2999\n", said)
         (dead,) = self.broker.ok("dead", "list", "orders")
         self.assertRegex(dead["reason"], r"^the command exited with status 7: .*2999 3000 grün   card refused$")
@@ -108,7 +108,7 @@ class Consume(Case):
         for i in range(5):
             self.broker.one("schedule", "orders", "--in", "0s", "--key", f"k{i}")
         stream = self.broker.stream("consume", "orders", "--count", 5, "--parallel", 3, "--exec", f"while ! [ -e {gate} ]; do sleep 0.05; done")
-        stream.take(3)  # three wait at the gate at the same time
+        stream.take(3)  # three commands run at the same time
         self.assertEqual(self.broker.queue_stats("orders")["in_flight"], 3)
         self.assertTrue(stream.quiet_for(0.3))
         self.path("gate", "open")
@@ -173,7 +173,7 @@ class ConsumerEnds(Case):
         self.ends_by(signal.SIGINT)
 
     def test_sigkill_gives_the_tasks_back_at_once_and_counts_an_attempt(self):  # F-17
-        consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 5, "--lease", "10m")  # no test waits that long
+        consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 5, "--lease", "10m")  # longer than any test waits
         held = {d["id"] for d in consumer.take(5)}
         consumer.kill()
         got = self.broker.ok("consume", "q", "--count", 30)

@@ -1,4 +1,6 @@
-"""consumers_test.py: who consumes: `tarry consumers`, GET /v1/consumers, counts, and warnings that nobody does."""
+"""consumers_test.py: lists of consumers: `tarry consumers`, GET /v1/consumers, counts, and warnings about queues without
+consumers.
+"""
 import json
 
 import harness
@@ -14,7 +16,7 @@ class Consumers(Case):
         return self.broker.ok("consumers", *arguments)
 
     def consume(self, *arguments):
-        """A consumer that the broker knows."""
+        """A consumer that is in the broker's list."""
         before = len(self.views())
         stream = self.broker.stream("consume", *arguments)
         harness.wait_until("the consumer is connected", lambda: len(self.views()) > before, 20)
@@ -39,7 +41,7 @@ class Consumers(Case):
         self.assertGreaterEqual(view["settled_ms"], before_ms)
         self.assertRegex(self.broker.words("consumers"), r"(?m)^\S+@.* q \(later\) +7 +1 ")
         self.assertEqual(self.broker.queue_stats("q")["consumers"], 1)
-        self.broker.one("schedule", "later", "--in", "1h")  # the queue exists after this schedule
+        self.broker.one("schedule", "later", "--in", "1h")  # this schedule creates the queue
         (view,) = self.views("later")
         self.assertEqual((view["queues"], "awaited" in view), (["q", "later"], False))
         self.assertEqual(self.views("other"), [])
@@ -67,7 +69,7 @@ class Consumers(Case):
         stream.signal(2)
         stream.wait()
         self.assertIn("the queue ordres does not exist yet", "\n".join(stream.errors))
-        self.assertEqual(self.broker.ok("queues"), [])  # the subscription has still created no queue
+        self.assertEqual(self.broker.ok("queues"), [])  # a subscription creates no queue
         self.broker.one("schedule", "q", "--in", "1h")
         stream = self.consume("q")
         stream.signal(2)

@@ -1,6 +1,6 @@
-/* count_calls.c: LD_PRELOADed into tarryd and tarry by way_test.py. Counts the system calls of some threads, whose
- * names begin with $COUNT_CALLS_THREADS, in a file that the test reads ($COUNT_CALLS_FILE): a number of eight bytes for
- * each call, in the order of `names` in the test. A sync returns at once, so the broker always measures a fast disk. */
+/* count_calls.c: LD_PRELOADed into tarryd and tarry by way_test.py. Counts the system calls of threads whose names
+ * begin with $COUNT_CALLS_THREADS, in a file that the test reads ($COUNT_CALLS_FILE): a number of eight bytes for each
+ * call, in the order of `names` in the test. A sync returns at once, so the broker always measures a fast disk. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* In the order of way_test.py. */
+/* System calls in the order of way_test.py. */
 enum counted {
     POLLS,
     EPOLL_WAITS,

@@ -17,8 +17,9 @@ class Rot(harness.Case):
         return stats["indexed"] == stats["appended"]
 
     def rot(self):
-        """Flips one bit of the searched text in the log, after the index has read the frame: otherwise the index would detect it
-        first."""
+        """Flips one bit of the searched text in the log, after the index has read the frame. Otherwise the index would detect
+        the damage first.
+        """
         harness.wait_until("the index has read the log", self.is_indexed, 30)
         for path in glob.glob(os.path.join(self.broker.data, "log", "*")):
             with open(path, "r+b") as file:

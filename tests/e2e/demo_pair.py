@@ -76,7 +76,7 @@ class TwoBrokers(demo_play.Demo):
         return self.urls
 
     def tarry(self, *arguments):
-        """Runs the tool with both addresses; returns its result."""
+        """Runs the tool with both addresses, and returns its result."""
         command = [harness.find_program("tarry"), *arguments, "--broker", self.urls, "--json"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               timeout=WAIT_S, check=False)
@@ -168,7 +168,7 @@ class TwoBrokers(demo_play.Demo):
             self.say(f"{self.figures['missed']} could not be shown: the day was over too soon for it; take a lower --speed")
             return 1
         self.wait_in_sync()
-        for broker in (self.a, self.b):  # the follower first: otherwise it would take over
+        for broker in (self.a, self.b):  # the follower first, because it would take over if the leader stopped
             broker.stop()
         same = subprocess.run([harness.find_program("tarry"), "verify", self.a.data, "--against", self.b.data],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)

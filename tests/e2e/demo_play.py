@@ -1,6 +1,7 @@
 """demo_play.py: code shared by the demonstrations: the example `order_timeout`, its consumers, and comments on the output. A
-story subclasses Demo: it starts its brokers, disturbs the day, and reports at the end whether everything was shown.
-order_timeout prints the summary and judges the orders; it does not know the disturbances."""
+story subclasses Demo: it starts its brokers, disturbs the day, and at the end returns whether every step succeeded.
+order_timeout prints the summary and judges the orders; it does not know the disturbances.
+"""
 import os
 import re
 import shutil

@@ -1,5 +1,6 @@
-"""disk_test.py: with a full disk new tasks are refused with a clear message, nothing is lost, and schedules work again when
-there is space (F-4)."""
+"""disk_test.py: with a full disk, new tasks are refused with a clear message, nothing is lost, and new tasks are accepted
+again when there is space (F-4).
+"""
 import contextlib
 import json
 import os
@@ -37,7 +38,7 @@ class FullDisk(Case):
             try:
                 status = self.broker.tarry("schedule", "far", "--key", f"k{number}", "--in", "1h", "--body", body, wait_s=4).status
             except subprocess.TimeoutExpired:
-                status = None  # refused as busy: the tool waits until there is space
+                status = None  # new tasks are refused as busy, so the tool waits for space
             if status == 0:
                 scheduled.append(f"k{number}")
             else:
@@ -58,7 +59,7 @@ class FullDisk(Case):
         self.assertEqual(self.broker.ok("consume", "q", "--for", "2500ms"), [])
 
     def test_a_client_that_schedules_and_acks_loses_no_lease(self):  # CAP-1
-        """One client schedules and acks: its acks overtake the schedules that wait for disk space."""
+        """One client schedules and acks. Its acks overtake the schedules that wait for disk space."""
         self.broker.start()
         self.broker.ok("queue", "set", "work", "lease=8s")
         for number in range(40):

@@ -55,7 +55,7 @@ class Directory(Doctor, harness.Case):
         self.assertEqual([found for found in findings if found["result"] == WRONG], [])
         self.assertEqual(self.broker.stop(), 0)
         self.find(self.look("--data", self.broker.data), "lock", FINE, "^no broker runs on it")
-        self.broker.start()  # doctor has not prevented the start
+        self.broker.start()  # doctor has not prevented the start of the broker
 
     def test_words_for_people(self):
         ran = subprocess.run([harness.find_program("tarry"), "doctor", "--data", self.path("none")], capture_output=True, check=False)
@@ -130,8 +130,9 @@ class Clocks(Doctor, harness.Case):
     autostart = False
 
     def test_a_clock_that_is_off(self):
-        """The clock is ahead or behind, within the believed range: the broker's logical time never goes back, so it would not
-        show this."""
+        """The clock is wrong by less than the broker believes. The broker's logical time never goes back, so it would not show
+        this.
+        """
         moved = clock.Clock(self.path("clock"))
         self.broker.env.update(moved.env())
         self.broker.start()

@@ -75,13 +75,13 @@ class Evidence(harness.Case):
         self.assertGreater(proof["frames"], 2 * len(self.keys), "the archive's frames were not read")
         archive = os.path.join(self.broker.data, "archive")
         first, second, third = (os.path.join(archive, name) for name in self.archived()[:3])
-        for victim, other in ((second, None), (second, third)):  # one file missing; then replaced by another
+        for victim, other in ((second, None), (second, third)):  # first a file is missing, then it is replaced by another one
             shutil.move(victim, self.path("kept"))
             if other:
                 shutil.copy(other, victim)
             self.assertIn(os.path.basename(victim)[:16] if other else "the archive and the log do not have the positions", self.verify(self.broker.data, status=1).err)
             shutil.move(self.path("kept"), victim)
-        os.rename(first, self.path("kept"))  # the beginning of the archive may be pruned: the proof says from which position it holds
+        os.rename(first, self.path("kept"))  # the beginning of the archive may be pruned; the proof then names the position from which it holds
         self.assertGreater(self.verify(self.broker.data).one["signed_from"], proof["signed_from"])
         os.rename(self.path("kept"), first)
         self.verify(self.broker.data)
@@ -92,7 +92,7 @@ class Evidence(harness.Case):
         return {name.split(".")[0] for name in names if name.endswith(endings)}
 
     def test_a_summary_that_lies_is_found(self):
-        """A false summary with correct checksums says that the segment names no task, so readers would skip its records."""
+        """Makes a false summary with correct checksums that names no task, so readers skip the segment's records."""
         self.broker.start()
         self.fill_until(2)
         self.assertEqual(self.broker.stop(), 0)
@@ -110,7 +110,8 @@ class Evidence(harness.Case):
             data[at:at + SUMMARY_PAGE] = page + xxh3(page, len(page)).to_bytes(8, "little")
         with open(path, "wb") as file:
             file.write(data)
-        told = self.broker.tarry("history", "--data", self.broker.data, "q", self.keys[0]).objects  # readers believe the false summary
+        # Readers skip the segment because of the false summary.
+        told = self.broker.tarry("history", "--data", self.broker.data, "q", self.keys[0]).objects
         self.assertNotIn("scheduled", [fact["kind"] for fact in told])
         self.assertIn(os.path.basename(path) + " does not match its segment", self.verify(self.broker.data, status=1).err)
         os.unlink(path)
@@ -134,7 +135,7 @@ class Evidence(harness.Case):
         self.assertEqual(self.archived(again), self.archived(copy))
         self.verify(again)
         self.assert_tells("--data", again)
-        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member, the same signing key
+        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member with the same signing key
         told = other.ok("history", "q", self.keys[0])
         self.assertEqual([fact["kind"] for fact in told], ["scheduled", "cancelled"])
         other.one("schedule", "q", "--key", "later", "--in", "1h")
@@ -148,7 +149,7 @@ class Evidence(harness.Case):
         copy = self.path("copy")
         self.broker.one("backup", copy)
         self.assertEqual(self.archived(copy), [])
-        proof = self.verify(copy).one  # frames below its log are missing: the proof names the position from which it holds
+        proof = self.verify(copy).one  # frames before the copy's log are missing, so the proof names the position from which it holds
         self.assertEqual((proof["result"], proof["signed_from"] >= proof["log_start"]), ("fine", True))
         proof = self.verify(copy, "--archive", os.path.join(self.broker.data, "archive")).one
         self.assertEqual((proof["result"], proof["archived_segments"]), ("fine", len(self.archived())))

@@ -80,10 +80,11 @@ class Tasks(Facts):
         self.assertEqual(extended["before_lease_deadline_ms"], first["lease_deadline_ms"])
         self.assertGreater(extended["lease_deadline_ms"], first["lease_deadline_ms"] + 200_000)
         self.assertEqual(released["before_lease_deadline_ms"], extended["lease_deadline_ms"])
-        self.assertEqual((released["before_attempt"], released["attempt"]), (1, 0))  # released unseen: no attempt counted
+        # The task was released before any consumer saw it, so no attempt was counted.
+        self.assertEqual((released["before_attempt"], released["attempt"]), (1, 0))
         self.assertEqual((requeued["before_attempt"], requeued["attempt"]), (1, 0))
         self.assertEqual((second["before_session"], second["before_delivered_ms"]), (first["session"], first["at_ms"]))
-        self.assertNotIn("late_ms", second)  # the task was released before: its lateness would mislead
+        self.assertNotIn("late_ms", second)  # the task was released before, so its lateness would be misleading
         self.assert_names(requeued)
 
 
@@ -114,7 +115,7 @@ class Sessions(Facts):
         self.assertEqual((end["cause"], end["returned"]), ("pipe_lost", 1))
         self.assertEqual((lost["consumer"], lost["consumer_peer"], lost["before_lease_deadline_ms"]),
                          (leased["consumer"], leased["consumer_peer"], leased["lease_deadline_ms"]))
-        self.assertNotIn("client", lost)  # no client requested it
+        self.assertNotIn("client", lost)  # no client requested this change
         self.assertNotIn("client", end)
 
     def test_a_consumer_that_leaves_and_keeps_what_it_has(self):
@@ -200,7 +201,7 @@ class Runs(Facts):
         self.broker.start()
         self.stop()
         self.broker.start()
-        self.broker.one("schedule", "q", "--in", "1h")  # a reply proves that the record of the start is on disk, too
+        self.broker.one("schedule", "q", "--in", "1h")  # the reply proves that the record of the start is on disk too
         self.broker.kill()
         self.broker.start()
         self.stop()

@@ -1,6 +1,7 @@
-"""failover_test.py: clients with two addresses: the broker at the first one is gone for good, and a broker at the second
-continues from the same log. This is no pair: the second broker runs on a copy of the first one's directory, with the same
-identity, like a follower that has everything. Real pairs have their own tests."""
+"""failover_test.py: clients with two addresses. The broker at the first address does not return, and a broker at the second
+one continues from the same log. This is no pair: the second broker runs on a copy of the first one's directory, with the
+same identity, like a follower that has everything. Real pairs have their own tests.
+"""
 import copy
 import json
 import shutil
@@ -17,7 +18,7 @@ class Failover(Case):
     def setUp(self):
         super().setUp()
         self.second = self.make_broker(data=self.path("second"), listen=f"ws://127.0.0.1:{free_port()}")
-        self.both = copy.copy(self.broker)  # runs the tool with both addresses; it starts and stops nothing
+        self.both = copy.copy(self.broker)  # an object to run the tool with both addresses; it does not start or stop a broker
         self.both.url = f"{self.broker.url},{self.second.listen}"
 
     def take_over(self):
@@ -36,7 +37,7 @@ class Failover(Case):
         for first in range(0, count, batch):
             stream.send(*({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000} for i in range(first, first + batch)))
             if first == count // 2:
-                self.crash()  # while a request is in flight
+                self.crash()  # the crash comes while a request is in flight
         stream.end_input()
         results = stream.rest(60)
         self.assertEqual(stream.wait(), 0, stream.errors)
@@ -74,7 +75,7 @@ class Failover(Case):
         self.assertTrue(consumer.quiet_for(0.5))
 
     def test_consumers_and_producers_work_on(self):
-        """Nothing is lost or early; only tasks that the crash left undecided are delivered twice."""
+        """No task is lost or early. Only tasks whose outcome was open at the crash are delivered twice."""
         consumer = self.both.consume("q")
         producer = self.both.stream("schedule", "--from", "-", stdin=True)
         producer.send(*({"queue": "q", "key": f"k{i}", "delay_ms": i % 300} for i in range(1000)))
@@ -93,8 +94,9 @@ class Failover(Case):
         self.second.wait_stats("q", pending=0, ready=0, in_flight=0, dead=0)
 
     def test_a_primary_that_hangs_is_left_and_so_is_its_lane(self):
-        """F-13, F-17: a stopped broker keeps its connections; clients use the other one anyway, and stay there when it
-        continues."""
+        """F-13, F-17: the connections to a stopped broker stay open. Clients use the other broker anyway, and stay there when
+        the first one continues.
+        """
         self.broker.one("schedule", "q", "--key", "held", "--in", "0s")
         consumer = self.both.consume("q", "--ack", "none", "--lease", "60s")
         held = consumer.next()
@@ -107,7 +109,7 @@ class Failover(Case):
             producer.send({"queue": "q", "key": "after", "delay_ms": 0})
             self.assertEqual(producer.next(40)["result"], "scheduled")
             while (task := consumer.next(40))["key"] != "after":  # arrives over the second broker's lane
-                # The 2 s for reconnecting passed before the consumer could know of the failure.
+                # The 2 s for reconnecting had passed before the consumer could notice the failure.
                 self.assertEqual((task["id"], task["attempt"]), (held["id"], 2))
                 held = task
         finally:
@@ -126,7 +128,7 @@ class Addresses(Case):
         return both
 
     def test_a_producer_does_not_stray_into_another_cluster(self):
-        """F-29: the second broker has other data; the first client there has the very same producer number."""
+        """F-29: the second broker has other data. The first client there has the same producer number."""
         other = self.make_broker(data=self.path("other")).start()
         both = self.both(self.broker.url, other.url)
         stream = both.stream("schedule", "--from", "-", "--timeout", "4s", stdin=True)
@@ -136,8 +138,8 @@ class Addresses(Case):
         self.broker.kill()
         stream.send({"queue": "q", "key": "k2", "delay_ms": 3_600_000})
         answer = stream.next()
-        # A request may be in flight when the time ends (on a busy machine); then its outcome is unknown, and each address has
-        # reported the same.
+        # On a busy machine, a request may be in flight when the time ends. Then its outcome is unknown, and each
+        # address has reported the same.
         self.assertIn((answer["result"], answer["code"]), (("error", "not_primary"), ("error", "timeout")))
         self.assertIn("another cluster", answer["message"])
         self.assertIn("refused", answer["message"].lower())
@@ -156,7 +158,7 @@ class Addresses(Case):
     def test_the_order_of_addresses_does_not_matter(self):
         dead = f"ws://127.0.0.1:{free_port()}"
         for urls in ((dead, self.broker.url), (self.broker.url, dead), (dead, dead, self.broker.url, dead)):
-            self.both(*urls).ok("schedule", "q", "--in", "1h", "--timeout", "10m")  # fails at once, not after the timeout
+            self.both(*urls).ok("schedule", "q", "--in", "1h", "--timeout", "10m")  # fails at once, before the timeout
 
 
 class Status(Case):
@@ -182,7 +184,7 @@ class Status(Case):
         self.assertIn("primary, epoch 1", words.out)
 
     def words(self, broker, *arguments):
-        """The tool as people use it."""
+        """Runs the tool as people use it, without --json."""
         command = [part for part in broker.command(*arguments) if part != "--json"]
         stream = harness.subprocess.run(command, capture_output=True, timeout=30, check=False)
         answer = harness.Answer(stream.returncode, "", stream.stderr.decode())
@@ -210,7 +212,7 @@ class Status(Case):
         self.assertEqual(self.broker.refused("promote", "--force", "--peer-is-stopped", status=2).objects, [])
         self.broker.refused("demote", "--wait", "soon", status=2)
         dead = f"ws://127.0.0.1:{free_port()}"
-        self.assertIn("no peer", self.urls(self.broker.url, dead).refused("demote").err)  # the address of the follower is meant, and was asked
+        self.assertIn("no peer", self.urls(self.broker.url, dead).refused("demote").err)  # the command selects the follower's address and asks that broker
         self.assertIn("none of the brokers that answered can be promoted", self.urls(self.broker.url, dead).refused("promote").err)
         self.urls(dead).refused("promote", "--timeout", "300ms", status=3)
 

@@ -75,7 +75,7 @@ class Clocked(Case):
 
 class Jumps(Clocked):
     def test_no_jump_within_a_run_fires_a_delay_early(self):
-        """F-32, TIME-1: forty delays and a lease, while the wall clock jumps by ±1 s, ±1 h, ±10 years."""
+        """F-32, TIME-1: forty delays and a lease are pending while the wall clock jumps by ±1 s, ±1 h, ±10 years."""
         delays = [0.2 + 0.07 * i for i in range(40)]
         self.ask("q", delays)
         consumer = self.broker.consume("q", "--count", len(delays))
@@ -115,7 +115,7 @@ class Jumps(Clocked):
         self.ask("delays", [0.5])
         self.take_all(self.broker.consume("delays"), 1)
         while harness.now_ms() < now_ms + 8500:
-            time.sleep(0.05)  # until all but one would be due
+            time.sleep(0.05)  # waits until all tasks but one would be due
         self.assert_waits("wall", 4)
         self.clock.jump(-10 * YEAR)
         self.wait_event("clock_released")
@@ -218,7 +218,7 @@ class Restarts(Clocked):
         self.assert_waits("wall", 1)
         self.take_all(self.broker.consume("delays"), 1)
         self.clock.jump(40 * YEAR)
-        self.clock.jump(1800)  # a jump of less than an hour is believed
+        self.clock.jump(1800)  # a jump of less than an hour is accepted
         self.assertEqual(self.broker.one("consume", "wall", "--count", 1)["key"], "soon")
 
 
@@ -320,7 +320,7 @@ class Levels(Clocked):
         slept_s = 0.0
         for number, delay_ms in enumerate(delays_ms):
             ahead_s = delay_ms / 1000 - slept_s - (time.monotonic() - begun_s)
-            if ahead_s > 1:  # sets the clock to just before that time
+            if ahead_s > 1:  # sets the clock to just before the due time
                 self.clock.suspend(ahead_s - 0.3)
                 slept_s += ahead_s - 0.3
             if delay_ms == 64**4:

@@ -121,8 +121,9 @@ class Overload(Load):
 
 class Crowd(Load):
     def test_a_crowd_due_in_one_millisecond(self):
-        """F-38: all tasks are due in the same millisecond: each is delivered once, none early, in order of ids; others are
-        served meanwhile; memory stays within its limit. (A million with TARRY_SLOW=1.)"""
+        """F-38: very many tasks are due in the same millisecond. Each is delivered once, none early, in order of ids; other
+        clients are served meanwhile; memory stays within its limit. (A million tasks with TARRY_SLOW=1.)
+        """
         due_ms = now_ms() + (120_000 if SLOW else 8_000)
         self.schedule_many("crowd", CROWD, due_ms=due_ms)
         self.assertEqual(self.broker.queue_stats("crowd")["scheduled"], CROWD)
@@ -225,7 +226,7 @@ class Fair(Load):
         self.schedule_many("flood", 20_000, due_ms=now_ms() - 1000)
         self.schedule_many("calm", 20, due_ms=now_ms() - 1000)
         both = self.broker.consume("flood", "calm", "--prefetch", 50, "--timeout", DEADLINE)
-        got = both.take(20_020, 4 * WAIT_S)  # in batches of fifty, each with its own sync
+        got = both.take(20_020, 4 * WAIT_S)  # batches of fifty tasks, each with its own sync
         last = max(place for place, delivery in enumerate(got) if delivery["queue"] == "calm")
         print(f"# the last calm task was number {last}", flush=True)
         self.assertLess(last, 2_000, "the calm queue waited for the flood to end")

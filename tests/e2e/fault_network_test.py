@@ -53,7 +53,7 @@ class Partition(Network):
     COUNT = 300
 
     def schedules_across(self, misfortune):
-        """A fault hits a producer's stream half-way; every line is answered once, and takes effect once."""
+        """A fault hits a producer's stream half-way. Every line is answered once, and takes effect once."""
         stream = self.far.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         half = self.COUNT // 2
         stream.send(*({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000} for i in range(half)))
@@ -76,7 +76,9 @@ class Partition(Network):
             time.sleep(0.02)
 
     def test_requests_that_are_held_and_come_late(self):
-        """F-15: only client to broker is cut: requests sent into the partition arrive when it heals, and are executed once."""
+        """F-15: only the direction from client to broker is cut. Requests sent into the partition arrive when it ends, and are
+        executed once.
+        """
         def misfortune(send):
             self.proxy.hold(UP)
             send()
@@ -85,7 +87,7 @@ class Partition(Network):
         self.schedules_across(misfortune)
 
     def test_requests_that_are_lost(self):
-        """F-15, F-16: requests sent into the partition are lost with their connection, and sent again."""
+        """F-15, F-16: requests sent into the partition are lost with their connection, and the client sends them again."""
         def misfortune(send):
             self.proxy.hold(UP)
             send()
@@ -95,8 +97,9 @@ class Partition(Network):
         self.schedules_across(misfortune)
 
     def test_answers_that_are_lost(self):
-        """F-15, F-16: only broker to client is cut: all requests were executed, and all replies lost. Repeated on a new
-        connection under the same sequence, they get the lost replies (ONCE-1)."""
+        """F-15, F-16: only the direction from broker to client is cut. All requests were executed, and all replies were lost.
+        Repeated on a new connection under the same sequence, the requests get the lost replies (ONCE-1).
+        """
         def misfortune(send):
             self.proxy.hold(DOWN)
             send()
@@ -118,8 +121,9 @@ class Partition(Network):
         self.schedules_across(misfortune)
 
     def test_a_consumer_that_hears_nothing_loses_its_tasks_to_another(self):
-        """F-15: only broker to client is cut: deliveries leave and do not arrive. When the leases end, another consumer gets the
-        tasks; late acks are refused and settle nothing."""
+        """F-15: only the direction from broker to client is cut, so deliveries leave and do not arrive. When the leases end,
+        another consumer gets the tasks. Late acks are refused and settle nothing.
+        """
         far = self.far_consumer("--prefetch", 10, "--lease", "10s")
         self.proxy.hold(DOWN)
         self.fill(10)
@@ -132,8 +136,9 @@ class Partition(Network):
         self.still_works(far, near)
 
     def test_a_consumer_that_is_not_heard_loses_its_tasks_to_another(self):
-        """F-15: only client to broker is cut: tasks arrive, acks and heartbeats do not. The session ends, another consumer does
-        its tasks, and late acks change nothing."""
+        """F-15: only the direction from client to broker is cut, so tasks arrive, but acks and heartbeats do not. The session
+        ends, another consumer does its tasks, and late acks change nothing.
+        """
         far = self.far_consumer("--prefetch", 10, "--lease", "10s")
         self.proxy.hold(UP)
         self.fill(10)
@@ -167,8 +172,9 @@ class Partition(Network):
 
 class HalfOpen(Network):
     def test_the_broker_is_left_alone_with_connections(self):
-        """F-17: the clients are gone and their connections stay open. Their tasks are delivered to others, and the broker uses
-        TCP keepalive, so that no descriptor is lost for good."""
+        """F-17: the clients are gone and their connections stay open. Their tasks are delivered to other consumers, and the
+        broker uses TCP keepalive, so no descriptor stays open for ever.
+        """
         before = self.broker.sockets()
         consumers = [self.far.consume("q", "--ack", "none", "--prefetch", 2, "--lease", "10s") for _ in range(5)]
         lines = [json.dumps({"queue": "q", "key": f"k{i}", "delay_ms": 0}) for i in range(10)]
@@ -217,7 +223,7 @@ class HalfOpen(Network):
 
 class Trickle(Network):
     def test_everything_works_a_byte_at_a_time(self):
-        """F-18: requests, replies, deliveries and acks, each byte in a packet of its own."""
+        """F-18: each byte of requests, replies, deliveries and acks comes in its own packet."""
         self.proxy.slow(1)
         consumer = self.far.consume("q", "--timeout", "60s")
         body = "x" * 2000
@@ -267,7 +273,7 @@ class Weather(Network):
         self.assertGreater(len(ledger.deliveries), 100)
 
     def blow(self, rng):
-        """One random fault, then a pause without faults."""
+        """Causes one random fault, and then a pause without faults."""
         gust = rng.choice(("up", "down", "both", "cut", "delay", "pieces", "client", "broker"))
         if gust in ("up", "down", "both"):
             self.proxy.hold(*(BOTH if gust == "both" else (gust,)))

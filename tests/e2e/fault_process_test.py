@@ -60,7 +60,7 @@ class Stopped(Case):
         self.judged(self.ack_extend_and_beat)
 
     def judged(self, attempt):
-        """Like in_time.judged. The broker is continued after each attempt, whatever its result."""
+        """Repeats attempts like in_time.judged. Continues the broker after each attempt, whatever its result."""
         def thawed(number):
             try:
                 attempt(number)
@@ -69,13 +69,13 @@ class Stopped(Case):
         in_time.judged(thawed)
 
     def go_on(self, *others):
-        """Continues the broker. Returns its replies to each of `others` within the settle time."""
+        """Continues the broker. Returns the replies that each connection in `others` gets within the settle time."""
         with in_time.in_time(SETTLE_S, "from when the broker goes on until it has read its sockets"):
             thaw(self.broker.process)
             return [other.hear()[1:] for other in others]
 
     def ack_extend_and_beat(self, number):
-        queue = f"stopped-{number}"  # belongs to this attempt only
+        queue = f"stopped-{number}"  # each attempt uses its own queue
         rpc, others = wire.Rpc(self.broker.port), [wire.Rpc(self.broker.port) for _ in range(3)]
         for peer in (rpc, *others):
             self.addCleanup(peer.close)
@@ -204,7 +204,7 @@ class Stopped(Case):
         self.broker.wait_stats("q", acked=6, in_flight=0)
 
     def test_a_producer_stopped_in_the_middle_of_a_line(self):
-        """F-13: others are served meanwhile; when the producer continues, every line is answered once."""
+        """F-13: other clients are served while the producer is stopped. When it continues, every line is answered once."""
         producer = self.broker.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         producer.send({"queue": "q", "key": "first", "delay_ms": 3_600_000})
         producer.next()

@@ -1,5 +1,6 @@
-"""fault_wire_test.py: invalid and hostile requests, one by one (F-16, F-19, F-20, F-22, F-23). wire.py sends what libtarry never
-would; floods and garbage below the level of requests are in wire_test.py."""
+"""fault_wire_test.py: invalid and hostile requests, one by one (F-16, F-19, F-20, F-22, F-23). wire.py sends requests that
+libtarry never sends. Floods and garbage below the level of requests are tested in wire_test.py.
+"""
 import os
 import threading
 import time
@@ -34,7 +35,7 @@ class Wire(Connects, Case):
 
 class Once(Wire):
     def test_a_commit_sent_twice_over_two_connections_takes_effect_once(self):
-        """F-16: duplicates. The second copy gets the first one's reply, byte for byte (ONCE-1)."""
+        """F-16: duplicated requests. The second copy gets the reply to the first one, byte for byte (ONCE-1)."""
         one, two = self.rpc(), self.rpc()
         producer = one.hello()
         for sequence in range(1, 51):
@@ -55,10 +56,10 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
 
     def test_commits_that_overtake_each_other_take_effect_once_each(self):
-        """F-16: reordering. Sequences arrive shuffled, some twice, over two connections; every reply is right."""
+        """F-16: reordered requests. Sequences arrive shuffled, some twice, over two connections. Every reply is right."""
         peers = [self.rpc(), self.rpc()]
         producer = peers[0].hello()
-        order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # 37 is a generator: every number from 1 to 60 occurs once
+        order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # 37 generates all numbers from 1 to 60, each once
         asked = {}
         for place, sequence in enumerate(order + order[::-1]):
             peer = peers[place % 2]
@@ -75,7 +76,9 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 60)
 
     def test_a_late_copy_of_what_was_forgotten_is_never_executed_again(self):
-        """F-16: a copy of a commit that the network delayed arrives after its reply was forgotten: FORGOTTEN, no second task."""
+        """F-16: a copy of a commit that the network delayed arrives after its reply was forgotten. It gets FORGOTTEN and makes
+        no second task.
+        """
         rpc = self.rpc()
         producer = rpc.hello()
         body = wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)])
@@ -85,8 +88,9 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 2)
 
     def test_a_repeated_req_is_answered_twice_and_done_once(self):
-        """F-22: SP's own resend does not use sequences: the same request id on one connection and on a new one, before and after
-        a crash of the broker."""
+        """F-22: SP's own resend does not use sequences. The test repeats a request id on one connection and on a new one,
+        before and after a crash of the broker.
+        """
         rpc = self.rpc()
         producer = rpc.hello()
         body = wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)])
@@ -104,7 +108,7 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["pending"], 1)
 
     def test_the_answer_to_a_connection_that_is_gone_reaches_nobody_else(self):
-        """F-22: the requester disconnects at once; the next client on that port gets only its own replies."""
+        """F-22: the sender of a request disconnects at once. The next client on that port gets only its own replies."""
         for number in range(50):
             with Rpc(self.broker.port) as gone:
                 gone.tell(wire.LIST, [(1, "q"), (6, 1000)], request_id=9)
@@ -164,7 +168,9 @@ class Malformed(Wire):
     arguments = ("--memory", "64MiB")
 
     def survives(self, body, fields, rpc):
-        """Sends the request: it must be refused, ignored, or end the connection, and the broker must answer others at once."""
+        """Sends the request. It must be refused or ignored, or end the connection, and the broker must answer other clients at
+        once.
+        """
         try:
             code, _ = rpc.ask(body, fields, wait_s=60)
             self.assertTrue(code != wire.OK or body == wire.UNSUBSCRIBE)
@@ -229,8 +235,9 @@ class Malformed(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
 
     def test_a_refused_request_gives_back_nothing_of_an_earlier_one(self):
-        """A refused request once freed memory that an earlier request in the same place had reserved for its reply; the next
-        long reply then found none."""
+        """In an earlier version, a refused request freed memory that an earlier request in the same place had reserved for its
+        reply. The next long reply then had no memory.
+        """
         rpc = self.rpc()
         rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, [wire.schedule("q", "k", 3_600_000)]))
         for _ in range(4):
@@ -241,8 +248,9 @@ class Malformed(Wire):
 
 class Secrets(Wire):
     def test_only_the_sessions_own_secret_opens_its_lane(self):
-        """F-23: without secret, with a wrong one, half of one, another session's on this lane, or this session's on another
-        lane, a client gets nothing, and the holder loses nothing."""
+        """F-23: a client gets nothing without the session's secret, with a wrong or incomplete one, with another session's
+        secret on this lane, or with this session's secret on another lane. The session's holder loses nothing.
+        """
         rpc = self.rpc()
         one, two = Session(rpc, ["a"]), Session(rpc, ["b"])
         lanes = self.dial(one), self.dial(two)
@@ -261,7 +269,9 @@ class Secrets(Wire):
         self.assertIn(b"for two", lanes[1].receive())
 
     def test_a_guessed_session_cannot_be_resumed_or_settled(self):
-        """F-23: another session's number gives no access to its tasks: the token decides, and a forged secret resumes nothing."""
+        """F-23: the number of another session gives no access to its tasks, because the token decides. A forged secret resumes
+        no session.
+        """
         rpc = self.rpc()
         holder = Session(rpc, ["q"], prefetch=5)
         lane = self.dial(holder)
@@ -279,11 +289,12 @@ class Secrets(Wire):
 
 
 class TwoBodies(Wire):
-    """F-20: protobuf allows repeated fields, and of a oneof the last one counts. Counting before unpacking must not differ from
-    the unpacked message."""
+    """F-20: protobuf allows repeated fields, and of a oneof the last field counts. The count before unpacking must equal that
+    of the unpacked message.
+    """
 
     samples = {
-        wire.COMMIT: wire.commit(1, 1, [[(12, [(1, [(1, 1)]), (2, "because")])]]),  # redact task 1
+        wire.COMMIT: wire.commit(1, 1, [[(12, [(1, [(1, 1)]), (2, "because")])]]),  # an operation that redacts task 1
         wire.STATS: [(1, "aaaaaaaabbbbbbbbccccccccdddddddd")],  # as large as a commit's fields, but contains no pointers
         wire.AUDIT: [(8, 100)],
         wire.FOLLOW: [(15, 100)],
@@ -310,7 +321,7 @@ class TwoBodies(Wire):
         self.assertEqual(self.broker.ok("queues"), [])
 
     def test_a_commit_with_a_follow_before_it_is_refused(self):
-        """Such a commit was once counted as the other node's question, so that a stop did not wait for its reply."""
+        """In an earlier version, such a commit was counted as the other node's request, so a stop did not wait for its reply."""
         rpc = self.rpc()
         producer = rpc.hello()
         packed = wire.encode([(wire.FOLLOW, [])]) + wire.request(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)]))
@@ -319,7 +330,7 @@ class TwoBodies(Wire):
 
 
 class Pair(Wire):
-    """What a client may ask of a pair, at a broker without a peer."""
+    """Requests about the pair that a client sends to a broker without a peer."""
 
     def setUp(self):
         super().setUp()
@@ -332,7 +343,7 @@ class Pair(Wire):
         self.assertEqual(wire.number(hello, 3), 1 << 20)  # payload_max
 
     def test_a_producer_of_another_cluster_is_refused(self):
-        """F-29 for clients: the same producer and sequence belong to another client there."""
+        """F-29 for clients: in another cluster, the same producer and sequence belong to another client."""
         hello = wire.decode(self.rpc.ask(wire.HELLO, [])[1])
         producer, own = wire.number(hello, 1), hello[5][0]
         commit = wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)])
@@ -341,10 +352,10 @@ class Pair(Wire):
             self.assertIn("another cluster", self.rpc.sentence)
         self.assertEqual(self.broker.ok("queues"), [])
         code, reply = self.rpc.ask(wire.COMMIT, commit, cluster=own)
-        self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # nothing was decided before
+        self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # the broker had decided nothing before
 
     def test_nobody_follows_a_broker_that_has_no_peer(self):
-        """A follower's question is refused, whether empty or complete."""
+        """The request of a follower is refused, whether it is empty or complete."""
         own = wire.decode(self.rpc.ask(wire.HELLO, [])[1])[5][0]
         url = self.broker.url
         for question in ([], [(15, 100)], [(1, own), (2, b"m" * 16), (3, 1), (4, 1), (7, 4096), (14, url)]):
@@ -359,10 +370,10 @@ class Pair(Wire):
         self.assertEqual((code, wire.number(status, 1), wire.number(status, 2)), (wire.OK, 1, 1))
         self.assertEqual(status[6][0].decode(), self.broker.url)
         self.assertNotIn(20, status)  # the broker has no peer
-        self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 1)])[0], wire.OK)  # the requested state already holds
+        self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 1)])[0], wire.OK)  # refused, because the requested state already holds
         self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 2)])[0], wire.NOT_DONE)
         self.assertIn("no peer", self.rpc.sentence)
-        self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 3)])[0], wire.NOT_DONE)  # there is no record
+        self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 3)])[0], wire.NOT_DONE)  # refused, because there is no record
         for nonsense in ([(1, 5)], [(2, 1)], [(1, 2), (3, 1)], [(1, 1), (2, 1), (3, 1)]):
             self.assertEqual(self.rpc.ask(wire.PAIR, nonsense)[0], wire.INVALID)
 

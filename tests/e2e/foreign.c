@@ -39,7 +39,7 @@ static void must(int rv, const char *what) {
 
 static const char *authority; /* NULL: no TLS */
 
-/* Returns whether the URL's transport has paths: WebSocket. The others are nng's own. */
+/* Returns whether the URL's transport has paths, as WebSocket does. The other transports are nng's own. */
 static bool has_paths(const char *url) {
     return strncmp(url, "ws", 2) == 0;
 }
@@ -163,7 +163,7 @@ static void attach(nng_socket rpc, nng_socket lane, const char *url, const char 
     tarry__delivery__free_unpacked(first, NULL);
 }
 
-/* Returns the session; its lane is dialled. `own`: the client's certificate, over tls+tcp://. */
+/* Subscribes and connects the lane. Returns the session. `own`: the client's certificate, over tls+tcp://. */
 static uint64_t subscribe(nng_socket rpc, nng_socket lane, const char *url, char *queue, const char *own) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;

@@ -60,7 +60,7 @@ class ForeignOverTls(Foreign):
 
 
 class ForeignBySp(Foreign):
-    """nng's own transports."""
+    """Tests over nng's own transports."""
     autostart = False
     scheme, listen = "tcp://", "tcp://127.0.0.1:0"
 

@@ -1,8 +1,7 @@
-/* forge_index.c: changes the index of a stopped broker in a way that no broker does.
- *
- *   forge_index digest DIR     Adds one to the digest of the state in DIR/index, and corrects all checksums. Nothing on
- *                              that disk shows the change; only another broker with the same log detects it (F-31).
- *   forge_index calendar DIR   Makes the index like that of a version without a calendar. */
+/* forge_index.c: changes the index of a stopped broker in a way that no broker does. forge_index digest DIR adds one to
+ * the digest of the state in DIR/index, and corrects all checksums. No check of that directory shows the change; only
+ * another broker with the same log detects it (F-31). forge_index calendar DIR removes the calendar, as in an index of
+ * an older version. */
 #include <stdio.h>
 #include <string.h>
 

@@ -34,7 +34,7 @@ static _Noreturn void die(const char *what, int code) {
     exit(1);
 }
 
-/* Submits another large task, which waits without a time limit. */
+/* Submits one more large task, which waits without a time limit. */
 static void schedule(tarry_client *client, const char *fat, unsigned long long number) {
     char key[32];
     snprintf(key, sizeof key, "fat%llu", number);
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
         if (code != TARRY_OK) die("next", code);
         unsigned long long before = now_ms(), busy_now_ms = tarry_busy_ms(client, NULL);
         struct tarry_result result;
-        schedule(client, fat, fats++); /* may share a commit with this operation */
+        schedule(client, fat, fats++); /* the ack may share a commit with this schedule */
         code = tarry_ack(client, task->id, task->token, &(struct tarry_call){.timeout_ms = ACK_MS}, &result);
         if (code != TARRY_OK) die("ack", code);
         if (now_ms() - before > slowest_ms) slowest_ms = now_ms() - before;

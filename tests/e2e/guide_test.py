@@ -75,7 +75,7 @@ NAMES = {
     "tarry token add shop --role produce": "who may do what",
     "tarry queue set close-order --push": "a webhook",
     "umask 077\necho \"close-order whsec_": "a webhook's secret",
-    "# on a host that reaches both\npsql": None,  # tested in tests/package/package_test.py with a real PostgreSQL
+    "# on a host that reaches both\npsql": None,  # tests/package/package_test.py tests it with a real PostgreSQL
 }
 
 
@@ -147,7 +147,7 @@ class Readme(Case):
     def test_one_broker(self):
         host = self.host()
         first, _, rest = BLOCKS["try"].partition("\n")
-        self.assertTrue(first.startswith('eval "$(./dev env)"'))  # builds the programs; here they are on PATH already
+        self.assertTrue(first.startswith('eval "$(./dev env)"'))  # the line builds the programs; in this test they are already on PATH
         follow = "tarry audit --follow"
         self.assertIn(follow, rest)
         until_ctrl_c = (f"{follow} > followed & follow=$!\nuntil [ -s followed ]; do tarry schedule other --in 1h; done\n"
@@ -157,7 +157,7 @@ class Readme(Case):
         self.assertIn("order-1002", said)
 
     def slow(self, host, name, seconds):
-        """Puts a tarryd on the host's PATH that starts with a delay of `seconds` on that directory."""
+        """Puts a tarryd on the host's PATH that starts with a delay of `seconds` for that directory."""
         with open(host.at("stubs/tarryd"), "w", encoding="ascii") as file:
             file.write(f'#!/bin/sh\ncase "$2" in */{name}) sleep {seconds};; esac\nexec {harness.find_program("tarryd")} "$@"\n')
         os.chmod(host.at("stubs/tarryd"), 0o755)
@@ -194,7 +194,7 @@ class GettingStarted(Case):
         self.assertRegex(said, r"order-1 paid, 0 seen\norder-2 closed \d+ ms after it was due")
 
     def with_examples(self, host, block, documented, folder):
-        """Returns the block with the tree's examples in place of the package's, copied into the host's own directory."""
+        """Returns the block with the examples of this tree instead of the package's, copied into the host's own directory."""
         self.assertIn(documented, BLOCKS[block])
         if not os.path.lexists(host.at("tmp/examples")):
             os.symlink(os.path.join(ROOT, folder), host.at("tmp/examples"))
@@ -274,11 +274,11 @@ class Unit(Case):
 
     def host(self):
         host = super().host()
-        os.mkdir(host.there("/mnt/backup"))  # stands for a mount
+        os.mkdir(host.there("/mnt/backup"))  # a directory in place of a mounted disk
         return host
 
     def configured(self, host):
-        """Configures the host as "alone" does, but starts nothing."""
+        """Configures the host like the block "alone", but starts nothing."""
         host.run(BLOCKS["alone"].partition("systemctl")[0])
 
     def test_without_a_configuration_nothing_starts(self):
@@ -296,7 +296,7 @@ class Unit(Case):
         self.play(host, "alone")
         self.tarry(host, "schedule", "close-order", "--key", "order-1001", "--in", "1h")
         self.assertIn("scheduled", self.play(host, "backup"))
-        self.tarry(host, "schedule", "close-order", "--key", "order-1002", "--in", "1h")  # scheduled after the backup
+        self.tarry(host, "schedule", "close-order", "--key", "order-1002", "--in", "1h")  # this task was scheduled after the backup
         self.play(host, "restore")
         self.assertIn("order-1001", self.tarry(host, "list", "close-order"))
         self.assertNotIn("order-1002", self.tarry(host, "list", "close-order"))
@@ -310,7 +310,7 @@ class Unit(Case):
         host.stop("tarry.service")
         shutil.copytree(host.at("mnt"), other.at("mnt"), dirs_exist_ok=True)
         self.configured(other)
-        self.play(other, "restore", status={"mv": 1})  # nothing exists yet, not even /var/lib/tarry
+        self.play(other, "restore", status={"mv": 1})  # the host has no directory of Tarry yet, not even /var/lib/tarry
         self.assertIn("order-1001", self.tarry(other, "list", "close-order"))
 
     def test_a_restore_to_the_wrong_place_is_noticed(self):
@@ -347,7 +347,7 @@ class Unit(Case):
         for place, folders, files in os.walk(host.there("/var/lib/tarry")):
             for path in [os.path.join(place, name) for name in folders + files]:
                 self.assertEqual(os.lstat(path).st_uid, uid, path)
-        # Also for other mistakes: the message says what to do, and doing so helps.
+        # For other mistakes too, the message says what to do, and that helps.
         host.run("cp -r /var/lib/tarry/main /var/lib/tarry/copy; rm -r /var/lib/tarry/main; mv /var/lib/tarry/copy /var/lib/tarry/main")
         unit = host.load("tarry.service")
         process = host.spawn(unit, host.prepare(unit))
@@ -407,7 +407,7 @@ class PairStories:
             self.play(host, "clients")
 
     def schedule(self, key, options=""):
-        """Schedules a task, as a service would."""
+        """Schedules a task with a service's token."""
         self.a.run(f"TARRY_TOKEN_FILE=/etc/tarry/shop.token tarry schedule close-order --key {key} --in 1h {options}")
 
     def keys(self, host=None):
@@ -430,7 +430,7 @@ class PairStories:
         self.schedule("order-1")
         self.play(self.a, "switch")
         self.wait_in_sync()
-        self.play(self.a, "upgrade")  # b leads now
+        self.play(self.a, "upgrade")  # now b is the primary
         self.a.run("tarry promote --broker wss://10.0.0.1:7272")
         self.schedule("order-2")
         self.wait_in_sync()
@@ -495,7 +495,7 @@ class PairStories:
         self.assertEqual(self.keys(), {"order-1"})
 
     def let_in(self, leader):
-        """Gives the operator's command once the node with the data has noticed the other."""
+        """Runs the operator's command after the node with the data has noticed the other one."""
         until("it has noticed", lambda: "problem" in self.b.run(f"tarry status --broker {leader} || true"))
         word = "--broker wss://10.0.0.1:7272"
         self.assertIn(word, BLOCKS["word"])
@@ -537,12 +537,12 @@ class Uncoordinated(PairStories, Case):
         self.schedule("order-1")
         self.wait_in_sync()
         self.b.services["tarry.service"].kill()
-        self.schedule("order-2", "--timeout 3s || true")  # no node accepts it
+        self.schedule("order-2", "--timeout 3s || true")  # no node accepts this task
         self.a.services["tarry.service"].kill()
         self.b.run("systemctl start tarry")
         self.b.run("tarry promote --peer-is-stopped")
         self.assertEqual(self.keys(self.b), {"order-1"})
-        self.a.run("systemctl start tarry")  # the follower returns by itself
+        self.a.run("systemctl start tarry")  # the node becomes the follower without a command
         self.b.run("tarry status --wait 60s")
         said = self.quarantined(self.a)
         self.assertRegex(said, r"producer +\d+  by ")
@@ -581,14 +581,14 @@ class Coordinated(PairStories, Case):
         self.assertRegex(self.play(self.a, "record"), r"tarry-pair 1\n(?s:.*)\nleader 0\n")
 
     def lose_the_follower(self):
-        self.a.run("ssh b 'systemctl stop tarry'")  # nothing to do: a continues alone
+        self.a.run("ssh b 'systemctl stop tarry'")  # no command is needed: a continues alone
 
     def lose_the_primary(self):
-        self.a.services["tarry.service"].kill()  # nothing to do
+        self.a.services["tarry.service"].kill()  # no command is needed
         until("b leads", lambda: "event=leading" in self.b.logs())
 
     def let_in(self, leader):
-        pass  # happens by itself
+        pass  # no command is needed
 
     def test_both_nodes_are_lost(self):
         self.set_up()
@@ -614,7 +614,7 @@ class Coordinated(PairStories, Case):
         self.play(self.a, "clients")
         self.schedule("order-1")
         with open(self.a.there("/etc/tarry/coordinator.credentials"), "w", encoding="ascii") as file:
-            file.write("pair:another\n")  # proves that the credentials are used: with others no node is accepted
+            file.write("pair:another\n")  # with other credentials no node is accepted, which proves that the credentials are used
         self.a.run("systemctl restart tarry")
         until("it is forbidden", lambda: "state=forbidden" in self.a.logs())
 

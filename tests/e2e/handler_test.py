@@ -1,5 +1,6 @@
-"""handler_test.py: the verdict of a consumer's handler takes effect, with its delay and reason, and the handler learns whether
-it did."""
+"""handler_test.py: the verdict of a consumer's handler takes effect, with its delay and reason, and the handler learns the
+result.
+"""
 import re
 import subprocess
 

@@ -25,7 +25,7 @@ SEGMENT_SIZE = os.environ.get("TARRY_TEST_SEGMENT_SIZE", "8MiB")
 READY_WAIT_S = 60
 ANSWER_WAIT_S = 30
 TOOL_TIMEOUT = "25s"  # long, because a busy machine must not look like an absent broker
-ASKS_BOTH = ("status", "promote", "demote")  # these commands ask both nodes, of which one may be silent
+ASKS_BOTH = ("status", "promote", "demote")  # these commands ask both nodes, and one of them may be silent
 ADMIN = ("backup", "redact")  # commands that need a token with the role admin (docs/ACCESS.md)
 PEER_KEY = "what both nodes of a pair know, and nobody else"
 CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE)
@@ -33,7 +33,7 @@ SANITIZED = any(kind in os.path.basename(os.environ.get("TARRY_BUILD_ROOT", ""))
 
 
 class Broken(AssertionError):
-    """A failure that a busy machine does not excuse: the test is not repeated (tests/again.py)."""
+    """A failure that cannot be caused by a busy machine. tests/again.py does not repeat such a test."""
 
 
 def make_private(path, text):
@@ -47,7 +47,7 @@ def now_ms():
 
 
 def wait_until(what, check, wait_s):
-    """Calls `check` until it returns a true value, and returns that. `what` is for the message of a timeout."""
+    """Calls `check` until it returns a true value, and returns that value. `what` is for the message after a timeout."""
     end = time.monotonic() + wait_s
     while not (found := check()):
         if time.monotonic() > end:
@@ -87,7 +87,7 @@ def parse_logfmt(line):
 
 
 class Answer:
-    """Result of one run of the tool."""
+    """The result of one run of the tool."""
 
     def __init__(self, status, out, err):
         self.status, self.out, self.err = status, out, err
@@ -158,7 +158,7 @@ class Stream:
         return items
 
     def quiet_for(self, seconds):
-        """Returns True if no line arrives for this long."""
+        """Returns True if no line arrives for this time."""
         try:
             self.next(seconds)
         except queue.Empty:
@@ -495,10 +495,11 @@ class TapResult(unittest.TestResult):
 
 
 def watch_locks():
-    """From now on SIGABRT ends each started broker and tool if one of its threads unlocks a mutex that it has not locked.
-    (Sanitizers require to be loaded first.)"""
+    """From now on, each started broker and tool ends with SIGABRT if one of its threads unlocks a mutex that it has not
+    locked. (Sanitizers must be loaded first.)
+    """
     if not SANITIZED:
-        earlier = os.environ.get("LD_PRELOAD")  # set by ./dev test --slow-sync
+        earlier = os.environ.get("LD_PRELOAD")  # ./dev test --slow-sync has set it
         os.environ["LD_PRELOAD"] = (f"{earlier}:" if earlier else "") + find_program("liblock_owner.so")
 
 

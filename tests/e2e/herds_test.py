@@ -1,4 +1,6 @@
-"""herds_test.py: a queue's rate, burst and max_in_flight hold over consumers, kill -9 and doors (HERD-1)."""
+"""herds_test.py: rate, burst and max_in_flight of a queue hold over all consumers, after kill -9, and for all protocols
+(HERD-1).
+"""
 import json
 
 import harness
@@ -11,7 +13,7 @@ class Herds(Case):
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(map(json.dumps, lines)))
 
     def leases(self):
-        """The times in ms of all leases, from the log."""
+        """Returns the times in ms of all leases, from the log."""
         return sorted(entry["at_ms"] for entry in self.broker.ok("audit", "--kind", "leased"))
 
     def test_no_window_has_more_than_the_rate_across_a_crash(self):

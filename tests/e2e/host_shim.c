@@ -17,7 +17,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define BLOCK_SIZE 4096u
 
-/* Returns the next library's function of that name. */
+/* Returns the function of that name in the next library, usually the C library. */
 static void *real(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
     if (found == NULL) abort();

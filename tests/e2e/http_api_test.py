@@ -11,7 +11,7 @@ from http_document import Document
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 WHICH, LEASED = {"queue": "q", "key": "k"}, {"id": "1", "token": "1-4096"}
-# Minimal arguments of each operation of a commit.
+# The required arguments of each operation of a commit.
 OPS = {"schedule": {"queue": "q", "in": "1h"}, "cancel": WHICH, "move": {**WHICH, "in": "1h"}, "ack": LEASED, "nack": LEASED, "extend": LEASED, "release": LEASED,
        "requeue": WHICH, "drop": WHICH, "redact": {**WHICH, "reason": "x"}, "policy": {"queue": "q", "lease": "1m"}, "pause": {"queue": "q"}, "resume": {"queue": "q"},
        "purge": {"queue": "q"}, "delete": {"queue": "q"}}
@@ -34,7 +34,7 @@ class Interface(Document):
         self.assertEqual(len(names), len(set(names)))
 
     def test_each_operation_takes_its_example(self):
-        """The operation is done, or refused because of the state, but never as malformed."""
+        """Each operation succeeds, or is refused because of the state, but never as malformed."""
         for method, path, operation in self.operations():
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
             with self.subTest(operation["operationId"]):
@@ -52,7 +52,7 @@ class Interface(Document):
         for one in self.schema(schema).get("oneOf", [schema]):
             one = self.schema(one)
             if one.get("type") == "array":
-                continue  # depends on the other members
+                continue  # depends on other members, so it is not tested alone
             start = example if set(one.get("required", [])) <= set(example) else {"tasks": [LEASED if "token" in example else {"key": "k"}]}
             for wrong in ({**start, "nobody_knows": 1}, {**start, "": 1}, [], 7, "x", None):
                 yield wrong, False
@@ -119,7 +119,7 @@ class Interface(Document):
 
 class Guide(Case):
     def test_the_commands_of_docs_http(self):
-        """Runs the commands in order, like a reader; each must succeed."""
+        """Runs the commands of the page in order, like a reader. Each must succeed."""
         with open(os.path.join(ROOT, "docs/HTTP.md"), encoding="utf-8") as file:
             blocks = re.findall(r"```sh\n(.*?)```", file.read(), re.S)
         self.assertGreater(len(blocks), 3)

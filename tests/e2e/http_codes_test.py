@@ -1,7 +1,8 @@
 """http_codes_test.py: causes each status that the OpenAPI document names for an operation, at each operation, and allows no
-other: without a token, with a wrong role, too fast, too large, twice under one key, too late, for something missing or
-changed. 421, of a follower: pair_web_test.py. 500 and 408 are the document's `default`: a disk error ends the broker
-(crash/sync_test.py), and a client that sends half a request waits for 408 (hostile/)."""
+other status: without a token, with a wrong role, too fast, too large, twice with one key, too late, for missing or changed
+objects. Status 421 of a follower is tested in pair_web_test.py. 500 and 408 are the document's `default`: a disk error ends
+the broker (crash/sync_test.py), and a client that sends half a request gets 408 (hostile/).
+"""
 import collections
 import gzip
 import re
@@ -16,7 +17,7 @@ HEADS = {"505": (b"HTTP/9.9", b""), "501": (b"HTTP/1.1", b"Transfer-Encoding: gz
          "431": (b"HTTP/1.1", b"".join(b"X-%d: x\r\n" % i for i in range(70))), "405": None}
 WRONG_TOKENS_MAX = 40
 FAST_MAX = 100
-FORGETTING = 200  # number of commits with keys: more than a producer may have
+FORGETTING = 200  # number of commits with keys; more producers than the broker keeps for a principal
 
 
 class Codes(Document):
@@ -78,7 +79,7 @@ class Codes(Document):
         print(f"# {sum(map(len, self.seen.values()))} statuses of {len(self.seen)} operations")
 
     def in_order(self, method, path, operation):
-        """Checks 200 or 201; 404 for something missing, 409 for a wrong state."""
+        """Checks 200 or 201, 404 for a missing object, and 409 for a wrong state."""
         name, (schema, example) = operation["operationId"], self.body(operation)
         queue, made, held = self.stage(name)
         path_of = lambda key, queue=queue: path.format(queue=queue, key=key, id=made.get(key, "999999"))  # noqa: E731
@@ -106,7 +107,7 @@ class Codes(Document):
         """Checks 401, then 429; 403; 503 for a client that is too fast."""
         example, path = self.body(operation)[1], self.filled(path)
         web = Http(self.broker.port, "tarry_nobodys")
-        web.connection.source_address = (f"127.0.1.{number + 1}", 0)  # failed attempts are counted per address
+        web.connection.source_address = (f"127.0.1.{number + 1}", 0)  # failed attempts are counted per address, so each client uses another one
         said = [self.ask("nobody", operation, method, path, example, web)[0] for _ in range(2)]
         while said[-1] == 401 and len(said) < WRONG_TOKENS_MAX:
             said.append(self.ask("nobody", operation, method, path, example, web)[0])
@@ -132,7 +133,7 @@ class Codes(Document):
             self.ask("admin", operation, method, path.format(queue="another", key="other", id="7"), self.other(example), headers=key)
 
     def other(self, example):
-        """Returns another request, for a path that names nothing."""
+        """Returns another request for a path that names no object."""
         return {**example, "token": "1-1"} if example and "token" in example else {**example, "atomic": False} if example and "ops" in example else \
             {**example, "in": "7h"} if example and "in" in example else example
 

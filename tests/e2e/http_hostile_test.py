@@ -28,7 +28,7 @@ def peak_mib(broker):
 
 
 class Bombs(Case):
-    """F-20: input that is small on the wire and large, or slow, to parse."""
+    """F-20: input that is small on the wire, but large or slow to parse."""
 
     arguments = ("--segment-size", "64MiB")
 
@@ -85,7 +85,9 @@ class Bombs(Case):
         return False
 
     def test_who_waits_for_tasks_does_not_hold_what_he_asked_with(self):
-        """Requests may hold 32 MiB (an eighth of --memory); each of these once held 12 MiB while it waited."""
+        """Requests may hold 32 MiB (an eighth of --memory). In an earlier version, each of these requests held 12 MiB while it
+        waited.
+        """
         body = b" " * (12 * MIB) + b'{"wait":"30s"}'
         for fields, said in (((), body), (("Content-Encoding: gzip",), gzip.compress(body, 1))):
             for _ in range(3):
@@ -100,19 +102,19 @@ class Bombs(Case):
         self.assertIn(b" 201 ", said[:20])
 
     def test_what_is_sent_too_early_gives_way(self):
-        """Behind each waiting request lie 60 KiB of early input, which must be dropped when memory is needed."""
+        """Each waiting request is followed by 60 KiB of early input, which must be dropped when memory is needed."""
         crowd = [self.speak(post("/v1/queues/q/lease", b'{"wait":"60s"}') + b"x" * 60_000) for _ in range(400)]
-        time.sleep(2.5)  # DOOR_SILENT_S: how long half-received bodies keep their memory, even if others need it
+        time.sleep(2.5)  # DOOR_SILENT_S: half-received bodies keep their memory for this time, even if others need it
         large = json.dumps({"queue": "other", "in": "1h", "body": "x" * 900_000}).encode()
         self.assertIn(b" 201 ", raw(self.broker.port, post("/v1/tasks", b" " * (12 * MIB) + large), wait_s=30))
         self.assertTrue(crowd)
 
 
 class Answers(Case):
-    """F-20: exactly one response for each request, and no response that could be taken for another."""
+    """F-20: each request gets exactly one response, which cannot be mistaken for the response to another request."""
 
     def test_a_head_has_no_body(self):
-        """A body after the reply to HEAD would be taken for the next reply."""
+        """The response to HEAD has no body, because a client would read a body as the next response."""
         self.broker.ok("schedule", "q", "--in", "1h")
         for path in ("/v1/audit", "/v1/audit?follow=true", "/v1/queues", "/v1/openapi.json"):
             asked = f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/nobody HTTP/1.1\r\nHost: x\r\n\r\n".encode()
@@ -164,7 +166,7 @@ class Full(harness.Case):
     arguments = ("--memory", "64MiB")
 
     def half(self, size):
-        """Sends half a request of this size. Returns True if it is held, False if it was refused."""
+        """Sends half a request of this size. Returns True if the broker keeps it, False if the broker refuses it."""
         peer = socket.create_connection(("127.0.0.1", self.broker.port), 20)
         self.addCleanup(peer.close)
         peer.sendall(b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (2 * size) + b" " * size)
@@ -201,7 +203,7 @@ class Full(harness.Case):
 
 
 class Strangers(principals.Access):
-    """F-23: a client without rights leaves nothing behind."""
+    """F-23: requests of a client without permissions leave nothing on the disk."""
 
     rows = (tokens.row("worker", "consume"), tokens.row("slow", "produce", "rate=3"), tokens.row("all", "produce,consume,read"))
 
@@ -215,7 +217,7 @@ class Strangers(principals.Access):
         return sum(queue["pending"] for queue in stats.get("queues", []) if queue["name"] == "tarry.once")
 
     def test_a_key_of_whoever_may_not_is_not_recorded(self):
-        """A receipt is durable for a day: otherwise a client without rights could fill the disk with receipts."""
+        """A receipt stays on disk for a day. So a client without permissions must not be able to fill the disk with receipts."""
         worker, slow = self.web("worker"), self.web("slow")
         for n in range(20):
             status, answer = worker.ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"}, {"Idempotency-Key": f"worker-{n}"})

@@ -56,7 +56,7 @@ class Tasks(Web):
         settled = self.good("POST", "/v1/ack", {"id": task["id"], "token": task["token"]})
         self.assertEqual(settled["result"], "acked")
         self.assertEqual(self.good("GET", "/v1/queues/q/tasks/order-1")["state"], "acked")
-        again = self.good("POST", "/v1/ack", {"id": task["id"], "token": task["token"]})  # it is as the client wants it
+        again = self.good("POST", "/v1/ack", {"id": task["id"], "token": task["token"]})  # the task is already in the state that the client wants
         self.assertEqual((again["result"], again["code"]), ("acked", "stale_token"))
         self.assertEqual(self.refusal(409, "stale_token", "POST", "/v1/extend", {"id": task["id"], "token": task["token"]})["result"]["result"], "acked")
         self.assertEqual(self.broker.one("get", "q", "order-1")["state"], "acked")
@@ -104,7 +104,7 @@ class Tasks(Web):
         self.good("POST", "/v1/queues/n/tasks", {"key": "k", "in": "1h"}, 201)
         self.assertIn("ended_ms", self.good("DELETE", "/v1/queues/n/tasks/k"))
         purged = self.good("POST", "/v1/queues/n/purge", {})
-        self.assertEqual((purged["count"], purged["left"]), (0, 0))  # a count of a job is there when it is zero
+        self.assertEqual((purged["count"], purged["left"]), (0, 0))  # a job's count is present even if it is zero
         self.assertIsInstance(purged.get("position", 1), int)
 
     def test_the_log_names_a_client_of_http_by_its_user_agent_and_address(self):
@@ -238,7 +238,7 @@ class Waiting(Web):
         before = self.good("GET", "/v1/stats")["broker"]["appended"]
         self.assertEqual(self.lease("r", wait="500ms"), [])
         self.assertEqual(self.lease("r", wait="500ms"), [])
-        self.assertLessEqual(self.good("GET", "/v1/stats")["broker"]["appended"] - before, 1000)  # at most the records of the subscription
+        self.assertLessEqual(self.good("GET", "/v1/stats")["broker"]["appended"] - before, 1000)  # no more than the records of the subscription
 
     def test_many_wait_and_each_task_comes_once(self):
         got, lock = [], threading.Lock()
@@ -276,7 +276,7 @@ class Waiting(Web):
         self.broker.kill()
         self.broker.start()
         self.http = Http(self.broker.port)
-        time.sleep(2.5)  # the time in which a consumer may claim its leases has passed
+        time.sleep(2.5)  # after the time in which a consumer may claim its leases
         self.assertEqual(self.lease("l"), [])
         self.assertEqual(self.good("POST", "/v1/ack", {"id": task["id"], "token": task["token"]})["result"], "acked")
 
@@ -287,7 +287,7 @@ class Waiting(Web):
 
 
 class Heads(Web):
-    """Heads that a proxy might parse differently."""
+    """Sends heads that a proxy might parse differently."""
     GOOD = b"GET /v1/queues HTTP/1.1\r\nHost: x\r\n"
     BAD = {
         "a blank before the colon": b"Content-Length : 5\r\n", "two lengths": b"Content-Length: 5\r\nContent-Length: 5\r\n",
@@ -342,7 +342,7 @@ class Heads(Web):
         self.good("POST", "/v1/tasks", {"queue": "...", "key": ".a", "in": "1h"}, 201)
 
     def test_no_name_ends_a_line(self):
-        """Also for readers that treat U+0085, U+2028 or U+2029 as a line end."""
+        """This holds also for readers that treat U+0085, U+2028 or U+2029 as a line end."""
         body = "a\x85b\u2028c\u2029d"
         self.good("POST", "/v1/queues/l/tasks", {"key": "k\u2028", "in": "1h", "body": body}, 201)
         text = raw(self.broker.port, b"GET /v1/queues/l/tasks/k%E2%80%A8 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").partition(b"\r\n\r\n")[2].decode()
@@ -362,7 +362,7 @@ class Heads(Web):
         self.refusal(405, "method_not_allowed", "PUT", "/v1/tasks", {})
         self.refusal(400, "invalid", "GET", "/v1/queues/%zz")
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?color=red")
-        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?due=1")  # an ambiguous prefix of two parameters
+        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?due=1")  # the prefix of two parameters is ambiguous
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?ate=ready")  # an ambiguous suffix of a parameter's name
 
 

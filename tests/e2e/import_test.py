@@ -1,5 +1,6 @@
-"""import_test.py: `tarry import`: takes over each item of another server exactly once, whichever process is killed, and whatever
-that server answers."""
+"""import_test.py: `tarry import` imports each item of another server exactly once, whichever process is killed, and whatever
+that server answers.
+"""
 import base64
 import itertools
 import json
@@ -54,7 +55,7 @@ class Import(Case):
         return self.broker.consume(queue, "--count", count).take(count)
 
     def assert_nothing_stands(self):
-        """Checks that no receipt is left."""
+        """Checks that no receipt is left at the broker."""
         self.assertEqual(self.broker.ok("list", "tarry-import"), [])
 
 
@@ -157,8 +158,9 @@ class Beanstalkd(Import):
             self.assertEqual(self.import_from(f"127.0.0.1:{server.port}")["moved"], 2)
 
     def test_who_is_cut_off_before_the_removal_takes_nothing_twice(self):
-        """The worst moment: everything is durable here, and nothing has been removed there. Meanwhile all tasks are even done
-        and acked here."""
+        """The worst moment for a kill: everything is durable in Tarry, and nothing was removed at the server. Meanwhile
+        consumers have even acked all tasks in Tarry.
+        """
         address, client = self.beanstalkd()
         for number in range(100):
             client.put(b"%d" % number, delay=0 if number < 50 else 1)
@@ -175,7 +177,7 @@ class Beanstalkd(Import):
         self.assert_nothing_stands()
 
     def test_a_new_server_at_the_same_address_loses_nothing_by_an_old_receipt(self):
-        """The new server's ids start again: an id in the receipt now names another job."""
+        """A new server numbers its jobs from the beginning, so an id in the receipt now means another job."""
         address, client = self.beanstalkd()
         client.put(b"old")
         middle = self.serve(origins.Middle(client.socket.getpeername()[1], seen=lambda data: None if b"delete 1\r\n" in data else data))
@@ -226,7 +228,7 @@ class Beanstalkd(Import):
         seen = sorted(int(task["body"]) for task in consumer.take(count))
         self.assertEqual(seen, list(range(count)), f"seed {seed}")
         consumer.quiet_for(0.5)
-        self.assertGreater(kills, 1)  # how many kills fit in depends on the machine
+        self.assertGreater(kills, 1)  # the number of kills depends on the speed of the machine
         self.assert_nothing_stands()
 
     def test_two_at_once_take_nothing_twice(self):
@@ -367,7 +369,7 @@ class Sets(Import):
         told = self.import_set(redis)
         self.assertEqual((told["existed"], told["left_members"]), (5000, 0))
         asked = int(re.search(rb"cmdstat_zrange:calls=(\d+)", redis.ask("INFO", "commandstats")).group(1))
-        self.assertLess(asked, 100)  # result pages of small members grow: fewer requests than 80 per run
+        self.assertLess(asked, 100)  # result pages of small members grow, so there are fewer requests than 80 per run
         self.assertEqual([task["due_ms"] for task in self.tasks("q")], [(start + number) * 1000 for number in range(5000)])
 
     def test_passwords_users_and_databases(self):
@@ -386,7 +388,7 @@ class Sets(Import):
         answer = self.broker.refused("import", "q", "--redis-zset", "set", "--redis", redis.address, "--redis-db", "3", "--redis-user", "reader",
                                      env={"TARRY_REDIS_PASSWORD": "pw"})
         self.assertIn("NOPERM", answer.err)
-        self.assertEqual(len(self.tasks("q")), 1)  # no task was scheduled whose item cannot be removed there
+        self.assertEqual(len(self.tasks("q")), 1)  # no task was scheduled for an item that cannot be removed at the server
         self.assertIn("no such file", self.broker.refused("import", "q", "--redis-zset", "set", "--redis-password-file", "/nowhere", status=2).err.lower())
 
     def test_a_replica_and_another_kind_of_key_are_refused_before_anything_is_scheduled(self):
@@ -462,7 +464,7 @@ def jobs(*numbers):
     return b"".join(b"OK %d\r\n%s\r\n" % (len(JOB % number), JOB % number) for number in numbers)
 
 
-# Replies, piece by piece, of a server that is no beanstalkd, or of a hijacked one.
+# Replies, piece by piece, of a server that is not beanstalkd, or that an attacker controls.
 LIES = [
     [b"x" * 100_000], [b"HTTP/1.1 400 Bad Request\r\n\r\n"], [b"\r\n"], [b"\n" * 1000], [b"\0" * 600 + b"\r\n"], [b"OK\r\n"], [b"OK -1\r\n"],
     [b"OK 99999999999999999999\r\n"], [b"OK 4294967295\r\n---\n"], [b"OK 5\r\nabcdefgh"], [b"OK 3\r\nabc\r\n"], [b"OK 8388609\r\n" + b"x" * 8388609 + b"\r\n"],
@@ -486,7 +488,7 @@ LIES_OF_REDIS = [
 
 
 class Hostile(Import):
-    """Whatever the server sends, the import ends soon with a message, in little memory, and schedules nothing."""
+    """Whatever the server sends, the import ends soon with a message, uses little memory, and schedules nothing."""
 
     def bounded(self):
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))

@@ -21,7 +21,7 @@ PATIENCE_S = 120
 
 
 class Late(Exception):
-    """A span exceeded its limit, so the attempt's result proves nothing."""
+    """Raised if a span took longer than its limit, so the attempt's result proves nothing."""
 
 
 @contextlib.contextmanager
@@ -46,8 +46,9 @@ def in_time(limit_s, what):
 
 
 def judged(attempt, patience_s=PATIENCE_S):
-    """Returns the result of the first `attempt(number)` that was in time; number: 1, 2, … Raises AssertionError if there is none
-    within `patience_s` seconds."""
+    """Returns the result of the first `attempt(number)` (1, 2, …) that kept all limits. Raises AssertionError if there is none
+    within `patience_s` seconds.
+    """
     end = time.monotonic() + patience_s
     for number in itertools.count(1):
         try:

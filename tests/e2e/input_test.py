@@ -18,7 +18,9 @@ class BadInput(Case):
         super().tearDown()
 
     def refuse(self, line, code=None):
-        """Sends an invalid NDJSON line between two valid ones; only that one must be refused, with a code and a message."""
+        """Sends an invalid NDJSON line between two valid ones. Only the invalid one must be refused, with a code and a
+        message.
+        """
         text = line if isinstance(line, bytes) else json.dumps(line).encode()
         good = b'{"queue":"other","delay_ms":3600000}'
         answer = self.broker.tarry("schedule", "--from", "-", stdin=good + b"\n" + text + b"\n" + good + b"\n")
@@ -130,7 +132,7 @@ class ToolContract(Case):
             answer = self.broker.refused(*arguments, "--timeout", "700ms", status=3)
             took_ms = harness.now_ms() - before
             self.assertTrue(answer.err.strip())
-            self.assertGreaterEqual(took_ms, 650, arguments)  # waits no longer than a test waits for a reply
+            self.assertGreaterEqual(took_ms, 650, arguments)  # the limit is shorter than a test waits for a reply
         self.broker.start()
 
     def test_help_is_complete_for_every_command(self):

@@ -108,7 +108,7 @@ class Inspected(harness.Case):
         self.assertEqual(fingerprint(self.broker.data), files)
 
     def test_time_stands_still(self):
-        """A task of a copy that is long overdue stays pending."""
+        """In a copy, a task that is long overdue stays pending."""
         due_ms = self.broker.one("schedule", "soon", "--key", "soon", "--in", "3s")["due_ms"]
         self.broker.kill()
         inspector = self.inspect()

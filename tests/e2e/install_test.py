@@ -104,8 +104,9 @@ class Install(unittest.TestCase):
             self.assertEqual(complaints, [])
 
     def test_the_samples_of_a_pair_are_right(self):
-        """Every option in them exists in tarryd and has a valid value, and the two nodes name each other. Only the files that
-        the drop-ins pass are missing."""
+        """Every option in the drop-ins exists in tarryd and has a valid value, and the two nodes name each other. Only the
+        files that the drop-ins refer to are missing.
+        """
         tarryd, said = harness.find_program("tarryd"), {}
         usage = subprocess.run([tarryd, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         if "--coordinator" not in usage:
@@ -186,7 +187,9 @@ class Install(unittest.TestCase):
         subprocess.run([program], check=True, timeout=60, env=env)
 
     def test_what_is_exported_is_what_the_headers_declare(self):
-        """Each symbol has the version that introduced it, so a program that needs a newer library gets an error at its start."""
+        """Each symbol has the version that introduced it. So a program that needs a newer library gets an error when it
+        starts.
+        """
         declared = set()
         for path in glob.glob(os.path.join(ROOT, "client", "include", "*.h")):
             with open(path, encoding="utf-8") as file:

@@ -1,5 +1,6 @@
-"""journal_test.py: if standard error is systemd's journal, log lines become entries with fields, and go only there; if it only
-claims to be, they stay on standard error."""
+"""journal_test.py: if standard error is systemd's journal, log lines become entries with fields, and go only there. If
+standard error only claims to be the journal, log lines stay on it.
+"""
 import os
 import shutil
 import signal

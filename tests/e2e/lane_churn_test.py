@@ -20,7 +20,9 @@ class LaneChurn(Wire):
         self.broker.start()
 
     def test_newcomers_on_a_lane_leave_nothing_behind(self):
-        """Clients connect one after another with a session's secret during deliveries: once the first one's pipe was forgotten."""
+        """Clients connect one after another with a session's secret during deliveries. In an earlier version the broker forgot
+        the first one's connection.
+        """
         self.start_late()
         rpc = self.rpc()
         producer, sequence = rpc.hello(), 0
@@ -46,7 +48,7 @@ class LaneChurn(Wire):
                 session = Session(rpc, ["q"], prefetch=1)
                 with session.dial() as lane:
                     while not wire.tasks(delivery := lane.receive()):
-                        pass  # no session owns a pipe that names no session
+                        pass  # a connection that names no session belongs to none
                     self.assertEqual(wire.number(wire.decode(delivery), 1), session.id)
         self.assertTrue(self.broker.is_running())
 

@@ -12,7 +12,7 @@ from harness import Case
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
 LINES_MAX = 60
-RUN_WAIT_S = 120  # long, because go compiles first
+RUN_WAIT_S = 120  # seconds; long, because go compiles first
 PROGRAMS = {"order.sh": ("curl", ["sh"]), "order.py": ("python3", ["python3"]), "order.mjs": ("node", ["node"]), "order.php": ("php", ["php"]),
             "order.go": ("go", ["go", "run"]), "Order.java": ("javac", ["java"])}
 

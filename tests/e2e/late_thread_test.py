@@ -11,7 +11,7 @@ LATE_MS = 600
 WAIT_S = 30
 BROKER = ("tarry-auditor", "tarry-sync", "tarry-sender", "tarry-cold", "tarry-parked", "tarry-index", "tarry-reader", "tarry-calendar", "tarry-backup",
           "tarry-locator", "tarry-core", "tarry-filters", "authorizer")
-# Every kind of question, plain and with each of the two freshness demands that wait in the pair's thread.
+# Every kind of question, without a freshness demand and with each of the two demands that wait in the pair's thread.
 QUESTIONS = ((wire.GET, [(1, "orders"), (2, "one")]), (wire.LIST, [(1, "orders")]), (wire.QUEUES, []), (wire.STATS, []), (wire.AUDIT, []),
              (wire.CALENDAR, []), (wire.PAIR, []), (wire.BACKUP, []))
 WISHES = ({}, {"at_least": 1, "wait_ms": 200}, {"staleness_ms": 1000, "wait_ms": 200})
@@ -29,7 +29,7 @@ def ask(broker, packed):
         try:
             with wire.Rpc(broker.port) as rpc:
                 return rpc.ask_packed(packed, WAIT_S)
-        except (ConnectionRefusedError, AssertionError):  # not listening yet, or the process has just started
+        except (ConnectionRefusedError, AssertionError):  # the broker does not listen yet, or its process has just started
             if time.monotonic() > end or not broker.is_running():
                 raise
 
@@ -62,7 +62,7 @@ class Pair(pair.Case):
     def test_a_client_may_ask_a_node_before_the_pairs_thread_works(self):
         self.start_pair()
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
-        for broker in (self.b, self.a):  # the started node has the other node to follow, or to hand over to
+        for broker in (self.b, self.a):  # the first node needs the other one to follow or to hand over to
             for thread in ("tarry-pair", "tarry-core", "tarry-index"):
                 with self.subTest(node=broker.data, thread=thread):
                     broker.stop()

@@ -29,7 +29,7 @@ class Limits(Access):
         harness.wait_until("the place is free again", again, 10)
 
     def test_a_connection_does_not_count_beside_itself(self):
-        """Each request on a connection is checked again, and replaces the previous result instead of adding to it."""
+        """Each further request on a connection replaces the connection's previous count, instead of adding to it."""
         paths = ("/v1/caller", "/metrics", "/v1/caller", "/metrics", "/v1/queues")
         for _ in range(2):  # repeated, because nothing may stay counted
             first, second = (Http(self.broker.port, tokens.text_of("one")) for _ in range(2))
@@ -79,7 +79,7 @@ class Limits(Access):
         self.assertEqual(self.rpc().ask(QUEUES, [])[0], OK)  # other principals are not limited
 
     def test_bytes_under_way(self):
-        """Pending requests count: here they wait for news of a task, which the test creates later."""
+        """Pending requests count. Here they wait for changes of a task that the test creates later."""
         asks, waits, local = self.of("large"), self.of("large"), self.rpc()
         producers = {rpc: rpc.hello() for rpc in (asks, local)}
         sequences = dict.fromkeys(producers, 0)
@@ -88,17 +88,17 @@ class Limits(Access):
             sequences[rpc] += 1
             code, _ = rpc.ask(COMMIT, commit(producers[rpc], sequences[rpc], [schedule("q", key, 60000, b"x" * size)], sequences[rpc]))
             if code == BUSY:
-                sequences[rpc] -= 1  # a refused commit leaves its sequence unused
+                sequences[rpc] -= 1  # a refused commit did not use its sequence
             return code
 
-        self.assertEqual(schedules(asks, 2 * BYTES), OK)  # a single request is always admitted
+        self.assertEqual(schedules(asks, 2 * BYTES), OK)  # a single request is always accepted, whatever its size
         question = [(2, 1), (5, [(2, "q"), (3, "news")]), (8, 10000)]
         waits.tell(AUDIT, question)
 
         def is_under_way():
             if schedules(asks, BYTES) == BUSY:
                 return True
-            try:  # the other one may have arrived first, and then this one exceeds the limit
+            try:  # the other request may have arrived first, and then this one exceeds the limit
                 self.assertEqual(waits.hear(0.05)[1], BUSY)
                 waits.tell(AUDIT, question)
             except TimeoutError:
@@ -107,19 +107,20 @@ class Limits(Access):
         harness.wait_until("the question is under way", is_under_way, 20)
         self.assertIn("reached its limit of bytes in progress", asks.sentence)
         self.assertIn("bytes=", asks.sentence)
-        self.assertEqual(schedules(asks, BYTES // 2), OK)  # fits into the limit
+        self.assertEqual(schedules(asks, BYTES // 2), OK)  # this request still fits into the limit
         self.assertEqual(schedules(local, 2 * BYTES), OK)  # another principal is not limited
         with self.assertRaises(TimeoutError):
-            waits.hear(0.1)  # it has been pending all the time
+            waits.hear(0.1)  # the request has been pending all the time
         self.assertEqual(schedules(local, 1, "news"), OK)
         self.assertEqual(waits.hear()[1], OK)
         harness.wait_until("its bytes are given back", lambda: schedules(asks, BYTES) == OK, 10)
         self.assertRegex(page(self.broker.port, "/metrics")[1], r"\ntarry_limited_total [1-9]")
 
     def test_bytes_half_received(self):
-        """A half-received large request counts. One that exceeds the limit is read to its end and refused: this one, or one
-        beside it."""
-        half, beside, other = self.of("large"), self.of("large"), self.rpc()  # two of the limited principal, one of another
+        """A half-received large request counts. A request that exceeds the limit is read to its end and refused, whether it is
+        this one or another one that is received at the same time.
+        """
+        half, beside, other = self.of("large"), self.of("large"), self.rpc()  # two connections of the limited principal, and one of another principal
         producers = {rpc: rpc.hello() for rpc in (half, beside, other)}
         request = struct.pack(">I", 0x80000009) + wire.request(COMMIT, commit(producers[half], 1, [schedule("q", "", 60000, b"x" * 4 * BYTES)]))
 
@@ -127,7 +128,7 @@ class Limits(Access):
             code, _ = rpc.ask(COMMIT, commit(producers[rpc], 1, [schedule("q", "", 60000, b"x" * size)]))
             return code
 
-        half.peer.sendall(wire.frame(request, claimed=len(request) + 1, more=True))  # all but one byte: a single request is always admitted
+        half.peer.sendall(wire.frame(request, claimed=len(request) + 1, more=True))  # sends all bytes but one; a single request is always accepted
         harness.wait_until("it counts", lambda: schedules(beside, BYTES // 2) == BUSY, 20)
         self.assertIn("bytes=", beside.sentence)
         self.assertEqual(schedules(other, 2 * BYTES), OK)  # another principal is not limited

@@ -52,7 +52,7 @@ class Listen(Case):
             self.assertIn(b"200 OK", page(where))
             with Rpc(where) as rpc:
                 producers.add(rpc.hello())
-        self.assertEqual(len(producers), 3)  # all belong to one broker
+        self.assertEqual(len(producers), 3)  # all addresses belong to one broker
         self.assert_says(urls[1:])
 
     def assert_says(self, urls):
@@ -66,7 +66,7 @@ class Listen(Case):
     def test_a_node_of_a_pair_says_them_too(self):
         self.broker.arguments = ["--listen", self.local, "--peer", f"ws://127.0.0.1:{harness.ports.free_port()}"]
         self.broker.start()
-        status = self.broker.refused("status").one  # the other node does not run
+        status = self.broker.refused("status").one  # this broker does not run
         self.assertEqual((status["url"], status["urls"]), (self.broker.url, [self.broker.url, self.local]))
 
     def test_one_address_is_said_once(self):

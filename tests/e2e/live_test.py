@@ -1,5 +1,6 @@
-"""live_test.py: GET /v1/stats?follow=true: changing numbers as server-sent events: only changes, only what the token may see,
-while it may see them; a limited number of streams; and a slow reader costs others nothing."""
+"""live_test.py: GET /v1/stats?follow=true sends changing numbers as server-sent events: only changes, only numbers that the
+token may see, and only while it may see them. The number of streams is limited, and a slow reader costs others nothing.
+"""
 import json
 import socket
 import time
@@ -56,7 +57,7 @@ class Stream:
         return json.loads(said.removeprefix("data: "))
 
     def until(self, what, holds):
-        """Returns all events up to the first one for which `holds` is true."""
+        """Returns all events up to and including the first one for which `holds` is true."""
         end, before = time.monotonic() + WAIT_S, []
         while time.monotonic() < end:
             event = self.next()
@@ -125,8 +126,9 @@ class Follow(Case):
                 stream.__exit__()
 
     def test_who_does_not_read_is_ended_and_holds_little(self):
-        """Each event contains all of 2,000 queues, because overdue times grow; few events are made for a client that does not
-        read."""
+        """Each event has all 2,000 queues, because their overdue times grow. For a client that does not read, only few events
+        are made.
+        """
         self.broker.ok("schedule", "--from", "-", stdin="".join(json.dumps({"queue": f"queue-{number:04}", "delay_ms": 0}) + "\n" for number in range(2000)))
         http = Http(self.broker.port)
         self.addCleanup(http.close)
@@ -157,12 +159,12 @@ class Follow(Case):
                 except ConnectionResetError:
                     pass
                 return True
-            # The kernel takes some events, and DOOR_UNREAD_S passes; the log reports the first ended client.
+            # The kernel accepts some events. After DOOR_UNREAD_S, the log reports the first client that was closed.
             end, seen = time.monotonic() + 2 * WAIT_S, False
             while time.monotonic() < end:
                 self.assertIsNotNone(reader.next())
                 if not seen and any("the client does not read its replies" in line for line in self.broker.log):
-                    seen, end = True, time.monotonic() + 15  # the other streams began with it
+                    seen, end = True, time.monotonic() + 15  # the other streams began at the same time
             self.assertTrue(seen, "who does not read is ended")
             self.assertTrue(all(is_ended(peer) for peer in deaf))
             self.assertIsNotNone(reader.next(), "who reads goes on")

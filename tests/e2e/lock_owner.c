@@ -1,8 +1,7 @@
-/* lock_owner.c: preloaded into tarryd by harness.watch_locks: ends a process in which a thread unlocks a mutex, or
- * waits for a condition with a mutex, that this thread has not locked. Such a thread accessed data without the mutex
- * that protects them, and in a test that mostly has no visible effect.
- *
- * The GNU C library notes in a mutex the number of the thread that holds it. */
+/* lock_owner.c: preloaded into tarryd by harness.watch_locks. Ends a process in which a thread unlocks a mutex that it
+ * has not locked, or waits for a condition with such a mutex. That thread accessed data without the mutex that protects
+ * them, which mostly has no visible effect in a test. The GNU C library stores in a mutex the number of the thread that
+ * holds it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -99,7 +99,7 @@ class List(Case):
 
 
 def shape(value):
-    """Returns the names and types in a value, because counts and times differ between two replies."""
+    """Returns the names and types in a value. Counts and times are left out, because they differ between two replies."""
     if isinstance(value, dict):
         return {name: shape(one) for name, one in value.items()}
     return [shape(one) for one in value] if isinstance(value, list) else type(value).__name__

@@ -80,11 +80,12 @@ class Addresses(Case):
         said = self.said_of(f"ws://127.0.0.1:{free_port()}")
         self.assertIn("Connection refused: no broker listens there", said)
         self.assertIn("check that tarryd is running there, or give another address with --broker or TARRY_BROKER", said)
-        self.assertEqual(said.count("Connection refused"), 1)  # the reason is said once
+        self.assertEqual(said.count("Connection refused"), 1)  # the message has the reason only once
 
     def test_a_name_that_nobody_knows(self):
         self.assertRegex(self.said_of("ws://no-such-host.invalid:7272"), "the host does not exist|no name server answers")
-        self.assertIn("the host does not exist: check the name or address", self.said_of(f"ws://{'x' * 64}.invalid:7272"))  # too long for a host name
+        # Longer than a host name may be.
+        self.assertIn("the host does not exist: check the name or address", self.said_of(f"ws://{'x' * 64}.invalid:7272"))
 
     @unittest.skipUnless(can_be_without_a_network(), "needs a network namespace")
     def test_a_name_when_no_name_server_answers(self):
@@ -170,7 +171,7 @@ class EveryOption(Case):
     """Every option must refuse an invalid value, with a message that names the option and the value."""
 
     autostart = False
-    # Other arguments that a command may require before it parses the option: one of these works.
+    # Other arguments that a command may require before it parses the option. One of these lists works for each command.
     around = ([], ["a"], ["a", "b"], ["1", "1-1"], ["--reason", "x", "a", "b"], ["--reason", "x"], ["--data", "/"], ["--data", "/", "--into"],
               ["--data", "/", "--dry-run"], ["a", "--in", "1s"], ["--reason", "x", "--queue", "a"], ["--beanstalkd", "h"], ["--redis-zset", "z"])
 
@@ -191,7 +192,7 @@ class EveryOption(Case):
                     for around in self.around:
                         answers.append(run(*command.split(), *around, f"--{option}", NONSENSE, "--broker", "ws://127.0.0.1:9", "--timeout", "1ms"))
                         if harness.SANITIZED and names_it(*answers[-1]):
-                            break  # every option is parsed; the plain build tests the rest much faster
+                            break  # one command is enough: the plain build tests the rest much faster
                     self.assertEqual([said for status, said in answers if status == 0], [])
                     self.assertTrue([said for status, said in answers if names_it(status, said)], answers)
                 judged += 1

@@ -35,7 +35,7 @@ def fetch(broker, path):
 
 
 def parse(text):
-    """({name: type}, {(name, labels): value})"""
+    """Parses metrics. Returns ({name: type}, {(name, labels): value})."""
     types, helps, samples = {}, {}, {}
     for line in text.splitlines():
         if line.startswith("# HELP "):

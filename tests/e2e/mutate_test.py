@@ -1,5 +1,6 @@
-"""mutate_test.py: ./dev mutate (tests/mutate): which changes it makes in a file, that its table matches the tree, and its result
-for a small project whose test detects one change and misses another."""
+"""mutate_test.py: ./dev mutate (tests/mutate): which changes it makes in a file, that its table matches the tree, and its
+result for a small project with one change that the test detects and one that it does not.
+"""
 import argparse
 import io
 import json
@@ -86,7 +87,7 @@ class Table(unittest.TestCase):
 
 class Helpers(unittest.TestCase):
     def test_all_that_is_installed_is_compared_with_what_it_was(self):
-        """The tool of a changed library is the same file, byte by byte, so no Python test would run."""
+        """The file of the tool is unchanged when only the library changes, so no Python test would run."""
         said = subprocess.run(["meson", "introspect", os.environ["TARRY_BUILD_ROOT"], "--targets"], stdout=subprocess.PIPE, check=True).stdout
         build = os.path.realpath(os.environ["TARRY_BUILD_ROOT"])
         names = [os.path.relpath(os.path.realpath(name), build) for target in json.loads(said) if target["installed"]

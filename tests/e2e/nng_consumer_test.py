@@ -90,7 +90,7 @@ class Consumer:
         self.assertLessEqual(set(lines), {"order-1 body of order-1\n", "order-2 body of order-2\n"})
 
     def test_an_idle_consumer_keeps_its_session(self):
-        """By heartbeats: with leases of 1 s the broker ends a session after 1 s of silence."""
+        """The consumer sends heartbeats: with leases of 1 s, the broker ends a session after 1 s of silence."""
         self.broker.ok("queue", "set", "close-order", "lease=1s")
         consumer = self.consume(2)
         self.schedule("order-1")

@@ -1,4 +1,6 @@
-"""options_test.py: options and policies have one table; what is made from it, or stands beside it, says the same."""
+"""options_test.py: options and policies have one table. Everything that is generated from it, or repeats it, must agree with
+it.
+"""
 import json
 import os
 import re
@@ -17,7 +19,7 @@ def run(*command):
 
 
 def made(*words):
-    """What pages.py makes: (exit status, text, error message)."""
+    """Runs pages.py. Returns (exit status, text, error message)."""
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as out:
         done = run("python3", PAGES, *words, out.name)
         return done.returncode, out.read(), done.stderr
@@ -31,7 +33,7 @@ class Options(unittest.TestCase):
         set_ = re.sub(r"^; ([a-z-]+ = (?:\d\S*|yes|no|exponential|ws://\S+))$", r"\1", sample, flags=re.M)
         self.assertGreater(len(re.findall(r"^[a-z-]+ = ", set_, re.M)), 25)
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-            # Of a pair alone, which this is none of.
+            # An option of pairs only; this broker is not in a pair.
             file.write(re.sub(r"^failover-after = .*\n", "", set_, flags=re.M))
             file.flush()
             with_file = run(tarryd, "--config", file.name, "--print-config")
@@ -62,7 +64,7 @@ class Policy(unittest.TestCase):
         self.assertGreater(len(options), 5)
         with open(os.path.join(ROOT, "broker", "http", "openapi.json"), encoding="utf-8") as file:
             fields = list(json.load(file)["components"]["schemas"]["Policy"]["properties"])
-        fields = [name for name in fields if name not in ("queue", "lease_before_due")]  # the broker itself sets the last one
+        fields = [name for name in fields if name not in ("queue", "lease_before_due")]  # only the broker itself sets the last field
         self.assertEqual({name.removesuffix("_ms") for name in fields}, set(words))
         fields = [name for name in fields if name + "_ms" not in fields]
         for path, form in (("broker/page/page_queue.js", "policy.{}"), ("client/include/tarry.h", " {}")):

@@ -20,7 +20,7 @@ class Redis:
             raise FileNotFoundError("redis-server is not installed: apt-get install redis-server")
         self.port = port or ports.free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self.directory = tempfile.mkdtemp(prefix="tarry-redis-")  # a replica writes its copy there
+        self.directory = tempfile.mkdtemp(prefix="tarry-redis-")  # a replica writes its copy of the data into this directory
         self.process = subprocess.Popen([program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
                                          "--dir", self.directory, *arguments],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -52,7 +52,7 @@ class Redis:
         return int(rest) if kind == b":" else Exception(rest.decode()) if kind == b"-" else rest
 
     def add(self, key, tasks):
-        """`tasks`: pairs of a score and a member."""
+        """Adds members. `tasks`: pairs of a score and a member."""
         for at in range(0, len(tasks), 1000):
             self.ask("ZADD", key, *[word for pair in tasks[at:at + 1000] for word in pair])
 
@@ -104,8 +104,9 @@ class Middle:
 
 
 class Liar:
-    """A server that sends `answers`, one for each piece that it receives; repeats the last one for ever. `then`: after the last
-    answer it is silent or closes the connection."""
+    """A server that sends one of `answers` for each piece that it receives, and then repeats the last one. `then`: after the
+    last answer it is silent, or it closes the connection.
+    """
 
     def __init__(self, answers, then="hang up"):
         self.answers, self.then = answers, then

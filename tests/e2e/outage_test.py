@@ -27,7 +27,7 @@ class Waiting(Case):
         harness.wait_until(f"'{words}' on standard error", lambda: words in "".join(stream.errors), wait_s)
 
     def wait_followed(self, audit, schedule):
-        """Schedules tasks until the audit prints one: it begins with records after its request."""
+        """Schedules tasks until the audit prints one, because it begins with records after its request."""
         def is_heard():
             schedule.send({"queue": "q", "delay_ms": 3_600_000})
             return schedule.next()["result"] == "scheduled" and not audit.lines.empty()
@@ -53,7 +53,7 @@ class Waiting(Case):
                 self.assertIn("refused", "".join(stream.errors))
         while not streams["stats"].lines.empty():
             streams["stats"].next()
-        # Old numbers are not printed again without a new reply.
+        # Without a new reply, old numbers are not printed again.
         self.assertTrue(streams["stats"].quiet_for(max(3, OUTAGE_S - (time.monotonic() - gone))))
         for name, stream in streams.items():
             self.assertIsNone(stream.process.poll(), f"{name} gave up: {''.join(stream.errors)}")
@@ -94,7 +94,7 @@ class Waiting(Case):
                 self.assertEqual(stream.wait(), 3)
 
     def test_a_wait_without_an_end_is_ended_by_a_signal(self):
-        """Both have unanswered requests: they end after 10 s, and report an unknown outcome."""
+        """Both commands have unanswered requests. They end after 10 s, and report an unknown outcome."""
         self.broker.one("schedule", "q", "--key", "first", "--in", "0s")
         consumer = self.lasting("consume", "q", "--exec", "cat; sleep 1")
         producer = self.lasting("schedule", "--from", "-", stdin=True)
@@ -116,7 +116,9 @@ class Waiting(Case):
         self.assertIn("interrupted after line 2", "".join(producer.errors))
 
     def test_an_idle_audit_is_no_silence(self):
-        """The broker holds the question for seconds until there is a record: the tool must not report an outage."""
+        """The broker answers the audit's request only after seconds, when there is a record. The tool must not report an
+        outage.
+        """
         stream = self.lasting("audit", "--follow")
         time.sleep(7)
         self.broker.one("schedule", "q", "--in", "1h")

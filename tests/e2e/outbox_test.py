@@ -13,7 +13,7 @@ import harness
 from harness import Case
 
 BIN = (sorted(glob.glob("/usr/lib/postgresql/*/bin")) or [""])[-1]
-USER = "nobody"  # PostgreSQL refuses to be run by root
+USER = "nobody"  # PostgreSQL refuses to run as root
 
 
 @unittest.skipUnless(BIN and os.path.exists(f"{BIN}/initdb") and (os.geteuid() != 0 or shutil.which("setpriv")), "no PostgreSQL (Debian: postgresql)")
@@ -105,7 +105,7 @@ class Outbox(Case):
         self.outbox("--once")
         self.assertEqual(len(self.keys()), count)
         stats = self.broker.queue_stats("q")
-        self.assertEqual((stats["scheduled"], stats["cancelled"]), (count, 0))  # a second time would have replaced the first
+        self.assertEqual((stats["scheduled"], stats["cancelled"]), (count, 0))  # a second insertion would have replaced the first task
         self.assertGreater(kills, 2)
         print(f"# {kills} kills")
 

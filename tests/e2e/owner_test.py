@@ -1,5 +1,6 @@
-"""owner_test.py: clients of the broker's Unix socket (docs/ACCESS.md): the broker's user and root may do everything without a
-token, other users as much as any local client."""
+"""owner_test.py: clients of the broker's Unix socket (docs/ACCESS.md). The broker's user and root may do everything without a
+token. Other users have the rights of any local client.
+"""
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from principals import NOBODY, Access
 from tokens import row
 from wire import BACKUP, COMMIT, DENIED, FOLLOW, OK, QUEUES, Rpc, commit, number, results, schedule
 
-BROKERS, OTHER = 61999, 61998  # uids that no other user has
+BROKERS, OTHER = 61999, 61998  # uids of users that do not exist on this host
 REDACT = [(12, [(1, [(2, "q"), (3, "k")]), (2, "asked for")])]
 IS_ROOT = os.geteuid() == 0
 
@@ -24,14 +25,14 @@ def as_user(uid):
 class Unix(Access):
     def setUp(self):
         super().setUp()
-        os.chmod(self.directory, 0o777)  # other users read and write here, too
+        os.chmod(self.directory, 0o777)  # other users must also read and write here
         self.socket = os.path.join(self.directory, "socket")
         self.local = f"unix://{self.socket}"
         self.broker.arguments += ["--listen", self.local]
 
     def begin(self, *rows):
         super().begin(*rows)
-        os.chmod(self.socket, 0o666)  # like an operator who admits all users
+        os.chmod(self.socket, 0o666)  # as an operator does who admits all users
 
     def program(self, name, uid):
         """Returns the program's path; for another user a copy, because the tree may be readable by root only."""
@@ -148,7 +149,7 @@ class Unix(Access):
         return found if len(found) >= count else None
 
     def test_the_other_node_proves_itself_by_the_key_here_too(self):
-        """The owner has the role peer, but that is not enough: a follower needs the pair's key."""
+        """The owner has the role peer, but the pair's key is needed too: without it, a follower is refused."""
         self.broker.arguments += ["--peer", f"ws://127.0.0.1:{harness.ports.free_port()}"]
         self.begin(row("node", "peer"))
         for token in (None, tokens.text_of("node")):

@@ -41,7 +41,7 @@ class Case(harness.Case):
             return dict(re.findall(r"^([a-z-]+) (.*)$", file.read(), re.M))
 
     def wait_for(self, what, check, wait_s=WAIT_S):
-        """Calls `check` until it returns a true value, and returns that."""
+        """Calls `check` until it returns a true value, and returns that value."""
         try:
             return harness.wait_until(what, check, wait_s)
         except AssertionError as late:

@@ -23,7 +23,7 @@ class Leases(Case):
         judged(self.claim_and_ack)
 
     def claim_and_ack(self, number):
-        queue = f"claimed-{number}"  # belongs to this attempt only
+        queue = f"claimed-{number}"  # each attempt uses its own queue
         self.broker.one("schedule", queue, "--key", "k", "--in", "0s")
         with wire.Rpc(self.broker.port) as rpc:
             session = wire.Session(rpc, [queue])
@@ -61,7 +61,7 @@ class Leases(Case):
         self.assertEqual(self.broker.one("ack", held["id"], held["token"])["result"], "acked")
 
     def test_an_unclaimed_lease_is_ready_again_after_two_seconds(self):
-        holder = self.broker.consume("q", "--ack", "none", "--lease", "10m")  # no test waits that long
+        holder = self.broker.consume("q", "--ack", "none", "--lease", "10m")  # longer than any test waits
         held = holder.next()
         freeze(holder.process)
         self.broker.kill()
@@ -102,7 +102,8 @@ class Much(Case):
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines), wait_s=120)
         self.broker.restart()
         self.assertEqual(self.broker.ready["recovered_tasks"], "50000")
-        again = self.broker.refused("schedule", "--from", "-", stdin="\n".join(lines[::500]))  # immediately after the start, when the filters may not be in memory
+        # Immediately after the start, when the filters may not be in memory.
+        again = self.broker.refused("schedule", "--from", "-", stdin="\n".join(lines[::500]))
         self.assertEqual([r["result"] for r in again.objects], 100 * ["exists"])
         self.assertEqual(self.broker.one("get", "q1", "k40000")["state"], "pending")
         cancels = "\n".join(json.dumps({"queue": f"q{i % 3}", "key": f"k{i}"}) for i in range(0, 50_000, 2))

@@ -260,7 +260,7 @@ class Signed(harness.Case):
         self.prove(copy)
         self.broker.one("restore", copy, "--data", again)
         self.prove(again)
-        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member, the same signing key
+        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member with the same signing key
         schedule_many(other, 5000, "later")
         second = self.path("second")
         other.one("backup", second)  # a copy of a restored copy
