@@ -51,33 +51,37 @@ class Contract:
             self.assertEqual(watching.done("read", "record")["version"], version + 1)
 
     def test_of_many_who_compete_one_succeeds(self):
-        """Each process appends its mark to the value: a done change is there once, a refused one is not."""
+        """Each process appends its mark to the value. A change with the outcome done is in the value once; a refused one is
+        not.
+        """
         outcomes = self.compete(self.url(), [self.url()] * 3, rounds=15)
         self.assertIn("done", {outcome for outcome, _ in outcomes.values()})
 
     def until_present(self, probe, value):
-        """Reads the presence until NAME has the text `value`, or until there is none (None)."""
+        """Reads the presence until NAME has the text `value`; None: until it is absent."""
         def look():
             answer = probe.done("present", "present-0")
             return (answer["value"] if answer["version"] else None) == value
         harness.wait_until(f"present: {value}", look, WAIT_S)
 
     def test_f31c_who_declares_itself_is_present_for_a_while(self):
-        """A presence is an opinion; it does not change the version of any entry."""
+        """A presence is only information, so it does not change the version of any entry."""
         there, asking = self.probe(self.url(), PATIENT_MS, PRESENT_MS), self.probe(self.url())
         there.done("set", "record", 0, "one")
         self.until_present(asking, None)
         for epoch in ("epoch1", "epoch2"):
             there.call("declare", "present-0", epoch)
             self.until_present(asking, epoch)
-        self.until_present(asking, None)  # the node has declared nothing more
+        self.until_present(asking, None)  # the node no longer declares its presence
         there.call("declare", "present-0", "epoch3")
         self.until_present(asking, "epoch3")
         there.close()
         self.until_present(asking, None)
 
     def test_f31c_who_has_died_is_present_no_more(self):
-        """If a successor declares itself while its predecessor still counts as present, it is present under its own text."""
+        """A successor may declare its presence while its predecessor still counts as present. Then the successor is present
+        with its own text.
+        """
         asking = self.probe(self.url())
         asking.done("set", "record", 0, "one")
         for text in ("first", "second"):
@@ -88,7 +92,9 @@ class Contract:
         self.until_present(asking, None)
 
     def test_f31c_who_says_something_else_is_there_meanwhile_and_heard_of(self):
-        """A leader answers its follower's question at the coordinator: its presence has no gap."""
+        """A leader answers its follower's question at the coordinator by declaring its presence again. The presence has no
+        gap.
+        """
         there, asking = self.probe(self.url(), PATIENT_MS, PRESENT_MS), self.probe(self.url())
         there.done("set", "record", 0, "one")
         asking.ask("watch", "present-0")
@@ -106,8 +112,9 @@ class Contract:
             self.assertFalse(there.call("stands", "something-else")["stands"])
 
     def compete(self, url, urls, rounds, chaos=None):
-        """Several processes compete through `urls`, whose connections may be cut at any time; the true value is read at `url`.
-        With chaos there are more rounds, until every needed outcome has occurred."""
+        """Several processes compete through `urls`, whose connections may be cut at any time. The true value is read at `url`.
+        With faults there are more rounds, until every required outcome has occurred.
+        """
         outcomes, threads = {}, []
 
         def is_over(done):
@@ -123,7 +130,7 @@ class Contract:
                 answer = probe.call("set", "record", now["version"], now["value"] + mark)
                 outcomes[mark] = answer["outcome"], answer.get("version")
                 if chaos:
-                    time.sleep(random.uniform(0, 0.03))  # otherwise the rounds would end before the network has broken twice
+                    time.sleep(random.uniform(0, 0.03))  # otherwise the rounds would end before the network has failed twice
 
         for number, way in enumerate(urls):
             probe = self.probe(way, *((300, 1000) if chaos else ()))
@@ -193,7 +200,7 @@ class OverServer(Contract):
         self.assertEqual((answer["version"], answer["value"]), (2, "two"))
 
     def test_a_connection_that_breaks_before_the_reply_leaves_it_unknown(self):
-        """F-30: the change has happened, and the client sees only the connection reset."""
+        """F-30: the change was made, but the client only sees that the connection was reset."""
         proxy, url = self.by_proxy()
         probe, other = self.impatient(url, PATIENT_MS, 30000), self.probe(self.url())
         proxy.hold(DOWN)
@@ -217,7 +224,7 @@ class OverServer(Contract):
         self.assertEqual(self.until_done(probe, "read", "record")["version"], 1)
 
     def test_unknown_may_mean_not_yet(self):
-        """F-30, R5: a request in flight may still take effect after the unchanged record was read."""
+        """F-30, R5: a read showed the unchanged record, but an earlier request in flight may still take effect."""
         proxy, url = self.by_proxy()
         proxy.lingers = True
         probe, other = self.impatient(url, 300, 30000), self.probe(self.url())
@@ -234,7 +241,7 @@ class OverServer(Contract):
         self.assertEqual(other.done("read", "record")["value"], "two")
 
     def test_competing_over_a_network_that_breaks_all_the_time(self):
-        """F-30: replies and requests are lost, late or cut off; a done change is there, a refused one is not."""
+        """F-30: replies and requests are lost, late or cut off. A change with the outcome done is there; a refused one is not."""
         proxies = [self.by_proxy() for _ in range(3)]
         generator = random.Random(os.environ.get("TARRY_SEED", "7"))
 
@@ -296,7 +303,7 @@ class OverServer(Contract):
         proxy, url = self.by_proxy()
         probe, other = self.impatient(url, PATIENT_MS, 1500), self.probe(self.url())
         probe.ask("watch", "record")
-        probe.wait_news(lambda item: "changed" in item)  # the watch is set
+        probe.wait_news(lambda item: "changed" in item)  # this call sets the watch
         before = probe.call("session")["sessions"]
         end = time.monotonic() + 60
         while probe.call("session")["sessions"] == before and time.monotonic() < end:
@@ -315,7 +322,7 @@ class OverServer(Contract):
     # ---- actions of an operator
 
     def test_an_entry_that_is_deleted_or_made_again_is_not_believed(self):
-        """R4, F-31b: the versions of the new entry begin again and must not be confused with earlier ones."""
+        """R4, F-31b: the versions of a new entry start again at the beginning, and must not be confused with earlier ones."""
         probe, other = self.probe(self.url()), self.probe(self.url())
         probe.done("set", "record", 0, "one")
         self.assertEqual(probe.done("read", "record")["version"], 1)

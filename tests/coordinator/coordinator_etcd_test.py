@@ -1,5 +1,6 @@
-"""coordinator_etcd_test.py: the contract (contract.py) over a real etcd 3.4, and etcd's own features and faults: users,
-certificates, a quota, a compaction, members that lag or hang, an older snapshot (F-9, F-30; R4 to R6 of FAULTS.md)."""
+"""coordinator_etcd_test.py: the contract (contract.py) with a real etcd 3.4, and etcd's own features and faults: users,
+certificates, a quota, a compaction, members that lag or hang, an older snapshot (F-9, F-30; R4 to R6 of FAULTS.md).
+"""
 import http.server
 import json
 import os
@@ -37,7 +38,7 @@ class AtEtcd(OverServer, Case):
         self.assertEqual(beside.done("read", "record")["version"], 0)
 
     def test_a_compaction_loses_nothing(self):
-        """Only versions before the last are compacted, which no client reads; a watch continues."""
+        """Compaction removes only earlier versions, which no client reads. A watch continues."""
         probe, other = self.probe(self.url()), self.probe(self.url())
         probe.ask("watch", "record")
         for version in range(5):
@@ -65,8 +66,9 @@ class AtEtcd(OverServer, Case):
             self.assertEqual(probe.done("read", "record")["value"], "x" * size)
 
     def test_a_reply_that_is_lost_at_once_is_not_asked_for_again(self):
-        """R5: libcurl itself repeats a request if a reused connection ends without a reply. The repeated request would be refused
-        although the first one was carried out."""
+        """R5: libcurl itself repeats a request if a reused connection ends without a reply. The repetition would be refused
+        although the first request was executed.
+        """
         proxy, url = self.by_proxy()
         self.probe(self.url()).done("set", "record", 0, "0;")
         probe = self.probe(url, PATIENT_MS, 30000)
@@ -131,7 +133,9 @@ class Users(Case):
         self.refused(self.before.url(), "has authentication turned off, so any client can change the record", "pair:secret")
 
     def test_a_token_that_expires_is_renewed(self):
-        """Here an unused token expires after one or two seconds. A call meets that first, because probes come every 15 s."""
+        """In this test an unused token expires after one or two seconds. A call notices that first, because probes come only
+        every 15 s.
+        """
         probe = self.probe(self.server.url("/tarry/renewed"), PATIENT_MS, 60000, "pair:secret")
         probe.done("set", "record", 0, "0")
         for version in range(1, 4):
@@ -143,7 +147,7 @@ class Users(Case):
         probe.done("set", "record", 0, "one")
         probe.ask("watch", "record")
         self.server.kill()
-        self.server.start().wait_ready()  # etcd finds the tokens in its log, and they expire as before
+        self.server.start().wait_ready()  # etcd finds the tokens in its log, and they expire as usual
         self.assertEqual(self.until_done(probe, "set", "record", 1, "two")["version"], 2)
         start = len(probe.news)
         self.probe(self.server.url("/tarry/again"), PATIENT_MS, SESSION_MS, "pair:secret").done("set", "record", 2, "three")
@@ -240,7 +244,7 @@ class Several(Case):
         cls.addClassCleanup(cls.three.close)
 
     def test_a_member_that_stands_still_is_left(self):
-        """SIGSTOP of the member in use, whichever it is: calls continue with another member within about a second."""
+        """Stops the member that the client uses (SIGSTOP). Calls continue with another member within about a second."""
         probe = self.probe(self.three.url("/tarry/still"), PATIENT_MS, 4000)
         probe.done("set", "record", 0, "0")
         for version, server in enumerate(self.three.servers, 1):
@@ -248,15 +252,16 @@ class Several(Case):
             try:
                 started = time.monotonic()
                 self.assertEqual(self.until_done(probe, "read", "record")["version"], version)
-                self.assertLess(time.monotonic() - started, 20)  # a session is 4 s; a busy machine is slow
+                self.assertLess(time.monotonic() - started, 20)  # seconds; a session lasts 4 s, and a busy machine is slow
                 self.assertEqual(probe.done("set", "record", version, str(version))["version"], version + 1)
             finally:
                 server.resume()
                 server.wait_ready()
 
     def test_a_member_that_has_no_majority_is_not_asked(self):
-        """A member without a majority answers serializable reads, from the past. While two members are paused, no call succeeds
-        and no answer is believed."""
+        """A member without a majority answers serializable reads with old data. While two members are paused, no call
+        succeeds, and the client trusts no answer.
+        """
         probe = self.probe(self.three.url("/tarry/alone"), PATIENT_MS, 2000)
         probe.done("set", "record", 0, "one")
         for server in self.three.servers[1:]:
@@ -274,7 +279,7 @@ class Several(Case):
         self.assertEqual(self.until_done(probe, "set", "record", 1, "two")["version"], 2)
 
     def test_a_read_is_no_older_than_what_another_member_was_told(self):
-        """Each value is written through one member and at once read through another."""
+        """Each value is written through one member and read at once through another."""
         urls = [server.url("/tarry/fresh") for server in self.three.servers]
         probes = [self.probe(url) for url in urls]
         for version in range(60):
@@ -285,7 +290,7 @@ class Several(Case):
         return probes[number % len(probes)]
 
     def test_when_all_have_failed_it_is_said_at_once(self):
-        """Fails at once even if only a part of the session has passed, which is five minutes here."""
+        """The call fails at once, although only a part of the session (five minutes here) has passed."""
         server = Etcd("gone")
         self.addCleanup(server.close)
         server.start().wait_ready()
@@ -297,7 +302,7 @@ class Several(Case):
         probe.wait_session("connecting", start)
 
     def test_hosts_of_two_clusters_are_refused(self):
-        """A record in each cluster would mean two leaders."""
+        """If each cluster had a record, there could be two leaders."""
         stranger = Etcd("x")
         self.addCleanup(stranger.close)
         stranger.start().wait_ready()
@@ -312,8 +317,7 @@ class Several(Case):
 
 @needs("etcd", missing())
 class Snapshot(Case):
-    """etcd restored from an older snapshot, as an operator does it (etcdctl snapshot restore): the record is older than before.
-    """
+    """An operator restores etcd from an older snapshot (etcdctl snapshot restore), so the record is older than before."""
 
     def restore(self, server, snapshot, token):
         server.kill()
@@ -336,11 +340,11 @@ class Snapshot(Case):
         self.until_done(running, "set", "record", 1, "two")
         self.restore(server, snapshot, token)
         other = self.probe(server.url())
-        self.assertEqual(other.done("read", "record")["version"], 1)  # the restored record is reported
+        self.assertEqual(other.done("read", "record")["version"], 1)  # the client reports that the record was restored
         self.assertEqual(other.done("set", "record", 1, "TWO")["version"], 2)  # the new record may have the same revision as the lost one
         self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")
         self.unknown(running.call("read", "record"), "put back to an older state|its time is over")
-        self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")  # no change is accepted while the record is doubted
+        self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")  # changes are refused while it is not certain that the record is current
         self.assertEqual(other.done("read", "record")["value"], "TWO")
         return running
 
@@ -378,20 +382,20 @@ class Hostile(Case):
         return self.probe(f"etcd://{self.sit(answers)}/tarry", 2000)
 
     def sit(self, answers, before=lambda: None):
-        """Starts the server; returns its host and port. `before` is called before each answer."""
+        """Starts the server. Returns its host and port. Calls `before` before each answer."""
         def do_post(handler):
             before()
             Liar.do_POST(handler)
         handler = type("Handler", (Liar,), {"answers": answers, "do_POST": do_post})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), handler)
-        server.handle_error = lambda *_: None  # the client may hang up
+        server.handle_error = lambda *_: None  # the client may close the connection
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         return f"127.0.0.1:{server.server_port}"
 
     def test_what_is_no_proof_is_unknown(self):
-        """R5, R6: a transaction's answer says done or refused but does not prove it."""
+        """R5, R6: the answer to a transaction says done or refused, but contains no proof."""
         def kv(version, value, mark="9"):
             return {"key": "L3RhcnJ5L3JlY29yZA==", "create_revision": "3", "mod_revision": mark, "version": version, "value": value}
 
@@ -414,7 +418,7 @@ class Hostile(Case):
             self.unknown(self.lie(range=lie).call("read", "record"))
 
     def test_a_cluster_is_believed_once_all_hosts_had_time_to_answer(self):
-        """When the first host is asked again after it answered, the second host answers too; it belongs to another cluster."""
+        """The second host answers at a time when the first host is asked again. It belongs to another cluster."""
         asked, again = [], threading.Event()
 
         def first():
@@ -423,7 +427,7 @@ class Hostile(Case):
                 again.set()
         other = (200, json.dumps({"header": {**HEADER, "cluster_id": "70"}}).encode())
         hosts = self.sit({"*": COUNTED}, first), self.sit({"*": other}, lambda: again.wait(WAIT_S))
-        probe = self.probe("etcd://" + ",".join(hosts) + "/tarry", CALL_MS, 60000)  # the hosts have a quarter of a session
+        probe = self.probe("etcd://" + ",".join(hosts) + "/tarry", CALL_MS, 60000)  # each host gets a quarter of the session's time
         self.assertEqual(probe.message("belongs to another cluster")["session"], "forbidden")
         self.assertNotIn("connected", [item.get("session") for item in probe.news])
 
@@ -437,7 +441,7 @@ class Hostile(Case):
 
 
 class Nowhere(Case):
-    """No server runs."""
+    """No server listens at the address."""
 
     def test_a_port_where_nobody_listens_is_named(self):
         probe = self.probe("etcd://127.0.0.1:1,127.0.0.1:2/tarry", CALL_MS)
@@ -472,7 +476,7 @@ class Nowhere(Case):
 
     @unittest.skipUnless(CAN_MOUNT, "an /etc/resolv.conf of one's own needs root")
     def test_a_resolver_that_hangs_holds_up_nobody(self):
-        """Neither a call nor the close waits: libcurl's thread is left behind."""
+        """A call and the close do not wait, although libcurl's thread still hangs."""
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             file.write("nameserver 127.0.0.111\noptions timeout:30 attempts:5\n")
             file.flush()

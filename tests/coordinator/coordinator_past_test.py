@@ -1,5 +1,6 @@
-"""coordinator_past_test.py: members of an ensemble that die, and servers whose data are set back to an older state (F-9, F-30):
-ZooKeeper and etcd."""
+"""coordinator_past_test.py: members of an ensemble that die, and servers whose data are set back to an older state (F-9,
+F-30), with ZooKeeper and etcd.
+"""
 import os
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ DEATHS = 5 if os.environ.get("TARRY_SLOW") else 1
 
 class Rollback:
     def test_a_server_with_an_older_past_is_not_believed(self):
-        """F-9 for the coordinator: its directory is set back to an earlier copy while a node runs."""
+        """F-9 for the coordinator: the server's directory is set back to an earlier copy while a node runs."""
         server = self.make_server()
         self.addCleanup(server.close)
         server.start().wait_ready()
@@ -28,8 +29,8 @@ class Rollback:
         server.start().wait_ready()
         end = time.monotonic() + WAIT_S
         tries = 0
-        # A change with unknown outcome may still be carried out later, even by the restored server: every change has a different
-        # value.
+        # A change with unknown outcome may still be executed later, even by the restored server. So each change has a
+        # different value.
         while (answer := probe.call("set", "record", 1, f"two, try {(tries := tries + 1)}"))["outcome"] == "unknown":
             self.assertLess(time.monotonic(), end)
         self.assertIn(answer["outcome"], ("done", "refused"))
@@ -60,7 +61,7 @@ class RollbackOfEtcd(Rollback, Case):
 
 
 def can_have_hosts():
-    """Returns whether a process may have an /etc/hosts of its own here."""
+    """Returns whether a process can have its own /etc/hosts on this machine."""
     return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
 
 

@@ -1,8 +1,7 @@
-"""coordinator_test.py: the contract over a file and over a real ZooKeeper 3.8 that is stopped, killed, cut off, slow, loses data
-or refuses us (F-30, and R4 to R6 of FAULTS.md: done, refused and unknown state what is known).
-
-Every call goes through tests/coordinator/probe.c, which only wraps coordinator.h. On a machine without Java the tests that need a
-server are skipped, with a message. etcd: coordinator_etcd_test.py.
+"""coordinator_test.py: the contract with a file, and with a real ZooKeeper 3.8 that is stopped, killed, cut off, slow, loses
+data or refuses clients (F-30, and R4 to R6 of FAULTS.md: what the outcomes done, refused and unknown mean). Every call goes
+through tests/coordinator/probe.c, which only wraps coordinator.h. Without Java, the tests that need a server are skipped
+with a message. etcd: coordinator_etcd_test.py.
 """
 import contextlib
 import os
@@ -19,12 +18,12 @@ from probe import CALL_MS, PATIENT_MS, SESSION_MS, WAIT_S, Case, harness, needs
 from ports import free_port
 from zookeeper import ZooKeeper, missing
 
-SESSIONS_AMONG_DEAD = 60  # one session in ten once failed
+SESSIONS_AMONG_DEAD = 60  # in an earlier version, one session in ten failed
 
 
 @contextlib.contextmanager
 def strangers(ends):
-    """Starts a listener that is no ZooKeeper and returns its port. It hangs up at once, or never."""
+    """Starts a listener that is not ZooKeeper, and returns its port. It closes connections at once, or never."""
     listener = socket.create_server(("127.0.0.1", 0))
     held = []
 
@@ -70,7 +69,9 @@ class File(Contract, Case):
         self.assertEqual(other.done("read", "record")["value"], "another")
 
     def test_killed_in_the_middle_of_changes_it_is_whole(self):
-        """The writer is killed by SIGKILL again and again: the next process can read the file, and every done change is there."""
+        """The writer is repeatedly killed by SIGKILL. The next process can read the file, and every change with the outcome
+        done is there.
+        """
         done = 0
         generator = random.Random(1)
         for turn in range(10):
@@ -79,7 +80,7 @@ class File(Contract, Case):
             self.assertGreaterEqual(version, done)
             numbers = [probe.ask("set", "record", version + i, "x" * 500) for i in range(50)]
             if turn % 2:
-                probe.answer(numbers[0])  # otherwise a busy machine might never get that far
+                probe.answer(numbers[0])  # otherwise the kill might always come too early on a busy machine
             time.sleep(generator.uniform(0, 0.03))
             probe.kill()
             done = max([done] + [probe.answers[n]["version"] for n in numbers if n in probe.answers])
@@ -107,7 +108,7 @@ class AtZooKeeper(OverServer, Case):
         self.assertEqual(self.probe(self.url(), PATIENT_MS, SESSION_MS, "tarry:secret").done("read", "record")["value"], "one")
 
     def test_credentials_reach_a_server_that_is_found_after_others_that_are_dead(self):
-        """In whichever order ZooKeeper's client tries the servers: the session that it gets has logged in."""
+        """ZooKeeper's client may try the servers in any order. The session that it gets has logged in."""
         url = "zk://" + ",".join(f"127.0.0.1:{port}" for port in (free_port(), free_port(), self.server.port)) + "/guarded/pair"
         self.probe(url, PATIENT_MS, SESSION_MS, "pair:secret").done("set", "record", 0, "v")
         for _ in range(SESSIONS_AMONG_DEAD):
@@ -125,7 +126,7 @@ class AtZooKeeper(OverServer, Case):
 
 
 class Nowhere(Case):
-    """No server runs."""
+    """No server listens at the address."""
 
     def test_a_port_where_nobody_listens_is_named(self):
         probe = self.probe("zk://127.0.0.1:1,127.0.0.1:2/tarry", CALL_MS)
@@ -146,7 +147,7 @@ class Nowhere(Case):
                 probe.close()
 
     def words(self, probe, wanted):
-        """Waits for these words of the session: a different wording of the same state comes only after a while."""
+        """Waits until the session's message contains these words. The wording for a state may change only after a while."""
         text = [""]
 
         def are_there():

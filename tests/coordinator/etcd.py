@@ -102,7 +102,7 @@ class Etcd(Server):
     # ---- the server's data, read or changed without Tarry's client
 
     def read_entry(self, path):
-        """Returns the entry's text; None: there is none."""
+        """Returns the entry's text; None: it does not exist."""
         found = self.control("get", path, "--print-value-only")
         return found[:-1] or None  # etcdctl appends a newline
 
@@ -116,7 +116,7 @@ class Etcd(Server):
         return "successfully" in self.control("endpoint", "health", check=False)
 
     def ask(self, path, body):
-        """Returns the answer of its JSON gateway."""
+        """Sends a request to etcd's JSON gateway. Returns the answer."""
         request = urllib.request.Request(f"{self.client_url()}/v3/{path}", json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
@@ -140,7 +140,7 @@ class Etcd(Server):
 
 
 class Ensemble:
-    """Three members; `places`: address and prefix of each, unless all are here."""
+    """Three members. `places`: address and command prefix of each member; by default all run on this host."""
 
     def __init__(self, places=({}, {}, {}), **options):
         ports = [(free_port(), free_port()) for _ in places]

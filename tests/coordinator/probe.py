@@ -119,8 +119,9 @@ class Case(unittest.TestCase):
 
 
 def needs(server, lack):
-    """Skips a test unless `lack` is None: `lack` is a sentence that says what the server needs here. A skipped test must be
-    visible."""
+    """Skips a test unless `lack` is None. `lack`: a sentence that says what the server needs on this machine. A skipped test
+    must be visible.
+    """
     def decorate(case):
         if lack:
             print(f"# {case.__name__} SKIPPED: no {server} can be started here: {lack}", flush=True)

@@ -12,7 +12,7 @@ from frozen import freeze, thaw  # noqa: E402  (the path above)
 
 
 class Server:
-    """Kinds define `named`, `ready_wait_s`, `command()` and `serves()`."""
+    """A kind of server defines `named`, `ready_wait_s`, `command()` and `serves()`."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix=f"tarry-{self.named.lower()}-")
@@ -21,7 +21,7 @@ class Server:
 
     def start(self):
         """Starts the server. Its log goes to `log` in the directory."""
-        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # the server dies with the thread that starts it
+        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # the server dies together with the thread that starts it
         with open(self.log_path(), "ab") as log:
             self.process = subprocess.Popen([*leash, *self.command()], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         return self

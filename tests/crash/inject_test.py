@@ -1,7 +1,6 @@
-"""inject_test.py: every system call of tarryd fails once; nothing that was confirmed is lost (F-3, F-4, F-5, F-12).
-
-This is a sample of the calls, but with every fdatasync; `./dev crash --all` hits all of them. LMDB treats a short write as an
-error, and tarryd then stops. That is allowed: Linux writes files short only when the disk is full.
+"""inject_test.py: every system call of tarryd fails once, and nothing that was confirmed is lost (F-3, F-4, F-5, F-12). This
+test makes a sample of the calls fail, and every fdatasync; `./dev crash --all` makes all of them fail. LMDB treats a short
+write as an error, and tarryd then stops. That is allowed, because Linux writes files short only when the disk is full.
 """
 import sys
 
@@ -25,12 +24,12 @@ def never_syncs_again(life):
 
 
 def exits_or_prepares_again(life):
-    """The next segment is made ahead of need. If it could not be synced it is thrown away, and new tasks wait for another."""
+    """The next segment is made early. If it could not be synced, it is discarded, and new tasks wait for another one."""
     yield from must_go_on(life) if "in tarry-prepare by" in life.fault.hit else must_exit(life)
 
 
 def exits_unless_it_was_a_summary(life):
-    """A summary only lets a reader skip files: the broker continues without it."""
+    """Summaries only make queries faster, so the broker continues without one."""
     if not any("event=summary_failed" in line for line in life.broker.log):
         yield from exits_or_prepares_again(life)
 
@@ -42,7 +41,9 @@ def goes_on(life):
 
 
 class Sync(Campaign):
-    """F-5, LOG-4: EIO from fdatasync is final: exit, no reply, no second sync; the next start has everything confirmed."""
+    """F-5, LOG-4: EIO from fdatasync is final. The broker exits without a reply and without a second sync. The next start has
+    everything that was confirmed.
+    """
 
     def test_f5_every_fdatasync_of_the_log(self):
         self.every_call("log.fdatasync", "EIO", EVERY, check=never_syncs_again)
@@ -61,7 +62,7 @@ class Sync(Campaign):
 
 
 class BrokenDisk(Campaign):
-    """F-3: after a failed write or read its file is not used any more; the call is not repeated."""
+    """F-3: after a failed write or read, the file is not used any more, and the call is not repeated."""
 
     def test_f3_writes_of_the_log(self):
         self.every_call("log.pwrite", "EIO", 6, check=exits_unless_it_was_a_summary)
@@ -99,7 +100,7 @@ class Interrupted(Campaign):
 
 
 class FullDisk(Campaign):
-    """F-4: no room from the n-th call on. full_disk_test.py tests which requests are refused and which still work."""
+    """F-4: from the n-th call on, the disk is full. full_disk_test.py tests which requests are refused and which still work."""
 
     def test_f4_from_any_call_on_the_log(self):
         self.every_call("log.pwrite+log.posix_fallocate+log.open+log.rename", "ENOSPC", 6, for_ever=True, deadline_s=5)
@@ -112,7 +113,7 @@ class FullDisk(Campaign):
 
 
 class NoDescriptors(Campaign):
-    """F-12: EMFILE, ENFILE: a call is refused, a connection is late, or the broker ends with a sentence."""
+    """F-12: EMFILE and ENFILE. A call is refused, a connection is accepted later, or the broker ends with an error message."""
 
     def test_f12_files(self):
         self.every_call(DESCRIPTORS, "EMFILE", 6)

@@ -11,7 +11,7 @@ from life import AGAIN  # noqa: E402
 
 
 class Work(Campaign):
-    """F-10: during the workload."""
+    """F-10: kills during the workload."""
 
     def kill(self, what, how, samples):
         self.every_call(what, how, samples, check=must_be_killed)
@@ -66,7 +66,7 @@ class Work(Campaign):
 
 
 class Recovery(RecoveryCampaign):
-    """F-10: during a start on the directory of a killed broker, with a torn tail."""
+    """F-10: kills during a start on the directory of a killed broker, with a torn tail."""
 
     def kill(self, what, how, samples):
         self.every_call(what, how, samples, check=must_be_killed, work=AGAIN, snapshot=self.snapshot)

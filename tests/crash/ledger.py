@@ -1,7 +1,6 @@
-"""ledger.py: records the broker's replies and the deliveries, outside of Tarry, and compares them.
-
-The ledger believes only replies that arrived. All times are CLOCK_REALTIME milliseconds of one machine, so the broker's
-`delivered_ms` and our arrival times can be compared. Not thread-safe, except `list.append`, which CPython makes atomic.
+"""ledger.py: records the broker's replies and the deliveries, outside of Tarry, and compares them. The ledger trusts only
+replies that arrived. All times are CLOCK_REALTIME milliseconds of one machine, so the broker's `delivered_ms` and the
+arrival times in the test can be compared. Not thread-safe, except `list.append`, which CPython makes atomic.
 """
 
 import collections
@@ -16,7 +15,7 @@ class Ledger:
         self.deliveries = []  # delivery objects, with _arrived_ms
         self.odd = []         # replies that can never be right
         self.open = {}        # key → request without a reply: it may have been carried out
-        self.moving = collections.Counter()  # key → number of moves without a reply, of clients that also consume
+        self.moving = collections.Counter()  # key → number of moves without a reply, sent by clients that also consume
         self.jumped = False   # the broker's clock may jump: then it forgets outcomes, and producers that were idle for a day
         self.forgotten = 0    # schedules whose outcome is unknown, because their producer was forgotten
 
@@ -50,12 +49,13 @@ class Ledger:
         self.deliveries.append(delivery)
 
     def was_known(self, key, answer):
-        """Whether the schedule's reply had arrived before the question was sent (they use different connections)."""
+        """Returns whether the schedule's reply had arrived before the query was sent. (They use different connections.)"""
         return key in self.schedules and self.schedules[key]["_arrived_ms"] < answer["_asked_ms"]
 
     def may_be_forgotten(self, key, deliveries):
-        """Whether the broker's clock has jumped, and the task may have ended more than --outcome-retention before
-        (docs/LIMITS.md, Time). Neither the reply to a cancel nor a delivery shows by which clock the broker decided."""
+        """Returns whether the broker's clock has jumped, so that the task may have ended more than --outcome-retention earlier
+        (docs/LIMITS.md, Time). Neither the reply to a cancel nor a delivery shows which clock the broker used.
+        """
         return self.jumped and (bool(deliveries) or any(a["result"] == "cancelled" for _, a in self.cancels[key]))
 
     # ---- the comparison; each function returns a list of complaints
@@ -67,15 +67,16 @@ class Ledger:
         return found
 
     def lost(self):
-        """Confirmed tasks that were neither delivered nor, by a reply, cancelled."""
+        """Returns the confirmed tasks that were neither delivered nor cancelled with a reply."""
         seen = self.by_key()
         ended = {key for key, answers in self.cancels.items()
                  if any(a["result"] in ("cancelled", "already_cancelled") for _, a in answers)}
         return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in seen and key not in ended]
 
     def claims(self, records):
-        """(kind, key, id) of the records of a log that a reply confirms: schedules, and acks by hand. In a tail that was never
-        acknowledged, the same id may belong to another task."""
+        """Returns (kind, key, id) for each record of a log that a reply confirms: schedules, and acks by hand. In a tail that
+        was never acknowledged, the same id may belong to another task.
+        """
         claims = set()
         for record in records:
             kind, key, task_id = record["kind"], record.get("key"), record.get("id")
@@ -94,16 +95,16 @@ class Ledger:
             answer["result"] in ("cancelled", "already_cancelled") for _, answer in self.cancels.get(key, []))
 
     def missing(self, live):
-        """Confirmed tasks that are missing, although no request ended them."""
+        """Returns the confirmed tasks that are missing, although no request ended them."""
         return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in live and not self.has_ended(key)
                 and not {"ack", "cancel"} & self.open.get(key, set())]
 
     def risen(self, live):
-        """Tasks whose end a reply confirmed, but that are still live."""
+        """Returns the tasks that are still live although a reply confirmed their end."""
         return [f"{key}: {live[key]}" for key in self.schedules if key in live and self.has_ended(key)]
 
     def displaced(self, live):
-        """Tasks with another due time than the last reply said, although no client requested another."""
+        """Returns the tasks whose due time differs from the last reply, although no client requested another one."""
         complaints = []
         for key, answer in self.schedules.items():
             due_ms = self.moves[key][-1][1] if key in self.moves else answer["due_ms"]
@@ -112,7 +113,7 @@ class Ledger:
         return complaints
 
     def early(self):
-        """TIME-1: compares with the delivery's own due time, and with the last move confirmed before it."""
+        """TIME-1: compares each delivery with its own due time, and with the last move that was confirmed before it."""
         complaints = []
         for delivery in self.deliveries:
             due_ms = delivery["due_ms"]
@@ -160,7 +161,9 @@ class Ledger:
         return complaints
 
     def twice(self):
-        """ONCE-1: a reply that only a repeated execution explains, or two deliveries of an id with the same delivery count."""
+        """ONCE-1: returns replies that only a repeated execution explains, and deliveries of the same id with the same
+        delivery count.
+        """
         complaints = list(self.odd)
         tokens = {}
         for delivery in self.deliveries:
@@ -170,7 +173,7 @@ class Ledger:
         return complaints
 
     def shrunk(self):
-        """FENCE-1: of two leases of one task the later one has the greater token."""
+        """FENCE-1: of two leases of one task, the later one must have the greater token."""
         complaints, before = [], {}
         for delivery in sorted(self.deliveries, key=lambda item: item["delivered_ms"]):
             token = tuple(map(int, delivery["token"].split("-")))

@@ -1,4 +1,4 @@
-"""ledger_test.py: the ledger finds each kind of broken promise. A check that never fails proves nothing."""
+"""ledger_test.py: the ledger detects each kind of broken promise. A check that never fails proves nothing."""
 import sys
 import unittest
 
@@ -65,7 +65,7 @@ class Judge(unittest.TestCase):
 
     def test_a_token_that_shrank(self):
         self.ledger.delivered(delivery(token="2-30"))
-        self.ledger.delivered(delivery(delivered_ms=200, token="10-9"))  # epochs and positions are numbers
+        self.ledger.delivered(delivery(delivered_ms=200, token="10-9"))  # epochs and positions are compared as numbers
         self.assert_found()
         self.ledger.delivered(delivery(delivered_ms=300, token="9-50"))
         self.assert_found("shrunk")
@@ -87,7 +87,7 @@ class Judge(unittest.TestCase):
         self.assert_found("untrue")
 
     def test_a_cancel_after_the_outcome_was_forgotten(self):
-        """Only after a jump of the broker's clock, and not of a task that is live."""
+        """This is accepted only after a jump of the broker's clock, and not for a live task."""
         unknown = {"result": "unknown", "key": "k", "deliveries": 0, "_asked_ms": 110, "_arrived_ms": 120}
         self.ledger.jumped = True
         self.ledger.cancelled(unknown)
@@ -104,7 +104,7 @@ class Judge(unittest.TestCase):
 
 
 class JudgeOfALife(unittest.TestCase):
-    """Compares the tasks that a clean broker lists with the replies, and with requests that have no reply."""
+    """Compares the tasks that a broker without a fault lists with the replies, and with the requests that have no reply."""
 
     def setUp(self):
         self.ledger = Ledger()

@@ -1,8 +1,7 @@
-"""life.py: one broker's life with one fault, and the check of its data directory.
-
-The workload is fixed: tasks due at once, tasks due far ahead, large tasks that fill a segment and cause its retirement,
-deliveries, an ack, cancels, moves, an orderly stop. It runs as long as the broker lives. Replies go to the ledger; requests
-without a reply are remembered as open. Then a clean broker on the same directory must have every confirmed fact.
+"""life.py: runs one broker with one fault, and then checks its data directory. The workload is fixed: tasks due at once, tasks
+due far ahead, large tasks that fill a segment and cause its retirement, deliveries, an ack, cancels, moves, an orderly
+stop. It runs as long as the broker runs. Replies go to the ledger; requests without a reply are remembered as open.
+Afterwards, a broker without a fault on the same directory must have every confirmed fact.
 """
 import copy
 import json
@@ -32,7 +31,7 @@ ARGUMENTS = ("--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64
 
 
 class Life:
-    """`deadline_s`: time limit of the whole workload (under a permanent fault it may wait for ever)."""
+    """`deadline_s`: time limit of the whole workload, because with a permanent fault it may wait for ever."""
 
     def __init__(self, what=None, how=None, first=0, last=None, spare=None, deadline_s=120, snapshot=None, arguments=ARGUMENTS):
         self.directory = tempfile.mkdtemp(prefix="tarry-crash-")
@@ -156,7 +155,7 @@ class Life:
         return is_over and len(answers) == 1
 
     def has_retired(self):
-        """Returns whether the first segment is gone: the index has its contents."""
+        """Returns whether the first segment was retired, so the index has its contents."""
         end = min(self.end, time.monotonic() + RETIRED_WAIT_S)
         while os.path.exists(os.path.join(self.data, "log", FIRST_SEGMENT)):
             if not self.broker.is_running() or time.monotonic() > end:
@@ -167,7 +166,7 @@ class Life:
     # ---- the check
 
     def judge(self):
-        """Returns all complaints: about the broker's end, and about a clean broker on the same directory."""
+        """Returns all complaints: about the broker's end, and about a broker without a fault on the same directory."""
         is_killed = self.fault.how in KILLS and self.fault.fired > 0
         if self.status not in (0, REFUSED, STORAGE) and not (is_killed and self.status == -signal.SIGKILL):
             self.complain(f"ended with {self.status}")
@@ -194,7 +193,7 @@ class Life:
         return self.complaints
 
     def judge_history(self, clean):
-        """Log and archive together are complete, from the first position on."""
+        """Checks that log and archive together are complete from the first position on."""
         told = clean.tarry("audit", "--data", self.data, "--kind", "scheduled")
         if told.status != 0 or told.err:
             self.complain(f"history is not whole: {told}")
@@ -220,7 +219,7 @@ class Life:
                 self.complain(f"{name}: {complaint}")
 
     def story(self):
-        """Returns a description of the events, for a complaint."""
+        """Returns a description of what happened, for a complaint."""
         return (f"hit {self.fault.hit or 'nothing'} (of {self.fault.matched} matching), ready={self.was_ready}, "
                 f"gave up={self.given_up}, status={self.status}, log:\n" + "\n".join(self.broker.log[-6:]))
 

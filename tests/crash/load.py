@@ -1,8 +1,7 @@
 """load.py: clients under load whose replies and deliveries all go into a ledger: streams that schedule, cancel and move,
-consumers that ack by themselves, and one consumer whose deliveries are acked by hand with `tarry ack`.
-
-A test injects faults meanwhile; `finish` then waits until every request has its reply and every task is settled. Needs tests/e2e
-on sys.path.
+consumers that ack automatically, and one consumer whose deliveries are acked by hand with `tarry ack`. A test injects
+faults meanwhile. `finish` then waits until every request has its reply and every task is settled. Needs tests/e2e on
+sys.path.
 """
 import json
 import os
@@ -16,7 +15,7 @@ from ledger import Ledger
 
 BY_HAND_MAX = 60  # each ack by hand is a process: the limit keeps a busy machine from falling behind
 FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "400"))
-TIMEOUT = "60s"  # a start may come in between
+TIMEOUT = "60s"  # long, because the broker may start again meanwhile
 
 
 class Load:
@@ -33,7 +32,7 @@ class Load:
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
         self.running = self.acking = True
-        self.cancel_asked_ms, self.move_keys = [], []  # by line number of the request: time of the cancel, key of the move
+        self.cancel_asked_ms, self.move_keys = [], []  # `cancel_asked_ms`: times of cancels; `move_keys`: keys of moves; both by the line number of the request
         self.count = self.moves_sent = self.cancels_sent = 0
         self.answered = {"schedule": 0, "cancel": 0, "move": 0}
         self.schedules = broker.stream("schedule", "--from", "-", *self.patience, stdin=True)
@@ -99,7 +98,7 @@ class Load:
     def ack_by_hand(self):
         while self.acking:
             try:
-                delivery = self.by_hand.pop()  # the newest delivery: on a busy machine the leases of the others may be over
+                delivery = self.by_hand.pop()  # takes the newest delivery, because on a busy machine the other leases may have ended
             except IndexError:
                 time.sleep(0.02)
                 continue

@@ -1,5 +1,6 @@
-"""memory_test.py: an allocation fails, once or for ever (F-11). tarryd refuses the request or ends with a sentence; it never
-crashes, and never forgets what it has confirmed. Allocations of its libraries fail too."""
+"""memory_test.py: an allocation fails once, or all allocations from then on fail (F-11). tarryd refuses the request or ends
+with an error message. It never crashes, and never loses what it has confirmed. Allocations of its libraries fail too.
+"""
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
@@ -14,7 +15,7 @@ class NoMemory(Campaign):
         self.every_call(HEAP, "ENOMEM", 16, deadline_s=10)
 
     def test_f11_one_aligned_allocation(self):
-        """Filters of runs and of summaries: so few that a sample of all allocations would miss them."""
+        """The filters of runs and of summaries are so few that a sample of all allocations would miss them."""
         self.every_call("heap.aligned_alloc", "ENOMEM", 4, deadline_s=10)
 
     def test_f11_all_from_one_on(self):

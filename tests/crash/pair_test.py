@@ -53,7 +53,7 @@ class Follower(pair.Case):
 
     def tearDown(self):
         if self.nurse:
-            self.nurse.end()  # first: otherwise it would start a broker that is never stopped
+            self.nurse.end()  # first, because otherwise it would start a broker that is never stopped
         super().tearDown()
 
     def begin(self, what, how, spare=None):
@@ -76,7 +76,7 @@ class Follower(pair.Case):
         self.acknowledged += 1
 
     def check_patience(self, said_before):
-        """Checks that the leader waited for the follower once, and not again, since its log had that many lines."""
+        """Checks that the leader waited for the follower once, and not again after its log had that many lines."""
         since = self.a.log[said_before:]
         self.assertLess(sum("event=follower_awaited" in line for line in since), 3, self.a.log_text())
 
@@ -89,18 +89,19 @@ class Follower(pair.Case):
         self.assertTrue(self.a.is_running())
 
     def judge_solo(self, reason, make_room):
-        """The leader waits for the follower once, then serves alone."""
+        """The leader waits for the follower once, and then serves alone."""
         said_before = 0
         for _ in range(FATS):
             if not any(reason in line for line in self.b.log):
-                said_before = len(self.a.log)  # lines of a disk that is slow but not full
+                said_before = len(self.a.log)  # ignores lines from when the disk was slow but not full
             self.fat()
         self.check_patience(said_before)
         self.assertEqual(self.record()["in-sync"], "0")
         self.wait_for("it says why", lambda: any(reason in line for line in self.b.log))
         self.assertGreater(len(self.nurse.statuses), 0)
         self.assertEqual(set(self.nurse.statuses), {STORAGE_FAILED})
-        # The follower ends by the failure and its connection breaks; or the leader sees before that that it stores nothing.
+        # The follower ends because of the failure, and its connection breaks. Or the leader notices before that that
+        # the follower stores nothing.
         self.assertTrue(any("event=follower_gone" in line or "event=follower_stuck" in line for line in self.a.log), self.a.log_text())
         make_room()
         self.judge()
@@ -139,7 +140,7 @@ class FullDisk(Follower):
         self.fail("everything was acknowledged")
 
     def test_f28_a_strict_leader_waits(self):
-        """A commit that only one disk has is never confirmed, however long it takes."""
+        """A commit that is on one disk only is never confirmed, however long the test waits."""
         for broker in self.brokers:
             broker.arguments += ["--solo-after", "never"]
         self.begin("log.posix_fallocate", "ENOSPC")
@@ -177,7 +178,7 @@ class FailingDisk(Follower):
 
 class NoMemory(Follower):
     def test_f11_allocations_fail_now_and_then(self):
-        """The follower may end, but with a sentence; nothing that was confirmed is lost."""
+        """The follower may end, but with an error message. Nothing that was confirmed is lost."""
         self.begin("heap.any+other.mmap", "ENOMEM")
         for skip in range(0, 40, 4):
             self.fault.arm(self.fault.matched + 1 + skip, self.fault.matched + 3 + skip)

@@ -15,7 +15,7 @@ struct change {
     struct change *older;
     dev_t device;
     ino_t inode;
-    int descriptor; /* our own descriptor, because the writer's may be closed by then */
+    int descriptor; /* a duplicate of the descriptor, because the writer may have closed its own */
     off_t offset;
     size_t size;
     unsigned char *before; /* former contents; zeros where the file had none */
@@ -62,7 +62,7 @@ void power_note_sync(int descriptor) {
     }
 }
 
-/* Whether a sector's writes survive; the same for all writes to it. */
+/* Returns whether a sector's writes survive. The result is the same for all writes to the sector. */
 static bool is_kept(uint64_t seed, ino_t inode, uint64_t sector) {
     uint64_t x = seed * 0x9e3779b97f4a7c15u + (uint64_t)inode * 0xbf58476d1ce4e5b9u + sector;
     x = (x ^ (x >> 31)) * 0x94d049bb133111ebu;

@@ -14,13 +14,13 @@ OTHER_SYNCS = "log.fsync+index.fdatasync+index.fsync+archive.fsync+data.fsync"
 
 
 class PowerCut(Campaign):
-    """F-1, F-10: during the workload."""
+    """F-1, F-10: power failures during the workload."""
 
     def test_f10_before_an_answer_or_a_delivery_leaves(self):
         self.every_call("net.sendmsg", "cut", 5, check=must_be_killed, but_last=True)
 
     def test_f10_after_an_answer_or_a_delivery_has_left(self):
-        """LOG-1: a client relies on a message that was sent, and the disk has only what was synced by then."""
+        """LOG-1: a client relies on a message that was sent, so everything that it depends on must already have been synced."""
         self.every_call("net.sendmsg", "done-cut", 25, check=must_be_killed, but_last=True)
 
     def test_f1_before_a_sync_of_the_log(self):
@@ -38,7 +38,7 @@ class PowerCut(Campaign):
 
 
 class Recovery(RecoveryCampaign):
-    """F-10: during a start after SIGKILL: everything that recovery reported as kept is durable (R6)."""
+    """F-10: power failures during a start after SIGKILL. Everything that recovery reported as kept is durable (R6)."""
 
     def test_f10_in_a_recovery(self):
         self.every_call("log.fdatasync+net.sendmsg+index.pwrite+" + OTHER_SYNCS, "cut", 8, check=must_be_killed,

@@ -1,7 +1,6 @@
-"""pressure_test.py: a resource is used up for a while and then available again: the disk (F-4), descriptors (F-12).
-
-Under pressure tarryd refuses what can wait, continues what cannot, and forgets nothing; afterwards it serves as before, without a
-restart.
+"""pressure_test.py: a resource is used up for a while and then available again: the disk (F-4), descriptors (F-12). Meanwhile
+tarryd refuses requests that can wait, continues with those that cannot, and loses nothing. Afterwards it serves as before,
+without a restart.
 """
 import json
 import os
@@ -36,7 +35,7 @@ class Pressure(Case):
         self.broker.start()
 
     def try_schedule(self, key, wait_s=REFUSED_WAIT_S):
-        """Returns whether the broker took a large task; False: it replied BUSY and kept doing so."""
+        """Returns whether the broker accepted a large task. False: it replied BUSY repeatedly."""
         body = self.path("body", "x" * FAT_SIZE)
         tool = self.broker.stream("schedule", "far", "--key", key, "--in", "1h", "--body-file", body)
         try:
@@ -45,7 +44,7 @@ class Pressure(Case):
             if self.is_low():
                 tool.kill()
                 return False
-            status = tool.wait()  # the broker was only slow
+            status = tool.wait()  # the tool did not fail; the broker was only slow
         self.assertEqual(status, 0, tool.errors)
         return True
 
@@ -53,7 +52,7 @@ class Pressure(Case):
         return any("event=disk_low" in line for line in self.broker.log)
 
     def wait_taken(self, key):
-        """The same broker that refused new tasks takes them again soon."""
+        """The broker that refused new tasks accepts them again soon, without a restart."""
         self.assertTrue(self.try_schedule(key, RECOVERY_WAIT_S), f"still refused:\n{self.broker.log_text()}")
 
 
@@ -64,7 +63,7 @@ class FullDisk(Pressure):
         self.broker.one("schedule", "first", "--in", "1h")
 
     def fill(self):
-        """Schedules large tasks until they are refused; returns the keys of those that were taken."""
+        """Schedules large tasks until they are refused. Returns the keys of those that were accepted."""
         taken = []
         for number in range(FATS_MAX):
             if not self.try_schedule(f"fat{number}"):
@@ -73,7 +72,9 @@ class FullDisk(Pressure):
         self.fail("everything was taken")
 
     def judge(self, make_room):
-        """F-4: new tasks are refused first; acks and cancels work; nothing is lost; the pressure ends when there is room."""
+        """F-4: new tasks are refused first, while acks and cancels work. Nothing is lost. New tasks are accepted again when
+        there is space.
+        """
         for number in range(6):
             self.broker.one("schedule", "q", "--key", f"early{number}", "--in", "0s")
         taken = self.fill()
@@ -95,7 +96,7 @@ class FullDisk(Pressure):
         self.assertEqual(self.broker.ok("list", "q"), [])
 
     def wait_indexed(self):
-        """The indexer makes progress: it has caught up with the log."""
+        """Waits until the index has everything in the log."""
         def is_level():
             stats = self.broker.queue_stats(None)
             return stats["indexed"] == stats["appended"]
@@ -133,7 +134,7 @@ class FullDisk(Pressure):
 
 
 class NoDescriptors(Pressure):
-    """F-12: no connection can be accepted for a while. Connected clients continue, others get in later."""
+    """F-12: for a while no connection can be accepted. Connected clients continue, and other clients are accepted later."""
 
     def answer(self, stream, key):
         stream.send({"queue": "far", "key": key, "delay_ms": 3_600_000})

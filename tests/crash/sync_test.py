@@ -48,13 +48,15 @@ class Synced(Connects, Case):
 
 class Held(Synced):
     def hold_next(self):
-        """The next sync of the log hangs; a sync that hangs now continues."""
+        """Makes the next sync of the log hang. A sync that hangs now continues."""
         number = (self.fault.first if self.fault.fired else self.fault.matched) + 1
         self.fault.first = number
         self.fault.arm(number, number)
 
     def wait_idle(self):
-        """Waits until all syncs have ended, the seal's included (LOG-5): the next sync is then the test's own."""
+        """Waits until all syncs have ended, including that of the seal (LOG-5). So the next sync belongs to the test's
+        request.
+        """
         before = -1
         while before != self.fault.matched:
             before = self.fault.matched
@@ -64,7 +66,7 @@ class Held(Synced):
         self.fault.wait_fired(count)
 
     def is_read(self):
-        """Everything sent to the broker has been read from its sockets."""
+        """Waits until the broker has read everything from its sockets."""
         with open(f"/proc/{self.broker.process.pid}/net/tcp", encoding="ascii") as file:
             for line in file:
                 fields = line.split()
@@ -101,15 +103,16 @@ class Alone(Held):
         self.assertEqual(other.hear()[1], wire.OK)
         self.wait_idle()
         self.hold_next()
-        self.wait_held()  # the task becomes due: this is the sync of its lease
+        self.wait_held()  # the task becomes due, and its lease is synced
         self.assert_silent(lane)
         self.fault.disarm()
         self.assertEqual(len(wire.tasks(lane.receive())), 1)
 
 
     def test_f19_a_delivery_that_never_left_does_not_count(self):
-        """F-19, TRUE-1: the lane is gone before the lease is durable. No consumer has seen the task, and the replies say so at
-        once."""
+        """F-19, TRUE-1: the lane ends before the lease is durable. No consumer has seen the task, and the replies say so at
+        once.
+        """
         rpc, other = self.rpc(), self.rpc()
         producer = rpc.hello()
         session = Session(rpc, ["q"])
@@ -130,14 +133,16 @@ class Alone(Held):
 
 
 class Crowd(Held):
-    """F-37, CAP-1: no reply leaves while the disk hangs. When the space for requests is full, further requests are told at once
-    to try again."""
+    """F-37, CAP-1: no reply leaves while the disk hangs. When the memory for requests is used up, further requests are refused
+    at once with a code that allows a retry.
+    """
 
     arguments = ("--memory", "64MiB")
 
     def judge(self, count, body, fields_of):
-        """Sends `count` requests, each of its own producer. Some are taken and wait, the others are refused, while no reply
-        leaves."""
+        """Sends `count` requests, each from its own producer. Some are accepted and wait, and the others are refused, while no
+        reply leaves.
+        """
         first, peers = self.rpc(), [self.rpc() for _ in range(count)]
         producers = [peer.hello() for peer in peers]
         producer = first.hello()
@@ -170,14 +175,15 @@ class Crowd(Held):
         self.assertLessEqual(self.judge_commits(240, 10), PLACES - PLACES_RESERVED)
 
     def test_f20_requests_that_are_large_once_they_are_unpacked(self):
-        """F-20: 250 KB of small numbers, as an end of a session may contain, take eight times as much memory."""
+        """F-20: unpacking 250 KB of small numbers, as the end of a session may contain, takes eight times as much memory."""
         small = wire.varint(3 << 3 | 2) + wire.varint(250_000) + b"\1" * 250_000
         self.assertLessEqual(self.judge(60, wire.UNSUBSCRIBE, lambda producer: small) * 250_000 * 8, SHARE_OF_REQUESTS)
 
 
 class Lone(Held):
-    """A call that comes alone is handled by the thread that serves the port (broker/shell/threads/lone.h). The data directory is
-    in memory, so that the disk is quick even on a busy machine."""
+    """The thread that serves the port handles a call that comes alone (broker/shell/threads/lone.h). The data directory is in
+    memory, so that the disk is fast even on a busy machine.
+    """
 
     CALLS, GROUPS = 20, 50  # calls in a group; maximal number of groups
 
@@ -202,8 +208,9 @@ class Lone(Held):
         harness.wait_until("there is room", is_taken, 30)
 
     def test_a_lone_call_wakes_no_other_thread(self):
-        """At least one group of calls must show it: on a busy machine the broker's threads are late, and a call that meets a
-        running thread is not alone."""
+        """At least one group of calls must show it. On a busy machine the broker's threads are late, and a call that meets a
+        running thread does not count as alone.
+        """
         rpc = self.rpc()
         producer = rpc.hello()
         for group in range(self.GROUPS):
@@ -224,7 +231,7 @@ class Lone(Held):
         self.hold_next()
         self.schedule(rpc, producer, 2, "q", "k2", 3_600_000)
         self.wait_held()
-        self.assertEqual(self.sleeps("tarry-sync"), asleep)  # only the other thread waits
+        self.assertEqual(self.sleeps("tarry-sync"), asleep)  # the sync thread did not sleep and wake for these calls
         with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/healthz", timeout=30) as page:
             self.assertEqual(page.status, 200)
         other.tell(wire.COMMIT, wire.commit(producer, 3, [wire.schedule("q", "k3", 3_600_000)]))
@@ -238,8 +245,9 @@ class Lone(Held):
 
 
 class Late(Held):
-    """F-5, TIME-2: the disk hangs until the core waits for it. Requests that came in time count, even if they are handled after
-    the lease's deadline and after the consumer's silence limit."""
+    """F-5, TIME-2: the disk hangs until the core has to wait for it. Requests that came in time count, although they are
+    handled after the lease's deadline and after the consumer's silence limit.
+    """
 
     BATCHES = 16  # broker/shell/queues/batch.h: once this many wait for the disk, the core waits too
     LEASE_MS = 2000
@@ -260,7 +268,7 @@ class Late(Held):
         others = [self.rpc() for _ in range(2 * self.BATCHES)]
         for number, other in enumerate(others):
             self.schedule(other, producer, 2 + number, "q", "", 3_600_000)
-            time.sleep(0.02)  # each in a batch of its own
+            time.sleep(0.02)  # ensures that each request has its own batch
         self.wait_held()
         ack = [(4, [(1, wire.number(task, 1)), (2, task[7][-1])])]
         asker.tell(wire.COMMIT, wire.commit(producer, 60, [ack], 1))
@@ -273,8 +281,9 @@ class Late(Held):
 
 
 class Room(Held):
-    """F-4, CAP-1: the disk is slow to make the log's next segment. Meanwhile new tasks are refused; no other request waits for
-    it."""
+    """F-4, CAP-1: the disk is slow to make the log's next segment. Meanwhile new tasks are refused, and no other request waits
+    for the segment.
+    """
 
     what = "log.posix_fallocate"
     arguments = ("--segment-size", "1MiB")
@@ -310,8 +319,9 @@ class Room(Held):
 
 
 class Beside(Held):
-    """F-5, LOG-1: a request that appends nothing shares a group commit with one that does, and waits for its sync, because it may
-    depend on it."""
+    """F-5, LOG-1: a request that appends nothing shares a group commit with one that does. It waits for the sync of the group
+    commit, because it may depend on the other request.
+    """
 
     def setUp(self):
         super().setUp()
@@ -325,10 +335,10 @@ class Beside(Held):
         return wire.commit(self.producer, 1, [wire.schedule("q", "k", 3_600_000, b"body")])
 
     def judge(self, body, fields):
-        """The question follows a commit whose own sync hangs."""
+        """The query follows a commit whose own sync hangs."""
         self.hold_next()
         self.schedule(self.writer, self.producer, 2, "q", "x", 3_600_000)
-        self.wait_held()  # a group commit is running: the following requests go together, in this order
+        self.wait_held()  # while a group commit is running, the following requests wait for the next one, in this order
         self.schedule(self.writer, self.producer, 3, "q", "y", 3_600_000)
         # the first connection's request now comes after it
         harness.wait_until("the commit is appended in memory", self.is_read, 30)
@@ -352,8 +362,9 @@ class Beside(Held):
 
 
 class Failed(Synced):
-    """LOG-4: the process ends after it has replied FAILED: the commit may be on the disk. BUSY ("nothing was decided") would be
-    wrong: the service may then repeat the commit under another sequence."""
+    """LOG-4: the process ends after it has replied FAILED, because the commit may be on the disk. BUSY ("nothing was decided")
+    would be wrong: the client might then repeat the commit under another sequence.
+    """
 
     how = "EIO"
 

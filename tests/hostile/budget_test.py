@@ -1,6 +1,7 @@
-"""budget_test.py: how much work a few bytes can cause for the door's only thread, and which requests wait for it (CALM-1):
-compressed bodies, many small requests in one packet, unread answers. It measures the order of answers and the processor time of
-the door's thread, not the wall clock."""
+"""budget_test.py: the work that a few bytes can cause for the door's only thread, and which requests have to wait because of
+it (CALM-1): compressed bodies, many small requests in one packet, unread answers. It measures the order of answers and the
+CPU time of the door's thread, not the wall clock.
+"""
 import gzip
 import json
 import os
@@ -22,7 +23,7 @@ MIB = 1 << 20
 LARGE = 16 * MIB - (128 << 10)
 HOSTILE = 40  # requests in one packet
 HONEST = 5
-DOOR_MS = 150  # limit of processor time for work that needs 1 % of it; before the fix each of these took 2 s and more
+DOOR_MS = 150  # limit of CPU time in ms for work that needs 1 % of it; before the fix, each of these took 2 s and more
 DOOR_THREADS = ("tarry-net", "tarry-net-2")
 
 
@@ -84,7 +85,7 @@ class Budget(principals.Access):
         peer.setblocking(False)
         try:
             return len(re.findall(rb"HTTP/1\.1 \d", peer.recv(16 << 20)))
-        except OSError:  # nothing yet; or the connection was ended, because its answers take too much memory
+        except OSError:  # nothing has arrived; or the broker has closed the connection, because its answers take too much memory
             return 0
         finally:
             peer.setblocking(True)
@@ -94,7 +95,9 @@ class Bodies(Budget):
     """F-20: a few hundred bytes that unpack to 16 MiB, or to a million values of JSON."""
 
     def test_a_body_without_the_right_role_is_not_unpacked(self):
-        """The broker checks rights by the head: it drops a body that the token does not permit as it comes."""
+        """The broker checks permissions when the head arrives. It discards the body of a request that the token does not
+        permit.
+        """
         before = self.door_ms()
         one = request("POST", "/v1/commit", zstd(LARGE), "reader", "Content-Encoding: zstd")
         statuses, said = self.statuses(self.speak(one * HOSTILE), HOSTILE)
@@ -103,7 +106,7 @@ class Bodies(Budget):
         self.assertLess(self.door_ms() - before, DOOR_MS)
 
     def test_a_body_beyond_the_rate_is_not_unpacked(self):
-        """These bodies are invalid, which the broker finds when it unpacks them: that costs an operation too."""
+        """These bodies are invalid, which the broker finds only when it unpacks them. That counts as one operation."""
         one = request("POST", "/v1/commit", zstd(LARGE), "slow", "Content-Encoding: zstd")
         began = time.monotonic()
         statuses, said = self.statuses(self.speak(one * HOSTILE), HOSTILE)
@@ -113,8 +116,9 @@ class Bodies(Budget):
             self.assertIn(b"has reached its limit", said)
 
     def test_what_is_asked_of_the_broker_is_counted_once(self):
-        """The body costs an operation, which is returned for the operations that it requests: of four per second, a producer and
-        three tasks are accepted."""
+        """A body costs one operation, which is given back when the request's operations are counted. Of four per second, a
+        producer and three tasks are accepted.
+        """
         principals.write(self.tokens, *self.rows, tokens.row("four", "produce", "rate=4"))
         web = None
         while web is None or web.ask("GET", "/v1/caller")[0] == 401:
@@ -123,7 +127,7 @@ class Bodies(Budget):
         self.assertEqual(web.ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"})[0], 201)
 
     def test_packed_bodies_hold_no_other_request_up(self):
-        """An honest client's requests are answered while the bodies of one connection are unpacked."""
+        """An honest client's requests are answered while bodies of one connection are unpacked."""
         packed = (("zstd", zstd(LARGE)), ("gzip", gzip.compress(b" " * LARGE, 9)))
         for kind, body in packed:
             for path, more in (("/v1/commit", "X-A: b"), ("/v1/tasks", "Content-Type: application/x-ndjson")):
@@ -140,7 +144,7 @@ class Bodies(Budget):
                     peer.close()
 
     def test_many_connections_of_one_principal_hold_no_other_one_up(self):
-        """Principals take turns when bodies are parsed as JSON, however many connections wait."""
+        """Bodies of different principals are parsed as JSON in rotation, however many connections wait."""
         connections, each = 6, 20
         one = request("POST", "/v1/commit", zstd(2 * MIB), "hostile", "Content-Encoding: zstd")
         honest = self.web("honest")
@@ -152,7 +156,7 @@ class Bodies(Budget):
         self.assertLess(come, connections * each // 2, "half of another principal's bodies came first")
 
     def test_a_body_counts_as_large_as_it_is_unpacked(self):
-        """`bytes=` of a principal: one body of any size may be in flight; meanwhile another one is refused."""
+        """`bytes=` of a principal: one body of any size may be in progress; meanwhile another one is refused."""
         half = request("POST", "/v1/tasks", zstd(LARGE), "narrow", "Content-Encoding: zstd")
         peer = self.speak(half[:-40])
         web = self.web("narrow")
@@ -171,7 +175,7 @@ class Bodies(Budget):
             self.assertIn(b"%d " % status, said[:20], size)
 
     def test_a_body_of_a_refused_request_is_passed_over(self):
-        """The connection stays open for the next request; a body of more than 1 MiB ends it."""
+        """The connection stays open for the next request. After a body of more than 1 MiB it is closed."""
         one = request("POST", "/v1/nothing", b"x" * 1000, "honest")
         statuses, _ = self.statuses(self.speak(one * 3), 3)
         self.assertEqual(statuses, [404] * 3)
@@ -181,7 +185,7 @@ class Bodies(Budget):
             for _ in range(64):
                 peer.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
         except OSError:
-            pass  # the connection was ended during the send
+            pass  # the broker closed the connection while the test was sending
         try:
             while part := peer.recv(65536):
                 said += part
@@ -199,7 +203,7 @@ class Bodies(Budget):
             self.assertLess(self.door_ms() - before, DOOR_MS / 2)
 
     def test_one_that_is_larger_than_there_is_room_for_may_be_under_way_again(self):
-        """Its memory is released with it. (With --memory 64MiB, requests have 8 MiB.)"""
+        """The memory of a large body is freed with it. (With --memory 64MiB, requests have 8 MiB.)"""
         self.broker.stop()
         self.broker.arguments = [*self.broker.arguments, "--memory", "64MiB"]
         self.broker.start()
@@ -207,7 +211,7 @@ class Bodies(Budget):
         web = self.web("honest")
         for _ in range(3):
             self.assertEqual(web.ask("POST", "/v1/tasks", body)[0], 200)
-            for _ in range(4):  # these requests wait in the memory that the large body used
+            for _ in range(4):  # these requests wait in memory that the large body had used
                 self.speak(request("POST", "/v1/queues/none/lease", b'{"wait":"60s"}', "honest"))
 
     def test_a_client_that_goes_while_its_body_is_read_leaves_nothing(self):
@@ -215,7 +219,7 @@ class Bodies(Budget):
         for _ in range(20):
             self.speak(request("POST", "/v1/tasks", body, "hostile")).close()
         web, status = self.web("honest"), 503
-        while status == 503:  # until the last of the waiting requests is freed
+        while status == 503:  # until the memory of all waiting requests is freed
             try:
                 status = web.ask("POST", "/v1/tasks", body)[0]
             except OSError:  # the request was refused before all of it was sent
@@ -244,7 +248,7 @@ class Small(Budget):
         port = int(re.search(r"beanstalk://127\.0\.0\.1:(\d+)", self.broker.log_text()).group(1))
         with socket.create_connection(("127.0.0.1", port), 60) as peer:
             peer.sendall(b"list-tube-used\r\n" * 20_000)
-            peer.shutdown(socket.SHUT_WR)  # the last ones are also handled in one turn, then the connection ends
+            peer.shutdown(socket.SHUT_WR)  # the last requests are also handled together, and then the connection ends
             got = b""
             while part := peer.recv(1 << 20):
                 got += part
@@ -277,7 +281,7 @@ class Answers(Budget):
 
     @unittest.skipIf(harness.SANITIZED, "a sanitizer's processor time is not the product's")
     def test_a_large_answer_is_cheap(self):
-        """About 2 ms per megabyte; before the fix 60 and 150."""
+        """An answer takes about 2 ms per megabyte. Before the fix, it took 60 and 150 ms."""
         web, count = self.web("honest"), 10
         for content in ({"json": [0] * 400_000}, {"body": "\x01" * 1_000_000}, {"body_base64": "/w==" + "/w" * 0}):
             task = self.put(web, **content)
@@ -289,7 +293,7 @@ class Answers(Budget):
 
 
 class Questions(Budget):
-    """F-20: questions whose answers may be long: the broker reserves memory for each, and no client gets all of it."""
+    """F-20: queries whose answers may be long. The broker reserves memory for each, and no client can get all of it."""
 
     ASKED = 120
     FLOODS = 40
@@ -305,7 +309,7 @@ class Questions(Budget):
         self.broker.start()
 
     def test_an_answer_takes_what_it_needs(self):
-        """Before the fix each counted as 8 MiB of 32 MiB, however short its answer was."""
+        """Before the fix, each query counted as 8 MiB of 32 MiB, however short its answer was."""
         self.again("--payload-max", "8MiB")
         web, asked = self.web("honest"), 40
         task = int(web.ask("POST", "/v1/queues/q/tasks", {"in": "1h", "body": "x"})[1]["id"])
@@ -328,7 +332,9 @@ class Questions(Budget):
         self.assertEqual(rpc.ask(wire.GET, [(1, [(1, task)]), (2, 1)], 60)[0], wire.OK)
 
     def test_one_reader_leaves_room_for_another(self):
-        """One connection that keeps its window full, and three of its principal: questions of other principals are answered."""
+        """One connection always has the maximum number of requests in flight, and three others belong to its principal.
+        Queries of other principals are still answered.
+        """
         rpcs, stops = [self.rpc("hostile") for _ in range(3)], threading.Event()
 
         def ask(rpc):

@@ -1,5 +1,6 @@
-"""crowd_test.py: many connections at once (F-20, F-21): connections that come and go, half requests of every kind, resets in the
-middle. An honest client works beside each test (stranger.Hostile); afterwards everything that the strangers took is free again.
+"""crowd_test.py: many connections at once (F-20, F-21): connections that come and go, half requests of every kind, resets in
+the middle. An honest client works during each test (stranger.Hostile). Afterwards everything that the strangers used is
+free again.
 """
 import random
 import socket
@@ -18,7 +19,7 @@ class Crowd(Hostile):
     log_lines_max = 200
 
     def each(self, count, act, threads=4):
-        """Calls `act(number, peer)` on that many connections, several at once."""
+        """Calls `act(number, peer)` with that many connections, several at once."""
         def some(first):
             for number in range(first, count, threads):
                 try:
@@ -39,7 +40,7 @@ class Crowd(Hostile):
         self.each(2000, lambda number, peer: None)
 
     def test_resets(self):
-        """F-21: resets after nothing, half a head, a head, an upgrade, half a frame, a request."""
+        """F-21: connections are reset after nothing, half a head, a head, an upgrade, half a frame, or a request."""
         begun = (b"", b"GET /heal", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", upgrade_head(), upgrade_head() + frame(BINARY, hello(1))[:9],
                  upgrade_head() + frame(BINARY, hello(1)), upgrade_head() + frame(BINARY, hello(1)) * 100 + frame(PING, b"hi") * 100)
 
@@ -49,7 +50,7 @@ class Crowd(Hostile):
         self.each(2000, act)
 
     def test_upgrades_that_are_none(self):
-        """F-21: each differs from a correct upgrade in a few bytes."""
+        """F-21: each request differs from a correct upgrade in a few bytes."""
         random.seed(13)
         head = upgrade_head()
 
@@ -63,7 +64,7 @@ class Crowd(Hostile):
         self.each(2000, act)
 
     def test_frames_cut_and_flipped(self):
-        """Correct upgrades, then noise that begins like a frame."""
+        """Sends correct upgrades, and then random bytes that begin like a frame."""
         random.seed(14)
 
         def act(number, peer):
@@ -75,7 +76,7 @@ class Crowd(Hostile):
         self.each(1500, act)
 
     def test_sessions_that_are_left_alone(self):
-        """300 sessions whose consumers never dial their lane, and 300 lanes whose consumers are reset."""
+        """300 sessions have consumers that never connect their lane, and 300 lanes have consumers that are reset."""
         def act(number, peer):
             peer.upgrade()
             peer.send(frame(BINARY, struct.pack(">I", 0x80000001) + wire.request(wire.SUBSCRIBE, [(1, f"q{number % 7}")])))
@@ -89,7 +90,9 @@ class Crowd(Hostile):
         self.each(600, act)
 
     def test_a_lane_that_is_reset_ends_its_session(self):
-        """F-21: also a session whose heartbeats continue: another consumer gets its tasks, and the attempt counts."""
+        """F-21: this holds also for a session whose heartbeats continue. Another consumer gets its tasks, and the attempt
+        counts.
+        """
         with self.rpc() as rpc, self.rpc() as beside:
             session = wire.Session(rpc, ["q"], lease_ms=3_600_000)
             with session.dial() as lane:
@@ -102,7 +105,7 @@ class Crowd(Hostile):
                 self.assertEqual([wire.number(task, 5) for task in wire.tasks(lane.receive(WAIT_S))], [2], "attempts")
 
     def test_idle_ones_cost_nothing(self):
-        """1,000 upgraded, silent connections: each is still there afterwards."""
+        """1,000 upgraded connections are silent. Each of them still works afterwards."""
         peers = [self.stranger() for _ in range(1000)]
         for peer in peers:
             self.assertIn(" 101 ", peer.upgrade())

@@ -1,6 +1,7 @@
-"""frames_test.py: WebSocket, case by case, in the order of Autobahn's list (github.com/crossbario/autobahn-testsuite): the sent
-frames, and the expected result. After each, in the same packet, comes an honest request, SENTINEL: if it is answered, everything
-before was harmless."""
+"""frames_test.py: WebSocket case by case, in the order of Autobahn's list (github.com/crossbario/autobahn-testsuite): the
+frames that are sent, and the expected result. After each case, an honest request (SENTINEL) follows in the same packet. If
+it is answered, the broker has accepted everything before it.
+"""
 import os
 import socket
 import struct
@@ -25,10 +26,10 @@ def reason(code, text=b""):
     return struct.pack(">H", code) + text
 
 
-# 1: framing. Requests are binary messages; text messages are invalid.
+# Autobahn 1: framing. Requests are binary messages; text messages are invalid.
 FRAMING = {
     "a request": (frame(BINARY, ONE), ANSWERED),
-    # A length in more bytes than it needs (RFC 6455, 5.2).
+    # A length that uses more bytes than it needs (RFC 6455, 5.2).
     "its length in 16 bits": (frame(BINARY, ONE, length=16), closed(1002)),
     "its length in 64 bits": (frame(BINARY, ONE, length=64), closed(1002)),
     "not masked": (frame(BINARY, ONE, masked=False), closed(1002)),
@@ -39,7 +40,8 @@ FRAMING = {
     "no text": (frame(TEXT), closed(1003)),
     "text that is not UTF-8": (frame(TEXT, b"\xce\xba\xe1\xbd\xb9\xcf\x83\xed\xa0\x80"), closed(1003)),
     "text in fragments that cut a character": (frame(TEXT, b"\xce", fin=False) + frame(CONTINUATION, b"\xba"), closed(1003)),
-    # Both sides of each size at which the length needs more bytes. (Zeros are no request: the reply refuses it by its id.)
+    # Sizes on both sides of each boundary at which the length needs more bytes. (Zeros are not a valid request: the
+    # reply refuses it by its id.)
     **{f"a message of {size}": (frame(BINARY, b"\x80\0\0\1" + bytes(size - 4)), ANSWERED) for size in (4, 125, 126, 127, 128, 65535, 65536, 1 << 20)},
     "a mask of zeros": (frame(BINARY, ONE, mask=bytes(4)), ANSWERED),
     "a mask of ones": (frame(BINARY, ONE, mask=b"\xff" * 4), ANSWERED),
@@ -47,7 +49,7 @@ FRAMING = {
     "a length of 2^64 - 1": (b"\x82\xff" + b"\xff" * 8 + stranger.MASK, closed(1002)),
     "a frame of 1 MiB and a byte": (b"\x82\xff" + struct.pack(">Q", (1 << 20) + 1) + stranger.MASK + ONE, closed(1009)),
 }
-# 2: pings and pongs.
+# Autobahn 2: pings and pongs.
 PINGS = {
     "a ping": (frame(PING), ["pong:", *LIVES]),
     "a ping with words": (frame(PING, b"hi"), ["pong:hi", *LIVES]),
@@ -58,7 +60,7 @@ PINGS = {
     "a pong that nobody asked for, and a ping": (frame(PONG, b"ho") + frame(PING, b"hi"), ["pong:hi", *LIVES]),
     "a pong of 126 bytes": (frame(PONG, b"x" * 126), closed(1002)),
 }
-# 3 and 4: reserved bits and opcodes.
+# Autobahn 3 and 4: reserved bits and opcodes.
 RESERVED = {
     **{f"reserved bits {bits:03b}": (frame(BINARY, ONE, reserved=bits), closed(1002)) for bits in range(1, 8)},
     **{f"reserved bits {bits:03b} of a ping": (frame(PING, b"", reserved=bits), closed(1002)) for bits in range(1, 8)},
@@ -84,7 +86,7 @@ FRAGMENTS = {
     "a first fragment in a message": (frame(BINARY, ONE[:5], fin=False) + frame(BINARY, ONE[:5], fin=False), closed(1002)),
     "a continuation of what has ended": (frame(BINARY, ONE) + frame(CONTINUATION, ONE), closed(1002)),
 }
-# 7: closing. After a close no request is answered.
+# Autobahn 7: closing. After a Close, no request is answered.
 CLOSES = {
     "a close without a code": (frame(CLOSE), ["close"]),
     "a close of one byte": (frame(CLOSE, b"\x03"), closed(1002)),
@@ -115,8 +117,9 @@ TABLES = {"framing": FRAMING, "pings": PINGS, "reserved": RESERVED, "fragments":
 
 class Frames(Hostile):
     def test_frames_in_the_packet_of_the_upgrade_are_followed(self):
-        """Unmasked: the upgrade is answered, then the connection ends; masked: the request is answered; a refused upgrade is
-        answered."""
+        """Unmasked frame: the upgrade is answered, then the connection ends. Masked frame: the request is answered. A refused
+        upgrade is answered.
+        """
         head = stranger.upgrade_head()
         for more, expected in ((frame(BINARY, ONE, masked=False), b"\x88"), (frame(BINARY, ONE), b"\x82")):
             with self.stranger() as peer:
@@ -130,7 +133,7 @@ class Frames(Hostile):
             self.assertEqual(stranger.statuses(peer.got), [426])
 
     def test_who_answers_the_brokers_close_is_gone_at_once(self):
-        """Whichever rule the client broke; the broker waits for no Close."""
+        """Whichever rule the client broke, the broker does not wait for the client's Close."""
         for what in (frame(3, ONE), frame(BINARY, ONE, reserved=4), frame(TEXT, b"hello"), frame(CONTINUATION, ONE)):
             with self.subTest(what), self.stranger() as peer:
                 peer.upgrade()
@@ -143,7 +146,9 @@ class Frames(Hostile):
                 self.assertLess(time.monotonic() - before, 4)
 
     def test_several_pings(self):
-        """Autobahn 2.10 and 2.11: of ten at once the newest is answered (RFC 6455, 5.5.3), and perhaps others; of ten, one by one, each."""
+        """Autobahn 2.10 and 2.11: of ten pings sent at once, at least the newest is answered (RFC 6455, 5.5.3). Of ten pings
+        sent one by one, each is answered.
+        """
         for piece in (None, 1):
             with self.subTest(piece=piece), self.stranger() as peer:
                 peer.upgrade()
@@ -163,8 +168,9 @@ class Frames(Hostile):
             self.assertEqual(stranger.words_of(peer.got), [f"pong:{number}" for number in range(10)])
 
     def test_large_messages(self):
-        """Autobahn 9: 4 MiB in fragments of 64 bytes to 1 MiB, and in packets of 997 bytes; 16 MiB, and one byte more; a thousand
-        small ones."""
+        """Autobahn 9: 4 MiB in fragments of 64 bytes to 1 MiB, and in packets of 997 bytes; 16 MiB, and one byte more; a
+        thousand small messages.
+        """
         message = b"\x80\0\0\1" + bytes((4 << 20) - 4)
         for size, piece in ((64, None), (4096, None), (1 << 20, None), (1 << 20, 997)):
             parts = [message[at:at + size] for at in range(0, len(message), size)]
@@ -203,7 +209,8 @@ class Frames(Hostile):
                     closing[-1].send(sent + frame(BINARY, hello(SENTINEL)), piece)
                     words = closing[-1].words()
                     if piece and expected[-1].startswith("close"):
-                        # A complete request before the fault may have been answered before the fault came.
+                        # A complete request before the fault may have been answered before the broker noticed the
+                        # fault.
                         if sent.startswith(frame(BINARY, ONE)) and words[:1] == ANSWERED[:1]:
                             words = words[1:]
                         # Data after the fault may have ended the connection before its Close was sent.
@@ -224,7 +231,9 @@ class Frames(Hostile):
                 self.assertTrue(peer.receive_until(lambda got: False))
 
     def test_compression_is_declined(self):
-        """Autobahn 12 and 13: whatever is offered, the broker agrees to no extension, and frames are as without the offer."""
+        """Autobahn 12 and 13: whatever extension a client offers, the broker agrees to none, and frames are the same as
+        without the offer.
+        """
         for offer in ("permessage-deflate", "permessage-deflate; client_max_window_bits; server_max_window_bits=8", "x-webkit-deflate-frame",
                       "permessage-deflate, permessage-bzip2", ";;;,,,", "permessage-deflate; " * 5, ""):
             with self.subTest(offer), self.stranger() as peer:
@@ -235,7 +244,9 @@ class Frames(Hostile):
                 self.assertEqual(peer.words(), LIVES)
 
     def test_who_is_ended_stays_ended(self):
-        """After a Close, further requests, pings and text do not keep the connection open, nor does an answer in flight."""
+        """After a Close, the connection ends, whatever the client sends (requests, pings, text) and although an answer is in
+        flight.
+        """
         producer = wire.number(wire.decode(self.ask_beside(wire.HELLO, [])), 1)
         commit = struct.pack(">I", 0x80000001) + wire.request(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)]))
         peers = []
@@ -264,7 +275,7 @@ class Frames(Hostile):
 
 
 class UnderWay(Hostile):
-    """Answers and deliveries in flight while a connection ends: an answer that the disk delays, a delivery."""
+    """A connection ends while an answer that the disk delays, or a delivery, is in flight."""
 
     FAULTS = {"reserved bits": (frame(BINARY, ONE, reserved=4), 1002), "a continuation of nothing": (frame(CONTINUATION, ONE), 1002),
               "opcode 3": (frame(3), 1002), "a close in two": (frame(CLOSE, reason(1000), fin=False), 1002), "text": (frame(TEXT, b"x"), 1003),
@@ -284,7 +295,9 @@ class UnderWay(Hostile):
             self.assertEqual(stranger.words_of(peer.got), closed(code))
 
     def test_no_answer_follows_a_close(self):
-        """F-20: three ends: the door after a broken frame, the door after an invalid message, or the stranger itself."""
+        """F-20: three kinds of end: the door closes after a broken frame, the door closes after an invalid message, or the
+        client closes.
+        """
         with wire.Rpc(self.broker.port) as rpc:
             producers = {name: rpc.hello() for name in self.FAULTS}
             producer = rpc.hello()
@@ -299,7 +312,8 @@ class UnderWay(Hostile):
                     self.assertEqual(peers[name].words(), closed(code), name)
             finally:
                 os.unlink(self.path("held"))
-            # Answers come in the log's order: once this one has arrived, the strangers' commits have been answered.
+            # Answers come in the log's order. So when this answer has arrived, the commits of the broken connections
+            # have been answered too.
             for sequence in (1, 2):
                 code, _ = rpc.ask(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("q", "", 3_600_000)]), wait_s=stranger.WAIT_S)
                 self.assertEqual(code, wire.OK)

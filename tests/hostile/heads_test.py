@@ -1,5 +1,7 @@
-"""heads_test.py: wrong HTTP heads. After each head, another request follows in the same packet: a server that takes a body for a
-request would answer a request of its own making (smuggling). Every doubtful head is refused, and ends the connection."""
+"""heads_test.py: wrong HTTP heads. After each head, another request follows in the same packet. A server that treats a body as
+a request would answer a request that no client sent (smuggling). The broker refuses every ambiguous head and ends the
+connection.
+"""
 import time
 
 from stranger import BINARY, SENTINEL, Hostile, frame, hello, statuses, upgrade_head
@@ -13,7 +15,7 @@ BEHIND = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 A1 = b"GET /aaaaaaaaaaaaaaaaaaa%41 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 BEGINNINGS = ("X-Auth", "x-forwarded", "If", "CONTENT", "A", "Sec-WebSocket", "Access-Control-Request-Header", "Ge")
-# The sent data, and the statuses before the end of the connection.
+# For each case: the bytes that are sent, and the statuses of the answers before the end of the connection.
 SMUGGLED = {
     "a body of five bytes": (HEALTH + b"Content-Length: 5\r\n\r\nabcde", [413]),
     "a body of none": (HEALTH + b"Content-Length: 0\r\n\r\n", [200, 200]),
@@ -48,7 +50,7 @@ SMUGGLED = {
     "a line without a name": (HEALTH + b": x\r\nContent-Length: 36\r\n\r\n", [400]),
     "a CR before the empty line": (HEALTH + b"\r\r\nContent-Length: 36\r\n\r\n", [400]),
     "an empty line before all": (b"\r\n" + HEALTH + END, [400]),
-    # A parser that compares beginnings takes these for longer names.
+    # A parser that compares only the beginning would confuse these names with longer ones.
     **{f"{name}, and an empty line": (HEALTH + name.encode() + b": a\r\n\r\n", [200, 200]) for name in BEGINNINGS},
     **{f"{name}, and a length": (HEALTH + name.encode() + b": a\r\nContent-Length: 36\r\n\r\n", [413]) for name in BEGINNINGS},
     "such names behind each other": (HEALTH + b"X-Auth: a\r\nIf: b\r\nA:\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [413]),
@@ -69,7 +71,7 @@ SMUGGLED = {
     "no version's name": (b"GET /healthz XTTP/1.1\r\nHost: x\r\n\r\n", [505]),
     "a page that is none": (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", [404, 200]),
 }
-# Targets of a GET that are judged as paths of /v1.
+# Targets of a GET that the broker handles as paths of /v1.
 TARGETS = {
     b"/healthz": [200], b"/healthz?a=b": [200], b"//healthz": [404], b"/x/../healthz": [400], b"/%68ealthz": [200], b"/healthz/": [404],
     b"/healthz%2f": [404], b"/healthz#x": [400], b"/../../etc/passwd": [400], b"/%2e%2e/%2e%2e/etc/passwd": [400], b"/health z": [400], b"/\xff\xfe": [400],
@@ -79,7 +81,8 @@ TARGETS = {
 }
 METHODS = {b"HEAD": [200], b"POST": [405], b"PUT": [405], b"DELETE": [405], b"PATCH": [405], b"OPTIONS": [405], b"CONNECT": [405], b"TRACE": [405],
            b"GETX": [405], b"FOO": [405], b"get": [405], b"G" * 5000: [405], b"": [400]}
-# Other protocols, and data of no protocol. None: no answer, the connection ends. A first byte 0 begins a hello of nng's transports (SP).
+# Other protocols, and bytes of no protocol. None: no answer, and the connection ends. A first byte 0 begins a hello of
+# nng's transports (SP).
 SP_HELLO = b"\0SP\0\0\x30\0\0"
 ELSE = {
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), None), "SSH": (b"SSH-2.0-x\r\n", 400), "memcached": (b"stats\r\n", 400),
@@ -92,7 +95,7 @@ ELSE = {
 }
 # Incomplete heads: the broker closes their connections after the time limit.
 UNFINISHED = {"nothing": b"", "half a line": b"GET /heal", "no empty line": HEALTH, "half a name": HEALTH + b"X-Au"}
-# A line in place of one of a correct upgrade, or in addition: the expected status.
+# For each case: a line that replaces a line of a correct upgrade or is added to it, and the expected status.
 UPGRADES = {
     "as it should be": ({}, [], 101),
     "with a length": ({}, ["Content-Length: 5"], 413),
@@ -116,14 +119,14 @@ UPGRADES = {
 
 class Heads(Hostile):
     def came_of(self, data, piece=None):
-        """Returns the statuses of the answers, until the connection ended by itself."""
+        """Returns the statuses of all answers until the broker ends the connection."""
         with self.stranger() as peer:
             peer.send(data, piece)
             self.assertTrue(peer.receive_until(lambda got: False))
             return statuses(peer.got)
 
     def test_nothing_is_smuggled(self):
-        """F-20: two parsers may disagree: one reads a body where the other reads a request."""
+        """F-20: two parsers may disagree, because one reads a body where the other reads a request."""
         for name, (head, expected) in SMUGGLED.items():
             with self.subTest(name):
                 self.assertEqual(self.came_of(head + BEHIND), expected)
@@ -160,7 +163,7 @@ class Heads(Hostile):
                 self.assertEqual(self.came_of(head + offer + END), [200])
 
     def test_one_judgement_for_all_paths(self):
-        """F-20: each path refuses the same heads."""
+        """F-20: every path refuses the same heads."""
         for lines in (b"Host : x\r\n", b"Host: y\r\n", b"X: a\0b\r\n", b"X: a\rb\r\n", b"X: a\nY: b\r\n", b"X: a\r\n b\r\n", b"Content_Length: 5\r\n",
                       b"Content-Length: 1\r\nContent-Length: 1\r\n", b"Origin: a\r\nOrigin: a\r\n"):
             for path in (b"/v1/caller", b"/rpc", b"/lane/0", b"/metrics", b"/healthz", b"/"):
@@ -185,7 +188,9 @@ class Slow(Hostile):
     log_lines_max = 60
 
     def test_what_never_ends_has_its_time(self):
-        """F-18: incomplete heads: closed after DOOR_HEAD_S, without an answer. A silent upgraded connection may stay."""
+        """F-18: connections with an incomplete head are closed after DOOR_HEAD_S, without an answer. A silent upgraded
+        connection may stay.
+        """
         silent = self.stranger()
         self.assertIn(" 101 ", silent.upgrade())
         peers = {name: self.stranger() for name in UNFINISHED}
@@ -203,10 +208,12 @@ class Slow(Hostile):
 
 
 class Findings(Hostile):
-    """Issue 12, A: attacks on a broker by a stranger without credentials."""
+    """Attacks on a broker by a client without credentials (issue 12, A)."""
 
     def test_a1_a_target_that_ends_in_an_escape(self):
-        """F-20: nng 1.5.2's server wrote past its end (nng#1594); the requests after it ended tarryd."""
+        """F-20: with such a target, nng 1.5.2's server wrote past the end of its buffer (nng#1594), and the following requests
+        ended tarryd.
+        """
         for size in range(64):
             with self.stranger() as peer:
                 peer.send(A1.replace(b"a" * 19, b"a" * size))
@@ -214,7 +221,8 @@ class Findings(Hostile):
                 self.assertEqual(statuses(peer.got), [404])
 
     def test_a2_an_empty_follow(self):
-        """F-20: with a broker without a peer: it ended. (Pairs: e2e/pair_wire_test.py, and strangers of tests/fuzz in each role.)
+        """F-20: in an earlier version, such a request ended a broker without a peer. (Pairs: e2e/pair_wire_test.py, and the
+        strangers of tests/fuzz in each role.)
         """
         with wire.Rpc(self.broker.port) as rpc:
             for fields in ([], [(1, b"")], [(1, b"\xff" * 64)], [(3, 1 << 63)]):
@@ -222,7 +230,9 @@ class Findings(Hostile):
                 self.assertNotEqual((code, len(reply) >= 32), (wire.OK, True), "a secret was given away")
 
     def test_a3_two_bodies_in_a_request(self):
-        """F-20: the last unpacked body counts; all pairs of bodies, and the pair that ended a broker."""
+        """F-20: of several bodies, the last one that is unpacked counts. Tests all pairs of bodies, and the pair that ended a
+        broker.
+        """
         redact = wire.encode([(wire.COMMIT, [(1, 1), (2, 1), (5, [(9, [(1, [(1, 1)])])])]), (wire.STATS, [(1, "q" * 32)])])
         with wire.Rpc(self.broker.port) as rpc:
             rpc.ask_packed(wire.encode([(1, 1), (2, "x")]) + redact)
@@ -234,7 +244,7 @@ class Findings(Hostile):
                     rpc.hear()
 
     def test_a4_a_foreign_origin(self):
-        """F-23: a web page in a browser on this machine."""
+        """F-23: requests of a web page in a browser on this machine."""
         for origin in ("http://evil.example", "null", "", "http://127.0.0.1:1", "file://"):
             for head in (upgrade_head(headers=[f"Origin: {origin}"]), upgrade_head("/lane/0", wire.LANE, [f"Origin: {origin}"]),
                          HEALTH + f"Origin: {origin}\r\n\r\n".encode(), f"POST /rpc HTTP/1.1\r\nHost: x\r\nOrigin: {origin}\r\n\r\n".encode()):

@@ -13,7 +13,7 @@ from stranger import BINARY, CONTINUATION, WAIT_S, Hostile, frame, hello, status
 
 REQUESTS_MAX, DOOR_HEAD_S = 128, 10  # broker/net/door.h
 HTTP_BODY_S = 30  # broker/http/http_connection.c
-DESCRIPTORS = 576  # descriptors of the broker: 256 are reserved, so there are 320 connections: 240 from one address, 80 not upgraded
+DESCRIPTORS = 576  # number of descriptors of the broker: 256 are reserved, so 320 connections are possible: 240 from one address, 80 without an upgrade
 ALL, OF_ADDRESS, HTTP = 320, 240, 80
 PREFETCHED = 72  # frames that the library may hold beyond those that it was allowed to read
 
@@ -26,7 +26,7 @@ def allow_descriptors(case):
 
 
 class Connections(Hostile):
-    """The limit of connections; a lower one per address; a lower one of connections without an upgrade."""
+    """Tests the limit of all connections, the lower limit per address, and the lower limit of connections without an upgrade."""
 
     log_lines_max = 40
 
@@ -59,8 +59,9 @@ class Connections(Hostile):
         return is_taken
 
     def test_of_one_address_and_in_all(self):
-        """F-21: the honest client comes from 127.0.0.1. No address gets all connections, and all addresses together get at most
-        the limit; a closed connection makes room."""
+        """F-21: the honest client comes from 127.0.0.1. One address cannot get all connections, and all addresses together get
+        at most the limit. A closed connection makes space for another one.
+        """
         self.assertEqual([self.enter("127.0.0.1") for _ in range(OF_ADDRESS - 1)], [True] * (OF_ADDRESS - 1))
         self.assertFalse(self.enter("127.0.0.1"))
         self.assert_logged("this address has its maximum number of connections")
@@ -71,12 +72,14 @@ class Connections(Hostile):
         self.assert_logged("the broker has its maximum number of connections")
         self.peers.pop().peer.close()
         harness.wait_until("room for another", lambda: self.enter("127.0.0.3"), WAIT_S)
-        for _ in range(2):  # the limit of all, and of the address
+        for _ in range(2):  # the limit of all connections, and that of the address
             self.peers.pop(0).peer.close()
         harness.wait_until("room for another of that address", lambda: self.enter("127.0.0.1"), WAIT_S)
 
     def test_who_only_knocks_makes_room_for_others_like_him(self):
-        """F-21: the oldest half request is closed first; upgraded clients notice nothing, and a new client is served."""
+        """F-21: the connection with the oldest half request is closed first. Upgraded clients are not affected, and a new
+        client is served.
+        """
         before = time.monotonic()
         for number in range(HTTP + 20):
             self.assertTrue(self.enter(f"127.0.0.{2 + number % 9}", upgraded=False))
@@ -116,8 +119,9 @@ class Memory(Hostile):
         return peer
 
     def large(self, rpc):
-        """Returns the answer to a large request that does not use the log: a large commit would need the next segment, and others
-        would be BUSY too."""
+        """Returns the answer to a large request that does not use the log. A large commit would need the log's next segment,
+        and could be BUSY for that reason.
+        """
         return rpc.ask(wire.HELLO, [(99, b"x" * 900_000)])[0]
 
     def test_half_received_bytes_count(self):
@@ -142,7 +146,7 @@ class Memory(Hostile):
         """CALM-1: half requests of less than 16 KiB are always accepted; of 2,000 of them, 31 MiB, the last ones stay: 8 and 16
         MiB."""
         crowd = []
-        for _ in range(2000):  # each must arrive before the next one: half a head has a time limit
+        for _ in range(2000):  # each request must arrive before the next one, because half a head has a time limit
             crowd.append(self.stranger())
             crowd[-1].upgrade()
         before = self.memory_now()
@@ -168,7 +172,7 @@ class Memory(Hostile):
         An honest client gets the answer meanwhile."""
         with wire.Rpc(self.broker.port) as rpc:
             self.producer = rpc.hello()
-            body = wire.commit(self.producer, 1, [[(2, [])]] * 8192)  # each is refused with a sentence
+            body = wire.commit(self.producer, 1, [[(2, [])]] * 8192)  # each operation is refused with a sentence, so the answer is long
             harness.wait_until("an answer", lambda: rpc.ask(wire.COMMIT, body)[0] == wire.OK, WAIT_S)
             self.assertGreater(len(rpc.packed), 200_000)
         repeat = wire.commit(self.producer, 1, [[(2, [])]])
@@ -221,8 +225,8 @@ class Memory(Hostile):
         for half in halves[1:4]:
             half.send(frame(CONTINUATION))
             if half.receive_until(lambda got: stranger.words_of(got) == ["answer:1"]):
-                continue  # the body was accepted, because the first one was silent by then and had been closed
-            self.assertIn(wire.number(wire.decode(half.got[6:]), 1), (wire.BUSY, wire.INVALID))  # the body may also be accepted to its end, and is then invalid
+                continue  # the body was accepted, because an earlier, silent one had been closed
+            self.assertIn(wire.number(wire.decode(half.got[6:]), 1), (wire.BUSY, wire.INVALID))  # the broker may also accept the whole body, which is then invalid
         for half in halves:
             half.peer.close()
 
@@ -241,7 +245,7 @@ class Memory(Hostile):
             halves[1].peer.close()
 
     def begin_body(self, size):
-        """Sends half of a body over HTTP; `size` is the announced size."""
+        """Sends half of a body over HTTP. `size`: the size that the head announces."""
         peer = self.stranger()
         peer.send(f"POST /v1/commit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
                   + b" " * (size // 2))
@@ -257,7 +261,7 @@ class Memory(Hostile):
             harness.wait_until("the task", lambda: rpc.ask(wire.COMMIT, body)[0] == wire.OK, WAIT_S)
         before = self.memory_now()
         crowd = [self.stranger(receive_buffer=4096) for _ in range(40)]
-        for peer in crowd:  # one after the other: otherwise clients are told BUSY a thousand times instead, in small answers
+        for peer in crowd:  # one after the other, because otherwise clients get BUSY a thousand times in small answers
             peer.send(b"GET /v1/queues/q/tasks/large HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
             self.assertTrue(select.select([peer.peer], [], [], WAIT_S)[0], "its answer begins")
         self.assert_logged("too many replies are unread")
@@ -267,7 +271,7 @@ class Memory(Hostile):
 
 
 class Requests(Hostile):
-    """Commits on a slow disk: none has its answer, and at most 128 per connection are read."""
+    """Commits on a slow disk: no commit gets its answer, and the broker reads at most 128 per connection."""
 
     def make_broker(self, *arguments, **options):
         broker = super().make_broker(*arguments, **options)
@@ -297,7 +301,9 @@ class Requests(Hostile):
                 size += len(part)
 
     def unread(self, peer):
-        """Bytes of this connection that the broker has not read: in its socket, and still in ours (/proc/net/tcp)."""
+        """Returns the number of bytes of this connection that the broker has not read: in its socket, and still in the test's
+        socket (/proc/net/tcp).
+        """
         ours, brokers = f":{peer.peer.getsockname()[1]:04X}", f":{self.broker.port:04X}"
         with open("/proc/net/tcp", encoding="ascii") as file:
             queues = {(words[1][-5:], words[2][-5:]): words[4].split(":") for words in map(str.split, file)}

@@ -1,6 +1,7 @@
-"""nuisance_test.py: clients with a token of their own that try to use what belongs to others, and clients whose right was
-withdrawn and that do not leave (F-23). Each has a name and roles in the file of tokens; the honest client (stranger.Hostile) has
-a token too."""
+"""nuisance_test.py: clients with a token that try to use objects of other clients, and clients that stay connected although
+their permission was withdrawn (F-23). Each has a name and roles in the file of tokens; the honest client (stranger.Hostile)
+has a token too.
+"""
 import os
 import socket
 import struct
@@ -52,17 +53,20 @@ class Nuisance(Hostile):
         return [number(result, 1) for result in results(reply)]
 
     def leave(self, *rpcs):
-        """Closes their connections before the judge counts."""
+        """Closes the connections before the final check counts them."""
         for rpc in rpcs:
             rpc.close()
 
 
 class Others(Nuisance):
-    """Another client's queue, task, session, lane and lease: each is used as its owner would, by a client with its own token and
-    all roles."""
+    """Another client's queue, task, session, lane and lease are used in the same way as by their owner, by a client with its
+    own token and all roles.
+    """
 
     def test_anothers_lane(self):
-        """F-23: neither an own token nor an own secret opens it; and the shop's consumer loses nothing."""
+        """F-23: another client's lane opens neither with an own token nor with an own secret, and the shop's consumer loses
+        nothing.
+        """
         shop, spy = self.of("shop"), self.of("spy")
         session, own = wire.Session(shop, ["orders.new"]), wire.Session(spy, ["spies.x"])
         wrong = {"his token": tokens.text_of("spy"), "the shop's token": tokens.text_of("shop"), "his secret": own.secret.hex(), "none": "",
@@ -98,7 +102,9 @@ class Others(Nuisance):
         self.leave(shop, spy)
 
     def test_anothers_lease(self):
-        """F-23: in a queue that both may use, with the lease's own token: two small numbers that a consumer can guess."""
+        """F-23: in a queue that both clients may use, a client tries the other one's lease token, which consists of two small
+        numbers that can be guessed.
+        """
         shop, spy = self.of("shop"), self.of("spy")
         session = wire.Session(shop, ["shared"], lease_ms=3_600_000)
         with session.dial() as lane:
@@ -127,13 +133,14 @@ class Others(Nuisance):
 
 
 class Gone(Nuisance):
-    """A client whose right ends is disconnected, whatever it is doing: half of a request, unread answers or deliveries, silence.
+    """A client whose permission ends is disconnected in whatever state it is: half of a request, unread answers or deliveries,
+    silence.
     """
 
     PAYLOAD = b"x" * 900_000
 
     def hang_on(self):
-        """Opens connections of the shop, each in another state."""
+        """Opens connections of the shop, each in a different state."""
         shop = self.of("shop")
         self.assertEqual(self.ask(shop, wire.schedule("shared", "large", 3_600_000, self.PAYLOAD)), [OK])
         for _ in range(8):
@@ -147,13 +154,13 @@ class Gone(Nuisance):
             self.assertTrue(peer.accepted)
             for part in sent:
                 peer.peer.sendall(part)
-                time.sleep(0.03)  # sent together they would be BUSY
+                time.sleep(0.03)  # requests that are sent together would be BUSY
             peers[name] = peer.peer
         self.assertNotEqual(peers["an unread lane"].recv(1, socket.MSG_PEEK), b"")  # the delivery has begun to leave: that counts as an attempt
         return peers
 
     def assert_gone(self, peers, wait_s=DOOR_UNREAD_S - 2):
-        """The broker has ended the connections, not their time limits, and another consumer gets the tasks."""
+        """The broker ends the connections before their time limits, and another consumer gets the tasks."""
         harness.wait_until("the broker has let go of them", lambda: self.broker.sockets() <= self.descriptors, wait_s)
         for peer in peers.values():
             peer.close()
@@ -167,13 +174,14 @@ class Gone(Nuisance):
 
 
     def assert_lane_is_shut(self, session):
-        """A session without a lane stays until its silence limit: its secret opens no lane, neither in the head nor in the path.
+        """A session without a lane stays until its silence limit. Its secret opens no lane, neither in the head nor in the
+        path.
         """
         secret = session.secret.hex()
         for path, headers in ((f"/lane/{session.lane}", wire.bearer(secret)), (f"/lane/{session.lane}/{secret}", [])):
             with wire.WebSocket(self.broker.port, path, wire.LANE, headers) as lane:
                 self.assertIn(b" 401 ", lane.answer)
-        self.assert_logged("event=access_refused")  # the reason is not a missing secret
+        self.assert_logged("event=access_refused")  # the reason for the refusal is not a missing secret
         self.assertNotIn("event=lane_refused", self.broker.log_text(1000))
 
 

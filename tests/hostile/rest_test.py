@@ -1,6 +1,7 @@
-"""rest_test.py: the door's thread sleeps when it has nothing to do. If it ignored a ready descriptor (level-triggered poll) it
-would run in a busy loop. Each state of a connection, a listener and the link to the other node in which that could happen is
-tested, and the processor time of tarryd's network threads is measured for a second."""
+"""rest_test.py: the door's thread sleeps when it has nothing to do. If a descriptor stayed ready without being handled (level-
+triggered poll), the thread would run in a busy loop. The test tries each state of a connection, a listener and the link to
+the other node in which that could happen, and measures the CPU time of tarryd's network threads for a second.
+"""
 import base64
 import contextlib
 import hashlib
@@ -58,7 +59,7 @@ class Rest(harness.Case):
         super().tearDown()
 
     def spent_s(self):
-        """Processor time of the network's threads so far."""
+        """Returns the CPU time of the network's threads so far."""
         directory, total = f"/proc/{self.broker.process.pid}/task", 0
         for task in os.listdir(directory):
             with open(f"{directory}/{task}/comm", encoding="ascii") as name, open(f"{directory}/{task}/schedstat", encoding="ascii") as spent:
@@ -66,13 +67,13 @@ class Rest(harness.Case):
         return total / 1e9
 
     def assert_rests(self, seconds=MEASURED_S):
-        time.sleep(0.2)  # the first work of the state
+        time.sleep(0.2)  # waits for the work that begins the state
         before = self.spent_s()
         time.sleep(seconds)
         self.assertLess(self.spent_s() - before, BUSY_S, "s of a processor: the thread spins")
 
     def connect(self, unix=False, receive_buffer=None):
-        """Connects a socket whose bytes are all ours."""
+        """Connects a socket whose bytes the test sends itself."""
         peer = wire.connected(self.path("socket") if unix else self.broker.port, receive_buffer)
         self.peers.append(peer)
         return peer
@@ -84,7 +85,7 @@ class Rest(harness.Case):
         return peer
 
     def fill(self, peer, data):
-        """Sends until the other side takes no more."""
+        """Sends until the other side accepts no more."""
         peer.setblocking(False)
         try:
             while True:
@@ -98,7 +99,7 @@ class Rest(harness.Case):
 
 class Connections(Rest):
     def test_many_that_are_silent(self):
-        """No connection, and 100."""
+        """Measures without connections, and with 100."""
         self.assert_rests()
         for number in range(100):
             self.upgraded(unix=number % 2 == 0)
@@ -115,7 +116,7 @@ class Connections(Rest):
         self.assert_rests()
 
     def test_half_closed(self):
-        """After nothing, half a head, an upgrade, a request."""
+        """Measures after nothing, half a head, an upgrade, and a request."""
         for unix in (False, True):
             self.half_close(self.connect(unix))
             half = self.connect(unix)
@@ -180,7 +181,7 @@ class Answers(Rest):
         self.assert_rests()
 
     def test_requests_that_wait_for_the_disk(self):
-        """F-19: 128 requests are under way, and more have come."""
+        """F-19: 128 requests are in progress, and more have arrived."""
         with wire.Rpc(self.broker.port) as rpc:
             producer = rpc.hello()
         with open(self.path("held"), "wb"):
@@ -214,7 +215,7 @@ class Answers(Rest):
 
 
 class Pages(Rest):
-    """A page that is larger than the kernel's buffer."""
+    """A web page that is larger than the kernel's buffer."""
 
     arguments = ("--memory", "64MiB")
 
@@ -233,7 +234,7 @@ class Pages(Rest):
         return peer
 
     def whole(self, peer, count=1):
-        """Checks that each page arrived whole and the connection ended."""
+        """Checks that each web page arrived completely and that the connection ended."""
         got, sizes = b"", []
         while part := peer.recv(65536):
             got += part
@@ -252,7 +253,7 @@ class Pages(Rest):
         self.whole(peer)
 
     def test_unread_with_another_request_behind(self):
-        """In the same packet, and in one of its own."""
+        """The second request comes in the same packet, and in a separate one."""
         first, second = self.ask(self.AGAIN, self.METRICS), self.ask(self.AGAIN)
         time.sleep(0.3)
         second.sendall(self.METRICS)
@@ -268,7 +269,7 @@ class Pages(Rest):
         self.whole(peer)
 
     def test_who_never_reads_it_is_let_go(self):
-        """After DOOR_UNREAD_S; if the client has gone, at once."""
+        """The connection ends after DOOR_UNREAD_S; if the client has gone, at once."""
         before = self.broker.sockets()
         self.ask(self.METRICS)
         self.ask(self.METRICS).close()
@@ -283,8 +284,9 @@ class Pages(Rest):
             return int(next(line for line in file if line.startswith("VmRSS")).split()[1])
 
     def test_unread_ones_are_counted(self):
-        """F-19, CALM-1: an eighth of the memory is for replies that are not read: 8 MiB here, for 100 pages of 500 kB and more. The
-        first connections are ended first; the last page is read whole."""
+        """F-19, CALM-1: an eighth of the memory is for unread replies: 8 MiB here, for 100 pages of 500 kB and more. The
+        connections that were opened first are closed first; the last page is read completely.
+        """
         before = self.memory_kib()
         peers = []
         for _ in range(100):
@@ -346,8 +348,9 @@ class Listeners(Rest):
 
 
 class Elsewhere(Rest):
-    """The dialing side sleeps too, whatever server it reaches: a follower that looks for its leader, and a consumer for its
-    broker."""
+    """The threads of the connecting side sleep too, whatever server they reach: a follower that looks for its leader, and a
+    consumer that looks for its broker.
+    """
 
     autostart = False
     MANNERS = {
@@ -366,7 +369,7 @@ class Elsewhere(Rest):
     }
 
     def serve(self, manner):
-        """Opens a port whose server behaves like this, until the test is over."""
+        """Opens a port with such a server until the end of the test."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.peers.append(listener)
 

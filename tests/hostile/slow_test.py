@@ -15,7 +15,7 @@ ANSWER = 900_000
 
 
 class Unread(Hostile):
-    """Answers of 900 kB each, to a client that does not read them."""
+    """A client does not read its answers of 900 kB each."""
 
     def make_broker(self, *arguments, **options):
         broker = super().make_broker(*arguments, **options)
@@ -36,8 +36,9 @@ class Unread(Hostile):
             return sum(line.split()[1].endswith(f":{self.broker.port:04X}") and line.split()[3] == "01" for line in file)
 
     def test_answers_that_nobody_reads_end_the_connection(self):
-        """F-19: the sum of unread answers is limited (CALM-1): further questions are BUSY. After DOOR_UNREAD_S the connection
-        ends."""
+        """F-19: the total size of unread answers is limited (CALM-1), so further queries are BUSY. After DOOR_UNREAD_S the
+        connection ends.
+        """
         question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
         before, memory_kib = time.monotonic(), self.memory_now()
         peers = [self.stranger(receive_buffer=4096) for _ in range(4)]
@@ -57,7 +58,7 @@ class Unread(Hostile):
         harness.wait_until("the allocator gives back what it keeps", lambda: os.path.exists(self.path("trimmed")), WAIT_S)
 
     def test_who_reads_slowly_gets_all(self):
-        """F-19: a client that reads a few kilobytes at a time is slow but honest: its answers come whole and in order."""
+        """F-19: a client that reads a few kilobytes at a time is slow but honest. It gets all answers completely and in order."""
         question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
         with self.stranger(receive_buffer=65536) as peer:
             peer.upgrade()
@@ -71,7 +72,7 @@ class Unread(Hostile):
 
 class Endless(Hostile):
     def test_fragments_without_an_end(self):
-        """F-20: a message of 16 MiB that continues: closed with 1009. Nothing of it is kept."""
+        """F-20: a message exceeds 16 MiB, and the connection is closed with 1009. The broker keeps none of it."""
         with self.stranger() as peer:
             peer.upgrade()
             part = frame(CONTINUATION, bytes(1 << 16), fin=False)
@@ -79,8 +80,9 @@ class Endless(Hostile):
             self.assertEqual(peer.words(), ["close:1009"])
 
     def test_half_a_request_has_its_time(self):
-        """F-18: DOOR_REQUEST_S from its first byte; a trickle of less than 64 KiB does not extend it. A request whose rest comes
-        in time is answered."""
+        """F-18: a request must be complete DOOR_REQUEST_S after its first byte. Less than 64 KiB of progress does not extend
+        this time. A request that is completed in time is answered.
+        """
         whole, large = frame(BINARY, hello(SENTINEL)), frame(BINARY, bytes(1 << 16), fin=False)
         begun = {"half a frame": whole[:9], "a first fragment": frame(BINARY, hello(1)[:5], fin=False), "a large one": large}
         peers, ended = {name: self.stranger() for name in (*begun, "in time")}, {}
@@ -105,7 +107,7 @@ class Endless(Hostile):
         self.assert_logged("the client did not finish its request in time")
 
     def test_empty_fragments_without_an_end(self):
-        """200,000 empty fragments, pings between them, then the request's rest: it is answered."""
+        """Sends 200,000 empty fragments with pings between them, then the rest of the request, which is answered."""
         with self.stranger() as peer:
             peer.upgrade()
             peer.send(frame(BINARY, hello(SENTINEL)[:5], fin=False))
@@ -125,7 +127,7 @@ class Endless(Hostile):
                 self.assertLess(self.memory_now() - self.memory_kib, 16 << 10)
 
     def test_a_request_a_byte_at_a_time(self):
-        """F-18: in both directions: each byte is sent in a packet of its own, and each is read alone."""
+        """F-18: in both directions, each byte is sent in its own packet, and each is read alone."""
         with self.stranger() as peer:
             peer.upgrade()
             peer.send(frame(BINARY, hello(1)) + frame(BINARY, hello(SENTINEL)), piece=1)

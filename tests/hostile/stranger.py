@@ -94,7 +94,7 @@ class Stranger:
         return answer.decode("latin-1")
 
     def send(self, data, piece=None):
-        """Sends all of it, or until the other side ends; `piece`: bytes per packet."""
+        """Sends all bytes, or stops when the other side closes. `piece`: bytes per packet."""
         try:
             for at in range(0, len(data), piece or len(data) or 1):
                 self.peer.sendall(data[at:at + (piece or len(data))])
@@ -102,7 +102,7 @@ class Stranger:
             pass
 
     def receive_until(self, is_enough, wait_s=WAIT_S):
-        """Reads until `is_enough`, or until the other side ends the connection; returns whether it did."""
+        """Reads until `is_enough`, or until the other side closes the connection. Returns whether it closed the connection."""
         self.peer.settimeout(wait_s)
         try:
             while not is_enough(self.got):
@@ -134,8 +134,9 @@ def statuses(data):
 
 
 class Hostile(harness.Case):
-    """Checks after each test: the broker runs, honest clients beside the stranger were answered, everything that the stranger
-    took is free again, and the log is short."""
+    """Checks after each test: the broker runs, honest clients were answered meanwhile, everything that the stranger used is
+    free again, and the log is short.
+    """
 
     log_lines_max = 100
     memory_more_mib = 24
@@ -156,7 +157,7 @@ class Hostile(harness.Case):
         return wire.Rpc(self.broker.port)
 
     def work(self):
-        """The honest client beside the stranger: one durable task after the other."""
+        """The honest client that works during a test: it schedules one durable task after another."""
         try:
             producer = self.honest.hello()
             for sequence in range(1, 1 << 30):

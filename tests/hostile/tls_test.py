@@ -1,5 +1,6 @@
-"""tls_test.py: strangers at a TLS port: before, during and after the handshake. (Versions, ciphers, renegotiation, names and
-certificates: e2e/tls_test.py.)"""
+"""tls_test.py: broken clients at a TLS port: before, during and after the handshake. (Versions, ciphers, renegotiation, names
+and certificates: e2e/tls_test.py.)
+"""
 import os
 import random
 import socket
@@ -51,7 +52,7 @@ class Tls(Hostile):
 
 class Handshakes(Tls):
     def test_a_byte_at_a_time(self):
-        """F-18: the handshake, the upgrade and a request; each byte in a packet of its own."""
+        """F-18: each byte of the handshake, the upgrade and a request comes in its own packet."""
         heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = self.context.wrap_bio(heard, said, server_hostname="127.0.0.1")
         with self.raw() as peer:
@@ -74,8 +75,9 @@ class Handshakes(Tls):
             self.assertEqual(stranger.words_of(until(lambda: tls.read(65536))), [f"answer:{SENTINEL}"])
 
     def test_half_of_one_has_its_time(self):
-        """F-18: nothing, half a ClientHello, a whole one and silence, a whole one and noise, a handshake and silence: closed
-        after DOOR_HEAD_S."""
+        """F-18: clients send nothing, half a ClientHello, a whole one and then nothing or random bytes, or nothing after the
+        handshake. Their connections are closed after DOOR_HEAD_S.
+        """
         greeting = self.client_hello()
         begun = {"nothing": b"", "half a hello": greeting[:50], "a hello": greeting, "a record that does not end": b"\x16\x03\x01\x40\x00" + greeting[5:]}
         peers = {name: self.raw() for name in begun}
@@ -109,7 +111,9 @@ class Knocks(Tls):
         return broker
 
     def test_who_does_not_shake_hands_makes_room_for_others_like_him(self):
-        """F-21: half handshakes count like half heads: the oldest is closed first, and a new client is served."""
+        """F-21: connections with half a handshake count like those with half a head. The oldest is closed first, and a new
+        client is served.
+        """
         before, peers = time.monotonic(), []
         for _ in range(HTTP + 20):
             peers.append(self.raw())
@@ -128,8 +132,9 @@ class Memory(Tls):
     log_lines_max = 20
 
     def test_half_handshakes_take_no_more_than_half_requests_may(self):
-        """CALM-1: no client has sent a token yet. A ClientHello that announces 16 KiB and does not come costs OpenSSL 57 KiB: of
-        400 the last 128 stay."""
+        """CALM-1: the clients have sent no token yet. A ClientHello that announces 16 KiB and does not arrive costs OpenSSL 57
+        KiB. Of 400 such connections, the last 128 stay.
+        """
         before = self.memory_now()
         peers = [self.raw() for _ in range(400)]
         for peer in peers:
@@ -156,7 +161,9 @@ class Behind(Tls):
                     self.assertEqual(peer.words(), expected)
 
     def test_heads_are_read_as_everybody_reads_them(self):
-        """A field name that is the beginning of another hides nothing (broker/net/http_head.h); in one packet, and a byte at a time."""
+        """A field name that is the beginning of another one does not hide it (broker/net/http_head.h), whether sent in one
+        packet or byte by byte.
+        """
         for piece in (None, 1):
             for more, status in ((b"X-Auth: a\r\nContent-Length: 36\r\n", [413]), (b"If: a\r\nConnection: close\r\n", [200]), (b"nocolon\r\n", [400]), (b"X-B: a\r\n b\r\n", [400])):
                 with self.subTest(more, piece=piece), self.stranger() as peer:
@@ -165,8 +172,9 @@ class Behind(Tls):
                     self.assertEqual(stranger.statuses(peer.got), status)
 
     def test_answers_that_nobody_reads_end_the_connection(self):
-        """F-19: some answers are in the kernel, some in the broker; after DOOR_UNREAD_S the connection ends. A slow reader gets
-        all."""
+        """F-19: some unread answers are in the kernel, some in the broker. After DOOR_UNREAD_S the connection ends. A client
+        that reads slowly gets all answers.
+        """
         with self.rpc() as rpc:
             body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, os.urandom(ANSWER))])
             self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
