@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""package.py: Debian's packages of this tree, and no byte in them that hangs on where, when or by whom they were made.
-
-The tree (what git tracks or would, as it lies there) is copied, `packaging/debian` becomes `debian` in the copy, and dpkg-buildpackage makes
-of it a source package and the binary ones. Whatever has a time has that of the changelog's last entry.
+"""package.py: makes Debian packages of this tree. Their bytes do not depend on where, when or by whom they were made. The tree
+(the files that git tracks or would track) is copied, `packaging/debian` becomes `debian` in the copy, and dpkg-buildpackage
+makes a source package and the binary packages. All time stamps are those of the changelog's last entry.
 """
 import argparse
 import glob
@@ -27,7 +26,7 @@ VERSION = re.compile(r"^tarry \(([^)-]+)(?:-[^)]+)?\) ", re.M)
 
 
 def tracked(root):
-    """Names of the files that a release of the tree has, relative to it."""
+    """Returns the names of the files that belong to a release of the tree, relative to it."""
     if os.path.exists(os.path.join(root, ".git")) and shutil.which("git"):
         done = subprocess.run(["git", "-c", f"safe.directory={root}", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                               stdout=subprocess.PIPE, check=True)
@@ -53,7 +52,9 @@ def timestamp_of(tree):
 
 
 def archive(root, tree, path):
-    """Writes the files of `root` as DIR/NAME into the tar file `path`, DIR being the last part of `tree`; the same bytes each time."""
+    """Writes the files of `root` as DIR/NAME into the tar file `path`, where DIR is the last part of `tree`. The bytes are the
+    same each time.
+    """
     stamp, plain = timestamp_of(root), io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name in tracked(root):
@@ -73,8 +74,9 @@ def archive(root, tree, path):
 
 
 def make(root, work, said, environment=None, jobs=None):
-    """Makes the packages of the tree `root` in the empty directory `work`; what the makers say goes to the file `said`. The paths of
-    what was made. `environment` is added to a bare one."""
+    """Makes the packages of the tree `root` in the empty directory `work`. Writes the output of the build to the file `said`.
+    Returns the paths of the packages. `environment` is added to a minimal one.
+    """
     umask = os.umask(0o022)  # dpkg packs files with the modes that they have
     try:
         return make_so(root, work, said, environment or {}, jobs or len(os.sched_getaffinity(0)))
@@ -99,7 +101,9 @@ def make_so(root, work, said, environment, jobs):
 
 
 def lint(made):
-    """Runs lintian on the packages. Returns its messages down to the level info, and whether one is an error or warning."""
+    """Runs lintian on the packages. Returns its messages down to the level info, and whether one of them is an error or
+    warning.
+    """
     (changes,) = [path for path in made if path.endswith(".changes")]
     as_root = ["--allow-root"] if os.geteuid() == 0 else []
     done = subprocess.run(["lintian", *as_root, "--fail-on", "error,warning", "--display-info", "--tag-display-limit", "0", changes],
@@ -108,7 +112,9 @@ def lint(made):
 
 
 def test(programs):
-    """Runs those of tests/package (tests/package/README.md); the last line says how many passed. Whether all did."""
+    """Runs the selected tests of tests/package (tests/package/README.md). The last line of the output says how many passed.
+    Returns whether all passed.
+    """
     folder = os.path.join(ROOT, "tests", "package")
     chosen = [os.path.join(folder, name + "_test.py") for name in programs] or sorted(glob.glob(os.path.join(glob.escape(folder), "*_test.py")))
     passed = failed = 0
@@ -152,7 +158,7 @@ def make_here(output):
         print(complaints, end="", file=sys.stderr)
         os.makedirs(output, exist_ok=True)
         for old in filter(MADE.match, os.listdir(output)):
-            os.unlink(os.path.join(output, old))  # packages of other versions too: the directory holds those of one tree only
+            os.unlink(os.path.join(output, old))  # also deletes packages of other versions, because the directory has those of one tree only
         for path in made:
             print(os.path.relpath(shutil.move(path, output)))
     if is_bad:

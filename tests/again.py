@@ -15,7 +15,7 @@ import subprocess
 
 SUITES = ("unit", "e2e")
 ONCE = "once"
-TRIES_MAX = 3  # per run; more failures are no coincidence
+TRIES_MAX = 3  # limit per run, because more failures are hardly coincidence
 TIME_LIMIT_S = 1200
 WORSE = re.compile(r"Sanitizer|runtime error:|Assertion [`']|panic: |Segmentation|core dumped|died with <Signals|AssertionError: -\d+ != |"
                    r"status -\d|harness\.Broken")

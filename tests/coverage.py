@@ -38,7 +38,7 @@ def call(command, **options):
 
 
 def run_tests(build, profiles, suites):
-    """Returns True if all tests passed. Every process adds to its program's profile."""
+    """Runs the tests. Returns True if all passed. Every process adds to the profile of its program."""
     shutil.rmtree(profiles, ignore_errors=True)
     os.makedirs(profiles)
     env = {**os.environ, "LLVM_PROFILE_FILE": os.path.join(profiles, "%m%c.profraw")}
@@ -58,7 +58,7 @@ def run_tests(build, profiles, suites):
 
 
 def find_programs(build):
-    """Returns everything that meson linked: the programs and the library."""
+    """Returns all files that meson linked: the programs and the library."""
     listed = call(["meson", "introspect", "--targets", build], stdout=subprocess.PIPE).stdout
     return sorted(path for target in json.loads(listed) if target["type"] in ("executable", "shared library")
                   for path in target["filename"] if os.path.exists(path))
@@ -144,7 +144,7 @@ def report(branches, sources):
 
 
 def unseen_files(branches, root):
-    """Returns the sources that no program contains: a file that is not linked must not look covered."""
+    """Returns the sources that are in no program. Such a file must not look as if it were covered."""
     seen = {branch[0] for branch in branches}
     listed = call(["git", "-C", root, "ls-files", "*.c"], stdout=subprocess.PIPE, text=True).stdout.split()
     return [path for path in listed if part_of(path) and path not in seen]

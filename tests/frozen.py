@@ -4,7 +4,7 @@ import signal
 
 
 def freeze(process):
-    """Returns when all threads of the process have stopped: kill() returns earlier, and a thread may still answer a call then."""
+    """Waits until all threads of the process have stopped. kill() returns earlier, and a thread may still answer a call then."""
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 

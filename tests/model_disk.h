@@ -34,7 +34,7 @@ struct model_write { /* a write that waits for a sync */
 };
 
 struct model_file {
-    uint8_t *cached; /* contents as reads see them */
+    uint8_t *cached; /* contents as reads return them */
     uint64_t cached_size;
     uint8_t *durable; /* contents that survive every crash */
     uint64_t durable_size;
@@ -43,7 +43,7 @@ struct model_file {
 };
 
 struct model_entry {
-    char name[64]; /* last component of the path; "": free */
+    char name[64]; /* last component of the file's path; "": the slot is free */
     int file;
 };
 
@@ -56,28 +56,28 @@ struct model_change { /* a change of a directory that waits for a sync */
 };
 
 struct model_disk {
-    struct disk disk; /* the calls to give to the log */
+    struct disk disk; /* the disk's functions, which the test passes to the log */
     uint64_t seed;
     bool short_io;         /* reads and writes may be short */
     uint64_t calls;        /* number of changing calls so far */
     uint64_t fail_at;      /* number of the call that fails, from 1; 0: none */
     int fail_error;        /* error of the failing call */
-    bool fail_for_ever;    /* all later calls fail too */
-    int read_error;        /* not 0: error of all reads */
+    bool fail_for_ever;    /* true: all calls after the failed one fail too */
+    int read_error;        /* error of all reads; 0: reads succeed */
     uint64_t room;         /* total size of all files, in bytes; 0: no limit */
-    void *owner;           /* for the owner of a wrapper around the calls */
-    bool directory_exists; /* there is only one directory */
+    void *owner;           /* for the use of a wrapper around these functions */
+    bool directory_exists; /* true: the directory exists; there is only one */
     struct model_file files[MODEL_FILES_MAX];
     int file_count;
-    int entry_end;                  /* all names are in entries below this index */
-    int handles[MODEL_HANDLES_MAX]; /* number of the open file + 1; 0: free */
+    int entry_end;                  /* all used entries have an index below this */
+    int handles[MODEL_HANDLES_MAX]; /* for each handle: number of the open file + 1; 0: free */
     struct model_entry cached[MODEL_FILES_MAX];
     struct model_entry durable[MODEL_FILES_MAX];
     struct model_change *changes;
     size_t change_count, change_room;
     uint64_t datasyncs, syncs, directory_syncs;
     char directory[128];     /* path of the directory, if it was made in this history */
-    bool directory_unsynced; /* its parent has not been synced since */
+    bool directory_unsynced; /* true: the directory's parent has not been synced since */
 };
 
 static inline uint64_t model_random(struct model_disk *model) {
@@ -88,7 +88,7 @@ static inline uint64_t model_random(struct model_disk *model) {
     return x ^ (x >> 31);
 }
 
-/* Counts a changing call. Returns non-zero, the error, if the call must fail. */
+/* Counts a changing call. Returns the error if the call must fail, otherwise 0. */
 static inline int model_call(struct model_disk *model) {
     model->calls++;
     if (model->fail_at == 0 || model->calls < model->fail_at) return 0;
@@ -166,7 +166,7 @@ static inline void model_file_sync(struct model_file *file) {
     file->durable_size = file->cached_size;
 }
 
-/* For each sector, the first writes that touch it survive, and the later ones are lost; their number is random. */
+/* For each sector, a random number of the first writes that touch it survive. The later writes are lost. */
 static inline void model_file_tear(struct model_disk *model, struct model_file *file) {
     uint64_t first = UINT64_MAX, last = 0;
     for (size_t i = 0; i < file->write_count; i++) {
@@ -287,7 +287,7 @@ static inline int64_t model_pwrite(void *context, int handle, const void *data, 
     bool is_short = error || (model->short_io && model_random(model) % 8 == 0);
     if (is_short && size > 1) {
         size_t done = 1 + model_random(model) % (size - 1);
-        /* A failing call may have done a part of its work. */
+        /* A call that fails may still have done a part of its work. */
         if (!error || model_random(model) % 2) model_write_add(file, data, done, offset);
         return error ? error : (int64_t)done;
     }
@@ -329,7 +329,7 @@ static inline int model_allocate(void *context, int handle, uint64_t size) {
     if (error) return error;
     if (model->room && model_room_used(model) + size > model->room) return -ENOSPC;
     assert(file->cached_size == 0);
-    model_grow(&file->cached, &file->cached_size, size); /* without a sync, a crash leaves the file empty */
+    model_grow(&file->cached, &file->cached_size, size); /* after a crash without a sync, the file is empty */
     return 0;
 }
 
@@ -429,13 +429,13 @@ static inline void model_free(struct model_disk *model) {
     free(model);
 }
 
-/* The process is killed: the cache survives. From now on no call fails. */
+/* Simulates that the process is killed: the page cache survives. From now on no call fails. */
 static inline void model_kill(struct model_disk *model) {
     memset(model->handles, 0, sizeof(model->handles));
     model->fail_at = 0;
 }
 
-/* The power fails: only some of the unsynced writes survive. */
+/* Simulates a power failure: only some of the unsynced writes survive. */
 static inline void model_crash(struct model_disk *model) {
     model_kill(model);
     for (size_t i = 0; i < model->change_count; i++)

@@ -1,4 +1,4 @@
-/* must.h: a check for test helpers without a cmocka state: prints its place and aborts. */
+/* must.h: a check for test helpers without a cmocka state. If it fails, it prints its place and aborts. */
 #ifndef TARRY_TESTS_MUST_H
 #define TARRY_TESTS_MUST_H
 

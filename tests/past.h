@@ -1,5 +1,5 @@
-/* past.h: makes a log with frames in it, for tests that read the past. The tasks are small, with keys and contents.
- * Each frame has one record, and its time is its number. Header only. */
+/* past.h: makes a log with frames for tests that read the history. The tasks are small, with keys and contents. Each
+ * frame has one record, and its time is its number. Header only. */
 #ifndef TARRY_TESTS_PAST_H
 #define TARRY_TESTS_PAST_H
 
@@ -69,7 +69,7 @@ static inline int past_append(struct past *past, uint64_t id) {
     return log_append(past->log, &frame);
 }
 
-/* Appends and syncs frames about random tasks. */
+/* Appends frames about random tasks, and syncs them. */
 static inline void past_go_on(struct past *past, uint64_t frames) {
     while (frames-- > 0) MUST(past_append(past, 1 + random_below(&past->random, past->tasks)) == 0);
     MUST(log_sync(past->log) == 0);

@@ -41,7 +41,7 @@ class Snapshots(Case):
         self.assertEqual(broker.ready["recovered_tasks"], str(live), f"log {log}, index {index}")
         self.assertEqual(broker.queue_stats("q")["pending"], live)
         self.assertEqual(broker.stop(), 0)
-        # verify recomputes the index's digest from every row, and compares it with the log's.
+        # tarry verify computes the index's digest again from every row, and compares it with the log's.
         self.assertEqual(self.broker.tarry("verify", broker.data).status, 0, f"log {log}, index {index}")
 
     def assert_refused(self, log, index, sentence):
@@ -65,7 +65,7 @@ class Snapshots(Case):
                     self.assert_refused(str(log), str(index), "the end of the log is lost")
 
     def branch_off(self):
-        """Copies "root", and continues in that copy as another history."""
+        """Copies "root", and writes another history in that copy."""
         self.copy("root")
         self.assertEqual(self.broker.stop(), 0)
         other = self.make_broker(data=self.path("branch-home"))
@@ -92,7 +92,7 @@ class Snapshots(Case):
         other = self.branch_off()
         for broker, name in ((self.broker, "one"), (other, "other")):
             self.broker = broker.start()
-            self.copy(name)  # the records of a start and a stop have the same size, but other times
+            self.copy(name)  # the records of a start and a stop have the same sizes as in the other history, but other times
         self.assert_whole("one", "one", 9)
         self.assert_refused("one", "other", "do not belong together")
 

@@ -30,7 +30,7 @@ def memcheck(log):
 
 
 def churn(broker, far, load):
-    """Makes memory usage vary: queries, large payloads, short-lived consumers, a killed consumer, a broken connection."""
+    """Makes memory usage vary: queries, large payloads, consumers that end soon, a killed consumer, a broken connection."""
     broker.ok("stats", wait_s=120)
     broker.ok("list", "auto", "--limit", 50, wait_s=120)
     broker.ok("queue", "set", "auto", f"max_attempts={random.randrange(10, 100)}", wait_s=120)

@@ -1,5 +1,6 @@
-"""sp_test.py: nng's own transports: SP over TCP, TLS and IPC (--listen tcp://, tls+tcp://, ipc://), byte by byte. foreign_test.py has
-nng's own sockets."""
+"""sp_test.py: nng's own transports for SP over TCP, TLS and IPC (--listen tcp://, tls+tcp://, ipc://), byte by byte.
+foreign_test.py uses nng's own sockets.
+"""
 import os
 import struct
 import time
@@ -63,7 +64,7 @@ class Life(Sp):
             for at in range(len(message)):
                 rpc.peer.sendall(message[at:at + 1])
             self.assertEqual(rpc.hear()[:2], (1, OK))
-            rpc.peer.sendall(message * 50)  # sends many messages at once
+            rpc.peer.sendall(message * 50)  # sends fifty messages at once
             self.assertEqual([rpc.hear()[:2] for _ in range(50)], [(1, OK)] * 50)
 
     def test_a_hello_and_a_request_in_one_packet(self):
@@ -84,7 +85,9 @@ class Life(Sp):
         return data
 
     def test_the_lane_of_a_websocket_by_its_ticket(self):
-        """/lane without a number, for libraries that can send no header: the secret is in no URL."""
+        """Connects to /lane without a number. This is for libraries that can send no header, and keeps the secret out of the
+        URL.
+        """
         rpc = self.rpc()
         lane = self.kept(wire.WebSocket(self.broker.port, "/lane", wire.LANE))
         self.assertTrue(lane.accepted, lane.answer)
@@ -129,7 +132,7 @@ class Tickets(Sp):
         for ticket in (self.ticket[:-1], self.ticket + b"x", self.ticket[:-1] + bytes([self.ticket[-1] ^ 1]), b"\xff" * 24, b"x"):
             self.assert_refused(NOT_DONE, "no connection waits with this ticket", ticket=ticket)
         self.assertEqual(self.session.attach(self.lane, self.ticket), OK)
-        self.assert_refused(NOT_DONE, "no connection waits with this ticket")  # the ticket was used
+        self.assert_refused(NOT_DONE, "no connection waits with this ticket")  # the ticket was used already
 
     def test_a_wrong_secret_attaches_nothing(self):
         other = Session(self.asks, ["q"])
@@ -195,7 +198,7 @@ class ByTheFirstByte(Life):
 
 
 class Refused(Sp):
-    """Input that is not SP, or exceeds a limit."""
+    """Sends bytes that are not SP, or that exceed a limit."""
 
     def assert_closed(self, peer, reason):
         self.assertTrue(peer.is_closed_by_peer())
@@ -248,7 +251,7 @@ class Refused(Sp):
 
 
 class Access(Sp):
-    """SP has no place for a token: a certificate, or the socket's user, names the client (docs/ACCESS.md)."""
+    """SP cannot carry a token, so a certificate or the socket's user identifies the client (docs/ACCESS.md)."""
 
     def setUp(self):
         Case.setUp(self)
@@ -278,7 +281,7 @@ class Access(Sp):
 
     def test_a_certificate(self):
         rpc = SpRpc(self.over_tls("client"))
-        self.assertEqual(rpc.ask(LIST, [(1, "q")])[0], DENIED)  # the client may not read
+        self.assertEqual(rpc.ask(LIST, [(1, "q")])[0], DENIED)  # the client has no permission to read
         lane = SpSocket(self.over_tls("client"), PULL)
         self.assertEqual(Session(rpc, ["q"]).attach(lane), OK)
         rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, [wire.schedule("q", payload=b"y" * 300_000)]))

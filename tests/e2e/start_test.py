@@ -16,8 +16,9 @@ class Start(Case):
     autostart = False
 
     def make_broker(self, *arguments, **options):
-        """Makes a broker without the harness's tokens: only the test's files lie beside the directory, and any user can start
-        it."""
+        """Makes a broker without the harness's tokens. Only the test's files are beside the directory, and any user can start
+        the broker.
+        """
         broker = super().make_broker(*arguments, **options)
         broker.has_admin = False
         return broker
@@ -132,7 +133,7 @@ class Start(Case):
         other.stop()
         other.start()  # once
         self.assertEqual(len([line for line in other.log if "event=founded_beside" in line]), 1)
-        os.chmod(self.directory, 0o1777)  # like /tmp: files beside the directory belong to other users
+        os.chmod(self.directory, 0o1777)  # like /tmp: files beside the directory may belong to other users
         third = self.make_broker(data=self.path("third")).start()
         self.assertFalse([line for line in third.log if "founded_beside" in line])
 
@@ -167,7 +168,7 @@ class Start(Case):
             self.assertIn(f"(mode {mode:04o}): {command}, or ", self.fails(data=self.broker.data))
         subprocess.run(command.split(), check=True)
         self.broker.start()
-        shared = self.path("shared")  # like the root of a tmpfs
+        shared = self.path("shared")  # permissions like those of the root of a tmpfs
         os.mkdir(shared)
         os.chmod(shared, 0o1777)
         said = self.fails(data=shared)
@@ -177,7 +178,7 @@ class Start(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_a_directory_that_its_owner_can_change_is_refused_with_what_to_do(self):  # F-14
-        """Refused for root too, who could write to it: the owner could replace its content."""
+        """Root is refused too, although root could write to it, because the owner could replace its content."""
         self.broker.start()
         self.broker.stop()
         os.chown(self.broker.data, 61999, 61999)

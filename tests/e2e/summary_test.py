@@ -18,12 +18,12 @@ def quantile(values, share):
 
 class Summary(harness.Case):
     def take_one(self, queue, settle, *options):
-        """Takes exactly one task: settling at once frees credit for a second one, which would be released."""
+        """Takes exactly one task. Settling it at once frees credit for a second task, which would be released."""
         taken = self.broker.one("consume", queue, "--count", "1", "--ack", "none")
         self.broker.one(settle, taken["id"], taken["token"], *options)
 
     def live(self):
-        """Runs a history small enough to count by hand."""
+        """Makes a history that is small enough to count by hand."""
         q = self.broker
         for number in range(6):
             q.one("schedule", "q", "--key", f"k{number}", "--in", "1h")
@@ -46,7 +46,7 @@ class Summary(harness.Case):
         return {item["queue"]: item for item in self.told("--summary", *arguments)}
 
     def check_against(self, item, facts):
-        """Compares the summary's line with its records, one by one."""
+        """Compares the queue's line of the summary with its records, one by one."""
         kinds = collections.Counter(fact["kind"] for fact in facts)
         self.assertEqual({kind: count for kind, count in item["counts"].items() if count}, dict(kinds))
         self.assertEqual(item["records"], len(facts))
@@ -80,7 +80,7 @@ class Summary(harness.Case):
                           "requeued": 2, "purged": 3, "lease_lost": 0})
         self.assertEqual({kind: r[kind] for kind in ("scheduled", "leased", "retried", "acked", "expired")},
                          {"scheduled": 2, "leased": 2, "retried": 1, "acked": 1, "expired": 1})
-        self.assertEqual(summary["q"]["late_ms"]["count"], 4)  # one of five leases was of a released task
+        self.assertEqual(summary["q"]["late_ms"]["count"], 4)  # one of the five leases belongs to a released task
         self.assertEqual((everything["start"], everything["stop"], everything["job"]), (1, 1, 2))
 
     def test_it_counts_as_the_records_do_one_by_one(self):

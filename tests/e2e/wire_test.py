@@ -293,13 +293,13 @@ class Door(Beside):
             self.assertEqual(status(Sec_WebSocket_Protocol=protocol), 400, protocol)
         self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # a list with our protocol in it (RFC 6455, 4.2.2)
         for upgrade in ("h2c", "tls", "websocketx"):
-            self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # ignored, so it is a request for a page that does not exist
+            self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # the header is ignored, so this is a request for a page that does not exist
         self.assertEqual(status(Host=None), 400)
         self.assertEqual(status(**{"": "POST /rpc HTTP/1.1"}), 405)
         self.assertEqual(status(**{"": "GET /rpcs HTTP/1.1"}), 404)
 
     def test_a_connection_serves_one_request_after_the_other(self):
-        """Pages, too; after a half-close the client gets the replies to what it has sent."""
+        """Web pages work too: after a half-close the client gets the replies to the requests that it has sent."""
         pages = [self.page, self.page.replace(b"healthz", b"metrics")]
         for first in pages:
             self.assertEqual(self.answers(self.last(first)), [200])
@@ -332,8 +332,9 @@ class Door(Beside):
             self.assertIn(self.answers(head), ([431], []))
 
     def test_half_a_head_has_its_time_and_half_a_request(self):
-        """F-18: the connection ends after DOOR_HEAD_S, whether it is silent or sends a byte now and then; half a request ends it
-        after DOOR_REQUEST_S."""
+        """F-18: the connection ends after DOOR_HEAD_S, whether it is silent or sends a byte now and then. With half a request,
+        it ends after DOOR_REQUEST_S.
+        """
         silent, slow, half = self.connect(), self.connect(), WebSocket(self.broker.port)
         half.peer.sendall(frame(b"\x80\0\0\1" + bytes(20), claimed=1000))
         end = time.monotonic() + 60

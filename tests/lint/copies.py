@@ -9,12 +9,13 @@ import lint
 import sizes
 
 RIG = "tests/sim/"
-# The rig's own implementations of an interface: they may have a name of the product's, for the given reason.
+# The simulator's own implementations of an interface, which may have a function name of the product; with the reason
+# for each.
 ALLOWED = {
     "coordinator_": "registrar.c is a coordinator, behind broker/coordinator/coordinator.h",
     "node_": "node*.c are the hands of broker/pair and broker/replication in one thread, as broker/shell/pair is in several",
 }
-# Machine → files that may call it.
+# State machine → files that may call it.
 DRIVERS = {"core_step": ("broker/core/", "broker/engine/core_turn.c")}
 DRIVEN = ("broker/", RIG)
 

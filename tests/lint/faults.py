@@ -22,7 +22,7 @@ COMMENT = re.compile(r'^\s*(#|/\*|\*|//)|\*/\s*$')
 
 
 def carries(text, fault):
-    """Whether the text has F-5 written out, or test_f5_… as a name."""
+    """Returns whether the text contains the fault's id (F-5), also as part of a name (test_f5_…)."""
     return re.search(rf"\b{fault}(?![\da-d])|_{fault.replace('-', '').lower()}_", text) is not None
 
 
@@ -33,7 +33,7 @@ def definition(lines, name):
 
 
 def words_about(lines, at):
-    """Returns the definition's own line, the comment right above it, and a docstring below."""
+    """Returns the definition's own line, the comment directly above it, and a docstring below it."""
     first = at
     while first > 0 and COMMENT.search(lines[first - 1]):
         first -= 1
@@ -46,7 +46,7 @@ def words_about(lines, at):
 
 
 class Tree:
-    """The files that the catalogue names, each read once."""
+    """The files that the catalogue names. Each is read once."""
 
     def __init__(self, root):
         self.root, self.files = root, {}

@@ -1,4 +1,4 @@
-"""format.py: clang-format would change nothing."""
+"""format.py: checks that clang-format would change no file."""
 import lint
 
 

@@ -1,7 +1,7 @@
-"""includes.py: which folder may include which (DESIGN.md section 3, The house); no cycles between folders, and few between files.
-
-The build makes most wrong includes fail; this check explains them, and finds those that the build cannot see: a path that leaves
-its folder, an example that uses more than the public header, a core that uses the system.
+"""includes.py: checks which folder may include which (DESIGN.md section 3, The house), that there are no cycles between
+folders, and few between files. The build makes most wrong includes fail. This check explains them, and finds those that the
+build cannot see: a path that leaves its folder, an example that uses more than the public header, a core that uses the
+system.
 """
 import os
 import re
@@ -11,10 +11,10 @@ import lint
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 SHELL_ROOMS = tuple(f"broker/shell/{room}/" for room in ("process", "queues", "pair", "jobs", "threads", "door"))
-# Applies to the product only: tests are not part of its structure.
+# This check applies to the product only, because tests are not part of its structure.
 PRODUCT = ("common/", "proto/", "transport/", "storage/", "broker/", "client/")
-# Number of files in include cycles; x.c and x.h count as one, and x_parts.h and x_y.c of the same folder belong to x. When a
-# cycle is removed, lower it.
+# Number of files in include cycles. x.c and x.h count as one; x_parts.h and x_y.c of the same folder belong to x. Lower
+# the number when a cycle is removed.
 FILE_CIRCLES_MAX = 2
 
 # The longest prefix that matches a file decides which headers it may include, by the header's prefix.
@@ -23,7 +23,7 @@ ALLOWED = {
     "proto/": ("proto/", "common/"),
     # A client's WebSocket connection: libtarry's, and a pair's.
     "transport/": ("transport/", "proto/", "common/"),
-    # Small files of a data directory, the log, the index, the past: each may include those before it.
+    # Small files of a data directory, the log, the index, the history: each folder may include those before it.
     "storage/": ("storage/", "proto/", "common/"),
     "storage/files/": ("storage/files/", "proto/", "common/"),
     "storage/log/": ("storage/log/", "storage/files/", "proto/", "common/"),
@@ -41,14 +41,14 @@ ALLOWED = {
     "broker/page/": ("broker/page/",),
     "broker/net/": ("broker/net/", "proto/tarry_limits.", "proto/check.", "proto/sp_frame.", "proto/ws_frame.", "proto/ws_handshake."),
     "broker/peer/": ("broker/peer/", "broker/net/listen.", "broker/net/message.", "broker/net/tls.", "transport/", "proto/", "common/"),
-    # Foreign protocols use the door, and each other only through the seam; of the broker they use its messages.
+    # Foreign protocols use the door, and each other only through the gateway. Of the broker they use only its messages.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/", "common/"),
     "broker/beanstalk/": ("broker/beanstalk/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
     "broker/amqp/": ("broker/amqp/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
     "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
-    # Webhooks use only the seam, like a protocol.
+    # Webhooks use only the gateway, like a protocol.
     "broker/push/": ("broker/push/", "broker/curl/", "broker/gateway/gateway.h", "proto/", "common/"),
-    # The folders of the shell, from bottom to top: each may include those before it, and none includes shell.h.
+    # The folders of the shell, from bottom to top. Each may include those before it, and none includes shell.h.
     "broker/shell/process/": (*SHELL_ROOMS[:1], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/push/", "broker/coordinator/", "storage/", "proto/", "common/"),
     "broker/shell/queues/": (*SHELL_ROOMS[:2], "broker/core/", "broker/engine/", "broker/access/", "broker/net/", "proto/", "common/"),
     "broker/shell/pair/": (*SHELL_ROOMS[:3], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/peer/", "broker/replication/", "broker/coordinator/", "storage/", "proto/", "common/"),
@@ -60,22 +60,23 @@ ALLOWED = {
     "client/lib/": ("client/lib/", "client/include/", "transport/", "proto/", "common/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),
     "client/tool/doctor/": ("client/tool/", "broker/access/token_file.", "client/include/", "storage/files/identity.", "proto/", "common/"),
-    # The tool writes the file of tokens, the broker reads it: one parser for both.
+    # The tool writes the file of tokens and the broker reads it, so both use the same parser.
     "client/tool/cmd_token.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/", "common/"),
     "client/tool/token_store.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/", "common/"),
     "client/tool/offline/": ("client/tool/", "client/include/", "storage/", "proto/", "common/"),
-    # A dry run asks the real core what would have happened: the core is a pure function of its events, and only it can prove
-    # that.
+    # A dry run asks the real core what would have happened. The core is a pure function of its events, and only the
+    # core can prove that.
     "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "broker/engine/core_turn.h", "storage/", "proto/", "common/"),
     "client/examples/": ("client/examples/", "client/include/"),
-    "client/examples/nng_consumer.": ("proto/tarry.pb-c.h",),  # a client that uses only the messages
-    # the pure half of the clock and the leader's clock; stalls; the rules, their wire format, and the client of the record
+    "client/examples/nng_consumer.": ("proto/tarry.pb-c.h",),  # a client that uses only the messages of the protocol
+    # The pure parts of the clock and of the leader's clock, stalls, the pair's rules and their wire format, and the
+    # client of the record.
     "tests/sim/": ("tests/", "broker/core/", "broker/engine/", "broker/pair/", "broker/replication/", "broker/coordinator/",
                    "broker/shell/process/clock.", "broker/shell/process/last_shutdown.",
                    "broker/shell/pair/follow_wire.", "broker/shell/pair/record_client.", "broker/shell/pair/leader_clock.", "storage/", "proto/", "common/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),
-    "tests/e2e/forge_index.": ("storage/", "proto/", "common/"),  # the test forges an index that looks right but is wrong, which an outsider could not
-    "tests/e2e/foreign.": ("proto/", "common/",),  # a client that uses only our messages
+    "tests/e2e/forge_index.": ("storage/", "proto/", "common/"),  # the test makes an index that looks right but is wrong, which needs the index's own functions
+    "tests/e2e/foreign.": ("proto/", "common/",),  # a client that uses only the messages of the protocol
     "tests/crash/": ("tests/crash/", "client/include/"),
     "tests/": ("tests/", "broker/", "storage/", "transport/", "proto/", "common/", "client/"),
     "bench/": ("bench/", "broker/core/", "storage/", "proto/", "common/"),  # micro-benchmarks; the end-to-end ones use only the public interface
@@ -141,7 +142,7 @@ def complaint_about(path, bracket, included, headers):
     if not targets:
         return f'"{included}" is no header of ours: write <{included}>'
     beside = [t for t in targets if os.path.dirname(t) == os.path.dirname(path)]
-    reachable = beside or targets  # of two headers with the same name the build finds the one in the folder that the file may use
+    reachable = beside or targets  # if two headers have the same name, the build finds the one in the folder that the file may use
     if not any(target.startswith(ALLOWED[rule]) for target in reachable):
         return f'{rule} must not include "{included}" ({reachable[0]})'
     return None
@@ -172,7 +173,7 @@ def circles(graph):
 
 
 def whole_of(path, stems):
-    """Returns the unit that the file belongs to: x for x.h, and also for x_parts.h if there is an x.c or x.h beside it."""
+    """Returns the unit that a file belongs to: x for x.h, and x also for x_parts.h if x.c or x.h is beside it."""
     folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
     pieces = stem.split("_")
     for count in range(1, len(pieces)):

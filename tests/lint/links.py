@@ -1,4 +1,4 @@
-"""links.py: each relative link of a Markdown file names an existing file or folder of the tree."""
+"""links.py: checks that each relative link of a Markdown file names an existing file or folder of the tree."""
 import os
 import re
 

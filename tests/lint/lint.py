@@ -38,8 +38,9 @@ def run(command, cwd):
 
 
 def another_release(program, decides):
-    """Returns a sentence if this is another release of the program than Debian 12's, which CI uses. Each release finds other
-    things, so only one release counts."""
+    """Returns a complaint if this is another release of the program than Debian 12's, which CI uses. Each release reports
+    other problems, so only one release counts.
+    """
     _, said = run([program, "--version"], ".")
     found = re.search(r"(?:version|Cppcheck) (\d+(?:\.\d+)?)", said)
     if found is None or re.match(re.escape(decides) + r"(\.|$)", found[1]):
@@ -48,7 +49,7 @@ def another_release(program, decides):
 
 
 def main(name, check, why_not=lambda: None):
-    """Entry point of a check: `check.py ROOT BUILD`. `why_not` says why the check is skipped here; None: it runs."""
+    """Entry point of a check: `check.py ROOT BUILD`. `why_not`: why the check is skipped on this machine; None: it runs."""
     if len(sys.argv) != 3:
         sys.exit(f"usage: {sys.argv[0]} ROOT BUILD")
     if reason := why_not():

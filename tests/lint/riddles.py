@@ -15,7 +15,7 @@ import sys
 
 import lint
 
-# (phrase, the question that a reader has to ask)
+# Phrases: (regular expression, advice for the author).
 RIDDLES = [
     (r"(?<!there )\b(?:is|are|was|were) none\b(?! of)", "say 'invalid', 'missing' or 'empty'"),
     (r"\bis no (?:number|url|address|name|file|member|node|record|key|queue|path|port|object|array)\b", "say 'is not a valid …'"),
@@ -31,7 +31,7 @@ RIDDLES = [
     (r"\b(?:returns|does) the same\b|\breturns as above\b", "repeat the fact: each comment is read alone"),
 ]
 COMPILED = [(re.compile(phrase, re.IGNORECASE), advice) for phrase, advice in RIDDLES]
-# (beginning of the path, words in the phrase, why they are right there)
+# Correct uses: (beginning of the path, words in the phrase, why they are right there).
 EXCEPTIONS = [
     ("tests/fuzz/", "stranger", "the name of a program, tests/fuzz/broker/stranger.c: a client that sends any messages and knows no others"),
     ("tests/hostile/", "stranger", "the catalogue of these tests defines the word: a host that has no token"),
@@ -70,7 +70,7 @@ READERS = {".c": c_texts, ".h": c_texts, ".py": hash_texts, ".sh": hash_texts, "
 def findings(root):
     """Yields (path, line, phrase, advice)."""
     for path in lint.our_files(root, tuple(READERS)):
-        if path.startswith("tests/lint/") or path == "CHANGELOG.md":  # here they are listed; published text stays as it is
+        if path.startswith("tests/lint/") or path == "CHANGELOG.md":  # the phrases are listed in tests/lint; published text stays unchanged
             continue
         for line, text in READERS[os.path.splitext(path)[1]](path, "\n".join(lint.read_lines(root, path))):
             for phrase, advice in COMPILED:

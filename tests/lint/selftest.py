@@ -32,7 +32,7 @@ CATALOGUE = faults.CATALOGUE
 EXCUSED = "".join(row(fault, "", "gap: nobody has looked") for fault in faults.FAULTS + faults.PROMISES + faults.RULES)
 KEEPER = "`storage/log/log.h:GUARD`"
 
-# (what it shows, check, path of the sample, its text, words that the complaint must contain)
+# Bad samples: (what the sample shows, check, path of the sample, its text, words that the complaint must contain).
 BAD = [
     ("format: a crooked indent", format_check.check, "proto/a.c", "int  f(void){return 1;}\n", "proto/a.c:1"),
     ("words: an unfinished place", words.check, "proto/a.c", "/* TO" + "DO: later */\n", "proto/a.c:1"),
@@ -116,7 +116,8 @@ def complaints_of(real_root, check, path, text):
 
 LOOP = "    int sum = 0;\n    for (int i = 0; i < count; i++) {\n        if (of[i] > 0 && of[i] < 1000) sum += of[i] * 2;\n    }\n    return sum;\n}\n"
 OTHER = "    return count > 0 ? of[count - 1] : 0;\n}\n"
-# (what it shows, text of the product's file, text of the rig's file, words that a complaint must contain; "": there is none)
+# Samples: (what the sample shows, text of the product's file, text of the simulator's file, words that a complaint must
+# contain; "": no complaint).
 SYMBOLS = [
     ("a function that both show", "int both(int x) { return x; }\n", "int both(int x) { return -x; }\n", "tests/sim/a.c: both is defined in broker/core/a.c too"),
     ("one that a macro names", "#define NAME both\nint NAME(int x) { return x; }\n", "int both(int x) { return -x; }\n", "both is defined in"),
@@ -146,7 +147,8 @@ def symbol_complaints(product, rig):
         shutil.rmtree(root)
 
 
-# (what it shows, which file includes which header, words that a complaint must contain; "": there is none)
+# Samples: (what the sample shows, which file includes which header, words that a complaint must contain; "": no
+# complaint).
 CIRCLES = [
     ("two folders need each other", [("a/x.c", "b/y.h"), ("b/z.c", "a/x.h")], "folders need each other: a, b"),
     ("three do", [("a/x.c", "b/y.h"), ("b/y.c", "c/z.h"), ("c/z.c", "a/x.h")], "folders need each other: a, b, c"),

@@ -1,7 +1,6 @@
-"""sizes.py: a function fits on about one screen, and a file has one purpose.
-
-A function is recognized by clang-format's layout: it ends at a `}` in the first column, and its body began at the last line
-before that which ends in `{` and starts in the first column (or continues such a line).
+"""sizes.py: checks that functions and files are not too long. A function is recognized by clang-format's layout: it ends at a
+`}` in the first column. Its body begins at the last line before that which ends in `{` and starts in the first column (or
+continues such a line).
 """
 import re
 

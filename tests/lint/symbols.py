@@ -1,8 +1,6 @@
-"""symbols.py: checks the rules of copies.py in the object files, where no macro can hide a name.
-
-nm lists the functions of each object of the product and of tests/sim. A function that both define is a copy, unless it is the
-rig's own implementation of an interface (copies.ALLOWED). Static functions may have the same name, but not the same name and
-text.
+"""symbols.py: checks the rules of copies.py in the object files, where no macro can hide a name. nm lists the functions of
+each object of the product and of tests/sim. A function that both define is a copy, unless it is the simulator's own
+implementation of an interface (copies.ALLOWED). Static functions may have the same name, but not the same name and text.
 """
 import difflib
 import json
@@ -16,7 +14,7 @@ import sizes
 
 PRODUCT = ("common/", "proto/", "storage/", "broker/", "client/lib/", "client/tool/")
 ALIKE = 0.9  # share of equal words: above it, one function is a copy of the other
-SMALL = 45  # words: shorter functions are alike because there is only one way to write them
+SMALL = 45  # number of words; shorter functions are alike because there is only one way to write them
 FUNCTION = re.compile(r"^(.*?)(?:\[.*\])?: (\S+) ([Tt]) ")
 
 
@@ -40,7 +38,7 @@ def functions(of):
 
 
 def words(root, source, name):
-    """Returns the words of the function's text; [] if the source does not have it in that form."""
+    """Returns the words of the function's text; [] if the source does not have the function in this form."""
     lines = lint.read_lines(root, source)
     return next((re.findall(r"\w+|[^\w\s]", "\n".join(lines[first - 1:first - 1 + count]))
                  for found, first, count in sizes.functions(lines) if found == name), [])

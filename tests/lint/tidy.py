@@ -67,7 +67,7 @@ def tidy_some(root, build, jobs):
 
 
 def bunches(jobs):
-    """Several files per run: clang-tidy's start takes as long as a small file."""
+    """Each run checks several files, because the start of clang-tidy takes as long as a small file."""
     for kind in (True, False):
         paths = [path for path in jobs if is_test(path) is kind]
         for first in range(0, len(paths), BUNCH):

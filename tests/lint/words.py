@@ -24,7 +24,7 @@ def tics(root):
     """Returns how often such words occur in a folder's own files."""
     counts = collections.Counter()
     for path in lint.our_files(root, TIC_SUFFIXES):
-        if not path.startswith("tests/lint/") and path != "CHANGELOG.md":  # the text of a published version stays
+        if not path.startswith("tests/lint/") and path != "CHANGELOG.md":  # the text of published versions stays unchanged
             counts[os.path.dirname(path) or "."] += sum(len(TIC.findall(line)) for line in lint.read_lines(root, path))
     return {folder: count for folder, count in sorted(counts.items()) if count}
 

@@ -39,7 +39,8 @@ static void rank(struct numbers *numbers) {
 static void rank_versions(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
-        if (node->ghost.is_there && node->ghost.version != world->version) /* the swap can no longer change anything */
+        if (node->ghost.is_there &&
+            node->ghost.version != world->version) /* the swap can no longer change the record */
             memset(&node->ghost, 0, sizeof node->ghost);
         node->ghost.version = 0;
         bool is_stale = node->swap.version != world->version;
@@ -77,8 +78,8 @@ static void drop_stale_mail(struct pair_world *world) {
     }
 }
 
-/* Whether a node asks for presence matters only while it waits impatiently; whether it has asked matters only while it
- * reads. */
+/* Removes facts about presence that no later step reads. Whether a node will ask for presence matters only while it
+ * waits impatiently. Whether it has asked matters only while it reads. */
 static void forget_presence(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct pair *pair = &world->nodes[i].pair;
@@ -88,7 +89,7 @@ static void forget_presence(struct pair_world *world) {
     }
 }
 
-/* The last question matters only in whether the node would ask the same now. */
+/* The last question matters only for whether the node would send the same question now. */
 static void forget_asked(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct pair *pair = &world->nodes[i].pair;
@@ -207,7 +208,7 @@ static void canonical(struct pair_world *world) {
         if (!limits->roll || world->is_rolled) node->known = 0;
         if (!limits->lose && !limits->roll && !limits->lag)
             node->hard_state.recorded = node->pair.hard_state.recorded =
-                0; /* a node's recorded epoch is never behind */
+                0; /* a node's recorded epoch is never older than its own */
         if (node->pair.role != PAIR_FOLLOWING || !node->pair.writing_state) node->leader = 0;
         canonical_pair(limits, &node->pair);
         canonical_mail(&world->questions[i]);

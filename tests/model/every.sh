@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# every.sh: what `./dev model` explores. every.sh BUILT [--deep | ARGUMENT of explore...]
+# every.sh: the limits that `./dev model` explores. Usage: every.sh BUILT [--deep | ARGUMENT of explore...]
 set -euo pipefail
 
 built=$1

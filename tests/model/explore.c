@@ -26,19 +26,20 @@
 
 struct step {
     uint32_t parent;
-    uint8_t move; /* action × NODES + node */
+    uint8_t move; /* action × NODES + node, as one number */
 };
 
 struct explorer {
     struct pair_limits limits;
     uint64_t states_max;
     bool is_tap;
-    bool is_safety;  /* do not check whether states settle */
-    uint64_t *table; /* hashes of states; 0: free. The table and the ring grow only as needed, because each touched page
-                        costs time */
+    bool is_safety; /* do not check whether states settle */
+    /* Hashes of the visited states; 0: free entry. Table and ring grow only as needed, because each touched page costs
+     * time. */
+    uint64_t *table;
     uint64_t table_mask;
-    struct step *steps;          /* [number of the state]: the step that led to it */
-    struct pair_world *frontier; /* ring of states that are not yet expanded */
+    struct step *steps;          /* for each state, by its number: the step that led to it */
+    struct pair_world *frontier; /* ring buffer of states that are not yet expanded */
     uint64_t frontier_mask, first, last;
     uint64_t transitions, settled, frontier_peak;
 };
@@ -101,7 +102,7 @@ static void tell(const struct pair_world *world, int node, enum action action) {
     printf(" | acked %u\n", world->acked.end);
 }
 
-/* Prints the steps from the beginning to the state with that number, and one step further. */
+/* Prints the steps from the first state to the state with that number, and one more step. */
 static void story(const struct explorer *explorer, uint32_t number, int move) {
     static uint8_t moves[1 << 16];
     size_t count = 0;
@@ -116,7 +117,7 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
     }
 }
 
-/* Whether the state settles if everything goes well: no crash, no loss, and a node that waits in vain learns that.
+/* Returns whether the state settles if there is no crash and no loss, and a node that waits for nothing learns that.
  * `is_lost`: messages in flight between the nodes are lost first, so that no node learns about the other from an old
  * message. */
 static bool settles_from(const struct pair_world *from, bool is_lost, bool told) {
@@ -138,7 +139,7 @@ static bool settles_from(const struct pair_world *from, bool is_lost, bool told)
             for (int node = 0; node < NODES && !moved; node++)
                 if ((moved = pair_world_act(&world, (i + node) % NODES, fine[k])) && told)
                     tell(&world, (i + node) % NODES, fine[k]);
-        bool is_bare = i % 40 == 39; /* repeated questions can go round in circles */
+        bool is_bare = i % 40 == 39; /* without this, repeated questions could go on for ever */
         for (int node = 0; node < NODES && (!moved || is_bare); node++)
             if (world.nodes[node].up && (!moved || world.nodes[node].pair.role != PAIR_LEADING))
                 pair_world_act(&world, node, ACT_SILENT);

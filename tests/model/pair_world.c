@@ -77,8 +77,8 @@ static bool is_another(const struct pair_world *world, int number) {
     return world->nodes[!number].peer != world->nodes[number].disk;
 }
 
-/* Without a coordinator: unless a node's hard state says that it serves alone, the other node has everything, on the
- * disk that was counted. */
+/* Checks, for a pair without a coordinator: unless a node's hard state says that it serves alone, the other node has
+ * everything, on the disk that was counted. */
 static void check_notes(const struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         const struct model_log *log = &world->nodes[i].log;
@@ -136,7 +136,8 @@ static void crash(struct pair_world *world, int number, bool is_kept) {
     memset(&node->swap, 0, sizeof node->swap);
 }
 
-/* Frames that the forced leader lacks are lost by the operator's decision; the other node's index is lost with them. */
+/* Frames that the forced leader lacks are lost by the operator's decision. The other node's index, which may contain
+ * them, is lost too. */
 static void accept_loss(struct pair_world *world, int number) {
     if (world->is_lost || world->forced != 1 + number) return;
     world->is_lost = true;
@@ -152,8 +153,8 @@ static void lead(struct pair_world *world, int number) {
     if (node->pair.by_operator) accept_loss(world, number);
     must(node->pair.epoch >= 32 || !(world->led & 1u << node->pair.epoch), "an epoch has one leader, once");
     world->led |= 1u << node->pair.epoch;
-    /* An operator's assertion may overtake the promise by which a node leads; the other node then confirms nothing
-     * to it. */
+    /* An operator's assertion may come earlier than the promise by which a node leads. The other node then confirms
+     * nothing to it. */
     bool is_overtaken =
         node->pair.by_operator && node->pair.counted && world->nodes[!number].hard_state.floor > node->pair.epoch;
     must(is_overtaken || is_prefix(&world->acked, world->acked.end, &node->log, node->log.durable),
@@ -209,7 +210,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     case PAIR_STOP_WRITES:
         step(world, number, &(struct pair_event){.kind = PAIR_STOPPED, .end = node->log.end});
         break;
-    case PAIR_TAKE_WRITES: /* pair_takes_writes shows it */
+    case PAIR_TAKE_WRITES: /* the function pair_takes_writes shows it */
     case PAIR_FETCH:       /* the model never retires log */
     case PAIR_SAY:
         break;
@@ -233,7 +234,7 @@ static bool start(struct pair_world *world, int number) {
     const struct pair_limits *limits = &world->limits;
     struct model_node *node = &world->nodes[number];
     if (node->up || world->nodes[!number].pair.asserting != 0)
-        return false; /* the operator keeps a node stopped while asserting it */
+        return false; /* the operator keeps the node stopped while asserting that */
     node->up = true;
     node->runs++;
     node->log.durable = node->log.end; /* recovery syncs the frames that it keeps (R6) */
@@ -253,7 +254,7 @@ static bool start(struct pair_world *world, int number) {
     return true;
 }
 
-/* Appends a frame. R1: a log whose epochs go back can be no prefix of another log. */
+/* Appends a frame. R1: epochs never decrease within a log, because such a log could not be a prefix of another one. */
 static bool append(const struct pair_limits *limits, struct model_node *node) {
     if (!pair_takes_writes(&node->pair) || node->log.end == limits->frames) return false;
     must(node->log.end == 0 || node->log.epochs[node->log.end - 1] <= node->pair.epoch, "a log's epochs never go back");
@@ -374,7 +375,7 @@ static bool coordinator(struct pair_world *world, struct model_node *node) {
     return true;
 }
 
-/* The presence is only an opinion: either answer may be wrong. */
+/* Handles an answer about presence. Presence is only a hint, so the model allows either answer. */
 static bool hear(struct pair_world *world, int number, bool is_present) {
     struct model_node *node = &world->nodes[number];
     if (node->operation != OPERATION_ANSWERED || (is_present && !node->asks_presence)) return false;
@@ -390,7 +391,7 @@ static bool hear(struct pair_world *world, int number, bool is_present) {
 static bool lose_answer(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->operation == OPERATION_NONE || !node->is_swap)
-        return false; /* a lost read is sent again: the same as a late one */
+        return false; /* a lost read is sent again, which equals a late one */
     past_leave_ghost(world, node);
     struct pair_event event = {.kind = PAIR_RECORD_SWAPPED, .outcome = PAIR_UNKNOWN};
     node->operation = OPERATION_NONE;
@@ -407,8 +408,8 @@ static bool ghost(struct pair_world *world, struct model_node *node) {
     return is_done; /* a swap without effect leads to no new state */
 }
 
-/* Replaces a disk if the other node has everything acknowledged, as far as the nodes' notes show: an operator would
- * not do it otherwise. */
+/* Replaces a disk if the other node has everything acknowledged, as far as the nodes' hard states show. Otherwise an
+ * operator would not do it. */
 static bool exchange(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     const struct model_node *other = &world->nodes[!number];
@@ -461,9 +462,9 @@ static bool serves_alone(const struct model_node *node) {
     return node->hard_state.alone || node->pair.hard_state.alone || node->pair.asserting != 0;
 }
 
-/* Whether the operator's assertion is true. The other node may still be alive: to an operator, a paused or cut-off
- * node looks stopped, and it may come back in the middle of an action. Before the pair was in sync for the first
- * time, the operator cannot know that it was. */
+/* Returns whether the operator's assertion is true. The other node may still be alive: to an operator, a paused or
+ * cut-off node looks stopped, and it may continue in the middle of an action. Before the pair was in sync for the first
+ * time, the operator cannot know whether it was. */
 static bool is_true(const struct pair_world *world, int number, enum pair_word word) {
     const struct pair_limits *limits = &world->limits;
     const struct model_node *node = &world->nodes[number], *other = &world->nodes[!number];
@@ -476,7 +477,7 @@ static bool is_true(const struct pair_world *world, int number, enum pair_word w
     case PAIR_ASSERT:
         if (!limits->by_operator) return false;
         if (is_another(world, !number) && !other->hard_state.alone)
-            return true; /* the new disk has nothing; neither had the former one */
+            return true; /* the new disk is empty, and so was the former one */
         return other->up ? !limits->async && !serves_alone(other)
                          : !other->hard_state.alone || (!world->was_in_sync && !world->is_lost);
     case PAIR_FORCE:
@@ -622,7 +623,7 @@ bool pair_world_is_inside(const struct pair_world *world) {
     return true;
 }
 
-/* Both nodes may have acknowledged frames that the other lacks: only an operator can resolve that. */
+/* Returns whether an operator must decide, because both nodes may have acknowledged frames that the other one lacks. */
 static bool has_named_it(const struct pair_world *world) {
     int leaders = 0;
     for (int i = 0; i < NODES; i++) {

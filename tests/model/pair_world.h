@@ -27,14 +27,15 @@ struct pair_limits {
     bool by_operator; /* there is no coordinator */
     bool async;
     bool hand;           /* planned switch-overs happen */
-    bool lag;            /* reads of the record may be stale */
+    bool lag;            /* true: reads of the record may return an older record */
     bool silent_clients; /* clients send no queries (R3) */
     bool force;          /* one forced promotion may happen */
     bool lose;           /* the coordinator may lose the record once (F-31b) */
-    bool roll;           /* the record may be set back once to any kept copy (F-31b): past.h */
-    bool presence; /* a node that hears nothing asks for the leader's presence; otherwise no presence is used (F-31c) */
-    bool exchange; /* by_operator: one node may get an empty disk (F-29) */
-    bool wrong;    /* by_operator: the operator may once assert something false. Frames lost by that are ignored */
+    bool roll;           /* true: the record may be set back once to any kept copy (F-31b, past.h) */
+    /* True: a node that hears nothing asks for the leader's presence; false: presence is not used (F-31c). */
+    bool presence;
+    bool exchange; /* with by_operator: one node may get an empty disk (F-29) */
+    bool wrong;    /* with by_operator: the operator may once assert something false; frames lost by that are ignored */
 };
 
 struct model_log {
@@ -49,7 +50,7 @@ struct model_message { /* a message on its way to a node */
     struct model_log
         log; /* FOLLOW: the requester's log; FRAMES: the leader's log, whose frames from `from` on are sent */
     uint8_t from;
-    uint8_t disk; /* disk of the sender */
+    uint8_t disk; /* number of the sender's disk */
 };
 
 struct model_swap {
@@ -69,17 +70,18 @@ struct model_node {
     uint8_t leader;                    /* disk of the node whose answers arrived last */
     struct model_log log;
     uint64_t runs;
-    uint32_t known;     /* latest epoch that it has led or durably promised: what its hard state should say (past.h) */
+    /* Latest epoch that the node has led or durably promised; its hard state should have it (past.h). */
+    uint32_t known;
     bool asks_presence; /* the running read asks for the presence */
-    bool remembers;     /* this run has seen a newer record than the restored one, so its coordinator client believes
-                           nothing older */
+    /* True: this run has seen a newer record than the restored one, so its coordinator client trusts no older one. */
+    bool remembers;
     /* request at the coordinator */
     enum operation_state operation;
     bool is_swap;
-    struct model_swap swap; /* the requested swap */
+    struct model_swap swap; /* the swap that the request asks for */
     struct pair_event answer;
     struct model_swap ghost; /* a compare-and-set whose sender no longer waits; it may still be carried out */
-    /* query to the node as the leader, which appends nothing */
+    /* True: a query, which appends nothing, waits at this node as the leader. */
     bool asked;
     uint64_t question;
     uint32_t served_before; /* latest epoch that had served any client when the query arrived */
@@ -87,8 +89,9 @@ struct model_node {
 
 struct pair_world {
     struct model_node nodes[NODES];
-    struct model_message questions[NODES], answers[NODES]; /* [i]: message to node i */
-    uint64_t version;                                      /* 0: no record yet */
+    /* Messages on their way; the element i is the message to node i. */
+    struct model_message questions[NODES], answers[NODES];
+    uint64_t version; /* 0: no record yet */
     struct pair_record record;
     struct pair_limits limits;
     uint64_t old_version; /* version and record before the last change */
@@ -96,9 +99,9 @@ struct pair_world {
     struct model_log acked; /* frames that were acknowledged to some client: they must never be missing */
     uint32_t served;        /* latest epoch that has served any client */
     uint32_t led;           /* bit set of epochs that a node has led */
-    bool was_in_sync;       /* by_operator: the pair has been in sync once */
-    uint8_t forced;         /* 1 + the node that an operator has forced to lead, once in a history */
-    bool is_lost;           /* the forced node has led: frames that it lacked are lost */
+    bool was_in_sync;       /* with by_operator: true if the pair has been in sync once */
+    uint8_t forced; /* number of the node that an operator has forced to lead, plus 1; 0: none; once in a history */
+    bool is_lost;   /* true: the forced node has led, so frames that it lacked are lost */
     bool is_exchanged;
     bool is_wrong; /* the false assertion was made */
     bool is_record_lost;
@@ -106,7 +109,7 @@ struct pair_world {
     uint64_t kept_version; /* version of the kept copy; 0: none */
     struct pair_record kept;
     bool is_rolled;
-    bool is_behind; /* set back to an earlier epoch, and not yet written again */
+    bool is_behind; /* true: the record was set back to an earlier epoch, and not written again since */
 };
 
 enum action {
@@ -116,8 +119,8 @@ enum action {
     ACT_APPEND,
     ACT_SYNC,
     ACT_TAKE,      /* the node takes the question, which is removed */
-    ACT_TAKE_TWIN, /* the node takes the question, which stays: doubled, or not lost */
-    ACT_TAKE_NEAR, /* like ACT_TAKE_TWIN; the requester lacks little */
+    ACT_TAKE_TWIN, /* the node takes the question, which also stays: it was doubled */
+    ACT_TAKE_NEAR, /* like ACT_TAKE_TWIN, but the requester lacks only a little */
     ACT_TAKE_ANSWER,
     ACT_TAKE_ANSWER_TWIN,
     ACT_WRITE_STATE,
@@ -128,11 +131,11 @@ enum action {
     ACT_LOSE_ANSWER,
     ACT_GHOST,
     ACT_SILENT,
-    ACT_GONE, /* silence, and the other node's process is gone */
+    ACT_GONE, /* the other node is silent, and its process is gone */
     ACT_QUESTION,
     ACT_REPLY,
     ACT_WATCH, /* the coordinator reports a changed record */
-    ACT_SOLO,  /* words of an operator */
+    ACT_SOLO,  /* actions of an operator, from here on */
     ACT_ASSERT,
     ACT_FORCE,
     ACT_HAND_OVER,
@@ -142,18 +145,19 @@ enum action {
     ACT_UNANSWERED, /* the question that an operator's command waits for times out */
     ACT_EXCHANGE,   /* an operator gives the node an empty disk */
     ACT_LOSE,       /* the coordinator loses the record and all requests in flight */
-    ACT_KEEP,       /* somebody copies the coordinator's data */
+    ACT_KEEP,       /* an operator copies the coordinator's data */
     ACT_ROLL,       /* the coordinator's server is set back to the copy */
-    ACT_PUT_BACK,   /* the copied record is written over the present one */
+    ACT_PUT_BACK,   /* a client writes the copied record over the current one */
     ACT_WRITE,      /* an operator has the leader write the record again; the leader then restarts */
     ACTIONS
 };
 extern const char *const action_names[ACTIONS];
 
 void pair_world_begin(struct pair_world *world, const struct pair_limits *limits);
-/* Does the action at the node if it is possible now; false: it is not. A broken promise is in pair_world_broken. */
+/* Does the action at the node. Returns false if it is not possible now. If it breaks a promise, pair_world_broken names
+ * the promise. */
 bool pair_world_act(struct pair_world *world, int node, enum action action);
-/* The promise that the last action broke; NULL: none. */
+/* Name of the promise that the last action broke; NULL: none. */
 extern const char *pair_world_broken;
 /* Returns whether the state is within the limits. */
 bool pair_world_is_inside(const struct pair_world *world);

@@ -79,7 +79,7 @@ bool past_write(struct pair_world *world, int number) {
     bool is_last = pair->role == PAIR_LEADING && world->led >> pair->epoch == 1u;
     bool is_sure = world->nodes[!number].pair.role != PAIR_CANDIDATE;
     if (!is_lost || !is_last || !is_sure) return false;
-    world->record = pair->record; /* the nodes that the record lists as in sync were waited for */
+    world->record = pair->record; /* the nodes that the record lists as in sync took part in the change */
     if (pair->committed > world->record.high_water) world->record.high_water = pair->committed;
     world->version++;
     world->is_behind = false;

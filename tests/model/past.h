@@ -14,8 +14,8 @@
 /* Does ACT_LOSE, ACT_KEEP, ACT_ROLL or ACT_PUT_BACK. Returns false for any other action, or if it is not possible
  * now. */
 bool past_act(struct pair_world *world, enum action action);
-/* tarry pair record --write, at the leader of the latest epoch, once `tarry status` shows that no node is claiming
- * leadership. The leader restarts afterwards. */
+/* Models tarry pair record --write at the leader of the latest epoch, once `tarry status` shows that no node is
+ * claiming leadership. The leader restarts afterwards. */
 bool past_write(struct pair_world *world, int number);
 /* The sender of a compare-and-set no longer waits for it. It may still be carried out, unless it was lost with the
  * connection to a server that is set back. */

@@ -27,7 +27,7 @@ LIMITS = {
     "fence_forgotten": PAIR + " --lag --safety --silent-clients"}
 
 
-# tests/sim/bugs/pair.bug says which rule each of them breaks: R2, R3, R4, R5, R6, R7 or R8.
+# tests/sim/bugs/pair.bug says which rule each weakness breaks: R2, R3, R4, R5, R6, R7 or R8.
 def main():
     program = sys.argv[1]
     print(f"1..{len(LIMITS)}")

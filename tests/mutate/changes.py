@@ -1,8 +1,7 @@
-"""changes.py: small changes of a C file, each on one line, like typical mistakes: a negated condition, a dropped statement, an
-off-by-one, < for >, an early return, a constant plus one.
-
-The text is read line by line. It is formatted by clang-format, so a complete statement ends on its line, and a function begins
-with a head in the first column that ends in `{`. Other code is not changed. The compiler rejects changes that are not valid C.
+"""changes.py: makes small changes of a C file, each on one line, like typical mistakes: a negated condition, a dropped
+statement, an off-by-one, < for >, an early return, a constant plus one. The text is read line by line. It is formatted by
+clang-format, so a complete statement ends on its line, and a function begins with a head in the first column that ends in
+`{`. Other code is not changed. The compiler rejects changes that are not valid C.
 """
 import re
 from typing import NamedTuple
@@ -21,7 +20,7 @@ HEAD = re.compile(r"^(?!struct \w+ \{|union|enum|typedef|static const|const )([A
 
 
 class Change(NamedTuple):
-    """Replaces one line of a file (counted from 0) by another."""
+    """A change that replaces one line of a file (counted from 0) by another."""
 
     line: int
     kind: str
@@ -35,7 +34,7 @@ def masked(line):
 
 
 def closing(text, start):
-    """Returns where the bracket that opens at `start` closes; -1: not on this line."""
+    """Returns the position of the bracket that closes the one at `start`; -1: it is not on this line."""
     depth = 0
     for at in range(start, len(text)):
         depth += (text[at] == "(") - (text[at] == ")")
@@ -52,7 +51,7 @@ def negated(line, code):
 
 
 def dropped(line, code):
-    """Returns a statement on a line of its own, or after a condition on the same line; never a declaration."""
+    """Returns a statement that has its own line, or that follows a condition on the same line; never a declaration."""
     found = CALL.match(code) or ASSIGNMENT.match(code)
     if found and not code.lstrip().startswith(("return", "if ", "while ", "for ", "switch ")):
         yield "drop", code[:len(code) - len(code.lstrip())] + "(void)0;"
@@ -86,7 +85,7 @@ def returned(line, code):
 
 
 def head_of(line):
-    """Returns what the function that begins here returns: "", "bool", or None for any other."""
+    """Returns the result type of the function that begins on this line: "" (void), "bool", or None for any other."""
     found = HEAD.match(line)
     if not found:
         return None
@@ -109,7 +108,7 @@ def changes_of(lines):
         if line and line[0] not in " \t}#/":
             in_body = line.endswith("{") and "(" in line
         elif line.endswith(") {") and line.startswith(" " * 10):
-            in_body = True  # a head over several lines
+            in_body = True  # the head of the function has several lines
         if kind is not None:
             for value in [""] if kind == "" else [" true", " false"]:
                 found.append(Change(number, "return early", f"{line} if (*\"x\") return{value};"))

@@ -31,11 +31,11 @@ import table
 
 PRODUCT = ("common", "proto", "storage", "broker", "client/lib", "client/tool")
 PYTHON_S, C_S = 10, 0.5  # assumed time of a test that has not run yet and does not state its time
-SLOWER = 4  # a test may take this many times as long as when it passed
+SLOWER = 4  # a test may take at most this many times its usual time
 PATIENCE_S = 15
-RULES = "mutate.ninja"  # like build.ninja, but does not regenerate itself
-EACH = 18  # number of changes per folder before other folders follow
-AT_ONCE = max(2, len(os.sched_getaffinity(0)))  # twice as many for Python programs, which mostly wait
+RULES = "mutate.ninja"  # a copy of build.ninja that does not regenerate itself
+EACH = 18  # number of changes of a folder that are tried before other folders follow
+AT_ONCE = max(2, len(os.sched_getaffinity(0)))  # number of programs at the same time; twice as many for Python programs, which mostly wait
 ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 # Files that Python programs run: in these folders every program or preloaded library, and the library that they link.
 HELPERS = ("tests/e2e/", "tests/hostile/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "client/examples/", "broker/shell/tarryd", "client/tool/tarry",
@@ -56,7 +56,7 @@ def run(command, cwd):
 
 
 class Copy:
-    """The copy of the tree: `root` is its place, `build` its build directory."""
+    """The copy of the tree. `root` is its directory, `build` its build directory."""
 
     def __init__(self, source, directory, sanitized=False):
         self.source, self.root = source, os.path.join(directory, "tree")
@@ -102,7 +102,7 @@ class Copy:
                 sys.exit(f"mutate: {self.build} cannot be configured:\n{done.stdout}")
         if said := self.ninja(["build.ninja"], "build.ninja"):  # targets that meson.build has added since the last run
             sys.exit(f"mutate: {self.build} cannot be configured:\n{said}")
-        # ninja would run meson again for a change of a file that meson.build reads.
+        # A change of a file that meson.build reads would make ninja run meson again.
         with open(os.path.join(self.build, "build.ninja"), encoding="utf-8") as file:
             rules = re.sub(r"^build build\.ninja:.*\n( .*\n)*", "", file.read(), flags=re.MULTILINE)
         with open(os.path.join(self.build, RULES), "w", encoding="utf-8") as file:
@@ -128,7 +128,7 @@ class Program:
         self.guess_s, self.timeout_s = entry["priority"] or (PYTHON_S if self.is_python else C_S), entry["timeout"]
         self.took_s = None  # time when it passed; None: not known
         self.has_passed = False  # passed in this run
-        self.found = {}  # folder: number of changes there that it has noticed
+        self.found = {}  # folder → number of changes there that this test has noticed
         self.process = self.started = self.said = self.complaint = None
 
     def limit_s(self):
@@ -148,7 +148,7 @@ class Program:
                                         stdout=self.said, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def complains(self):
-        """Returns whether a check has failed; `complaint` is then its name."""
+        """Returns whether a check has failed. `complaint` is then the name of that check."""
         said = os.pread(self.said.fileno(), SAID_MAX, 0).decode("utf-8", "replace")
         found = NOT_OK.search(said)
         if found:
@@ -156,7 +156,7 @@ class Program:
         return self.complaint is not None
 
     def outcome(self, limit_s):
-        """True: passed; False: failed, or took too long; None: still runs."""
+        """Returns True if the program passed; False if it failed or took too long; None if it still runs."""
         status = self.process.poll()
         if self.complains() or (status is None and time.monotonic() - self.started > limit_s):
             self.stop()
@@ -191,7 +191,7 @@ class Program:
 
 
 class Judge:
-    """Knows the tests, and how long each takes."""
+    """The list of tests, and how long each takes."""
 
     def __init__(self, copy, say, quick=False):
         self.copy, self.say, self.quick = copy, say, quick
@@ -234,7 +234,7 @@ class Judge:
         os.rename(path + ".new", path)
 
     def stages(self, path):
-        """Returns the programs that may see a change of `path`, stage by stage."""
+        """Returns the programs that may notice a change of `path`, stage by stage."""
         asked = set()
         for patterns in table.stages_of(path):
             names = table.chosen(list(self.programs), patterns, asked)
@@ -248,7 +248,7 @@ class Judge:
         return list(dict.fromkeys(found + (self.helpers if any(program.is_python for program in programs) else [])))
 
     def differs(self, program):
-        """Returns whether the change is in the programs that it runs."""
+        """Returns whether the change is contained in the files that the test runs."""
         return any(self.digest(target) != self.unchanged.get(target) for target in self.targets([program]))
 
     def is_to_be_believed(self, program, path, original, text):
@@ -270,7 +270,8 @@ class Judge:
         for programs in self.stages(path):
             left, some = sorted(programs, key=lambda program: program.rank(path)), 2 * AT_ONCE if programs[0].is_python else AT_ONCE
             while left:
-                # Each group has twice as many programs as the one before: the first programs find nearly all changes.
+                # Each group has twice as many programs as the one before, because the first programs notice nearly all
+                # changes.
                 group, left, some = left[:some], left[some:], 2 * some
                 if self.copy.ninja(self.targets(group)) is not None:
                     return NO_C, None
@@ -361,7 +362,7 @@ def difference(path, lines, change):
 
 
 def play(judge, compiler, path, lines, change):
-    """Plays one change. Returns its result and the test that found it."""
+    """Tries one change. Returns its result and the test that noticed it."""
     original, before = "\n".join(lines), compiler.object_of(path)
     if before is None:
         sys.exit(f"mutate: the unchanged {path} does not compile")
@@ -428,7 +429,7 @@ def report(counts, survivors, seed):
 
 
 class Run:
-    """Plays changes one after the other, and keeps the results."""
+    """Tries changes one after the other, and keeps the results."""
 
     def __init__(self, options, judge, compiler):
         self.options, self.judge, self.compiler = options, judge, compiler

@@ -68,7 +68,7 @@ class AtZooKeeper(HostDeath, unittest.TestCase):
         self.assertTrue(self.follower_said("event=leader_absent"))
 
     def test_f31c_a_healthy_leader_answers_at_the_coordinator(self):
-        """Only the link between the nodes is cut, for three times as long as a leader may take to answer."""
+        """Only the link between the nodes is cut, for three times the time in which a leader must answer."""
         before = len(self.scene.brokers["a"].log)
         self.scene.cut("a", "b")
         self.scene.wait("a serves alone", lambda: any("event=serves_alone" in line for line in self.scene.brokers["a"].log[before:]))

@@ -52,7 +52,7 @@ def missing():
 
 
 class Holder:
-    """A process that holds a namespace open, and reports it."""
+    """A process that keeps a namespace in existence, and reports it."""
 
     def __init__(self):
         self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-c", "echo; exec sleep infinity"],
@@ -75,7 +75,7 @@ class Holder:
 
 
 class Network:
-    """Hosts by name. For use by one thread."""
+    """A network of named hosts. For use by one thread."""
 
     def __init__(self, *names):
         self.home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -109,16 +109,17 @@ class Network:
         return f"{SUBNET}.{self.names.index(name) + 1}.2"
 
     def listen(self, name, port=PORT):
-        """Returns the URL of a broker there. (tarryd needs --unsafe-no-tls and --unsafe-no-tokens with it.)"""
+        """Returns the URL of a broker on that host. (tarryd needs --unsafe-no-tls and --unsafe-no-tokens with it.)"""
         return f"ws://{self.address(name)}:{port}"
 
     def prefix(self, name):
-        """Returns the command prefix that runs a command there, and lets it die with this process."""
+        """Returns the prefix that runs a command on that host, and ends it together with this process."""
         return ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net={self.holders[name].path}"]
 
     def enter(self, name):
-        """Moves the calling thread there, with the processes and threads that it starts later. None: back to the original
-        namespace."""
+        """Moves the calling thread to that host, with the processes and threads that it starts later. None: back to the
+        original namespace.
+        """
         libc = ctypes.CDLL(None, use_errno=True)
         place = self.home if name is None else os.open(self.holders[name].path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -129,7 +130,7 @@ class Network:
                 os.close(place)
 
     def add_address(self, name, address):
-        """Adds one more address to a host, outside of any subnet; the others reach it, and `cuts` do not affect it."""
+        """Adds one more address to a host, outside of any subnet. The other hosts reach it, and `cuts` do not affect it."""
         self.holders[name].run("ip", "address", "add", f"{address}/32", "dev", "eth0")
         self.hub.run("ip", "route", "add", f"{address}/32", "via", self.address(name))
 
@@ -149,7 +150,7 @@ class Network:
         self.cut_one_way(other, one)
 
     def isolate(self, name):
-        """Cuts the host off from all others at the same moment: a host that dies does not die towards one after the other."""
+        """Cuts the host off from all others at the same moment, because a host that dies is gone for all of them at once."""
         others = [other for other in self.names if other != name]
         wanted = sorted({pair for other in others for pair in ((name, other), (other, name))} - self.cuts)
         if wanted:
@@ -170,7 +171,7 @@ class Network:
         return int(words[words.index("packets") + 1])
 
     def slow(self, name, kbit_per_s):
-        """Limits the traffic to and from this host, each; None: no limit."""
+        """Limits the traffic to this host and the traffic from it; None: no limit."""
         link = f"to{self.names.index(name) + 1}"
         for holder, device in ((self.hub, link), (self.holders[name], "eth0")):
             if kbit_per_s is None:

@@ -1,5 +1,6 @@
 """netns_test.py: tests the network namespaces before other tests rely on them: a cut affects only its direction, a healed link
-works, and nothing outlives the process that made the network. Without root it is skipped with a message."""
+works, and nothing remains after the process that made the network. Without root, the test is skipped with a message.
+"""
 import contextlib
 import os
 import signal
@@ -172,7 +173,7 @@ class Rig(unittest.TestCase):
             time.sleep(0.02)
 
     def is_alive(self, pid):
-        """A zombie holds no namespace."""
+        """A zombie process does not keep a namespace."""
         try:
             with open(f"/proc/{pid}/stat", encoding="ascii") as file:
                 return file.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")

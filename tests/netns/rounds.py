@@ -53,7 +53,7 @@ class Story:
             print(self.lines[-1], file=self.file, flush=True)
 
     def begin(self):
-        """Only the last two rounds are ever printed."""
+        """Only the last two rounds are printed."""
         del self.lines[:-4 * STORY_LINES]
 
     def told(self):
@@ -61,8 +61,9 @@ class Story:
 
 
 class Stillness:
-    """How long this machine has delayed a waiting thread. Brokers were delayed as long: messages that they missed or sent late
-    may be the machine's fault."""
+    """Measures how long this machine has delayed a waiting thread. Brokers were delayed as long, so messages that they missed
+    or sent late may be the machine's fault.
+    """
 
     def __init__(self):
         self.longest_s = 0.0
@@ -80,7 +81,7 @@ class Stillness:
 
 
 class Chapter:
-    """Clients that work through some rounds, and their ledger."""
+    """Clients that work during some rounds, and their ledger."""
 
     def __init__(self, scene, number, seed, pace_s):
         self.scene, self.number = scene, number
@@ -94,7 +95,7 @@ class Chapter:
         return self.load.ledger
 
     def complaints(self):
-        """Returns complaints about the deliveries since the last round; `finish` judges everything."""
+        """Returns complaints about the deliveries since the last round. `finish` checks everything."""
         part = Ledger()
         part.__dict__.update(self.ledger.__dict__)
         count = len(self.ledger.deliveries)
@@ -112,12 +113,12 @@ class Chapter:
         self.scene.wait("clients are back", are_back, CLIENTS_BACK_S)
 
     def finish(self):
-        """Waits for every reply and consumes everything; returns complaints about all of it."""
+        """Waits for every reply and consumes all tasks. Returns complaints about all of it."""
         statuses, stats = self.load.finish()
         wrong = [f"{name}: {self.load.answered[name]} answers to {sent}" for name, sent in
                  (("schedule", self.load.count), ("cancel", self.load.cancels_sent), ("move", self.load.moves_sent))
                  if self.load.answered[name] != sent]
-        # Acks by hand may be too slow for as many leases as a task has.
+        # Acks by hand may be so slow that a task uses up its attempts.
         wrong += [f"unsettled: {queue}" for queue in stats if queue["pending"] or queue["ready"] or queue["in_flight"]
                   or (queue["dead"] and queue["queue"] != "hand")]
         wrong += [f"stream {name}: {status}" for name, status in zip(("schedule", "cancel", "move"), statuses) if status != 0
@@ -130,17 +131,17 @@ class Chapter:
 
 
 class Rounds:
-    """`only`: troubles to draw from, by a part of their names. `pace_s`: time between two groups of a client's requests."""
+    """`only`: troubles to choose from, by a part of their names. `pace_s`: time between two groups of a client's requests."""
 
     def __init__(self, scene, seed, chapter_rounds, only, pace_s):
         self.scene, self.seed, self.chapter_rounds, self.only, self.pace_s = scene, seed, chapter_rounds, only, pace_s
         self.drawn = {}
-        self.stillness, self.judged, self.unjudged = Stillness(), 0, 0  # rounds without a reason to take over
+        self.stillness, self.judged, self.unjudged = Stillness(), 0, 0  # rounds in which no node had a reason to take over
         self.done = self.deliveries = self.scheduled = self.acks = self.tails = 0
         self.seen_tails = set()
 
     def run(self, count):
-        """Returns the violations; empty: all is well."""
+        """Returns the violations; empty if there are none."""
         for name in self.scene.brokers:
             self.scene.launch(name)
         self.scene.roles()
@@ -159,7 +160,7 @@ class Rounds:
     # ---- a round
 
     def draw(self, rng):
-        """Draws one trouble, or two that can be combined; returns their names."""
+        """Chooses one trouble, or two that can be combined. Returns their names."""
         names = [name for name in known(self.scene, *NAMES) if not self.only or any(part in name for part in self.only)]
         chosen = rng.sample(names, 2 if len(names) > 1 and rng.random() < BOTH else 1)
         if any(name in RECORD for name in chosen):
@@ -189,7 +190,7 @@ class Rounds:
                 self.scene.pause(rng.choice((0, 0, rng.uniform(0, 1.5))))
             self.scene.pause(rng.uniform(*rng.choice(HOLD_S)))
             for trouble in sorted(rng.sample(troubles, len(troubles)), key=lambda trouble: trouble.name in RECORD):
-                trouble.mend()  # an operator writes the record once everything else is well
+                trouble.mend()  # an operator writes the record once everything else works again
             story.tell("---- mended")
             leader, _ = self.scene.roles()
             settled = time.monotonic()
@@ -204,7 +205,7 @@ class Rounds:
         return [f"round {number}: {what}" for what in chapter.complaints()]
 
     def may_take_over(self, epoch):
-        """No node took over, unless the machine gave the leader no time to show that it lives."""
+        """Checks that no node took over, unless the machine gave the leader no time to show that it is alive."""
         was_still = self.stillness.take() > STILL_S
         self.unjudged += was_still
         self.judged += not was_still
@@ -232,7 +233,7 @@ class Rounds:
         return [f"after round {self.done}: {what}" for what in wrong]
 
     def compare(self, chapter):
-        """Stops both at the same point by force; then only their disks are examined."""
+        """Stops both nodes at the same point by force, so that only their disks are examined."""
         for name in self.scene.brokers:
             self.scene.freeze(name)
         for name in self.scene.brokers:
@@ -251,7 +252,7 @@ class Rounds:
         return wrong + self.judge_tails(paths, aside, chapter)
 
     def read_tails(self, path, tails, chapter):
-        """Returns acknowledged facts that were cut off all the same: claim → tail."""
+        """Returns acknowledged facts that were cut off nevertheless: fact → tail."""
         found = {}
         for name in [tail["name"] for tail in tails if (path, tail["name"]) not in self.seen_tails]:
             self.seen_tails.add((path, name))
@@ -262,7 +263,8 @@ class Rounds:
 
     def judge_tails(self, paths, aside, chapter):
         """Such a fact must have been decided again, and be in the log, or in the log of the node that did not begin with a
-        snapshot."""
+        snapshot.
+        """
         missing = set(aside)
         for path in paths:
             if missing:

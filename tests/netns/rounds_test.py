@@ -13,7 +13,7 @@ import harness  # noqa: E402  (the path above)
 from rounds import play  # noqa: E402
 
 ROUNDS = int(os.environ.get("TARRY_PAIR_ROUNDS", "5"))
-SEED = int(os.environ.get("TARRY_PAIR_SEED", "12741054"))  # in its third round it stops a leader that was just started
+SEED = int(os.environ.get("TARRY_PAIR_SEED", "12741054"))  # with this seed, the third round stops a leader that was just started
 
 
 class Rounds(unittest.TestCase):

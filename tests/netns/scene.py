@@ -28,12 +28,12 @@ from frozen import freeze, thaw  # noqa: E402
 from ports import free_port  # noqa: E402
 
 NAMES = ("a", "b")
-# kind → (what is missing here, its server, its port)
+# kind → (what is missing on this machine, its server, its port)
 COORDINATORS = {"zookeeper": (zookeeper.missing, zookeeper.ZooKeeper, 2181), "etcd": (etcd.missing, etcd.Etcd, 2379)}
 QUICK = ("--failover-after", "700ms", "--solo-after", "1500ms")
 # Segments that soon fill up, and are archived and retired: a node that comes back late begins with a snapshot.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "1MiB")
-SETTLE_WAIT_S = int(os.environ.get("TARRY_PAIR_SETTLE_S", "90"))  # more on a busy machine
+SETTLE_WAIT_S = int(os.environ.get("TARRY_PAIR_SETTLE_S", "90"))  # seconds; set higher on a busy machine
 POLL_S = 0.2
 RECORD = "/tarry/pair/record"  # path of the record below `Server.url()`
 STOP_WAIT_S = 20
@@ -42,7 +42,7 @@ CLIENT_TIMEOUT = "300s"  # clients wait longer than any round takes
 
 
 class Log(list):
-    """A broker's messages, also written to the story."""
+    """A broker's messages, which are also written to the story."""
 
     def __init__(self, story, name):
         super().__init__()
@@ -66,12 +66,13 @@ class Clients(harness.Broker):
 
 
 class Unsettled(AssertionError):
-    """The pair did not reach the expected state."""
+    """Raised when the pair did not reach the expected state."""
 
 
 def wait_for_signals(process):
-    """A program that has just been started is no broker yet: SIGTERM would kill it. A broker blocks SIGTERM before it starts its
-    second thread. (While its main thread waits for a signal, the kernel does not show that thread's block.)"""
+    """Waits until the process handles signals. Before that, SIGTERM would kill it. A broker blocks SIGTERM before it starts
+    its second thread. (While its main thread waits for a signal, the kernel does not show that thread's block.)
+    """
     end = time.monotonic() + STOP_WAIT_S
     while process.poll() is None and time.monotonic() < end:
         with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
@@ -96,7 +97,7 @@ class Scene:
         self.network = netns.Network(*NAMES, "clients", *self.servers) if self.can_cut else None
         self.server = None
         self.slowed = frozenset()
-        self.is_alone = True  # there is only one trouble in this round
+        self.is_alone = True  # true: there is only one trouble in this round
         self.disks = {}
         self.records = []  # (epoch, text) of the coordinator's record, one for each epoch that was seen
         try:
@@ -135,7 +136,7 @@ class Scene:
     # ---- its brokers
 
     def launch(self, name):
-        """Starts it, unless it runs; does not wait."""
+        """Starts the broker unless it runs. Does not wait."""
         broker = self.brokers[name]
         if not broker.is_running():
             if broker.process is not None:
@@ -151,7 +152,7 @@ class Scene:
             self.brokers[name].process.wait()
 
     def freeze(self, name):
-        """SIGSTOP; returns when all threads have stopped."""
+        """Sends SIGSTOP. Returns when all threads have stopped."""
         broker = self.brokers[name]
         if broker.is_running():
             self.story.tell(f"SIGSTOP {name}")
@@ -163,7 +164,7 @@ class Scene:
             thaw(self.brokers[name].process)
 
     def stop(self, name):
-        """SIGTERM; does not wait. Returns False if it does not run."""
+        """Sends SIGTERM. Does not wait. Returns False if the broker does not run."""
         is_running = self.brokers[name].is_running()
         if is_running:
             self.story.tell(f"SIGTERM {name}")
@@ -184,7 +185,7 @@ class Scene:
         time.sleep(seconds)
 
     def wait_gone(self, name):
-        """Call after stop. A frozen broker, or one that waits for the other, may not end: it is then killed."""
+        """Must be called after stop. A frozen broker, or one that waits for the other node, may not end; then it is killed."""
         process = self.brokers[name].process
         try:
             status = process.wait(STOP_WAIT_S)
@@ -246,7 +247,7 @@ class Scene:
             self.server.resume()
 
     def save_record(self):
-        """Saves the record for `put_record_back`, once per epoch. Both are in sync, so both have seen this epoch."""
+        """Saves the record for `put_record_back`, once per epoch. Both nodes are in sync, so both have seen this epoch."""
         epoch = self.epoch()
         if all(known != epoch for known, _ in self.records):
             self.records.append((epoch, self.server.read_entry(RECORD)))
@@ -291,7 +292,7 @@ class Scene:
     # ---- the state of the brokers
 
     def fallen(self):
-        """Returns brokers that ended without an order to end."""
+        """Returns brokers that ended without being told to end."""
         return [f"{name} ended with {broker.process.returncode}" for name, broker in self.brokers.items() if not broker.is_running()]
 
     def status(self):
@@ -302,7 +303,9 @@ class Scene:
         return {name: item if item["result"] == "ok" else None for name, item in zip(NAMES, objects)}
 
     def roles(self):
-        """Returns (leader, follower) once one leads, the other follows it, both count as in sync, and neither complains."""
+        """Returns (leader, follower) once one node leads, the other follows it, both count as in sync, and neither reports a
+        problem.
+        """
         return self.wait("one leads, both in sync", self.find_roles)
 
     def find_roles(self):
@@ -316,7 +319,7 @@ class Scene:
         return roles["primary"], roles["follower"]
 
     def find_leader(self, wait_s):
-        """Returns the `status` of both once one of them leads; or after a time limit."""
+        """Returns the `status` of both nodes once one of them leads, or after a time limit."""
         end = time.monotonic() + wait_s
         while True:
             status = self.status()
@@ -331,11 +334,11 @@ class Scene:
 
     @staticmethod
     def last_leader(status):
-        """Returns the leader, of two the later one; if none leads, the node that has most."""
+        """Returns the leader; of two leaders, the later one; without a leader, the node that has most of the log."""
         return max(NAMES, key=lambda name: (status[name]["role"] == "primary", status[name]["epoch"], status[name]["durable"]))
 
     def leaders(self):
-        """Returns name → epoch of each node that says that it leads."""
+        """Returns name → epoch for each node that says that it leads."""
         return {name: item["epoch"] for name, item in self.status().items() if item and item["role"] == "primary"}
 
     def epoch(self):
@@ -343,8 +346,9 @@ class Scene:
         return self.wait("one leads", lambda: max(self.leaders().values(), default=0))
 
     def wait_equal(self):
-        """No client changes anything any more: waits until both have the same log, have applied it, and have compared their
-        digests."""
+        """Called when no client makes changes any more. Waits until both nodes have the same log, have applied it, and have
+        compared their digests.
+        """
         def are_equal():
             status = self.status()
             if None in status.values():

@@ -1,5 +1,6 @@
-"""slow_link_test.py: a follower that lacks much, over a link on which one answer takes longer than the follower waits for an
-answer. The answer arrives in parts, and each part shows that more follows. Hosts are network namespaces."""
+"""slow_link_test.py: a follower lacks much, and over a slow link one answer takes longer than the follower waits for an
+answer. The answer arrives in parts, and each part shows that more follows. Hosts are network namespaces.
+"""
 import random
 import sys
 import unittest

@@ -1,14 +1,14 @@
-"""trouble.py: the troubles of a pair: each is a generator that strikes, yields, and mends.
-
-`leader` is the node that leads when it strikes. If another trouble came in between (a frozen broker is killed, a killed one
-started again), it mends what remains. All random choices use the round's own random numbers.
+"""trouble.py: the troubles of a pair. Each is a generator that causes the trouble, yields, and repairs it. `leader` is the
+node that leads when it begins. If another trouble came in between (a frozen broker is killed, a killed one started again),
+it repairs what remains. All random choices use the round's own random numbers.
 """
 import itertools
 
 from scene import Unsettled
 
-# Alone, these are no reason to depose a healthy leader: anything that happens to the follower or the coordinator (F-13, F-30), a stall
-# of both (F-31a), one cut link of three (F-31c), a record that is gone or older than both know (F-31b).
+# Troubles that alone are no reason to depose a healthy leader: anything that happens to the follower or the coordinator
+# (F-13, F-30), a stall of both nodes (F-31a), one cut link of three (F-31c), a record that is lost or older than both
+# nodes know (F-31b).
 NO_REASONS = {
     "stall follower", "stall both", "SIGSTOP follower", "SIGKILL follower", "SIGKILL follower and start", "SIGTERM follower",
     "isolate follower", "slow follower", "hung disk follower", "SIGKILL coordinator", "SIGSTOP coordinator", "isolate zk", "slow zk",
@@ -28,7 +28,7 @@ def kill(scene, name, _rng):
 
 
 def kill_and_start(scene, name, _rng):
-    """Restarted before the other node counts it as silent."""
+    """The broker is started again before the other node counts it as silent."""
     scene.kill(name)
     scene.launch(name)
     yield
@@ -51,7 +51,7 @@ def freeze(scene, name, _rng):
 
 
 def stall(scene, name, rng):
-    """Pauses the node again and again, sometimes for longer than the other node waits."""
+    """Pauses the node repeatedly, sometimes for longer than the other node waits."""
     for _ in range(rng.randrange(2, 6)):
         scene.freeze(name)
         scene.pause(rng.choice((0.1, 0.3, 0.6, 1.1)))
@@ -88,7 +88,7 @@ def hang_disk_for_long(scene, name, other, _rng):
 
 
 def break_record(scene, strike, _rng):
-    """F-31b. The leader continues; no node claims leadership because of it; an operator has the record written again."""
+    """F-31b: the leader continues, no node claims leadership because of it, and an operator has the record written again."""
     before = scene.leaders()
     strike()
     yield
@@ -150,7 +150,7 @@ def freeze_server(scene, _rng):
 
 
 def known(scene, leader, follower):
-    """Returns name → a trouble of this scene, ready to be drawn."""
+    """Returns name → trouble for the troubles that are possible in this scene."""
     troubles = {
         "SIGKILL leader": (kill, leader), "SIGKILL follower": (kill, follower),
         "SIGKILL leader and start": (kill_and_start, leader), "SIGKILL follower and start": (kill_and_start, follower),
@@ -178,7 +178,7 @@ def known(scene, leader, follower):
 
 
 class Trouble:
-    """A trouble that has been drawn."""
+    """A trouble that was chosen for this round."""
 
     def __init__(self, scene, name, what, rng):
         self.name = name

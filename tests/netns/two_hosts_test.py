@@ -117,7 +117,7 @@ class TwoHosts(unittest.TestCase):
             self.assertNotIn(b"200", self.page("/healthz", address, ca=None))
 
     def plaintext_is_refused(self):
-        """A node that is configured to listen without TLS does not start."""
+        """A node that is configured to listen without TLS must not start."""
         unit = self.a.load(UNIT)
         unit.said["Service", "ExecStart"][0] = f"/usr/local/bin/tarryd --data /tmp/other --listen ws://{ADDRESSES[0]}:7273"
         process = self.a.spawn(unit, self.a.prepare(unit))
@@ -142,13 +142,15 @@ class TwoHosts(unittest.TestCase):
         self.a.services[UNIT].kill()
         self.assertIn("order-2", self.shop.run(consume))
         self.assertIn("event=leading", self.b.logs())
-        self.a.run("systemctl start tarry")  # systemctl returns, and no other command is needed
+        self.a.run("systemctl start tarry")  # systemctl returns when the node runs, so no other command is needed
         self.a.run("tarry status --wait 60s")
         self.others_are_served()
         self.revoke()
 
     def change_tokens(self, command, count):
-        """On a, and on b by the block that copies the file; both brokers have read it when this returns."""
+        """Runs the command on a, and on b by the block that copies the file. When this returns, both brokers have read the
+        file.
+        """
         self.a.run(command)
         self.play(self.a, "tokens to b")
         for name in "ab":
@@ -162,7 +164,7 @@ class TwoHosts(unittest.TestCase):
         shutil.copy(self.a.there(tokens), self.shop.there(tokens))
         with open(os.path.join(guide_test.ROOT, "README.md"), encoding="utf-8") as page:
             source = re.search(r"^```c\n(.*?)^```$", page.read(), re.M | re.S).group(1)
-        self.assertIn("tarry_open(NULL, ", source)  # which takes the addresses from TARRY_BROKER
+        self.assertIn("tarry_open(NULL, ", source)  # the program takes the addresses from TARRY_BROKER
         library = os.path.dirname(glob.glob("usr/local/**/libtarry.so", root_dir=guide_test.installed(), recursive=True)[0])
         with open(self.shop.there("/tmp/example.c"), "w", encoding="utf-8") as file:
             file.write(source)

@@ -19,7 +19,7 @@ APT = "apt-get -qq -y -o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root"
 
 
 class Failed(AssertionError):
-    """A command ended with an unexpected status. Contains all of its output."""
+    """Raised when a command ended with an unexpected status. Contains all of its output."""
 
 
 def checked(command, what, wait_s=MAKING_WAIT_S, **options):

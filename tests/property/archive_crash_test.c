@@ -69,7 +69,7 @@ static void every_file_is_whole(struct world *world) {
     free(bases);
 }
 
-/* Returns non-zero if a disk has stopped. */
+/* Does one random step. Returns non-zero if a disk has stopped. */
 static int step(struct world *world) {
     struct log *log = world->past.log;
     struct archive_info info;
@@ -83,7 +83,7 @@ static int step(struct world *world) {
     if (draw(world, 3) != 0 || !log_oldest(log, log_durable(log), &oldest)) return 0;
     error = archive_store(&world->archive, log, oldest.base, 1, &info, &problem);
     if (error != 0 && draw(world, 2)) return error;
-    /* The disk failed only once: try again. */
+    /* The disk may have failed only once, so try again. */
     if (error != 0) error = archive_store(&world->archive, log, oldest.base, 1, &info, &problem);
     if (error != 0) return error;
     CHECK(world, info.base == oldest.base && info.end == oldest.end);

@@ -212,7 +212,7 @@ static bool get_facts(struct rig *rig, struct core_event *event) {
     facts->want_count += count;
     size_t by_id = 0;
     struct row *rows = rig_alloc(&rig->asking, facts->want_count * sizeof(*rows));
-    for (size_t i = 0; i < facts->want_count; i++) { /* keys are unique here, so the core asks only for ids */
+    for (size_t i = 0; i < facts->want_count; i++) { /* keys are unique in this test, so the core asks only for ids */
         uint64_t id = all[i].id;
         if (id > 0 && id < rig->row_capacity && rig->rows[id].id != 0) rows[by_id++] = rig->rows[id];
     }
@@ -227,7 +227,8 @@ void rig_step(struct rig *rig, struct core_event *event) {
     core_step(rig->core, event, &rig->effects);
     take_effects(rig);
     struct core_event durable = {.kind = CORE_DURABLE, .now = rig->now};
-    while (durable.position < core_position(rig->core)) { /* that step may deliver more tasks */
+    /* Making frames durable is a step, which may deliver more tasks. */
+    while (durable.position < core_position(rig->core)) {
         durable.position = core_position(rig->core);
         core_step(rig->core, &durable, &rig->effects);
         take_effects(rig);
@@ -331,7 +332,7 @@ void rig_restart(struct rig *rig) {
     for (size_t i = rig->absorbed; i < rig->frame_count && error == 0; i++) {
         error = core_replay(rig->core, &rig->frames[i].header, rig->frames[i].body);
     }
-    assert(error == 0); /* the same contents fit into memory again */
+    assert(error == 0); /* the same contents fitted into memory before */
     assert(core_digest(rig->core) == digest);
     core_check(rig->core);
     start(rig);

@@ -24,7 +24,7 @@ struct rig {
     struct core_options options;
     struct core *core;
     struct core_effects effects;
-    struct arena arena;  /* memory of the effects */
+    struct arena arena;  /* memory of the last step's effects */
     struct arena kept;   /* memory of the frames */
     struct arena asking; /* memory of one request */
     struct instant now;
@@ -47,8 +47,8 @@ struct rig {
     struct rig_lease *leases; /* leases that were delivered; some may have ended */
     size_t lease_count, lease_capacity;
     uint64_t producer, sequence;
-    Tarry__Code code; /* code of the last reply */
-    uint64_t buried;  /* numbers of records so far, by kind */
+    Tarry__Code code; /* code of the core's last reply */
+    uint64_t buried;  /* number of records of each kind so far */
     uint64_t given_back;
     size_t key_size; /* size of the keys of new tasks; RIG_ANY: random */
 };
@@ -56,7 +56,7 @@ struct rig {
 
 void rig_init(struct rig *rig, uint64_t seed, size_t key_size);
 void rig_deinit(struct rig *rig);
-/* Steps the event at rig->now, with the facts that it needs. Frames become durable at once. */
+/* Steps the core with the event at rig->now, and with the facts that it needs. Frames become durable at once. */
 void rig_step(struct rig *rig, struct core_event *event);
 void rig_tick(struct rig *rig);
 /* Advances the time and runs all timers up to then. */
@@ -66,13 +66,13 @@ Tarry__Code rig_ask(struct rig *rig, Tarry__Request *request);
 Tarry__Code rig_commit(struct rig *rig, Tarry__Op **ops, size_t count);
 /* Subscribes one consumer to the queue. */
 void rig_subscribe(struct rig *rig, size_t at);
-/* Ends all deliveries in flight: they have left, or never will. */
+/* Ends all deliveries in flight. `ok`: they have left; otherwise they never will. */
 void rig_sent(struct rig *rig, bool ok);
 /* Absorbs the next `frames` frames into the index. */
 void rig_absorb(struct rig *rig, size_t frames);
 /* Answers the core's requests to the index. */
 void rig_answer(struct rig *rig);
-/* Kills and restarts: a new core from the index and the log. */
+/* Simulates a kill and a restart: a new core starts from the index and the log. */
 void rig_restart(struct rig *rig);
 /* Applies the whole log on a follower with the same memory, whose index absorbs only when the core needs memory. */
 void rig_follow(struct rig *rig);

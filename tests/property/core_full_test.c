@@ -60,7 +60,7 @@ static void op_schedule(struct rig *rig, size_t i, uint64_t delay_ms) {
     body->when = &ops.whens[i];
     body->when->ms = delay_ms;
     size_t size = rig->key_size == RIG_ANY ? random_below(&rig->random, KEY_SIZE_MAX + 1) : rig->key_size;
-    if (size < 12) return; /* without a key */
+    if (size < 12) return; /* a size below 12 means no key */
     memset(ops.texts[i], 'k', size);
     snprintf(ops.texts[i], 13, "%012llu", (unsigned long long)++serial);
     ops.texts[i][12] = 'k';
@@ -94,7 +94,7 @@ static void op_move(size_t i, uint64_t id, uint64_t delay_ms) {
     ops.refs[i].id = id;
 }
 
-/* The reasons have random sizes, because each size may need a memory page of its own. */
+/* The reasons have random sizes, because each size class may need its own memory page. */
 static void op_nack(struct rig *rig, size_t i, struct rig_lease *lease) {
     Tarry__Op *op = new_op(i, TARRY__OP__OP_NACK);
     op->nack = &ops.bodies[i].nack;
@@ -326,12 +326,12 @@ static void (*const events[])(struct rig *rig) = {
 };
 #define EVENTS (sizeof(events) / sizeof(*events))
 
-struct counts { /* numbers of tasks */
+struct counts { /* numbers of tasks that were counted in a run */
     uint64_t buried;
     uint64_t given_back;
 };
 
-/* Plays every event once as the first, then some random events; the slow build plays half of them. */
+/* Begins once with each kind of event, and goes on with random events. The slow build plays half of them. */
 static struct counts play(void (*fill)(struct rig *rig), uint64_t seed) {
     struct counts counts = {0};
     static const size_t key_sizes[] = {0, 40, KEY_SIZE_MAX, RIG_ANY};
@@ -339,7 +339,7 @@ static struct counts play(void (*fill)(struct rig *rig), uint64_t seed) {
         struct rig rig;
         rig_init(&rig, seed + first, key_sizes[first % 4]);
         fill(&rig);
-        if (first % 2 == 0) nacks_until_refused(&rig); /* also uses the memory that is reserved for settling */
+        if (first % 2 == 0) nacks_until_refused(&rig); /* uses also the memory that is reserved for settling leases */
         events[first](&rig);
         core_check(rig.core);
         for (unsigned round = 0; round < ROUNDS; round++) events[random_below(&rig.random, EVENTS)](&rig);
@@ -374,7 +374,7 @@ static void full_of_sentences(void **state) { /* CAP-1 */
     assert_true(counts.buried > 1000 / EVENTS_STRIDE);
 }
 
-/* Settling uses a reserve: new tasks have left it untouched, down to the last task that fitted. */
+/* Settling leases uses reserved memory, which new tasks have left untouched, down to the last task that fitted. */
 static void what_settles_finds_the_reserve(void **state) { /* CAP-1 */
     (void)state;
     for (uint64_t seed = 0; seed < 4; seed++) {
@@ -394,8 +394,8 @@ static size_t count_first(const struct rig *rig, size_t count) {
     return there;
 }
 
-/* A purge needs memory for the rows that it reads from the index. If that memory was taken after the purge asked for
- * the rows, it waits. */
+/* A purge needs memory for the rows that it reads from the index. If that memory is used up after it asked for the
+ * rows, the purge waits. */
 static void a_purge_waits_for_room(void **state) { /* CAP-1 */
     (void)state;
     enum { COUNT = 20 * OPS_AT_ONCE };
@@ -410,11 +410,11 @@ static void a_purge_waits_for_room(void **state) { /* CAP-1 */
     rig_absorb(&rig, rig.frame_count - rig.absorbed);
     rig_tick(&rig);
     assert_int_equal(rig.page_count, 1);
-    fill_up(&rig, 3000000); /* new tasks take the memory that tasks in the index do not need */
+    fill_up(&rig, 3000000); /* new tasks use the memory that tasks in the index do not need */
     rig_answer(&rig);
     core_check(rig.core);
     assert_int_equal(count_first(&rig, COUNT), COUNT);
-    assert_int_equal(rig.page_count, 0); /* reading again would not help */
+    assert_int_equal(rig.page_count, 0); /* no page is requested again, because that would not help */
     for (int i = 0; i < 100 && count_first(&rig, COUNT) > 0; i++) {
         rig_absorb(&rig, rig.frame_count - rig.absorbed); /* the index absorbs all frames */
         rig_tick(&rig);
@@ -435,7 +435,7 @@ static void a_question_waits_for_room(void **state) { /* CAP-1 */
     const uint64_t id = core_id_end(rig.core) - 1;
     fill_with_leases(&rig);
     rig_absorb(&rig, rig.frame_count - rig.absorbed);
-    rig_restart(&rig); /* memory has only the leases so far */
+    rig_restart(&rig); /* after the restart, memory has only the leases */
     rig_elapse_ms(&rig, 1000);
     fill_up(&rig, 3000000);
     nacks_until_refused(&rig);

@@ -11,8 +11,8 @@
 
 struct forge_frame {
     struct frame_header header;
-    uint64_t segment; /* position of the segment that contains the frame */
-    uint8_t *body;    /* body and blob are in one piece of memory, blob first */
+    uint64_t segment; /* base of the segment that contains the frame */
+    uint8_t *body;    /* body and blob area are in one piece of memory, the blob area first */
     uint8_t *blob;
 };
 

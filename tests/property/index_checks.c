@@ -12,7 +12,7 @@ int fx_try_open(struct fx *f) {
     struct index_options options = {.directory = f->directory,
                                     .memory = 1u << 20,
                                     .contents_memory = f->seed % 2 != 0 ? 4 * CONTENT_CACHE_MEMORY_MIN : 0,
-                                    .map_size = 1u << 20, /* F-8: the map must grow */
+                                    .map_size = 1u << 20, /* F-8: small, so that the map must grow */
                                     .outcomes_max = f->outcomes_max,
                                     .outcome_retention_ms = 1ull << 40,
                                     .filters_later = f->seed % 3 != 0,
@@ -55,7 +55,7 @@ void fx_free(struct fx *f) {
     free(f);
 }
 
-/* Spoils the calendar like a program that does not know it, or that ran in between. */
+/* Damages the calendar as a program would that does not know it and has run in between. */
 struct forgetting {
     struct fx *f;
     struct db db;
@@ -70,7 +70,7 @@ static int forget(void *argument, MDB_txn *txn) {
     case 0:
         return db_negative(mdb_drop(txn, db->table[DB_CALENDAR], 1));
     case 1:
-        (void)db_del(db, txn, DB_CALENDAR, "state", 5); /* the state may be missing already */
+        (void)db_del(db, txn, DB_CALENDAR, "state", 5); /* ignore errors: the state may be missing already */
         return 0;
     default:
         return db_put(db, txn, DB_CALENDAR, "state", 5, &older, sizeof older, 0);
@@ -251,7 +251,7 @@ static void ask_calendar(struct world *w, struct index_calendar_query *out, uint
         if (world_random(w, 2)) queues[out->queue_count++] = w->numbers[place];
 }
 
-/* Subtracts one waiting task. */
+/* Subtracts one waiting task from the expected counts. */
 static void take_off(struct fx *f, const struct index_calendar_query *query, const struct row *row,
                      struct index_calendar *left) {
     uint64_t to_ms = query->from_ms + query->step_ms * query->span_count;
@@ -369,7 +369,7 @@ static int count_queue(void *argument, const Tarry__QueuePut *queue) {
     if (queue->number == f->world.numbers[place]) {
         CHECK(queue_hash(queue) == f->world.queue_hash[place]);
         f->world.counted++;
-    } else { /* a former queue, kept for its name */
+    } else { /* a deleted queue, which is kept for its name */
         CHECK(queue->deleted && queue_generation(queue->number) < queue_generation(f->world.numbers[place]));
         f->world.former_counted++;
     }
@@ -470,7 +470,7 @@ int check_retired(struct fx *f) {
             world_blob(task->row.blob_at - FRAME_HEADER_SIZE, blob);
             CHECK(error == 0 && size == task->row.blob_size && memcmp(data, blob, size) == 0);
         } else {
-            /* No content is left without its row (check_verify); a copy may exist before log_start reaches it. */
+            /* No content stays without its row (check_verify). A copy may exist before log_start reaches it. */
             bool may_be_here = task->state == WORLD_HERE || task->row.blob_size == WORLD_BLOB_SMALL;
             CHECK(error == 1 || (may_be_here && error == 0));
         }

@@ -20,14 +20,14 @@ struct fx {
     struct arena arena;
     size_t absorbed; /* number of the world's frames that the index has absorbed */
     uint32_t outcomes_max;
-    size_t retiring; /* number of frames handed over for retirement and not yet gone; void after a crash */
+    /* Number of frames that were passed to the index for retirement and are not retired yet; invalid after a crash. */
+    size_t retiring;
     uint64_t seed;
     struct line walked; /* line of an interrupted walk by windows */
-    struct due
-        stopped;      /* position of the interruption: the next walk may continue there, whatever was committed since */
-    bool is_unread;   /* key filters may still be unread */
-    bool is_counting; /* the calendar may still be under construction */
-    char message[256]; /* message of the last failed open or verify */
+    struct due stopped; /* point of the interruption; the next walk may continue there, whatever was committed since */
+    bool is_unread;     /* key filters may still be unread */
+    bool is_counting;   /* the calendar may still be under construction */
+    char message[256];  /* message of the last failed open or verify */
 };
 
 #define CHECK(condition)                                                                                               \
@@ -44,7 +44,7 @@ void fx_free(struct fx *f);
 /* Opens the index. Absorbed but uncommitted frames will be absorbed again. */
 int fx_try_open(struct fx *f);
 void fx_open(struct fx *f);
-/* Spoils the calendar of the closed index. */
+/* Damages the calendar of the closed index. */
 void fx_forget_calendar(struct fx *f);
 
 typedef int check(struct fx *f);

@@ -1,8 +1,7 @@
-/* index_fault_test.c: makes the n-th call fail, for every n, in everything that the index does (F-8, F-11).
- *
- * Whenever a call fails, the caller gets the error or a right answer. Afterwards the index on disk is complete: its
- * position is the one before or after, and its rows add up to the digest. If the map or the disk is full, the caller
- * only has to try again. Built with INDEX_TINY, like index_test.c. */
+/* index_fault_test.c: for every n, makes the n-th call fail in everything that the index does (F-8, F-11). The caller
+ * must get the error or a right answer. Afterwards the index on disk is complete: its position is the one before or
+ * after, and its rows add up to the digest. If the map or the disk is full, the caller only has to try again. Built
+ * with INDEX_TINY, like index_test.c. */
 #include "index_checks.h"
 
 #include <fcntl.h>
@@ -14,7 +13,7 @@
 #include "index_faults.h"
 #include "index_parts.h"
 
-/* from this call on only every STRIDE-th call is tried, unless TARRY_SLOW is set */
+/* From this call on, only every STRIDE-th call fails, unless TARRY_SLOW is set. */
 #ifdef __SANITIZE_ADDRESS__
 #define EXHAUSTIVE_MAX 12
 #define STRIDE 149
@@ -25,7 +24,7 @@
 
 static bool is_slow;
 
-/* Copies of the index's files while it is closed. */
+/* Copies of the files of a closed index. */
 struct saved {
     void *data;
     size_t size;
@@ -102,9 +101,9 @@ struct work {
     int (*run)(struct fx *f);
     bool writes;
 };
-/* operations with an absorbed, uncommitted batch */
+/* Operations while a batch is absorbed but not committed. */
 static const struct work works_pending[] = {{"open", do_open, true}, {"commit", do_commit, true}};
-/* operations with everything committed: they compare with the whole world */
+/* Operations while everything is committed; they compare the index with the whole world. */
 static const struct work works_whole[] = {
     {"maintain", do_maintain, true}, {"window", do_window, true},       {"retire", do_retire, true},
     {"list", check_list, false},     {"scan", check_scan, false},       {"look up", check_lookup, false},
@@ -128,7 +127,7 @@ static bool is_expected(enum fault fault, int error) {
     }
 }
 
-/* The index on disk is complete, and has the position before or after. */
+/* Checks that the index on disk is complete, and has the position from before or after the failure. */
 static void check_disk(struct fx *f, uint64_t before, const char *where) {
     index_close(f->index);
     int error = fx_try_open(f);
@@ -137,7 +136,7 @@ static void check_disk(struct fx *f, uint64_t before, const char *where) {
     CHECK(index_position(f->index) == before || index_position(f->index) == f->world.position);
 }
 
-/* Runs `work` with the n-th call failing. Returns false if there were fewer calls. */
+/* Runs `work` while the n-th call fails. Returns false if there were fewer calls. */
 static bool try(struct fx *f, const struct work *work, enum fault fault, uint64_t n, const struct saved *saved) {
     char where[128];
     snprintf(where, sizeof where, "%s, %s at call %llu", work->name, fault_names[fault], (unsigned long long)n);

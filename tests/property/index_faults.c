@@ -23,9 +23,9 @@ const char *const fault_names[FAULTS] = {
 
 static struct {
     enum fault fault;
-    uint64_t left; /* remaining calls until the fault */
+    uint64_t left; /* number of calls until the fault */
     bool met;
-    uint8_t *copy; /* copy of the value or key, damaged */
+    uint8_t *copy; /* damaged copy of the value or key */
 } plan;
 
 void *__real_malloc(size_t size);
@@ -80,7 +80,7 @@ int __wrap_mdb_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, unsig
     return __real_mdb_put(txn, dbi, key, data, flags);
 }
 
-/* A failed commit ends the transaction. */
+/* A failed commit also ends the transaction. */
 int __real_mdb_txn_commit(MDB_txn *txn);
 int __wrap_mdb_txn_commit(MDB_txn *txn);
 int __wrap_mdb_txn_commit(MDB_txn *txn) {
@@ -102,7 +102,7 @@ static uint8_t *copy_take(size_t size) {
     return plan.copy;
 }
 
-/* Changes the size of a value from `size` to `size_now` bytes: truncated, or padded with zeros, under a correct
+/* Changes the size of a value from `size` to `size_now` bytes, truncated or padded with zeros, and gives it a correct
  * seal. */
 static void reseal(const MDB_val *key, MDB_val *sealed, size_t size_now) {
     size_t size = sealed->mv_size - DB_SEAL_SIZE;

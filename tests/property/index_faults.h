@@ -10,16 +10,17 @@
 
 enum fault {
     FAULT_NONE,
-    FAULT_LMDB,     /* a call that can fail returns FAULT_LMDB_ERROR */
+    FAULT_LMDB,     /* a call of LMDB that can fail returns FAULT_LMDB_ERROR */
     FAULT_MEMORY,   /* an allocation returns NULL */
-    FAULT_MAP_FULL, /* a put finds the map full */
-    FAULT_NO_SPACE, /* a commit finds the disk full */
+    FAULT_MAP_FULL, /* a put returns that the map is full */
+    FAULT_NO_SPACE, /* a commit returns that the disk is full */
     FAULT_FLIPPED,  /* a value that was read has a flipped bit */
     FAULT_SHORT,    /* a value that was read is shorter than its seal */
-    FAULT_LONGER,   /* a value has one byte too many under a correct seal, as only a bug or another version writes it */
-    FAULT_EMPTY,    /* a value is empty under a correct seal */
-    FAULT_KEY,      /* a cursor returns a key that is one byte too long */
-    FAULT_GARBAGE,  /* a value that was read has only 0xff bytes under a correct seal */
+    /* A value has one byte too many and a correct seal; only a defect or another version writes such a value. */
+    FAULT_LONGER,
+    FAULT_EMPTY,   /* a value is empty under a correct seal */
+    FAULT_KEY,     /* a cursor returns a key that is one byte too long */
+    FAULT_GARBAGE, /* a value that was read has only 0xff bytes under a correct seal */
     FAULTS
 };
 

@@ -19,7 +19,8 @@ static void advise(struct fx *f) {
     static const uint8_t priorities[] = {0, 5, 9};
     for (uint32_t place = 1; place <= WORLD_QUEUES; place++) {
         struct line line = {w->numbers[place], (uint8_t)world_random(w, 2), priorities[world_random(w, 3)]};
-        struct due low = {w->now_ms + world_random(w, 1000), 0}; /* often wrong: the index never trusts advice */
+        /* Often wrong advice, because the index must check it. */
+        struct due low = {w->now_ms + world_random(w, 1000), 0};
         index_advise_low(f->index, &line, low);
     }
 }
@@ -55,8 +56,8 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
             while (f->absorbed < w->frame_count) CHECK(world_absorb(w, f->absorbed++, f->index) == 0);
         }
     }
-    if (world_random(w, 3) == 0) maintain(f, (unsigned)world_random(w, 4)); /* while a batch is partly absorbed */
-    if (world_random(w, 8) == 0) {                                          /* killed before the commit */
+    if (world_random(w, 3) == 0) maintain(f, (unsigned)world_random(w, 4)); /* a batch is partly absorbed now */
+    if (world_random(w, 8) == 0) { /* the process is killed before the commit */
         index_close(f->index);
         fx_open(f);
     }
@@ -73,7 +74,7 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
         f->absorbed -= f->retiring;
         f->retiring = 0;
     }
-    if (world_random(w, 10) == 0) { /* killed in the middle of a merge or a sweep */
+    if (world_random(w, 10) == 0) { /* the process is killed in the middle of a merge or a sweep */
         index_close(f->index);
         if (world_random(w, 3) == 0) fx_forget_calendar(f);
         fx_open(f);
@@ -81,8 +82,8 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
     }
 }
 
-/* Ended tasks do not take space for ever: rows are removed once three quarters of a range have ended, keys when runs
- * are merged. */
+/* Checks that ended tasks do not take space for ever: rows are removed once three quarters of a range have ended, and
+ * keys when runs are merged. */
 static void check_growth(struct fx *f) {
     struct index_stats stats;
     uint64_t here = 0;
@@ -90,7 +91,7 @@ static void check_growth(struct fx *f) {
     index_stats(f->index, &stats);
     CHECK(stats.rows >= here && stats.rows <= 4 * here + 64);
     CHECK(stats.key_entries <= 3 * here + 100);
-    CHECK(stats.slot_entries <= 5 * here + 100); /* some slot entries are there twice */
+    CHECK(stats.slot_entries <= 5 * here + 100); /* some slot entries may be there twice */
 }
 
 static void history(uint64_t seed) {

@@ -79,7 +79,7 @@ static uint64_t random_due(struct world *world) {
         return world->now_ms - world_random(world, 3 * DAY_MS); /* overdue */
     case 1:
     case 2:
-        return world->now_ms / 100000 * 100000 + 100000; /* all at the same time */
+        return world->now_ms / 100000 * 100000 + 100000; /* all these tasks have the same due time */
     case 3:
     case 4:
         return world->now_ms + world_random(world, 100000);
@@ -315,7 +315,7 @@ static Tarry__Record *producer_record(struct world *world) {
     size_t slot = world_random(world, WORLD_PRODUCERS);
     uint64_t producer = world->producers[slot];
     bool was = producer != 0;
-    if (!was) producer = ++world->last_producer; /* an id is never used again */
+    if (!was) producer = ++world->last_producer; /* a producer id is never used again */
     world->producers[slot] = was ? 0 : producer;
     world->floors[slot] = 1;
     world->sequences[slot] = 0;
@@ -369,7 +369,7 @@ static Tarry__Record *random_record(struct world *world, unsigned endings) {
     return change_buried(world, &task->row);
 }
 
-/* Sometimes makes the frame a client's commit, whose reply is remembered. */
+/* Sometimes makes the frame a commit of a client, whose reply is remembered. */
 static void maybe_result(struct world *world, Tarry__FrameBody *body) {
     size_t slot = world_random(world, WORLD_PRODUCERS);
     if (world->producers[slot] == 0 || world_random(world, 2) == 0) return;
@@ -379,7 +379,8 @@ static void maybe_result(struct world *world, Tarry__FrameBody *body) {
     uint64_t low = sequence > 40 ? sequence - 40 : 1;
     if (low < world->floors[slot]) low = world->floors[slot];
     if (world_random(world, 4) == 0) low += world_random(world, sequence - low + 1); /* at most the sequence */
-    if (low == world->floors[slot]) low -= world_random(world, low); /* an old value: it does not lower the floor */
+    /* An older value, which does not lower the floor. */
+    if (low == world->floors[slot]) low -= world_random(world, low);
     body->oldest_unanswered = low;
     if (low > world->floors[slot]) world->floors[slot] = low;
     for (uint64_t old = sequence > 63 ? sequence - 63 : 1; old < world->floors[slot]; old++) {

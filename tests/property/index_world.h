@@ -5,7 +5,7 @@
 #include "index.h"
 
 #define WORLD_QUEUES 4
-#define WORLD_BRIEF 4 /* the place whose queue is deleted when it is empty, and then taken by another queue */
+#define WORLD_BRIEF 4 /* place whose queue is deleted when it is empty; then another queue takes the place */
 #define WORLD_TASKS_MAX 20000
 #define WORLD_PRODUCERS 4
 
@@ -13,7 +13,7 @@ enum world_state { WORLD_ABSENT, WORLD_HERE, WORLD_ENDED };
 
 struct world_task {
     enum world_state state;
-    struct row row; /* its key and reason point to the memory below */
+    struct row row; /* its key and reason point to the fields below */
     char key[24];
     char reason[8];
 };
@@ -39,7 +39,7 @@ struct world {
     uint64_t producers[WORLD_PRODUCERS]; /* 0: unused */
     uint64_t floors[WORLD_PRODUCERS];
     uint64_t sequences[WORLD_PRODUCERS];
-    uint64_t result_at[WORLD_PRODUCERS][64]; /* [sequence % 64]: position of the reply; 0: forgotten */
+    uint64_t result_at[WORLD_PRODUCERS][64]; /* for sequence % 64: position of the reply; 0: forgotten */
     uint64_t jobs[8];                        /* 0: unused */
     struct outcome *outcomes;
     size_t outcome_count;
@@ -52,7 +52,7 @@ struct world {
     uint64_t *sorted; /* result of the last world_sorted */
 };
 
-#define WORLD_BLOB_SIZE 40 /* larger than BLOB_SWEPT_MAX; WORLD_BLOB_SMALL is smaller */
+#define WORLD_BLOB_SIZE 40 /* bytes; larger than BLOB_SWEPT_MAX, while WORLD_BLOB_SMALL is smaller */
 #define WORLD_BLOB_SMALL 24
 
 void world_init(struct world *world, uint64_t seed);
@@ -68,7 +68,7 @@ int world_absorb(const struct world *world, size_t i, struct index *index);
  * `position`; 0: none. */
 uint32_t world_blob_size(uint64_t position);
 void world_blob(uint64_t position, uint8_t out[WORLD_BLOB_SIZE]);
-/* Hands the oldest `count` frames, which must be committed, to the index for retirement; world_retired then drops
+/* Passes the oldest `count` frames, which must be committed, to the index for retirement. world_retired then drops
  * them. */
 int world_retire(struct world *world, size_t count, struct index *index);
 int world_retired(struct world *world, size_t count, struct index *index);

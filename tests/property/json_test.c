@@ -1,5 +1,5 @@
-/* json_test.c: random messages of every kind in tarry.proto are written as JSON and read back: the bytes of both
- * messages are the same. So no field is forgotten by the writer or the reader, whatever formats.def says. */
+/* json_test.c: writes random messages of every kind in tarry.proto as JSON and reads them back. The bytes of both
+ * messages must be equal. So neither the writer nor the reader forgets a field, whatever formats.def says. */
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,7 +73,7 @@ static char *text(struct making *making) {
     return made;
 }
 
-/* A payload that is text or not, with other attributes than a JSON content type. */
+/* Makes a payload that is text or not, with attributes other than a JSON content type. */
 static ProtobufCBinaryData content(struct making *making) {
     Tarry__Content content = TARRY__CONTENT__INIT;
     Tarry__Attribute *listed[2];
@@ -228,7 +228,7 @@ static void same(struct making *making, const ProtobufCMessage *a, const Protobu
     if (memcmp(a_bytes, b_bytes, size) != 0) fail_msg("%s: other bytes: %s", a->descriptor->name, json);
 }
 
-/* Returns whether the message is no object of its own, but a member of another. */
+/* Returns whether the message has no object of its own, but is a member of another one. */
 static bool is_part(const struct json_map *map) {
     return map->of == &tarry__ref__descriptor || map->of == &tarry__when__descriptor;
 }
@@ -259,7 +259,7 @@ static void a_message_comes_back(void **state) {
     assert_true(kinds > 60);
 }
 
-/* Each operation under its name in /v1/commit. */
+/* Writes and reads each operation under its name in /v1/commit. */
 static void an_operation_comes_back(void **state) {
     struct making making = {.random = {random_seed(30)}};
     const char *name;

@@ -19,7 +19,7 @@
 
 #define FRAMES_MAX 2048
 
-struct written { /* a frame that was appended and not cut off since */
+struct written { /* a frame that was appended and has not been cut off since */
     uint64_t position;
     uint64_t size;
     uint64_t content; /* seed of the frame's bytes */
@@ -40,8 +40,8 @@ struct history {
     uint64_t start;
     uint64_t start_durable; /* start of the log after the last confirmed retirement */
     int retire_error;       /* error of a retirement in this life */
-    /* A recovery was interrupted: the disk may still have bytes that the cache shows as zeros. They are stray bytes,
-     * never our frames. */
+    /* True: a recovery was interrupted, so the disk may still have bytes that the page cache shows as zeros. They are
+     * stray bytes, never frames of this log. */
     bool recovery_failed;
     uint32_t epoch;
     uint64_t time_ns;
@@ -59,7 +59,7 @@ static uint64_t draw(struct history *history, uint64_t below) {
 static void fill(uint64_t content, uint8_t *out, size_t size) {
     for (size_t i = 0; i < size; i++) {
         content = content * 6364136223846793005u + 1442695040888963407u;
-        /* Many zeros: even the loss of data that reads as zeros must be visible. */
+        /* Many bytes are zeros, so that losing data that reads as zeros is noticed too. */
         out[i] = content >> 62 ? (uint8_t)(content >> 40) : 0;
     }
 }
@@ -112,7 +112,7 @@ static int retire(struct history *history) {
     return result;
 }
 
-/* Lives once after the open. Ends at random, or when the disk fails. */
+/* Uses the log for one life after its opening. Ends at random, or when the disk fails. */
 static void live(struct history *history) {
     uint64_t steps = draw(history, 40);
     for (uint64_t step = 0; step < steps; step++) {
@@ -182,7 +182,7 @@ static bool open_log(struct history *history) {
     struct log_recovery recovery;
     uint64_t scan_from = 0;
     if (draw(history, 2)) {
-        /* Like an index: the position of some durable frame. */
+        /* Returns the position of some durable frame, as an index would have it. */
         for (size_t i = 0; i < history->frame_count; i++)
             if (history->frames[i].position <= history->durable && draw(history, 8) == 0)
                 scan_from = history->frames[i].position;
@@ -204,7 +204,7 @@ static bool open_log(struct history *history) {
     history->start = history->start_durable = recovery.start;
     history->retire_error = 0;
     compare(history, &recovery);
-    history->durable = recovery.end; /* recovery synced it: it must never be lost again */
+    history->durable = recovery.end; /* recovery has synced this, so it must never be lost again */
     history->epoch = recovery.epoch + (uint32_t)draw(history, 2);
     return true;
 }
@@ -251,7 +251,7 @@ static void what_was_durable_survives_every_crash(void **state) { /* F-3, F-4, F
 }
 
 int main(void) {
-    if (sodium_init() < 0) return 1; /* enables the fast BLAKE2b */
+    if (sodium_init() < 0) return 1; /* selects the fast implementation of BLAKE2b */
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_durable_survives_every_crash)};
     return cmocka_run_group_tests_name("log_crash", tests, NULL, NULL);
 }

@@ -40,19 +40,20 @@ struct history {
     struct quarantine quarantine;
     struct written frames[FRAMES_MAX]; /* frames of both nodes */
     size_t frame_count;
-    /* Numbers of the frames in the follower's log, in order: own_durable of them must be there, own_count may be. */
+    /* Numbers of the frames in the follower's log, in order. The first own_durable of them must be there, and the
+     * others up to own_count may be. */
     size_t own[FRAMES_MAX];
     size_t own_count;
-    size_t own_durable; /* confirmed frames of own */
+    size_t own_durable; /* number of confirmed frames in `own` */
     uint64_t kept_min;  /* position of the follower's index: nothing before it is ever cut */
     uint32_t epoch;     /* the last epoch in which a node led */
     uint32_t leader_epoch;
     uint64_t time_ns;
     struct log_bytes bytes;
-    struct { /* a cut whose outcome is unknown */
+    struct { /* a cut whose result is not known */
         bool is_under_way;
         uint64_t position;
-        size_t before; /* own_durable before the cut */
+        size_t before; /* value of own_durable before the cut */
     } cut;
 };
 
@@ -114,7 +115,7 @@ static void leader_lives(struct history *history) {
         struct log_point point;
         if (frame->blob_size == 0 || end_of(frame) > log_durable(history->leader) || draw(history, 8)) continue;
         if (log_point(history->leader, end_of(frame), &point) != 0) continue;
-        if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0) continue; /* not a frame of the leader */
+        if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0) continue; /* this frame is not the leader's */
         struct log_content content = {frame->position, frame->position + FRAME_HEADER_SIZE, frame->blob_size / 2};
         CHECK(history, log_erase_begin(history->leader));
         CHECK(history, log_erase(history->leader, &content, 1) == 0);
@@ -124,7 +125,7 @@ static void leader_lives(struct history *history) {
 
 /* ---- the follower */
 
-/* Takes frames into `own` that the follower has just written or copied, up to log_end. */
+/* Adds to `own` the frames that the follower has just written or copied, up to log_end. */
 static void take_own(struct history *history, struct log *log) {
     uint64_t at =
         history->own_count ? end_of(&history->frames[history->own[history->own_count - 1]]) : LOG_POSITION_FIRST;
@@ -135,7 +136,7 @@ static void take_own(struct history *history, struct log *log) {
         size_t i = 0;
         while (i < history->frame_count && memcmp(history->frames[i].chain, view.header.chain, FRAME_CHAIN_SIZE) != 0)
             i++;
-        CHECK(history, i < history->frame_count); /* one of the nodes wrote it */
+        CHECK(history, i < history->frame_count); /* one of the two nodes wrote the frame */
         CHECK(history, history->frames[i].position == view.header.position);
         history->own[history->own_count++] = i;
     }
@@ -219,7 +220,7 @@ static int cut(struct history *history) {
     return 0;
 }
 
-/* Copies frames that fit. If the follower has led meanwhile, they do not fit, and it cuts its tail. */
+/* Copies the frames of the leader. If they do not fit, because the follower has led meanwhile, it cuts its tail. */
 static int follow(struct history *history) {
     const char *problem;
     uint64_t at;
@@ -379,7 +380,7 @@ static void play(uint64_t seed) {
         CHECK(&history, follow(&history) == 0);
         CHECK(&history, log_sync(history.log) == 0);
     }
-    CHECK(&history, cut(&history) == 0); /* the logs may have the same length and differ */
+    CHECK(&history, cut(&history) == 0); /* the logs may have the same length and still differ */
     while (log_end(history.log) != log_end(history.leader)) CHECK(&history, follow(&history) == 0);
     CHECK(&history, log_sync(history.log) == 0);
     must_be_same(&history);
@@ -402,7 +403,7 @@ static void a_follower_loses_nothing_that_it_confirmed(void **state) { /* R2, R8
 }
 
 int main(void) {
-    if (sodium_init() < 0) return 1; /* enables the fast BLAKE2b */
+    if (sodium_init() < 0) return 1; /* selects the fast implementation of BLAKE2b */
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_follower_loses_nothing_that_it_confirmed)};
     return cmocka_run_group_tests_name("log_pair_crash", tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@
 #include "../model_disk.h"
 #include "log.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(TARRY_SEEDED_BUGS) /* played for many bugs */
+#if defined(__SANITIZE_ADDRESS__) || defined(TARRY_SEEDED_BUGS) /* this build runs for many seeded bugs */
 #define IS_SLOW true
 #else
 #define IS_SLOW false
@@ -90,7 +90,7 @@ static void end(struct fixture *f) {
     model_free(f->model);
 }
 
-/* The result of an open. */
+/* Result of an attempt to open the log. */
 struct verdict {
     int result;
     uint64_t end;
@@ -154,7 +154,7 @@ static size_t offset_of(uint64_t position) {
 
 static const char first_name[] = "0000000000001000.seg";
 
-/* Makes two acknowledged batches, then one batch of several frames that was written but not acknowledged. */
+/* Makes two acknowledged batches, and then one batch of several frames that was written but not acknowledged. */
 static void build_torn(struct fixture *f, uint64_t segment_size, uint64_t variant, size_t scale) {
     begin(f, segment_size, variant);
     append(f, FRAME_COMMIT, 100, 0);
@@ -172,14 +172,14 @@ static void build_torn(struct fixture *f, uint64_t segment_size, uint64_t varian
     stop(f);
 }
 
-/* Expects that the frames before `offset` are there; the bytes after it are wrong or, by chance, right. */
+/* Expects the frames before `offset`. The bytes after it are wrong, or by chance right. */
 static void expect_cut(struct fixture *f, size_t offset) {
     struct verdict verdict = reopen(f, f->acknowledged);
     if (verdict.result < 0) fail_msg("torn at %zu: %s", offset, verdict.message);
     size_t whole = 0;
     while (whole < f->frame_count && offset_of(f->positions[whole + 1]) <= offset) whole++;
     if (verdict.end < f->positions[whole]) fail_msg("torn at %zu: ends at %" PRIu64, offset, verdict.end);
-    /* A cut is permanent: a second open cuts nothing. Checked for every eighth tear, of any kind. */
+    /* A cut is permanent, so a second opening cuts nothing. This is checked for every eighth torn tail, of any kind. */
     if (f->tears++ % 8 != 0) return;
     struct verdict again = reopen(f, f->acknowledged);
     assert_int_equal(again.result, 0);
@@ -193,7 +193,7 @@ static uint64_t draw(uint64_t below) {
     return (random_state >> 33) % below;
 }
 
-/* Eight bytes per draw (splitmix64): a draw per byte took a third of the test's time. */
+/* Draws eight bytes at a time (splitmix64), because one draw per byte took a third of the test's time. */
 static void fill_with_garbage(uint8_t *bytes, size_t size) {
     uint64_t state = draw(UINT32_MAX);
     for (size_t i = 0; i < size; i += sizeof(state)) {
@@ -208,7 +208,7 @@ static void fill_with_garbage(uint8_t *bytes, size_t size) {
 static void torn_at_every_byte(uint64_t segment_size, size_t scale) {
     struct fixture f, old;
     build_torn(&f, segment_size, 0, scale);
-    build_torn(&old, segment_size, 1, scale); /* frames of the same sizes and positions, with other contents */
+    build_torn(&old, segment_size, 1, scale); /* frames with the same sizes and positions, but other contents */
     struct image image = image_take(&f, first_name);
     struct image stale = image_take(&old, first_name);
     size_t from = offset_of(f.acknowledged), to = offset_of(f.positions[f.frame_count]);
@@ -220,20 +220,20 @@ static void torn_at_every_byte(uint64_t segment_size, size_t scale) {
         image_restore(&image);
         memset(image.file->cached + offset, 0, image.size - offset);
         expect_cut(&f, offset);
-        /* a file cut short */
+        /* First kind: the file is cut short. */
         image_restore(&image);
         image.file->cached_size = offset;
         expect_cut(&f, offset);
-        /* garbage to the end of the written bytes, or of the file */
+        /* Second kind: random bytes up to the end of the written bytes, or of the file. */
         image_restore(&image);
         size_t garbage_to = draw(2) ? to : image.size;
         fill_with_garbage(image.file->cached + offset, garbage_to - offset);
         expect_cut(&f, offset);
-        /* old bytes from an earlier history */
+        /* Third kind: old bytes from an earlier history. */
         image_restore(&image);
         memcpy(image.file->cached + offset, stale.bytes + offset, image.size - offset);
         expect_cut(&f, offset);
-        /* sectors of the tail in random order, some of them never written */
+        /* Fourth kind: sectors of the tail in random order, some of them never written. */
         image_restore(&image);
         size_t sectors = (to - offset) / MODEL_SECTOR_SIZE;
         for (size_t i = 0; i < sectors; i++)
@@ -279,7 +279,7 @@ static void a_sealed_tail_is_refused_at_every_byte(void **state) { /* F-1, LOG-5
             if (memcmp(image.file->cached, image.bytes, image.size) == 0) continue;
             struct verdict verdict = reopen(&f, 0);
             if (verdict.result == 0) fail_msg("spoilt at %zu in way %d, and nobody noticed", offset, how);
-            /* A refusal changes nothing: the next open refuses too. */
+            /* A refusal changes nothing on disk, so the next opening is refused too. */
             assert_int_equal(reopen(&f, f.acknowledged).result, LOG_DAMAGED);
         }
     }
@@ -293,9 +293,9 @@ static void a_sealed_tail_is_refused_at_every_byte(void **state) { /* F-1, LOG-5
     end(&f);
 }
 
-/* The flag that a redaction sets on a frame, without a new checksum: it says that each content is checked by itself,
- * which every reader of a content does anyway. tarry verify finds a flag without a redaction
- * (storage/offline/verify.c). */
+/* Returns whether the bit is the flag that a redaction sets on a frame without a new checksum. The flag says that each
+ * content is checked by its own checksum, which every reader of a content does anyway. tarry verify finds a flag
+ * without a redaction (storage/offline/verify.c). */
 static bool is_flag_of_erasure(const struct fixture *f, size_t bit) {
     for (size_t i = 0; i < f->frame_count; i++) {
         bool is_flag = bit == 8 * (offset_of(f->positions[i]) + FRAME_FLAGS_OFFSET);
@@ -324,7 +324,7 @@ static void flip_every_bit(struct fixture *f, const char *name, uint64_t base, s
         assert_int_equal(verdict.result, bit / 8 < sealed_end ? LOG_DAMAGED : 0);
         refused += is_refused;
         noticed += is_noticed;
-        /* A refusal changes nothing, so only the bit must be restored. */
+        /* A refusal changes nothing on disk, so only the flipped bit must be restored. */
         image.file->cached[bit / 8] ^= mask;
         if (!is_refused || bit % 1024 == 0) {
             if (is_refused) assert_memory_equal(image.file->cached, image.bytes, image.size);
@@ -363,14 +363,14 @@ static void every_flipped_bit_of_a_closed_segment_is_noticed(void **state) { /* 
     append(&f, FRAME_COMMIT, 700, 300);
     stop(&f);
     assert_int_equal(f.model->file_count, 2);
-    f.acknowledged = f.positions[2]; /* the roll acknowledged them */
+    f.acknowledged = f.positions[2]; /* the roll of the segment acknowledged these frames */
     f.options.read_only = true;
     flip_every_bit(&f, first_name, LOG_POSITION_FIRST, offset_of(f.positions[2]), false);
     end(&f);
 }
 
 int main(int argc, char **argv) {
-    if (sodium_init() < 0) return 1; /* enables the fast BLAKE2b */
+    if (sodium_init() < 0) return 1; /* selects the fast implementation of BLAKE2b */
     const struct CMUnitTest torn[] = {
         cmocka_unit_test(a_torn_tail_is_cut_at_every_byte),
         cmocka_unit_test(a_sealed_tail_is_refused_at_every_byte),

@@ -31,7 +31,7 @@ static struct fixture fx;
         if (!(condition)) fail_msg("%s (TARRY_SEED=%llu)", #condition, (unsigned long long)fx.seed);                   \
     } while (0)
 
-/* The nodes' numbers are their ids, so the order is total. */
+/* Returns the model's smallest node. Nodes have their ids as ties, so the order is total. */
 static int model_min(void) {
     int min = -1;
     for (int i = 0; i < NODES; i++)
@@ -60,7 +60,7 @@ static void play(uint64_t seed) {
     fx.seed = fx.random.state = seed;
     uint64_t crowd = 1 + random_below(&fx.random, NODES);
     uint64_t spread = 1 + random_magnitude(&fx.random, 40);
-    uint64_t pops = 1 + random_below(&fx.random, 8); /* few or many pops: shallow and deep heaps */
+    uint64_t pops = 1 + random_below(&fx.random, 8); /* a few or many pops, which give shallow and deep heaps */
     for (int n = 0; n < OPERATIONS; n++) {
         int i = (int)random_below(&fx.random, crowd);
         if (random_below(&fx.random, 10) < pops) {
@@ -90,7 +90,7 @@ static void random_histories_agree_with_a_table(void **state) {
     for (uint64_t seed = 1; seed <= HISTORIES; seed++) play(seed);
 }
 
-/* The shapes: pushed in order (only the run), in reverse (only the tree), and at random. */
+/* Pushes nodes in order (uses only the run), in reverse order (uses only the tree), and at random. */
 static void a_million_nodes_need_no_stack(void **state) {
     (void)state;
     enum { CROWD = 1000000 };
@@ -117,15 +117,15 @@ static void a_million_nodes_need_no_stack(void **state) {
     free(nodes);
 }
 
-/* A call goes down the right side of at most two trees, and up as far. */
+/* Returns the length of the longest path of a call: down the right side of at most two trees, and up as far. */
 static unsigned way_down(const struct ready_node *node) {
     unsigned steps = 0;
     for (; node != NULL; node = node->right) steps++;
     return steps;
 }
 
-/* The first pop after 600,000 pushes once took 48 ms. The last push occupies the end of the run, so all others go
- * into the tree, in each of the shapes. */
+/* In an earlier version, the first pop after 600,000 pushes took 48 ms. The last push occupies the end of the run, so
+ * all other nodes go into the tree, in each of the shapes. */
 static void no_call_walks_far(void **state) {
     (void)state;
     enum { CROWD = 600000, STEPS_MAX = 20 }; /* 2^20 > CROWD */

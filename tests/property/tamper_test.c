@@ -1,12 +1,10 @@
-/* tamper_test.c: without the key, no tampering with a signed log and its archive escapes `tarry verify --key`, which
- * also says where it is. Tamperings: single bytes, with and without corrected checksums; changed records; frames
- * dropped, doubled, swapped or inserted, with the whole chain computed again; files of log and archive removed,
- * swapped, truncated or replaced; heads edited, removed, reordered or forged.
- *
- * The test runs the real command in a small directory whose index helps as little as possible: it has absorbed the
- * archived frames. Each tampering says beforehand where its first difference is (struct place). TARRY_SLOW=1:
- * 100,000 tamperings. A tenth of them also run in a backup of that directory, whose segment files end with their
- * last frame. */
+/* tamper_test.c: without the key, `tarry verify --key` detects every kind of tampering with a signed log and its
+ * archive, and says where it is. Tamperings: single bytes, with and without corrected checksums; changed records;
+ * frames dropped, doubled, swapped or inserted, with the whole chain computed again; files of log and archive removed,
+ * swapped, truncated or replaced; heads edited, removed, reordered or forged. The test runs the real command in a small
+ * directory whose index helps as little as possible: it has absorbed the archived frames. Each tampering says
+ * beforehand where its first difference is (struct place). TARRY_SLOW=1: 100,000 tamperings. A tenth of them also run
+ * in a backup of that directory, whose segment files end with their last frame. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +28,7 @@
 
 #define ARCHIVED_SEGMENTS 3
 #define HEADS_MAX 64
-#define HEAD_EVERY 5 /* in frames; each segment's end has a head too */
+#define HEAD_EVERY 5 /* number of frames between two heads; the end of each segment also has a head */
 #define FAST_COUNT 400u
 #define SLOW_COUNT 100000u
 #define SEGMENT_HEADER 4096u
@@ -43,7 +41,7 @@ static size_t heads_file; /* number of the heads file among the directory's file
 static struct sign_secret secret, stranger;
 static char key_path[200], head_text[HEAD_TEXT_SIZE];
 static uint64_t tampering_count = FAST_COUNT;
-static bool is_backup; /* become_backup has turned the directory into a backup */
+static bool is_backup; /* true: become_backup has turned the directory into a backup */
 
 /* ---- the signed directory */
 
@@ -99,7 +97,7 @@ static void make(void) {
 
 /* ---- the expected report */
 
-/* Where the first difference is, and which positions or files the report may name. */
+/* Place of the first difference: the positions or files that the report may name. */
 struct place {
     uint64_t at;       /* position of the first difference */
     uint64_t to;       /* the report may name positions from `at` to `to`, both included */
@@ -141,7 +139,7 @@ static uint64_t number_of(const json_t *report, const char *name) {
     return json_is_integer(value) ? (uint64_t)json_integer_value(value) : UINT64_MAX;
 }
 
-/* Whether the message has a "position N" within the place. */
+/* Returns whether the message has a "position N" within the place. */
 static bool names_position(const struct place *place) {
     for (const char *at = said; (at = strstr(at, "position")) != NULL; at++) {
         uint64_t position;
@@ -277,7 +275,7 @@ static bool edit_header(struct random *random, struct place *out) {
     data[field + random_below(random, 3)] ^= (uint8_t)(1u << random_below(random, 8));
     put_u64(data + 112, frame_sum(data, 112));
     directory_write(&directory, number, data, file->size);
-    /* The header's data about the frame before is compared with that frame, which ends where the segment begins. */
+    /* The header describes the frame before. It is compared with that frame, which ends where the segment begins. */
     *out = (struct place){.at = base_of(file), .to = base_of(file), .file = base_name(file)};
     return true;
 }
@@ -330,7 +328,7 @@ static bool forge_frames(struct random *random, struct place *out) {
     uint64_t at = same < original.count ? original.frames[same].header.position : original.end;
     forge_write(&forged, &directory);
     *out = (struct place){.at = at, .to = head_after(at)};
-    return at < original.end; /* frames added after the last head are unsigned, and reported as such */
+    return at < original.end; /* frames that were added after the last head are reported as unsigned */
 }
 
 /* Changes whole files. */
@@ -347,11 +345,11 @@ static bool change_file(struct random *random, struct place *out) {
     *out = (struct place){.at = base, .to = end, .file = base_name(file)};
     switch (random_below(random, 5)) {
     case 0:
-        if (base == original.start) return false; /* the oldest archived segment: pruning does the same */
+        if (base == original.start) return false; /* the oldest archived segment; pruning also deletes it */
         directory_write(&directory, number, NULL, 0);
         return true;
     case 1:
-        if (size == SEGMENT_HEADER + end - base) return false; /* same length as in a backup */
+        if (size == SEGMENT_HEADER + end - base) return false; /* the length that the file has in a backup */
         directory_write(&directory, number, data, size);
         return true;
     case 2:
@@ -397,11 +395,11 @@ static bool change_heads(struct random *random, struct place *out) {
     case 4: /* truncated */
         bytes = random_below(random, count * HEAD_SIZE);
         break;
-    case 5: /* signed by a stranger under the key's name */
+    case 5: /* a head that another key has signed, with the id of the real key */
         head_sign(&changed[i], &stranger);
         memcpy(changed[i].signer, secret.public.id, sizeof(changed[i].signer));
         break;
-    default: /* signed by a stranger under the stranger's own name */
+    default: /* a head that another key has signed, with that key's own id */
         head_sign(&changed[i], &stranger);
     }
     put_heads(changed, count, bytes);
@@ -483,7 +481,8 @@ static void what_was_not_touched_is_proven(void **state) {
     json_decref(report);
 }
 
-/* The same frames, written again, pass: later tests find the change itself, not traces of the forging. */
+/* The same frames, written again, pass the check. So later tests detect the change itself, not traces of the forging.
+ */
 static void a_forger_who_changes_nothing_is_not_found(void **state) {
     int status;
     forge_write(&original, &directory);
@@ -492,7 +491,7 @@ static void a_forger_who_changes_nothing_is_not_found(void **state) {
     directory_restore(&directory);
 }
 
-/* Not promised (README): without a head kept elsewhere, an older state cannot be recognized. */
+/* Not promised (README): without a head that was kept elsewhere, an older state cannot be detected. */
 static void what_only_a_head_kept_elsewhere_shows(void **state) {
     struct random random = {random_seed(7)};
     for (int i = 0; i < 20; i++) {

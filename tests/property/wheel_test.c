@@ -22,7 +22,7 @@ struct fixture {
     struct random random;
     struct wheel wheel;
     struct wheel_timer timers[TIMERS];
-    bool armed[TIMERS]; /* the model; it reads due times and ties from its own arrays */
+    bool armed[TIMERS]; /* state of the model, which has its own arrays for due times and ties */
     uint64_t due_ms[TIMERS];
     uint64_t tie[TIMERS];
     uint64_t now_ms;
@@ -67,7 +67,7 @@ static uint64_t random_time(void) {
         return saturating_add(fx.now_ms, random_below(random, 4));
     case 1:
         return saturating_add(fx.now_ms, random_below(random, 200));
-    case 2: /* now + 64^k ± 1 */
+    case 2: /* a time of now + 64^k ± 1 */
         border = 1ull << WHEEL_BITS * random_below(random, WHEEL_LEVELS);
         return saturating_add(fx.now_ms, border - 1 + random_below(random, 3));
     case 3: /* the next multiple of 64^k, ± 1 */
@@ -108,7 +108,8 @@ static bool pop_and_compare(uint64_t count_max) {
         if (timer == NULL) {
             CHECK(min < 0 || fx.due_ms[min] > fx.now_ms); /* not late */
             next_ms = wheel_next(&fx.wheel);
-            CHECK(next_ms > fx.now_ms || next_ms == WHEEL_NEVER); /* the caller does not loop without sleeping */
+            /* The next time is later than now, so the caller does not loop without sleeping. */
+            CHECK(next_ms > fx.now_ms || next_ms == WHEEL_NEVER);
             CHECK(fx.wheel.now_ms == fx.now_ms);
             return true;
         }
@@ -116,7 +117,7 @@ static bool pop_and_compare(uint64_t count_max) {
         int i = (int)(timer - fx.timers);
         CHECK(i >= 0 && i < TIMERS && fx.armed[i] && !wheel_is_armed(timer));
         CHECK(fx.due_ms[i] == fx.due_ms[min] &&
-              fx.tie[i] == fx.tie[min]); /* expired in the order of due time and tie */
+              fx.tie[i] == fx.tie[min]); /* timers expire in the order of due time and tie */
         fx.armed[i] = false;
     }
     return false;
@@ -125,7 +126,7 @@ static bool pop_and_compare(uint64_t count_max) {
 static void advance(void) {
     uint64_t to_ms = fx.now_ms;
     switch (random_below(&fx.random, 4)) {
-    case 0: /* exactly to the timer's time, or 1 ms before or after */
+    case 0: /* advances exactly to the timer's time, or 1 ms before or after it */
         to_ms = wheel_next(&fx.wheel);
         if (to_ms == WHEEL_NEVER) to_ms = fx.now_ms;
         to_ms = to_ms - (to_ms > 0) + random_below(&fx.random, 3);
@@ -282,7 +283,7 @@ static void a_slot_opens_with_little_to_do(void **state) {
     free(timers);
 }
 
-/* A wheel with timers in all places: two expired, one late, one on level 0, one on a higher level. */
+/* A wheel with a timer in each kind of place: two expired, one late, one on level 0, one on a higher level. */
 struct small {
     struct wheel wheel;
     struct wheel_timer popped, expired[2], late, near, far;
@@ -300,7 +301,7 @@ static void small_build(struct small *small) {
     wheel_arm(&small->wheel, &small->late, 1004, 0);
 }
 
-/* The check that all other tests rely on must be able to fail. */
+/* Tests that the check on which all other tests rely can fail. */
 static void a_broken_wheel_is_found_out(void **state) {
     (void)state;
     enum { WAYS = 18 };
@@ -309,7 +310,7 @@ static void a_broken_wheel_is_found_out(void **state) {
         struct wheel *wheel = &small.wheel;
         small_build(&small);
         switch (way) {
-        case 0: /* nothing is broken */
+        case 0: /* the wheel is not broken */
             break;
         case 1:
             small.near.next->prev = &small.far;

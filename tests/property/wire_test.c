@@ -1,6 +1,6 @@
-/* wire_test.c: random messages of every kind that is packed or unpacked without reflection have the same bytes and
- * the same meaning as in protobuf-c (wire_same.h). Also truncated messages, changed bytes and doubled pieces.
- * TARRY_SEED sets the seed. */
+/* wire_test.c: packs and unpacks random messages of every kind that needs no reflection. Bytes and meaning must be the
+ * same as with protobuf-c (wire_same.h). Also uses truncated messages, changed bytes and doubled pieces. TARRY_SEED
+ * sets the seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,8 +23,8 @@
 
 static struct arena arena;
 static struct random random_state;
-static bool is_usual; /* most fields present, with typical sizes */
-static bool is_full;  /* all fields present, with the largest numbers */
+static bool is_usual; /* true: most fields are present, with typical sizes */
+static bool is_full;  /* true: all fields are present, with the largest numbers */
 
 static void *room(size_t size) {
     void *memory = arena_alloc(&arena, size);
@@ -39,7 +39,7 @@ static ProtobufCBinaryData random_bytes(void) {
     size_t size = (size_t)random_below(&random_state, random_below(&random_state, 20) == 0 ? 300 : 24);
     uint8_t *bytes = room(size + 1);
     for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)(1 + random_below(&random_state, 255)); /* no NUL byte, because it is text */
+        bytes[i] = (uint8_t)(1 + random_below(&random_state, 255)); /* a text must not contain a NUL byte */
     return (ProtobufCBinaryData){size, bytes};
 }
 
@@ -82,7 +82,7 @@ static void random_value(const ProtobufCFieldDescriptor *field, void *member, un
 
 static void random_list(const ProtobufCFieldDescriptor *field, uint8_t *message, unsigned depth) {
     size_t count = (size_t)random_below(&random_state, REPEATED_MAX + 1);
-    size_t each = field->type == PROTOBUF_C_TYPE_UINT32 ? 4 : 8; /* pointers and 64-bit numbers */
+    size_t each = field->type == PROTOBUF_C_TYPE_UINT32 ? 4 : 8; /* pointers and 64-bit numbers have 8 bytes */
     if (field->type == PROTOBUF_C_TYPE_BYTES) each = sizeof(ProtobufCBinaryData);
     uint8_t *items = room(count * each + 1);
     for (size_t i = 0; i < count; i++) random_value(field, items + i * each, depth);
@@ -94,7 +94,7 @@ static void add_unknown(ProtobufCMessage *message) {
     ProtobufCMessageUnknownField *unknown = room(sizeof(*unknown));
     ProtobufCBinaryData bytes = random_bytes();
     uint8_t *data = room(bytes.len + 2);
-    data[0] = (uint8_t)bytes.len; /* all lengths have one byte: less than 128 */
+    data[0] = (uint8_t)bytes.len; /* all lengths are below 128, so each takes one byte */
     memcpy(data + 1, bytes.data, bytes.len);
     if (bytes.len >= 0x80) return;
     *unknown = (ProtobufCMessageUnknownField){.tag = 900,
@@ -109,7 +109,7 @@ static bool is_one_of(const ProtobufCFieldDescriptor *field) {
     return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-/* Whether wire_generate.c lists the field. It lists all fields of most messages. */
+/* Returns whether wire_generate.c lists the field. It lists all fields of most messages. */
 static bool is_hot(const ProtobufCMessageDescriptor *descriptor, const ProtobufCFieldDescriptor *field) {
     if (descriptor == &tarry__request__descriptor) return field->id <= 7 || field->id == TARRY__REQUEST__BODY_COMMIT;
     if (descriptor == &tarry__reply__descriptor) return field->id == 4 || field->id == TARRY__REPLY__BODY_COMMIT;

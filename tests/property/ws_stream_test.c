@@ -19,7 +19,7 @@
 #define PAYLOAD_BITS 17u
 #define MESSAGE_MAX ((uint64_t)1 << 30)
 
-/* A stream of frames, and what must be found in it: payloads in order, messages and control frames apart. */
+/* A stream of frames and its expected contents: payloads in order, messages, and control frames. */
 struct stream {
     uint8_t bytes[STREAM_MAX + WS_HEAD_MAX];
     size_t size;
