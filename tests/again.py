@@ -2,10 +2,10 @@
 
 Tests of real processes and threads wait for other processes, with a time limit. On a shared machine, one in about two thousand
 waits is longer than any reasonable limit. *So* a program of `unit` or `e2e` that failed is run once more, alone. If it passes
-then, it is *unsteady*: it does not count as failed, but the report ends with it and with its output. That is a debt, not a pass:
-some unsteady tests were defects.
+then, it is *unsteady*: it does not count as failed, but the report ends with its name and its output. An unsteady test must
+still be examined, because some were defects.
 
-Never repeated, because no busy machine explains them:
+These failures are not repeated, because a busy machine does not explain them:
 - a crash, a failed assertion, a sanitizer's report, a hang up to the time limit;
 - a broken promise: an early delivery, or any failure of a program of suite `once`, which may be a lost task;
 - any other suite: a seed that passes the second time is a defect, and so is a complaint of the ledger.

@@ -101,14 +101,18 @@ class Said(unittest.TestCase):
         self.assertEqual({node: node.partition("_")[2] + ".0" for node in nodes}, said)
 
     def test_what_dev_installs_to_build_is_what_the_packages_build_with(self):
-        """Except packages needed by tests only, and packages that every Debian build has."""
+        """packages_build of ./dev and Build-Depends name the same packages, except packages that only tests need and packages
+        that every Debian build has.
+        """
         wanted = re.search(r"^packages_build=\((.*?)\)", read("dev"), re.M | re.S).group(1).split()
         depends = re.search(r"^Build-Depends: (.*?)\n\n", read("packaging/debian/control"), re.M | re.S).group(1)
         listed = {word.split()[0] for word in depends.replace("\n", " ").split(",") if word.strip()} - {"debhelper-compat", "dh-sequence-python3"}
         self.assertEqual(set(wanted) - {"gcc", "libc6-dev", "ninja-build", "python3", "libnng-dev", "libcmocka-dev"}, listed)
 
     def test_dev_installs_what_dpkg_wants_for_any_package(self):
-        """Every package build needs build-essential, but no package names it, and a bare Debian lacks it."""
+        """Checks that ./dev installs build-essential for a package build: debian/control does not name it, and a bare Debian
+        lacks it.
+        """
         wanted = re.search(r"^packages_package=\((.*?)\)", read("dev"), re.M | re.S).group(1).split()
         self.assertLessEqual({"build-essential", "debhelper", "dh-python", "dpkg-dev", "lintian"}, set(wanted))
 

@@ -12,7 +12,7 @@ HERD = 40
 
 
 def midnight_ms(days):
-    """Returns a midnight of the time zone, which is also the browser's."""
+    """Returns a midnight in the local time zone, which is also the browser's time zone."""
     now = time.localtime()
     return int(time.mktime((now.tm_year, now.tm_mon, now.tm_mday + days, 0, 0, 0, 0, 0, -1))) * 1000
 

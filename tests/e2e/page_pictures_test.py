@@ -66,7 +66,9 @@ class Pictures(webhooks_test.Pushed):
         self.write_secrets("".join(f"{queue} {self.secret}\n" for queue in ("q", "invoices")))
 
     def stage(self):
-        """Makes pending orders, dead ones, one with a long history, a webhook target that accepts and one that refuses."""
+        """Makes pending tasks, dead letters, a task with a long history, a webhook target that accepts deliveries and one that
+        refuses them.
+        """
         self.broker.schedule_all([{"queue": f"orders.{('close', 'remind', 'refund')[n % 3]}", "key": f"order-{1000 + n}", "delay_ms": 3_600_000} for n in range(30)])
         for number in range(3):
             self.bury("mail", f"mail-{number}", ("no such address", "HTTP 500 from shop.example.org, the third time", "the payload has no `order`")[number], '{"order":1}')
@@ -132,7 +134,7 @@ class Pictures(webhooks_test.Pushed):
             self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
             self.browser.wait(READY)
             self.browser.wait("return document.querySelectorAll('#push-rows tr').length === 2")
-            self.browser.run("document.getElementById('freeze').click()")  # stops the refresh of the numbers
+            self.browser.run("document.getElementById('freeze').click()")  # stops the page's periodic refresh
             views = (("numbers", lambda: None), ("task", lambda: self.find("mail-0", "mail")), ("queue", lambda: self.open_queue("mail")),
                      ("sure", lambda: self.press("Drop all")))
             for view, begin in views:

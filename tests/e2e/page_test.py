@@ -40,7 +40,7 @@ def schedule(broker, names, delay_ms=3_600_000):
 
 
 def guard(broker, *rows):
-    """Restarts the broker with these tokens; clients without one may do nothing."""
+    """Restarts the broker with these tokens. Clients without a token may do nothing then."""
     path = os.path.join(os.path.dirname(broker.data), "some.tokens")
     harness.make_private(path, tokens.FIRST_LINE + "loopback loopback roles=none\n" + "".join(rows))
     broker.arguments = (*broker.arguments, "--tokens", path)
@@ -236,7 +236,7 @@ class Seen(Looks):
         return self.browser.run("return Object.fromEntries([...document.querySelectorAll(`#${arguments[0]} dt`)].map((e) => [e.textContent, e.nextSibling.textContent]))", name)
 
     def bury(self, queue, key, reason, body="{}"):
-        """Makes a dead letter."""
+        """Makes a dead letter: schedules a task that is due at once, and a consumer refuses it for ever (nack --dead)."""
         self.broker.ok("schedule", queue, "--in", "0s", "--key", key, "--body", body)
         held = self.broker.one("consume", queue, "--count", 1, "--ack", "none")
         self.broker.one("nack", held["id"], held["token"], "--dead", reason)
@@ -718,7 +718,7 @@ class Seen(Looks):
 
 @needs_one
 class Webhooks(webhooks_test.Pushed):
-    """The view of webhook targets on the page."""
+    """Checks the page's view of webhook targets: they appear, and hostile text in them stays text."""
 
     def test_targets_are_seen_and_what_is_hostile_is_text(self):
         name = HOSTILE[0]
@@ -739,7 +739,7 @@ class Webhooks(webhooks_test.Pushed):
             self.assertEqual([row[0] for row in rows], [name, "q"])
             self.assertEqual([row[1] for row in rows], [hostile, self.target.url()])
             self.assertEqual((rows[0][6], rows[1][6]), ("no answer", "500"))
-            self.assertRegex(rows[0][8], "(Couldn't|Could not) connect to server")  # message of libcurl 7.88 and of 8.14
+            self.assertRegex(rows[0][8], "(Couldn't|Could not) connect to server")  # the first message is of libcurl 7.88, the second of 8.14
             self.assertIn("the target replied with status 500", rows[1][8])
             self.assertNotIn(self.secret.removeprefix("whsec_"), browser.run("return document.documentElement.outerHTML"))
             self.assertEqual(browser.run("return [window.xss ?? null, document.querySelectorAll('#push-rows *:not(tr, td, th)').length]"), [None, 0])

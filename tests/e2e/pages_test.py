@@ -30,7 +30,9 @@ def said_commands():
 
 class Words(unittest.TestCase):
     def test_every_command_that_the_pages_name_is_one(self):
-        """Each command is in its program's help, and each option in the command's own help. (./dev: checks the first word only.)"""
+        """Checks that each documented command is in its program's help, and each option in the command's help. Of a ./dev
+        command, only the first word is checked.
+        """
         programs = {"tarry": harness.find_program("tarry"), "tarryd": harness.find_program("tarryd"), "./dev": os.path.join(ROOT, "dev")}
 
         @functools.lru_cache(maxsize=None)
@@ -52,7 +54,9 @@ class Words(unittest.TestCase):
         self.assertGreater(seen, 150)
 
     def test_every_path_of_the_docs_is_the_units_directory(self):
-        """In documentation, man pages and help texts, every path below /var/lib/tarry is the units' data directory."""
+        """Checks that in documentation, man pages and help texts, every path below /var/lib/tarry is in the units' data
+        directory.
+        """
         host_of_units = os.path.join(ROOT, "packaging")
         directories = set()
         for unit in ("tarry.service",):
@@ -97,9 +101,9 @@ class Capacity(harness.Case):
                             "body": "x" * body}) + "\n" for number in range(self.tasks)))
 
         schedule("later", 86400000, 77777)
-        self.assertEqual(self.broker.stop(), 0)  # a stop makes the index complete
+        self.assertEqual(self.broker.stop(), 0)  # a clean stop writes all applied frames into the index
         blocks = os.stat(os.path.join(self.broker.data, "index", "data.mdb")).st_blocks * 512
-        self.assertGreater(blocks / self.tasks, index / 2)  # includes the LMDB pages that the last commits freed; their number varies
+        self.assertGreater(blocks / self.tasks, index / 2)  # the index contains LMDB pages that the last commits freed; their number varies
         self.assertLess(blocks / self.tasks, index * 2)     # with few tasks: 160 to 230 bytes per task were measured
         self.broker.start()
         before = self.appended()

@@ -29,7 +29,7 @@ class Case(harness.Case):
         self.b = self.make_broker("--follow", urls[0], *keeper, data=self.path("b"), listen=urls[1])
 
     def start_pair(self):
-        """Starts both nodes; waits until `a` leads and its commits are also on `b`."""
+        """Starts both nodes. Waits until `a` leads and its commits are also on `b`."""
         self.a.start()
         self.b.start()
         self.wait_role(self.a, "leading")
@@ -49,7 +49,7 @@ class Case(harness.Case):
             raise AssertionError(f"{late}\n{logs}") from None
 
     def pending(self, broker, queue="orders"):
-        """Returns the number of pending tasks at this node, whether it leads or not."""
+        """Returns the number of pending tasks at this node, whether it is primary or follower."""
         queues = broker.one("stats", "--from-follower")["queues"]
         return next((item["pending"] for item in queues if item["name"] == queue), 0)
 
@@ -69,14 +69,16 @@ class Case(harness.Case):
     def tearDown(self):
         for broker in self.brokers:
             if broker.is_running():
-                self.thaw(broker)  # a frozen process would not end
+                self.thaw(broker)  # a stopped (SIGSTOP) process would not end
         super().tearDown()
 
     def wait_in_sync(self):
         self.wait_for("both in sync", lambda: self.record().get("in-sync") == "0 1")
 
     def wait_quiet(self):
-        """Returns the follower's status once the leader has no more to write: a seal follows the last frame after a short time."""
+        """Waits until the leader has nothing more to write, and returns the follower's status: the leader writes a seal
+        shortly after its last frame.
+        """
         end, end_of_log = time.monotonic() + WAIT_S, None
         while True:
             leads, told = self.a.tarry("status").one, self.b.tarry("status", "--broker", self.b.url).one
@@ -84,7 +86,7 @@ class Case(harness.Case):
                 return told
             self.assertLess(time.monotonic(), end, f"the log of an idle pair grows: {leads}, {told}")
             end_of_log = leads["appended"]
-            time.sleep(0.2)  # more than ten times the delay of a seal
+            time.sleep(0.2)  # more than ten times the time after which the leader writes a seal
 
     def wait_log(self, broker, text, count=1, wait_s=WAIT_S):
         self.wait_for(f"{text} in the log of {broker.data}", lambda: sum(text in line for line in broker.log) >= count, wait_s)

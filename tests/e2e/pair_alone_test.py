@@ -22,7 +22,7 @@ class Alone(pair.Case):
         line = self.said("serves_alone")[-1]
         self.assertIn("level=warning", line)
         self.assertIn("are only on its disk", line)
-        self.assertEqual(self.said("follower_confirms"), [])  # it reports that a follower was given up
+        self.assertEqual(self.said("follower_confirms"), [])  # the leader reports that it continues without the follower
         status = self.wait_for("a problem", lambda: (item := self.a.tarry("status").one)["problem"] and item)
         self.assertIn("serves alone", status["problem"])
         self.assertLessEqual(status["since_ms"], status["alone_since_ms"])

@@ -23,8 +23,8 @@ for name, lack in LACKS.items():
 
 
 class AtServer:
-    """The stories for a server; `make_server()` starts one that accepts the pair's credentials."""
-    coordinated = False  # with a file as the coordinator
+    """The tests for one kind of coordinator. `make_server()` starts a server that accepts the pair's credentials."""
+    coordinated = False  # the base class would set up a file as the coordinator
 
     @classmethod
     def setUpClass(cls):
@@ -83,12 +83,14 @@ class AtServer:
         self.wait_log(self.a, "event=coordinator state=connected")
         self.server.kill()
         self.wait_log(self.a, "event=coordinator state=connecting", 2)
-        self.a.ok("schedule", "orders", "--in", "1h")  # a leader with everybody in sync needs no coordinator
+        self.a.ok("schedule", "orders", "--in", "1h")  # while both nodes are in sync, the leader works without its coordinator
         self.server.start().wait_ready()
         self.wait_log(self.a, "event=coordinator state=connected", 2)
 
     def test_nobody_is_done_without_before_the_record_says_so(self):
-        """R4, F-30: passing time alone does not let the leader acknowledge alone; the record must say so."""
+        """R4, F-30: the leader may acknowledge without its follower only after the record in the coordinator permits it; that
+        time has passed is not enough.
+        """
         self.a.arguments += ["--solo-after", "2s"]
         self.start_pair()
         with wire.Rpc(self.a.port) as rpc:
@@ -97,7 +99,7 @@ class AtServer:
             self.server.pause()
             self.b.kill()
             answers = []
-            for sequence, wait_s in ((1, 2.6), (2, 0.4)):  # before the other node is given up, and after
+            for sequence, wait_s in ((1, 2.6), (2, 0.4)):  # the first commit is sent before the leader gives up the follower, the second one afterwards
                 rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
                 with contextlib.suppress(TimeoutError):
                     answers.append(rpc.hear(wait_s)[1])  # the second commit may be refused
@@ -108,7 +110,9 @@ class AtServer:
             self.assertIn(wire.OK, answers)
 
     def test_a_fence_that_leads_to_nothing_is_no_end(self):
-        """R7: the follower has fenced an epoch that continues, and may not follow it any more: both nodes would wait for ever."""
+        """R7: the follower has fenced an epoch whose leader continues, so it may not follow that epoch any more. If the leader
+        did not begin a new epoch, both nodes would wait for ever.
+        """
         self.slow_note(self.b, 1500)
         self.start_pair()
         self.wait_for("nothing is being promised", lambda: not self.is_promising(self.b))
@@ -169,7 +173,7 @@ class AtEtcd(AtServer, pair.Case):
         for _ in range(20):
             if "exceeded" in self.server.control("put", "/fill", "x" * 50000, check=False):
                 break
-        self.b.kill()  # a continues without it, once the record says so
+        self.b.kill()  # `a` continues without `b` as soon as the record says so
         self.wait_log(self.a, "used up its quota and takes no change")
         status = self.a.tarry("status")
         self.assertIn("used up its quota", str(status))

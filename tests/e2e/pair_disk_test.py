@@ -15,7 +15,7 @@ class Case(pair.Case):
     arguments = ("--failover-after", "1s")
 
     def setUp(self):
-        """Both nodes have the one task, and know that they are in sync."""
+        """Both nodes have the same single task, and know that they are in sync."""
         super().setUp()
         self.a.start()
         self.b.start()
@@ -45,7 +45,7 @@ class Disks(Case):
         self.b.kill()
 
     def check_word(self, good, new):
-        """Checks that no node leads before the operator's command, and that nothing is lost afterwards."""
+        """Checks that no node leads before the operator's command, and that the new disk has the task afterwards."""
         good.start()
         new.start()
         self.says(good, NEW_DISK)
@@ -72,7 +72,9 @@ class Disks(Case):
         self.check_word(self.a, self.b)
 
     def test_the_disk_that_was_lost_comes_back(self):
-        """The new disk never counted, so without a command nothing changes."""
+        """Node b starts with a new disk and gets its old one back. The new disk never took part, so no operator's command is
+        necessary.
+        """
         shutil.move(self.b.data, self.path("b-before"))
         self.a.start()
         self.b.start()
@@ -86,7 +88,7 @@ class Disks(Case):
 
 
 class Survivors(Case):
-    """The other node keeps running meanwhile."""
+    """One node loses its disk while the other node keeps running."""
 
     def test_the_founders_disk_is_lost_while_its_follower_runs(self):  # F-29
         self.a.kill()
@@ -109,7 +111,7 @@ class Survivors(Case):
         self.both_in_sync()
 
     def test_a_claimer_that_meets_a_new_disk_says_so(self):  # F-29
-        """It had asked the former disk for its promise, and got no answer."""
+        """While b was unreachable, node a asked it for its promise and got no answer. Then b returns with a new disk."""
         self.a.kill()
         self.b.kill()
         arguments = list(self.b.arguments)
@@ -126,7 +128,7 @@ class Survivors(Case):
         self.wait_pending(self.b, 1)
 
     def test_a_restored_leader_is_followed_and_known_from_then_on(self):  # F-29
-        """Also if the pair is asynchronous, in which case neither node learns that it is in sync."""
+        """The pair is asynchronous here, so neither node learns that it is in sync."""
         for broker in (self.a, self.b):
             broker.kill()
             broker.arguments += ["--replication", "async"]
@@ -144,7 +146,9 @@ class Survivors(Case):
 
 class SlowDisk(Case):
     def test_a_slow_note_delays_the_start_and_nothing_else(self):
-        """The core asks for the limit of its index before the pair thread runs."""
+        """A slow write of the hard state delays the pair thread. The core asks for the limit of its index before that thread
+        runs, and must still start correctly.
+        """
         self.b.stop()
         self.slow_note(self.b, 1500)
         self.b.start()
@@ -154,7 +158,9 @@ class SlowDisk(Case):
 
 class Runs(Case):
     def test_every_run_has_a_number_on_disk_before_it_takes_part(self):
-        """R6: an unknown outcome belongs to one run only. No node leads here, so nothing else is stored."""
+        """R6: a node that starts with an unknown outcome must be able to tell its runs apart. No node leads here, so only the
+        run's number is stored.
+        """
         self.a.kill()
         self.b.restart()
         before = self.runs()
@@ -163,7 +169,7 @@ class Runs(Case):
             self.assertEqual(self.runs(), before + number)
 
     def runs(self):
-        """Returns the number of the run, in the format of storage/FORMAT.md."""
+        """Returns the number of the node's current run. File format: storage/FORMAT.md."""
         with open(self.b.data + "/pair", "rb") as file:
             return int.from_bytes(file.read()[32:40], "little")
 

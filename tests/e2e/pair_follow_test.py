@@ -42,12 +42,14 @@ class Follow(pair.Case):
         self.assertEqual(self.pending(self.a), 11)
 
     def test_a_leader_whose_clock_fell_behind_is_noted(self):  # TIME-1
-        """The follower may have to restart and lead without hearing from the leader again; then it uses its note of this boot."""
+        """The follower may have to restart and then lead without a further message from the leader. It then needs its own note
+        of steady time in this boot.
+        """
         self.start_pair()
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
         steady_ns = self.boot_note(self.a)
         self.assertLessEqual(self.boot_note(self.b), steady_ns)
-        self.freeze(self.b)  # so that it does not take over
+        self.freeze(self.b)  # so that node b does not take over
         self.a.kill()
         with open(os.path.join(self.a.data, "boot"), "r+", encoding="ascii") as file:
             fallen = file.read().replace(str(steady_ns), str(steady_ns - 3600 * 1_000_000_000))
@@ -80,15 +82,16 @@ class Follow(pair.Case):
 
 
 class Returner(pair.Case):
-    """Sends the requests of a node that may lack everything that the leader has, message by message."""
+    """Sends, message by message, the requests of a node whose log may have nothing in common with the leader's."""
 
     TASKS = 20_000
     LOG_VERSION = 1  # FORMAT_VERSION
     CUT_TO = 2       # FollowReply.Verdict
 
     def ask(self, rpc, status, end):
-        """Asks as node 1, which has promised and whose log ends at `end`, where no frame of the leader's ends. Returns (verdict,
-        cut)."""
+        """Asks as node 1, which has made its promise and whose log ends at `end`; the leader has no frame that ends there.
+        Returns (verdict, cut).
+        """
         follow = [(1, bytes.fromhex(status["cluster"])), (2, b"m" * 16), (3, 1), (4, self.LOG_VERSION), (5, status["epoch"]), (6, 1),
                   (7, end), (8, b"c" * 32), (9, 1), (14, "ws://127.0.0.1:1"), (15, 0), (16, 1), (17, 4096), (23, 1)]
         code, body = rpc.ask_as_peer(PeerKey(harness.PEER_KEY), wire.FOLLOW, follow)

@@ -64,7 +64,7 @@ class Fresh(pair.Case):
             self.assertEqual(code, wire.OK)
             self.assertGreater(wire.number(rpc.reply, 4), before)
             first = wire.number(rpc.reply, 4)
-            rpc.ask(wire.COMMIT, wire.commit(producer, 1, op))  # returns the same reply, with a position that includes the commit
+            rpc.ask(wire.COMMIT, wire.commit(producer, 1, op))  # the repeated commit gets the same reply, with a position that includes the commit
             self.assertGreaterEqual(wire.number(rpc.reply, 4), first)
 
     def test_a_position_that_a_follower_does_not_have_is_waited_for_and_then_refused(self):
@@ -72,7 +72,8 @@ class Fresh(pair.Case):
         self.wait_quiet()
         have = int(self.get(self.b, "first").one["position"])
         self.freeze_leader_word()
-        # The commit is not acknowledged, because the follower counts; a question may still demand its future position.
+        # The leader does not acknowledge the commit, because the follower counts and is unreachable. A question may
+        # still ask for the commit's position, which does not exist yet.
         began = time.monotonic()
         refused = self.get(self.b, "first", "--at-least", str(have + 8), "--timeout", "1500ms")
         took_s = time.monotonic() - began
@@ -89,7 +90,7 @@ class Fresh(pair.Case):
         self.assertEqual(self.get(self.b, "late", "--at-least", str(position)).one["state"], "pending")
 
     def freeze_leader_word(self):
-        """From now on nothing that the primary sends arrives."""
+        """Holds back everything that the primary sends to the follower from now on."""
         self.net.hold(proxy.DOWN)
 
     def test_a_primary_honours_a_position_and_refuses_what_lies_beyond_its_log(self):
@@ -146,11 +147,11 @@ class Fresh(pair.Case):
         self.wait_for("it refuses", lambda: self.get(self.b, "first", "--staleness", "200ms").status != 0)
         with wire.Rpc(self.b.port) as rpc:
             self.freeze(self.b)
-            self.net.heal()  # now its old messages arrive, and no new one, because no node asks
+            self.net.heal()  # now the primary's held messages arrive at b, and no new ones, because the stopped b sends no question
             time.sleep(1.5)
             self.net.hold()
             self.thaw(self.b)
-            code, _ = rpc.ask_packed(wire.wish(wire.QUEUES, [], staleness_ms=1000))  # this question need not wait
+            code, _ = rpc.ask_packed(wire.wish(wire.QUEUES, [], staleness_ms=1000))  # b may answer without waiting
             self.assertEqual(code, wire.TOO_OLD)
             code, _ = rpc.ask(wire.QUEUES, [])
             self.assertEqual(code, wire.OK)
@@ -180,7 +181,7 @@ class Fresh(pair.Case):
         with wire.Rpc(self.b.port) as rpc:
             rpc.tell_packed(wire.wish(wire.QUEUES, [], at_least=have + 1_000_000, wait_ms=2000))
             rpc.tell(wire.STATS, [])
-            self.assertEqual(rpc.hear()[:2], (2, wire.OK))  # a later question is answered while the first one waits
+            self.assertEqual(rpc.hear()[:2], (2, wire.OK))  # the second question is answered while the first one still waits
             began = time.monotonic()
             self.assertEqual(self.b.stop(), 0)
             self.assertLess(time.monotonic() - began, 10)

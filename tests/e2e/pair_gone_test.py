@@ -1,5 +1,6 @@
-"""pair_gone_test.py: the death of a node's process is detected at once, however long a silent node may be silent; a probe is
-answered at once, and acknowledges nothing."""
+"""pair_gone_test.py: the death of a node's process is detected at once, even if a node may be silent for a long time. A probe
+is answered at once, and acknowledges nothing.
+"""
 import time
 
 import harness
@@ -14,7 +15,7 @@ FORMAT_VERSION = 1
 
 
 class Gone(pair.Case):
-    """A silent node would be given up after a minute only."""
+    """A node that is only silent is given up after a minute, so every faster result comes from the detected death."""
 
     arguments = ("--failover-after", "60s", "--solo-after", "60s")
 
@@ -39,13 +40,13 @@ class Gone(pair.Case):
 
     def test_f13_one_that_stands_still_refuses_nobody(self):
         self.freeze(self.a)
-        time.sleep(2)  # the kernel still accepts connections for the stopped process
+        time.sleep(2)  # the process is stopped, but the kernel still accepts connections for it
         self.thaw(self.a)
         self.assertEqual(self.a.one("schedule", "orders", "--in", "1h")["result"], "scheduled")
         self.assertFalse(any("event=leader_gone" in line for line in self.b.log), self.b.log_text())
 
     def test_f31a_a_probe_is_answered_at_once_and_acknowledges_nothing(self):
-        """A question would wait ten seconds for something to report."""
+        """Unlike a probe, a question of the follower would wait up to ten seconds for something to report."""
         told = self.wait_quiet()
         self.freeze(self.b)
         leads = self.a.one("status")

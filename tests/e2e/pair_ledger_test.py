@@ -13,14 +13,15 @@ class Ledger(pair.Case):
     TASKS = 60
 
     def both(self, command):
-        """Returns a command of the tool with both addresses."""
+        """Returns a command of the tool in which both nodes' addresses replace one."""
         return [self.urls if word == self.a.url else word for word in command]
 
     def produce(self, done):
         for i in range(self.TASKS):
             while self.is_open:
                 answer = self.tool("schedule", "work", "--key", f"w{i}", "--in", "1s")
-                # An earlier attempt, whose reply was lost with its leader, may have succeeded.
+                # "exists" is fine: an earlier attempt may have succeeded, although its reply was lost when its leader
+                # died.
                 if answer.objects and answer.one["result"] in ("scheduled", "exists"):
                     self.acknowledged.add(f"w{i}")
                     break

@@ -19,10 +19,10 @@ class Look(Pair):
         self.fill_until_archived(self.a, self.a, self.b)
         stream = self.b.stream("audit", "--follow", "--from-follower", "--from", str(moment["now_ms"] - 60_000),
                                "--queue", "orders", "--kind", "scheduled")
-        self.assertEqual(stream.next()["key"], "order-1")  # comes from the archive
+        self.assertEqual(stream.next()["key"], "order-1")  # this entry comes from the archive
         for i in range(2, 5):
             self.ended(self.a, f"order-{i}")
-            self.assertEqual(stream.next()["key"], f"order-{i}")  # arrives as it happens at the primary
+            self.assertEqual(stream.next()["key"], f"order-{i}")  # the follower prints the entry while it happens at the primary
         stream.signal(signal.SIGINT)
         self.assertEqual(stream.wait(), 0)
         self.schedule(self.a, "order-5")
@@ -35,7 +35,8 @@ class Look(Pair):
         told = self.facts(self.a)
         self.assertEqual(self.facts(self.b, "--from-follower"), told)
         self.assertEqual(len(told), 10)
-        # Without --from-follower a command finds the primary, or the follower names it.
+        # Without --from-follower, a command given the follower's address reaches the primary, or reports the primary's
+        # address.
         asked = self.b.tarry("history", "orders", "order-1")
         self.assertTrue(asked.status == 0 or self.a.url in asked.err, asked)
         self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
@@ -43,7 +44,7 @@ class Look(Pair):
             self.assertEqual(self.facts(broker, "--data", broker.data), told)
             self.assertEqual(broker.ok("history", "--data", broker.data, "orders", "order-1"), self.a.ok(
                 "history", "--data", self.a.data, "orders", "order-1"))
-        # The state as of that position is the same from both directories; frames from the archive come first.
+        # Both directories give the same state as of that position; part of the frames comes from the archive.
         then = [self.a.ok("audit", "--data", broker.data, "--as-of-position", moment["durable"]) for broker in (self.a, self.b)]
         self.assertEqual(then[0], then[1])
         self.assertEqual(then[0][-1]["digest"], moment["digest"])
@@ -55,7 +56,7 @@ class Look(Pair):
         return answer.one
 
     def test_directories_are_compared_after_failovers(self):
-        """Compares directories with a quarantined tail, a backup, and a directory with another history."""
+        """Compares directories: one with a quarantined tail, a backup, and one with another history."""
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         self.a.one("schedule", "orders", "--key", "one", "--in", "1h")
@@ -71,7 +72,7 @@ class Look(Pair):
                 self.wait_for("it is written", lambda known=before: self.durable(self.a) > known)
             self.a.kill()
         went = self.path("went")
-        shutil.copytree(self.a.data, went)  # copy of a primary that never returns, with an unacknowledged tail
+        shutil.copytree(self.a.data, went)  # a copy of the dead primary's directory, with a tail that was not acknowledged
         self.thaw(self.b)
         self.wait_log(self.b, "event=leading")
         self.b.one("schedule", "orders", "--key", "two", "--in", "1h")

@@ -71,11 +71,13 @@ class Modes(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")
 
     def test_a_follower_that_counts_must_confirm_answers_to_questions_too(self):
-        """R3: a leader cannot know that no other node leads, so its state may be outdated."""
+        """R3: a leader whose follower does not confirm cannot know whether another node leads, so its state may be outdated
+        and it must not answer.
+        """
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         task = int(self.a.one("schedule", "q", "--key", "k", "--in", "1h", "--body", "x")["id"])
-        with_content = [(1, [(1, task)]), (2, 1)]  # the content is read from the log, and another thread sends the reply
+        with_content = [(1, [(1, task)]), (2, 1)]  # the task's content is read from the log, so another thread sends this reply
         for body, fields in ((wire.QUEUES, []), (wire.GET, with_content)):
             with wire.Rpc(self.a.port) as rpc:
                 self.assertEqual(rpc.ask(body, fields)[0], wire.OK)
@@ -87,17 +89,18 @@ class Modes(pair.Case):
                 self.assertEqual(rpc.hear()[1], wire.OK)
 
     def test_an_answer_beside_a_commit_is_confirmed_too(self):
-        """R3: a question sent together with a later commit goes to the delivery sender as soon as the commit is written, because
-        a content must be read. The answer does not depend on the commit, but waits for it all the same: otherwise no follower
-        would have confirmed the answer."""
+        """R3: one of the questions is read together with a commit. As it asks for a content, it goes to the delivery sender as
+        soon as the commit is written. Its answer does not contain the commit, but must wait until the follower confirms it:
+        otherwise the answer would be unconfirmed.
+        """
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         task = int(self.a.one("schedule", "q", "--key", "k", "--in", "1h", "--body", "x")["id"])
         with contextlib.ExitStack() as stack:
-            *askers, writer = [stack.enter_context(wire.Rpc(self.a.port)) for _ in range(21)]  # the broker reads them in this order
+            *askers, writer = [stack.enter_context(wire.Rpc(self.a.port)) for _ in range(21)]  # the broker reads the connections in this order
             producer = writer.hello()
             self.freeze(self.b)
-            self.freeze(self.a)  # all requests that arrive meanwhile are read together, and the last question with the commit
+            self.freeze(self.a)  # while `a` is stopped, all requests arrive; then it reads them together, and the last question together with the commit
             for asker in askers:
                 asker.tell(wire.GET, [(1, [(1, task)]), (2, 1)])
             writer.tell(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)]))
@@ -116,7 +119,8 @@ class Modes(pair.Case):
         with wire.Rpc(self.a.port) as rpc:
             producer = rpc.hello()
             self.freeze(self.b)
-            # The first reply answers the follower's pending question, which it may still read; no node asks for the second.
+            # The first commit's reply answers the follower's pending question, so the stopped follower may still read
+            # it. The second commit cannot reach the follower.
             for sequence in (1, 2):
                 before = status(self.a)[DURABLE][0]
                 rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
@@ -137,7 +141,7 @@ class Modes(pair.Case):
         self.wait_pending(self.a, self.pending(self.b))
 
     def test_a_tail_is_cut_once_a_backup_of_it_is_done(self):  # R8
-        """An operator makes a copy before anything is discarded."""
+        """Copies the directory, as an operator would, before a node may discard its tail."""
         self.write_alone()
         self.freeze(self.b)
         self.a.start()
@@ -163,7 +167,7 @@ class Modes(pair.Case):
 
 
 class Snapshot(pair.Case):
-    """A leader that has retired segments that a follower needs."""
+    """The leader has retired segments that the follower still needs."""
 
     arguments = (*pair.Case.arguments, "--segment-size", "1MiB", "--retain-log-size", "1MiB")
 
@@ -191,7 +195,7 @@ class Snapshot(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
         self.b.kill()
-        self.a.restart()  # the primary does not wait for a follower that it has not heard in this run
+        self.a.restart()  # a restarted primary does not wait for a follower that has not connected since
         self.fill()
         self.b.start()
         self.wait_log(self.b, "event=snapshot_taken")
@@ -226,7 +230,9 @@ class Operator(pair.Case):
         self.wait_pending(self.a, 2)
 
     def test_a_word_is_not_undone_by_what_the_other_had_asked_before(self):
-        """The other node's last question may still be held; answering it would make that node count again."""
+        """When the operator promotes node a, a question of the dead node b may still wait for its answer. If node a answered
+        it, node b would count as in sync again.
+        """
         self.start_pair()
         for _ in range(5):
             self.b.kill()
@@ -236,8 +242,9 @@ class Operator(pair.Case):
             self.wait_for("in sync", lambda: status(self.a).get(IN_SYNC))
 
     def test_a_word_with_both_addresses_is_for_the_one_that_answers(self):
-        """The operator has exported both addresses, as the guide says: a command to a primary that waits for its follower, and
-        one to a follower without a primary."""
+        """The operator's command has both nodes' addresses, as the guide recommends. First the primary waits for its follower,
+        then the follower has no primary.
+        """
         self.start_pair()
         both = f"{self.a.url},{self.b.url}"
 
@@ -265,7 +272,7 @@ class Operator(pair.Case):
         self.wait_pending(self.a, 2)
 
     def test_an_idle_pair_comes_to_know_that_it_is_in_sync(self):
-        """After the former primary is back nothing is written, but it must still learn that it has everything."""
+        """Nothing is written after the former primary is back. It must still learn that it is in sync."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
@@ -290,12 +297,12 @@ class Operator(pair.Case):
         self.wait_for("it is missed", lambda: "makes this node serve alone" in (self.a.tarry("status").one["problem"] or ""))
         self.assertIn("does not confirm", self.a.refused("demote", "--wait", "200ms").err)
         alone = self.wait_for("alone", lambda: [answer for answer in self.a.tarry("promote", "--peer-is-stopped").objects
-                                                if answer["result"] != "error"])  # the hand-over must be cancelled first
+                                                if answer["result"] != "error"])  # it is refused until the hand-over has been cancelled
         self.assertEqual(alone[0]["result"], "serves alone")
         self.a.ok("schedule", "orders", "--in", "1h")
         self.assertIn("so this node cannot hand over", self.a.refused("demote").err)
         self.thaw(self.b)
-        # A message for an operator is no problem any more once its cause is gone.
+        # `tarry status` reports a problem only as long as its cause exists.
         self.wait_for("in sync", lambda: self.a.tarry("status").status == 0 and self.b.tarry("status").status == 0)
         self.freeze(self.a)
         word = "if it is certainly stopped and has not served alone, 'tarry promote --peer-is-stopped'"

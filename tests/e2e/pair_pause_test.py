@@ -1,4 +1,4 @@
-"""pair_pause_test.py: a node of a pair is stopped for longer than the other node's timeout, and continued (F-13)."""
+"""pair_pause_test.py: a node of a pair is stopped for longer than the other node's timeout, and then continued (F-13)."""
 import time
 
 import harness
@@ -45,7 +45,7 @@ class Pause(pair.Case):
 
 
 class Awaited(pair.Case):
-    """F-27: nothing is acknowledged while the counting follower is stopped; new clients get a message about it."""
+    """F-27: while the follower is stopped and still counts, nothing is acknowledged. New clients get an error that says so."""
 
     arguments = ("--failover-after", "60s", "--solo-after", "60s")
 
@@ -55,7 +55,7 @@ class Awaited(pair.Case):
             producers = [peer.hello() for peer in (first, second)]
             commits = [wire.commit(producer, 1, [wire.schedule("orders", "", 3_600_000)]) for producer in producers]
             self.freeze(self.b)
-            first.tell(wire.COMMIT, commits[0])  # it is accepted, and waits
+            first.tell(wire.COMMIT, commits[0])  # the leader accepts the commit, but does not acknowledge it
             time.sleep(STALLED_S)
             self.assertEqual(second.ask(wire.COMMIT, commits[1], wait_s=harness.ANSWER_WAIT_S)[0], wire.BUSY)
             self.assertIn("the follower does not confirm", second.sentence)

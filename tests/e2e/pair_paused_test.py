@@ -19,7 +19,7 @@ STOP_MAX_S = 10
 
 
 class Case(pair.Case):
-    """Each node reaches the other one through a proxy of its own, which can be cut."""
+    """Each node reaches the other through its own proxy, which can cut the connection."""
 
     coordinated = False
     arguments = ("--failover-after", "1s")
@@ -48,7 +48,7 @@ class Case(pair.Case):
             net.hold()
 
     def heal(self, *nets):
-        """Restores the connections; requests in flight are lost."""
+        """Restores the connections through these proxies. Requests on the way are lost."""
         for net in nets or (self.a_to_b, self.b_to_a):
             net.cut()
             net.heal()
@@ -63,7 +63,7 @@ class Case(pair.Case):
         self.wait_for(f"{a} and {b}", lambda: self.roles() == [a, b], wait_s)
 
     def promote(self):
-        """Promotes by an assertion that is true, as far as the operator can know."""
+        """Promotes `b` with --peer-is-stopped. As far as the operator can know, `a` is stopped."""
         self.b.ok("promote", "--peer-is-stopped")
         self.wait_log(self.b, "event=leading")
         self.b.ok("schedule", "orders", "--key", "second", "--in", "1h")
@@ -110,7 +110,9 @@ class Returns(Case):
         self.check_both_follow_one()
 
     def test_the_way_from_the_old_primary_is_enough(self):  # F-15
-        """The other direction stays cut: the old primary asks, and learns that another node leads."""
+        """Only the connection from the old primary is restored. The old primary asks over it, and learns that another node
+        leads.
+        """
         self.start_pair()
         self.cut()
         self.promote()
@@ -118,7 +120,9 @@ class Returns(Case):
         self.check_both_follow_one()
 
     def test_the_way_from_the_new_primary_is_enough(self):  # F-15
-        """The old primary is told, and restarts. Then it waits for a connection to its primary."""
+        """Only the connection from the new primary is restored. Over it the old primary learns that another node leads, and
+        restarts; then it waits until it can connect.
+        """
         self.start_pair()
         self.cut()
         self.promote()
@@ -129,7 +133,7 @@ class Returns(Case):
         self.check_both_follow_one()
 
     def test_a_new_primary_that_starts_again_leads_all_the_same(self):
-        """The old primary still believes that it leads when the nodes meet: idle, and with commits that it acknowledged alone."""
+        """The old primary still believes that it leads when it meets the restarted new primary. It is idle."""
         self.start_pair()
         self.freeze(self.a)
         self.promote()
@@ -158,7 +162,7 @@ class Words(Case):
         self.check_both_follow_one()
 
     def test_a_wrong_word_leaves_one_primary_and_says_what_to_do(self):
-        """Both nodes were told to lead while they could not reach each other, so there are two primaries for that time."""
+        """The operator promoted both nodes while they could not reach each other, so two primaries exist for a while."""
         self.start_pair()
         self.cut()
         self.wait_for("it is missed", lambda: self.state(self.a)["problem"])
@@ -187,7 +191,7 @@ class Stops(Case):
         self.assertEqual(status_of_process, 0, broker.log_text())
 
     def unconfirmed(self):
-        """Lets `a` lead, wait for `b`, and have a pending write."""
+        """Makes `a` a primary with a written commit that its stopped follower has not confirmed."""
         self.start_pair()
         self.freeze(self.b)
         write = self.a.stream("schedule", "orders", "--key", "unconfirmed", "--in", "1h", "--timeout", "60s")
@@ -264,8 +268,9 @@ class Stops(Case):
         self.check_stop(self.a)
 
     def test_a_primary_whose_deliveries_wait_for_its_follower(self):  # LOG-1
-        """The deliveries were leased ahead of time, or become due: their leases are never confirmed, so the deliveries never
-        leave."""
+        """Deliveries that become due, or were leased ahead of time, are not sent, because the stopped follower does not
+        confirm their leases.
+        """
         self.start_pair()
         consumer = self.a.stream("consume", "work")
         self.addCleanup(consumer.kill)
@@ -286,7 +291,7 @@ class Stops(Case):
 
 
 class Unknown(Case):
-    """An unknown outcome is not reported as *not done* (ONCE-1)."""
+    """ONCE-1: a client is never told *not done* if the outcome of its request is unknown."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,6 @@
-"""pair_progress_test.py: progress of a follower, in bytes and remaining time, while it fetches a snapshot or catches up; and a
-backup of a pair."""
+"""pair_progress_test.py: the reported progress of a follower (bytes, remaining time) while it fetches a snapshot or catches
+up; and a backup of a pair.
+"""
 import copy
 import json
 import re
@@ -74,7 +75,7 @@ class CatchingUp(Slow, pair.Case):
         self.b.kill()
         self.wait_for("a goes on alone", lambda: self.record().get("in-sync") == "0")
         self.fill(48)
-        self.net.delay_s = 0.012  # 4 MiB of frames arrive just within the timeout
+        self.net.delay_s = 0.012  # so 4 MiB of frames arrive just before the timeout
         self.b.start()
         for broker in (self.b, self.a):
             peer = self.wait_for("it tells", lambda asked=broker: (found := asked.tarry("status").one["peer"])["left_ms"] and found)
@@ -91,7 +92,7 @@ class CatchingUp(Slow, pair.Case):
 
 class Backup(pair.Case):
     def backup(self, name):
-        """Makes a backup like an operator, who names both nodes."""
+        """Makes a backup as an operator does: the command has both nodes' addresses."""
         both = copy.copy(self.a)
         both.url = f"{self.a.url},{self.b.url}"
         return both.one("backup", self.path(name))

@@ -1,4 +1,4 @@
-"""pair_record_test.py: the coordinator's record and the nodes' directories contradict each other."""
+"""pair_record_test.py: what the nodes do if the coordinator's record contradicts their directories."""
 import os
 import shutil
 
@@ -14,7 +14,9 @@ class Twice(pair.Case):
     arguments = ("--failover-after", "2s", "--solo-after", "1s")
 
     def lead_epoch_twice(self, frames):
-        """Restores node a and the record to their state before epoch 2, and lets another epoch 2 begin."""
+        """Lets node a lead epoch 2. Then restores node a and the record to their earlier state, and lets a different epoch 2
+        begin.
+        """
         self.start_pair()
         self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
         shutil.copytree(self.a.data, self.path("a-before"))
@@ -40,12 +42,12 @@ class Twice(pair.Case):
         self.assertFalse(any("event=tail_quarantined" in line for line in self.b.log), self.b.log_text())
 
     def test_a_follower_whose_epoch_was_led_again_refuses_once(self):
-        """Once the follower asked thousands of times a second where to cut, and cut nothing."""
+        """In a former defect, the follower asked thousands of times a second where to cut its log, and cut nothing."""
         self.lead_epoch_twice(frames=6)
         self.assert_b_refuses()
 
     def test_nothing_is_cut_off_where_the_other_is_longer(self):
-        """Both nodes had acknowledged node b's frames of epoch 2."""
+        """Both nodes had acknowledged the frames of epoch 2 that node b still has, so b must not cut them off."""
         self.lead_epoch_twice(frames=0)
         self.assert_b_refuses()
 
@@ -86,7 +88,7 @@ class Lost(pair.Case):
         self.wait_pending(self.b, 1)
 
     def test_nobody_claims_by_a_record_older_than_one_that_it_has_seen(self):
-        """Once the first start was refused after it had claimed, and the second one led."""
+        """In a former defect, the first start claimed an epoch before it was refused, so the second start led."""
         self.stop_pair()
         os.replace(self.path("record-before"), self.path("coordinator"))
         before = self.record_text()
@@ -131,7 +133,7 @@ class Lost(pair.Case):
         self.wait_pending(self.b, 1)
 
     def test_who_is_stopped_before_it_starts_again_stops(self):
-        """Node a restarts as soon as its reply has left. A SIGTERM that arrives meanwhile must not be lost with this run."""
+        """After the reply to this command node a restarts itself. A SIGTERM that arrives then must still end the process."""
         self.start_pair()
         os.remove(self.path("coordinator"))
         self.a.one("pair", "record", "--write")

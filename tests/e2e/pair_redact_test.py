@@ -1,5 +1,7 @@
-"""pair_redact_test.py: contents redacted at the primary disappear from both nodes: log, archive, index and quarantined tails,
-whether the follower was connected, came later, or leads meanwhile; and each directory still passes tarry verify."""
+"""pair_redact_test.py: contents that are redacted at the primary disappear from both nodes: from log, archive, index and
+quarantined tails. This holds whether the follower was connected, connects later, or takes over. Each directory still passes
+tarry verify.
+"""
 import json
 import os
 import random
@@ -46,8 +48,9 @@ class Pair(pair.Case):
             self.assertTrue(files_with(broker.data, token), token)
 
     def wait_gone(self, broker, tokens):
-        """Waits until the contents are gone: the follower erases after it knows the redaction to be committed, a moment after
-        the primary."""
+        """Waits until these contents are gone. A follower erases them a moment after the primary, when it knows that the
+        redaction is committed.
+        """
         left = lambda: [name for name, data in unpacked(broker.data) if any(token.encode() in data for token in tokens)]
         end = time.monotonic() + pair.WAIT_S
         while left():
@@ -56,13 +59,14 @@ class Pair(pair.Case):
         self.wait_for("it has noted that it has erased", lambda: self.has_noted_all(broker))
 
     def has_noted_all(self, broker):
-        """Returns whether no erasure is in progress. Uses a copy, because a directory in use is locked; repeats if the copy is
-        torn."""
+        """Returns whether no erasure is in progress. It reads a copy, because a directory in use is locked, and repeats if a
+        file changed while it was copied.
+        """
         copy = self.path("copy-to-look-at")
         shutil.rmtree(copy, ignore_errors=True)
         try:
             shutil.copytree(broker.data, copy)
-        except (shutil.Error, FileNotFoundError):  # the file was renamed meanwhile
+        except (shutil.Error, FileNotFoundError):  # the broker renamed a file meanwhile
             return False
         answer = self.a.tarry("verify", copy)
         return answer.status == 0 and answer.one["erasures_under_way"] == 0 and "unerased" not in os.listdir(copy)
@@ -102,7 +106,7 @@ class Pair(pair.Case):
         return self.a.one(*arguments)
 
     def durable(self, broker):
-        """Returns the durable position of the node's own log, whatever the other node has."""
+        """Returns up to which position this node's own log is durable. It does not depend on the other node."""
         with wire.Rpc(broker.port) as rpc:
             return wire.decode(rpc.ask(wire.PAIR, [])[1])[17][0]
 
@@ -115,7 +119,7 @@ class Redact(Pair):
         living = self.schedule(self.a, "living", 3000)
         self.fill_until_archived(self.a, self.a, self.b)
         late, witness = self.ended(self.a, "late"), self.ended(self.a, "witness")
-        self.a.one("cancel", "orders", "living")  # its content is encrypted in the index, and in the archive
+        self.a.one("cancel", "orders", "living")  # the index and the archive have an encrypted copy of this task's content
         for broker in (self.a, self.b):
             self.wait_for("all of it is there", lambda: all(files_with(broker.data, token) for token in witness))
             self.assert_there(broker, (*fresh, *old, *late, *living, *kept))
@@ -163,7 +167,9 @@ class Redact(Pair):
         self.verify(self.a, self.b)
 
     def test_what_was_put_aside_is_erased_too(self):
-        """A request was never answered and was sent again to the other node, so its content is also in a quarantined tail."""
+        """The former primary wrote a request but did not answer it, so the client repeated it at the new primary. The content
+        is then also in a quarantined tail.
+        """
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         payloads = {name: f"secret-{name}-" + self.random.randbytes(16).hex() for name in ("keyed", "plain", "other", "new")}
@@ -178,10 +184,10 @@ class Redact(Pair):
         with wire.Rpc(self.a.port, ADMIN) as rpc:
             producer = rpc.hello()
             self.freeze(self.b)
-            before = self.durable(self.a)  # the follower may still read the frames before it
+            before = self.durable(self.a)  # the stopped follower may already have received the frames before this one
             rpc.tell(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("filler", delay_ms=3_600_000)]))
             self.wait_for("it is written", lambda: self.durable(self.a) > before)
-            send(rpc, producer, False)  # sent at once: soon the broker accepts nothing more
+            send(rpc, producer, False)  # sent at once, because soon the broker, without its follower, accepts nothing more
             log = os.path.join(self.a.data, "log")
             self.wait_for("they are written", lambda: all(files_with(log, payload) for payload in payloads.values()))
             self.a.kill()
@@ -204,7 +210,7 @@ class Redact(Pair):
         self.assertEqual(self.b.one("redact", "--id", plain, "--reason", REASON)["erased"], True)
         for broker in (self.a, self.b):
             self.wait_gone(broker, (payloads["keyed"], payloads["plain"]))
-            self.assert_there(broker, (payloads["other"], payloads["new"]))  # another key, and the same key in another queue
+            self.assert_there(broker, (payloads["other"], payloads["new"]))  # a task with another key and a task with the same key in another queue are not erased
         self.assertTrue(aside("other") and aside("new"))
         self.assertEqual(self.b.one("redact", "made-there", "order-1", "--reason", REASON)["erased"], True)
         self.wait_gone(self.a, (payloads["new"],))
@@ -213,7 +219,7 @@ class Redact(Pair):
         self.verify(self.a, self.b)
         [tail] = self.tool("verify", self.a.data)["quarantined"]
         told = self.a.ok("audit", "--data", self.a.data, "--quarantined", tail["name"], "--queue", "orders", "--key", "order-1")
-        self.assertEqual([fact["kind"] for fact in told], ["scheduled"])  # all that is left of the task
+        self.assertEqual([fact["kind"] for fact in told], ["scheduled"])  # the tail has only this fact of the redacted task
 
     def test_a_follower_that_took_a_snapshot_erases_what_it_had_archived(self):
         self.start_pair()
@@ -221,13 +227,13 @@ class Redact(Pair):
         self.fill_until_archived(self.a, self.a, self.b)
         self.assert_there(self.b, tokens)
         self.b.kill()
-        self.a.restart()  # the primary does not wait for a follower that it has not heard in this run
+        self.a.restart()  # a restarted primary does not wait for a follower that has not connected since
         self.redact(self.a, "order-1")
         self.fill_until_archived(self.a, self.a)
         self.assert_there(self.b, tokens)
         self.b.start()
         self.wait_log(self.b, "event=snapshot_taken")
-        self.b.restart()  # in whatever state it is
+        self.b.restart()  # whether the erasure has begun, is in progress, or is complete
         self.wait_in_sync()
         self.wait_gone(self.b, tokens)
         self.assert_there(self.b, witness)

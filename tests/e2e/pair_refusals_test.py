@@ -42,7 +42,7 @@ class Case(pair.Case):
 
 class Refusals(Case):
     def test_a_follower_with_a_new_disk_is_a_new_member(self):
-        """F-29, R5: the new disk does not count as the old one, and gets everything again."""
+        """F-29, R5: a new disk does not count as the old one; it gets the leader's whole data."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         before = self.record()
@@ -71,7 +71,9 @@ class Refusals(Case):
         self.wait_pending(self.a, 1)
 
     def test_a_restored_leader_is_another_disk(self):
-        """F-29: commits that the pair acknowledged since the copy are not on it."""
+        """F-29: a leader restored from a backup lacks commits that the pair acknowledged since. It is refused, because it is a
+        different disk.
+        """
         self.start_pair()
         self.a.ok("backup", self.path("copy"))
         self.a.ok("schedule", "orders", "--in", "1h")
@@ -82,7 +84,9 @@ class Refusals(Case):
         self.refused(self.a, "names a different disk as the leader's")
 
     def test_a_leader_that_was_put_back_is_refused(self):
-        """F-9 for a pair: the record knows how much was acknowledged."""
+        """F-9 for a pair: the leader's directory is replaced by an older copy. The record says how much was acknowledged, so
+        the node is refused.
+        """
         self.start_pair()
         self.stop_pair()
         shutil.copytree(self.a.data, self.path("yesterday"))
@@ -98,7 +102,7 @@ class Refusals(Case):
         self.refused(self.a, "the log is shorter than what the pair has acknowledged")
 
     def test_a_deleted_record_does_not_begin_anew(self):
-        """F-31b: epochs below those of the log would be used twice."""
+        """F-31b: if the pair made a new record, it would use epochs a second time that are already in its log."""
         self.start_pair()
         self.stop_pair()
         os.remove(self.path("coordinator"))
@@ -115,7 +119,9 @@ class Refusals(Case):
         self.wait_in_sync()
 
     def test_a_copy_of_the_leader_and_the_leader_do_not_take_turns(self):
-        """F-29: the original and the copy cannot be distinguished, but the second one is detected, and one of them ends."""
+        """F-29: a copied data directory cannot be distinguished from its original. But the nodes detect that both exist, and
+        one of them ends.
+        """
         self.start_pair()
         self.stop_pair()
         shutil.rmtree(self.b.data)
@@ -145,7 +151,9 @@ class Refusals(Case):
             self.assertIn(b"write different versions of the log", wire.decode(reply)[SENTENCE][0])
 
     def test_a_pair_whose_coordinator_is_taken_away_waits_for_a_word(self):
-        """Only the record knew which node had served alone."""
+        """The operator removes the coordinator. Its record was the only note of which node had served alone, so the nodes wait
+        for a command.
+        """
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
@@ -173,7 +181,7 @@ class Refusals(Case):
 
 
 class AnotherThere(Case):
-    """Another process listens at the leader's address: otherwise the follower would take over at once."""
+    """Another broker listens at the leader's address. If nothing listened there, the follower would take over at once."""
 
     arguments = ("--failover-after", "15s", "--solo-after", "60s")
 
@@ -187,7 +195,7 @@ class AnotherThere(Case):
         self.start_pair()
 
     def test_a_stranger_at_the_leaders_address_keeps_nobody_from_taking_over(self):
-        """F-29: a broker at that address leads another cluster, and refuses the follower that is in sync."""
+        """F-29: the broker at the leader's address leads another cluster, and refuses the follower."""
         self.a.ok("schedule", "orders", "--in", "1h")
         self.a.kill()
         stranger = harness.Broker(self.path("stranger"), "--peer", self.b.listen, "--coordinator",
@@ -213,7 +221,7 @@ class ByHand(Case):
         self.wait_for("one has ended", lambda: not (self.a.is_running() and self.b.is_running()))
         first, second = (self.b, self.a) if self.a.is_running() else (self.a, self.b)
         self.ended(first, "both brokers have the same node id: one of the data directories is a copy")
-        second.kill()  # it may be about to report the same
+        second.kill()  # the second broker may also detect the copy, and end
         self.brokers.remove(second)
 
 

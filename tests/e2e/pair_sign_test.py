@@ -1,6 +1,7 @@
-"""pair_sign_test.py: both nodes of a pair sign their logs, each with its own key. A head of one node countersigns everything
-that the other one signed before. So a primary that rewrites its log and signs it again is detected, and failovers raise no
-doubt."""
+"""pair_sign_test.py: both nodes of a pair sign their logs, each with its own key. A signed head of one node also confirms
+(countersigns) what the other node signed before it. So a primary that rewrites its log and signs it again is detected, and
+a failover does not look like forgery.
+"""
 import ctypes
 import hashlib
 import os
@@ -107,15 +108,15 @@ class Signed(pair.Case):
         return next(signer["signed_to"] for signer in proof["signers"] if signer["key"] == key)
 
     def stop_both(self):
-        """Stops the follower first, so that the leader's log contains all of the follower's."""
+        """Stops the follower first, so that the leader's log contains the follower's whole log."""
         self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
 
     def refuse_nonsense(self):
-        """Checks that invalid options are refused; both nodes are stopped."""
+        """Checks that tarry verify refuses invalid options. Both nodes are stopped."""
         keys = ("--key", self.a.key + ".pub", "--key", self.b.key + ".pub")
         path = self.path("heads")
         shutil.copy(os.path.join(self.b.data, "heads"), path)
-        self.assertEqual(self.a.one("verify", self.a.data, *keys, "--heads", path)["result"], "fine")  # the file of heads alone is enough
+        self.assertEqual(self.a.one("verify", self.a.data, *keys, "--heads", path)["result"], "fine")  # the file of heads is enough; the rest of the other node's directory is not needed
         answer = self.a.refused("verify", self.a.data, "--heads", self.b.data, status=2)
         self.assertIn("--heads needs --key", answer.err)
         answer = self.a.refused("verify", self.a.data, *keys[:2], "--heads", self.b.data)
@@ -137,7 +138,7 @@ class Signed(pair.Case):
         for i in range(20):
             self.a.one("schedule", "orders", "--key", f"order-{i}", "--in", "1h")
         self.a.one("cancel", "orders", "order-1")
-        self.wait_signed(self.b)  # soon after its start; it signs later frames when it stops
+        self.wait_signed(self.b)  # b signs soon after its start; it signs later frames when it stops
         self.stop_both()
         proof = self.verify(self.a, self.b).one
         self.assertEqual((proof["result"], proof["signed_to"]), ("fine", proof["log_end"]))
@@ -156,8 +157,8 @@ class Signed(pair.Case):
         chains = forge_log(os.path.join(self.a.data, "log", "0000000000001000.seg"), b"127.0.0.1", b"10.66.6.6")
         forge_heads(os.path.join(self.a.data, "heads"), chains, self.a.key)
         shutil.rmtree(os.path.join(self.a.data, "index"))
-        os.remove(os.path.join(self.a.data, "pair"))  # a node of a pair does not start alone
-        forged = harness.Broker(self.a.data, "--sign-key", self.a.key).start()  # builds the index again
+        os.remove(os.path.join(self.a.data, "pair"))  # without this file the broker is not a node of a pair; a node of a pair does not start alone
+        forged = harness.Broker(self.a.data, "--sign-key", self.a.key).start()  # its start builds the deleted index again
         self.brokers.append(forged)
         facts = forged.ok("history", "orders", "order-1")
         self.assertTrue(all(fact["peer"].startswith("10.66.6.6") for fact in facts), facts)
@@ -191,14 +192,16 @@ class Signed(pair.Case):
         self.stop_both()
         for broker, other in ((self.a, self.b), (self.b, None)):
             proof = self.verify(broker, *([other] if other else [])).one
-            # A follower signs only what it knows to be committed; the leader's last seal may arrive while the follower stops.
+            # A follower signs only frames that it knows to be committed. The leader's last frame, a seal, may arrive
+            # while the follower stops, and then stays unsigned.
             unsigned = proof["log_end"] - self.signed_to(proof, broker)
             self.assertEqual(proof["result"], "fine")
             self.assertIn(unsigned, (0,) if broker is self.a else (0, FRAME_HEADER_SIZE))  # a seal consists of a header only
             self.assertEqual(proof["epoch"], 3)
         proof = self.verify(self.a, self.b).one
         self.assertEqual(proof["countersigned_to"], self.signed_to(proof, self.b))
-        # The follower stopped first, so it lacks what the leader signed later, and verify says so.
+        # The follower stopped first, so its directory lacks the frames that the leader signed later. tarry verify
+        # reports that.
         answer = self.verify(self.b, self.a, status=1)
         self.assertIn("or this node was not running then", answer.err)
 

@@ -1,5 +1,6 @@
-"""pair_snapshot_test.py: a follower that needs frames that the leader's log no longer has: which data a snapshot must not
-replace, and what the follower waits for."""
+"""pair_snapshot_test.py: a follower needs frames that the leader's log no longer has, so it fetches a snapshot. Checks which
+data a snapshot must not replace, and what the follower waits for.
+"""
 import json
 import os
 
@@ -41,21 +42,22 @@ class ByHand(Case):
         self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
 
     def leave_behind(self):
-        """Stops `b`; `a` serves alone, and retires what b lacks."""
+        """Stops `b`. Then `a` serves alone, and retires segments that `b` lacks."""
         self.start_pair()
         self.b.kill()
-        self.a.restart()  # the primary does not wait for a follower that it has not heard in this run
+        self.a.restart()  # a restarted primary does not wait for a follower that has not connected since
         self.a.ok("promote", "--peer-is-stopped")
         self.fill(self.a)
 
     def want(self, broker):
-        """Marks the node as if it had requested a snapshot and been killed before it began."""
+        """Makes the node's directory look as if the node had requested a snapshot and been killed before the snapshot began."""
         with open(os.path.join(broker.data, "snapshot.wanted"), "w", encoding="ascii"):
             pass
 
     def test_who_has_served_alone_keeps_what_it_has(self):  # R8
-        """After a forced promotion both nodes have served alone; commits that one of them acknowledged alone are not replaced by
-        the other's."""
+        """R8: node a served alone, and then node b was promoted by force. A snapshot of b must not replace commits that only a
+        acknowledged.
+        """
         self.start_pair()
         self.b.kill()
         self.a.ok("promote", "--peer-is-stopped")
@@ -65,14 +67,16 @@ class ByHand(Case):
         self.b.ok("promote", "--force")
         self.a.start()
         self.word_of(self.a, "this node has served alone, and so has the other one")
-        self.fill(self.b)  # the leader keeps nothing for a node that never follows
+        self.fill(self.b)  # the leader retires segments, as it keeps them only for a node that follows
         self.a.restart()
         self.word_of(self.a, "this node has served alone, and so has the other one")
         self.assertEqual(self.pending(self.a), 2)
         self.assertEqual(self.count(self.a, "snapshot"), 0)
 
     def test_nothing_is_given_up_for_another_clusters_data(self):  # F-29
-        """The local data may be all that is left: the leader's disk was lost, and it was set up again without --follow."""
+        """The leader lost its disk, and was set up again without --follow, so it leads a new cluster. The follower's data may
+        be the only copy left, so it is not replaced.
+        """
         self.leave_behind()
         self.a.kill()
         self.want(self.b)
@@ -90,7 +94,7 @@ class ByHand(Case):
         self.wait_for("all of it", lambda: (self.pending(self.b), self.pending(self.b, "bulk")) == (1, 12))
 
     def test_what_an_earlier_one_left_is_not_taken_for_a_snapshot(self):
-        """An earlier snapshot was killed when it was complete, and only its empty folder was left."""
+        """A node was killed after it had a complete snapshot; only the snapshot's empty folder is left."""
         self.leave_behind()
         os.mkdir(os.path.join(self.b.data, "snapshot"))
         self.b.start()
@@ -125,7 +129,9 @@ class ByHand(Case):
         self.assertEqual(self.pending(self.b), 1)
 
     def test_a_follower_that_cannot_store_it_costs_its_leader_nothing(self):  # F-28
-        """The follower restarts again and again; each time the leader would keep its log and a copy of its index for a minute."""
+        """The follower cannot store the snapshot and restarts again and again. The leader must not keep its log and a copy of
+        its index for a minute after each attempt.
+        """
         self.leave_behind()
         self.want(self.b)
         self.b.prefix = ["bash", "-c", "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\""]
@@ -142,12 +148,14 @@ class ByHand(Case):
         self.wait_log(self.b, "event=snapshot_taken")
 
     def test_what_comes_after_a_snapshot_is_kept_for_who_takes_it(self):
-        """Much is written while the snapshot is fetched, and the leader could retire all of it before the follower requests it."""
+        """While the follower fetches the snapshot, much is written. The leader must keep it until the follower requests the
+        frames after the snapshot.
+        """
         proxy = Proxy(int(self.a.listen.rpartition(":")[2]))
         self.addCleanup(proxy.close)
         self.leave_behind()
         self.b.arguments[self.b.arguments.index("--follow") + 1] = proxy.url
-        self.slow_note(self.b, 1500)  # so that its start takes long, too
+        self.slow_note(self.b, 1500)  # so that the start after the snapshot takes long, too
         proxy.delay_s = 0.08
         self.b.launch()
         self.wait_log(self.b, "event=snapshot_begun")
@@ -159,10 +167,10 @@ class ByHand(Case):
         self.b.wait_ready()
         self.wait_for("all of it", lambda: self.pending(self.b, "bulk") == 36)
         self.assertEqual(self.count(self.b, "event=snapshot_begun"), 1)
-        self.fill(self.a)  # the leader does not keep it for ever
+        self.fill(self.a)  # the leader retires these segments afterwards, as before
 
     def test_a_promotion_goes_on_after_the_epochs_of_a_snapshot(self):
-        """The node was killed before it had promised any of these epochs."""
+        """Node b is killed before it has promised any of the epochs that the snapshot contains."""
         self.a.start()
         self.a.ok("promote", "--force")
         self.fill(self.a)
@@ -181,13 +189,15 @@ class ByHand(Case):
 
 class Tail(Case):
     def test_a_tail_that_nobody_can_compare_any_more_is_put_aside(self):  # R8, F-25
-        """No client was told of the tail, and the node that led then needs a snapshot when it returns."""
+        """A tail at the old leader was not acknowledged to any client. When the old leader returns, the new one no longer has
+        the frames to compare, so it must get a snapshot.
+        """
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         with wire.Rpc(self.a.port) as rpc:
             producer = rpc.hello()
             self.freeze(self.b)
-            for sequence in (1, 2):  # the follower may still read the first frame
+            for sequence in (1, 2):  # the stopped follower may still read the first frame later
                 before = status(self.a)[DURABLE][0]
                 rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
                 self.wait_for("it is written", lambda known=before: status(self.a)[DURABLE][0] > known)

@@ -1,5 +1,6 @@
-"""pair_stats_test.py: how far a follower is behind, in `tarry status`, `tarry stats` and /metrics of both nodes; the comparison
-of states (F-31); and a follower whose state differs from the leader's."""
+"""pair_stats_test.py: how far a follower is behind, in `tarry status`, `tarry stats` and /metrics of both nodes; the
+comparison of the two states (F-31); and a follower whose state differs from the leader's.
+"""
 import subprocess
 import urllib.request
 
@@ -42,7 +43,8 @@ class Lag(pair.Case):
             return status["peer"]["lag_bytes"] == 0 and status["appended"]
         before = self.wait_for("nothing is missing", has_all)
         self.freeze(self.b)
-        # The first reply answers the follower's pending question, which it may read when it continues.
+        # The first commit's reply answers the follower's pending question, so the follower may have it when it
+        # continues. The other commits cannot reach it.
         for _ in range(self.COUNT):
             self.a.ok("schedule", "orders", "--in", "1h")
         return before
@@ -51,14 +53,15 @@ class Lag(pair.Case):
         return broker.one("status")
 
     def lags(self, broker):
-        """Returns (frames, bytes, milliseconds) from each of the three sources."""
+        """Returns (frames, bytes, milliseconds) of lag, as reported by each of the three sources."""
         told, counted, scraped = self.status(broker)["peer"], stats(broker), metrics(broker)
         return [tuple(source[f"lag_{unit}"] for unit in ("frames", "bytes", "ms")) for source in (told, counted, scraped)]
 
     def check_behind(self, had):
         before_ms = 0
         for frames, lag_bytes, lag_ms in self.lags(self.a):
-            # The follower may have the first frame; and one run of the tool makes more than one frame.
+            # One frame less, because the follower may have the first one; there may be more, because one run of the
+            # tool can make several frames.
             self.assertGreaterEqual(frames, self.COUNT - 1)
             self.assertLessEqual(lag_bytes, self.status(self.a)["appended"] - had)
             self.assertGreaterEqual(lag_bytes, frames * FRAME_HEADER_SIZE)
@@ -75,7 +78,7 @@ class Lag(pair.Case):
             self.wait_for("it has caught up", lambda of=broker: self.lags(of) == [(0, 0, 0)] * 3)
 
     def test_who_is_gone_for_good_falls_behind_all_the_same(self):
-        """F-27: the lag grows, because the follower's last report is outdated."""
+        """F-27: the lag grows although the dead follower no longer reports."""
         self.a.start()
         self.b.start()
         self.a.ok("schedule", "orders", "--in", "1h")
@@ -113,7 +116,7 @@ class Roles(pair.Case):
 
 class Digests(pair.Case):
     def compared(self, broker):
-        told = broker.tarry("status").one  # fails if the leader does not know yet that both are in sync
+        told = broker.tarry("status").one  # tarry status exits with 1 if the leader does not know yet that both are in sync
         digest = told.get("digest", {"own": "", "peer": "", "count": 0, "position": "0"})
         self.assertEqual(digest["own"], digest["peer"])
         return digest["count"], int(digest["position"])
@@ -142,7 +145,7 @@ class Digests(pair.Case):
         self.b.stop()
         subprocess.run([harness.find_program("forge_index"), "digest", self.b.data], check=True)
         self.b.launch()
-        # The states are compared after the next record.
+        # The two nodes compare their states after the next record.
         self.a.ok("schedule", "orders", "--key", "two", "--in", "1h", "--timeout", "60s", wait_s=65)
         self.assertEqual(self.b.process.wait(pair.WAIT_S), 1, self.b.log_text())
         self.b.reader.join(5)
@@ -151,7 +154,7 @@ class Digests(pair.Case):
         self.assertTrue(self.a.is_running())
         self.wait_for("the leader goes on alone", lambda: self.record().get("in-sync") == "0")
         self.a.ok("schedule", "orders", "--key", "three", "--in", "1h")
-        # Follows the instruction in the message.
+        # Deletes the follower's directory, as the error message tells the operator.
         harness.shutil.rmtree(self.b.data)
         self.b.start()
         self.wait_in_sync()

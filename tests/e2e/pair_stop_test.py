@@ -7,7 +7,7 @@ import pair
 
 
 class Stop(pair.Case):
-    # Longer than the tests wait, so no event here can come from a silence timeout.
+    # This timeout is longer than the tests wait, so no event in them comes from a node's silence.
     arguments = ("--failover-after", "5m", "--solo-after", "5m")
 
     def test_a_leader_that_is_stopped_hands_over_first(self):
@@ -33,7 +33,7 @@ class Stop(pair.Case):
         self.wait_role(self.b, "leading")
 
     def test_an_idle_leader_does_not_wait_for_its_followers_next_question(self):
-        """A question of the follower is always pending, so the leader would wait for its full timeout."""
+        """The leader ends at once although a question of the follower always waits for an answer."""
         self.start_pair()
         self.a.one("schedule", "orders", "--in", "1h")
         self.wait_in_sync()
@@ -42,7 +42,9 @@ class Stop(pair.Case):
         self.wait_role(self.b, "leading")
 
     def test_a_follower_that_is_stopped_says_goodbye_and_nobody_waits_for_it(self):
-        """F-27: a silent node is given up after five minutes here."""
+        """F-27: a stopped follower says goodbye, so the leader continues at once; it would give up a silent node only after
+        five minutes.
+        """
         self.start_pair()
         self.assertEqual(self.b.stop(), 0)
         self.wait_log(self.a, "event=follower_left")

@@ -55,7 +55,7 @@ class Keys:
         harness.wait_until("some are placed", lambda: len(self.ids) >= CLIENTS * EACH // 4, 20)
 
     def finish(self, test, broker):
-        """Checks that each key made one task, and that repeating the request returns that task."""
+        """Checks that each key made one task, and that a repeated request returns that task."""
         for thread in self.threads:
             thread.join(2 * PATIENCE_S)
         test.assertEqual(self.errors, [])
@@ -127,17 +127,19 @@ class HandsOver(pair.Case):
     arguments = ("--failover-after", "60s", "--solo-after", "60s")
 
     def test_a_primary_that_hands_over_sends_a_client_to_the_other_node(self):
-        """503 would make the client wait for a second (Retry-After), and the other node serves after some 40 ms."""
+        """The primary answers 421 with the other node's address, and not 503: 503 would make the client wait for a second
+        (Retry-After), but the other node serves after about 40 ms.
+        """
         self.start_pair()
         web = Http(self.a.port)
-        self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # makes the gateway get its producer
+        self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # the first write, with which the gateway creates its producer
         web.close()
         self.freeze(self.b)
         demote = subprocess.Popen(self.a.command("demote", "--wait", "30s"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(demote.wait)
 
         def ask():
-            """Requests before the operator's command wait for the frozen follower."""
+            """Requests that arrive before the operator's command takes effect wait for the frozen follower."""
             web = Http(self.a.port)
             web.connection.timeout = 1
             try:

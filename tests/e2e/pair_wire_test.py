@@ -35,14 +35,14 @@ class Strangers(pair.Case):
         return list(fields.items())
 
     def test_a_digest_that_is_not_the_leaders(self):
-        """F-31. The leader compares, too; a missing field is 0."""
+        """F-31: the leader compares the digests, too. The follower's digest is missing in this request, which means 0."""
         with wire.Rpc(self.a.port) as rpc:
             code, reply = rpc.ask_as_peer(self.key, FOLLOW, self.follow((12, int(self.told["digest"]["position"]))))
         self.assertEqual(code, wire.INVALID)
         self.assertIn("state differs from the leader's although their logs are equal", wire.decode(reply)[SENTENCE][0].decode())
 
     def test_a_url_that_is_none(self):
-        """An invalid URL would become part of the pair's record."""
+        """A follower's URL becomes part of the pair's record, so the leader refuses an invalid one."""
         with wire.Rpc(self.a.port) as rpc:
             for url in ("", "ws://", "ws://a b:7272", "ws://a\n:7272", "ws://\u00e4:7272", "http://a", "ws://a/path"):
                 code, _ = rpc.ask_as_peer(self.key, FOLLOW, self.follow((14, url)))
@@ -52,7 +52,7 @@ class Strangers(pair.Case):
 
 
 class Useless(Strangers):
-    """Strict mode with a follower that asks repeatedly but stores nothing: its disk is full, or it restarts every second (F-28)."""
+    """Strict mode (F-28): a follower asks repeatedly but stores nothing, as with a full disk or with a crash every second."""
 
     arguments = ("--failover-after", "3s", "--solo-after", "never")
     test_a_digest_that_is_not_the_leaders = test_a_url_that_is_none = None
@@ -142,7 +142,7 @@ class PeerKeys(pair.Case):
         return ["--peer-key", path]
 
     def test_two_keys_make_no_pair_and_both_say_so(self):
-        """A node that is to join and one that has joined; refused until both have the same key."""
+        """A node that joins, and a node that has joined, are refused until both nodes have the same peer key."""
         self.a.start()
         arguments = self.b.arguments
         self.b.arguments = [*arguments, *self.other_key()]
@@ -166,7 +166,9 @@ class PeerKeys(pair.Case):
         self.wait_in_sync()
 
     def test_who_listens_at_the_leaders_address_orders_nobody_about(self):
-        """A process at the leader's address could refuse the follower, which would end, or send it frames."""
+        """A process that listens at the leader's address, but has another peer key, can neither make the follower end nor send
+        it frames.
+        """
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.a.kill()
@@ -178,7 +180,7 @@ class PeerKeys(pair.Case):
         self.assertEqual(self.pending(self.b), 1)
 
     def test_a_snapshot_is_taken_from_the_other_node_only(self):
-        """The cluster's id is not secret: a broker that has the id but not the key gives and gets no data."""
+        """The cluster's id is not secret. A broker that has the id but not the peer key can neither get nor send data."""
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
@@ -200,7 +202,7 @@ class PeerKeys(pair.Case):
 
 
 class KeyFiles(pair.Case):
-    """Problems of a key file are reported at the start."""
+    """Checks that a broker reports problems of its key file when it starts."""
 
     def refusal(self, broker, *arguments, status=1):
         broker.arguments = [*broker.arguments, *arguments]

@@ -1,9 +1,7 @@
-/* pass_shim.c: preloaded into tarryd by passing.py: a test can make a day pass at once. REALTIME, BOOTTIME and
- * MONOTONIC are moved forward together. A thread that waits for a deadline reads them every 20 ms, so it wakes soon
- * after its deadline. So a test can wait for deadlines of hours. clock_shim.c moves the clocks separately, and does not
- * change waits.
- *
- * The file that $TARRY_PASS_SHIM names is mapped: one number, the nanoseconds that have passed. */
+/* pass_shim.c: preloaded into tarryd by passing.py, so that a test can make hours or days pass at once. It moves
+ * REALTIME, BOOTTIME and MONOTONIC forward together. A thread that waits for a deadline reads them every 20 ms, so it
+ * wakes soon after its deadline. clock_shim.c, in contrast, moves the clocks separately, and does not change waits.
+ * $TARRY_PASS_SHIM names a file that is mapped; it contains one number, the nanoseconds that have passed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -73,7 +71,7 @@ EXPORT int gettimeofday(struct timeval *restrict out, void *restrict zone) {
     return 0;
 }
 
-/* Returns the time left until `deadline_ns`, and how much of it to wait in one step. */
+/* Returns the time left until `deadline_ns`, and sets how much of it to wait in one step. */
 static int64_t slice_ns(int64_t deadline_ns, int64_t *out_left) {
     *out_left = deadline_ns - (kernel_ns(CLOCK_MONOTONIC) + passed_ns());
     if (*out_left < 0) *out_left = 0;

@@ -1,5 +1,7 @@
-"""passing.py: lets hours pass at once for one running tarryd (with pass_shim.c): all its clocks advance together, and every
-thread that waits for a deadline notices. For deadlines too long to wait for; clock.py moves clocks apart."""
+"""passing.py: lets hours pass at once for one running tarryd (with pass_shim.c). All its clocks advance together, and every
+thread that waits for a deadline notices it. For deadlines that are too long to wait for. clock.py, in contrast, moves the
+clocks apart.
+"""
 import mmap
 import os
 import struct
@@ -10,7 +12,9 @@ import harness
 
 class Passing:
     def __init__(self, path, asan_options=None):
-        """`path`: file that the shim maps. `asan_options`: options for tarryd, if they differ from the test's."""
+        """`path`: the file that the shim maps. `asan_options`: options of AddressSanitizer for tarryd, if they differ from the
+        test's.
+        """
         self.path = path
         self.asan_options = os.environ.get("ASAN_OPTIONS", "") if asan_options is None else asan_options
         with open(path, "wb") as file:
@@ -20,7 +24,7 @@ class Passing:
 
     @property
     def ns(self):
-        """Returns how far tarryd's clocks are ahead of the real ones; another process may move them, too."""
+        """Returns by how many nanoseconds tarryd's clocks are ahead of the real ones. Another process may move them, too."""
         return struct.unpack("<q", self.map[:8])[0]
 
     @ns.setter
@@ -28,7 +32,7 @@ class Passing:
         self.map[:8] = struct.pack("<q", ns)
 
     def env(self):
-        """Returns the environment for tarryd. (ASan requires to be loaded first; an option allows it to be second.)"""
+        """Returns the environment for tarryd. ASan requires that it is loaded first; an option permits the shim before it."""
         return {"LD_PRELOAD": harness.find_program("libpass_shim.so"), "TARRY_PASS_SHIM": self.path,
                 "ASAN_OPTIONS": ":".join(filter(None, (self.asan_options, "verify_asan_link_order=0")))}
 
@@ -37,7 +41,7 @@ class Passing:
         return (time.time_ns() + self.ns) // 1_000_000
 
     def ahead_ms(self):
-        """Returns how far tarryd's clocks are ahead of those of processes without the shim."""
+        """Returns by how many milliseconds tarryd's clocks are ahead of those of processes without the shim."""
         return self.ns // 1_000_000
 
     def monotonic(self):

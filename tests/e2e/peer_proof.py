@@ -1,5 +1,6 @@
-"""peer_proof.py: the proofs between the two nodes of a pair (proto/WIRE.md), with libsodium by ctypes: for tests that act as one
-of the nodes."""
+"""peer_proof.py: the proofs that the two nodes of a pair send each other (proto/WIRE.md), made with libsodium by ctypes. For
+tests that act as one of the nodes.
+"""
 import ctypes
 import ctypes.util
 import os
@@ -38,14 +39,14 @@ class PeerKey:
         return head + _mac(self.requests, nonce, head), nonce
 
     def proves(self, reply, nonce):
-        """Returns whether the reply proves its sender, for the request with that nonce."""
+        """Returns whether the reply proves that its sender has the peer key. `nonce`: that of the request."""
         proof = reply[-(2 * NONCE_SIZE + MAC_SIZE):]
         if reply[-len(proof) - 2:-len(proof)] != bytes([PROOF_OF_REPLY << 3 | 2, len(proof)]) or proof[:NONCE_SIZE] != nonce:
             return False
         return _mac(self.replies, proof[NONCE_SIZE:2 * NONCE_SIZE], reply[:-MAC_SIZE]) == proof[-MAC_SIZE:]
 
     def unseal(self, sealed):
-        """Returns the cluster's secret; None: not sealed with this key."""
+        """Decrypts the cluster's secret. Returns None if it was not sealed with this key."""
         out = ctypes.create_string_buffer(len(sealed))
         nonce, box = sealed[:NONCE_SIZE], sealed[NONCE_SIZE:]
         failed = _sodium.crypto_aead_xchacha20poly1305_ietf_decrypt(out, None, None, box, ctypes.c_ulonglong(len(box)), None,

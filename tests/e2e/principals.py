@@ -6,7 +6,7 @@ import tokens
 import wire
 from harness import Case
 
-NOBODY = "loopback loopback roles=none\n"  # clients without credentials may do nothing
+NOBODY = "loopback loopback roles=none\n"  # clients without a token may do nothing
 
 
 def write(path, *rows):

@@ -1,10 +1,11 @@
-"""etcd_partition_test.py: three members of etcd on separate hosts, and a network partition: the member that both nodes of the
-pair use is cut off from the other two. Hosts are network namespaces; a ledger outside judges (rounds.py).
+"""etcd_partition_test.py: three members of etcd on separate hosts, and a network partition. The member that both nodes of the
+pair use is cut off from the other two. Hosts are network namespaces. A ledger outside the product checks the results (rounds.py).
+Each line names the hosts on the two sides of the cut, and the result.
 
-a, b, clients, m2, m3 | m1       both nodes continue with m2 or m3: neither takes over; then the link between the nodes is cut
-too, and the leader has the record changed, and is present, through another member
-b, clients, m2, m3 | a, m1       b takes over: etcd's minority keeps no leader in office, and a has promised nothing that it has
-not told both
+a, b, clients, m2, m3 | m1       both nodes continue with m2 or m3, and neither takes over; then the link between the nodes is cut
+too, and the leader changes the pair's record, and stays present, through another member
+b, clients, m2, m3 | a, m1       b takes over: a minority of etcd does not confirm a leader. Whatever a has promised, both nodes
+have stored
 """
 import sys
 import time
