@@ -104,7 +104,7 @@ class Calendar(Looks):
         self.browser.wait("return document.getElementById('calendar-said').textContent.includes('most in one hour: 43,')")
 
     def fill_the_picture(self):
-        """Schedules orders per day, and many tasks due at midnight."""
+        """Schedules some orders at each hour of seven days, and many tasks due at midnight."""
         hours = [(day, hour, 90 + 7 * day if hour == 0 else 3 + (5 * hour + 7 * day) % 19) for day in range(1, 8) for hour in (0, *range(7, 22))]
         self.broker.schedule_all([{"queue": "orders.close" if n % 3 else "mail", "key": f"{day}-{hour}-{n}", "due_ms": midnight_ms(day) + hour * 3_600_000 + n}
                                   for day, hour, tasks in hours for n in range(tasks)])

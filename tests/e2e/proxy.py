@@ -3,9 +3,9 @@
     client ──► proxy.url ──► [ up: held? late? a byte at a time? ] ──► broker
            ◄──               [ down: likewise                    ] ◄──
 
-It keeps the promises of TCP: within a connection bytes are neither lost nor reordered. So a partition *holds* bytes; then `heal`
-delivers them late, or `cut` drops them and resets the connection, as real networks do. Requests are lost, repeated and
-reordered between connections only.
+The proxy keeps the promises of TCP: within a connection bytes are neither lost nor reordered. So a partition *holds* bytes.
+Afterwards `heal` delivers them late, or `cut` drops them and resets the connection, as real networks do. Therefore requests are
+lost, repeated or reordered only between connections.
 """
 import socket
 import struct
@@ -17,7 +17,7 @@ BOTH = (UP, DOWN)
 
 
 def close_hard(peer):
-    """Closes with a reset."""
+    """Closes a socket with a TCP reset."""
     try:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     except OSError:
@@ -26,7 +26,7 @@ def close_hard(peer):
 
 
 def close(peer):
-    """Closes a socket in which another thread may be blocked."""
+    """Closes a socket in which another thread may be blocked, so that this thread wakes."""
     try:
         peer.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -47,7 +47,7 @@ class Link:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def start(self):
-        """Starts to transfer data; `cut` knows the connection already."""
+        """Starts to transfer data. Call it after the connection is listed, so that `cut` can end it."""
         for direction, source, sink in ((UP, self.client, self.broker), (DOWN, self.broker, self.client)):
             threading.Thread(target=self._pump, args=(direction, source, sink), daemon=True).start()
 
@@ -62,7 +62,7 @@ class Link:
             self.end(close)
 
     def end(self, how):
-        """Ends both sides."""
+        """Closes the sockets on both sides by `how`."""
         self.alive = False
         how(self.client)
         how(self.broker)
@@ -117,18 +117,18 @@ class Proxy:
     # ---- faults
 
     def hold(self, *directions):
-        """Partitions the network in these directions: connections stay open and transfer nothing; so do new ones."""
+        """Partitions the network in these directions: open connections and new ones stay open, but transfer nothing."""
         with self.changed:
             self.held |= set(directions or BOTH)
 
     def heal(self):
-        """Delivers held bytes, late."""
+        """Ends a partition: held bytes are delivered, late."""
         with self.changed:
             self.held.clear()
             self.changed.notify_all()
 
     def cut(self):
-        """Resets every connection; held bytes are lost. Returns the number of connections."""
+        """Resets every connection. Held bytes are lost. Returns the number of connections."""
         with self.changed:
             links, self.links = self.links, []
             for link in links:
@@ -151,12 +151,12 @@ class Proxy:
             try:
                 standing.append(stands.dup())
             except OSError:
-                pass  # the thread has just ended by itself
+                pass  # the connection's thread has just closed it
             close_hard(goes)
         return standing
 
     def slow(self, piece_max, delay_s=0.0):
-        """Limits writes to `piece_max` bytes, each after a delay."""
+        """From now on, data is passed on in pieces of at most `piece_max` bytes, each after a delay."""
         self.piece_max, self.delay_s = piece_max, delay_s
 
     def fast(self):

@@ -1,5 +1,6 @@
-"""quarantine_test.py: a tail that was cut off a log (R8, F-25) is listed by all commands and can be read; the directory without
-it is valid, and its log is the beginning of the former log."""
+"""quarantine_test.py: a tail that was cut off a log (R8, F-25) is listed by all commands and can be read. The directory
+without the tail is valid, and its log is the beginning of the former log.
+"""
 import os
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ class CutOff(harness.Case):
         for i in range(20):
             self.broker.one("schedule", "orders", "--key", f"cut-{i}", "--in", "1h", "--body", f"body {i}")
         self.broker.kill()
-        # An index that ends before the cut, because absorbed frames are never cut.
+        # Puts back an older index, which ends before the cut: frames in the index are never cut off.
         shutil.rmtree(index)
         shutil.move(older, index)
         whole = self.verify()
@@ -40,7 +41,7 @@ class CutOff(harness.Case):
         return answer.one
 
     def count(self, directory, position):
-        """Returns the number of records from a position on."""
+        """Returns the records from this position on."""
         return [record for record in self.broker.ok("audit", "--data", directory) if int(record["position"]) >= position]
 
     def cut(self):
@@ -62,16 +63,16 @@ class CutOff(harness.Case):
                                check=True).stdout.decode()
         self.assertIn(f"tarry audit --data {self.broker.data} --quarantined {tail['name']}", words)
         self.assertIn(WHY, words)
-        # The tail has the same records as the log had there, under either name.
+        # The quarantined tail has the records that were cut off the log. The command accepts both forms of its name.
         for asked in (tail["name"], name):
             told = self.broker.ok("audit", "--data", self.broker.data, "--quarantined", asked)
             self.assertEqual(told, self.records)
         [told] = self.broker.ok("audit", "--data", self.broker.data, "--quarantined", name, "--queue", "orders", "--key", "cut-7")
         self.assertEqual((told["kind"], told["key"]), ("scheduled", "cut-7"))
         self.assertEqual(self.count(self.broker.data, self.position), [])
-        # The remaining log is the beginning of the former one.
+        # The remaining log is the beginning of the log before the cut.
         self.assertEqual(self.verify("--against", self.whole)["longer"], "against")
-        # A broker continues from it.
+        # A broker starts on the remaining log, and continues it.
         self.broker.start()
         self.broker.one("schedule", "orders", "--key", "cut-19", "--in", "1h")
         self.assertEqual(self.broker.stop(), 0)

@@ -1,5 +1,7 @@
-"""queue_delete_test.py: a mistyped queue can be deleted: refused while it has tasks; recorded in the log; the same after a
-crash, restart, failover and restore; ended tasks stay known, and a later use of the name creates a new queue."""
+"""queue_delete_test.py: a queue, for example one with a mistyped name, can be deleted. The command is refused while the queue
+has tasks. It is recorded in the log, so it has the same effect after a crash, restart, failover and restore. The ended
+tasks stay known, and a later use of the name creates a new queue.
+"""
 import harness
 import pair
 import wire
@@ -78,11 +80,11 @@ class Delete(Case):
         self.mistype()
         self.delete("odrers")
         self.broker.kill()
-        self.broker.start()  # restores from the log
+        self.broker.start()  # the killed broker restores its state from the log
         self.assertEqual(names(self.broker), [])
         self.mistype("orders")
         self.broker.stop()
-        self.broker.start()  # restores from the index
+        self.broker.start()  # the cleanly stopped broker restores its state from the index
         self.assertEqual(names(self.broker), ["orders"])
 
     def test_who_uses_it_again_has_a_new_one(self):

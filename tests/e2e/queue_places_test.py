@@ -1,6 +1,8 @@
-"""queue_places_test.py: clients cannot fill the table of queues (issue 28, A3): a subscription takes no place, a principal may
-create a limited number, the broker's own queues have reserved places, and a deleted queue's place is used again under another
-number. The history of both queues stays correct: history, audit, directories, redaction by name, `tarry verify`."""
+"""queue_places_test.py: clients cannot fill the table of queues (issue 28, A3). A subscription takes no place in the table, a
+principal may create a limited number of queues, and the broker's own queues have reserved places. A deleted queue's place
+is used again under another number. The history of both queues stays correct: history, audit, directories, redaction by
+name, `tarry verify`.
+"""
 import harness
 import http_client
 import tokens

@@ -1,4 +1,6 @@
-"""redact_test.py: redacted contents are erased for good: the test searches every file; the record and the proof remain."""
+"""redact_test.py: redacted contents are erased: the test searches every file for them. The record of the redaction and the
+proof of the log remain.
+"""
 import os
 import random
 import shutil
@@ -9,7 +11,7 @@ import harness
 import wire
 from tokens import ADMIN
 
-# A log that retires its segments at once, so that live tasks move into the index.
+# Settings of a log that retires its segments at once, so that only the index has the live tasks.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "2MiB")
 REASON = "erasure request 4711"
 
@@ -53,11 +55,11 @@ class Redact(harness.Case):
             self.assertTrue(files_with(broker.data, token), token)
 
     def assert_gone(self, broker, tokens):
-        for name, data in unpacked(broker.data):  # reads each file once for all tokens
+        for name, data in unpacked(broker.data):  # one reading of each file for all tokens
             self.assertEqual([token for token in tokens if token.encode() in data], [], name)
 
     def fill(self, broker, mebibytes, queue="filler"):
-        """Fills `mebibytes` of log."""
+        """Schedules tasks until the log has grown by `mebibytes`."""
         lines = "".join(f'{{"queue":"{queue}","delay_ms":3600000,"body":"{self.random.randbytes(32768).hex()}"}}\n'
                         for _ in range(mebibytes * 16))
         answers = broker.ok("schedule", "--from", "-", stdin=lines)
@@ -152,7 +154,7 @@ class Redact(harness.Case):
             self.assertEqual(broker.one("redact", "--id", task, "--reason", REASON)["erased"], True)
             self.assert_gone(broker, kept[task])
         self.assert_there(broker, witnessed)
-        self.assertGreater(os.path.getsize(keyring), before)  # the root key was removed, and the keys beside the paths were added
+        self.assertGreater(os.path.getsize(keyring), before)  # the keyring has lost its root key, and got the keys beside the path to each erased key
         self.assertEqual(sorted(os.listdir(os.path.dirname(keyring))), ["data.mdb", "keyring", "lock.mdb"])
         self.assertEqual(broker.one("get", "--id", witness)["body"][:len(witnessed[0])], witnessed[0])
         broker.restart()
@@ -186,7 +188,7 @@ class Redact(harness.Case):
         for task, _ in before + inside[:-1] + after:
             broker.one("cancel", "--id", task)
         answer = broker.refused("redact", "--queue", "orders", "--from", from_ms, "--to", to_ms, "--reason", REASON)
-        self.assertEqual((answer.one["count"], answer.one["left"]), (4, 1))  # the live task is not redacted, and is reported
+        self.assertEqual((answer.one["count"], answer.one["left"]), (4, 1))  # the live task is not redacted; `left` counts it
         self.assertIn("1 live task was skipped", answer.err)
         for _, tokens in inside[:-1]:
             self.assert_gone(broker, tokens)
@@ -303,7 +305,7 @@ class Redact(harness.Case):
         self.assertEqual(broker.stop(), 0)
         self.assert_gone(broker, tokens)
         self.assertEqual(self.verify(broker)["result"], "fine")
-        with open(archived, "wb") as file:  # restores the former file, complete and with correct checksums
+        with open(archived, "wb") as file:  # restores the former segment file with the content, whose checksums are correct
             file.write(original)
         self.assertIn("not erased from the archive", broker.refused("verify", broker.data).err)
 
@@ -358,7 +360,7 @@ class Redact(harness.Case):
         self.assertTrue(restored.one("redact", "orders", "order-1", "--reason", REASON)["erased"])
         self.assertEqual(restored.stop(), 0)
         self.assert_gone(restored, tokens)
-        self.assertTrue(files_with(broker.data, tokens[0]))  # the original belongs to another member
+        self.assertTrue(files_with(broker.data, tokens[0]))  # the broker from which the copy was made still has the content
 
     def write(self, path, data, mode="r+b"):
         with open(path, mode) as file:
@@ -389,7 +391,7 @@ class Redact(harness.Case):
             broker.start()
             tool.terminate()
             tool.wait()
-        for key in keys:  # a recorded redaction is executed automatically; one that was not recorded is requested again
+        for key in keys:  # a restarted broker executes the redactions that it had recorded; the others are requested again here
             if key.startswith("kept"):
                 broker.one("redact", "orders", key, "--reason", REASON)
         answer = broker.one("redact", "--queue", "orders", "--from", "1", "--reason", REASON)
@@ -405,7 +407,7 @@ class Redact(harness.Case):
             _, tokens = self.schedule(broker, "order-1")
             broker.one("cancel", "orders", "order-1")
             answer = broker.one("redact", "orders", "order-1", "--reason", REASON, "--no-wait")
-            broker.kill()  # usually before the index has absorbed it
+            broker.kill()  # usually before the redaction is in the index
             self.assertEqual(answer["count"], 1)
             broker.start()
             end = time.monotonic() + 20

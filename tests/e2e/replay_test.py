@@ -1,4 +1,6 @@
-"""replay_test.py: repeats recorded requests at another broker, which ends in the same state, and in the core alone."""
+"""replay_test.py: `tarry replay` repeats recorded requests, at another broker or (--dry-run) in the core alone. Both end in
+the recorded state.
+"""
 import atexit
 import collections
 import functools
@@ -22,7 +24,7 @@ CALLS = 20
 
 
 def records(data):
-    """Returns the records of a directory on which no broker runs."""
+    """Returns the records of a directory whose broker is stopped."""
     done = subprocess.run([harness.find_program("tarry"), "audit", "--data", data, "--json"], stdout=subprocess.PIPE, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -52,7 +54,7 @@ def new_directory():
 
 @functools.cache
 def day_of_orders():
-    """Runs the order story of the demonstration; returns the broker's directory."""
+    """Runs the demonstration with orders (order_timeout). Returns the directory of its broker."""
     broker = harness.Broker(os.path.join(new_directory(), "data")).start()
     subprocess.run([harness.find_program("order_timeout"), "--broker", broker.url, "--count", str(ORDERS), "--speed", "43200"],
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100, check=True)
@@ -61,7 +63,9 @@ def day_of_orders():
 
 
 class Worker:
-    """Consumes a queue, and settles each delivery by what `verdict` returns: arguments for the tool, or nothing."""
+    """Consumes a queue in a thread. `verdict` returns for each delivery the arguments with which the tool settles it, or
+    nothing.
+    """
 
     def __init__(self, broker, queue, verdict, *options):
         self.broker, self.verdict = broker, verdict
@@ -80,7 +84,9 @@ class Worker:
 
 
 def call_verdict(task):
-    """Chooses by the key's last digit: fails until dead; succeeds at the third attempt; released once; dead at once; acked."""
+    """Chooses by the key's last digit how a delivery is settled: it fails until the task is dead; it succeeds at the third
+    attempt; it is released once; it is dead at once; or it is acked.
+    """
     if not task["key"].startswith("call-"):
         return ["ack"]
     kind = int(task["key"].split("-")[1]) % 5
@@ -111,7 +117,7 @@ def tell_everything(broker):
     broker.one("cancel", "purged", "purged-0")
     broker.one("queue", "purge", "purged")
     broker.one("queue", "pause", "calls", "--for", "200ms")
-    time.sleep(0.1)  # lets tasks expire; then they are queried
+    time.sleep(0.1)  # waits until tasks have expired; the next command then uses one of them
     broker.tarry("cancel", "stale", "stale-0")
     workers.append(Worker(broker, "stale", lambda task: None))
     broker.one("schedule", "lost", "--key", "lost-0", "--in", "5ms")
@@ -173,11 +179,11 @@ class Replayed(Target):
         return wire.number(wire.decode(rpc.ask(wire.PAIR, [])[1]), 17)
 
     def test_a_target_that_is_killed_meanwhile_ends_alike(self):
-        """ONCE-1: requests in flight are repeated, and nothing is executed twice."""
+        """ONCE-1: replay repeats the requests that had no reply, and none takes effect twice."""
         data = day_of_orders()
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         for part in (1, 2):
-            with wire.Rpc(self.broker.port) as rpc:  # a run of the tool could last as long as the replay
+            with wire.Rpc(self.broker.port) as rpc:  # asks over its own connection, because starting the tool here could take as long as the replay
                 while self.durable(rpc) < part * 20000 * ORDERS // 800 and replay.process.poll() is None:
                     time.sleep(0.01)
             self.assertIsNone(replay.process.poll(), "the replay was over before the target was killed")
@@ -221,7 +227,7 @@ class Replayed(Target):
 
 
 class Filtered(Target):
-    """Replays without settling: selected queues, periods, names and due times."""
+    """Replays without settling, with selections of queues, periods and names, and with changed due times."""
 
     def record(self, tell):
         source = self.make_broker(data=self.path("source"))
@@ -263,7 +269,7 @@ class Filtered(Target):
         self.replay(data, "--speed", "10")
         for queue, name, delay_ms in (("a", "delayed", 7_200_000), ("b", "late", 3_600_000)):
             task = self.listed(queue)[name]
-            self.assertIn(task["due_ms"] - task["scheduled_ms"] - delay_ms // 10, (0, 1))  # the quotient is rounded up
+            self.assertIn(task["due_ms"] - task["scheduled_ms"] - delay_ms // 10, (0, 1))  # delay / speed is rounded up
 
     def test_queues_names_and_times(self):
         data, (_, middle_ms) = self.record(self.tell)
@@ -314,7 +320,7 @@ class Filtered(Target):
 
         data, _ = self.record(tell)
         self.broker.one("schedule", "a", "--key", "other", "--in", "1h")
-        self.broker.one("queue", "pause", "a")  # so that settled tasks are not delivered here
+        self.broker.one("queue", "pause", "a")  # so that the target delivers no task of this queue
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         self.broker.wait_stats("a", ready=1)
         replay.signal(2)
@@ -340,7 +346,7 @@ class Filtered(Target):
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         self.broker.wait_stats("a", in_flight=1)
         task = self.broker.one("get", "a", "k")
-        self.broker.one("queue", "pause", "a")  # so that the task is not delivered again before its ack was refused
+        self.broker.one("queue", "pause", "a")  # so that the target does not deliver the task again before the replayed ack was refused
         self.broker.one("release", task["id"], task["token"])
         self.broker.one("queue", "resume", "b")
         self.broker.wait_stats("b", acked=1)
@@ -387,7 +393,7 @@ class DryRun(harness.Case):
                 self.assertEqual(sum(queue["dry_run"][outcome] for queue in told.values()), count, outcome)
 
     def late_departures(self):
-        """Number of leases ahead of time that were withdrawn unsent after their task was due."""
+        """Returns the number of leases ahead of time that were withdrawn, without having been sent, after their task was due."""
         return sum(fact["kind"] == "unsent" and fact["at_ms"] > fact["due_ms"] for fact in records(self.broker.data))
 
     def stand_still(self, rpc, producer, story):
@@ -405,8 +411,10 @@ class DryRun(harness.Case):
         self.assertEqual(rpc.hear(30)[1], wire.OK)
 
     def test_leases_ahead_of_time_that_left_late_are_the_same(self):
-        """A paused broker sends its leases ahead of time late. The log does not tell when those that were not withdrawn left."""
-        for _ in range(5):  # on a busy machine the broker may be stopped too late
+        """A stopped process sends the leases that it made ahead of time only when it continues. The log does not tell when the
+        leases that were not withdrawn were sent.
+        """
+        for _ in range(5):  # repeated, because on a busy machine the broker may be stopped too late
             self.broker.start()
             consumers = [self.broker.consume("q", "--prefetch", "100") for _ in range(2)]
             with wire.Rpc(self.broker.port) as rpc:
@@ -465,7 +473,9 @@ class DryRun(harness.Case):
             self.assertEqual((example["dry_run"], example["dry_run_deliveries"]), ("dead", 2))
 
     def test_what_could_not_be_asked_for_is_counted(self):
-        """A dead letter was requeued; with one more attempt the task is done by then, and is no dead letter."""
+        """In the recording, a dead letter was requeued. With one more attempt the task is already done at that time, so there
+        is no dead letter to requeue.
+        """
         self.broker.start()
         for gap_s in (0.5, 2, 10):  # longer than the task's work takes, even on a busy machine
             self.broker.one("queue", "set", f"gap-{gap_s}", "max_attempts=1", "backoff=fixed", "backoff_min=20ms", "backoff_jitter=0")
@@ -492,7 +502,9 @@ class DryRun(harness.Case):
         self.assertGreater(told[None]["deliveries_assumed"], 0)
 
     def test_a_shorter_lease_is_lost(self):
-        """Tasks of the kind "hung" are never settled: each lease ends as the new policy says, and the next one begins sooner."""
+        """Tasks of queue "hung" are never settled. With a shorter lease, each lease ends earlier, and the next one begins
+        earlier.
+        """
         told, _ = self.dry(everything(), "--set", "hung.lease_ms=100")
         self.assertEqual(told["hung"]["dry_run"]["dead"], told["hung"]["recorded"]["dead"])
         self.assertGreater(told["hung"]["deliveries_moved"], 0)

@@ -1,5 +1,6 @@
-"""reserved_test.py: no client may use the broker's own queues, `tarry.…`, by any protocol (docs/ACCESS.md); the broker's own
-requests stay its own, however principals are named; and old receipts in these queues are swept."""
+"""reserved_test.py: no client may use the broker's own queues, `tarry.…`, by any protocol (docs/ACCESS.md). The broker's own
+requests stay separate, even if a principal has the name of one of its parts. Old receipts in these queues are deleted.
+"""
 import json
 import os
 import time
@@ -137,7 +138,7 @@ class Receipts(Web):
     rows = (row("all", ALL), row("shop", "produce,read,operate", "queue=pay."), row("evil", "produce,read"))
 
     def test_a_receipt_that_somebody_else_writes_is_refused(self):
-        """A forged receipt would give the owner's request a 201 for a commit that never happened."""
+        """A forged receipt would answer the owner's request with 201, although its commit never happened."""
         shop, evil = self.web("shop"), self.web("evil")
         self.assertEqual(self.post_once(shop, "earlier", name="old")[0], 201)
         status, answer = evil.ask("POST", f"/v1/queues/{ONCE}/tasks", {"key": "0" * 64, "in": "24h", "attributes": {"producer": "1", "sequence": "1", "request": "0"}})
@@ -161,12 +162,16 @@ class Receipts(Web):
 
 
 class Swept(Web):
-    """Receipts are acknowledged after 24 h (once a SIGSEGV came 60 s after each start from then on)."""
+    """Receipts are acknowledged, and so deleted, after 24 h. A former defect (SIGSEGV) occurred 60 s after each start of a
+    broker with older receipts.
+    """
 
     rows = (row("all", ALL),)
 
     def wait_swept(self, passing):
-        """A sweep before the receipts are ready finds nothing; the next one comes 10 minutes later."""
+        """Waits for a sweep that deletes receipts. A sweep that comes too early deletes none; the next one comes 10 minutes
+        later.
+        """
         for _ in range(20):
             passing.go_on(600)
             end = time.monotonic() + 3
@@ -198,7 +203,7 @@ class Swept(Web):
 
 
 class Names(Web):
-    """Principals may be named like internal parts of the broker."""
+    """A principal may have the same name as a part of the broker."""
 
     def test_a_principal_may_be_called_as_a_part_of_the_broker(self):
         target = Target()
@@ -217,14 +222,14 @@ class Names(Web):
         with Client(self.beanstalk_port()) as client:
             self.assertGreater(client.put(b"x"), 0)
         wait_until("it is acknowledged", lambda: shop.ask("GET", "/v1/queues/hook/tasks/now")[1].get("state") == "acked", 20)
-        # Claims of a client about itself have no effect.
+        # A client cannot pretend to be a part of the broker by the name that it claims.
         rpc = self.of("shop")
         for claimed in ("http", "gateway", "push", "(tarryd)"):
             self.assertEqual(rpc.ask_packed(wire.encode([(1, 1), (2, claimed), (wire.HELLO, [])]))[0], DENIED, claimed)
 
 
 class Nodes(pair.Case):
-    """The other node of a pair uses the client name tarryd, and proves by the pair's key that it is the other node."""
+    """The other node of a pair uses the client name tarryd, and must prove with the pair's key that it is this node."""
 
     arguments = ("--failover-after", "3s", "--solo-after", "3s", "--segment-size", "1MiB", "--retain-log-size", "0")
 

@@ -1,4 +1,4 @@
-"""restart_test.py: what a client may rely on after a kill -9."""
+"""restart_test.py: what a client may rely on after its broker was ended by kill -9."""
 import json
 import os
 import time
@@ -16,7 +16,7 @@ class Leases(Case):
         super().setUp()
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
 
-    CLAIM_S = 2  # time within which a session must claim its leases
+    CLAIM_S = 2  # time after a start within which a session must claim its leases
     SILENCE_S = 10  # maximum silence of the session
 
     def test_a_claimed_lease_keeps_its_token_and_its_ack_is_good(self):
@@ -27,7 +27,7 @@ class Leases(Case):
         self.broker.one("schedule", queue, "--key", "k", "--in", "0s")
         with wire.Rpc(self.broker.port) as rpc:
             session = wire.Session(rpc, [queue])
-            with session.dial() as lane:  # open until the kill: a session whose lane is closed has ended
+            with session.dial() as lane:  # open until the kill, because a session ends when its lane is closed
                 held, = wire.tasks(lane.receive())
                 self.broker.kill()
         with in_time(self.SILENCE_S, "from the start until the heartbeat"):
@@ -49,7 +49,7 @@ class Leases(Case):
         self.assertEqual((code, wire.number(wire.results(reply)[0], 1)), (wire.OK, wire.OK))
 
     def test_a_consumer_goes_on_with_what_it_holds(self):
-        """The consumer keeps the lease; or, if the machine was too slow for the claim, it gets the task again."""
+        """After a restart the consumer keeps its lease. If the machine was too slow for the claim, it gets the task again."""
         holder = self.broker.consume("q", "--ack", "none")
         held = holder.next()
         self.broker.restart()
@@ -85,7 +85,7 @@ class Leases(Case):
 
 class Strangers(Case):
     def test_a_producer_that_used_the_last_sequence_and_went_leaves_nothing(self):  # F-20, ONCE-1
-        """A remaining row of the producer once made every later start refuse the index."""
+        """In a former defect, a row of the producer remained in the index, and every later start refused the index."""
         with wire.Rpc(self.broker.port) as rpc:
             producer = rpc.hello()
             code, _ = rpc.ask(wire.COMMIT, wire.commit(producer, 2 ** 64 - 1, [wire.schedule("q", "k", 3_600_000)]))
@@ -102,7 +102,7 @@ class Much(Case):
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines), wait_s=120)
         self.broker.restart()
         self.assertEqual(self.broker.ready["recovered_tasks"], "50000")
-        # Immediately after the start, when the filters may not be in memory.
+        # Asks immediately after the start, when the filters may not be in memory yet.
         again = self.broker.refused("schedule", "--from", "-", stdin="\n".join(lines[::500]))
         self.assertEqual([r["result"] for r in again.objects], 100 * ["exists"])
         self.assertEqual(self.broker.one("get", "q1", "k40000")["state"], "pending")
@@ -197,7 +197,7 @@ class Once(Case):
             if first == 0:
                 self.assertEqual((cancels.next()["result"], moves.next()["result"]), ("cancelled", "moved"))
                 proxy.hold(DOWN)
-        # Some operations took effect without a reply.
+        # Some operations took effect although their replies are held back.
         moved_ms = harness.wait_until("k501 is moved", lambda: (now := self.broker.one("get", "q", "k501")["due_ms"]) != due_ms and now, 30)
         self.broker.kill()
         proxy.cut()

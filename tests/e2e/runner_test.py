@@ -24,7 +24,7 @@ def judged(output, returncode=0, result="OK"):
 
 
 class Verdicts(unittest.TestCase):
-    """(passed, failed, skipped) of a program's output."""
+    """Checks how verdict.py counts (passed, failed, skipped) from a program's output."""
 
     def test_what_is_counted(self):
         self.assertEqual(judged("ok 1 - a\nok 2 - b\n1..2\n"), (2, 0, 0))
@@ -53,7 +53,7 @@ TRACEBACK = "# Traceback (most recent call last):\n#   File \"x.py\", line 1, in
 
 
 class Briefly(unittest.TestCase):
-    """The summary at the end names each failed test, for readers who see only the end."""
+    """Checks the summary at the end of a run, which names each failed test."""
 
     def brief(self, stdout, returncode=1, result="ERROR", stderr=""):
         tally = verdict.Tally()
@@ -86,7 +86,9 @@ class Briefly(unittest.TestCase):
 
 
 class Runs(unittest.TestCase):
-    """Complete runs of run.py; `plain` and `sanitized` are tests of a meson project: name → (suite, Python, meson options)."""
+    """Complete runs of run.py. `plain` and `sanitized`: the tests of a small meson project, as name → (suite, Python code,
+    meson options).
+    """
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory(prefix="tarry-runner-")
@@ -193,7 +195,7 @@ class Runs(unittest.TestCase):
 
 
 def is_running(pid):
-    """Returns whether the process runs; a dead process that was not waited for does not."""
+    """Returns whether the process runs. A zombie does not count as running."""
     try:
         return bool(os.readlink(f"/proc/{pid}/exe"))
     except OSError:

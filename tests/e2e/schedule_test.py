@@ -205,7 +205,7 @@ class ScheduleStream(Case):
 
 
 class ManyKeys(Case):
-    """More live keys than memory holds, in one run: keys that were evicted to the index are found again."""
+    """More live keys than fit into memory are scheduled in one run. Keys that only the index has are still found."""
 
     COUNT = 200_000
     arguments = ("--memory", "64MiB")

@@ -20,11 +20,13 @@ class Rig(Case):
         self.certificate, self.key = self.authority.serve(self.broker)
 
     def fails(self, *options, expected=3):
-        """Returns the tool's message about a broker that it cannot reach."""
+        """Checks that the tool fails, and returns its message. Repeats with a longer timeout if the broker did not answer in
+        time.
+        """
         for timeout in ("300ms", "10s"):
             done = self.broker.tarry("stats", *options, "--timeout", timeout)
             if "does not answer" not in done.err:
-                break  # otherwise this machine was too slow
+                break  # otherwise the machine was too slow, so the loop tries again
         self.assertEqual(done.status, expected, done)
         return done.err
 
@@ -123,7 +125,7 @@ class Secure(Rig):
 
 
 class Examples(Rig):
-    """Programs of libtarry's users, unchanged: the environment names the broker, the CA and the token."""
+    """Runs programs that use libtarry without changes for TLS: environment variables name the broker, the CA and the token."""
 
     def run_example(self, name, *arguments, token="worker", stop_after=None):
         shown = self.with_tokens("loopback loopback roles=none\n", row("worker", "produce,consume,read,operate"))
@@ -161,7 +163,7 @@ class Examples(Rig):
 
 
 class Certificates(Case):
-    """A client certificate's name can replace a token (docs/ACCESS.md)."""
+    """A client certificate's name can identify a principal without a token (docs/ACCESS.md)."""
 
     autostart = False
 
@@ -189,8 +191,8 @@ class Certificates(Case):
         denied = self.broker.tarry(*schedule, *looker)
         self.assertEqual(denied.status, 1, denied)
         self.assertIn("looker lacks the role produce", denied.err)
-        self.assertEqual(self.broker.tarry("stats", *other).status, 1)  # no row has this name, so the client gets the loopback row
-        self.assertEqual(self.broker.tarry(*schedule, *looker, "--token-file", token).status, 0)  # the token decides
+        self.assertEqual(self.broker.tarry("stats", *other).status, 1)  # no row has the name of this certificate, so the client gets the rights of the loopback row
+        self.assertEqual(self.broker.tarry(*schedule, *looker, "--token-file", token).status, 0)  # the token has priority over the certificate
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ class DeadLetters(Case):
         oldest = min((d for d in self.broker.ok("dead", "list", "q") if d["key"] == "a"), key=lambda d: int(d["id"]))["id"]
         self.broker.ok("dead", "requeue", "--id", oldest)
         self.broker.one("move", "q", "a", "--in", "1h")
-        self.broker.stop()  # afterwards only the index has the task, not memory
+        self.broker.stop()  # after the restart only the index has the task, not memory
         self.broker.start()
         self.assertEqual(self.broker.one("get", "q", "a")["id"], oldest)
         self.assertEqual(self.broker.tarry("schedule", "q", "--key", "a", "--in", "2h").one["result"], "exists")

@@ -1,4 +1,4 @@
-"""signing_test.py: keys, signed heads, and what tarry verify --key proves; uses only the tools and the key files."""
+"""signing_test.py: keys, signed heads, and what `tarry verify --key` proves. The test uses only the tool and the key files."""
 import os
 import shutil
 import stat
@@ -43,7 +43,7 @@ class Signed(harness.Case):
         return self.run_tool("verify", self.broker.data, "--key", self.key + ".pub", *arguments, status=status)
 
     def wait_heads(self, count, wait_s=30):
-        """Waits until there are `count` heads."""
+        """Waits until the file has `count` heads."""
         end = time.monotonic() + wait_s
         path = os.path.join(self.broker.data, "heads")
         while not os.path.exists(path) or os.path.getsize(path) < count * HEAD_SIZE:
@@ -81,7 +81,7 @@ class Signed(harness.Case):
 
     def test_everything_is_signed_and_proven(self):
         self.broker.start()
-        self.wait_heads(1)  # the first head comes soon after a start
+        self.wait_heads(1)  # the broker signs its first head soon after a start
         schedule_many(self.broker, 5000)
         self.wait_heads(3)  # one head at each segment's end
         self.assertEqual(self.broker.stop(), 0)
@@ -120,7 +120,7 @@ class Signed(harness.Case):
         return copy
 
     def test_as_many_keys_as_may_be_given(self):
-        """The maximum number of keys, of which one has signed: nothing is countersigned."""
+        """verify accepts the maximum number of keys. Only one of them has signed, so nothing is countersigned."""
         self.broker.start()
         self.assertEqual(self.broker.stop(), 0)
         others = []
@@ -139,13 +139,15 @@ class Signed(harness.Case):
         self.verify("--head", kept)
         shutil.rmtree(self.broker.data)
         shutil.copytree(copy, self.broker.data)
-        self.verify()  # alone, the older directory is correct: only --head reveals it
+        self.verify()  # without --head, verify accepts the older directory: it is correct in itself
         answer = self.verify("--head", kept, status=1)
         self.assertIn("somebody cut it", answer.err)
         self.assertEqual(answer.one["differs_from"], answer.one["log_end"])
 
     def test_a_log_and_an_index_that_end_before_the_last_head_are_refused(self):  # F-9
-        """Log and index agree, and only the heads show that there was more: signed frames were durable."""
+        """An older log and an older index agree with each other. Only the heads show that the log had more frames: a signed
+        frame was durable.
+        """
         copy = self.live_twice()
         for part in ("log", "index"):
             shutil.rmtree(os.path.join(self.broker.data, part))
@@ -186,7 +188,7 @@ class Signed(harness.Case):
         return open(broker.data + "/heads", "rb").read()
 
     def refused_with(self, heads, sentence):
-        """Starts the broker with these bytes as its heads; it must refuse."""
+        """Starts the broker with these bytes as its file of heads. The broker must refuse it."""
         with open(self.broker.data + "/heads", "wb") as file:
             file.write(heads)
         self.broker.launch()
@@ -202,7 +204,8 @@ class Signed(harness.Case):
         self.run_tool("keygen", self.path("other.key"))
         foreign = self.signed_elsewhere(self.path("other.key"))
         shutil.rmtree(self.path("elsewhere"))
-        # The damaged head is our newest but not the file's last one, which no crash can cause.
+        # The damaged head is this broker's newest but not the last one in the file. No crash can cause that, so it is
+        # refused.
         self.refused_with(heads[:20] + bytes([heads[20] ^ 1]) + heads[21:HEAD_SIZE] + foreign[:HEAD_SIZE], "damaged at byte 0")
         self.refused_with(self.signed_elsewhere(self.key), "names this broker as its signer, but its signature is wrong")
         with open(self.broker.data + "/heads", "wb") as file:
@@ -232,7 +235,7 @@ class Signed(harness.Case):
         self.broker.start()
         schedule_many(self.broker, 8000)
         end = time.monotonic() + 30
-        while self.broker.queue_stats(None)["segments"] > 2:  # nothing would be signed later
+        while self.broker.queue_stats(None)["segments"] > 2:  # waits until segments are retired; after that the broker signs nothing more before the kill
             self.assertLess(time.monotonic(), end)
             time.sleep(0.02)
         self.broker.kill()
@@ -260,10 +263,10 @@ class Signed(harness.Case):
         self.prove(copy)
         self.broker.one("restore", copy, "--data", again)
         self.prove(again)
-        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member with the same signing key
+        other = self.make_broker(*self.broker.arguments, data=again).start()  # the restored broker has a new member id, but the same signing key
         schedule_many(other, 5000, "later")
         second = self.path("second")
-        other.one("backup", second)  # a copy of a restored copy
+        other.one("backup", second)  # a backup of a restored broker
         self.prove(second)
         self.assertEqual(other.stop(), 0)
         self.assertGreater(len(self.segments(again)), len(self.segments(copy)))
@@ -306,7 +309,7 @@ class Signed(harness.Case):
         self.assertEqual(self.broker.stop(), 0)
         longer = self.compare(copy)
         self.assertEqual((longer["result"], longer["common_to"], longer["longer"]), ("same", fork, "directory"))
-        other = self.make_broker(data=copy).start()  # from here on there are two histories
+        other = self.make_broker(data=copy).start()  # from here on the two directories have different histories
         other.one("schedule", "there", "--in", "1h")
         self.assertEqual(other.stop(), 0)
         apart = self.compare(copy, status=1)
@@ -339,7 +342,7 @@ class Signed(harness.Case):
         self.assertIn("not a data directory", self.run_tool("verify", self.broker.data, "--against", self.directory, status=1).err)
 
     def test_another_implementation_agrees(self):
-        """Checks the signature of each head with openssl, from FORMAT.md alone."""
+        """Checks the signature of each head with openssl. The test knows only FORMAT.md."""
         if shutil.which("openssl") is None:
             self.skipTest("no openssl here")
         self.broker.start()

@@ -1,5 +1,5 @@
-/* slow_sync.c: preloaded into the program that runs the tests: every sync of tarryd takes up to SLOW_SYNC_MS longer, as
- * on a busy disk. So a test that assumes a fast disk fails (./dev test --slow-sync). */
+/* slow_sync.c: preloaded into the program that runs the tests. Every sync of tarryd takes up to SLOW_SYNC_MS longer, as
+ * on a busy disk, so a test that assumes a fast disk fails (./dev test --slow-sync). */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>

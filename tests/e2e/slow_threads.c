@@ -1,5 +1,5 @@
-/* slow_threads.c: preloaded into the program that runs the tests: threads of tarryd, tarry and the tests' own programs
- * are delayed at random where they lock and unlock, usually a moment, seldom up to SLOW_THREADS_MS. So two threads
+/* slow_threads.c: preloaded into the program that runs the tests. It delays threads of tarryd, tarry and the test
+ * programs at random where they lock and unlock: usually very briefly, seldom up to SLOW_THREADS_MS. So two threads
  * often act in the reverse of their usual order, as on a busy machine (./dev test --slow-threads). */
 #include <dlfcn.h>
 #include <errno.h>

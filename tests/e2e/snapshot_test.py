@@ -1,5 +1,6 @@
-"""snapshot_test.py: log and index from different copies. Matching ones start and are complete; others are refused with a message
-and never served (F-7, F-9, LOG-3)."""
+"""snapshot_test.py: a directory made of the log of one copy and the index of another. If they match, the broker starts and has
+all data. If they do not match, it refuses to start, with a message (F-7, F-9, LOG-3).
+"""
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ POINTS = 5
 
 
 class Snapshots(Case):
-    """The same broker is stopped several times; its directory is copied each time."""
+    """Stops the same broker several times, and copies its directory each time."""
 
     arguments = ("--segment-size", "1MiB")
 
@@ -29,7 +30,7 @@ class Snapshots(Case):
         self.broker.start()
 
     def mixed(self, log, index):
-        """Returns a broker on a directory with the log of one copy and the index of another."""
+        """Returns a broker whose directory has the log of one copy and the index of another."""
         data = self.path(f"log-{log}-index-{index}")
         shutil.copytree(self.path(log), data)
         shutil.rmtree(os.path.join(data, "index"))
@@ -65,7 +66,7 @@ class Snapshots(Case):
                     self.assert_refused(str(log), str(index), "the end of the log is lost")
 
     def branch_off(self):
-        """Copies "root", and writes another history in that copy."""
+        """Copies the directory as "root", and lets a second broker continue that copy with a different history."""
         self.copy("root")
         self.assertEqual(self.broker.stop(), 0)
         other = self.make_broker(data=self.path("branch-home"))
@@ -92,7 +93,7 @@ class Snapshots(Case):
         other = self.branch_off()
         for broker, name in ((self.broker, "one"), (other, "other")):
             self.broker = broker.start()
-            self.copy(name)  # the records of a start and a stop have the same sizes as in the other history, but other times
+            self.copy(name)  # the records of a start and a stop have the same sizes in both histories, but different times
         self.assert_whole("one", "one", 9)
         self.assert_refused("one", "other", "do not belong together")
 

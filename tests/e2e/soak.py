@@ -1,8 +1,7 @@
-"""soak.py: tarryd under valgrind's memcheck while real clients load it: `TARRY_BUILD_ROOT=… python3 tests/e2e/soak.py [SECONDS]`.
-
-The load is that of the SIGKILL test, with the network of proxy.py in between: connections are cut now and then, consumers
-are killed. In the end everything must be settled, the ledger must agree, and memcheck must have found no error and no lost
-block. Not part of `./dev test`: a broker under valgrind is some thirty times slower.
+"""soak.py: tarryd under valgrind's memcheck while real clients load it: `TARRY_BUILD_ROOT=… python3 tests/e2e/soak.py
+[SECONDS]`. The load is that of the SIGKILL test, through the network of proxy.py: connections are cut now and then,
+consumers are killed. In the end all tasks must be settled, the ledger must agree, and memcheck must have found no error and
+no lost block. Not part of `./dev test`, because a broker under valgrind is about thirty times slower.
 """
 import os
 import random
@@ -30,7 +29,9 @@ def memcheck(log):
 
 
 def churn(broker, far, load):
-    """Makes memory usage vary: queries, large payloads, consumers that end soon, a killed consumer, a broken connection."""
+    """Makes memory usage vary: sends queries and large payloads, runs consumers that end soon, kills a consumer, breaks a
+    connection.
+    """
     broker.ok("stats", wait_s=120)
     broker.ok("list", "auto", "--limit", 50, wait_s=120)
     broker.ok("queue", "set", "auto", f"max_attempts={random.randrange(10, 100)}", wait_s=120)

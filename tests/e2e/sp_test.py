@@ -17,7 +17,7 @@ REQUEST_SIZE_MAX = 16 << 20
 
 
 class Sp(wire.Connects, Case):
-    """A broker with one address of each kind; `where` is a port or a path."""
+    """A broker with one address of each kind. `where` is a port or a path."""
     autostart = False
 
     def setUp(self):
@@ -64,7 +64,7 @@ class Life(Sp):
             for at in range(len(message)):
                 rpc.peer.sendall(message[at:at + 1])
             self.assertEqual(rpc.hear()[:2], (1, OK))
-            rpc.peer.sendall(message * 50)  # sends fifty messages at once
+            rpc.peer.sendall(message * 50)  # fifty messages in one write
             self.assertEqual([rpc.hear()[:2] for _ in range(50)], [(1, OK)] * 50)
 
     def test_a_hello_and_a_request_in_one_packet(self):
@@ -132,7 +132,7 @@ class Tickets(Sp):
         for ticket in (self.ticket[:-1], self.ticket + b"x", self.ticket[:-1] + bytes([self.ticket[-1] ^ 1]), b"\xff" * 24, b"x"):
             self.assert_refused(NOT_DONE, "no connection waits with this ticket", ticket=ticket)
         self.assertEqual(self.session.attach(self.lane, self.ticket), OK)
-        self.assert_refused(NOT_DONE, "no connection waits with this ticket")  # the ticket was used already
+        self.assert_refused(NOT_DONE, "no connection waits with this ticket")  # a ticket can be used only once
 
     def test_a_wrong_secret_attaches_nothing(self):
         other = Session(self.asks, ["q"])
@@ -164,7 +164,9 @@ class Tickets(Sp):
 
 
 class ByTheFirstByte(Life):
-    """The broker's addresses of HTTP and WebSocket serve nng's own transports as well: no HTTP request begins with a byte 0."""
+    """The broker's HTTP and WebSocket addresses also serve nng's own transport for SP. They distinguish the protocols by the
+    first byte: no HTTP request begins with a byte 0.
+    """
 
     def start(self):
         path = os.path.join(self.directory, "http.sock")

@@ -1,4 +1,4 @@
-"""start_test.py: how tarryd starts, refuses to start, and stops."""
+"""start_test.py: how tarryd starts, when it refuses to start, and how it stops."""
 import os
 import re
 import socket
@@ -16,15 +16,15 @@ class Start(Case):
     autostart = False
 
     def make_broker(self, *arguments, **options):
-        """Makes a broker without the harness's tokens. Only the test's files are beside the directory, and any user can start
-        the broker.
+        """Makes a broker without the harness's tokens. Only the test's files are beside its directory, and any user can start
+        it.
         """
         broker = super().make_broker(*arguments, **options)
         broker.has_admin = False
         return broker
 
     def fails(self, *arguments, listen="ws://127.0.0.1:0", data=None):
-        """Starts a broker that must refuse; returns its log."""
+        """Starts a broker that must refuse to start. Returns its log."""
         command = [find_program("tarryd"), "--data", data or self.broker.data, "--listen", listen, *arguments]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30, check=False, text=True)
         self.assertGreater(done.returncode, 0, f"{done.returncode} {done.stderr}")
@@ -178,7 +178,9 @@ class Start(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_a_directory_that_its_owner_can_change_is_refused_with_what_to_do(self):  # F-14
-        """Root is refused too, although root could write to it, because the owner could replace its content."""
+        """Even root's broker refuses a directory of another owner, although root could write to it: the owner could replace
+        its content.
+        """
         self.broker.start()
         self.broker.stop()
         os.chown(self.broker.data, 61999, 61999)

@@ -1,4 +1,4 @@
-"""summary_test.py: tarry audit --summary, compared with a count of the log record by record."""
+"""summary_test.py: compares `tarry audit --summary` with a count of the log, record by record."""
 import collections
 import re
 import subprocess
@@ -18,7 +18,9 @@ def quantile(values, share):
 
 class Summary(harness.Case):
     def take_one(self, queue, settle, *options):
-        """Takes exactly one task. Settling it at once frees credit for a second task, which would be released."""
+        """Takes exactly one task. It settles it with a second command: a consumer that settles at once would have credit for a
+        second task, and release that one.
+        """
         taken = self.broker.one("consume", queue, "--count", "1", "--ack", "none")
         self.broker.one(settle, taken["id"], taken["token"], *options)
 
@@ -80,7 +82,7 @@ class Summary(harness.Case):
                           "requeued": 2, "purged": 3, "lease_lost": 0})
         self.assertEqual({kind: r[kind] for kind in ("scheduled", "leased", "retried", "acked", "expired")},
                          {"scheduled": 2, "leased": 2, "retried": 1, "acked": 1, "expired": 1})
-        self.assertEqual(summary["q"]["late_ms"]["count"], 4)  # one of the five leases belongs to a released task
+        self.assertEqual(summary["q"]["late_ms"]["count"], 4)  # there are five leases, but one belongs to a released task
         self.assertEqual((everything["start"], everything["stop"], everything["job"]), (1, 1, 2))
 
     def test_it_counts_as_the_records_do_one_by_one(self):
@@ -120,7 +122,7 @@ class Summary(harness.Case):
         self.assertRegex(told, r"busiest seconds[^\n]*\n  2\S+ +\d+  █")
 
     def test_the_order_story(self):
-        """Every order is scheduled once, and then either paid (cancelled) or closed (acked); order_timeout prints how many."""
+        """Every order is scheduled once. Then it is either paid (cancelled) or closed (acked); order_timeout prints how many."""
         done = subprocess.run([harness.find_program("order_timeout"), "--broker", self.broker.url, "--count", "300",
                                "--speed", "28800"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
         said = dict(pair.split("=") for pair in re.search(r"^orders=.*$", done.stdout, re.MULTILINE).group().split())

@@ -1,4 +1,4 @@
-"""target.py: an HTTP server of a test that receives webhooks and checks their signatures independently."""
+"""target.py: an HTTP server for tests. It receives webhooks, and checks their signatures with its own implementation."""
 import base64
 import hashlib
 import hmac
@@ -72,11 +72,11 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request, client_address):
-        pass  # the client closed the connection
+        pass  # the broker closed the connection
 
 
 class Target:
-    """`answer(handler, request)` makes the response; by default 204."""
+    """`answer(handler, request)` makes the response. By default the response is 204."""
 
     def __init__(self, context=None):
         self.requests, self.strays = [], []

@@ -8,7 +8,7 @@ import termios
 
 
 def run(command, columns=None, stdin=None, wait_s=30):
-    """Returns the program's exit status and its output on a terminal of this width (None: width unknown)."""
+    """Returns the program's exit status and its output on a terminal of this width. None: the width is unknown."""
     master, slave = pty.openpty()
     if columns is not None:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))

@@ -1,5 +1,6 @@
-"""terminal_test.py: output for people fits their terminals, 80 columns if the width is unknown; and requesters are shown by
-name."""
+"""terminal_test.py: output for people fits their terminals (80 columns if the width is unknown), and requesters are shown by
+name.
+"""
 import json
 import os
 import pwd
@@ -56,7 +57,7 @@ class Width(Case):
 
 
 class Sizes(Case):
-    arguments = ("--memory", "2GiB")  # half of it is for tasks
+    arguments = ("--memory", "2GiB")  # half of --memory is for tasks
 
     def test_a_size_is_told_in_its_largest_unit(self):
         self.assertRegex(self.broker.words("stats"), r"memory +[^\n]* of 1\.0 GiB, resident \d+\.\d MiB\n")
@@ -120,7 +121,7 @@ class Who(Case):
 
     def test_and_more_by_as(self):
         self.assertRegex(self.who("--as", "ticket 4711, für Ärger"), r"^ticket 4711, für Ärger: [^ ]+@[^ ]+ tarry/\d+$")
-        self.assertRegex(self.who("--as", "x" * 64), r"^x{64}: [^ ]+@[^ ]+ tarry/\d+$")  # nothing is cut
+        self.assertRegex(self.who("--as", "x" * 64), r"^x{64}: [^ ]+@[^ ]+ tarry/\d+$")  # the longest allowed name is printed completely
 
     def test_what_is_no_name_is_refused(self):
         for name in ("", "x" * 65, "a\nb", b"\xff"):

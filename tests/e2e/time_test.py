@@ -21,7 +21,9 @@ class OnTime(Case):
         self.assert_none_overtaken(got)
 
     def assert_none_overtaken(self, deliveries):
-        """A delivery is unnecessarily late if it comes after one that was due later; bench/ measures lateness."""
+        """Checks that no delivery comes after one that was due later: it would be unnecessarily late. bench/ measures
+        lateness.
+        """
         due = [delivery["due_ms"] for delivery in deliveries]
         self.assertEqual(due, sorted(due))
 

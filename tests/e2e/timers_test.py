@@ -1,5 +1,6 @@
-"""timers_test.py: fires every deadline that is too long to wait for, also in the sanitized build: hours pass at once
-(passing.py). tests/README.md lists all timers with their tests."""
+"""timers_test.py: lets every deadline pass that is too long to wait for, also in the sanitized build: hours pass at once
+(passing.py). tests/README.md lists all timers with their tests.
+"""
 import contextlib
 import json
 import os
@@ -40,8 +41,10 @@ class Passes(Case):
         self.broker.env.update(self.passing.env())
 
     def go_on(self, seconds, step_s=None, until=None):
-        """Lets time pass at once, until the core has noticed: a process that was stopped first reads its input (F-13). Or in
-        steps, each long enough for the threads to notice, until `until` is true."""
+        """Lets time pass, and waits until the core has noticed; after such a jump a process reads its input before it acts on
+        deadlines (F-13). With `step_s`, time passes in steps, until `until` is true; each step is long enough for the
+        threads to notice.
+        """
         if step_s is None:
             self.passing.go_on(seconds)
             now_ms = self.passing.now_ms() - 1000
@@ -55,7 +58,7 @@ class Passes(Case):
 
 
 class Webhooks(Pushed, Passes):
-    """The broker is made in the setUp of Pushed, so time is controlled from here."""
+    """Time can pass from here on only, because the setUp of Pushed makes the broker."""
 
     def setUp(self):
         self.brokers = []
@@ -71,7 +74,7 @@ class Webhooks(Pushed, Passes):
         self.wait_state(key, "acked")
 
     def test_an_idle_queue_is_asked_for_again_after_ten_minutes(self):
-        """GATEWAY_WAIT_MAX_MS, PUSH_CONNECTION_MAX_S, POLL_MS of the sender."""
+        """Checks the timers GATEWAY_WAIT_MAX_MS, PUSH_CONNECTION_MAX_S, and POLL_MS of the sender."""
         self.push()
         self.delivered("a", 1)
         for n in range(3):
@@ -80,7 +83,7 @@ class Webhooks(Pushed, Passes):
         self.assertNotEqual(self.target.requests[0].connection, self.target.requests[-1].connection, "no connection lasts longer than 300 s")
 
     def test_a_target_says_how_long_it_is_to_be_left_alone(self):
-        """Retry-After of a day: PUSH_LATER_MAX_MS."""
+        """Checks PUSH_LATER_MAX_MS, with a Retry-After of a day."""
         self.target.answer = lambda handler, request: handler.reply(503, **{"Retry-After": str(DAY_S)})
         self.push()
         self.schedule("a")
@@ -99,7 +102,7 @@ class Web(Passes):
 
     @property
     def http(self):
-        """Returns a new connection: the broker ends one that was idle for a minute."""
+        """Returns a new connection, because the broker ends a connection that was idle for a minute."""
         http = Http(self.broker.port, tokens.ADMIN)
         self.addCleanup(http.close)
         return http
@@ -141,7 +144,7 @@ class Web(Passes):
             return said
 
     def test_half_a_head_half_a_body_and_silence_end_a_connection(self):
-        """HEAD_MS, BODY_MS, REST_MS of HTTP."""
+        """Checks the HTTP timers HEAD_MS, BODY_MS, REST_MS."""
         whole = b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n"
         self.assertEqual(self.ends(whole, 10), b"", "there is no request to answer")
         body = f"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tokens.ADMIN}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{".encode()
@@ -150,7 +153,7 @@ class Web(Passes):
         self.assertEqual(said.count(b"HTTP/1.1 "), 1, "no second answer")
 
     def test_a_lane_ends_ten_seconds_after_its_session(self):
-        """DOOR_LINGER_S: the client reads nothing and does not answer the Close."""
+        """Checks DOOR_LINGER_S: the client reads nothing and does not answer the WebSocket Close."""
         rpc = self.rpc_of_admin()
         session = wire.Session(rpc, ["q"])
         lane = session.dial()
@@ -191,13 +194,14 @@ class Web(Passes):
         self.assertEqual(self.http.ask("GET", "/v1/queues/q/tasks/k")[1]["state"], "cancelled")
         self.go_on(HOUR_S + MINUTE_S)
         self.broker.ok("schedule", "q", "--key", "next", "--in", "2h")
-        self.broker.ok("cancel", "q", "next")  # a new outcome replaces outcomes that are too old
+        self.broker.ok("cancel", "q", "next")  # when a new outcome is stored, outcomes that are too old are deleted
         status, answer = self.http.ask("GET", "/v1/queues/q/tasks/k")
         self.assertEqual(status, 404, answer)
 
     def test_an_idle_producer_is_forgotten_after_a_day(self):
-        """PRODUCER_IDLE_MS, in the core and in the gateway, for the gateway's own producers too. A principal has at most 8
-        producers there (PRODUCERS_EACH)."""
+        """Checks PRODUCER_IDLE_MS in the core and in the gateway, also for the gateway's own producers. A principal has at
+        most 8 producers there (PRODUCERS_EACH).
+        """
         for n in range(10):
             rpc = self.rpc_of_admin()
             producer = rpc.hello()
@@ -215,7 +219,9 @@ class Web(Passes):
         return rpc
 
     def test_an_idle_backup_ends_after_a_minute(self):
-        """BACKUP_IDLE_MS; time in which the process was stopped does not count (F-13), so a minute passes in steps."""
+        """Checks BACKUP_IDLE_MS. Time in which the process was stopped does not count (F-13), so the minute passes in small
+        steps.
+        """
         rpc = self.rpc_of_admin()
         code, reply = rpc.ask(BACKUP, [(1, 1)])
         self.assertEqual(code, OK)
@@ -245,7 +251,9 @@ class Tokens(Access, Passes):
         self.assertEqual(other.ask(wire.QUEUES, [])[0], OK)
 
     def test_a_file_that_changes_where_no_notice_comes_from_is_read_within_ten_seconds(self):
-        """LOOK_MS: the path's directory is watched, but the file lies in another directory."""
+        """Checks LOOK_MS: the path is a symbolic link. Changes in its own directory are reported, but the file lies in another
+        directory.
+        """
         elsewhere = self.path("elsewhere")
         os.mkdir(elsewhere)
         harness.make_private(os.path.join(elsewhere, "tokens"), tokens.FIRST_LINE + row("shop", "read"))
@@ -258,7 +266,7 @@ class Tokens(Access, Passes):
         self.assertEqual(self.of("late").ask(wire.QUEUES, [])[0], OK)
 
     def test_wrong_tokens_are_counted_for_a_minute_and_told_after_it(self):
-        """FAILURES_WINDOW_S and REFUSALS_AGAIN_MS."""
+        """Checks FAILURES_WINDOW_S and REFUSALS_AGAIN_MS."""
         self.begin(row("other", "read"))
 
         def wrong():
@@ -305,7 +313,7 @@ class Tool(Case):
     autostart = False
 
     def test_a_wait_for_a_broker_is_told_again_each_minute(self):
-        """SAID_EVERY_MS of the tool."""
+        """Checks SAID_EVERY_MS of the tool."""
         passing = Passing(self.path("passed"))
         environment = {**os.environ, **passing.env()}
         url = f"ws://127.0.0.1:{ports.free_port()}"
@@ -319,7 +327,7 @@ class Tool(Case):
 
 
 class History(Passes):
-    """Deadlines of weeks: retiring, pruning, signing."""
+    """Checks deadlines of weeks: of retiring, pruning and signing."""
 
     def setUp(self):
         super().setUp()
@@ -371,7 +379,7 @@ class History(Passes):
         wait_until("it is signed", lambda: os.path.getsize(heads) > size, 20)
 
     def test_an_archive_that_is_not_there_is_told_of_each_minute(self):
-        """RETRY_NS and SAY_NS of the archivist."""
+        """Checks RETRY_NS and SAY_NS of the archivist."""
         self.broker.stop()
         archive = self.path("archive")
         os.rename(archive, archive + ".away")
@@ -413,7 +421,7 @@ class History(Passes):
 
 
 class Pairs(pair.Case):
-    """Time passes for both nodes at once, as if both were suspended."""
+    """Time passes for both nodes at once, as if the machine with both had been suspended."""
 
     arguments = ("--failover-after", "3s", "--solo-after", "3s", "--segment-size", "1MiB", "--retain-log-size", "0")
 
@@ -440,7 +448,7 @@ class Pairs(pair.Case):
         self.passing.go_on(DAY_S)
 
         def swept():
-            """Waits for a sweep, which takes several requests: time must not jump in the middle of it."""
+            """Waits for a sweep. A sweep takes several requests, and time must not jump during these."""
             self.passing.go_on(10 * MINUTE_S)
             try:
                 return harness.wait_until("a sweep", lambda: self.receipts(self.a) == [0], 3)
@@ -469,7 +477,7 @@ class Pairs(pair.Case):
             time.sleep(0.2)
         self.assertIn(first, segments())
         self.wait_for("it retires", lambda: self.passing.go_on(MINUTE_S / 4) or first not in segments(), 60)
-        self.b.start()  # it begins with a snapshot
+        self.b.start()  # the follower begins with a snapshot
         self.wait_in_sync()
 
 

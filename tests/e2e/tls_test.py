@@ -47,7 +47,7 @@ class Tls(Case):
             return rpc.accepted and rpc.hello() > 0
 
     def problem(self):
-        """Returns the problem in the broker's status."""
+        """Returns the problem that the broker's status reports, for example of a certificate."""
         with Rpc(self.plain) as rpc:
             _, reply = rpc.ask(wire.PAIR, [(1, 1)])
             return wire.decode(reply).get(11, [b""])[-1].decode()
@@ -77,7 +77,7 @@ class Served(Tls):
         self.assertEqual(self.broker_by(self.plain).queue_stats("q")["scheduled"], 5)
 
     def broker_by(self, port):
-        """Returns the same broker for the tool, which uses no TLS here."""
+        """Returns the same broker, whose tool now uses an address without TLS."""
         self.broker.url = f"ws://127.0.0.1:{port}"
         return self.broker
 
@@ -108,7 +108,9 @@ class Served(Tls):
         self.assertTrue(self.greets())
 
     def test_who_says_that_he_fell_back_is_refused(self):
-        """RFC 7507: an attacker between the two has blocked the attempts with TLS 1.3."""
+        """RFC 7507: the client claims that its attempts with TLS 1.3 failed, as if an attacker between client and broker had
+        blocked them.
+        """
         self.broker.start()
         for words, alert in ((("-tls1_2", "-fallback_scsv"), b"inappropriate fallback"), (("-tls1_3",), b"")):
             done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{self.broker.port}", "-CAfile", self.authority.ca, *words],
@@ -143,9 +145,9 @@ class Served(Tls):
             done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{self.broker.port}", "-servername", name,
                                    "-CAfile", self.authority.ca, "-verify_return_error"],
                                   stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
-            self.assertIn(b"Verify return code: 0", done.stdout, name)  # also printed if the server showed no certificate
+            self.assertIn(b"Verify return code: 0", done.stdout, name)  # not sufficient, because s_client also prints this if the server showed no certificate
             self.assertEqual(done.returncode, 0, (name, done.stdout))
-            self.assertRegex(done.stdout, rb"(?m)^subject=CN ?= ?node$", name)  # formats of openssl 3.0 and 3.5
+            self.assertRegex(done.stdout, rb"(?m)^subject=CN ?= ?node$", name)  # with spaces in openssl 3.0, without them in 3.5
 
     def test_what_is_no_tls_ends_there_and_the_other_way_round(self):
         self.broker.start()
@@ -163,7 +165,7 @@ class Served(Tls):
 
 
 class Clients(Tls):
-    """Clients that must show a certificate."""
+    """Clients have to show a certificate."""
 
     def setUp(self):
         super().setUp()
@@ -263,7 +265,7 @@ class Refused(Tls):
 
 
 class Pair(Tls):
-    """Two nodes that use only wss:// between them, and check each other's certificate."""
+    """The two nodes use only wss:// between each other, and each checks the other's certificate."""
 
     def node(self, name, *arguments, authority=None, hosts="IP:127.0.0.1", token=None):
         certificate, key = (authority or self.authority).make(name, hosts=hosts)
@@ -300,7 +302,7 @@ class Pair(Tls):
         self.kill(leader, follower)
 
     def test_strangers_are_refused_and_half_a_handshake_has_its_time(self):
-        """All at once, because each of them takes its full time."""
+        """All cases run at the same time, because each takes as long as its timeout."""
         directory = self.path("strangers")
         os.mkdir(directory)
         leader, _ = self.pair(leader_hosts="IP:127.0.0.1")
@@ -330,8 +332,9 @@ class Pair(Tls):
             broker.kill()
 
     def heard_as(self, authority):
-        """Acts as the other node with a certificate of this CA, and accepts any certificate. Returns the node's certificate and
-        the head of its request."""
+        """Acts as the other node, with a certificate of this CA, and accepts any certificate. Returns the connecting node's
+        certificate and the head of its request.
+        """
         certificate, key = authority.make("other", hosts="IP:::1")
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.authority.ca)
         context.load_cert_chain(certificate, key)

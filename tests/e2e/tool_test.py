@@ -1,4 +1,4 @@
-"""tool_test.py: the tool with readers that leave or are slow, commands of --exec, terminals, verify."""
+"""tool_test.py: the tool with slow readers and readers that close its output, commands of --exec, terminals, verify."""
 import fcntl
 import glob
 import json
@@ -20,7 +20,7 @@ PIPE_SIZE = 65536
 
 
 def unread(pipe):
-    """Returns the number of bytes that wait for the reader."""
+    """Returns the number of bytes in the pipe that the reader has not read."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 

@@ -48,7 +48,7 @@ class Units(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.directory)
 
     def test_each_exposes_little(self):
-        """systemd's own rating, from 0 to 10."""
+        """Checks the exposure level that systemd computes for each unit, from 0 to 10."""
         for unit in UNITS:
             with open(os.path.join(PACKAGING, unit), encoding="utf-8") as source:
                 path = os.path.join(self.directory, unit)
@@ -129,7 +129,9 @@ class Watched(Case):
         return True
 
     def test_the_core_feeds_the_watchdog_and_nobody_else_does(self):
-        """Also when idle. When the core thread is stopped, no message reaches the watchdog, though all other threads run."""
+        """The core sends keep-alives also when idle. When only the core thread is stopped, systemd's watchdog gets no keep-
+        alive, although all other threads run.
+        """
         self.broker.start()
         self.assertTrue(self.beats(5), self.heard)
         core = self.thread("tarry-core")

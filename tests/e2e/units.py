@@ -1,9 +1,10 @@
-"""units.py: simulated hosts that run the shipped systemd unit (and Debian's of etcd), for tests of the documentation. Implements
-exactly the features of systemd that these units use, as strictly as systemd. A unit is read from the installed files and
-their drop-ins. It runs as its own user (if the test is root), which owns the state directory and can read none of root's
-files except the credentials passed on. Absolute paths (/usr/local, /etc, /var/lib, /mnt) are mapped below the host's
-directory by `there`. Commands of `Host.run` find stubs of systemctl, journalctl, ssh and meson on their PATH, which call this
-host."""
+"""units.py: simulated hosts that run the shipped systemd unit (and Debian's unit of etcd), for tests of the documentation. It
+implements exactly the features of systemd that these units use, as strictly as systemd does. It reads a unit from the
+installed files and their drop-ins. If the test is root, a unit runs as its own user, which owns the state directory and can
+read none of root's files except its credentials. `there` maps absolute paths (/usr/local, /etc, /var/lib, /mnt) below the
+host's directory. Commands of `Host.run` find stubs of systemctl, journalctl, ssh and meson on their PATH, which call this
+host.
+"""
 import contextlib
 import os
 import pwd
@@ -24,7 +25,7 @@ READY_WAIT_S = 60
 STOP_WAIT_S = 60
 UID_FIRST = 61184  # first uid of systemd's dynamic users
 REAL = re.compile(r"(?<![\w.])(/usr/local|/etc/tarry|/etc/default|/etc/systemd|/var/lib|/mnt|/root|/tmp)(?=[/\s'\";)]|$)")
-# Variables that an operator's shell keeps once they are exported.
+# Variables that later command blocks of the documentation keep, as an operator's shell would.
 KEPT = ("TARRY_BROKER", "TARRY_TLS_CA", "TARRY_TOKEN_FILE")
 STUB = """#!{python}
 import os, socket, sys
@@ -65,7 +66,7 @@ class Unit:
 
 
 class Service:
-    """A unit's process, restarted whenever it ends by itself."""
+    """A unit's process. It is restarted whenever it ends by itself."""
 
     def __init__(self, host, unit):
         self.host, self.unit, self.log = host, unit, []
@@ -114,7 +115,7 @@ class Service:
         self.thread = None
 
     def kill(self):
-        """Kills all processes, like a power loss."""
+        """Kills all processes of the host, as a power loss would."""
         self.wanted = False
         if self.process and self.process.poll() is None:
             self.process.kill()
@@ -163,8 +164,9 @@ class Host:
     # ---- commands
 
     def run(self, commands, wait_s=120, status=0):
-        """Runs commands as if pasted into a shell on this host. Returns (output, failed lines). Every command must exit with 0,
-        unless its line begins with a key of `status`, whose value is then the expected exit status."""
+        """Runs commands as if they were pasted into a shell on this host. Returns (output, failed lines). Every command must
+        exit with 0. If its line begins with a key of `status`, the expected exit status is that key's value.
+        """
         expected = status or {}
         trap = "trap 'echo \"FAILED($?) $BASH_COMMAND\" >&2' ERR"
         programs = {os.path.dirname(harness.find_program(name)) for name in ("tarry", "tarryd")}
@@ -201,7 +203,7 @@ class Host:
 
     def obey(self, program, words):
         if program in ("meson", "apt-get"):
-            return ""  # installed already; neither package starts a service
+            return ""  # nothing to do: everything is installed, and neither package starts a service
         if program == "ssh":
             return self.others[words[0]].run(" ".join(words[1:]).replace(self.directory, ""))
         if program == "scp":
@@ -256,7 +258,7 @@ class Host:
             self.services[name].stop()
 
     def uid(self, unit):
-        """Returns the uid of the unit's dynamic user; None: the test is not root, or the unit is not ours."""
+        """Returns the uid of the unit's dynamic user, or None if the test is not root or the unit is not Tarry's."""
         if unit.name == "etcd.service":
             return None
         assert unit.one("Service", "DynamicUser") == "yes"
@@ -272,7 +274,7 @@ class Host:
         state = self.there("/var/lib/" + unit.one("Service", "StateDirectory"))
         os.makedirs(state, exist_ok=True)
         os.chmod(state, int(unit.one("Service", "StateDirectoryMode"), 8))
-        if uid is not None and os.stat(state).st_uid != uid:  # only then change the owner of everything below
+        if uid is not None and os.stat(state).st_uid != uid:  # as systemd does: if the owner is correct, the files below are not changed
             for place, folders, files in os.walk(state):
                 for path in [place, *[os.path.join(place, name) for name in folders + files]]:
                     os.lchown(path, uid, uid)
@@ -284,7 +286,7 @@ class Host:
             name, _, source = word.partition(":")
             assert source.startswith("/"), word
             target = os.path.join(credentials, name)
-            shutil.copyfile(self.there(source), target)  # a missing file is an error
+            shutil.copyfile(self.there(source), target)  # raises if the file is missing
             os.chmod(target, 0o400)
             if uid is not None:
                 os.chown(target, uid, uid)

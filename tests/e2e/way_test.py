@@ -1,6 +1,7 @@
-"""way_test.py: limits for the number of system calls, by kind: of the door's thread for a single blocking call, from wake-up to
-reply, and of the client's engine for a reply. Counted by count_calls.c, not timed; syncs return at once there, so that the
-door's thread handles each call completely (broker/shell/threads/lone.h)."""
+"""way_test.py: limits for the number of system calls, by kind. Measured are the door's thread for a single blocking call, from
+wake-up to reply, and the client's engine for a reply. count_calls.c counts the calls; time is not measured. Syncs return at
+once there, so the door's thread handles each call completely (broker/shell/threads/lone.h).
+"""
 import os
 import socket
 import ssl
@@ -14,11 +15,11 @@ from wire import Rpc
 
 CALLS = 200
 NAMES = ("ppoll", "epoll_wait", "epoll_ctl", "recv", "send", "read", "write", "pwrite", "fdatasync", "timerfd_settime", "ioctl")  # in the order of count_calls.c
-# Limits for one call. The timer is the substitute thread's, armed and disarmed.
+# Limits for one call. The two timerfd_settime arm and disarm the timer of the substitute thread.
 LONE = {"epoll_wait": 1, "recv": 1, "send": 1, "pwrite": 1, "fdatasync": 1, "timerfd_settime": 2, "ioctl": 1}
 OVER_TLS = {**LONE, "recv": 0, "send": 0, "read": 1, "write": 1}
-ANSWER = {"epoll_wait": 3, "recv": 1, "send": 1, "read": 1}  # limits for the engine, with one wake-up per submission
-SPARE = 0.25  # calls that timers or the next segment may add, per request
+ANSWER = {"epoll_wait": 3, "recv": 1, "send": 1, "read": 1}  # limits for the engine, which wakes once per submission
+SPARE = 0.25  # additional calls per request, for timers and the next segment
 
 
 class Way(Wire):
@@ -58,7 +59,7 @@ class Way(Wire):
             harness.wait_until("there is room", is_taken, 30)
 
         producer = rpc.hello()
-        for sequence in range(1, CALLS + 1):  # the first calls may share a round with others, and then take the usual path
+        for sequence in range(1, CALLS + 1):  # not counted: the first calls may share a round with others, and then the door's thread does not handle them completely
             call(sequence)
         before = self.count(self.counts)
         for sequence in range(CALLS + 1, 2 * CALLS + 1):
@@ -91,12 +92,14 @@ class Way(Wire):
             self.assertDoorWithin(self.cost(rpc), OVER_TLS)
 
     def test_a_lone_call_among_many_connections(self):
-        """With more than 31 descriptors the door waits with epoll: one call, and no change of the set."""
+        """With more than 31 descriptors the door waits with epoll. It then makes one epoll_wait per call, and does not change
+        the set of descriptors.
+        """
         idle = [self.rpc() for _ in range(64)]
         self.assertDoorWithin(self.cost(idle[0]), LONE)
 
     def test_a_lone_call_over_http(self):
-        """The door's thread does all of it, as for libtarry."""
+        """The door's thread handles an HTTP request completely, like a call of libtarry."""
         body = b'{"queue":"q","in":"60m","json":1}'
         head = b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
         with socket.create_connection(("127.0.0.1", self.broker.port), timeout=20) as peer:
@@ -133,7 +136,7 @@ class Way(Wire):
         self.assertWithin(self.engine_cost(self.broker.url), ANSWER)
 
     def test_an_answer_over_tls(self):
-        """A TLS record's header and body come with one system call, and there is no extra read."""
+        """One read gets a TLS record's header and body, and no further read follows."""
         self.assertWithin(self.engine_cost(self.secure), ANSWER)
 
 

@@ -1,5 +1,6 @@
-"""webhooks_options_test.py: numbers that the operator sets for webhooks (`tarryd --push-…`): concurrent requests, timeout of a
-request, pause after failures of a target."""
+"""webhooks_options_test.py: the operator's limits for webhooks (`tarryd --push-…`): concurrent requests, timeout of a request,
+pause after failures of a target.
+"""
 import subprocess
 import threading
 import time
@@ -24,7 +25,7 @@ class Options(webhooks_test.Pushed):
         self.addCleanup(self.forever.set)
 
     def under_way(self, *more):
-        """Returns how many requests an unresponsive target has at the end, and of which queues."""
+        """Returns how many requests an unresponsive target has received in the end, and for which queues."""
         self.broker.arguments += more
         self.broker.restart()
         other = self.make_target()
@@ -43,7 +44,9 @@ class Options(webhooks_test.Pushed):
         self.assertEqual({queues()["q"], queues()["other"]}, {2, 3})
 
     def test_requests_in_all(self):
-        """A queue without running requests is still served; and each response makes room for another request."""
+        """All queues together have a limit of requests. A queue with no open request gets the next place, and each response
+        frees a place.
+        """
         def answer(handler, _request):
             self.forever.wait(60)
             handler.reply(204)
@@ -71,7 +74,9 @@ class Options(webhooks_test.Pushed):
         self.assertLess(health["resting_until_ms"] - health["failed_ms"], 1000)
 
     def test_f13_what_a_target_answered_while_the_broker_stood_still_is_taken(self):
-        """The response is in the socket when the broker continues, and the request's timeout has passed: nothing is sent again."""
+        """When the stopped broker continues, the request's timeout has passed, but the response is in the socket. The broker
+        uses it, and sends the request no second time.
+        """
         self.broker.arguments += ["--push-timeout", f"{TIMEOUT_S}s"]
         self.broker.restart()
         self.push()

@@ -1,5 +1,6 @@
-"""webhooks_test.py: tasks of a queue with a `push` URL are POSTed to it, signed, and settled by the response; and a bad target
-harms only itself. docs/WEBHOOKS.md."""
+"""webhooks_test.py: tasks of a queue with a `push` URL are POSTed to it, signed, and settled by the response. A bad target
+harms only its own queue. See docs/WEBHOOKS.md.
+"""
 import json
 import os
 import re
@@ -24,7 +25,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 class Pushed(Case):
-    """A broker that may send webhooks to this host, and a target. `self.secrets`: secrets of queue q in the file."""
+    """A broker that may send webhooks to this host, and a target. `self.secrets`: the secrets of queue q that are in the file."""
 
     allow = LOOPBACK
     autostart = False
@@ -48,7 +49,7 @@ class Pushed(Case):
         return self.targets[-1]
 
     def write_secrets(self, text):
-        """Writes the file like an editor: by a rename."""
+        """Replaces the file as an editor does: by renaming a new one."""
         make_private(self.path("push.secrets.new"), text)
         os.replace(self.path("push.secrets.new"), self.path("push.secrets"))
 
@@ -70,7 +71,7 @@ class Pushed(Case):
         return wait_until(f"{key} {states}", lambda: self.state(key, queue) in states and self.state(key, queue), 30)
 
     def health(self, queue="q"):
-        """Returns the queue's row in Stats."""
+        """Returns the queue's row of the statistics."""
         http = Http(self.broker.port, harness.tokens.ADMIN)
         try:
             _, stats = http.ask("GET", "/v1/stats")
@@ -126,7 +127,7 @@ class Story(Pushed):
         together = threading.Barrier(8)
 
         def meet(handler, _request):
-            together.wait(30)  # each request waits for the others
+            together.wait(30)  # no request gets a response until all have arrived
             handler.reply(204)
         self.target.answer = meet
         for i in range(8):
@@ -151,7 +152,7 @@ class Story(Pushed):
         self.broker.ok("queue", "set", "q", "push=none")
         self.assertNotIn("push", self.broker.ok("queues")[0]["policy"])
         self.schedule("k")
-        taken = self.broker.ok("consume", "q", "--count", "1")  # no webhook holds it now
+        taken = self.broker.ok("consume", "q", "--count", "1")  # the task can be consumed, because no webhook request has it
         self.assertEqual(taken[0]["key"], "k")
         self.assertEqual(self.target.requests, [])
         http = Http(self.broker.port, harness.tokens.ADMIN)
@@ -187,7 +188,7 @@ class Answers(Pushed):
         self.push("q", None, "backoff=fixed", "backoff_min=50ms", "backoff_jitter=0", "max_attempts=3")
 
     def answers(self, *answers):
-        """Responds with each of `answers` in turn; repeats the last one."""
+        """Makes the target respond with each of `answers` in turn, and repeat the last one."""
         left = list(answers)
 
         def answer(handler, request):
@@ -273,7 +274,7 @@ class Answers(Pushed):
             handler.end_headers()
             handler.close_connection = True
             for _ in range(100000):
-                handler.wfile.write(b"x" * 65536)  # until the client closes the connection
+                handler.wfile.write(b"x" * 65536)  # sends without end, until the client closes the connection
 
         def flood(handler, _):
             handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
@@ -303,7 +304,7 @@ class Answers(Pushed):
 
 
 class Example(Pushed):
-    """The receiver in docs/WEBHOOKS.md."""
+    """Tests the example receiver of docs/WEBHOOKS.md."""
 
     def test_the_receiver_of_the_page_takes_what_is_genuine_once(self):
         with open(os.path.join(ROOT, "docs/WEBHOOKS.md"), encoding="utf-8") as file:
@@ -350,7 +351,7 @@ class Secrets(Pushed):
     def test_who_sets_a_push_without_a_secret_is_told_at_once(self):
         sentence = "the file of --push-secrets has no secret for this queue, so nothing is sent"
         self.assertIn(sentence, self.broker.tarry("queue", "set", "other", "--push", self.target.url()).err)
-        self.assertEqual((self.health("other")["signs"], self.health("other")["error"]), (False, sentence))  # before any task is due
+        self.assertEqual((self.health("other")["signs"], self.health("other")["error"]), (False, sentence))  # reported before any task is due
 
         def doctor():
             return [found for found in self.broker.ok("doctor", "--broker", self.broker.url) if found["check"] == "webhooks"]
@@ -409,7 +410,7 @@ class Secrets(Pushed):
 
 
 class Elsewhere(Pushed):
-    """Only public addresses are allowed."""
+    """This broker may send webhooks to public addresses only."""
 
     allow = ()
 
@@ -425,7 +426,7 @@ class Elsewhere(Pushed):
         for i, (host, what) in enumerate(wrong.items()):
             health = wait_until(host, lambda n=i: (self.health(f"q{n}") or {}).get("error") and self.health(f"q{n}"), 30)
             if host == "[::1]" and "loopback" not in health["error"]:
-                continue  # a machine without IPv6
+                continue  # this machine has no IPv6
             self.assertEqual(health["error"], f"the target is {what}: not allowed (--push-allow)", host)
         self.assertEqual(self.target.requests, [])
 
@@ -483,12 +484,12 @@ class Beside(Pushed):
         silent.wait(32)
         self.commit([("q", f"k{i}") for i in range(100)])
         late = max(int(request.headers["ce-tarrylatenessms"]) for request in self.target.wait(100))
-        self.assertEqual(len(silent.requests), 32)  # PUSH_HOST_REQUESTS_DEFAULT, for two queues together
+        self.assertEqual(len(silent.requests), 32)  # limit PUSH_HOST_REQUESTS_DEFAULT, for two queues with the same host together
         self.assertLess(late, 3000)
         wait_until("all acked", lambda: self.health()["acked"] == 100, 30)
         health = wait_until("the dead one rests", lambda: self.health("dead").get("resting_until_ms") and self.health("dead"), 30)
-        self.assertRegex(health["error"], "^(Couldn't|Could not) connect to server$")  # message of libcurl 7.88 and of 8.14
-        self.assertLess(health["failed"], 64)  # the other tasks have lost no attempt
+        self.assertRegex(health["error"], "^(Couldn't|Could not) connect to server$")  # the first message is of libcurl 7.88, the second of 8.14
+        self.assertLess(health["failed"], 64)  # the other tasks lost no attempt
         forever.set()
 
 

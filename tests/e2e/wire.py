@@ -16,7 +16,7 @@ FRAME_SIZE = 65536
 # Codes in tarry.proto.
 OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY, FAILED, DENIED, \
     BEHIND, TOO_OLD = 0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17
-# Field numbers of the bodies in Request and Reply.
+# Field numbers of the bodies in Request and Reply of tarry.proto.
 HELLO, COMMIT, GOODBYE, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, GET, LIST, QUEUES, STATS, AUDIT, BACKUP, FOLLOW, PAIR, CALENDAR, \
     ATTACH = BODIES = range(10, 26)
 
@@ -78,7 +78,7 @@ def number(fields, field):
 
 
 def frame(payload, opcode=2, claimed=None, more=False):
-    """Makes a masked client frame; `claimed`: a false length; `more`: further frames of the message follow."""
+    """Makes a masked client frame. `claimed`: a false length for its header. `more`: further frames of the message follow."""
     size = len(payload) if claimed is None else claimed
     head = bytes([(0 if more else 0x80) | opcode])
     if size < 126:
@@ -87,7 +87,7 @@ def frame(payload, opcode=2, claimed=None, more=False):
         head += bytes([0x80 | 126]) + struct.pack(">H", size)
     else:
         head += bytes([0x80 | 127]) + struct.pack(">Q", size)
-    return head + b"\0\0\0\0" + payload  # a mask of zeros changes nothing
+    return head + b"\0\0\0\0" + payload  # a mask of zeros, so that the payload is unchanged
 
 
 def connected(where, receive_buffer=None):
@@ -105,7 +105,7 @@ def connected(where, receive_buffer=None):
 
 
 class WebSocket:
-    """A connection that requested an upgrade; `answer`: head of the response, `accepted`: whether it succeeded."""
+    """A connection that has requested an upgrade. `answer`: head of the response. `accepted`: whether the upgrade succeeded."""
 
     def __init__(self, where, path="/rpc", protocol=RPC, headers=(), receive_buffer=None):
         self.peer = connected(where, receive_buffer)
@@ -133,7 +133,7 @@ class WebSocket:
         self.peer.close()
 
     def send(self, payload):
-        """Sends a message, in frames like nng's."""
+        """Sends a message in frames of the same size as nng's."""
         pieces = [payload[at:at + FRAME_SIZE] for at in range(0, len(payload), FRAME_SIZE)] or [b""]
         for place, piece in enumerate(pieces):
             self.peer.sendall(frame(piece, opcode=0 if place else 2, more=piece is not pieces[-1]))
@@ -148,7 +148,7 @@ class WebSocket:
         return data
 
     def receive(self, wait_s=10):
-        """Returns the next message. TimeoutError: none came; ConnectionError: the server closed the connection."""
+        """Returns the next message. Raises TimeoutError if none came, ConnectionError if the server closed the connection."""
         self.peer.settimeout(wait_s)
         message = b""
         while True:
@@ -188,7 +188,7 @@ def sp_hello(protocol):
 
 
 class SpSocket(WebSocket):
-    """A connection over TCP, or over IPC if `where` is a path. `answer` is the broker's hello, or b"" if it refused."""
+    """A connection over TCP, or over IPC if `where` is a path. `answer` is the broker's hello, or b"" if the broker refused."""
 
     def __init__(self, where, protocol, receive_buffer=None):  # pylint: disable=super-init-not-called
         self.peer = connected(where, receive_buffer)
@@ -214,7 +214,7 @@ class SpSocket(WebSocket):
 
 
 def bearer(token):
-    """Returns the header with the token; None: no header."""
+    """Returns the list of headers with the token; without a token the list is empty."""
     return [] if token is None else [f"Authorization: Bearer {token}"]
 
 
@@ -225,13 +225,13 @@ class Requests:
         super().__init__(*arguments, **options)
         assert self.accepted, self.answer
         self.last_id = 0
-        self.sentence = ""  # message of the last reply
+        self.sentence = ""  # error message of the last reply
         self.primary = ""
         self.reply = {}
         self.packed = b""
 
     def tell(self, body, fields, request_id=None, cluster=b""):
-        """Sends a request without waiting; returns its id."""
+        """Sends a request without waiting for the reply. Returns its id."""
         return self.tell_packed(request(body, fields, cluster), request_id)
 
     def tell_packed(self, packed, request_id=None):
@@ -271,7 +271,7 @@ class Requests:
         return answer
 
     def hello(self):
-        """Requests a new producer; returns its id."""
+        """Requests a new producer. Returns the producer's id."""
         return number(decode(self.ask(HELLO, [])[1]), 1)
 
 
@@ -290,7 +290,7 @@ def request(body, fields, cluster=b""):
 
 
 def wish(body, fields, at_least=0, staleness_ms=0, wait_ms=0):
-    """Returns a packed question with required freshness."""
+    """Returns a packed question that demands freshness."""
     return encode([(1, 1), (2, "wire.py"), (5, at_least), (6, staleness_ms), (7, wait_ms), (body, fields)])
 
 
@@ -326,7 +326,7 @@ class Connects:
 
 
 class Session:
-    """A subscription made by hand: enough to connect its lane, send heartbeats and settle."""
+    """A subscription of a client made by hand. It can connect its lane, send heartbeats and settle tasks."""
 
     def __init__(self, rpc, queues, prefetch=0, lease_ms=0, resume=b""):
         self.rpc = rpc
@@ -336,14 +336,16 @@ class Session:
         self.id, self.lane, self.secret = number(fields, 1), number(fields, 2), fields[3][-1]
 
     def dial(self, secret=None, lane=None, **options):
-        """Connects the lane; `secret`: another session's ("": none)."""
+        """Connects the lane. `secret`: the one of another session; "": none."""
         secret = self.secret.hex() if secret is None else secret
         headers = [f"Authorization: Bearer {secret}"] if secret else []
         path = f"/lane/{self.lane if lane is None else lane}"
         return WebSocket(int(self.rpc.peer.getpeername()[1]), path, LANE, headers, **options)
 
     def attach(self, lane, ticket=None, secret=None):
-        """Attaches a connection that has no lane; without `ticket` by the one that it receives. The code."""
+        """Attaches to the session a connection that has no lane yet. Without `ticket`, uses the ticket that the connection
+        receives. Returns the code.
+        """
         ticket = ticket or decode(lane.receive())[4][-1]
         return self.rpc.ask(ATTACH, [(1, ticket), (2, self.lane), (3, secret or self.secret)])[0]
 

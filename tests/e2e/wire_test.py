@@ -1,4 +1,4 @@
-"""wire_test.py: other input that may arrive on the port. No input of a stranger may harm a working client."""
+"""wire_test.py: invalid and hostile input on the broker's port. No input of a stranger may harm a working client."""
 import contextlib
 import os
 import random
@@ -16,7 +16,7 @@ from wire import WebSocket, frame
 
 
 class Beside(Case):
-    """Input arrives on the port beside a working client, which must not be affected."""
+    """Sends hostile input to the port beside a working client, which must not be affected."""
 
     def setUp(self):
         super().setUp()
@@ -36,7 +36,7 @@ class Beside(Case):
             super().tearDown()
 
     def work(self):
-        """A client that works meanwhile, over one connection."""
+        """Runs a client that works during the test, over one connection."""
         stream = self.broker.stream("schedule", "--from", "-", stdin=True)
         number = 0
         while self.alive:
@@ -46,7 +46,7 @@ class Beside(Case):
             try:
                 if stream.next()["result"] != "scheduled":
                     self.failures.append(stream.seen[-1])
-            except Exception as error:  # tearDown reports every error
+            except Exception as error:  # kept for tearDown, which reports it
                 self.failures.append(repr(error))
                 return
             self.worst_ms = max(self.worst_ms, (time.monotonic() - before) * 1000)
@@ -71,7 +71,7 @@ class Beside(Case):
         return got
 
     def ends(self, data):
-        """Sends invalid input: the server sends at most a refusal, and ends the connection."""
+        """Sends invalid input, and checks that the server sends at most a refusal and ends the connection."""
         got = b""
         with self.connect() as peer:
             peer.settimeout(harness.ANSWER_WAIT_S)
@@ -137,7 +137,7 @@ class Port(Beside):
             self.ends(random.randbytes(random.randrange(1, 3000)))
 
     def test_malformed_and_truncated_protobuf(self):
-        """F-20: invalid messages."""
+        """F-20: sends invalid messages."""
         random.seed(2)
         messages = [b"", b"\0" * 8, b"\x80\0\0\1", b"\x80\0\0\1" + b"\xff" * 50, b"\x80\0\0\1" + b"\x0a\xff\xff\xff\xff\x0f",
                     b"\x80\0\0\1" + b"\x0a\x05abc", b"\x80\0\0\1" + b"\x08\x63\x5a\x00"]
@@ -156,7 +156,7 @@ class Port(Beside):
                 self.assertIn(2, reply, message)  # the reply names the error
 
     def test_a_frame_that_lies_about_its_length(self):
-        """F-20: the frame claims up to 2^64 - 1 bytes and has three."""
+        """F-20: a frame claims up to 2^64 - 1 bytes, but has three."""
         for claimed in (1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1):
             peer, answer = self.upgrade()
             self.assertIn(b"101", answer)
@@ -185,7 +185,7 @@ class Port(Beside):
             return int(next(line for line in file if line.startswith("VmHWM")).split()[1])
 
     def test_floods_of_resets_and_broken_upgrades(self):
-        """F-21: 1,500 connections that fail, and no descriptor stays open."""
+        """F-21: after 1,500 failed connections no descriptor remains open."""
         while not self.worst_ms:
             time.sleep(0.01)  # until the working client is connected
         before = len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
@@ -200,7 +200,7 @@ class Port(Beside):
         harness.wait_until("no descriptor has leaked", lambda: len(os.listdir(f"/proc/{self.broker.process.pid}/fd")) <= before, 30)
 
     def test_half_open_connections_do_not_stop_others(self):
-        """F-17: 200 connections that have sent half a request."""
+        """F-17: 200 connections that have sent only half a request do not disturb the working client."""
         peers = []
         for _ in range(200):
             peers.append(self.connect())
@@ -210,7 +210,7 @@ class Port(Beside):
             peer.close()
 
     def test_a_byte_at_a_time(self):
-        """F-18: an HTTP request, byte by byte."""
+        """F-18: an HTTP request that arrives byte by byte is served."""
         with self.connect() as peer:
             for byte in b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n":
                 peer.sendall(bytes([byte]))
@@ -226,8 +226,9 @@ class Door(Beside):
     page = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
     def answers(self, *pieces, ends=False):
-        """Returns the statuses of the responses to the pieces, sent one after another, until the server closes the connection;
-        `ends`: half-closes after the pieces."""
+        """Sends the pieces one after another until the server closes the connection. Returns the statuses of its responses.
+        `ends`: half-closes after the last piece.
+        """
         got = b""
         with self.connect() as peer:
             peer.settimeout(harness.ANSWER_WAIT_S)
@@ -243,11 +244,13 @@ class Door(Beside):
         return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", got)]
 
     def last(self, request):
-        """Sends the same request, and ends the connection."""
+        """Returns the same request, but with a header that ends the connection after it."""
         return request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
     def test_an_escape_at_the_end_of_a_target(self):
-        """F-20: nng 1.5.2's server read and wrote beyond the memory of such a target; a few such requests ended the broker."""
+        """F-20: nng 1.5.2's server read and wrote beyond the memory of a target that ends in an incomplete escape. A few of
+        these requests ended the broker.
+        """
         for size in range(200):
             target = b"/" + b"a" * size + b"%41"
             self.assertEqual(self.answers(self.last(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")), [404])
@@ -256,7 +259,9 @@ class Door(Beside):
             self.assertFalse(WebSocket(self.broker.port, target.decode(), wire.LANE).accepted, target)
 
     def test_an_escape_behind_something_else(self):
-        """F-20: hostile bytes after valid ones: in the same packet or in many; after a page, and after a failed upgrade."""
+        """F-20: hostile bytes after valid ones, in the same packet or in many, also after the request for a page and after a
+        failed upgrade.
+        """
         escape = self.last(self.escape)
         self.assertEqual(self.answers(self.page + escape), [200, 404])
         self.assertEqual(self.answers(self.page * 3 + escape + self.page), [200, 200, 200, 404])
@@ -291,7 +296,7 @@ class Door(Beside):
             self.assertEqual(status(Sec_WebSocket_Key=key), 431 if len(key or "") > 16384 else 400, key)
         for protocol in (wire.LANE, "", None, "chat", f"x{wire.RPC}", "x" * 3000):
             self.assertEqual(status(Sec_WebSocket_Protocol=protocol), 400, protocol)
-        self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # a list with our protocol in it (RFC 6455, 4.2.2)
+        self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # a list that contains our protocol (RFC 6455, 4.2.2)
         for upgrade in ("h2c", "tls", "websocketx"):
             self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # the header is ignored, so this is a request for a page that does not exist
         self.assertEqual(status(Host=None), 400)
@@ -299,7 +304,9 @@ class Door(Beside):
         self.assertEqual(status(**{"": "GET /rpcs HTTP/1.1"}), 404)
 
     def test_a_connection_serves_one_request_after_the_other(self):
-        """Web pages work too: after a half-close the client gets the replies to the requests that it has sent."""
+        """A connection serves several requests for pages. After a half-close, the client still gets the replies to the
+        requests that it has sent.
+        """
         pages = [self.page, self.page.replace(b"healthz", b"metrics")]
         for first in pages:
             self.assertEqual(self.answers(self.last(first)), [200])
@@ -326,14 +333,14 @@ class Door(Beside):
         self.assertIn(b" 101 ", got)
 
     def test_a_head_that_is_too_long(self):
-        """The connection ends; the response may be lost if more was sent than is read."""
+        """A head that is too long ends the connection. The response may be lost if more was sent than the server read."""
         for head in (self.page[:-2] + b"X: " + b"y" * 17000 + b"\r\n\r\n", self.page[:-2] + b"Accept: y\r\n" * 2000 + b"\r\n",
                      b"GET /" + b"y" * 17000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"):
             self.assertIn(self.answers(head), ([431], []))
 
     def test_half_a_head_has_its_time_and_half_a_request(self):
-        """F-18: the connection ends after DOOR_HEAD_S, whether it is silent or sends a byte now and then. With half a request,
-        it ends after DOOR_REQUEST_S.
+        """F-18: a connection without a complete head ends after DOOR_HEAD_S, whether it is silent or sends a byte now and
+        then. A connection with half a request ends after DOOR_REQUEST_S.
         """
         silent, slow, half = self.connect(), self.connect(), WebSocket(self.broker.port)
         half.peer.sendall(frame(b"\x80\0\0\1" + bytes(20), claimed=1000))
@@ -357,7 +364,9 @@ class Door(Beside):
 
 
 class Origins(Case):
-    """A web page in a browser on this machine also reaches loopback: its Origin reveals it (F-23)."""
+    """F-23: a web page in a browser on this machine can also connect to loopback. The Origin header distinguishes it from
+    other clients.
+    """
 
     allowed = ("http://localhost:3000", "https://one.example")
     strange = ("http://localhost:3001", "https://one.example.evil.example", "null", "https://two.example", "")

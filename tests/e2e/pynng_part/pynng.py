@@ -1,5 +1,7 @@
-"""pynng.py: the part of pynng that client/examples/nng_consumer.py uses, over Debian's libnng. Debian has no package of pynng. Used by
-nng_consumer_test.py where pynng itself is not installed; names, options and errors are pynng's."""
+"""pynng.py: the part of pynng that client/examples/nng_consumer.py uses, made from Debian's libnng, because Debian has no
+package of pynng. nng_consumer_test.py uses it if pynng itself is not installed. Names, options and errors are those of
+pynng.
+"""
 import ctypes
 
 FLAG_ALLOC = 1  # nng allocates the received message
@@ -15,7 +17,7 @@ class Timeout(NNGException):
 
 
 class _Id(ctypes.Structure):
-    """The struct of nng_socket and nng_dialer."""
+    """In nng, nng_socket and nng_dialer are structs of this layout."""
     _fields_ = [("id", ctypes.c_uint32)]
 
 
