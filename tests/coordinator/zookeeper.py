@@ -1,7 +1,6 @@
-"""zookeeper.py: a real ZooKeeper server of Debian for tests, on a free port, in its own directory. It can be stopped, killed and
-started again on its data, and be given older data.
-
-Needs a Java runtime and libzookeeper-java (./dev test installs them); `missing()` says what is missing.
+"""zookeeper.py: a real ZooKeeper server of Debian for tests, on a free port, in its own directory. A test can stop it, kill
+it, start it again on its data, or give it older data. Needs a Java runtime and libzookeeper-java (./dev test installs
+them); `missing()` says what is missing.
 """
 import os
 import shutil
@@ -19,7 +18,7 @@ TICK_MS = 250
 
 
 def missing():
-    """Returns a sentence that says what must be installed; None: nothing."""
+    """Returns a sentence that says what must be installed, or None if nothing is missing."""
     if not os.path.exists(JAR):
         return f"no {JAR}: apt-get install --no-install-recommends libzookeeper-java default-jre-headless"
     if not shutil.which("java"):
@@ -28,8 +27,9 @@ def missing():
 
 
 class ZooKeeper(Server):
-    """One standalone server, or one member of an ensemble (`members`: server lines of its configuration). `prefix` runs it
-    elsewhere, for example in a network namespace with the address `address`."""
+    """One standalone server, or one member of an ensemble (`members`: the server lines of its configuration). `prefix`: a
+    command that runs it elsewhere, for example in a network namespace with the address `address`.
+    """
 
     named = "ZooKeeper"
     ready_wait_s = 180
@@ -58,7 +58,9 @@ class ZooKeeper(Server):
             return "server.1=" in file.read()
 
     def ask(self, word=b"srvr"):
-        """Returns the answer to a four-letter command (cons: its connections); empty: no answer."""
+        """Returns the answer to a four-letter command (`cons` lists the server's connections), or an empty text if there is no
+        answer.
+        """
         answer = b""
         try:
             with socket.create_connection((self.address, self.port), 5) as peer:
@@ -71,7 +73,7 @@ class ZooKeeper(Server):
         return answer.decode(errors="replace")
 
     def mode(self):
-        """Returns standalone, leader or follower; None: it does not serve."""
+        """Returns standalone, leader or follower, or None if the server does not serve."""
         for line in self.ask().splitlines():
             if line.startswith("Mode: "):
                 return line.split()[1]
@@ -86,7 +88,7 @@ class ZooKeeper(Server):
         return subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
 
     def read_entry(self, path):
-        """Returns the node's text; None: there is none."""
+        """Returns the node's text, or None if the node does not exist."""
         return self.entry("get", path) or None
 
     def write_entry(self, path, text):

@@ -1,8 +1,6 @@
-"""campaign.py: runs one life of the broker for every call that a fault can hit, several lives at a time, and reports what was
-wrong in any of them.
-
-`TARRY_CRASH_ALL=1` hits every call; otherwise an evenly spread sample, whose size the test sets. A life without a fault counts
-the calls.
+"""campaign.py: a campaign runs one life of the broker for every call that a fault can hit, several lives at a time, and
+reports what was wrong in each. A life without a fault counts the calls. `TARRY_CRASH_ALL=1` hits every call; otherwise a
+campaign hits an evenly spread sample, whose size the test sets.
 """
 import concurrent.futures
 import os
@@ -26,7 +24,7 @@ def spread(count, samples):
 
 
 class Census:
-    """Counts the calls of each kind in a life without a fault; once per workload."""
+    """Counts the calls of each kind in a life without a fault, once for each workload."""
 
     def __init__(self):
         self.lives = {}
@@ -81,8 +79,9 @@ class Campaign(unittest.TestCase):
 
     def every_call(self, what, how, samples=12, for_ever=False, check=None, work=WHOLE, snapshot=None, spare=None, but_last=False,
                    **options):
-        """Runs a life for each index of the calls `what`; `check(life)` may yield complaints about lives that were hit.
-        `but_last`: the last call may still be running when the process ends by itself."""
+        """Runs a life for each index of the calls `what`. `check(life)` may yield complaints about a life in which a call was
+        hit. `but_last`: the last call is not hit, because it may still be running when the process ends by itself.
+        """
         outcome = Outcome(census.count(work, what, snapshot, spare))
         lock = threading.Lock()
 
@@ -119,13 +118,13 @@ class RecoveryCampaign(Campaign):
 # ---- checks of a life in which the fault was injected
 
 def must_exit(life):
-    """LOG-4: the broker does not continue."""
+    """LOG-4: complains if the broker continued after the fault."""
     if life.broker.ready and life.status != STORAGE or not life.broker.ready and life.status not in (REFUSED, STORAGE):
         yield f"went on, and ended with {life.status}"
 
 
 def must_go_on(life):
-    """The fault has no visible effect."""
+    """Complains if the fault had a visible effect."""
     if life.status != 0 or life.given_up:
         yield f"was not harmless: {life.given_up}, {life.status}"
 

@@ -1,7 +1,6 @@
-"""cold_test.py: contents are on a disk that hangs. Only requests that need them wait. When the contents arrive, the current state
-counts: the lane's session, the lease, a redaction (TRUE-1, CALM-1).
-
-The shim holds reads of the log, and meanwhile reports that no part of the log is in memory (fault_shim.c, "hold").
+"""cold_test.py: the disk with the contents of tasks hangs. Only requests that need contents wait. When the contents arrive,
+the state at that time counts: the lane's session, the lease, a redaction (TRUE-1, CALM-1). The shim makes reads of the log
+wait, and meanwhile reports that no part of the log is in memory (fault_shim.c, "hold").
 """
 import signal
 import sys
@@ -15,7 +14,7 @@ from fault import FOR_EVER, Fault  # noqa: E402
 from harness import Case  # noqa: E402
 from wire import Rpc, Session  # noqa: E402
 
-ANSWER_S = 5  # requests that need no disk take milliseconds; this machine may be busy
+ANSWER_S = 5  # a request that needs no disk takes milliseconds; more, because this machine may be busy
 
 
 class Cold(Case):
@@ -43,7 +42,7 @@ class Cold(Case):
         return self.sockets[-1]
 
     def commit(self, *ops):
-        """Sends a commit that must be answered soon; returns its results."""
+        """Sends a commit, which must be answered soon although the disk hangs. Returns its results."""
         self.sequence += 1
         code, reply = self.rpc.ask(wire.COMMIT, wire.commit(self.producer, self.sequence, ops, self.sequence), ANSWER_S)
         self.assertEqual(code, wire.OK)
@@ -61,7 +60,7 @@ class Cold(Case):
         return session, lane
 
     def wait_indexed(self):
-        """Waits until the index thread reads nothing more: from then on all reads of the log are for deliveries and replies."""
+        """Waits until the index has everything. From then on, all reads of the log are for deliveries and replies."""
         def is_indexed():
             broker = self.stats()[1]
             return wire.number(broker, 7) == wire.number(broker, 6) == wire.number(broker, 5)
@@ -72,11 +71,11 @@ class Cold(Case):
             time.sleep(0.5)
 
     def hold(self, first=1, last=FOR_EVER):
-        """From now on, reads of the log hang, from the `first` to the `last`."""
+        """From now on, reads of the log hang: those from number `first` to number `last`, counted from here."""
         self.fault.arm(self.fault.matched + first, min(self.fault.matched + last, FOR_EVER))
 
     def stats(self):
-        """Returns (queues by name, broker)."""
+        """Returns the statistics: (queues by name, broker)."""
         reply = wire.decode(self.rpc.ask(wire.STATS, [], ANSWER_S)[1])
         queues = [wire.decode(queue) for queue in reply.get(1, [])]
         return {queue[1][-1].decode(): queue for queue in queues}, wire.decode(reply[2][-1])
@@ -86,9 +85,9 @@ class Cold(Case):
 
 
 class Beside(Cold):
-    BATCHES = 16  # broker/shell/queues/batch.h: once all batches wait, the core waits too
+    BATCHES = 16  # limit of broker/shell/queues/batch.h: when all batches wait for contents, the core waits, too
     LONG = 900_000
-    ASKED_OF_ONE = 70  # broker/net/door.h: at most 128 requests of a connection are read
+    ASKED_OF_ONE = 70  # less than 128, the requests that the door reads of one connection (broker/net/door.h)
 
     # CALM-1
     def test_nobody_else_waits(self):
@@ -104,13 +103,13 @@ class Beside(Cold):
         asking = [self.dial() for _ in ids]
         for asker, task_id in zip(asking, ids):
             asker.tell(wire.GET, [(1, [(1, task_id)]), (2, 1)])
-            time.sleep(0.02)  # each task in a batch of its own
+            time.sleep(0.02)  # so that each task gets its own batch
         self.fault.wait_fired(1)
         began = time.monotonic()
         self.assertEqual(session.heartbeat(), wire.OK)
         self.commit(self.ack(task))
         self.schedule("bare", "another")
-        self.assertEqual(len(wire.tasks(lane.receive(ANSWER_S))), 1)  # a task without a payload
+        self.assertEqual(len(wire.tasks(lane.receive(ANSWER_S))), 1)  # this task has no payload, so it needs no disk
         self.report(time.monotonic() - began)
         for peer in (cold, asking[0]):
             with self.assertRaises(TimeoutError):
@@ -123,7 +122,9 @@ class Beside(Cold):
             self.assertEqual((code, wire.number(view, 1), wire.decode(view[18][-1])), (wire.OK, task_id, {2: [body]}))
 
     def ask_content(self, task_id, count):
-        """Asks `count` times for a content on the hanging disk; returns the askers. Some are answered BUSY, the others wait."""
+        """Asks `count` times for a content on the hanging disk. Some questions are answered BUSY, the others wait. Returns the
+        connections.
+        """
         asking = []
         for number in range(count):
             if number % self.ASKED_OF_ONE == 0:
@@ -134,8 +135,9 @@ class Beside(Cold):
         return asking
 
     def crowd(self, size, count):
-        """Returns how many of the questions were answered BUSY. While the others hang, the broker accepts a long and a short
-        schedule, an ack and a heartbeat."""
+        """Asks `count` times for a content of `size` bytes on the hanging disk. Meanwhile the broker must accept a long and a
+        short schedule, an ack and a heartbeat. Returns how many questions were answered BUSY.
+        """
         body = b"x" * size
         task_id = self.schedule("far", "key", 3_600_000, body)
         self.schedule("bare", "in flight")
@@ -163,12 +165,16 @@ class Beside(Cold):
 
     # CALM-1, CAP-1
     def test_who_reads_long_contents_leaves_room_for_who_writes(self):
-        """36 MB of contents are asked for: at most 32 MiB are read, and they use at most half of the space for requests."""
+        """Asks for 36 MB of contents. The broker reads at most 32 MiB, and these questions use at most half of the space for
+        requests.
+        """
         self.assertIn(self.crowd(self.LONG, 40), range(1, 20))
 
     # CALM-1, CAP-1
     def test_who_reads_short_contents_leaves_room_for_who_writes(self):
-        """Half of the 256 contexts are for such questions (broker/shell/door/rpc.h); the number of bytes does not matter."""
+        """Short contents: such questions may use half of the 256 request contexts (broker/shell/door/rpc.h). The number of
+        bytes does not matter here.
+        """
         self.assertIn(self.crowd(400, 210), range(210 - 128, 210 - 32))
 
     def report(self, took_s):
@@ -176,7 +182,7 @@ class Beside(Cold):
 
 
 class Full(Cold):
-    arguments = ("--segment-size", "64MiB")  # large enough that no commit of 1 MiB is refused (BUSY) until the next segment is ready
+    arguments = ("--segment-size", "64MiB")  # so large that no commit of 1 MiB is answered BUSY because the next segment is not ready
     OUT_BYTES_MAX = 32 << 20  # broker/shell/threads/delivery_sender.h
 
     # CAP-1
@@ -192,7 +198,7 @@ class Full(Cold):
         self.assertGreaterEqual(leased, self.OUT_BYTES_MAX // size - 1)
         idle_s = self.processor_s()
         time.sleep(1)
-        self.assertLess(self.processor_s() - idle_s, 0.3)  # the broker waits without a busy loop
+        self.assertLess(self.processor_s() - idle_s, 0.3)  # the waiting broker does not use the processor
         self.schedule("other")
         self.fault.disarm()
         for lane in lanes:
@@ -214,10 +220,10 @@ class Full(Cold):
 # TRUE-1
 class Late(Cold):
     FURTHER_THAN_A_READ = 8192  # broker/engine/outgoing_read.c: OUTGOING_GAP_MAX
-    REST_S = 1.1  # broker/core: a lane is given to another session only after 1 s
+    REST_S = 1.1  # limit of broker/core: a lane is given to another session only after 1 s
 
     def tasks(self, lane):
-        """Returns the tasks of the next message with tasks; messages without tasks are ignored (lanes.c)."""
+        """Returns the tasks of the next message that has tasks. Ignores messages without tasks (lanes.c)."""
         tasks = []
         while not tasks:
             tasks = wire.tasks(lane.receive())
@@ -263,7 +269,7 @@ class Late(Cold):
         self.fault.disarm()
         self.assertEqual(session.heartbeat(), wire.OK)
         tasks = self.tasks(lane)
-        self.assertEqual(wire.number(tasks[0], 5), 2)  # the second attempt, whose token is valid
+        self.assertEqual(wire.number(tasks[0], 5), 2)  # the second attempt; its token is valid, the first one's is not
         self.commit(self.ack(tasks[0]))
 
     # AUDIT-1
@@ -273,15 +279,15 @@ class Late(Cold):
             ids.append(self.schedule("q", "", 0, body))
             self.schedule("between", "", 0, bytes(self.FURTHER_THAN_A_READ))
         self.wait_indexed()
-        self.hold(2, 2)  # the first read passes, the second hangs
+        self.hold(2, 2)  # the first read succeeds, the second one hangs
         _, lane = self.consume("q")
         self.fault.wait_fired(1)
         self.assertIn("tarry-cold", self.fault.hit)
-        self.commit([(2, [(1, [(1, ids[0])]), (2, 1)])])  # the task is cancelled, though it is in flight
+        self.commit([(2, [(1, [(1, ids[0])]), (2, 1)])])  # cancels the task, although it is in flight
         reads = self.fault.matched
         self.commit([(12, [(1, [(1, ids[0])]), (2, "asked for")])])
         harness.wait_until("the eraser has looked at the frame", lambda: self.fault.matched > reads + 2, 30)
-        time.sleep(0.5)  # the redaction waits for the running read, and comes before later reads
+        time.sleep(0.5)  # time in which the redaction could erase too early; it must wait for the running read, and precede later reads
         self.fault.disarm()
         message = lane.receive()
         self.assertNotIn(b"secret", message)
@@ -292,8 +298,9 @@ class Stopping(Cold):
     DRAIN_S = 3  # broker/shell/threads/core_thread.c: DRAIN_MAX_MS
 
     def redact_while_it_stops(self):
-        """Returns the reply to a redaction (None: no reply) whose contents are being searched when the broker is stopped, and how
-        long after that it comes."""
+        """Stops the broker while it searches the contents for a redaction. Returns the reply (None: no reply), and how long
+        after the stop it came.
+        """
         self.hold()
         before = self.fault.fired
         redaction = [(12, [(1, [(1, self.task)]), (2, "law")])]
@@ -317,10 +324,11 @@ class Stopping(Cold):
         return heard, took_s
 
     def test_a_stop_waits_for_what_is_under_way(self):
-        """A request that was received gets a reply before the broker ends, even if its facts are still being read at the stop;
-        the broker waits for at most DRAIN_MAX_MS."""
+        """A request that the broker has received gets a reply before the broker ends, even if the broker still reads the
+        task's history at the stop. The broker waits for at most DRAIN_MAX_MS.
+        """
         took_s = self.DRAIN_S
-        while took_s >= self.DRAIN_S:  # the whole machine was paused: the measurement is invalid
+        while took_s >= self.DRAIN_S:  # repeats if the whole machine was paused, because the measured time is invalid then
             if not self.broker.is_running():
                 self.broker.start()
                 self.rpc = self.dial()

@@ -1,6 +1,7 @@
-"""directory_test.py: data directories that no correct run can have made (F-7, F-8, F-9, F-14): log and index from different times
-or histories, a truncated log, foreign files. Each is refused with a sentence and left unchanged; or it is a possible directory,
-and then the broker has the log's contents."""
+"""directory_test.py: data directories that no correct run can have made (F-7, F-8, F-9, F-14): log and index from different
+times or histories, a truncated log, foreign files. A broker refuses such a directory with an error message, and leaves it
+unchanged. If a mixed directory could have been made by a correct run, the broker starts with the log's contents.
+"""
 import concurrent.futures
 import hashlib
 import itertools
@@ -36,7 +37,9 @@ def verified(data):
 
 
 def contents(data):
-    """Returns hashes of all files except locks and the next segment, which has no name yet: any start may make these again."""
+    """Returns hashes of all files except locks and the prepared next segment, which has no final name yet. Any start may make
+    these again.
+    """
     found = {}
     for directory, _, files in os.walk(data):
         for name in files:
@@ -47,7 +50,7 @@ def contents(data):
 
 
 class Opening:
-    """The result of starting tarryd on a directory and stopping it at once."""
+    """Starts tarryd on a directory, stops it at once, and has the result."""
 
     def __init__(self, data, *prefix):
         self.before = contents(data)
@@ -65,7 +68,9 @@ class Opening:
         self.is_unchanged = contents(data) == self.before
 
     def complaints(self):
-        """Returns complaints unless the start was refused with a sentence and changed nothing, or opened and stopped in order."""
+        """Returns complaints. There are none if the start was refused with an error message and changed nothing, or if the
+        broker started and stopped cleanly.
+        """
         if self.ready:
             return [] if self.status == 0 else [f"opened, and ended with {self.status}: {self.log}"]
         found = []
@@ -88,7 +93,7 @@ class Case(unittest.TestCase):
         return path
 
     def live(self, data, work, orderly=True):
-        """Runs a broker on this directory and ends it in order or by SIGKILL."""
+        """Runs a broker on this directory, and ends it cleanly or by SIGKILL."""
         broker = harness.Broker(data, *ARGUMENTS)
         broker.start()
         try:
@@ -121,8 +126,9 @@ class Mixture(Case):
         return steps
 
     def wait_retired(self):
-        """Waits until only the current segment is left. A kill during a retirement leaves an index whose log start is a segment
-        ahead of the files; `mix` would then expect the refusal of a correct directory."""
+        """Waits until only the current segment is left. A kill during a retirement would leave an index whose log start is a
+        segment ahead of the files. Then a mixed directory may be invalid where `mix` expects a valid one.
+        """
         end = time.monotonic() + RETIRED_WAIT_S
         while sum(name.endswith(".seg") for name in os.listdir(os.path.join(self.data, "log"))) > 1:
             self.assertLess(time.monotonic(), end, "the full segments are still there")
@@ -145,7 +151,9 @@ class Mixture(Case):
         self.assertGreater(opened, POINTS)
 
     def mix(self, moments, facts, log_at, index_at):
-        """Returns (complaints, whether it opened) for the log of one moment with the index of another."""
+        """Makes a directory from the log of one moment and the index of another. Returns (complaints, whether the broker
+        started).
+        """
         data = tempfile.mkdtemp(prefix=f"mix{log_at}-{index_at}-", dir=self.directory)
         for name in ("identity", "member"):
             shutil.copy(os.path.join(moments[0], name), data)
@@ -173,12 +181,12 @@ class Mixture(Case):
         self.live(other, lambda broker: schedule(broker, ["e"]))
         shutil.rmtree(os.path.join(self.data, "index"))
         shutil.copytree(os.path.join(other, "index"), os.path.join(self.data, "index"))
-        said = " ".join(self.refused().log)  # the other future may have one more seal
+        said = " ".join(self.refused().log)  # which message depends on the lengths: the other history may have one more seal
         self.assertTrue("do not belong together" in said or "the end of the log is lost" in said, said)
 
 
 class CutBack(Case):
-    """F-9: the log lost its tail; the index has a later position."""
+    """F-9: the log has lost its end, so the index has a later position than the log."""
 
     def setUp(self):
         super().setUp()
@@ -214,7 +222,7 @@ class CutBack(Case):
 
 
 class Wrong(Case):
-    """F-14: every kind of wrong data directory; more in e2e/start_test.py."""
+    """F-14: wrong data directories of every kind. More cases are in e2e/start_test.py."""
 
     def setUp(self):
         super().setUp()

@@ -1,6 +1,6 @@
-"""fault.py: one fault for one run of tarryd: the calls that are hit, the kind of fault, and how many calls there were.
-
-The shim (fault_shim.c) does it. A page of shared memory tells the shim when, and returns the results, also after SIGKILL.
+"""fault.py: one fault for one run of tarryd. It names the calls that are hit and the kind of fault, and returns how many calls
+there were. The shim (fault_shim.c) executes the fault. A page of shared memory tells the shim when; the shim writes its
+results there, so they are also available after SIGKILL.
 """
 import mmap
 import os
@@ -15,7 +15,9 @@ FOR_EVER = (1 << 64) - 1
 
 
 class Fault:
-    """`what` names the calls (scope.call, joined by +), `how` the fault for the calls from `first` to `last`."""
+    """`what`: names of the calls (scope.call, joined by +). `how`: the fault for the calls from number `first` to number
+    `last`.
+    """
 
     def __init__(self, directory, data, what=None, how=None, first=0, last=None, spare=None):
         self.path = os.path.join(directory, "fault-page")
@@ -39,7 +41,7 @@ class Fault:
         return env
 
     def arm(self, first, last):
-        """From now on the matching calls `first` to `last` are hit; 0: none. May be called while the broker runs."""
+        """From now on the matching calls from number `first` to `last` are hit; 0: none. May be called while the broker runs."""
         self.page[0:16] = struct.pack("<2Q", first, last)
 
     def disarm(self):
@@ -65,7 +67,7 @@ class Fault:
         return self._head()[4].split(b"\0")[0].decode()
 
     def counts(self):
-        """Returns how often each scope.call was called."""
+        """Returns the number of calls of each scope.call."""
         scopes, calls = self._head()[5:7]
         names = [self.page[at:at + NAME_SIZE].split(b"\0")[0].decode()
                  for at in range(HEAD.size, HEAD.size + (scopes + calls) * NAME_SIZE, NAME_SIZE)]

@@ -1,24 +1,25 @@
-/* fault_shim.c: preloaded into tarryd; makes the n-th call of a kind fail, be short, or be the last one.
+/* fault_shim.c: preloaded into tarryd. It makes the n-th call of a kind fail, transfer only a part, or be the last one.
  *
- * TARRY_FAULT        WHAT[+WHAT…]:HOW
- *                      WHAT  scope.call, each of them a name below or "any"
- *                      HOW   an errno's name · short (half of a read or write) · kill (SIGKILL before the call) ·
- *                      half
- *                            (half of a write, then SIGKILL) · done (the call, then SIGKILL) · cut (the power fails
- *                            before the call: unsynced writes are lost, power_cut.h) · done-cut (the power fails
- *                            after
- *                            the call: data sent to a peer has arrived) · hold (the call waits, as on a disk that
- *                            hangs,
- *                            until `first` and `last` no longer name it; while a pread of the same scope may be
- *                            held,
- *                            preadv2 reports that nothing of the file is in memory)
+ * Environment variables:
+ *   TARRY_FAULT        WHAT[+WHAT…]:HOW
+ *                      WHAT: scope.call, each of them a name below or "any"
+ *                      HOW:  one of the following
+ *     an errno's name    the call fails with it
+ *     short              half of a read or write
+ *     kill               SIGKILL before the call
+ *     half               half of a write, then SIGKILL
+ *     done               the call, then SIGKILL
+ *     cut                the power fails before the call: unsynced writes are lost (power_cut.h)
+ *     done-cut           the power fails after the call: data sent to a peer has arrived
+ *     hold               the call waits, as on a disk that hangs, until `first` and `last` no longer name it. While a
+ *                        pread of the same scope may be held, preadv2 reports that nothing of the file is in memory.
  *   TARRY_FAULT_DATA   the data directory, with the name that tarryd gets
  *   TARRY_FAULT_PAGE   a file with room for struct fault_page, shared with fault.py, which sets `first` and `last`
  *   TARRY_FAULT_SPARE  part of a library's name: its allocations, and the threads that it makes, never fail
  *
- * Every call is counted, also without TARRY_FAULT, so that a driver knows how many calls it can hit. The page
- * survives the process. A call counts where the caller enters libc: calls inside libc (fopen, getaddrinfo) are not
- * seen. The shim allocates nothing, and hits nothing before its constructor has run. */
+ * Every call is counted, also without TARRY_FAULT, so that a test knows how many calls it can hit. The page survives
+ * the process. A call counts where the caller enters libc: calls inside libc (fopen, getaddrinfo) are not seen. The
+ * shim allocates nothing, and hits nothing before its constructor has run. */
 #undef _FILE_OFFSET_BITS /* meson defines it; with it these functions would have the same names as those of ALSO_64 */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -74,13 +75,13 @@ enum call { CALLS(CALL_ENUM) CALL_COUNT };
 static const char scope_names[][NAME_SIZE] = {SCOPES(NAME_TEXT)};
 static const char call_names[][NAME_SIZE] = {CALLS(NAME_TEXT)};
 
-/* fault.py reads it by these offsets. */
+/* Shared with fault.py, which reads these fields by their offsets. */
 struct fault_page {
     _Atomic uint64_t first; /* first of the matching calls that are hit */
     _Atomic uint64_t last;  /* last of the matching calls that are hit, counted from 1; first = 0: none */
     _Atomic uint64_t matched;
     _Atomic uint64_t fired;
-    char hit[HIT_SIZE]; /* last hit: scope.call in thread, and the callers: object+offset, innermost first */
+    char hit[HIT_SIZE]; /* the last hit: scope.call, thread, and the callers (object+offset, innermost first) */
     uint64_t scope_count;
     uint64_t call_count;
     char scope_names[SCOPE_COUNT][NAME_SIZE];
@@ -104,7 +105,7 @@ static struct {
     int error;
 } rule;
 
-/* A spared library is making a thread: allocations of the C library for that do not fail either. */
+/* True while a spared library makes a thread. The C library's allocations for the thread do not fail either. */
 static _Thread_local bool is_sparing __attribute__((tls_model("initial-exec")));
 static struct fault_page *page; /* NULL: not mapped yet, or no page was requested */
 static char data_path[1024];
@@ -166,7 +167,7 @@ static enum scope scope_of_path(const char *path) {
     if (strncmp(rest, "/log", 4) == 0) return SCOPE_log;
     if (strncmp(rest, "/archive/", 9) == 0 || strcmp(rest, "/archive") == 0) return SCOPE_archive;
     if (strncmp(rest, "/index/keyring", 14) == 0)
-        return SCOPE_data; /* these files are beside LMDB's, but the broker writes them as its own */
+        return SCOPE_data; /* these files are in LMDB's directory, but the broker itself writes them */
     return strncmp(rest, "/index", 6) == 0 ? SCOPE_index : SCOPE_data;
 }
 
@@ -271,7 +272,7 @@ __attribute__((constructor)) static void begin(void) {
 
 /* ---- the intercepted calls */
 
-/* Returns the function that would have been called without the shim. */
+/* Sets `real` to the function that would have been called without the shim. */
 #define REAL(name)                                                                                                     \
     static __typeof__(&(name)) real;                                                                                   \
     if (real == NULL) real = (__typeof__(&(name)))dlsym(RTLD_NEXT, #name)
@@ -279,7 +280,7 @@ __attribute__((constructor)) static void begin(void) {
     REAL(name);                                                                                                        \
     enum how how = meet(scope, CALL_##name);                                                                           \
     if (how == HOW_FAIL) return errno = rule.error, (failure)
-/* Ends a function whose call has already been made. */
+/* Ends a function of the shim after the real call was made. */
 #define DONE(result)                                                                                                   \
     do {                                                                                                               \
         if (how == HOW_DONE_CUT) power_cut(atomic_load(&page->first));                                                 \
@@ -287,7 +288,8 @@ __attribute__((constructor)) static void begin(void) {
         return result;                                                                                                 \
     } while (0)
 
-/* Defines the same function under its name for callers compiled with 64-bit offsets; off_t has 64 bits anyway. */
+/* Defines the same function for callers compiled with 64-bit offsets, which use another name. off_t has 64 bits anyway.
+ */
 #define ALSO_64(name) __asm__(".globl " #name "64\n\t.set " #name "64, " #name)
 ALSO_64(open);
 ALSO_64(pread);
@@ -299,12 +301,12 @@ ALSO_64(fcntl);
 ALSO_64(mmap);
 __asm__(".globl preadv64v2\n\t.set preadv64v2, preadv2");
 
-/* Returns how many bytes of a transfer pass. */
+/* Returns how many bytes of a transfer are executed. */
 static size_t part(enum how how, size_t size) {
     return (how == HOW_SHORT || how == HOW_HALF) && size > 1 ? size / 2 : size;
 }
 
-/* Whether a power cut must know about writes to this file. */
+/* Returns whether the simulated power cut must know the writes to this file. */
 static bool is_followed(int descriptor) {
     enum scope scope = scope_of_descriptor(descriptor);
     return (rule.how == HOW_CUT || rule.how == HOW_DONE_CUT) &&
@@ -321,7 +323,7 @@ static void end_write(int descriptor) {
     if (is_followed(descriptor)) power_unlock();
 }
 
-/* Does fdatasync or fsync and notes it, as one step. */
+/* Calls fdatasync or fsync and notes it for the power cut, in one step. */
 static int sync_noted(int (*sync)(int), int descriptor) {
     if (!is_followed(descriptor)) return sync(descriptor);
     power_lock();
@@ -515,7 +517,7 @@ EXPORT ssize_t send(int descriptor, const void *data, size_t size, int flags) {
     DONE(sent);
 }
 
-/* The door's way to send. A short transfer is a part of the first buffer. */
+/* The door sends with this call. A short transfer sends a part of the first buffer. */
 EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *header, int flags) {
     MEET(SCOPE_net, sendmsg, -1);
     struct iovec first = header->msg_iovlen > 0 ? header->msg_iov[0] : (struct iovec){0};
@@ -555,7 +557,7 @@ void *__libc_calloc(size_t count, size_t size);       // NOLINT
 void *__libc_realloc(void *memory, size_t size);      // NOLINT
 void *__libc_memalign(size_t alignment, size_t size); // NOLINT
 
-/* Whether this allocation must fail. */
+/* Returns whether this allocation must fail. */
 static bool is_refused(enum call call, const void *caller) {
     if (page == NULL || is_sparing || is_spared(caller) || meet(SCOPE_heap, call) != HOW_FAIL) return false;
     errno = ENOMEM;
@@ -586,7 +588,7 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size) {
     return is_refused(CALL_aligned_alloc, __builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
 }
 
-/* Like libc's, but the allocation counts as the caller's. */
+/* Works like libc's strdup, but its allocation counts as made by its caller. */
 EXPORT char *strdup(const char *text) {
     if (is_refused(CALL_strdup, __builtin_return_address(0))) return NULL;
     size_t size = strlen(text) + 1;

@@ -15,19 +15,19 @@ HANGS = "the disk of the data directory does not respond"
 class Hung(pair.Case):
     """F-31a"""
 
-    # A node that leads earlier was ordered to. The leader waits this long for a former leader that comes back as a follower while
-    # its disk hangs.
+    # --failover-after is so long that a node leads earlier only if an operator ordered it. The leader waits --solo-
+    # after for a former leader that comes back as a follower while its disk hangs.
     arguments = ("--failover-after", "60s", "--solo-after", "2s")
 
     def setUp(self):
         super().setUp()
         self.fault = Fault(self.directory, self.a.data, "log.fdatasync", "hold")
         self.addCleanup(self.fault.close)
-        self.addCleanup(self.fault.disarm)  # before the fault is closed; held calls continue
+        self.addCleanup(self.fault.disarm)  # runs before the fault is closed, and lets held calls continue
         self.a.env = {**self.a.env, **self.fault.env()}
 
     def hang(self, urls):
-        """From now on every sync of node a's log hangs; a write waits for it."""
+        """From now on every sync of node a's log hangs, and a write waits for it."""
         self.fault.arm(self.fault.matched + 1, FOR_EVER)
         stream = harness.Stream([harness.find_program("tarry"), "schedule", "--from", "-", "--timeout", "120s", "--json", "--broker", urls],
                                 dict(self.b.env), stdin=True)
@@ -59,7 +59,7 @@ class Hung(pair.Case):
         time.sleep(PAUSE_S)
         for broker in (self.b, self.a):
             self.thaw(broker)
-        self.wait_log(self.a, "event=overslept")  # in the same turn it also looks at its disk, before the sync has ended
+        self.wait_log(self.a, "event=overslept")  # in the same round the node checks its disk, before the sync has ended
         self.fault.disarm()
         self.assertEqual(stream.next()["result"], "scheduled")
         self.assertEqual(self.a.tarry("status").one["role"], "primary")

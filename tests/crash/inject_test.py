@@ -17,14 +17,16 @@ SOCKETS = "net.socket+net.accept4+net.eventfd"
 
 
 def never_syncs_again(life):
-    """F-5: after a failed sync there is no other sync of the log, whatever was in flight."""
+    """F-5: after a failed sync of the log there is no second one, even if other writes were in progress."""
     yield from must_exit(life)
     if life.fault.matched != life.fault.first:
         yield f"{life.fault.matched - life.fault.first} more syncs of the log after the one that failed"
 
 
 def exits_or_prepares_again(life):
-    """The next segment is made early. If it could not be synced, it is discarded, and new tasks wait for another one."""
+    """The next segment is prepared early. If its sync failed, it is discarded, and new tasks wait until another one is
+    prepared.
+    """
     yield from must_go_on(life) if "in tarry-prepare by" in life.fault.hit else must_exit(life)
 
 
@@ -35,7 +37,7 @@ def exits_unless_it_was_a_summary(life):
 
 
 def goes_on(life):
-    """The archive is tried again later."""
+    """The broker continues, and archives the segment later."""
     if life.status != 0:
         yield f"ended with {life.status}"
 
@@ -113,7 +115,9 @@ class FullDisk(Campaign):
 
 
 class NoDescriptors(Campaign):
-    """F-12: EMFILE and ENFILE. A call is refused, a connection is accepted later, or the broker ends with an error message."""
+    """F-12: after EMFILE or ENFILE a call is refused, a connection is accepted later, or the broker ends with an error
+    message.
+    """
 
     def test_f12_files(self):
         self.every_call(DESCRIPTORS, "EMFILE", 6)

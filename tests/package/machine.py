@@ -1,8 +1,7 @@
-"""machine.py: bare Debian systems with a real systemd, for tests that install, start, upgrade and remove packages.
-
-A Base is made once (debootstrap: the packages of every Debian, and systemd); packages that a test needs from the mirror are
-downloaded into it first. A Machine is a booted copy of it (systemd-nspawn) with only its own loopback network, so tests can use
-the real ports; commands run in it as root. `close` ends a machine, and so does the end of this process. Root only.
+"""machine.py: bare Debian systems with a real systemd, for tests that install, start, upgrade and remove packages. A Base is
+made once (debootstrap: the packages of every Debian, and systemd). Packages that a test needs from the mirror are
+downloaded into it first. A Machine is a booted copy of the Base (systemd-nspawn). It has only its own loopback network, so
+tests can use the real ports. Commands run in it as root. A machine ends by `close`, or when this process ends. Root only.
 """
 import os
 import re
@@ -14,7 +13,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAKING_WAIT_S = 1200  # debootstrap, or apt-get with network access
 BOOT_WAIT_S = 120
 COMMAND_WAIT_S = 600
-MACHINES = ["systemd", "systemd-sysv", "dbus", "libnss-systemd"]  # packages that a machine has and a chroot lacks
+MACHINES = ["systemd", "systemd-sysv", "dbus", "libnss-systemd"]  # packages that a booted machine needs, but a chroot does not
 APT = "apt-get -qq -y -o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root"
 
 
@@ -31,7 +30,7 @@ def checked(command, what, wait_s=MAKING_WAIT_S, **options):
 
 
 def why_not():
-    """Returns why no machine can be made here; None: one can."""
+    """Returns why no machine can be made here, or None if one can be made."""
     if os.geteuid() != 0:
         return "only root can make a machine"
     for program in ("debootstrap", "systemd-nspawn", "nsenter"):
@@ -52,7 +51,7 @@ def mirror(suite):
 
 
 class Base:
-    """A directory with a Debian that no machine runs on. `path` must not exist yet."""
+    """A directory with a Debian that is not booted. `path` must not exist yet."""
 
     def __init__(self, path, suite="bookworm"):
         self.path = path
@@ -65,7 +64,7 @@ class Base:
         with open(os.path.join(path, "etc/apt/apt.conf.d/00own-machine"), "w", encoding="utf-8") as file:
             file.write("\n".join(kept) + "\n")
         with open(os.path.join(path, "etc/dpkg/dpkg.cfg.d/unsafe-io"), "w", encoding="ascii") as file:
-            file.write("force-unsafe-io\n")  # the system does not have to survive a power cut
+            file.write("force-unsafe-io\n")  # faster: this system need not survive a power cut
         for name in ("etc/resolv.conf", "etc/hosts", "etc/ssl/certs/ca-certificates.crt"):
             if os.path.exists("/" + name):
                 os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)
@@ -74,19 +73,20 @@ class Base:
 
     @classmethod
     def there_already(cls, path):
-        """A base that was made before."""
+        """Returns a base that was made earlier."""
         found = cls.__new__(cls)
         found.path = os.path.realpath(path)
         return found
 
     def chroot(self, commands):
-        """Runs a command with this machine's network, and without systemd."""
+        """Runs a command in the base, with this machine's network, and without systemd."""
         script = f"mount -t proc proc {self.path}/proc && exec chroot {self.path} /usr/bin/env -i PATH={PATH} HOME=/root " \
                  f"DEBIAN_FRONTEND=noninteractive bash -ec '{commands}'"
         return checked(["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-ec", script], commands)
 
     def fetch(self, *packages):
-        """Puts packages and their dependencies into apt's cache, for machines without a network. A path is one of this machine.
+        """Puts packages and their dependencies into apt's cache, for machines without a network. A path names a package file
+        on this machine.
         """
         inside = "/var/tmp/fetch"
         os.makedirs(self.path + inside)
@@ -104,7 +104,8 @@ class Machine:
         os.remove(os.path.join(path, "etc/resolv.conf"))
         environment = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
         self.said = open(path + ".console", "w+", encoding="utf-8", errors="replace")
-        # In a pid namespace that always ends with this process: a machine survives its systemd-nspawn if that is killed.
+        # Runs in a pid namespace that always ends with this process. Otherwise a machine would survive when its
+        # systemd-nspawn is killed.
         bounds = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "--mount-proc", "--pid", "--fork", "--kill-child"]
         self.outer = subprocess.Popen([*bounds, "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--private-network", "--console=pipe",
                                        "--directory", path, "--boot"],
@@ -126,7 +127,9 @@ class Machine:
         return found
 
     def _find_leader(self):
-        """Returns the machine's process 1, by its pid here: the child process that has pid 1 in systemd-nspawn's namespace."""
+        """Returns the pid, as seen here, of the machine's process 1: the descendant of systemd-nspawn that has pid 1 in its
+        own namespace.
+        """
         waiting = [self.outer.pid]
         while waiting:
             process = waiting.pop()
@@ -157,8 +160,9 @@ class Machine:
                               text=True, errors="replace", timeout=wait_s, check=False)
 
     def run(self, commands, status=0, wait_s=COMMAND_WAIT_S):
-        """Runs commands as root; every command must end with 0, unless `status` gives the script's expected end. Returns the
-        output."""
+        """Runs commands as root. Every command must end with 0; `status` is the expected status of the whole script. Returns
+        the output.
+        """
         done = self._inside("set -e\n" + commands, wait_s)
         if done.returncode != status:
             raise Failed(f"{commands}: exit status {done.returncode}, not {status}\n{done.stdout[-8000:]}\n{self.journal()}")
@@ -171,12 +175,12 @@ class Machine:
         return os.path.join(self.path, path.lstrip("/"))
 
     def put(self, *paths, to="/root"):
-        """Copies files from this machine into the other."""
+        """Copies files from this machine into the booted one."""
         for path in paths:
             shutil.copy(path, self.there(to))
 
     def close(self):
         if self.outer.poll() is None:
-            self.outer.kill()  # also kills all processes in its namespaces
+            self.outer.kill()  # kills all processes in its namespaces, too
         self.outer.wait()
         self.said.close()

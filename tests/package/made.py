@@ -1,5 +1,6 @@
-"""made.py: the packages of this tree: as it is, built a second time elsewhere, and with the next version number. Each is built
-when it is first used."""
+"""made.py: three builds of the packages: of this tree, of this tree a second time in another place, and of this tree with the
+next version number. Each is built when it is first used.
+"""
 import email.utils
 import glob
 import os
@@ -15,13 +16,14 @@ sys.path.insert(0, os.path.join(ROOT, "packaging"))
 import package  # noqa: E402  (the path above)
 
 NEXT = "9.9.0"
-# Settings that must not change the result. A cache would give both builds the same file.
+# Two sets of environment variables, which must not change the built packages. No compiler cache, because it would give
+# both builds the same object files.
 ONE = {"CCACHE_DISABLE": "1", "TZ": "UTC"}
 OTHER = {"CCACHE_DISABLE": "1", "TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "de_DE.UTF-8", "USER": "somebody", "SHELL": "/bin/dash"}
 
 
 class Made:
-    """Directory of all results; kept if TARRY_PACKAGE_KEEP names one."""
+    """The directory of all results. It is kept if TARRY_PACKAGE_KEEP names one."""
 
     def __init__(self):
         self.kept = os.environ.get("TARRY_PACKAGE_KEEP")
@@ -36,7 +38,7 @@ class Made:
         return os.path.join(self.directory, name)
 
     def _build(self, name, root, environment, jobs=None):
-        """Returns the paths of the results; `name` may be a path of several folders."""
+        """Builds the packages. Returns the paths of the results. `name` may be a path of several folders."""
         work = self.at(name)
         if not glob.glob(os.path.join(glob.escape(work), "*.changes")):
             shutil.rmtree(work, ignore_errors=True)
@@ -50,7 +52,8 @@ class Made:
         return sorted(path for path in glob.glob(os.path.join(glob.escape(work), "*")) if os.path.isfile(path))
 
     def tree(self):
-        """Returns a copy of the tree from the first call on: both builds use the same sources, even if somebody edits the tree.
+        """Copies the tree at the first call, and returns the copy. So both builds use the same sources, even if somebody edits
+        the tree.
         """
         tree = self.at("tree")
         if not os.path.isdir(tree):
@@ -62,7 +65,7 @@ class Made:
         return self._build("one", self.tree(), ONE)
 
     def second(self):
-        """Packages of the same tree, built with every setting different that should not matter."""
+        """Builds the same tree again. Every setting that should not matter is different."""
         umask = os.umask(0o077)
         try:
             return self._build("another/place-with-a-longer-name", self.tree(), OTHER, jobs=1)
@@ -70,7 +73,7 @@ class Made:
             os.umask(umask)
 
     def next(self):
-        """Packages of a later version: this tree with another version number."""
+        """Builds packages of a later version: this tree with another version number."""
         tree = self.at("next-tree")
         if not os.path.isdir(tree):
             copy_tree(self.tree(), tree)
@@ -82,7 +85,7 @@ class Made:
             with open(changelog, encoding="utf-8") as file:
                 before = file.read()
             with open(changelog, "w", encoding="utf-8") as file:
-                later = email.utils.formatdate(package.timestamp_of(ROOT) + 1)  # not in the future: meson refuses that
+                later = email.utils.formatdate(package.timestamp_of(ROOT) + 1)  # not in the future, because meson refuses such a time
                 file.write(f"tarry ({NEXT}-0upstream1) unstable; urgency=medium\n\n  * Later.\n\n"
                            f" -- Somebody <somebody@tarry.example>  {later}\n\n{before}")
         cache = subprocess.run(["ccache", "-k", "cache_dir"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip() if shutil.which("ccache") else ""
@@ -105,7 +108,7 @@ def replace(path, pattern, by):
 
 
 def debs(made, *names):
-    """Returns the built packages of these names."""
+    """Returns those of the built packages that have these names."""
     found = [path for path in made if path.endswith(".deb") and os.path.basename(path).split("_")[0] in names]
     assert len(found) == len(names), f"{names} among {made}"
     return found

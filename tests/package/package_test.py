@@ -1,4 +1,4 @@
-"""package_test.py: the contents of the packages, and their behaviour on a bare Debian."""
+"""package_test.py: the contents of the packages, and how they behave on a bare Debian."""
 import atexit
 import filecmp
 import json
@@ -20,7 +20,7 @@ CLOSED_WITHIN_S = 300  # a reader of "getting started" has closed an order withi
 SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 INSTALL = "apt-get install -qq -y --no-install-recommends"
 ALONE = "install -D -m 0644 /usr/share/doc/tarryd/examples/single.conf /etc/tarry/tarryd.conf; systemctl enable --now tarry\n"
-# A node of a pair without TLS; the other node does not exist.
+# Sets up a node of a pair without TLS. The other node does not exist.
 PAIR = ("install -d -m 0755 /etc/tarry; tarry keygen --peer /etc/tarry/peer.key\n"
         "printf '%s\\n' '[tarryd]' 'listen = ws://127.0.0.1:7272' 'peer = ws://127.0.0.1:7273' > /etc/tarry/tarryd.conf\n"
         "install -d /etc/systemd/system/tarry.service.d; echo '[Service]' > /etc/systemd/system/tarry.service.d/peer-key.conf\n"
@@ -73,7 +73,7 @@ def difference(one, other):
 
 
 def base():
-    """The bare Debian, with the tests' packages from the mirror in apt's cache."""
+    """Makes the bare Debian. apt's cache has the packages that the tests need from the mirror."""
     path = MADE.at("base")
     if not os.path.exists(path + ".done"):
         shutil.rmtree(path, ignore_errors=True)
@@ -95,7 +95,7 @@ class Installed(unittest.TestCase):
         self.addCleanup(self.host.close)
 
     def put(self, packages, *names):
-        """Puts packages of a version where the next apt-get finds them, instead of earlier ones."""
+        """Copies packages of one version to where the next apt-get finds them, and removes earlier ones."""
         for name in os.listdir(self.host.there("/root")):
             if name.endswith(".deb"):
                 os.unlink(self.host.there("/root/" + name))
@@ -162,7 +162,7 @@ class Installed(unittest.TestCase):
         self.upgraded("tarry")
 
     def upgraded(self, unit):
-        """A node of a pair, in that unit, is tarry.service after an upgrade, with the same configuration."""
+        """After an upgrade, a node of a pair that ran in this unit runs in tarry.service, with the same configuration."""
         before = self.state(unit)
         self.assertEqual((before["enabled"], before["active"]), ("enabled", "active"))
         self.put(MADE.next())
@@ -172,10 +172,12 @@ class Installed(unittest.TestCase):
         self.assertNotEqual(after["process"], before["process"])
         self.assertIn("peer = ws://127.0.0.1:7273", self.host.run("cat /etc/tarry/tarryd.conf"))
         self.host.run("apt-get purge -qq -y tarryd")
-        self.host.run("test -f /etc/tarry/peer.key -a ! -e /var/lib/tarry -a ! -e /var/lib/private/tarry")  # only the owner may read keys
+        self.host.run("test -f /etc/tarry/peer.key -a ! -e /var/lib/tarry -a ! -e /var/lib/private/tarry")  # purge deletes the broker's data, but not the operator's key
 
     def test_a_node_of_the_two_units_moves_to_the_one(self):
-        """The older package's tarry-pair.service; dpkg has removed its file when the script runs."""
+        """A node ran in tarry-pair.service of an older package. When the package's script runs, dpkg has already removed that
+        unit's file.
+        """
         self.put(MADE.first())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
         self.host.run(PAIR + "mv /etc/tarry/tarryd.conf /etc/tarry/pair.conf; cd /etc/systemd/system; mv tarry.service.d tarry-pair.service.d\n"
@@ -193,7 +195,7 @@ class Installed(unittest.TestCase):
         self.host.run("test ! -e /etc/tarry/pair.conf -a ! -e /etc/systemd/system/tarry-pair.service.d -a -e /etc/systemd/system/tarry.service.d/10-peer.conf")
 
     def test_a_broker_of_the_older_unit_goes_on(self):
-        """A broker that ran without a configuration, and was enabled by its package."""
+        """A broker of an older package ran without a configuration file, and the package had enabled its unit."""
         self.put(MADE.first())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
         self.host.run(ALONE + "tarry schedule close-order --key order-1 --in 1h; rm /etc/tarry/tarryd.conf")
@@ -217,14 +219,14 @@ class Installed(unittest.TestCase):
             said += self.host.run(block)
             if closed_after is None and re.search(r"order-1001 .*\n(.*\n)*.*acked", said):
                 closed_after = time.monotonic() - started
-        self.assertRegex(said, r"order-2 closed \d+ ms after it was due")  # the C example
-        self.assertEqual(said.count("order-2 closed, attempt 1\n"), 4, said)  # curl, Python, PHP, Java
+        self.assertRegex(said, r"order-2 closed \d+ ms after it was due")  # output of the C example
+        self.assertEqual(said.count("order-2 closed, attempt 1\n"), 4, said)  # output of the examples for curl, Python, PHP and Java
         self.assertIsNotNone(closed_after, said)
         self.assertLess(closed_after, CLOSED_WITHIN_S)
         print(f"# an order is closed after {closed_after:.0f} s, and after {time.monotonic() - started:.0f} s all {len(blocks)} blocks are typed")
 
     def test_moving_in_is_typed(self):
-        """From real servers of Debian: Redis, beanstalkd and PostgreSQL."""
+        """Imports tasks from real servers of Debian: Redis, beanstalkd and PostgreSQL."""
         self.put(MADE.first())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb beanstalkd redis-server postgresql; {ALONE}")
         due = int(time.time()) + 3600
@@ -251,7 +253,9 @@ class Installed(unittest.TestCase):
 
 class Machines(unittest.TestCase):
     def test_they_can_be_made_here(self):
-        """This suite runs only on demand: if all of it were skipped, that would be no result."""
+        """Fails if no machine can be made. This suite runs only on demand, and a suite whose tests are all skipped would test
+        nothing.
+        """
         self.assertIsNone(machine.why_not())
 
 
