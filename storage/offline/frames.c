@@ -210,8 +210,12 @@ int tails_check(struct tails *out, struct store *store) {
     size_t count;
     int error = quarantine_list(&quarantine, &files, &count);
     if (error != 0) return store_damaged(store, "%s: %s", quarantine.directory, store_sentence(error));
-    out->items = count > 0 ? calloc(count, sizeof *out->items) : NULL;
-    int status = count > 0 && out->items == NULL ? store_damaged(store, "out of memory") : 0;
+    int status = 0;
+    out->items = calloc(count + 1, sizeof *out->items);
+    if (out->items == NULL) {
+        free(files);
+        return store_damaged(store, "out of memory");
+    }
     for (size_t i = 0; i < count && status == 0; i++) {
         out->items[i] = (struct tail){.file = files[i]};
         status = check_tail(&quarantine, &out->items[i], store);
