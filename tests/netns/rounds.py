@@ -120,7 +120,7 @@ class Chapter:
                  if self.load.answered[name] != sent]
         # Acks by hand may be so slow that a task uses up its attempts.
         wrong += [f"unsettled: {queue}" for queue in stats if queue["pending"] or queue["ready"] or queue["in_flight"]
-                  or (queue["dead"] and queue["queue"] != "hand")]
+                  or (queue["dead"] and queue["name"] != "hand")]
         wrong += [f"stream {name}: {status}" for name, status in zip(("schedule", "cancel", "move"), statuses) if status != 0
                   and name == "schedule"]
         wrong += [f"{name}: {what}" for name in CHECKS for what in getattr(self.ledger, name)()]

@@ -47,7 +47,7 @@ class Honest:
                   (("schedule", self.load.count), ("cancel", self.load.cancels_sent), ("move", self.load.moves_sent))
                   if self.load.answered[name] != sent]
         wrong += [f"not settled: {queue}" for queue in stats if queue["pending"] or queue["ready"] or queue["in_flight"]
-                  or (queue["dead"] and queue["queue"] != self.load.hand_queue)]
+                  or (queue["dead"] and queue["name"] != self.load.hand_queue)]
         wrong += [] if statuses[0] == 0 or (statuses[0] == 1 and self.load.ledger.forgotten) else [f"the schedule stream ended with {statuses[0]}"]
         wrong += self.judge()
         self.end()
