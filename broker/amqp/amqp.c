@@ -52,6 +52,15 @@ void client_send_out(struct amqp_connection *connection) {
     if (connection->out.size > 0 || connection->out.failed) client_send(connection, &connection->out, NULL);
 }
 
+void topology_count(struct amqp *server) {
+    struct store *store = &server->store;
+    const int64_t more = (int64_t)store->topology.bytes - store->held_bytes;
+    if (more != 0 && door_stream_hold(server->door, more)) store->held_bytes += more;
+    server->counts.exchanges = store->topology.exchanges.count;
+    server->counts.queues = store->topology.queues.count;
+    server->counts.bindings = store->topology.bindings.count;
+}
+
 /* ---- the end */
 
 static void client_end_channels(struct amqp_connection *connection) {
@@ -243,12 +252,20 @@ static void on_heartbeat(void *argument) {
         gateway_timer(connection->server->gateway, connection->heartbeat_s * 500u, on_heartbeat, connection);
 }
 
+static bool may_go_on(const struct amqp_connection *connection) {
+    if (connection->is_busy || connection->is_gone || connection->phase >= PHASE_OVER) return false;
+    if (connection->phase == PHASE_LOADS) return false;
+    if (connection->published.bytes > AMQP_OUTBOX_BYTES_MAX || connection->published.count > AMQP_OUTBOX_ITEMS_MAX)
+        return false;
+    return door_stream_unsent(connection->server->door, connection->id) < UNSENT_STOP;
+}
+
 /* Sets the deadline for the client's next bytes: twice the heartbeat interval and 1 s. There is no deadline while
- * received input waits here. */
+ * the connection's input waits for the broker. */
 static void expect_heartbeat(struct amqp_connection *connection) {
     uint64_t after_ms = connection->heartbeat_s * 2000ull + 1000;
     if (connection->phase != PHASE_RUNS) return;
-    bool is_expected = connection->heartbeat_s > 0 && connection->input == NULL;
+    bool is_expected = connection->heartbeat_s > 0 && (connection->input == NULL || may_go_on(connection));
     door_stream_deadline(connection->server->door, connection->id, is_expected ? after_ms : 0);
 }
 
@@ -296,6 +313,7 @@ static void forget_if_stale(struct amqp *server) {
     }
     mover_stop(server->mover);
     if (server->store.running == NULL) store_forget(&server->store);
+    topology_count(server);
 }
 
 static void load(struct amqp *server) {
@@ -338,6 +356,7 @@ static void on_loaded(void *argument, Tarry__Code code, const char *primary) {
         load(server);
         return;
     }
+    topology_count(server);
     queues_loaded(server);
     mover_start(server->mover);
 }
@@ -454,14 +473,6 @@ static size_t take_header(struct amqp_connection *connection, const uint8_t *byt
     client_send_out(connection);
     door_stream_finish(connection->server->door, connection->id);
     return size;
-}
-
-static bool may_go_on(const struct amqp_connection *connection) {
-    if (connection->is_busy || connection->is_gone || connection->phase >= PHASE_OVER) return false;
-    if (connection->phase == PHASE_LOADS) return false;
-    if (connection->published.bytes > AMQP_OUTBOX_BYTES_MAX || connection->published.count > AMQP_OUTBOX_ITEMS_MAX)
-        return false;
-    return door_stream_unsent(connection->server->door, connection->id) < UNSENT_STOP;
 }
 
 /* Handles one frame, or the protocol header. Returns its size; 0: more bytes are needed. */
@@ -620,6 +631,7 @@ static void *on_opened(void *argument, uint64_t id, const char *peer) {
     TAILQ_INIT(&connection->settles.items);
     TAILQ_INIT(&connection->transaction.items);
     TAILQ_INSERT_TAIL(&server->connections, connection, all);
+    server->counts.connections++;
     door_stream_deadline(server->door, id, AMQP_HANDSHAKE_MS);
     return connection;
 }
@@ -694,6 +706,8 @@ static void on_gone(void *argument) {
     (void)door_stream_hold(server->door, -connection->held_bytes);
     channel_count_half(connection, connection->half_size, 0);
     TAILQ_REMOVE(&server->connections, connection, all);
+    server->counts.connections--;
+    server->counts.blocked -= connection->is_blocked;
     if (connection->has_exclusive) declare_drop_exclusive(server, connection->id);
     bool was_running = !store_cancel(&server->store, &connection->job);
     if (was_running && connection->asked != 0) { /* the method has its turn, but nothing of it is in the log yet */
@@ -738,7 +752,12 @@ void amqp_serve(struct amqp *server, struct door *door) {
 }
 
 void amqp_is_heard(struct amqp *server) {
+    server->counts.is_heard = true;
     if (server->tick_timer == 0) server->tick_timer = gateway_timer(server->gateway, 1, on_tick, server);
+}
+
+const struct amqp_counts *amqp_counts(const struct amqp *server) {
+    return &server->counts;
 }
 
 const struct door_stream_calls *amqp_calls(const struct amqp *server) {

@@ -3,6 +3,8 @@
 #ifndef TARRY_AMQP_AMQP_H
 #define TARRY_AMQP_AMQP_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "door_stream.h"
@@ -18,6 +20,14 @@ void amqp_serve(struct amqp *server, struct door *door);
 /* Tells the server that the door has a listener for AMQP, so that the broker moves expired messages even without a
  * client. Call it before the door starts. */
 void amqp_is_heard(struct amqp *server);
+/* Numbers of the door. Any thread may read them. */
+struct amqp_counts {
+    _Atomic bool is_heard;
+    _Atomic uint64_t connections, channels, consumers;
+    _Atomic uint64_t blocked; /* connections with a connection.blocked that was not lifted yet */
+    _Atomic uint64_t exchanges, queues, bindings;
+};
+const struct amqp_counts *amqp_counts(const struct amqp *server);
 const struct door_stream_calls *amqp_calls(const struct amqp *server);
 /* Frees the server after the door has stopped. */
 void amqp_free(struct amqp *server);

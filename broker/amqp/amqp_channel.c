@@ -24,11 +24,13 @@ static void channel_leave(struct channel *channel) {
     while ((consumer = TAILQ_FIRST(&channel->consumers)) != NULL) consumer_end(consumer, false);
     transaction_drop(channel);
     arriving_end(channel);
+    reply_end(channel);
 }
 
 static void channel_free(struct channel *channel) {
     TAILQ_REMOVE(&channel->connection->channels, channel, next);
     channel->connection->channel_count--;
+    channel->connection->server->counts.channels--;
     (void)client_hold(channel->connection, -(int64_t)sizeof(*channel));
     free(channel->tags);
     free(channel);
@@ -124,6 +126,7 @@ static void open_channel(struct amqp_connection *connection, uint16_t number) {
     TAILQ_INIT(&channel->tx_items);
     TAILQ_INSERT_HEAD(&connection->channels, channel, next);
     connection->channel_count++;
+    connection->server->counts.channels++;
     amqp_put_method(&connection->out, number, AMQP_CHANNEL_OPEN_OK, amqp_text(""));
 }
 

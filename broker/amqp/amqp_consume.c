@@ -67,7 +67,7 @@ static void settle_removed(struct channel *channel, struct unacked *unacked, str
     struct amqp_connection *connection = channel->connection;
     struct item *item = NULL;
     if (unacked->dies && !unacked->is_settled)
-        mover_reject(connection->server->mover, &unacked->task);
+        mover_reject(connection->server->mover, &unacked->task, AMQP_DEATH_REJECTED);
     else if (!unacked->is_settled)
         item = item_of_lease(unacked->outcome, &unacked->task);
     if (item != NULL) outbox_add(outbox, item); /* without memory, the lease ends at its deadline */
@@ -147,7 +147,7 @@ void unacked_committed(struct amqp_connection *connection, bool is_stored) {
     for (size_t i = 0; i < connection->transaction_dying_count; i++) {
         const struct leased_task *task = &connection->transaction_dying[i];
         if (is_stored)
-            mover_reject(connection->server->mover, task);
+            mover_reject(connection->server->mover, task, AMQP_DEATH_REJECTED);
         else
             unacked_return(connection, task);
     }
@@ -297,6 +297,18 @@ static void refuse(struct channel *channel, const struct gateway_leased *leased,
         channel_fail(channel, AMQP_RESOURCE_ERROR, kind, "RESOURCE_ERROR - %.200s", message);
 }
 
+/* Ends a message that was returned too often (x-delivery-limit): it goes to the dead-letter exchange, or is dropped.
+ * False: it may be delivered. */
+static bool end_spent(struct amqp_connection *connection, const struct amqp_queue *queue,
+                      const Tarry__DeliveredTask *task) {
+    if (!queue->has_delivery_limit || task->deliveries <= (uint64_t)queue->delivery_limit + 1) return false;
+    const struct leased_task leased = leased_task_of(task);
+    struct item *item = queue->has_dead_exchange ? NULL : item_of_lease(ITEM_ACK, &leased);
+    if (queue->has_dead_exchange) mover_reject(connection->server->mover, &leased, AMQP_DEATH_LIMIT);
+    if (item != NULL) outbox_add(&connection->settles, item);
+    return true;
+}
+
 static void deliver(struct consumer *consumer, uint64_t lease, const struct gateway_leased *leased) {
     struct channel *channel = consumer->channel;
     struct amqp_connection *connection = channel->connection;
@@ -309,13 +321,18 @@ static void deliver(struct consumer *consumer, uint64_t lease, const struct gate
     }
     bool has_memory = true;
     for (size_t i = 0; has_memory && i < leased->count; i++) {
+        if (end_spent(connection, consumer->queue, leased->tasks[i])) continue;
         has_memory =
             put_delivery(channel, consumer, leased->tasks[i], 0, &out) &&
             note(channel, consumer, leased->tasks[i], consumer->no_ack, consumer->queue->has_dead_exchange, sending);
     }
     out.failed |= !has_memory; /* if memory is exhausted, the connection ends */
     client_send_out(connection);
-    client_send(connection, &out, sending);
+    if (out.size == 0 && !out.failed) /* each of them has ended, and must not become ready again */
+        sending_sent(sending, true);
+    else
+        client_send(connection, &out, sending);
+    outbox_flush(&connection->settles);
     fetch(consumer);
 }
 
@@ -356,6 +373,7 @@ static void fetch(struct consumer *consumer) {
     uint32_t credit = credit_of(consumer);
     if (consumer->lease != 0 || consumer->timer != 0 || credit == 0 || channel->is_closing) return;
     if (connection->phase != PHASE_RUNS || connection->is_gone) return;
+    if (consumer->queue->single_active && TAILQ_FIRST(&consumer->queue->consumers) != consumer) return;
     if (door_stream_unsent(server->door, connection->id) >= AMQP_UNSENT_MAX) return; /* on_drained continues */
     const struct gateway_lease_options options = {.queues = &queue,
                                                   .queue_count = 1,
@@ -416,6 +434,10 @@ void channel_consume(struct channel *channel, const struct amqp_method *method) 
     struct amqp_connection *connection = channel->connection;
     struct amqp_bytes tag = method->fields[AMQP_BASIC_CONSUME_consumer_tag].bytes;
     char made[64];
+    if (reply_is_queue(method->fields[AMQP_BASIC_CONSUME_queue].bytes)) {
+        reply_consume(channel, method);
+        return;
+    }
     struct amqp_queue *queue = queue_of(channel, method->fields[AMQP_BASIC_CONSUME_queue].bytes, method->kind);
     if (queue == NULL || !may_consume(channel, queue, method)) return;
     if (tag.size == 0) {
@@ -440,6 +462,7 @@ void channel_consume(struct channel *channel, const struct amqp_method *method) 
     queue->had_consumer = true;
     queue->has_exclusive_consumer |= consumer->exclusive;
     connection->consumer_count++;
+    connection->server->counts.consumers++;
     if (method->fields[AMQP_BASIC_CONSUME_no_wait].number == 0)
         amqp_put_method(&connection->out, channel->number, AMQP_BASIC_CONSUME_OK, tag);
     fetch(consumer);
@@ -461,8 +484,12 @@ void consumer_end(struct consumer *consumer, bool is_told) {
     queue->consumer_count--;
     if (consumer->exclusive) queue->has_exclusive_consumer = false;
     connection->consumer_count--;
+    connection->server->counts.consumers--;
     free(consumer);
-    if (queue->consumer_count == 0) queue_used(connection->server, queue);
+    if (queue->consumer_count == 0)
+        queue_used(connection->server, queue);
+    else if (queue->single_active) /* later, so that what the former one has given back is in its place */
+        fetch_later(TAILQ_FIRST(&queue->consumers));
     if (queue->auto_delete && queue->consumer_count == 0 && !queue->node.is_doomed)
         queue_drop(connection->server, queue->name);
 }
@@ -490,7 +517,10 @@ void consumers_lose_queue(struct amqp_queue *queue) {
 void channel_cancel(struct channel *channel, const struct amqp_method *method) {
     const struct amqp_bytes tag = method->fields[AMQP_BASIC_CANCEL_consumer_tag].bytes;
     struct consumer *consumer = consumer_find(channel, tag);
-    if (consumer != NULL) consumer_end(consumer, false);
+    if (consumer != NULL)
+        consumer_end(consumer, false);
+    else
+        (void)reply_cancel(channel, tag);
     if (method->fields[AMQP_BASIC_CANCEL_no_wait].number == 0)
         amqp_put_method(&channel->connection->out, channel->number, AMQP_BASIC_CANCEL_OK, tag);
 }
@@ -520,6 +550,19 @@ static void got(struct channel *channel, uint64_t lease, const Tarry__DeliveredT
     client_send(connection, &out, sending);
 }
 
+static void get_lease(struct amqp_connection *connection);
+
+/* Ends the leased message if it was returned too often, and leases the next one. */
+static bool gets_next(struct amqp_connection *connection, uint64_t lease, const Tarry__DeliveredTask *task) {
+    const struct amqp_queue *queue = amqp_queue_find(&connection->server->store.topology, amqp_text(task->queue));
+    if (queue == NULL || !end_spent(connection, queue, task)) return false;
+    gateway_left(connection->server->gateway, lease, true);
+    outbox_flush(&connection->settles);
+    if (connection->counted > 0) connection->counted--;
+    get_lease(connection);
+    return true;
+}
+
 static void on_got(void *argument, const struct gateway_leased *leased) {
     struct amqp_connection *connection = argument;
     uint64_t lease = connection->get_lease;
@@ -529,6 +572,8 @@ static void on_got(void *argument, const struct gateway_leased *leased) {
         if (leased->count > 0) gateway_left(connection->server->gateway, lease, false);
     } else if (leased->code != TARRY__CODE__OK) {
         refuse(channel, leased, AMQP_BASIC_GET);
+    } else if (leased->count > 0 && gets_next(connection, lease, leased->tasks[0])) {
+        return;
     } else if (leased->count == 0) {
         amqp_put_method(&connection->out, channel->number, AMQP_BASIC_GET_EMPTY, amqp_text(""));
     } else {

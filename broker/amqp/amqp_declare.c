@@ -28,15 +28,8 @@ static void leave(struct amqp_connection *connection) {
     op_end(connection);
 }
 
-/* Counts the memory of the definitions at the door. */
-static void count_topology(struct amqp *server) {
-    struct store *store = &server->store;
-    const int64_t more = (int64_t)store->topology.bytes - store->held_bytes;
-    if (more != 0 && door_stream_hold(server->door, more)) store->held_bytes += more;
-}
-
 static void turn_over(struct amqp_connection *connection) {
-    count_topology(connection->server);
+    topology_count(connection->server);
     store_leave(&connection->server->store, &connection->job);
     leave(connection);
 }
@@ -330,7 +323,25 @@ static void run_declare_queue(void *argument) {
     store_commit(store, on_queue_stored, connection);
 }
 
+/* Answers a declaration of amq.rabbitmq.reply-to, or of the address of a channel. False: it is another queue. */
+static bool declared_reply(struct amqp_connection *connection) {
+    const struct amqp_bytes name = connection->method.fields[AMQP_QUEUE_DECLARE_queue].bytes;
+    struct channel *channel = op_channel(connection);
+    bool is_queue = reply_is_queue(name);
+    if (channel == NULL || (!is_queue && !reply_is_address(name))) return false;
+    if (!is_queue && !reply_has_consumer(connection->server, name))
+        channel_fail(channel, AMQP_NOT_FOUND, AMQP_QUEUE_DECLARE, "NOT_FOUND - no queue '%.*s' in vhost '/'",
+                     QUOTED(name));
+    else if (!flag(connection, AMQP_QUEUE_DECLARE_no_wait))
+        amqp_put_method(&connection->out, channel->number, AMQP_QUEUE_DECLARE_OK, name, 0u, 1u);
+    return true;
+}
+
 void op_declare_queue(struct amqp_connection *connection) {
+    if (declared_reply(connection)) {
+        leave(connection);
+        return;
+    }
     if (op_channel(connection) != NULL && flag(connection, AMQP_QUEUE_DECLARE_passive)) {
         const struct amqp_queue *queue = op_queue(connection, AMQP_QUEUE_DECLARE_queue);
         if (queue != NULL)

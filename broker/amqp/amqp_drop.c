@@ -93,6 +93,7 @@ static void on_dropped(void *argument, const struct stored_result *result) {
     struct drop *drop = argument;
     struct amqp *server = drop->server;
     remove_doomed(server, result);
+    topology_count(server);
     store_leave(&server->store, &drop->job);
     if (result->code == TARRY__CODE__OK)
         forget_later(drop);

@@ -116,7 +116,8 @@ void amqp_put_due(struct amqp_out *out, const struct amqp_properties *properties
 
 /* ---- dead letters */
 
-static const char *const death_names[] = {[AMQP_DEATH_EXPIRED] = "expired", [AMQP_DEATH_REJECTED] = "rejected"};
+static const char *const death_names[] = {
+    [AMQP_DEATH_EXPIRED] = "expired", [AMQP_DEATH_REJECTED] = "rejected", [AMQP_DEATH_LIMIT] = "delivery_limit"};
 
 static bool is_text(struct amqp_bytes table, const char *name, const char *text) {
     struct amqp_field field;

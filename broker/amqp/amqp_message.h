@@ -36,7 +36,7 @@ void amqp_put_due(struct amqp_out *out, const struct amqp_properties *properties
 void amqp_put_without_bcc(struct amqp_out *out, const struct amqp_properties *properties);
 
 /* ---- dead letters */
-enum amqp_death { AMQP_DEATH_EXPIRED, AMQP_DEATH_REJECTED };
+enum amqp_death { AMQP_DEATH_EXPIRED, AMQP_DEATH_REJECTED, AMQP_DEATH_LIMIT };
 /* Writes the properties of a message that has died in a queue, as RabbitMQ does: x-death, x-first-death-…, no
  * expiration, and no CC if the queue has a dead-letter routing key. */
 void amqp_put_dead(struct amqp_out *out, const struct amqp_envelope *envelope, const struct amqp_queue *queue,

@@ -17,6 +17,7 @@ struct rejected {
     TAILQ_ENTRY(rejected) next;
     struct mover *mover;
     struct leased_task task;
+    enum amqp_death death;
     uint64_t asked;
 };
 TAILQ_HEAD(rejected_list, rejected);
@@ -188,7 +189,7 @@ static void on_read(void *argument, const Tarry__Reply *reply) {
     if (code == TARRY__CODE__BUSY) {
         TAILQ_INSERT_TAIL(&mover->waiting, rejected, next);
     } else {
-        if (task != NULL) move(mover, task->queue, &task->content, &rejected->task, AMQP_DEATH_REJECTED);
+        if (task != NULL) move(mover, task->queue, &task->content, &rejected->task, rejected->death);
         free(rejected);
     }
     outbox_flush(&mover->outbox);
@@ -224,13 +225,13 @@ static void read_on(struct mover *mover) {
     if (waits && mover->timer == 0) mover->timer = gateway_timer(gateway, AMQP_BUSY_MS, on_read_timer, mover);
 }
 
-void mover_reject(struct mover *mover, const struct leased_task *task) {
+void mover_reject(struct mover *mover, const struct leased_task *task, enum amqp_death death) {
     struct rejected *rejected = calloc(1, sizeof(*rejected));
     if (rejected == NULL || !mover->is_started) { /* the lease ends at its deadline */
         free(rejected);
         return;
     }
-    *rejected = (struct rejected){.mover = mover, .task = *task};
+    *rejected = (struct rejected){.mover = mover, .task = *task, .death = death};
     TAILQ_INSERT_TAIL(&mover->waiting, rejected, next);
     read_on(mover);
 }

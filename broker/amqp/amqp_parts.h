@@ -240,6 +240,16 @@ struct arriving {
     size_t body_size, body_at, body_capacity;
 };
 
+#define REPLY_SECRET_SIZE 33u   /* 128 random bits in hexadecimal */
+#define REPLY_ADDRESS_SIZE 100u /* the prefix, two numbers, the secret */
+
+/* The consumer of amq.rabbitmq.reply-to on a channel. */
+struct reply {
+    char secret[REPLY_SECRET_SIZE];
+    size_t tag_size;
+    uint8_t tag[];
+};
+
 struct channel {
     TAILQ_ENTRY(channel) next;
     struct amqp_connection *connection;
@@ -262,6 +272,7 @@ struct channel {
     struct items tx_items; /* messages that the transaction publishes */
     size_t tx_count, tx_bytes;
     struct arriving arriving;
+    struct reply *reply;                /* NULL: it does not consume from amq.rabbitmq.reply-to */
     char last_queue[AMQP_NAME_MAX + 1]; /* name of the queue that was declared last; a method with an empty queue name
                                            means this queue */
 };
@@ -328,6 +339,7 @@ struct amqp {
     struct door *door;
     struct door_stream_calls calls;
     struct store store;
+    struct amqp_counts counts;
     struct amqp_connections connections;
     struct sendings sendings;
     struct drops drops;
@@ -361,6 +373,9 @@ void op_end(struct amqp_connection *connection);
 void op_try(struct amqp_connection *connection);
 /* Continues after an event for which the connection's input waited. */
 void client_go_on(struct amqp_connection *connection);
+
+/* Updates the numbers of exchanges, queues and bindings, and the memory that the door counts for them. */
+void topology_count(struct amqp *server);
 
 /* ---- amqp_channel.c: channels and their methods */
 void channel_method(struct amqp_connection *connection, uint16_t number, const struct amqp_method *method,
@@ -459,6 +474,21 @@ void unacked_committed(struct amqp_connection *connection, bool is_stored);
 void unacked_return(struct amqp_connection *connection, const struct leased_task *task);
 void sending_sent(struct sending *sending, bool left);
 
+/* ---- amqp_reply.c: direct reply-to */
+bool reply_is_queue(struct amqp_bytes name);
+/* Returns whether the routing key is the address of a channel. */
+bool reply_is_address(struct amqp_bytes key);
+void reply_consume(struct channel *channel, const struct amqp_method *method);
+/* False: the tag is another consumer's. */
+bool reply_cancel(struct channel *channel, struct amqp_bytes tag);
+void reply_end(struct channel *channel);
+/* Writes the channel's address. False: it does not consume replies. */
+bool reply_address(const struct channel *channel, char out[REPLY_ADDRESS_SIZE]);
+bool reply_has_consumer(const struct amqp *server, struct amqp_bytes address);
+/* Sends a reply. False: no channel has the address. */
+bool reply_deliver(const struct amqp *server, struct amqp_bytes address, struct amqp_bytes properties,
+                   struct amqp_bytes body);
+
 /* ---- amqp_mover.c: messages that have expired or were rejected go to their dead-letter exchange */
 struct mover *mover_new(struct amqp *server);
 void mover_free(struct mover *mover);
@@ -466,6 +496,6 @@ void mover_free(struct mover *mover);
 void mover_start(struct mover *mover);
 void mover_stop(struct mover *mover);
 /* Moves a leased message to the dead-letter exchange of its queue, or drops it if there is none. */
-void mover_reject(struct mover *mover, const struct leased_task *task);
+void mover_reject(struct mover *mover, const struct leased_task *task, enum amqp_death death);
 
 #endif

@@ -108,6 +108,9 @@ static const char *properties_problem(const struct channel *channel, const struc
         return "invalid expiration: it must be milliseconds as a decimal text, at most ten years";
     if (amqp_has(properties, AMQP_USER_ID) && !amqp_is(properties->bytes[AMQP_USER_ID], channel->connection->user))
         return "user_id property set to another name than that of the authenticated user";
+    if (amqp_has(properties, AMQP_REPLY_TO) && reply_is_queue(properties->bytes[AMQP_REPLY_TO]) &&
+        channel->reply == NULL)
+        return "fast reply consumer does not exist: consume from amq.rabbitmq.reply-to on this channel first";
     if (!amqp_table_find(properties->bytes[AMQP_HEADERS], HEADER_KEY, &key)) return NULL;
     if (key.type != 'S' || key.value.size == 0) return "header x-tarry-key must be a text";
     *out_key = key.value;
@@ -121,10 +124,16 @@ static uint8_t *pack(const struct channel *channel, const struct amqp_properties
     struct amqp_out envelope = {0}, kept = {0};
     struct amqp_field field;
     struct amqp_bytes raw = {arriving->properties, arriving->properties_size};
-    if (!keeps_bcc && amqp_table_find(properties->bytes[AMQP_HEADERS], "BCC", &field)) {
-        amqp_put_without_bcc(&kept, properties);
-        raw = (struct amqp_bytes){kept.bytes, kept.size};
-    }
+    struct amqp_properties changed = *properties;
+    char address[REPLY_ADDRESS_SIZE];
+    bool has_bcc = !keeps_bcc && amqp_table_find(properties->bytes[AMQP_HEADERS], "BCC", &field);
+    bool wants_reply = amqp_has(properties, AMQP_REPLY_TO) && reply_is_queue(properties->bytes[AMQP_REPLY_TO]);
+    if (wants_reply && reply_address(channel, address)) changed.bytes[AMQP_REPLY_TO] = amqp_text(address);
+    if (has_bcc)
+        amqp_put_without_bcc(&kept, &changed);
+    else if (wants_reply)
+        amqp_put_properties(&kept, &changed);
+    if (has_bcc || wants_reply) raw = (struct amqp_bytes){kept.bytes, kept.size};
     amqp_put_envelope(&envelope, arriving->exchange, arriving->key, raw);
     envelope.failed |= kept.failed;
     amqp_out_free(&kept);
@@ -204,6 +213,7 @@ static void publish(struct channel *channel) {
     struct amqp_exchange *exchange =
         arriving->exchange.size > 0 ? amqp_exchange_find(topology, arriving->exchange) : NULL;
     bool is_known = exchange != NULL || arriving->exchange.size == 0;
+    bool is_reply = arriving->exchange.size == 0 && reply_is_address(arriving->key);
     if (problem == NULL && is_known &&
         !amqp_route_message(topology, exchange, arriving->key, properties.bytes[AMQP_HEADERS], &targets))
         problem = "the headers CC and BCC must be arrays of texts";
@@ -219,7 +229,10 @@ static void publish(struct channel *channel) {
                      "RESOURCE_ERROR - the message would get to more than %u queues, or there is no memory",
                      AMQP_TARGETS_MAX);
     } else {
-        if (targets.count == 0 && arriving->mandatory) return_message(channel);
+        bool is_sent = is_reply && reply_deliver(connection->server, arriving->key,
+                                                 (struct amqp_bytes){arriving->properties, arriving->properties_size},
+                                                 (struct amqp_bytes){arriving->body, arriving->body_size});
+        if (targets.count == 0 && !is_sent && arriving->mandatory) return_message(channel);
         publish_to(channel, &targets, &properties, key);
     }
     amqp_targets_free(&targets);
@@ -360,6 +373,7 @@ static void tell_blocked(struct amqp_connection *connection) {
     bool is_blocked = connection->published.busy_count > 1;
     if (is_blocked == connection->is_blocked || !connection->can_blocked || connection->phase != PHASE_RUNS) return;
     connection->is_blocked = is_blocked;
+    connection->server->counts.blocked += is_blocked ? 1 : UINT64_MAX;
     if (is_blocked)
         amqp_put_method(&connection->out, 0, AMQP_CONNECTION_BLOCKED, amqp_text("the broker has no capacity now"));
     else

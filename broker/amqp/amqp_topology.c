@@ -618,12 +618,7 @@ static bool is_duration(const struct amqp_field *field, uint64_t least) {
 
 /* Arguments that change how messages are handled and that this broker does not support. A declaration with one of them
  * is refused; other unknown arguments are ignored, as in RabbitMQ. */
-static const char *const refused_arguments[] = {"x-max-length",
-                                                "x-max-length-bytes",
-                                                "x-delivery-limit",
-                                                "x-single-active-consumer",
-                                                "x-stream-offset",
-                                                "x-max-age",
+static const char *const refused_arguments[] = {"x-max-length", "x-max-length-bytes", "x-stream-offset", "x-max-age",
                                                 "x-stream-max-segment-size-bytes"};
 
 static const char *queue_argument(struct amqp_queue *queue, const struct amqp_field *field, bool *out_is_refused) {
@@ -634,6 +629,14 @@ static const char *queue_argument(struct amqp_queue *queue, const struct amqp_fi
     } else if (amqp_is(field->name, "x-expires")) {
         if (!is_duration(field, 1)) return "invalid arg 'x-expires': it must be 1 ms to ten years, as an integer";
         queue->expires_ms = (uint64_t)field->number;
+    } else if (amqp_is(field->name, "x-single-active-consumer")) {
+        if (field->type != 't') return "invalid arg 'x-single-active-consumer': it must be a boolean";
+        queue->single_active = field->number != 0;
+    } else if (amqp_is(field->name, "x-delivery-limit")) {
+        if (!field->is_integer || field->number < 0 || field->number >= UINT32_MAX)
+            return "invalid arg 'x-delivery-limit': it must be 0 or more, as an integer";
+        queue->has_delivery_limit = true;
+        queue->delivery_limit = (uint32_t)field->number;
     } else if (amqp_is(field->name, "x-dead-letter-exchange")) {
         if (!copy_name(field, queue->dead_exchange, AMQP_NAME_MAX))
             return "invalid arg 'x-dead-letter-exchange': it must be the name of an exchange, of at most 128 bytes";

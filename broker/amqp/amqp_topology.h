@@ -72,7 +72,9 @@ struct amqp_queue {
     char dead_exchange[AMQP_NAME_MAX + 1];
     char dead_key[AMQP_SHORTSTR_MAX + 1];
     uint32_t priority_max; /* 0: none */
-    uint64_t owner;        /* for an exclusive queue: id of its connection; 0: a connection of an earlier process */
+    bool has_delivery_limit;
+    uint32_t delivery_limit; /* x-delivery-limit: number of returns after which a message ends */
+    uint64_t owner;          /* for an exclusive queue: id of its connection; 0: a connection of an earlier process */
     bool owner_has_gone;
     uint64_t used_ms; /* x-expires: time of its last use */
     char creator[PRINCIPAL_SIZE_MAX + 1];
@@ -80,6 +82,7 @@ struct amqp_queue {
     struct amqp_consumers consumers; /* consumers of the AMQP connections */
     uint32_t consumer_count;
     bool has_exclusive_consumer, had_consumer;
+    bool single_active; /* only the first of `consumers` gets messages */
 };
 
 struct amqp_binding {

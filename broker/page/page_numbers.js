@@ -10,6 +10,7 @@ let sort = { column: 0, down: false };
 const QUEUE_NUMBERS = ["pending", "ready", "in_flight", "dead", "scheduled", "cancelled", "delivered", "acked", "retried", "consumers"];
 const BROKER_NUMBERS = ["now_ms", "epoch", "uptime_ms", "durable", "indexed", "segments", "log_bytes", "index_bytes", "core_bytes", "core_bytes_max", "resident_bytes", "sessions",
   "archive_bytes", "disk_free", "disk_bytes", "signed_position", "signed_ms"];
+const AMQP_NUMBERS = ["connections", "channels", "consumers", "blocked", "exchanges", "queues", "bindings"];
 const numbersOf = (from, names) => Object.fromEntries(names.map((name) => [name, Number(from[name] || 0)]));
 const queueOf = (said) => ({ ...numbersOf(said, QUEUE_NUMBERS), name: said.name || "", paused: Boolean(said.paused), ready_is_lower_bound: Boolean(said.ready_is_lower_bound),
   overdue_ms: said.oldest_overdue_ms || 0, lateness: (said.lateness && said.lateness.counts) || [] });
@@ -17,11 +18,16 @@ const tell = (broker, listed, status) => {
   const peer = status.peer || {};
   return { now_ms: broker.now_ms || Date.now(), queues: listed, push: broker.push || [],
     broker: { ...numbersOf(broker, BROKER_NUMBERS), version: broker.version || "", archive_error: broker.archive_error || "", clock_held: Boolean(broker.clock_held),
-      syncs: (broker.syncs && broker.syncs.counts) || [], digest: broker.digest || "" },
+      syncs: (broker.syncs && broker.syncs.counts) || [], amqp: broker.amqp ? numbersOf(broker.amqp, AMQP_NUMBERS) : null, digest: broker.digest || "" },
     pair: { ...numbersOf(status, ["epoch", "since_ms", "took_over_ms"]), ...numbersOf(peer, ["lag_frames", "lag_bytes", "lag_ms"]), role: (status.role || "not said").replaceAll("_", " "),
       primary: status.primary || "", peer: peer.url || "", coordinator: status.coordinator || "", problem: status.problem || "", in_sync: Boolean(status.in_sync),
       compared_ms: (status.digest && status.digest.compared_ms) || 0 } };
 };
+
+/* Facts about AMQP: [name, text, class]; none if the broker does not listen for AMQP. */
+const amqpFacts = (a) => (a ? [["AMQP clients", `${count(a.connections)} connections, ${count(a.channels)} channels, ${count(a.consumers)} consumers`],
+  ["AMQP declarations", `${count(a.exchanges)} exchanges, ${count(a.queues)} queues, ${count(a.bindings)} bindings`],
+  ...(a.blocked ? [["AMQP blocked", `${count(a.blocked)} connections: the broker has no capacity`, "bad"]] : [])] : []);
 
 /* ---- sums */
 const add = (into, from) => from.forEach((value, i) => { into[i] = (into[i] || 0) + value; });
@@ -250,7 +256,7 @@ const show = (told) => {
   facts("broker", [["Version", b.version], ["Up", seconds(b.uptime_ms / 1000)], ["Memory of tasks", `${bytes(b.core_bytes)} of ${bytes(b.core_bytes_max)}`],
     ["Resident", bytes(b.resident_bytes)], ["Log", `${bytes(b.log_bytes)}, ${count(b.segments)} segments`], ["Index", `${bytes(b.index_bytes)}, ${bytes(Math.max(0, b.durable - b.indexed))} behind`],
     ["Archive", b.archive_error || `${bytes(b.archive_bytes)}`, b.archive_error ? "bad" : ""], ["Disk", `${bytes(b.disk_free)} free of ${bytes(b.disk_bytes)}`],
-    ["Consumers", count(b.sessions)], ["Clock", b.clock_held ? "the clock jumped: tasks with absolute times wait" : "fine", b.clock_held ? "bad" : ""]]);
+    ["Consumers", count(b.sessions)], ...amqpFacts(b.amqp), ["Clock", b.clock_held ? "the clock jumped: tasks with absolute times wait" : "fine", b.clock_held ? "bad" : ""]]);
   const unserved = told.queues.filter(isUnserved).map((queue) => queue.name);
   const problem = [told.pair.problem, unserved.length ? `Ready, but no consumer: ${unserved.slice(0, 5).join(", ")}${unserved.length > 5 ? ` and ${unserved.length - 5} more` : ""}` : ""].filter(Boolean).join(". ");
   $("problem").hidden = !problem;

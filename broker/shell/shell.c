@@ -325,7 +325,8 @@ static Tarry__BrokerStats *on_stats(void *context, struct arena *arena, bool clo
                                       .archivist = &shell->archivist,
                                       .signer = &shell->signer,
                                       .authorizer = &shell->authorizer,
-                                      .push = shell->push};
+                                      .push = shell->push,
+                                      .amqp = amqp_counts(shell->amqp)};
     return stats_broker(&needs, arena, clock_held);
 }
 

@@ -167,6 +167,17 @@ static void words_behind(struct text *out, const char *what, uint64_t bytes) {
     text_printf(out, " %s", what);
 }
 
+static void words_amqp(struct text *out, const Tarry__AmqpStats *amqp) {
+    text_printf(out,
+                "amqp    %llu connections, %llu channels, %llu consumers; %llu exchanges, %llu queues, %llu bindings\n",
+                (unsigned long long)amqp->connections, (unsigned long long)amqp->channels,
+                (unsigned long long)amqp->consumers, (unsigned long long)amqp->exchanges,
+                (unsigned long long)amqp->queues, (unsigned long long)amqp->bindings);
+    if (amqp->blocked > 0)
+        text_printf(out, "        %llu connections are blocked: the broker has no capacity for their publishes\n",
+                    (unsigned long long)amqp->blocked);
+}
+
 static void words_broker(struct text *out, const Tarry__BrokerStats *broker) {
     char uptime[UNITS_TEXT_SIZE];
     text_printf(out, "tarryd  %s, epoch %u, member %.8s, up %s\n", broker->version, broker->epoch, broker->member,
@@ -192,6 +203,7 @@ static void words_broker(struct text *out, const Tarry__BrokerStats *broker) {
         text_printf(out, "\nfsync   p50 %.0fµs, p99 %.0fµs, max %.0fµs", broker->fsync_us->p50, broker->fsync_us->p99,
                     broker->fsync_us->max);
     text_add_char(out, '\n');
+    if (broker->amqp != NULL) words_amqp(out, broker->amqp);
     words_archive(out, broker);
     if (broker->clock_held)
         text_add_str(out, "THE CLOCK HAS JUMPED: tasks with absolute times wait until it is correct again\n");

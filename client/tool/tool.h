@@ -119,6 +119,10 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
     X(dead_list) \
     X(dead_requeue) \
     X(dead_drop) \
+    X(amqp_exchanges) \
+    X(amqp_queues) \
+    X(amqp_bindings) \
+    X(amqp_import) \
     X(redact) \
     X(stats) \
     X(history) \

@@ -14,7 +14,8 @@ import harness
 import amqp
 import pair
 from amqp import Client, Closed
-from harness import Case, wait_until
+from amqp_case import AmqpCase
+from harness import wait_until
 
 SPECIFICATION = "/usr/share/amqp/specs/0-9-1-rabbit/amqp0-9-1.stripped.extended.xml"
 PIKA = """
@@ -38,23 +39,7 @@ print(got)
 """
 
 
-class Amqp(Case):
-    arguments = ("--listen", "amqp://127.0.0.1:0")
-
-    def amqp_port(self):
-        return next(int(url.rsplit(":", 1)[1]) for url in self.broker.ready["urls"].split() if url.startswith("amqp://"))
-
-    def client(self, **options):
-        client = Client(self.amqp_port(), **options)
-        self.addCleanup(client.socket.close)
-        return client
-
-    def assert_closed(self, code, ask, *arguments, **options):
-        with self.assertRaises(Closed) as caught:
-            ask(*arguments, **options)
-        self.assertEqual(caught.exception.code, code, caught.exception)
-        return caught.exception.text
-
+class Amqp(AmqpCase):
     # ---- messages
 
     def test_confirmed_messages_and_what_was_declared_survive_a_kill(self):
@@ -629,13 +614,6 @@ class Amqp(Case):
             client.publish("x", str(number), b"x")
         self.assertIsNone(client.get("q"))
 
-    def is_missing(self, queue):
-        try:
-            self.client().declare(queue, passive=True)
-        except Closed as closed:
-            return closed.code == 404
-        return False
-
     def test_purge_and_delete_end_messages(self):
         client = self.client()
         client.declare("q")
@@ -701,6 +679,90 @@ class Amqp(Case):
             other.send("CONNECTION_OPEN", "elsewhere", "", 0, channel=0)
             other.next()
         self.assertEqual(caught.exception.code, 530)
+
+    def test_a_message_is_not_returned_more_often_than_its_limit(self):
+        client = self.client()
+        client.declare("dead")
+        client.declare("q", arguments={"x-delivery-limit": 2, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+        client.declare("dropped", arguments={"x-delivery-limit": 0})
+        client.publish("", "q", b"poison")
+        client.consume("q", tag="t")
+        for number in range(3):
+            message = client.delivery()
+            self.assertEqual((message.body, message.redelivered), (b"poison", number > 0))
+            client.send("BASIC_REJECT", message.delivery_tag, True)
+        client.consume("dead")
+        message = client.delivery()
+        self.assertEqual((message.routing_key, message.properties["headers"]["x-death"][0]["reason"]), ("dead", "delivery_limit"))
+        client.ask("BASIC_CANCEL", "t", False)
+        for body in (b"1", b"2", b"3", b"4"):
+            client.publish("", "dropped", body)
+        tags = [client.get("dropped", no_ack=False).delivery_tag for _ in range(3)]
+        for tag in tags:
+            client.send("BASIC_REJECT", tag, True)
+        message = client.get("dropped")
+        self.assertEqual((message.body, message.message_count), (b"4", 0))
+        self.assertIsNone(client.get("dropped"))
+        self.broker.wait_stats("dropped", acked=4, in_flight=0)
+        for value in (-1, "3", 1 << 40):
+            self.assert_closed(406, self.client().declare, "bad", arguments={"x-delivery-limit": value})
+
+    def test_one_consumer_is_active(self):
+        client = self.client()
+        client.declare("q", arguments={"x-single-active-consumer": True})
+        others = [self.client() for _ in range(3)]
+        for other in others:
+            other.consume("q", prefetch=10)
+        for number in range(20):
+            client.publish("", "q", b"%d" % number)
+        first = [others[0].delivery() for _ in range(10)]
+        self.assertEqual([int(message.body) for message in first], list(range(10)))
+        others[0].ack(first[4].delivery_tag, multiple=True)
+        self.assertEqual([int(others[0].delivery().body) for _ in range(5)], list(range(10, 15)))
+        others[0].socket.close()
+        self.assertEqual([int(others[1].delivery().body) for _ in range(10)], list(range(5, 15)))
+        others[1].ask("BASIC_CANCEL", others[1].consume("amq.rabbitmq.reply-to", no_ack=True), False)
+        others[1].ask("CHANNEL_CLOSE", 200, "", 0, 0)
+        self.assertEqual([int(others[2].delivery().body) for _ in range(10)], list(range(5, 15)))
+        self.assertEqual(client.declare("q", passive=True, arguments={}).consumer_count, 1)
+        self.assert_closed(406, client.declare, "p", arguments={"x-single-active-consumer": 1})
+
+    # ---- direct reply-to
+
+    def test_replies_come_on_the_channel_of_the_request(self):
+        server, client = self.client(), self.client()
+        server.declare("rpc")
+        server.consume("rpc", no_ack=True)
+        self.assertEqual(client.declare("amq.rabbitmq.reply-to", passive=True).queue, "amq.rabbitmq.reply-to")
+        tag = client.consume("amq.rabbitmq.reply-to", no_ack=True)
+        for number in range(3):
+            client.publish("", "rpc", b"%d" % number, reply_to="amq.rabbitmq.reply-to", correlation_id=str(number), headers={"BCC": ["nobody"]})
+            request = server.delivery()
+            address = request.properties["reply_to"]
+            self.assertRegex(address, r"^amq\.rabbitmq\.reply-to\.")
+            self.assertNotIn("BCC", request.properties["headers"])
+            server.publish("", address, request.body * 70000, correlation_id=request.properties["correlation_id"])
+            reply = client.delivery()
+            self.assertEqual((reply.body, reply.consumer_tag, reply.delivery_tag, reply.properties), (request.body * 70000, tag, number + 1,
+                                                                                                      {"correlation_id": str(number)}))
+        self.assertEqual(server.declare(address, passive=True).consumer_count, 1)
+        forged = address[:-1] + ("0" if address[-1] != "0" else "1")
+        server.ask("CONFIRM_SELECT", 0)
+        for other in (forged, "amq.rabbitmq.reply-to.", "amq.rabbitmq.reply-to.x.y", address + "0", address.rsplit(".", 1)[0]):
+            server.publish("", other, b"x", mandatory=True)
+            self.assertEqual(server.expect("BASIC_RETURN").routing_key, other)
+            self.assertEqual(server.confirm().name, "BASIC_ACK")
+            self.assert_closed(404, self.client().declare, other, passive=True)
+        client.ask("BASIC_CANCEL", tag, False)
+        self.assertEqual(client.deliveries, [])
+        server.publish("", address, b"late", mandatory=True)
+        self.assertEqual(server.expect("BASIC_RETURN").body, b"late")
+        self.assertIn("does not exist", self.assert_closed(406, lambda: (client.publish("", "rpc", reply_to="amq.rabbitmq.reply-to"), client.next())))
+        other = self.client()
+        self.assert_closed(406, other.consume, "amq.rabbitmq.reply-to")
+        other = self.client()
+        other.consume("amq.rabbitmq.reply-to", no_ack=True)
+        self.assert_closed(406, other.consume, "amq.rabbitmq.reply-to", no_ack=True)
 
     # ---- who may connect
 
@@ -884,7 +946,7 @@ class AmqpPair(pair.Case):
         message = client.delivery()
         self.freeze(self.b)
         client.ack(message.delivery_tag)
-        self.wait_for("the ack waits", lambda: self.a.tarry("status").one["lag_bytes"] > 0)
+        self.wait_for("the ack waits", lambda: self.a.tarry("status").one["peer"]["lag_bytes"] > 0)
         self.a.process.send_signal(signal.SIGTERM)
         with self.assertRaises(Closed) as caught:
             client.next()

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from unittest import mock
 
+import amqp
 import harness
 import ports
 import tokens
@@ -167,6 +168,22 @@ class Seen(Looks):
         for text in ("none: this broker is alone", "nothing is signed", "0.1.0"):
             self.assertIn(text, self.browser.run("return document.querySelector('main').innerText"))
         self.assertEqual(self.browser.log(), [])
+
+    def test_the_numbers_of_amqp(self):
+        self.look()
+        self.assertNotIn("AMQP", self.browser.run("return document.getElementById('broker').innerText"))
+        self.broker.stop()
+        self.broker.arguments += ["--listen", "amqp://127.0.0.1:0"]
+        self.broker.start()
+        client = amqp.Client(next(int(url.rsplit(":", 1)[1]) for url in self.broker.ready["urls"].split() if url.startswith("amqp://")))
+        self.addCleanup(client.socket.close)
+        client.declare("orders")
+        client.bind("orders", "amq.fanout")
+        client.consume("orders")
+        self.look()
+        text = self.browser.run("return document.getElementById('broker').innerText")
+        self.assertIn("1 connections, 1 channels, 1 consumers", text)
+        self.assertIn("5 exchanges, 1 queues, 1 bindings", text)
 
     def test_hostile_names_are_text(self):
         schedule(self.broker, HOSTILE)

@@ -54,11 +54,12 @@ ALLOWED = {
     "broker/shell/pair/": (*SHELL_ROOMS[:3], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/peer/", "broker/replication/", "broker/coordinator/", "storage/", "proto/", "common/"),
     "broker/shell/jobs/": (*SHELL_ROOMS[:4], "broker/core/", "broker/engine/", "storage/", "proto/", "common/"),
     "broker/shell/threads/": (*SHELL_ROOMS[:5], "broker/core/", "broker/engine/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
-    "broker/shell/door/": (*SHELL_ROOMS, "broker/access/", "broker/beanstalk/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/net/", "broker/page/", "broker/push/", "storage/", "proto/", "common/"),
+    "broker/shell/door/": (*SHELL_ROOMS, "broker/access/", "broker/amqp/amqp.h", "broker/beanstalk/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/net/", "broker/page/", "broker/push/", "storage/", "proto/", "common/"),
     "broker/shell/": ("broker/shell/", "broker/amqp/", "broker/beanstalk/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "transport/", "proto/", "common/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),
+    "client/tool/amqp/": ("client/tool/", "broker/amqp/amqp_codec.", "broker/amqp/amqp_topology.", "client/include/", "proto/", "common/"),
     "client/tool/doctor/": ("client/tool/", "broker/access/token_file.", "client/include/", "storage/files/identity.", "proto/", "common/"),
     # The tool writes the file of tokens and the broker reads it, so both use the same parser.
     "client/tool/cmd_token.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/", "common/"),

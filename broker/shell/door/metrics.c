@@ -109,6 +109,20 @@ static void put_pair(FILE *out, const Tarry__PairStats *p) {
     PAIR_METRICS(X)
 }
 
+#define AMQP_METRICS(X)                                                                                                \
+    X("amqp_connections", "gauge", AS_IT_IS, a->connections, "Open AMQP connections.")                                 \
+    X("amqp_channels", "gauge", AS_IT_IS, a->channels, "Open channels of all AMQP connections.")                       \
+    X("amqp_consumers", "gauge", AS_IT_IS, a->consumers, "Consumers of all AMQP channels.")                            \
+    X("amqp_blocked_connections", "gauge", AS_IT_IS, a->blocked,                                                       \
+      "AMQP connections whose publishes wait because the broker has no capacity.")                                     \
+    X("amqp_exchanges", "gauge", AS_IT_IS, a->exchanges, "Declared AMQP exchanges, including the predeclared ones.")   \
+    X("amqp_queues", "gauge", AS_IT_IS, a->queues, "Declared AMQP queues.")                                            \
+    X("amqp_bindings", "gauge", AS_IT_IS, a->bindings, "Bindings of AMQP exchanges.")
+
+static void put_amqp(FILE *out, const Tarry__AmqpStats *a) {
+    AMQP_METRICS(X)
+}
+
 /* ---- histograms */
 
 /* Writes `NAME_bucket{queue="Q",le="…"}` and the like; `queue` NULL: without that label. */
@@ -154,6 +168,7 @@ static void put_broker(FILE *out, const Tarry__BrokerStats *b) {
     put_head(out, "call_duration_seconds", "histogram", "Duration of requests from arrival to reply, in seconds.");
     put_histogram(out, "call_duration_seconds", NULL, b->calls);
     if (b->pair != NULL) put_pair(out, b->pair);
+    if (b->amqp != NULL) put_amqp(out, b->amqp);
 }
 
 /* ---- queues: X(name, type, unit, field, help) */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "amqp.h"
 #include "archivist.h"
 #include "authorizer.h"
 #include "clock.h"
@@ -61,6 +62,24 @@ static void stats_durations(const struct stats_needs *needs, Tarry__BrokerStats 
     out->calls = &durations->calls;
 }
 
+/* Fills in the numbers of AMQP. False: memory is exhausted. */
+static bool stats_amqp(const struct stats_needs *needs, struct arena *arena, Tarry__BrokerStats *out) {
+    const struct amqp_counts *counts = needs->amqp;
+    if (!counts->is_heard) return true;
+    Tarry__AmqpStats *amqp = arena_alloc(arena, sizeof(*amqp));
+    if (amqp == NULL) return false;
+    tarry__amqp_stats__init(amqp);
+    amqp->connections = counts->connections;
+    amqp->channels = counts->channels;
+    amqp->consumers = counts->consumers;
+    amqp->blocked = counts->blocked;
+    amqp->exchanges = counts->exchanges;
+    amqp->queues = counts->queues;
+    amqp->bindings = counts->bindings;
+    out->amqp = amqp;
+    return true;
+}
+
 Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *arena, bool clock_held) {
     Tarry__BrokerStats *out = arena_alloc(arena, sizeof(*out));
     Tarry__Quantiles *fsync_us = arena_alloc(arena, sizeof(*fsync_us));
@@ -101,5 +120,5 @@ Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *
     stats_access(needs, out, access);
     member_format(needs->dir->member.id, member);
     out->member = member;
-    return push_stats(needs->push, arena, out) ? out : NULL;
+    return stats_amqp(needs, arena, out) && push_stats(needs->push, arena, out) ? out : NULL;
 }

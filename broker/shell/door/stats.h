@@ -7,6 +7,7 @@
 #include "arena.h"
 #include "tarry.pb-c.h"
 
+struct amqp_counts;
 struct archivist;
 struct authorizer;
 struct clock;
@@ -32,6 +33,7 @@ struct stats_needs {
     const struct signer *signer;
     struct authorizer *authorizer;
     struct push *push;
+    const struct amqp_counts *amqp;
 };
 
 /* Returns the statistics in `arena`; NULL if memory is exhausted. The core adds its numbers. Core thread only. */
