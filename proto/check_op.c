@@ -12,9 +12,10 @@
 _Static_assert(LEASE_MIN_MS == 10 && LEASE_MAX_MS == 86400000, "sentences");
 _Static_assert(BACKOFF_MAX_MS == 30ull * 86400000, "sentences");
 _Static_assert(PAUSE_MAX_MS == 3653ull * 86400000, "sentences");
-_Static_assert(REASON_SIZE_MAX == 255, "sentences");
+_Static_assert(REASON_SIZE_MAX == 255 && SERIAL_SIZE_MAX == 255, "sentences");
 
 static const char reason_long[] = "reason is longer than 255 bytes";
+static const char serial_long[] = "serial is longer than 255 bytes";
 static const char op_unknown[] = "this broker does not know the operation; the client may be newer than the broker";
 static const char policy_unknown[] =
     "this broker does not know the policy field; the client may be newer than the broker";
@@ -40,12 +41,27 @@ static const char *check_priority(bool has_priority, uint32_t priority) {
     return priority < PRIORITY_COUNT ? NULL : priority_high;
 }
 
+static const char *check_serial(const void *serial, size_t size) {
+    if (size > SERIAL_SIZE_MAX) return serial_long;
+    switch (check_text(serial, size)) {
+    case TEXT_BROKEN:
+        return "serial is not UTF-8";
+    case TEXT_NUL:
+    case TEXT_CONTROL:
+        return "serial contains a control character";
+    case TEXT_PLAIN:
+        break;
+    }
+    return NULL;
+}
+
 /* Checks all fields of a Schedule except its content. */
 static const char *check_schedule(const Tarry__Schedule *schedule) {
     const char *problem = check_queue_name(schedule->queue);
     if (problem == NULL && name_is_dots(schedule->queue, strlen(schedule->queue))) problem = queue_dots;
     if (problem == NULL) problem = check_key(schedule->key.data, schedule->key.len);
     if (problem == NULL && name_is_dots(schedule->key.data, schedule->key.len)) problem = key_dots;
+    if (problem == NULL) problem = check_serial(schedule->serial.data, schedule->serial.len);
     if (problem == NULL) problem = check_when(schedule->when);
     if (problem != NULL) return problem;
     if (schedule->priority >= PRIORITY_COUNT) return priority_high;
@@ -246,7 +262,8 @@ const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out
     if (problem == NULL) return NULL;
     if (problem == op_unknown || problem == policy_unknown) {
         *out_code = TARRY__CODE__UNSUPPORTED;
-    } else if (too_large || problem == check_name_long || problem == check_key_long || problem == reason_long) {
+    } else if (too_large || problem == check_name_long || problem == check_key_long || problem == reason_long ||
+               problem == serial_long) {
         *out_code = TARRY__CODE__TOO_LARGE;
     } else {
         *out_code = TARRY__CODE__INVALID;

@@ -37,7 +37,7 @@ static uint8_t *put_bytes(uint8_t *at, const void *data, size_t size) {
 }
 
 uint64_t row_hash(const struct row *row) {
-    uint8_t buffer[ROW_FIXED_SIZE + UINT8_MAX + UINT8_MAX];
+    uint8_t buffer[ROW_FIXED_SIZE + UINT8_MAX + UINT8_MAX + 2 + UINT8_MAX + 1 + 4];
     uint8_t *at = buffer;
     at = put_u64(at, row->id);
     at = put_u64(at, row->due_ms);
@@ -62,6 +62,15 @@ uint64_t row_hash(const struct row *row) {
     *at++ = row->reason_size;
     at = put_bytes(at, row->key, row->key_size);
     at = put_bytes(at, row->reason, row->reason_size);
+    if (row->serial_size > 0) { /* a row without a serial name keeps the hash from before this field existed */
+        *at++ = 1;
+        *at++ = row->serial_size;
+        at = put_bytes(at, row->serial, row->serial_size);
+    }
+    if (row->spread_ms > 0) { /* likewise */
+        *at++ = 2;
+        at = put_u32(at, row->spread_ms);
+    }
     return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));
 }
 
@@ -74,6 +83,7 @@ bool row_from_task(const Tarry__Task *task, struct row *out) {
     if (task->priority >= PRIORITY_COUNT) return false;
     if ((unsigned)task->time_base >= ROW_BASES || (unsigned)task->state >= ROW_STATES) return false;
     if (task->key.len > KEY_SIZE_MAX || task->reason.len > REASON_SIZE_MAX) return false;
+    if (task->serial.len > SERIAL_SIZE_MAX || task->spread_ms > SPREAD_MAX_MS) return false;
     if (task->blob_size > FRAME_BLOB_SIZE_MAX) return false;
     *out = (struct row){
         .id = task->id,
@@ -92,13 +102,16 @@ bool row_from_task(const Tarry__Task *task, struct row *out) {
         .attempt = task->attempt,
         .deliveries = task->deliveries,
         .lease_epoch = task->lease_epoch,
+        .spread_ms = task->spread_ms,
         .priority = (uint8_t)task->priority,
         .base = (uint8_t)task->time_base,
         .state = (uint8_t)task->state,
         .key_size = (uint8_t)task->key.len,
         .reason_size = (uint8_t)task->reason.len,
+        .serial_size = (uint8_t)task->serial.len,
         .key = (const char *)task->key.data,
         .reason = (const char *)task->reason.data,
+        .serial = (const char *)task->serial.data,
     };
     return true;
 }
@@ -120,12 +133,14 @@ void row_to_task(const struct row *row, Tarry__Task *out) {
     out->blob_size = row->blob_size;
     out->blob_sum = row->blob_sum;
     out->lease_epoch = row->lease_epoch;
+    out->spread_ms = row->spread_ms;
     out->lease_position = row->lease_position;
     out->lease_deadline_ms = row->lease_deadline_ms;
     out->session = row->session;
     out->delivered_ms = row->delivered_ms;
     out->dead_ms = row->dead_ms;
     out->reason = (ProtobufCBinaryData){.len = row->reason_size, .data = (uint8_t *)row->reason};
+    out->serial = (ProtobufCBinaryData){.len = row->serial_size, .data = (uint8_t *)row->serial};
 }
 
 bool end_is_sharing(const Tarry__TaskEnd *end) {
@@ -147,9 +162,29 @@ uint64_t row_expires_at(const struct row *row) {
     return row->due_ms + row->expires_ms;
 }
 
+static uint64_t overdues_hash(const Tarry__QueuePut *queue) {
+    uint64_t hash = queue->n_overdue; /* of each judgement and all before it */
+    for (size_t i = 0; i < queue->n_overdue; i++) {
+        const Tarry__Overdue *overdue = queue->overdue[i];
+        uint8_t buffer[9 * 8], *at = buffer;
+        at = put_u64(at, hash);
+        at = put_u64(at, overdue->after_steady_ms);
+        at = put_u64(at, overdue->until_steady_ms);
+        at = put_u64(at, overdue->after_wall_ms);
+        at = put_u64(at, overdue->until_wall_ms);
+        at = put_u64(at, overdue->id_end);
+        at = put_u64(at, overdue->overdue_expire_ms);
+        at = put_u64(at, overdue->overdue_dead_ms);
+        at = put_u64(at, overdue->overdue_spread_ms);
+        hash = XXH3_64bits(buffer, sizeof buffer);
+    }
+    return hash;
+}
+
 uint64_t queue_hash(const Tarry__QueuePut *queue) {
     const Tarry__Policy *policy = queue->policy;
-    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 1 + 8 + 1 + 8 + 1 + 8 + 3 * 4 + 1 + 1 + 8 + 8];
+    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 1 + 8 + 1 + 8 + 1 + 8 + 3 * 4 + 1 + 1 + 3 * 8 + 1 + 8 + 1 + 8 +
+                   2 * 8];
     uint8_t *at = buffer;
     at = put_u32(at, queue->number);
     at = put_u64(at, queue->paused_until_ms);
@@ -187,6 +222,17 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
         *at++ = 7;
         at = put_u64(at, XXH3_64bits(policy->filter, strlen(policy->filter)));
     }
+    if (policy != NULL && (policy->overdue_expire_ms | policy->overdue_dead_ms | policy->overdue_spread_ms) != 0) {
+        *at++ = 9; /* likewise */
+        at = put_u64(at, policy->overdue_expire_ms);
+        at = put_u64(at, policy->overdue_dead_ms);
+        at = put_u64(at, policy->overdue_spread_ms);
+    }
+    if (policy != NULL && policy->spread_ms != 0) {
+        *at++ = 8; /* likewise */
+        at = put_u64(at, policy->spread_ms);
+    }
+    if (queue->n_overdue > 0) at = put_u64(at, overdues_hash(queue)); /* likewise */
     /* The name is hashed separately, because it may have any length in a damaged record. */
     at = put_u64(at, XXH3_64bits(queue->name, strlen(queue->name)));
     return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));

@@ -58,13 +58,16 @@ struct row {
     uint32_t attempt;
     uint32_t deliveries;
     uint32_t lease_epoch;
+    uint32_t spread_ms; /* how much later than asked for the task is due (Policy.spread_ms) */
     uint8_t priority;
     uint8_t base;  /* enum row_base */
     uint8_t state; /* enum row_state */
     uint8_t key_size;
     uint8_t reason_size;
+    uint8_t serial_size;
     const char *key;    /* not terminated; borrowed from the owner of the row's memory */
     const char *reason; /* why the task is a dead letter; valid in state ROW_BURIED */
+    const char *serial; /* serial name (SERIAL-1); not terminated, borrowed like the key */
 };
 
 /* Returns the enum state_bit of a live task at `now_ms`, a time of the row's base. */

@@ -131,7 +131,7 @@ static uint32_t lease_some(struct core *core, struct session *session, uint32_t 
 
 /* Limits `count` to the memory for leases and the maximum numbers of leases (CAP-1). */
 static uint32_t limit(const struct core *core, uint32_t count) {
-    uint64_t fitting = need_lease_room(core) / task_size(KEY_SIZE_MAX);
+    uint64_t fitting = need_lease_room(core) / TASK_BYTES_MAX;
     if (count > AHEAD_TASKS_MAX - core->ahead_count) count = (uint32_t)(AHEAD_TASKS_MAX - core->ahead_count);
     if (count > LEASES_MAX - core->leases) count = (uint32_t)(LEASES_MAX - core->leases);
     return count > fitting ? (uint32_t)fitting : count;
@@ -357,7 +357,7 @@ static void depart(struct core *core, struct session *session, struct core_effec
     for (uint32_t i = 0; i < departure.count;
          i++) { /* copy the keys, because a task may change before its message is made */
         struct row *row = &departure.tasks[i].row;
-        row->key = must_copy(effects->arena, row->key, row->key_size);
+        must_own(effects->arena, row);
         if (row->lease_position > position) position = row->lease_position;
     }
     if (!departure.count) return;

@@ -55,6 +55,7 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct 
     if (is_extended) {
         lease_extend(core, task);
     } else if (row->state == ROW_LEASED) {
+        if (!serial_is_free(task)) return CORE_NONSENSE; /* SERIAL-1 */
         lease_take(core, task);
         task->before = (struct holder){put->before_session, put->before_delivered_ms};
     } else if (row->state == ROW_WAITING) {

@@ -15,17 +15,20 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     uint64_t far = 0;
     uint64_t ready = 0;
     uint64_t early = 0;
+    uint64_t parked = 0;
     const struct queue *queue = queue_at(core, line->line.queue);
     const struct task *task = NULL;
     TAILQ_FOREACH(task, &line->near, member) {
-        assert(task->place == PLACE_PENDING || task->place == PLACE_READY || task->place == PLACE_EARLY);
+        assert(task->place == PLACE_PENDING || task->place == PLACE_READY || task->place == PLACE_PARKED ||
+               task->place == PLACE_EARLY);
         early += task->place == PLACE_EARLY;
         if (task->place == PLACE_EARLY) assert(ready_has(&task->ready));
         assert(task->row.state == ROW_WAITING && line_of(core, &task->row) == line);
         if (task->place == PLACE_PENDING) assert(wheel_is_armed(&task->timer.wheel));
-        if (task->place == PLACE_READY)
+        if (task->place == PLACE_READY || task->place == PLACE_PARKED)
             assert(ready_has(&task->ready) && task->row.due_ms <= base_ms(core, task->row.base)); /* TIME-1 */
         ready += task->place == PLACE_READY;
+        parked += task->place == PLACE_PARKED;
         near++;
     }
     TAILQ_FOREACH(task, &line->far, member) {
@@ -34,6 +37,7 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
         far++;
     }
     assert(near == line->near_count && far == line->far_count && ready == line->ready.count);
+    assert(parked == line->parked.count && ready_check(&line->parked));
     assert(line->size_class == (near ? 64 - __builtin_clzll(near) : 0));
     assert(line->leases_early == queue->policy.lease_before_due);
     assert(ready_check(&line->ready) && ready_check(&line->early) && early == line->early.count);
@@ -62,6 +66,7 @@ static void check_keys(const struct core *core) {
 
 static void check_task(struct core *core, const struct task *task) {
     assert(task->place != PLACE_NONE);
+    serial_check(task);
     if (task->place != PLACE_ENDED) assert(task->hash == row_hash(&task->row));
     assert((task->row.deliveries > 0) == (task->row.session != 0)); /* TRUE-1 */
     bool leaves_when_clean = task->place == PLACE_FAR || task->place == PLACE_DEAD || task->place == PLACE_ENDED;

@@ -57,7 +57,8 @@ static struct demand demand_of(const struct core *core, const struct core_reques
         switch (op_target(op)) {
         case NAMES_NEW_TASK:
             demand.schedules++;
-            need_task(&demand.need, op->schedule->key.len); /* only a Schedule creates a task */
+            need_task(&demand.need, op->schedule->key.len,
+                      op->schedule->serial.len); /* only a Schedule creates a task */
             break;
         case NAMES_TASK:
         case NAMES_DEAD_TASK:

@@ -15,6 +15,7 @@
 #include "leases.h"
 #include "near.h"
 #include "need.h"
+#include "overdue.h"
 #include "pending.h"
 #include "producers.h"
 #include "query.h"
@@ -38,6 +39,7 @@ static bool allocate(struct core *core) {
     core->slab = slab_new(core->options.memory);
     core->by_id = sparse_new(slots, sizeof *core->by_id);
     core->by_key = sparse_new(slots, sizeof *core->by_key);
+    core->by_serial = sparse_new(slots, sizeof *core->by_serial);
     core->outcomes = outcomes_new(core->options.outcomes_max, core->options.outcome_retention_ms);
     core->queues = sparse_new(QUEUE_PLACES + 1, sizeof *core->queues);
     core->queue_names = sparse_new(NAME_TABLE_SIZE, sizeof *core->queue_names);
@@ -60,10 +62,10 @@ static bool allocate(struct core *core) {
         core->scans[i].heap = calloc(LIST_LIMIT_MAX, sizeof *core->scans[i].heap);
         if (!core->scans[i].heap) return false;
     }
-    return core->slab && core->by_id && core->by_key && core->outcomes && core->queues && core->queue_names &&
-           core->tally.queues && core->sessions && core->subscriptions && core->producers && core->producer_ids &&
-           core->queue_looks && core->queue_owners && core->deletions && core->free_places.items && core->awaited &&
-           core->awaited_owners && core->awaited_names && core->wishes;
+    return core->slab && core->by_id && core->by_key && core->by_serial && core->outcomes && core->queues &&
+           core->queue_names && core->tally.queues && core->sessions && core->subscriptions && core->producers &&
+           core->producer_ids && core->queue_looks && core->queue_owners && core->deletions &&
+           core->free_places.items && core->awaited && core->awaited_owners && core->awaited_names && core->wishes;
 }
 
 struct core *core_new(const struct core_options *options) {
@@ -108,6 +110,7 @@ void core_free(struct core *core) {
     outcomes_free(core->outcomes);
     sparse_free(core->by_id, core->table_mask + 1, sizeof *core->by_id);
     sparse_free(core->by_key, core->table_mask + 1, sizeof *core->by_key);
+    sparse_free(core->by_serial, core->table_mask + 1, sizeof *core->by_serial);
     sparse_free(core->queues, QUEUE_PLACES + 1, sizeof *core->queues);
     sparse_free(core->queue_names, NAME_TABLE_SIZE, sizeof *core->queue_names);
     sparse_free(core->queue_owners, QUEUE_PLACES + 1, sizeof *core->queue_owners);
@@ -146,6 +149,7 @@ void core_restore(struct core *core, const struct core_base *base) {
     core->epoch = core->tally.epoch;
     outcomes_set_known_since(core->outcomes, base->known_since_ms);
     set_now(core, &base->then);
+    core->recorded = base->then;
 }
 
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
@@ -166,6 +170,7 @@ int core_restore_lease(struct core *core, const struct row *row) {
     struct task *task = task_new(core, row, row_key(row).hash, false);
     if (!task) return CORE_NO_MEMORY; /* cannot happen in a region of the same size (LEASES_SHARE) */
     task->hash = row_hash(row);
+    if (!serial_is_free(task)) return CORE_NONSENSE; /* SERIAL-1 */
     lease_take(core, task);
     return 0;
 }
@@ -214,6 +219,7 @@ int core_replay(struct core *core, const struct frame_header *header, const Tarr
     if (!need_frame_fits(core, body)) return CORE_NO_MEMORY;
     struct instant then = {.steady_ns = header->steady_ns, .wall_ns = header->wall_ns};
     set_now(core, &then);
+    core->recorded = then;
     core->sealed = header->type == FRAME_SEAL;
     return apply_frame(core, frame_size(header->body_size, header->blob_size), body, NULL);
 }
@@ -256,7 +262,9 @@ static void start(struct core *core, const struct core_event *event, struct core
     draft.client = event->start.who;
     record_epoch(&draft, &event->start);
     if (event->start.clock_accepted) record_clock(&draft, event);
+    const struct instant since = core->recorded;
     draft_commit(&draft, NULL, effects);
+    overdue_start(core, &since, effects);
     core->claim_over_ms = steady_ms(core) + CLAIM_AFTER_START_MS;
     wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core),
               0); /* leases of bound sessions are returned first */
@@ -543,12 +551,20 @@ static void dispatch_event(struct core *core, const struct core_event *event, st
     }
 }
 
-/* Appends a seal frame once everything is durable and the log is idle (LOG-5). */
+/* Returns when a frame must follow the last one, so that the log shows that the broker serves (overdue.h); UINT64_MAX:
+ * never. A log that is not durable has frames on the way. */
+static uint64_t mark_at_ms(const struct core *core) {
+    bool is_wanted = core->overdue_queues && core->started && !core->stopping && core->durable == core->position;
+    return is_wanted ? core->recorded.steady_ns / 1000000 + OVERDUE_MARK_MS : UINT64_MAX;
+}
+
+/* Appends a seal once everything is durable and the log is idle (LOG-5). */
 static void seal_when_idle(struct core *core, struct core_effects *effects) {
     bool is_settled = core->durable == core->position;
-    if (core->sealed || !core->started || !is_settled) return;
+    const bool is_mark = steady_ms(core) >= mark_at_ms(core);
+    if ((core->sealed && !is_mark) || !core->started || !is_settled) return;
     if (core->seal_at_ms == UINT64_MAX) core->seal_at_ms = steady_ms(core) + SEAL_IDLE_MS;
-    if (!core->stopping && steady_ms(core) < core->seal_at_ms) return;
+    if (!core->stopping && !is_mark && steady_ms(core) < core->seal_at_ms) return;
     *PUSH(effects, appends) = (struct core_append){
         .position = core->position,
         .type = FRAME_SEAL,
@@ -556,6 +572,7 @@ static void seal_when_idle(struct core *core, struct core_effects *effects) {
         .now = core->now,
     };
     core->position += frame_size(0, 0);
+    core->recorded = core->now;
     core->sealed = true;
     core->seal_at_ms = UINT64_MAX;
 }
@@ -623,6 +640,7 @@ uint64_t core_deadline(const struct core *core) {
     uint64_t wall_ms = wall_deadline(core);
     if (wall_ms < deadline_ms) deadline_ms = wall_ms;
     if (core->seal_at_ms < deadline_ms) deadline_ms = core->seal_at_ms;
+    if (mark_at_ms(core) < deadline_ms) deadline_ms = mark_at_ms(core);
     return deadline_ms;
 }
 

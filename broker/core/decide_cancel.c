@@ -65,6 +65,7 @@ void decide_move(struct decision *d, const Tarry__Move *move) {
     if (stands_in_the_way(d, resolved, &known)) return;
     struct row row = known.row;
     if (!due_of(d, move->when, &row.due_ms, &row.base)) return;
+    row_spread(d, queue_at(d->core, row.queue), &row);
     if (move->has_priority) row.priority = (uint8_t)move->priority;
     describe(d->result, &row, d->effects->arena);
     d->result->outcome = TARRY__OUTCOME__MOVED;

@@ -34,8 +34,9 @@ static bool may_push(const struct decision *d) {
 /* Returns NULL if lease_before_due may change, otherwise the reason. A change would move each waiting task to another
  * place. So the queue must have no waiting task, and no operation of this commit may have created one. */
 static const char *keeps_early(const struct decision *d, const struct queue *queue) {
-    if (queue_waiting(d->core, queue) || queue_in_flight(d->core, queue))
-        return "lease_before_due cannot change while the queue has live tasks";
+    const bool has_dead = d->core->tally.queues[queue_place(queue->number)].dead > 0; /* one may have a serial name */
+    if (queue_waiting(d->core, queue) || queue_in_flight(d->core, queue) || has_dead)
+        return "lease_before_due cannot change while the queue has tasks";
     return d->draft->has_tasks ? "lease_before_due must be set before the operations on tasks of its commit" : NULL;
 }
 
@@ -106,7 +107,7 @@ void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
 
 /* Counts tasks by the state in memory: ready tasks beyond a horizon count as pending. */
 static uint64_t count_states(const struct core *core, const struct queue *queue, uint32_t states) {
-    uint64_t ready = near_ready_count(queue), count = 0;
+    uint64_t ready = near_ready_count(queue) + near_parked_count(queue), count = 0;
     if (states & STATE_PENDING) count += queue_waiting(core, queue) - ready;
     if (states & STATE_READY) count += ready;
     if (states & STATE_IN_FLIGHT) count += queue_in_flight(core, queue);
@@ -201,6 +202,7 @@ void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
     }
     Tarry__QueuePut *put = draft_queue(d->draft, queue);
     put->deleted = true;
+    put->n_overdue = 0;
     put->forgets = delete->forget;
     put->paused = false;
     put->paused_until_ms = 0;

@@ -6,9 +6,9 @@ static bool takes_over(const Tarry__Schedule *schedule, uint64_t due_ms, const s
     case TARRY__SCHEDULE__ON_CONFLICT__REPLACE:
         return true;
     case TARRY__SCHEDULE__ON_CONFLICT__EARLIER:
-        return due_ms < holder->due_ms;
+        return due_ms < holder->due_ms - holder->spread_ms; /* both as they were asked for */
     case TARRY__SCHEDULE__ON_CONFLICT__LATER:
-        return due_ms > holder->due_ms;
+        return due_ms > holder->due_ms - holder->spread_ms;
     case TARRY__SCHEDULE__ON_CONFLICT__REJECT:
     default:
         return false;
@@ -59,6 +59,13 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
     row.key = key.data;
     row.key_size = key.size;
     row.scheduled_ms = steady_ms(d->core);
+    row.serial = (const char *)schedule->serial.data;
+    row.serial_size = (uint8_t)schedule->serial.len;
+    if (row.serial_size && draft_queue_now(d->draft, d->queue)->lease_before_due) {
+        refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
+                  "serial: the queue was declared over AMQP with a TTL and cannot have serial names");
+        return;
+    }
     bool replaces = false;
     struct known holder;
     if (key.size && draft_find_key(d->draft, &key, &holder)) {
@@ -72,6 +79,8 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
         tarry__op_result__init(d->result); /* clear the result, because it describes the replaced task */
     }
     if (key.size && d->queue->group_count && !replaces && shares_hold_key(d, schedule)) return;
+    row.id = d->draft->next_id;
+    row_spread(d, d->queue, &row);
     draft_put_new(d->draft, &row, key.hash, d->content);
     d->result->outcome = replaces ? TARRY__OUTCOME__REPLACED : TARRY__OUTCOME__SCHEDULED;
     d->result->id = row.id;

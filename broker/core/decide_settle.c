@@ -78,6 +78,7 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
     }
     row.state = ROW_WAITING;
     row.due_ms = from_ms(d->core) + delay_ms; /* TIME-1 */
+    row.spread_ms = 0;
     row.base = ROW_STEADY;
     Tarry__TaskPut *put = draft_put(d->draft, TARRY__CAUSE__CAUSE_RETRIED, &known, &row);
     size_t reason_size = strlen(nack->reason);
@@ -107,6 +108,7 @@ void decide_release(struct decision *d, const Tarry__Release *release) {
                              ? task_return(d->core, task_find(d->core, release->id), TARRY__CAUSE__CAUSE_UNSENT, &row)
                              : row_return(d->core, &known.row, TARRY__CAUSE__CAUSE_RELEASED, &row);
     if (release->when && !due_of(d, release->when, &row.due_ms, &row.base)) return;
+    if (release->when) row.spread_ms = 0;
     if (release->has_priority) row.priority = (uint8_t)release->priority;
     draft_put(d->draft, cause, &known, &row);
     settled(d, TARRY__OUTCOME__RELEASED, &row);

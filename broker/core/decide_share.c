@@ -26,6 +26,9 @@ static void add_share(struct decision *d, const struct queue *group, const struc
         .base = task->base,
         .key = task->key,
         .key_size = task->key_size,
+        .serial = task->serial,
+        .serial_size = task->serial_size,
+        .spread_ms = task->spread_ms,
     };
     struct task_key key = task_key_of(group->number, task->key, task->key_size);
     struct known holder;

@@ -10,6 +10,7 @@
 #include "leases.h"
 #include "near.h"
 #include "need.h"
+#include "overdue.h"
 #include "tasks.h"
 
 static bool has_credit(const struct session *session) {
@@ -41,7 +42,7 @@ static uint32_t share_of(const struct core *core, const struct queue *queue, con
     if (share > credit) share = credit;
     if (share > session->batch_max) share = session->batch_max;
     if (share > LEASES_MAX - core->leases) share = LEASES_MAX - core->leases;
-    uint64_t fitting = need_lease_room(core) / task_size(KEY_SIZE_MAX);
+    uint64_t fitting = need_lease_room(core) / TASK_BYTES_MAX;
     if (share > fitting) share = fitting;
     if (session_is_mover(session->id))
         return (uint32_t)share; /* the queue's limits apply to its consumers, not to a mover (HERD-1) */
@@ -57,7 +58,7 @@ struct lease_batch {
 };
 
 /* Removes the next tasks from their heaps, so that each is visited once, and records them in the draft as leased or
- * expired. */
+ * expired, or as judged after an outage (overdue.h). */
 static void gather(struct core *core, struct queue *queue, const struct session *session, uint32_t count_max,
                    uint32_t records_max, struct lease_batch *batch) {
     const bool early = takes_early(queue, session);
@@ -67,12 +68,18 @@ static void gather(struct core *core, struct queue *queue, const struct session 
         if (batch->count && batch->bytes + task->row.blob_size > DELIVERY_SIZE_MAX) return;
         near_prefetch_behind(task);
         struct known known = known_of(task);
-        /* Remove it here: apply would remove it only later, and the loop would find it again. */
-        near_unplace(core, task);
         if (is_expired(core, &task->row)) {
+            near_unplace(core, task);
             draft_end(&batch->draft, TARRY__CAUSE__CAUSE_EXPIRED, &known);
             continue;
         }
+        if (queue->overdue_count && overdue_judge(&batch->draft, queue, &known)) {
+            near_unplace(core, task);
+            continue;
+        }
+        if (task->row.serial_size) near_hold(core, task); /* SERIAL-1: no other of its name is offered */
+        /* Removed here, because the next turn would find it again; apply would remove it only later. */
+        near_unplace(core, task);
         assert((task->row.due_ms <= base_ms(core, task->row.base)) != early); /* TIME-1 */
         struct row leased = row_leased(core, queue, session, &task->row);
         draft_put(&batch->draft, TARRY__CAUSE__CAUSE_LEASED, &known, &leased);
@@ -101,7 +108,7 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, struct ses
     for (uint32_t i = 0; i < batch.count;
          i++) { /* copy the keys, because a task may change before its message is made */
         struct row *row = &batch.tasks[i].row;
-        row->key = must_copy(effects->arena, row->key, row->key_size);
+        must_own(effects->arena, row);
     }
     session->sending = true;
     session->sending_ms = steady_ms(core);
@@ -138,7 +145,7 @@ static void send_again(struct core *core, struct session *session, struct core_e
         session_resent(core, session, task);
         bytes += task->row.blob_size;
         tasks[count] = (struct core_delivered){.row = task->row, .queue_name = queue_at(core, task->row.queue)->name};
-        tasks[count].row.key = must_copy(effects->arena, task->row.key, task->row.key_size);
+        must_own(effects->arena, &tasks[count].row);
         count++;
     }
     if (later_ms != UINT64_MAX) session_look_at(core, session, later_ms);

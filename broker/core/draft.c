@@ -336,6 +336,27 @@ const Tarry__Policy *draft_queue_now(const struct draft *draft, const struct que
     return put ? put->policy : &queue->policy;
 }
 
+/* Writes the judgements of outages into the record (overdue.h). */
+static void put_overdues(struct arena *arena, const struct queue *queue, Tarry__QueuePut *put) {
+    if (!queue->overdue_count) return;
+    Tarry__Overdue *all = must_alloc(arena, queue->overdue_count * sizeof *all);
+    put->overdue = must_alloc(arena, queue->overdue_count * sizeof(Tarry__Overdue *));
+    put->n_overdue = queue->overdue_count;
+    for (uint32_t i = 0; i < queue->overdue_count; i++) {
+        const struct overdue *from = &queue->overdues[i];
+        tarry__overdue__init(&all[i]);
+        all[i].after_steady_ms = from->after_ms[ROW_STEADY];
+        all[i].until_steady_ms = from->until_ms[ROW_STEADY];
+        all[i].after_wall_ms = from->after_ms[ROW_WALL];
+        all[i].until_wall_ms = from->until_ms[ROW_WALL];
+        all[i].id_end = from->id_end;
+        all[i].overdue_expire_ms = from->expire_ms;
+        all[i].overdue_dead_ms = from->dead_ms;
+        all[i].overdue_spread_ms = from->spread_ms;
+        put->overdue[i] = &all[i];
+    }
+}
+
 Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue) {
     Tarry__QueuePut *known = queue_record(draft, queue);
     if (known) return known;
@@ -348,6 +369,7 @@ Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue) {
     put->creator = (char *)queue->creator;
     put->paused = queue->paused;
     put->paused_until_ms = queue->paused_until_ms;
+    put_overdues(draft->arena, queue, put);
     put->before_hash = queue->hash;
     put->before_policy = must_alloc(draft->arena, sizeof *put->before_policy);
     *put->before_policy = queue->policy;
@@ -426,6 +448,7 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     };
     core->sealed = false;
     core->seal_at_ms = UINT64_MAX;
+    core->recorded = core->now;
     int error = apply_frame(core, frame_size((uint32_t)size, (uint32_t)draft->blob_size), &body, draft->knowns);
     assert(error == 0); /* LOG-2: apply cannot fail on records that were decided here */
 }

@@ -23,6 +23,11 @@ static inline void *must_have(struct arena *arena, size_t size) {
 }
 void *must_copy(struct arena *arena, const void *data, size_t size);
 char *must_copy_text(struct arena *arena, const char *text);
+/* Copies the row's key and serial name into the arena, because the task may change before the row is sent. */
+static inline void must_own(struct arena *arena, struct row *row) {
+    row->key = must_copy(arena, row->key, row->key_size);
+    if (row->serial_size) row->serial = must_copy(arena, row->serial, row->serial_size);
+}
 
 /* ---- replies. Each waits until the log is durable up to the position that it depends on (LOG-1). */
 Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code);

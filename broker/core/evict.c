@@ -64,7 +64,8 @@ static size_t sample_table(struct core *core, const struct line_state *line, str
     for (uint32_t probe = 0; probe < SAMPLE_PROBES_MAX && count < SAMPLE_MAX; probe++) {
         core->visits++;
         for (struct task *task = core->by_id[next_random(core) & core->table_mask]; task; task = task->by_id_next) {
-            bool is_near = task->place == PLACE_PENDING || task->place == PLACE_READY || task->place == PLACE_EARLY;
+            bool is_near = task->place == PLACE_PENDING || task->place == PLACE_READY || task->place == PLACE_PARKED ||
+                           task->place == PLACE_EARLY;
             if (is_near && line_of(core, &task->row) == line && count < SAMPLE_MAX)
                 sample[count++] = row_due(&task->row);
         }

@@ -109,6 +109,7 @@ void lease_take(struct core *core, struct task *task) {
     assert(session); /* the table has twice as many slots as sessions, so it has space for sessions from before a
                         restart */
     task->place = PLACE_LEASED;
+    if (task->row.serial_size) near_hold(core, task); /* SERIAL-1 */
     session->lease_count++;
     core->leases++;
     core->lease_bytes += task_bytes(task);
@@ -188,6 +189,7 @@ void lease_drop(struct core *core, struct task *task) {
     wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
     task->before = (struct holder){0};
     task->place = PLACE_NONE;
+    if (task->row.serial_size) near_release(core, task); /* SERIAL-1 */
     struct queue *queue = queue_at(core, task->row.queue);
     if (gate_limits(queue)) near_update_serving(core, queue); /* HERD-1: one task fewer is in flight */
     bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
@@ -203,7 +205,7 @@ uint32_t session_credit_left(const struct session *session) {
 
 bool may_lease(const struct core *core) {
     return core->leases < LEASES_MAX && core->overlay_count <= core->options.index_lag_hard &&
-           need_lease_room(core) >= task_size(KEY_SIZE_MAX);
+           need_lease_room(core) >= TASK_BYTES_MAX;
 }
 
 uint64_t session_lease_ms(const struct session *session, const struct queue *queue) {

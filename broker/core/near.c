@@ -95,6 +95,12 @@ static void push_ready(struct core *core, struct line_state *line, struct task *
     near_update_serving(core, queue);
 }
 
+static void park(struct line_state *line, struct task *task) {
+    task->place = PLACE_PARKED;
+    task->ready = (struct ready_node){0}; /* uses the memory of the timer */
+    ready_push(&line->parked, &task->ready, task->row.due_ms, task->row.id);
+}
+
 static void arm_early_timer(struct core *core, struct line_state *line) {
     struct wheel *wheel = &core->wheels[line->line.base];
     const struct ready_node *first = ready_min(&line->early);
@@ -120,12 +126,68 @@ static void leave_heap(struct ready *heap, struct task *task) {
     task->before = (struct holder){0};
 }
 
-static void leave_ready(struct core *core, struct line_state *line, struct task *task) {
+static inline __attribute__((always_inline)) void leave_ready(struct core *core, struct line_state *line,
+                                                              struct task *task) {
     struct queue *queue = queue_at(core, line->line.queue);
     leave_heap(&line->ready, task);
     if (line->ready.count) return;
     queue->ready_mask &= ~ready_bit(line);
     near_update_serving(core, queue);
+}
+
+/* Offers the first ready task of the name, if no task of the name is leased, and parks the one that was offered
+ * (SERIAL-1). */
+static void offer_first(struct core *core, struct serial *serial) {
+    struct task *before = serial->offered, *first = serial_first(serial);
+    if (first == before) return;
+    serial->offered = first;
+    if (before) {
+        struct line_state *line = line_of(core, &before->row);
+        leave_ready(core, line, before);
+        park(line, before);
+    }
+    if (!first) return;
+    struct line_state *line = line_of(core, &first->row);
+    leave_heap(&line->parked, first);
+    push_ready(core, line, first);
+}
+
+static void enter_named(struct core *core, struct line_state *line, struct task *task) {
+    park(line, task);
+    serial_push(task);
+    offer_first(core, serial_of(task));
+}
+
+/* Makes the task ready. */
+static inline __attribute__((always_inline)) void enter_ready(struct core *core, struct line_state *line,
+                                                              struct task *task) {
+    if (task->row.serial_size)
+        enter_named(core, line, task);
+    else
+        push_ready(core, line, task);
+}
+
+/* Removes a ready or parked task; then another task of its serial name may be offered. */
+static void leave_named(struct core *core, struct line_state *line, struct task *task) {
+    if (task->place == PLACE_PARKED)
+        leave_heap(&line->parked, task);
+    else
+        leave_ready(core, line, task);
+    serial_remove(task);
+    offer_first(core, serial_of(task));
+}
+
+void near_hold(struct core *core, struct task *task) {
+    struct serial *serial = serial_of(task);
+    assert(serial_is_free(task)); /* SERIAL-1 */
+    serial->holder = task;
+    if (task->place == PLACE_LEASED) offer_first(core, serial);
+}
+
+void near_release(struct core *core, struct task *task) {
+    assert(serial_of(task)->holder == task);
+    serial_of(task)->holder = NULL;
+    offer_first(core, serial_of(task));
 }
 
 /* Removes the task from the line's heap of early tasks. The timer may stay armed for an earlier time. */
@@ -176,6 +238,8 @@ static void leave_line(struct core *core, struct task *task) {
         wheel_cancel(&core->wheels[task->row.base], &task->timer.wheel);
     else if (task->place == PLACE_EARLY)
         leave_early(core, line, task);
+    else if (task->row.serial_size)
+        leave_named(core, line, task);
     else
         leave_ready(core, line, task);
 }
@@ -185,6 +249,7 @@ void near_unplace(struct core *core, struct task *task) {
     case PLACE_FAR:
     case PLACE_PENDING:
     case PLACE_READY:
+    case PLACE_PARKED:
     case PLACE_EARLY:
         leave_line(core, task);
         break;
@@ -218,7 +283,8 @@ uint8_t near_halvings(const struct core *core, const struct queue *queue) {
 
 bool near_may_be_ahead(const struct core *core, const struct row *row) {
     const struct queue *queue = queue_at(core, row->queue);
-    return row->base == ROW_STEADY && !row->expires_ms && !queue->group_count && !gate_limits(queue);
+    return row->base == ROW_STEADY && !row->expires_ms && !row->serial_size && !queue->group_count &&
+           !gate_limits(queue);
 }
 
 uint64_t near_look_ms(const struct core *core, const struct row *row) {
@@ -240,7 +306,7 @@ void near_place_waiting(struct core *core, struct task *task) {
     set_near_count(core, line, line->near_count + 1);
     uint64_t now_ms = base_ms(core, task->row.base);
     if (task->row.due_ms <= now_ms) { /* TIME-1: ready means due <= now, rounded down */
-        push_ready(core, line, task);
+        enter_ready(core, line, task);
         return;
     }
     if (line->leases_early) {
@@ -253,7 +319,7 @@ void near_place_waiting(struct core *core, struct task *task) {
 
 void near_due(struct core *core, struct task *task) {
     assert(task->place == PLACE_PENDING && task->row.due_ms <= base_ms(core, task->row.base)); /* TIME-1 */
-    push_ready(core, line_of(core, &task->row), task);
+    enter_ready(core, line_of(core, &task->row), task);
 }
 
 void near_soon(struct core *core, struct task *task, uint64_t at_ms) {
@@ -282,8 +348,10 @@ static struct task *task_of_ready(const struct ready_node *node) {
 }
 
 struct task *near_first_ready(const struct line_state *line) {
-    struct ready_node *node = ready_min(&line->ready);
-    return node ? task_of_ready(node) : NULL;
+    struct ready_node *ready = ready_min(&line->ready), *parked = ready_min(&line->parked);
+    if (!ready || !parked) return ready || parked ? task_of_ready(ready ? ready : parked) : NULL;
+    struct task *first = task_of_ready(ready), *other = task_of_ready(parked);
+    return due_before(row_due(&first->row), row_due(&other->row)) ? first : other;
 }
 
 void near_prefetch_behind(const struct task *task) {
@@ -303,6 +371,13 @@ static inline uint64_t count_of(const struct queue *queue, uint32_t mask, bool e
 
 uint64_t near_ready_count(const struct queue *queue) {
     return count_of(queue, queue->ready_mask, false);
+}
+
+uint64_t near_parked_count(const struct queue *queue) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
+        count += queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT].parked.count;
+    return count;
 }
 
 uint64_t near_early_count(const struct queue *queue) {
@@ -407,6 +482,7 @@ static void settle_clean(struct core *core, struct task *task) {
         break;
     case PLACE_PENDING:
     case PLACE_READY:
+    case PLACE_PARKED:
     case PLACE_EARLY:
     case PLACE_LEASED:
         break; /* the task stays in memory, because it is within the horizon, or leased */

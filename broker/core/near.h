@@ -30,14 +30,19 @@ void near_soon(struct core *core, struct task *task, uint64_t at_ms);
 /* Returns the number of halvings of the queue's time ahead (ahead.h) that are in force now. Only time undoes a halving.
  */
 uint8_t near_halvings(const struct core *core, const struct queue *queue);
-/* Returns true if a task like this one may be leased ahead of time: the steady clock decides when it is due, it does
- * not expire, and its queue has neither a limit (gate.h) nor groups. */
+/* Returns true if tasks such as this one may be leased ahead of time: the steady clock decides when it is due, it does
+ * not expire, it has no serial name, and its queue has neither a limit (gate.h) nor groups. */
 bool near_may_be_ahead(const struct core *core, const struct row *row);
 /* Returns when to check the waiting task: at its due time, or earlier if it may be leased ahead of time. */
 uint64_t near_look_ms(const struct core *core, const struct row *row);
-/* Returns true if a ready task must, or may have to, be delivered before this task, which was leased ahead of time. */
+/* Notes that the task, which has a serial name, is leased, or will be in this draft. Until near_release no other task
+ * of its name is offered (SERIAL-1). */
+void near_hold(struct core *core, struct task *task);
+/* Notes that the task's lease has ended: offers the next task of its serial name. */
+void near_release(struct core *core, struct task *task);
+/* Returns true if a ready task must leave before this task, or may have to. The task was leased ahead of time. */
 bool near_has_before(struct core *core, const struct row *row);
-/* Returns the number of ready tasks of the queue in memory. */
+/* Number of ready tasks of the queue in memory that consumers may get, without the parked ones. */
 uint64_t near_ready_count(const struct queue *queue);
 /* Returns the number of the queue's tasks in memory that are not due and that consumers may get (lease_before_due). */
 uint64_t near_early_count(const struct queue *queue);
@@ -54,7 +59,9 @@ void near_serve_again(struct core *core, struct queue *queue);
 /* Moves a queue with tasks for a mover behind the other queues. */
 void near_move_again(struct core *core, struct queue *queue);
 
-/* Returns the first ready task of the line in memory, by (due, id); NULL: none. */
+/* Number of ready tasks of the queue in memory that wait for their serial name. */
+uint64_t near_parked_count(const struct queue *queue);
+/* Returns the first ready task of the line in memory, by (due, id), parked or not; NULL: none. */
 struct task *near_first_ready(const struct line_state *line);
 /* Returns the next ready task of the queue, by priority, due time and id. Returns NULL if no task is ready, or if the
  * order is unknown until a window has been loaded. */

@@ -3,24 +3,27 @@
 
 #include "tasks.h"
 
-void need_task(struct need *need, size_t key_size) {
-    slab_need_add(&need->objects, task_size(key_size), 1);
+void need_task(struct need *need, size_t key_size, size_t serial_size) {
+    slab_need_add(&need->objects, task_size(key_size, serial_size), 1);
+    need->count++;
+    if (!serial_size) return;
+    slab_need_add(&need->objects, serial_bytes(serial_size), 1);
     need->count++;
 }
 
 void need_rows(struct need *need, const struct row *rows, size_t count) {
-    for (size_t i = 0; i < count; i++) need_task(need, rows[i].key_size);
+    for (size_t i = 0; i < count; i++) need_task(need, rows[i].key_size, rows[i].serial_size);
 }
 
 void need_facts(struct need *need, const struct core_facts *facts) {
     for (size_t i = 0; i < facts->count; i++) {
         const struct row *row = &facts->rows[i];
-        if (row->state != ROW_BURIED) need_task(need, row->key_size);
+        if (row->state != ROW_BURIED) need_task(need, row->key_size, row->serial_size);
     }
 }
 
 void need_dead(struct need *need, const Tarry__DeadOp *dead) {
-    if (!dead->all && dead->task) need_task(need, dead->task->id ? KEY_SIZE_MAX : dead->task->key.len);
+    if (!dead->all && dead->task) need_task(need, dead->task->id ? KEY_SIZE_MAX : dead->task->key.len, SERIAL_SIZE_MAX);
 }
 
 void need_sentence(struct need *need) {
@@ -31,7 +34,7 @@ void need_sentence(struct need *need) {
 size_t need_shares(struct need *need, const struct core *core, const Tarry__FanOut *fan_out) {
     const struct task *task = task_find(core, fan_out->id);
     const size_t count = task ? queue_at(core, task->row.queue)->group_count : 0;
-    for (size_t i = 0; i < count; i++) need_task(need, task->row.key_size);
+    for (size_t i = 0; i < count; i++) need_task(need, task->row.key_size, task->row.serial_size);
     return count;
 }
 
@@ -51,17 +54,18 @@ bool need_may_fit(const struct core *core, const struct need *need) {
     return slab_need_pages(NULL, &need->objects) + RESERVE_PAGES <= need_pages_kept_free(core);
 }
 
-bool need_task_fits(const struct core *core, size_t key_size) {
-    uint32_t pages = slab_has_room(core->slab, task_size(key_size)) ? 0 : 1;
+bool need_task_fits(const struct core *core, const struct row *row) {
+    uint32_t pages = slab_has_room(core->slab, task_size(row->key_size, row->serial_size)) ? 0 : 1;
+    if (row->serial_size) pages += slab_has_room(core->slab, serial_bytes(row->serial_size)) ? 0 : 1;
     return pages + RESERVE_PAGES <= slab_pages_free(core->slab);
 }
 
 static size_t request_objects_max(const struct core_request *request) {
     const size_t facts = request->facts.count;
-    if (request->message->body_case == TARRY__REQUEST__BODY_GET) return facts;
+    if (request->message->body_case == TARRY__REQUEST__BODY_GET) return 2 * facts;
     if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
-    /* one object per operation (the task that it schedules, or the sentence of a nack), and one per row */
-    return request->message->commit->n_ops + need_shares_max(request->message->commit) + facts;
+    /* per operation: the task that it schedules, or the sentence of a nack; and the rows; and their serial names */
+    return 2 * (request->message->commit->n_ops + need_shares_max(request->message->commit) + facts);
 }
 
 size_t need_objects_max(const struct core_event *event) {
@@ -69,9 +73,9 @@ size_t need_objects_max(const struct core_event *event) {
     case CORE_REQUEST:
         return request_objects_max(&event->request);
     case CORE_PAGE:
-        return event->page.row_count;
+        return 2 * event->page.row_count;
     case CORE_WINDOW:
-        return event->window.row_count;
+        return 2 * event->window.row_count;
     default:
         return 0;
     }
@@ -93,15 +97,27 @@ static void need_record(struct need *need, const struct core *core, const Tarry_
     const Tarry__Task *task = NULL;
     if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
     if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
-    if (!task || task->key.len > KEY_SIZE_MAX) return; /* apply reports the error, so stop here */
+    if (!task || task->key.len > KEY_SIZE_MAX || task->serial.len > SERIAL_SIZE_MAX) return; /* apply reports it */
     bool is_put = record->fact_case == TARRY__RECORD__FACT_PUT;
-    if ((is_put && record->put->fresh) || !task_find(core, task->id)) need_task(need, task->key.len);
+    if ((is_put && record->put->fresh) || !task_find(core, task->id)) need_task(need, task->key.len, task->serial.len);
     if (!is_put || !task->reason.len || task->reason.len > REASON_SIZE_MAX) return;
     if (!reason_is_own((const char *)task->reason.data, (uint8_t)task->reason.len)) need_sentence(need);
 }
 
+/* Number of pages that hold `count` objects of at most `size` bytes, in at most `sizes` slab sizes. The objects of each
+ * size may start a slab page. */
+static uint32_t pages_of(size_t count, size_t size, size_t sizes) {
+    const size_t each = SLAB_PAGE_SIZE / (size + SLAB_ALIGN);
+    return (uint32_t)((count + each - 1) / each + (count < sizes ? count : sizes));
+}
+
+/* Upper bound of the pages that the records of a frame need: each a task, a serial name and a sentence. */
+static uint32_t pages_of_records(size_t count) {
+    return pages_of(3 * count, task_size(KEY_SIZE_MAX, SERIAL_SIZE_MAX), SLAB_CLASSES);
+}
+
 bool need_frame_fits(const struct core *core, const Tarry__FrameBody *body) {
-    if (!body || need_pages_of(2 * body->n_records) <= slab_pages_free(core->slab)) return true;
+    if (!body || pages_of_records(body->n_records) <= slab_pages_free(core->slab)) return true;
     struct need need = {0};
     for (size_t i = 0; i < body->n_records; i++) need_record(&need, core, body->records[i]);
     return need_fits(core, &need, ROOM_ALL);
@@ -116,10 +132,7 @@ uint32_t need_pages_free(const struct core *core) {
 }
 
 uint32_t need_pages_of(size_t count) {
-    size_t each = SLAB_PAGE_SIZE / (task_size(KEY_SIZE_MAX) + SLAB_ALIGN);
-    size_t sizes =
-        KEY_SIZE_MAX / SLAB_ALIGN + 2; /* number of slab sizes; the objects of each size may begin another slab page */
-    return (uint32_t)((count + each - 1) / each + (count < sizes ? count : sizes));
+    return pages_of(count, task_size(KEY_SIZE_MAX, 0), KEY_SIZE_MAX / SLAB_ALIGN + 2);
 }
 
 uint32_t need_pages_kept_free(const struct core *core) {

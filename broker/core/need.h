@@ -19,7 +19,8 @@
  *
  * A live row in the facts is a task that only the index holds. Any change of the task needs one object: the task or its
  * tombstone, which has the same size. A dead letter in the facts needs an object only if an operation names it. A task
- * that is already in memory needs no further object when it changes, is leased, returns, dies or ends. Reasons written
+ * that is already in memory needs no further object when it changes, is leased, returns, dies or ends. A task with a
+ * serial name counts twice, because its name may need an object (serial.h). Reasons written
  * by the broker are static strings (tasks.h). So timers and lost consumers need no memory. core_step asserts the table
  * (need_objects_max).
  *
@@ -44,9 +45,9 @@ struct need { /* zero-initialise it; that means no need */
     uint32_t count;
 };
 
-/* Adds a task or a tombstone with a key of this size. */
-void need_task(struct need *need, size_t key_size);
-/* Adds tasks that are only in the index and will all change. */
+/* Adds a task or a tombstone with a key of this size, and its serial name. */
+void need_task(struct need *need, size_t key_size, size_t serial_size);
+/* Adds tasks that only the index holds and that all change. */
 void need_rows(struct need *need, const struct row *rows, size_t count);
 /* Adds the live tasks among the facts, which may have expired, and so may change without an operation on them. Dead
  * letters change only by an operation (need_dead). */
@@ -62,9 +63,9 @@ void need_sentence(struct need *need);
 
 enum need_room { ROOM_BUT_RESERVE, ROOM_ALL };
 bool need_fits(const struct core *core, const struct need *need, enum need_room room);
-/* Returns true if one task fits without the reserve. */
-bool need_task_fits(const struct core *core, size_t key_size);
-/* Returns true if eviction and the index will eventually free enough memory, whatever tasks are stored. */
+/* Returns true if the row's task and its serial name fit without the reserve. */
+bool need_task_fits(const struct core *core, const struct row *row);
+/* Returns true if eviction and the index will eventually free enough memory, whatever is stored. */
 bool need_may_fit(const struct core *core, const struct need *need);
 /* Returns the maximum number of objects that the event may use; see the table above. */
 size_t need_objects_max(const struct core_event *event);

@@ -39,6 +39,9 @@ Tarry__TaskView *query_view(struct core *core, const struct row *row, struct are
     view->delivered_ms = row->delivered_ms;
     view->session = row->session;
     view->absolute = row->base == ROW_WALL;
+    view->serial.data = must_copy(arena, row->serial, row->serial_size);
+    view->serial.len = row->serial_size;
+    view->spread_ms = row->spread_ms;
     if (row->state == ROW_LEASED) {
         view->lease_deadline_ms = row->lease_deadline_ms;
         view->token = must_alloc(arena, sizeof *view->token);
@@ -200,7 +203,7 @@ void query_get(struct core *core, const struct core_request *request, struct cor
         struct row *row = must_copy(effects->arena, &known.row, sizeof known.row);
         reply->get->outcome = live_outcome(core, row);
         reply->get->task = query_view(core, row, effects->arena);
-        row->key = must_copy(effects->arena, row->key, row->key_size); /* copy the key, because the task may change */
+        must_own(effects->arena, row);
         if (get->with_content) out->content = row;
     } else if (shared) {
         reply->get = shared;

@@ -49,7 +49,8 @@ static void count_ready(struct core *core, struct queue *queue, struct queue_loo
         if (!tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT]) continue;
         struct line_state *line = &queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         uint64_t now_ms = base_ms(core, line->line.base);
-        look->ready += line->ready.count;
+        look->ready += line->ready.count + line->parked.count;
+        look->parked += line->parked.count;
         if (line->horizon.due_ms <= now_ms && line_index_only(core, line)) look->is_lower_bound = true;
         if (line->settling) look->is_lower_bound = true;
         const struct task *first = near_first_ready(line);
@@ -142,6 +143,7 @@ static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue,
     stats->name = queue->name;
     stats->ready = look->ready;
     stats->ready_is_lower_bound = look->is_lower_bound;
+    stats->parked = look->parked;
     stats->oldest_overdue_ms = overdue_ms(core, look);
     stats->pending = look->waiting - look->ready;
     stats->in_flight = queue_in_flight(core, queue);

@@ -9,6 +9,7 @@
 #include "gate.h"
 #include "groups.h"
 #include "near.h"
+#include "overdue.h"
 #include "pending.h"
 #include "slots.h"
 
@@ -161,7 +162,7 @@ static bool is_sound(const Tarry__QueuePut *put) {
     const size_t name_size = put->name ? strlen(put->name) : 0;
     return queue_number_is_valid(put->number) && name_size && name_size <= QUEUE_NAME_SIZE_MAX && put->policy &&
            strlen(put->policy->push) <= PUSH_URL_SIZE_MAX && strlen(put->policy->filter) <= FILTER_SIZE_MAX &&
-           strlen(put->creator) <= PRINCIPAL_SIZE_MAX;
+           strlen(put->creator) <= PRINCIPAL_SIZE_MAX && put->n_overdue <= OVERDUES_MAX;
 }
 
 /* Gives the place to the queue. Returns false if the record contradicts the state. */
@@ -191,6 +192,22 @@ static void count_queue(struct core *core, const struct queue *queue, const Tarr
     if (!is_live && !core->deletions[place]) core->deletions[place] = ++core->deletion_last;
 }
 
+/* Copies the judgements of outages (overdue.h). */
+static void take_overdues(struct queue *queue, const Tarry__QueuePut *put) {
+    queue->overdue_count = (uint32_t)put->n_overdue;
+    for (size_t i = 0; i < put->n_overdue; i++) {
+        const Tarry__Overdue *from = put->overdue[i];
+        queue->overdues[i] = (struct overdue){
+            .after_ms = {[ROW_STEADY] = from->after_steady_ms, [ROW_WALL] = from->after_wall_ms},
+            .until_ms = {[ROW_STEADY] = from->until_steady_ms, [ROW_WALL] = from->until_wall_ms},
+            .id_end = from->id_end,
+            .expire_ms = from->overdue_expire_ms,
+            .dead_ms = from->overdue_dead_ms,
+            .spread_ms = from->overdue_spread_ms,
+        };
+    }
+}
+
 int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     if (!is_sound(put)) return CORE_NONSENSE;
     const bool was_free = core->free_places.is_known && is_free(core, queue_place(put->number));
@@ -198,6 +215,8 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     if (was_free && !put->deleted) core->free_places.taken++;
     struct queue *queue = queue_at(core, put->number);
     if (put->deleted && (queue->job_count || queue->willing_count || queue->group_count)) return CORE_NONSENSE;
+    if (put->deleted && put->n_overdue) return CORE_NONSENSE;
+    take_overdues(queue, put);
     const bool turns_early = queue->hash && put->policy->lease_before_due != queue->policy.lease_before_due;
     if (turns_early && queue_waiting(core, queue)) return CORE_NONSENSE; /* decide_queue_set has checked this */
     if (put->deleted) { /* counts of a deleted queue start again, as in tally.c */
@@ -206,6 +225,8 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
         queue->lateness = (struct durations){0};
     }
     count_queue(core, queue, put);
+    core->overdue_queues += (uint32_t)(!put->deleted && overdue_is_set(put->policy));
+    core->overdue_queues -= (uint32_t)(queue->is_counted && overdue_is_set(&queue->policy));
     const bool is_other_rate = !gate_rates_equal(&queue->policy, put->policy);
     take_policy(core, queue, put);
     memmove(queue->creator, put->creator,

@@ -5,6 +5,9 @@
  *     WAITING  beyond the line's horizon ──► PLACE_FAR       only while the index has not absorbed it
  *              within it, not yet due    ──► PLACE_PENDING   armed on its base's wheel
  *              within it, due            ──► PLACE_READY     in its line's ready heap
+ *              within it, due, and another
+ *              task of its serial name is
+ *              leased or comes first     ──► PLACE_PARKED    in its line's heap of parked tasks (serial.h)
  *              within it, not yet due, in a queue with
  *              lease_before_due          ──► PLACE_EARLY     in its line's heap of early tasks
  *     LEASED   ─────────────────────────────► PLACE_LEASED    in its session's list, deadline armed; leased ahead of
@@ -60,7 +63,8 @@
 #define HOLDS_MAX 1024u
 #define SESSIONS_TABLE (2 * SESSIONS_MAX) /* slots for live sessions, and for sessions from before a restart */
 #define RESERVE_PAGES 32u /* pages of the region reserved for settling tasks: a commit full of nacks fits (need.h) */
-#define LEASES_SHARE 2u   /* leases may use half of the region, because only acks free it (CAP-1) */
+#define PARKED_SHARE 4u   /* a line loads no more tasks while its parked tasks use 1/4 of the region (serial.h) */
+#define LEASES_SHARE 2u   /* leases may use 1/2 of the region, because only acks free it (CAP-1) */
 
 enum timer_kind {
     TIMER_DUE = 1,
@@ -81,7 +85,17 @@ struct timer { /* `wheel` must be the first member: the code casts a popped whee
     uint8_t kind; /* enum timer_kind */
 };
 
-enum place { PLACE_NONE, PLACE_FAR, PLACE_PENDING, PLACE_READY, PLACE_EARLY, PLACE_LEASED, PLACE_DEAD, PLACE_ENDED };
+enum place {
+    PLACE_NONE,
+    PLACE_FAR,
+    PLACE_PENDING,
+    PLACE_READY,
+    PLACE_PARKED,
+    PLACE_EARLY,
+    PLACE_LEASED,
+    PLACE_DEAD,
+    PLACE_ENDED
+};
 
 struct session;
 
@@ -106,22 +120,23 @@ struct task {
             struct holder before; /* LEASED: the previous holder, needed if this delivery is never sent (TRUE-1). Not
                                      valid after a restart, because the core does not know which deliveries were sent */
         };
-        struct ready_node ready; /* READY, EARLY */
+        struct ready_node ready; /* READY, PARKED, EARLY */
     };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
     union {
-        /* List entry. FAR: line->far; PENDING, READY, EARLY: line->near; LEASED: session->leases, ->ahead or ->due, by
-         * `ahead`. */
+        /* FAR: line->far; PENDING, READY, PARKED, EARLY: line->near; LEASED: session->leases, ->ahead or ->due, by
+         * `ahead` */
         TAILQ_ENTRY(task) member;
         struct task **dead_at; /* DEAD: address of the pointer in the key table that points to this task */
     };
     struct task *by_id_next;
-    struct task *by_key_next; /* next task in the bucket, which is sorted by task_comes_first */
-    struct row row;           /* the key's bytes follow this struct; the reason is a separate slab object */
-    uint64_t hash;            /* row_hash(row) */
-    uint64_t key_hash;        /* result of row_key_hash; not valid if the task has no key */
-    uint64_t changed;         /* position of the frame that last changed the task */
-    uint8_t place;            /* enum place */
+    struct task *by_key_next; /* sorted by task_comes_first */
+    /* Its key follows this struct; its reason is a separate slab object; its serial name is in a struct serial. */
+    struct row row;
+    uint64_t hash;     /* row_hash(row) */
+    uint64_t key_hash; /* row_key_hash; not valid if the task has no key */
+    uint64_t changed;  /* position of the frame that last changed the task */
+    uint8_t place;     /* enum place */
     bool dirty;
     bool keyed;     /* the task is in the key table */
     bool resend;    /* the task is leased and its session has come back: deliver it again with the same token */
@@ -146,6 +161,7 @@ struct line_state {
     uint64_t near_count;
     uint64_t far_count;
     struct ready ready;
+    struct ready parked;          /* ready tasks that wait for their serial name */
     bool leases_early;            /* copy of the queue's lease_before_due; saves 31 instructions per scheduled task */
     struct ready early;           /* tasks that are not due yet, in a queue with lease_before_due; otherwise empty */
     struct timer early_timer;     /* armed while `early` is not empty: due time of its first task, or an earlier time */
@@ -200,6 +216,16 @@ struct wish {
     TAILQ_ENTRY(wish) of_name;    /* in awaited->wishes */
 };
 
+/* The judgement of an outage (overdue.h, tarry.proto Overdue). */
+struct overdue {
+    uint64_t after_ms[ROW_BASES];
+    uint64_t until_ms[ROW_BASES];
+    uint64_t id_end;
+    uint64_t expire_ms;
+    uint64_t dead_ms;
+    uint64_t spread_ms;
+};
+
 struct queue {
     uint32_t number; /* the queue's number: place and generation (row.h); 0: unused */
     char name[QUEUE_NAME_SIZE_MAX + 1];
@@ -220,8 +246,10 @@ struct queue {
     uint64_t paused_until_ms;
     uint64_t hash; /* result of queue_hash, for the digest */
     struct timer pause_timer;
-    struct timer gate_timer; /* armed while tasks and consumers wait for the queue's rate (gate.h) */
-    uint64_t bucket_full_ns; /* steady time at which the token bucket will be full */
+    struct timer gate_timer;               /* armed while tasks and consumers wait for the queue's rate (gate.h) */
+    uint64_t bucket_full_ns;               /* steady time at which the token bucket will be full */
+    struct overdue overdues[OVERDUES_MAX]; /* oldest first */
+    uint32_t overdue_count;
     struct line_state lines[ROW_BASES][PRIORITY_COUNT];
     uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
     uint32_t early_mask; /* like ready_mask, for the heaps of early tasks */
@@ -373,6 +401,7 @@ struct list_scan {
 struct queue_look {
     uint32_t number;
     uint64_t waiting, ready;
+    uint64_t parked;                     /* of the ready tasks: those that wait for their serial name */
     uint64_t oldest_due_ms[ROW_BASES];   /* due time of the oldest ready task, per base; UINT64_MAX: no task is ready */
     uint64_t count, p50, p99, p999, max; /* lateness: number of samples, then quantiles and maximum in microseconds */
     bool is_lower_bound;
@@ -432,12 +461,15 @@ struct core {
     uint64_t position; /* position of the next frame */
     uint64_t durable;
     uint64_t indexed;
-    uint64_t seal_at_ms; /* time at which to write a seal frame; UINT64_MAX: none is needed */
+    uint64_t seal_at_ms;     /* time to write a seal; UINT64_MAX: no seal needed */
+    struct instant recorded; /* time of the last frame */
+    uint32_t overdue_queues; /* live queues with a policy for overdue tasks (overdue.h) */
 
     /* tasks */
     struct slab *slab;
     struct task **by_id;
     struct task **by_key;
+    struct serial **by_serial; /* hash table of serial names (serial.h) */
     uint64_t table_mask;
     uint64_t salt; /* odd number */
     uint64_t task_count;

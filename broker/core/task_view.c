@@ -171,11 +171,21 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
     return true;
 }
 
+void row_spread(const struct decision *d, const struct queue *queue, struct row *row) {
+    const Tarry__Policy *policy = draft_queue_now(d->draft, queue);
+    row->spread_ms = 0;
+    if (!policy->spread_ms || policy->lease_before_due) return; /* there the due time ends the task's wait */
+    const uint64_t seed[1] = {row->id};
+    row->spread_ms = (uint32_t)(frame_sum(seed, sizeof seed) % policy->spread_ms);
+    row->due_ms += row->spread_ms;
+}
+
 void row_revive(const struct core *core, const struct row *row, struct row *out) {
     *out = *row;
     out->state = ROW_WAITING;
     out->attempt = 0;
     out->due_ms = steady_ms(core);
+    out->spread_ms = 0;
     out->base = ROW_STEADY;
     out->dead_ms = 0;
     out->reason = NULL;

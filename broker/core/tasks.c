@@ -8,13 +8,24 @@
 const char reason_shares_large[] = "the contents of all shares together are larger than a log frame may be";
 const char reason_lease_lost[] = "the task used up its attempts: its last lease ended without an ack";
 const char reason_attempts_used[] = "the task used up its attempts";
+const char reason_overdue[] = "the task was overdue after an outage of the broker";
 
-size_t task_size(size_t key_size) {
-    return sizeof(struct task) + key_size;
+size_t task_size(size_t key_size, size_t serial_size) {
+    const size_t align = _Alignof(struct serial_part), size = sizeof(struct task) + key_size;
+    return serial_size ? (size + align - 1) / align * align + sizeof(struct serial_part) : size;
+}
+
+static size_t size_of(const struct task *task) {
+    return task_size(task->row.key_size, task->row.serial_size);
+}
+
+static size_t slab_rounded(size_t size) {
+    return (size + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
 }
 
 size_t task_bytes(const struct task *task) {
-    return (task_size(task->row.key_size) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
+    const size_t bytes = slab_rounded(size_of(task));
+    return task->row.serial_size ? bytes + slab_rounded(serial_bytes(task->row.serial_size)) : bytes;
 }
 
 struct task *task_find(const struct core *core, uint64_t id) {
@@ -104,7 +115,7 @@ void task_prefetch_by_key(const struct core *core, uint64_t key_hash) {
 
 /* Returns the broker's own static sentence with this text; NULL: it is a client's sentence. */
 static const char *own_reason(const char *reason, uint8_t size) {
-    static const char *const own[] = {reason_lease_lost, reason_attempts_used, reason_shares_large};
+    static const char *const own[] = {reason_lease_lost, reason_attempts_used, reason_shares_large, reason_overdue};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (strlen(own[i]) == size && memcmp(own[i], reason, size) == 0) return own[i];
     }
@@ -117,8 +128,9 @@ bool reason_is_own(const char *reason, uint8_t size) {
 
 static void drop_reason(struct core *core, struct task *task) {
     const char *reason = task->row.reason;
-    bool is_own = reason == reason_lease_lost || reason == reason_attempts_used || reason == reason_shares_large;
-    if (reason && !is_own) slab_release(core->slab, (char *)reason, REASON_OBJECT_SIZE);
+    if (!reason || reason == reason_lease_lost || reason == reason_attempts_used) return;
+    if (reason == reason_shares_large || reason == reason_overdue) return;
+    slab_release(core->slab, (char *)reason, REASON_OBJECT_SIZE);
 }
 
 static bool set_reason(struct core *core, struct task *task, const char *reason, uint8_t size) {
@@ -136,18 +148,40 @@ static bool set_reason(struct core *core, struct task *task, const char *reason,
     return true;
 }
 
+/* Adds the task to its serial name, which then stores the name's bytes. */
+static bool join_serial(struct core *core, struct task *task, const struct row *row) {
+    if (!row->serial_size) return true;
+    struct serial *serial = serial_join(core, row);
+    if (!serial) return false;
+    task->row.serial = serial->name;
+    *task_serial_part(task) = (struct serial_part){.task = task};
+    return true;
+}
+
+static void leave_serial(struct core *core, struct task *task) {
+    if (task->row.serial_size) serial_leave(core, serial_of(task));
+}
+
 struct task *task_new(struct core *core, const struct row *row, uint64_t key_hash, bool tombstone) {
-    struct task *task = slab_alloc(core->slab, task_size(row->key_size));
+    const uint8_t serial_size = tombstone ? 0 : row->serial_size;
+    struct task *task = slab_alloc(core->slab, task_size(row->key_size, serial_size));
     if (!task) return NULL;
     memset(task, 0, sizeof *task);
     task->row = *row;
     task->row.reason = NULL;
     task->row.reason_size = 0;
+    task->row.serial = NULL;
+    task->row.serial_size = serial_size;
+    if (!tombstone && !join_serial(core, task, row)) {
+        slab_release(core->slab, task, size_of(task));
+        return NULL;
+    }
     if (row->key_size) memcpy(task->key, row->key, row->key_size);
     task->row.key = task->key;
     task->key_hash = key_hash;
     if (!tombstone && !set_reason(core, task, row->reason, row->reason_size)) {
-        slab_release(core->slab, task, task_size(row->key_size));
+        leave_serial(core, task);
+        slab_release(core->slab, task, size_of(task));
         return NULL;
     }
     struct task **slot = &core->by_id[id_slot(row->id, core->table_mask)];
@@ -160,8 +194,9 @@ struct task *task_new(struct core *core, const struct row *row, uint64_t key_has
 
 bool task_set_row(struct core *core, struct task *task, const struct row *row) {
     assert(task->row.id == row->id && task->row.queue == row->queue && task->row.key_size == row->key_size);
+    assert(task->row.serial_size == row->serial_size);
     if (task->row.reason != row->reason && !set_reason(core, task, row->reason, row->reason_size)) return false;
-    const char *reason = task->row.reason;
+    const char *reason = task->row.reason, *serial = task->row.serial;
     uint8_t reason_size = task->row.reason_size;
     bool changes_place = task->keyed && (task->row.state == ROW_BURIED || row->state == ROW_BURIED);
     if (changes_place) task_leave_keys(core, task);
@@ -169,6 +204,7 @@ bool task_set_row(struct core *core, struct task *task, const struct row *row) {
     task->row.key = task->key;
     task->row.reason = reason;
     task->row.reason_size = reason_size;
+    task->row.serial = serial;
     if (changes_place) enter_keys(core, task);
     return true;
 }
@@ -191,6 +227,7 @@ void task_free(struct core *core, struct task *task) {
     for (; *at != task; at = &(*at)->by_id_next) core->visits++;
     *at = task->by_id_next;
     drop_reason(core, task);
-    slab_release(core->slab, task, task_size(task->row.key_size));
+    leave_serial(core, task);
+    slab_release(core->slab, task, size_of(task));
     core->task_count--;
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "serial.h"
 #include "state.h"
 
 #define CACHE_LINE 64u
@@ -13,7 +14,8 @@
 extern const char reason_lease_lost[];
 extern const char reason_shares_large[];
 extern const char reason_attempts_used[];
-/* Returns true if the text equals one of the broker's own reasons. */
+extern const char reason_overdue[];
+/* Returns true if the text equals one of these reasons. */
 bool reason_is_own(const char *reason, uint8_t size);
 /* Size of the object for a client's reason; all have one size, so they start at most one page. */
 #define REASON_OBJECT_SIZE 256u
@@ -72,9 +74,18 @@ bool task_set_row(struct core *core, struct task *task, const struct row *row);
 bool task_comes_first(const struct task *task, const struct task *other);
 void task_leave_keys(struct core *core, struct task *task); /* removes an ending task's key from the key table */
 void task_free(struct core *core, struct task *task);       /* the task must be in no list, heap or wheel */
-/* Return the number of bytes requested from the region, and the number of bytes used there. */
-size_t task_size(size_t key_size);
+/* Bytes requested from the region for a task without its reason and its serial name (serial_bytes). */
+size_t task_size(size_t key_size, size_t serial_size);
+/* Bytes that the region uses for the task and its serial name, and their maximum. */
 size_t task_bytes(const struct task *task);
+#define TASK_BYTES_MAX                                                                                                 \
+    (sizeof(struct task) + KEY_SIZE_MAX + sizeof(struct serial_part) + sizeof(struct serial) + SERIAL_SIZE_MAX +       \
+     3 * SLAB_ALIGN)
+/* Returns the part of a task with a serial name; it follows the key. */
+static inline struct serial_part *task_serial_part(const struct task *task) {
+    const size_t align = _Alignof(struct serial_part);
+    return (struct serial_part *)((char *)task + (sizeof *task + task->row.key_size + align - 1) / align * align);
+}
 
 /* The state of a task on which a decision is based. */
 struct known {

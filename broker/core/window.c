@@ -29,18 +29,24 @@ static bool is_horizon_close(const struct core *core, const struct line_state *l
     return line->horizon.due_ms <= base_ms(core, line->line.base) + CLOCK_LEAD_MS || is_taken_early(core, line);
 }
 
-/* Returns true if the line should load: its horizon is close and memory permits it. If memory is short, only a line
- * without near tasks loads. Otherwise loading and eviction would alternate. */
+/* Number of parked tasks of a line from which on it loads no more. */
+static uint64_t parked_max(const struct core *core) {
+    return (uint64_t)need_pages(core) / PARKED_SHARE * (SLAB_PAGE_SIZE / task_size(KEY_SIZE_MAX, SERIAL_SIZE_MAX));
+}
+
+/* Returns true if the line should load: its horizon is close and memory allows it. If memory is short, only a
+ * line without near tasks loads. Otherwise loading and eviction would alternate. */
 static bool wants_window(const struct core *core, const struct line_state *line) {
     if (line->loading || line->settling || line->evict_cursor || !line_index_only(core, line)) return false;
     if (!is_horizon_close(core, line)) return false;
     if (near_is_short(core)) return line->near_count == 0 && fits_window(core);
     bool has_few_early = !is_taken_early(core, line) || line->early.count < WINDOW_READY_LOW;
-    return line->ready.count < WINDOW_READY_LOW && has_few_early;
+    bool has_few_parked = line->parked.count < parked_max(core);
+    return line->ready.count < WINDOW_READY_LOW && has_few_early && has_few_parked;
 }
 
 uint64_t window_count_max(const struct core *core) {
-    uint64_t count = (uint64_t)need_pages_free(core) * (SLAB_PAGE_SIZE / task_size(KEY_SIZE_MAX)) / 8;
+    uint64_t count = (uint64_t)need_pages_free(core) * (SLAB_PAGE_SIZE / task_size(KEY_SIZE_MAX, 0)) / 8;
     if (core->options.near_max) return core->options.near_max / 4 + 1;
     if (count > WINDOW_TASKS_MAX) count = WINDOW_TASKS_MAX;
     return count < WINDOW_TASKS_MIN ? WINDOW_TASKS_MIN : count;
@@ -111,10 +117,10 @@ static void arm_window_timer(struct core *core, struct line_state *line) {
  * due time. No row of the line exists below it. */
 static void advise_low(struct core *core, struct line_state *line, struct core_effects *effects) {
     if (line->settling) return;
-    const struct ready_node *first = ready_min(&line->ready);
+    const struct task *first = near_first_ready(line);
     struct due low = {.due_ms = base_ms(core, line->line.base), .id = 0};
     if (due_before(line->horizon, low)) low = line->horizon;
-    if (first && first->due_ms < low.due_ms) low = (struct due){.due_ms = first->due_ms, .id = 0};
+    if (first && first->row.due_ms < low.due_ms) low = (struct due){.due_ms = first->row.due_ms, .id = 0};
     if (low.due_ms < line->low_advised.due_ms + LOW_ADVICE_STEP_MS) return;
     line->low_advised = low;
     *PUSH(effects, lows) = (struct core_low){.line = line->line, .low = low};
@@ -186,8 +192,8 @@ static struct due take_rows(struct core *core, struct line_state *line, const st
         hashes[i % AHEAD] = prefetch(core, loaded, i + AHEAD);
         bool is_known = task_find(core, row->id); /* the task in memory is at least as new as the row */
         if (is_known) continue;
-        struct task *task = need_task_fits(core, row->key_size) ? task_new(core, row, key_hash, false) : NULL;
-        if (!task) { /* no memory: the line is complete up to the previous row */
+        struct task *task = need_task_fits(core, row) ? task_new(core, row, key_hash, false) : NULL;
+        if (!task) { /* complete up to the previous row */
             return i ? row_due(&loaded->rows[i - 1]) : line->horizon;
         }
         task->hash = row_hash(row);

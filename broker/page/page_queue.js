@@ -12,7 +12,12 @@ const policyFacts = (view) => {
     ["Backoff", `${policy.backoff || "fixed"}, ${duration(policy.backoff_min_ms || 0)} to ${duration(policy.backoff_max_ms || 0)}, up to ${policy.backoff_jitter || 0} % more`]];
   if (policy.push) items.push(["Pushed to", policy.push]);
   if (policy.rate) items.push(["Rate", `${count(policy.rate)} per ${duration(policy.rate_period_ms || 1000)}${policy.burst ? `, at once ${count(policy.burst)}` : ""}`]);
+  if (policy.spread_ms) items.push(["Spread over", duration(policy.spread_ms)]);
   if (policy.max_in_flight) items.push(["In flight at most", count(policy.max_in_flight)]);
+  const late = (ms, words) => { if (ms) items.push([words, duration(ms)]); };
+  late(policy.overdue_expire_ms, "After an outage, expire if later than");
+  late(policy.overdue_dead_ms, "After an outage, dead if later than");
+  late(policy.overdue_spread_ms, "After an outage, spread over");
   items.push(["Paused", !view.paused ? "no" : view.paused_until_ms ? `until ${exact(view.paused_until_ms)}` : "until it is resumed", view.paused ? "warn" : ""]);
   return items;
 };

@@ -407,8 +407,12 @@ struct tarry_schedule_options {
     /* Properties of another protocol's message, such as AMQP; opaque, at most 64 KiB; NULL: none. */
     const void *properties;
     size_t properties_size;
+    /* Serial name, such as a customer: of the queue's tasks with one name, at most one is in flight, in order of
+     * priority, due time and id (docs/HERDS.md). At most 255 bytes of UTF-8 without control characters; NULL or "":
+     * none. */
+    const char *serial;
     struct tarry_call call; /* all 0 in a commit, which has its own */
-    uint64_t reserved[4];   /* for later versions; must be 0 */
+    uint64_t reserved[3];   /* for later versions; must be 0 */
 };
 
 /* Options of tarry_nack. */
@@ -447,6 +451,15 @@ struct tarry_policy {
      * they fall due; "*" matches every task; at most 512 bytes. "" or NULL: no group. Used only with
      * TARRY_POLICY_FILTER. In a view: never NULL; valid as long as the view. */
     const char *filter;
+    /* After an outage, for the tasks that fell due in it (docs/HERDS.md); 0: none of this. Tasks later than
+     * overdue_expire_ms expire, tasks later than overdue_dead_ms become dead letters, and the others are spread over
+     * overdue_spread_ms. */
+    uint64_t overdue_expire_ms;
+    uint64_t overdue_dead_ms;
+    uint64_t overdue_spread_ms;
+    /* A task that is scheduled or moved is due up to this much later than asked for (0 to 24 hours), and never earlier.
+     */
+    uint64_t spread_ms;
     uint64_t reserved[4]; /* for later versions; must be 0 */
 };
 /* Bits that select fields of struct tarry_policy. */
@@ -461,8 +474,12 @@ enum tarry_policy_field {
     TARRY_POLICY_RATE_PERIOD = 128,
     TARRY_POLICY_BURST = 256,
     TARRY_POLICY_MAX_IN_FLIGHT = 512,
-    TARRY_POLICY_PUSH = 1024,
-    TARRY_POLICY_FILTER = 2048
+    TARRY_POLICY_OVERDUE_EXPIRE = 1024,
+    TARRY_POLICY_OVERDUE_DEAD = 2048,
+    TARRY_POLICY_OVERDUE_SPREAD = 4096,
+    TARRY_POLICY_SPREAD = 8192,
+    TARRY_POLICY_PUSH = 16384,
+    TARRY_POLICY_FILTER = 32768
 };
 
 /* Bits that select task states, for tarry_queue_purge and tarry_list_open. */

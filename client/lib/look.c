@@ -38,6 +38,17 @@ static enum tarry_outcome outcome_of_state(const char *state) {
     return TARRY_UNKNOWN;
 }
 
+/* Copies a text with a final 0; an empty one is NULL. Returns false if memory is short. */
+static bool text_of(struct arena *arena, const ProtobufCBinaryData *from, const char **out) {
+    if (from->len == 0) return true;
+    char *text = arena_alloc(arena, from->len + 1);
+    if (text == NULL) return false;
+    memcpy(text, from->data, from->len);
+    text[from->len] = 0;
+    *out = text;
+    return true;
+}
+
 /* Converts a task. `out` borrows from `from` and from the arena. */
 static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with_content, struct tarry_view *out) {
     *out = (struct tarry_view){
@@ -61,6 +72,7 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
         .payload = "",
         .has_content = with_content && from->ended_ms == 0,
         .redacted = from->redacted,
+        .spread_ms = from->spread_ms,
     };
     if (from->n_shares > 0) {
         struct tarry_share *shares = arena_alloc(arena, from->n_shares * sizeof(*shares));
@@ -74,13 +86,7 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
         out->share_count = from->n_shares;
     }
     if (from->token != NULL) out->token = (struct tarry_token){from->token->epoch, from->token->position};
-    if (from->key.len > 0) {
-        char *key = arena_alloc(arena, from->key.len + 1);
-        if (key == NULL) return TARRY_E_NOMEM;
-        memcpy(key, from->key.data, from->key.len);
-        key[from->key.len] = 0;
-        out->key = key;
-    }
+    if (!text_of(arena, &from->key, &out->key) || !text_of(arena, &from->serial, &out->serial)) return TARRY_E_NOMEM;
     return out->has_content ? fill_content(arena, from->content, out) : TARRY_OK;
 }
 

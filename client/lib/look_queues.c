@@ -103,6 +103,7 @@ static void fill_queue(const Tarry__QueueStats *from, struct tarry_queue_stats *
         .retried = from->retried,
         .expired = from->expired,
         .dropped = from->dropped,
+        .parked = from->parked,
         .oldest_overdue_ms = from->oldest_overdue_ms,
         .lateness_ms = quantiles(from->lateness_ms),
         .jobs = from->jobs,

@@ -97,7 +97,9 @@ int pack_schedule(struct buffer *body, const struct tarry_schedule_options *o) {
     Tarry__When when = TARRY__WHEN__INIT;
     const size_t content_size = content_room(o);
     schedule.key = key_of(o->key, o->key_size);
-    if (schedule.key.len > OP_SIZE_MAX || content_size > OP_ROOM_MAX) return TARRY_TOO_LARGE;
+    schedule.serial = key_of(o->serial, 0);
+    if (schedule.key.len > OP_SIZE_MAX || schedule.serial.len > OP_SIZE_MAX || content_size > OP_ROOM_MAX)
+        return TARRY_TOO_LARGE;
     when.kind = (Tarry__When__Kind)o->when;
     when.ms = o->when_ms;
     schedule.queue = (char *)o->queue;
@@ -291,6 +293,10 @@ int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_po
     wire.rate_period_ms = policy->rate_period_ms;
     wire.burst = policy->burst;
     wire.max_in_flight = policy->max_in_flight;
+    wire.overdue_expire_ms = policy->overdue_expire_ms;
+    wire.overdue_dead_ms = policy->overdue_dead_ms;
+    wire.overdue_spread_ms = policy->overdue_spread_ms;
+    wire.spread_ms = policy->spread_ms;
     if ((fields & TARRY_POLICY_PUSH) != 0 && policy->push != NULL) wire.push = (char *)policy->push;
     if ((fields & TARRY_POLICY_FILTER) != 0 && policy->filter != NULL) wire.filter = (char *)policy->filter;
     for (size_t i = 0; i < POLICY_FIELDS; i++)

@@ -74,7 +74,7 @@ KEEPS_SIZE(struct tarry_call, 64);
 KEEPS_SIZE(struct tarry_options, 168);
 KEEPS_SIZE(struct tarry_schedule_options, 208);
 KEEPS_SIZE(struct tarry_nack_options, 128);
-KEEPS_SIZE(struct tarry_policy, 112);
+KEEPS_SIZE(struct tarry_policy, 144);
 KEEPS_SIZE(struct tarry_consumer_options, 168);
 KEEPS_SIZE(struct tarry_list_options, 168);
 KEEPS_SIZE(struct tarry_calendar_options, 144);
@@ -265,6 +265,10 @@ void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out) {
         .rate_period_ms = from->rate_period_ms,
         .burst = from->burst,
         .max_in_flight = from->max_in_flight,
+        .overdue_expire_ms = from->overdue_expire_ms,
+        .overdue_dead_ms = from->overdue_dead_ms,
+        .overdue_spread_ms = from->overdue_spread_ms,
+        .spread_ms = from->spread_ms,
         .push = from->push,
         .filter = from->filter,
     };

@@ -194,6 +194,10 @@ static void say_limits(struct text *out, const ProtobufCMessage *message) {
     policy_limits(out, ((const Tarry__QueueView *)message)->policy);
 }
 
+static void say_overdue(struct text *out, const ProtobufCMessage *message) {
+    policy_overdue(out, ((const Tarry__QueueView *)message)->policy);
+}
+
 static void say_paused(struct text *out, const ProtobufCMessage *message) {
     const Tarry__QueueView *queue = (const Tarry__QueueView *)message;
     if (queue->paused && queue->paused_until_ms == 0)
@@ -259,8 +263,8 @@ static int run_queues(struct tool *tool, const struct args *args) {
 static const struct column queue_lines[] = {
     {"queue", "name", NULL},        {"pending", "pending", NULL},       {"in flight", "in_flight", NULL},
     {"dead", "dead", NULL},         {"lease", "policy.lease_ms", NULL}, {"attempts", NULL, say_attempts},
-    {"backoff", NULL, say_backoff}, {"limits", NULL, say_limits},       {"paused", NULL, say_paused},
-    {"push", "policy.push", NULL},  {"filter", "policy.filter", NULL},
+    {"backoff", NULL, say_backoff}, {"limits", NULL, say_limits},       {"overdue", NULL, say_overdue},
+    {"paused", NULL, say_paused},   {"push", "policy.push", NULL},      {"filter", "policy.filter", NULL},
 };
 
 static int run_show(struct tool *tool, const struct args *args) {

@@ -23,6 +23,8 @@ static const struct arg_spec options[] = {
     {"body-file", ARG_VALUE, "F", "file with the payload; - is standard input"},
     {"priority", ARG_VALUE, "N", "priority from 0 to 9; 9 is delivered first [0]"},
     {"attr", ARG_MANY, "k=v", "attribute; may be repeated"},
+    {"serial", ARG_VALUE, "NAME",
+     "serial name, such as a customer: of the queue's tasks with one name, at most one\nis in flight, in order"},
     {"expires", ARG_VALUE, "DUR",
      "time after the due time at which the task ends as expired and is no longer\ndelivered [never]"},
     {"on-conflict", ARG_VALUE, "WHAT",
@@ -46,7 +48,7 @@ const struct command command_schedule = {
         "later stays ('kept' or 'replaced').\n\n"
         "--from reads one JSON object a line; all members but the queue and the due time are optional:\n"
         "  {\"queue\",\"key\",\"in\"|\"delay_ms\"|\"at\"|\"due_ms\",\"body\"|\"body_base64\"|\"json\",\"priority\",\n"
-        "   \"attributes\":{…},\"expires\"|\"expires_ms\",\"on_conflict\"}\n"
+        "   \"attributes\":{…},\"expires\"|\"expires_ms\",\"on_conflict\",\"serial\"}\n"
         "in and expires are durations (\"30m\"), at is RFC 3339, due_ms is a Unix time; the lines are those\n"
         "of POST /v1/tasks. The tool handles each line as soon as it arrives, and answers each line once,\n"
         "in order, when the task is durable:\n"
@@ -174,6 +176,9 @@ static int run(struct tool *tool, const struct args *args) {
     const char *key = args_get(args, "key");
     if (status == 0 && key != NULL && key[0] == 0)
         status = tool_usage(args, "--key: the key is empty; omit --key for a task without a key");
+    schedule.serial = args_get(args, "serial");
+    if (status == 0 && schedule.serial != NULL && schedule.serial[0] == 0)
+        status = tool_usage(args, "--serial: the name is empty; omit --serial for a task without a serial name");
     if (status == 0) status = option_when(args, &schedule.when, &schedule.when_ms);
     if (status == 0) status = option_number(args, "priority", 0, PRIORITY_COUNT - 1, &priority);
     if (status == 0) status = option_duration_positive(args, "expires", &schedule.expires_ms);

@@ -50,6 +50,26 @@ void policy_limits(struct text *out, const Tarry__Policy *policy) {
     }
     if (policy->max_in_flight != 0)
         text_printf(out, "%s%u in flight", policy->rate != 0 ? ", " : "", policy->max_in_flight);
+    char spread[UNITS_TEXT_SIZE];
+    if (policy->spread_ms == 0) return;
+    const bool is_first = policy->rate == 0 && policy->max_in_flight == 0;
+    text_printf(out, "%sspread over %s", is_first ? "" : ", ", duration_format(policy->spread_ms, spread));
+}
+
+void policy_overdue(struct text *out, const Tarry__Policy *policy) {
+    const struct {
+        uint64_t ms;
+        const char *words;
+    } parts[] = {{policy->overdue_expire_ms, "expire if later than "},
+                 {policy->overdue_dead_ms, "dead if later than "},
+                 {policy->overdue_spread_ms, "spread over "}};
+    char duration[UNITS_TEXT_SIZE];
+    const char *comma = "";
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].ms == 0) continue;
+        text_printf(out, "%s%s%s", comma, parts[i].words, duration_format(parts[i].ms, duration));
+        comma = ", ";
+    }
 }
 
 const char *policy_push(const char *value) {

@@ -24,6 +24,12 @@ static void say_expires(struct text *out, const ProtobufCMessage *message) {
     text_add_str(out, " after due");
 }
 
+static void say_spread(struct text *out, const ProtobufCMessage *message) {
+    if (view_of(message)->spread_ms == 0) return;
+    field_say(out, message, "spread_ms");
+    text_add_str(out, " later than asked for");
+}
+
 static void say_attempt(struct text *out, const ProtobufCMessage *message) {
     /* The attempts of an ended task are not known. */
     if (view_of(message)->ended_ms == 0) text_add_u64(out, view_of(message)->attempt);
@@ -40,9 +46,11 @@ static const struct column lines[] = {
     {"key", "key", NULL},
     {"state", "state", NULL},
     {"due", "due_ms", NULL},
+    {"spread", NULL, say_spread},
     {"scheduled", "scheduled_ms", NULL},
     {"expires", NULL, say_expires},
     {"priority", "priority", NULL},
+    {"serial", "serial", NULL},
     {"attempt", NULL, say_attempt},
     {"deliveries", "deliveries", NULL},
     {"delivered", "delivered_ms", NULL},

@@ -61,6 +61,8 @@ static void json_task(struct text *out, const struct entry *entry, const Tarry__
     view.deliveries = task->deliveries;
     view.scheduled_ms = task->scheduled_ms;
     view.expires_ms = task->expires_ms;
+    view.serial = task->serial;
+    view.spread_ms = task->spread_ms;
     view.delivered_ms = task->delivered_ms;
     view.session = task->session;
     if (task->lease_position != 0) view.token = &token;

@@ -468,7 +468,7 @@ void index_touched(struct index *index, uint64_t count);
 size_t index_pages_max(const struct index *index);
 
 /* ---- index_rows.c: packs and unpacks rows */
-#define PACKED_ROW_MAX 640
+#define PACKED_ROW_MAX 896
 size_t row_pack(const struct row *row, uint64_t changed, uint8_t out[PACKED_ROW_MAX]);
 /* Unpacks a row; `out` borrows key and reason from `data`. INDEX_DAMAGED: malformed. */
 int row_unpack(uint64_t id, const MDB_val *data, struct row *out);

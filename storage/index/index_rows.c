@@ -12,7 +12,9 @@ enum row_flag {
     ROW_HAS_EXPIRES = 8,
     ROW_HAS_LEASE = 16,
     ROW_HAS_DEAD = 32,
-    ROW_FLAGS_ALL = 63,
+    ROW_HAS_SERIAL = 64, /* the row ends with the serial name and, in its last byte, the size of that */
+    ROW_HAS_SPREAD = 128,
+    ROW_FLAGS_ALL = 255,
 };
 
 struct packed_head {
@@ -40,7 +42,8 @@ struct packed_lease {
 } __attribute__((packed));
 
 _Static_assert(sizeof(struct packed_head) == 52 && sizeof(struct packed_lease) == 44, "the format is fixed");
-_Static_assert(sizeof(struct packed_head) + sizeof(struct packed_lease) + 16 + KEY_SIZE_MAX + REASON_SIZE_MAX <=
+_Static_assert(sizeof(struct packed_head) + sizeof(struct packed_lease) + 21 + KEY_SIZE_MAX + REASON_SIZE_MAX +
+                       SERIAL_SIZE_MAX <=
                    PACKED_ROW_MAX,
                "every row fits");
 
@@ -56,7 +59,8 @@ size_t row_pack(const struct row *row, uint64_t changed, uint8_t out[PACKED_ROW_
     bool has_lease = memcmp(&lease, &none, sizeof lease) != 0;
     struct packed_head head = {
         .flags = (uint8_t)(row->state | (row->base ? ROW_WALL_BIT : 0) | (row->expires_ms ? ROW_HAS_EXPIRES : 0) |
-                           (has_lease ? ROW_HAS_LEASE : 0) | (row->dead_ms ? ROW_HAS_DEAD : 0)),
+                           (has_lease ? ROW_HAS_LEASE : 0) | (row->dead_ms ? ROW_HAS_DEAD : 0) |
+                           (row->spread_ms ? ROW_HAS_SPREAD : 0)),
         .priority = row->priority,
         .key_size = row->key_size,
         .reason_size = row->reason_size,
@@ -73,23 +77,32 @@ size_t row_pack(const struct row *row, uint64_t changed, uint8_t out[PACKED_ROW_
     if (row->expires_ms) at = put(at, &row->expires_ms, 8);
     if (has_lease) at = put(at, &lease, sizeof lease);
     if (row->dead_ms) at = put(at, &row->dead_ms, 8);
+    if (row->spread_ms) at = put(at, &row->spread_ms, 4);
     at = put(at, row->key, row->key_size);
     at = put(at, row->reason, row->reason_size);
+    if (row->serial_size) {
+        out[offsetof(struct packed_head, flags)] |= ROW_HAS_SERIAL;
+        at = put(at, row->serial, row->serial_size);
+        *at++ = row->serial_size;
+    }
     return (size_t)(at - out);
 }
 
-static size_t packed_size(const struct packed_head *head) {
+/* `serial_room`: bytes of the serial name and its size; 0: the row has none. */
+static size_t packed_size(const struct packed_head *head, size_t serial_room) {
     return sizeof *head + (head->flags & ROW_HAS_EXPIRES ? 8 : 0) +
            (head->flags & ROW_HAS_LEASE ? sizeof(struct packed_lease) : 0) + (head->flags & ROW_HAS_DEAD ? 8 : 0) +
-           head->key_size + head->reason_size;
+           (head->flags & ROW_HAS_SPREAD ? 4 : 0) + head->key_size + head->reason_size + serial_room;
 }
 
 int row_unpack(uint64_t id, const MDB_val *data, struct row *out) {
     struct packed_head head;
     if (data->mv_size < sizeof head) return INDEX_DAMAGED;
     memcpy(&head, data->mv_data, sizeof head);
-    if (packed_size(&head) != data->mv_size) return INDEX_DAMAGED;
-    if ((head.flags & ROW_STATE_MASK) >= ROW_STATES || head.flags > ROW_FLAGS_ALL) return INDEX_DAMAGED;
+    const uint8_t last = ((const uint8_t *)data->mv_data)[data->mv_size - 1];
+    const size_t serial_room = head.flags & ROW_HAS_SERIAL ? (size_t)last + 1 : 0;
+    if (packed_size(&head, serial_room) != data->mv_size) return INDEX_DAMAGED;
+    if ((head.flags & ROW_STATE_MASK) >= ROW_STATES || (head.flags & ~ROW_FLAGS_ALL)) return INDEX_DAMAGED;
     if (head.blob_size > FRAME_BLOB_SIZE_MAX) return INDEX_DAMAGED;
     if (head.priority >= PRIORITY_COUNT || !queue_number_is_valid(head.queue)) return INDEX_DAMAGED;
     *out = (struct row){
@@ -127,8 +140,14 @@ int row_unpack(uint64_t id, const MDB_val *data, struct row *out) {
         memcpy(&out->dead_ms, at, 8);
         at += 8;
     }
+    if (head.flags & ROW_HAS_SPREAD) {
+        memcpy(&out->spread_ms, at, 4);
+        at += 4;
+    }
     out->key = (const char *)at;
     out->reason = (const char *)at + head.key_size;
+    out->serial = out->reason + head.reason_size;
+    out->serial_size = serial_room ? last : 0;
     return 0;
 }
 
@@ -149,9 +168,9 @@ int row_get(struct index *index, MDB_txn *txn, uint64_t id, struct row *out) {
 
 int row_keep(const struct row *row, struct arena *arena, struct row *out) {
     *out = *row;
-    size_t size = (size_t)row->key_size + row->reason_size;
+    size_t size = (size_t)row->key_size + row->reason_size + row->serial_size;
     if (size == 0) {
-        out->key = out->reason = "";
+        out->key = out->reason = out->serial = "";
         return 0;
     }
     char *text = arena_alloc(arena, size);
@@ -160,6 +179,8 @@ int row_keep(const struct row *row, struct arena *arena, struct row *out) {
     if (row->reason_size > 0) memcpy(text + row->key_size, row->reason, row->reason_size);
     out->key = text;
     out->reason = text + row->key_size;
+    out->serial = out->reason + row->reason_size;
+    if (row->serial_size > 0) memcpy(text + row->key_size + row->reason_size, row->serial, row->serial_size);
     return 0;
 }
 

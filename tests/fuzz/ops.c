@@ -131,7 +131,9 @@ Tarry__Op *ops_any(const struct ops_source *from) {
         op->schedule->queue = (char *)ops_queues[input_byte(from->input) % OPS_QUEUES],
         op->schedule->key = any_key(from);
         op->schedule->when = any_when(from), op->schedule->priority = input_byte(from->input) % PRIORITY_COUNT;
-        op->schedule->on_conflict = (Tarry__Schedule__OnConflict)(input_byte(from->input) % 4);
+        const uint8_t choice = input_byte(from->input);
+        op->schedule->on_conflict = (Tarry__Schedule__OnConflict)(choice % 4);
+        if (choice >= 192) op->schedule->serial = (ProtobufCBinaryData){1, (uint8_t *)"s"};
         op->schedule->expires_ms = input_byte(from->input) % 4 == 0 ? input_byte(from->input) : 0;
     }
     return op;

@@ -461,7 +461,7 @@ static void leases_leave_half_of_the_memory(void **state) { /* CAP-1 */
     struct rig rig;
     rig_init(&rig, random_seed(13), KEY_SIZE_MAX);
     fill_with_leases(&rig);
-    size_t bytes = rig.lease_count * task_size(KEY_SIZE_MAX);
+    size_t bytes = rig.lease_count * task_size(KEY_SIZE_MAX, 0);
     assert_true(bytes <= RIG_MEMORY / LEASES_SHARE && bytes > RIG_MEMORY / LEASES_SHARE - RIG_MEMORY / 16);
     rig_deinit(&rig);
 }

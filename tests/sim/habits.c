@@ -73,6 +73,8 @@ void habits_draw(struct random *random, struct habits *out) {
     out->defines = random_below(&own, 8) == 0;
     out->early = random_below(&own, 6) == 0;
     out->groups = random_below(&own, 6) == 0 && !out->deletes; /* a limit of queues would leave no place for groups */
+    out->serials = random_below(&own, 3) == 0;
+    out->herds = random_below(&own, 4) == 0;
     out->one_line = random_below(random, 8) == 0;
     if (out->one_line) {
         out->wall_times = out->priorities = false;
@@ -128,6 +130,8 @@ static Tarry__Op *random_schedule(struct world *world, const struct habits *habi
         schedule.priority = (uint32_t)random_below(&world->random, PRIORITY_COUNT);
     if (habits->expiries && one_in(world, 2)) schedule.expires_ms = 1 + random_magnitude(&world->random, 14);
     if (habits->conflicts) schedule.on_conflict = (Tarry__Schedule__OnConflict)random_below(&world->random, 4);
+    bool may_be_early = habits->early && strcmp(schedule.queue, habit_queues[0]) == 0; /* refuses serial names */
+    if (habits->serials && !may_be_early && one_in(world, 2)) schedule.serial = one_in(world, 2) ? "ann" : "bob";
     return op_schedule(world, &schedule);
 }
 
@@ -166,7 +170,19 @@ static Tarry__Op *random_limits(struct world *world, const struct habits *habits
     return op_queue_limits(world, random_queue(world, habits), rate, burst, in_flight);
 }
 
+/* Any combination; refused if tasks would expire before they can become dead letters. */
+static Tarry__Op *random_herd(struct world *world, const struct habits *habits) {
+    const struct herd herd = {
+        .spread_ms = one_in(world, 2) ? 1 + random_magnitude(&world->random, 12) : 0,
+        .overdue_expire_ms = one_in(world, 2) ? 1 + random_magnitude(&world->random, 12) : 0,
+        .overdue_dead_ms = one_in(world, 3) ? 1 + random_magnitude(&world->random, 10) : 0,
+        .overdue_spread_ms = one_in(world, 2) ? 1 + random_magnitude(&world->random, 12) : 0,
+    };
+    return op_queue_herd(world, random_queue(world, habits), &herd);
+}
+
 static Tarry__Op *random_admin(struct world *world, const struct habits *habits) {
+    if (habits->herds && one_in(world, 2)) return random_herd(world, habits);
     switch (random_below(&world->random, 4)) {
     case 0:
         if (!habits->dead_letters) break;

@@ -19,12 +19,14 @@ struct habits {
     bool wall_times, priorities, expiries, conflicts, atomics, batches, moves, cancels, admin, dead_letters, purges;
     bool nacks, extends, releases, lapses; /* actions of consumers besides ack */
     bool redacts;
-    bool deletes;    /* the client uses queues without consumers, which are purged, deleted and replaced by others */
-    bool early;      /* one queue has lease_before_due, and the history has a mover */
-    bool early_set;  /* a client has requested lease_before_due */
-    bool groups;     /* one queue, topic_queue, has groups, and the history has a sharer */
-    bool groups_set; /* a client has requested the groups */
-    bool defines;    /* the clients set and delete definitions */
+    bool deletes;    /* uses queues without consumers: they are scheduled to, purged, deleted and replaced by others */
+    bool early;      /* one queue has lease_before_due, and there is a mover */
+    bool early_set;  /* a client has asked for that */
+    bool groups;     /* one queue, topic_queue, has groups, and there is a sharer */
+    bool groups_set; /* a client has asked for that */
+    bool defines;    /* sets and deletes definitions */
+    bool herds;      /* sets the spread of queues, and what happens to overdue tasks after an outage */
+    bool serials;    /* half of the tasks have one of two serial names */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool pools;    /* some sessions are pools of several consumers */
     bool one_line; /* all tasks have the same queue, base and priority, so one line has all near and far tasks */

@@ -38,6 +38,61 @@ static bool has_expired(const struct flat *flat, const struct row *row) {
     return row_expires_at(row) <= now_ns(flat, row->base) / 1000000;
 }
 
+enum fate fate_by(const Tarry__Overdue *overdue, const struct row *row) {
+    const bool is_wall = row->base == ROW_WALL;
+    const uint64_t after_ms = is_wall ? overdue->after_wall_ms : overdue->after_steady_ms;
+    const uint64_t until_ms = is_wall ? overdue->until_wall_ms : overdue->until_steady_ms;
+    bool is_in = row->due_ms > after_ms && row->due_ms <= until_ms && row->id < overdue->id_end;
+    if (!is_in) return FATE_NONE;
+    const uint64_t late_ms = until_ms - row->due_ms;
+    if (overdue->overdue_expire_ms && late_ms > overdue->overdue_expire_ms) return FATE_EXPIRED;
+    if (overdue->overdue_dead_ms && late_ms > overdue->overdue_dead_ms) return FATE_DEAD;
+    return overdue->overdue_spread_ms ? FATE_SPREAD : FATE_NONE;
+}
+
+enum fate fate_of(const struct flat *flat, const struct row *row, const Tarry__Overdue **out) {
+    const Tarry__QueuePut *put = &flat_queue_of(flat, row->queue)->put;
+    for (size_t i = 0; i < put->n_overdue; i++) {
+        const enum fate fate = fate_by(put->overdue[i], row);
+        *out = put->overdue[i];
+        if (fate != FATE_NONE) return fate;
+    }
+    return FATE_NONE;
+}
+
+static bool says_overdue(const ProtobufCBinaryData *reason) {
+    static const char word[] = "overdue";
+    for (size_t i = 0; i + sizeof word <= reason->len + 1; i++)
+        if (memcmp(reason->data + i, word, sizeof word - 1) == 0) return true;
+    return false;
+}
+
+bool is_spread(const Tarry__TaskPut *put) {
+    return put->cause == TARRY__CAUSE__CAUSE_MOVED && says_overdue(&put->reason);
+}
+
+uint64_t spread_to(const Tarry__Overdue *overdue, const struct row *row) {
+    const uint64_t seed[2] = {row->id, overdue->until_steady_ms};
+    const uint64_t until_ms = row->base == ROW_WALL ? overdue->until_wall_ms : overdue->until_steady_ms;
+    return until_ms + 1 + frame_sum(seed, sizeof seed) % overdue->overdue_spread_ms;
+}
+
+/* What the broker does with an overdue task is what the judgement of the outage says. */
+static void law_of_overdue(const struct flat *flat, const Tarry__TaskPut *put, const struct row *before) {
+    const Tarry__Overdue *overdue = NULL;
+    const enum fate fate = fate_of(flat, before, &overdue);
+    const uint64_t now_ms = now_ns(flat, before->base) / 1000000;
+    bool has_come = fate == FATE_SPREAD && spread_to(overdue, before) <= now_ms; /* then it need not be moved */
+    if (put->cause == TARRY__CAUSE__CAUSE_LEASED)
+        MUST(fate == FATE_NONE || has_come || session_is_mover(put->task->session));
+    if (put->cause == TARRY__CAUSE__CAUSE_BURIED && before->state == ROW_WAITING)
+        MUST(fate == FATE_DEAD && says_overdue(&put->task->reason));
+    if (!is_spread(put)) return;
+    const uint64_t until_ms = before->base == ROW_WALL ? overdue->until_wall_ms : overdue->until_steady_ms;
+    MUST(fate == FATE_SPREAD && put->task->due_ms == spread_to(overdue, before));
+    MUST(put->task->due_ms > until_ms && put->task->due_ms <= until_ms + overdue->overdue_spread_ms);
+}
+
 static void law_of_key(const struct flat *flat, const struct row *row) {
     if (row->key_size)
         MUST(!flat_live(flat, row->queue, row->key,
@@ -110,6 +165,12 @@ static void law_of_attempts(const struct flat *flat, const struct row *before) {
     MUST(!attempts_max || before->attempt < attempts_max); /* a task without attempts left would become dead instead */
 }
 
+/* Only a client's schedule or move spreads a task (watch.c). Other records that set a due time undo it. */
+static void law_of_spread(const Tarry__TaskPut *put, const struct row *row, const struct row *before) {
+    bool is_clients = put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put);
+    MUST(is_clients || row->spread_ms == before->spread_ms || !row->spread_ms);
+}
+
 void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     struct row row;
     MUST(row_from_task(put->task, &row) && row.id < FLAT_TASKS_MAX);
@@ -122,7 +183,11 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     }
     const struct row *before = &flat->tasks[row.id].row;
     MUST((size_t)put->cause < sizeof moves / sizeof *moves);
-    MUST(before->state == moves[put->cause].from && row.state == moves[put->cause].to);
+    bool is_judged_dead = put->cause == TARRY__CAUSE__CAUSE_BURIED && before->state == ROW_WAITING;
+    MUST(before->state == moves[put->cause].from || is_judged_dead); /* law_of_overdue */
+    MUST(row.state == moves[put->cause].to);
+    law_of_overdue(flat, put, before);
+    law_of_spread(put, &row, before);
     MUST(row.queue == before->queue && row.priority == before->priority && row.scheduled_ms == before->scheduled_ms);
     bool same_size = row.key_size == before->key_size;
     MUST(same_size && (!row.key_size || memcmp(row.key, before->key, row.key_size) == 0));
@@ -133,7 +198,8 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     if (before->state == ROW_LEASED && session_is_sharer(before->session))
         MUST(put->cause == TARRY__CAUSE__CAUSE_UNSENT || put->cause == TARRY__CAUSE__CAUSE_BURIED);
     unsigned keeps = moves[put->cause].keeps;
-    if (keeps & KEEPS_DUE) MUST(row.due_ms == before->due_ms && row.base == before->base);
+    if (keeps & KEEPS_DUE)
+        MUST(row.due_ms == before->due_ms && row.base == before->base && row.spread_ms == before->spread_ms);
     if (keeps & KEEPS_ATTEMPT) MUST(row.attempt == before->attempt);
     if (keeps & KEEPS_DELIVERIES) MUST(row.deliveries == before->deliveries);
     if (keeps & KEEPS_TOKEN) {
@@ -193,6 +259,7 @@ static void law_of_sharing(const struct flat *flat, const Tarry__TaskEnd *end) {
 
 void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end) {
     const struct row *before = &flat->tasks[end->task->id].row;
+    const Tarry__Overdue *overdue = NULL;
     switch (end->cause) {
     case TARRY__CAUSE__CAUSE_ACKED:
     case TARRY__CAUSE__CAUSE_WITHDRAWN:
@@ -203,7 +270,8 @@ void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end) {
         MUST(before->state == ROW_WAITING && !has_expired(flat, before));
         break;
     case TARRY__CAUSE__CAUSE_EXPIRED:
-        MUST(before->state == ROW_WAITING && has_expired(flat, before));
+        MUST(before->state == ROW_WAITING &&
+             (has_expired(flat, before) || fate_of(flat, before, &overdue) == FATE_EXPIRED));
         break;
     case TARRY__CAUSE__CAUSE_PURGED:
         MUST(is_purged(flat, before));

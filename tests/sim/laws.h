@@ -6,6 +6,17 @@
 
 #include "flat.h"
 
+/* What the judgement of an outage demands of a task before it may be leased (broker/core/overdue.h). */
+enum fate { FATE_NONE, FATE_EXPIRED, FATE_DEAD, FATE_SPREAD };
+/* Returns the fate of the task by one judgement. */
+enum fate fate_by(const Tarry__Overdue *overdue, const struct row *row);
+/* Returns its fate by the recorded judgements of its queue, and the one that concerns it. */
+enum fate fate_of(const struct flat *flat, const struct row *row, const Tarry__Overdue **out);
+/* Returns the time to which the judgement spreads the task. */
+uint64_t spread_to(const Tarry__Overdue *overdue, const struct row *row);
+/* Returns true if the record moves the task because of an outage. */
+bool is_spread(const Tarry__TaskPut *put);
+
 /* Checks one record. `flat` is the state before the record, at its frame's time and position. Aborts if a law is
  * broken. */
 void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put);

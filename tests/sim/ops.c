@@ -41,6 +41,7 @@ Tarry__Op *op_schedule(struct world *world, const struct schedule *schedule) {
     op->schedule->priority = schedule->priority;
     op->schedule->expires_ms = schedule->expires_ms;
     op->schedule->on_conflict = schedule->on_conflict;
+    op->schedule->serial = key_data(schedule->serial);
     return op;
 }
 
@@ -263,6 +264,19 @@ Tarry__Op *op_queue_limits(struct world *world, const char *queue, uint32_t rate
     op->queue_set->policy->burst = burst;
     op->queue_set->policy->max_in_flight = max_in_flight;
     op->queue_set->fields = fields;
+    return op;
+}
+
+Tarry__Op *op_queue_herd(struct world *world, const char *queue, const struct herd *herd) {
+    static char *fields[] = {"spread_ms", "overdue_expire_ms", "overdue_dead_ms", "overdue_spread_ms"};
+    Tarry__Op *op = op_queue_set(world, queue, 0, 0, 0);
+    Tarry__Policy *policy = op->queue_set->policy;
+    policy->spread_ms = herd->spread_ms;
+    policy->overdue_expire_ms = herd->overdue_expire_ms;
+    policy->overdue_dead_ms = herd->overdue_dead_ms;
+    policy->overdue_spread_ms = herd->overdue_spread_ms;
+    op->queue_set->fields = fields;
+    op->queue_set->n_fields = 4;
     return op;
 }
 

@@ -4,7 +4,11 @@
 
 #include "client.h"
 
-struct schedule {      /* omitted members are 0 */
+struct herd { /* omitted fields are 0 */
+    uint64_t spread_ms, overdue_expire_ms, overdue_dead_ms, overdue_spread_ms;
+};
+
+struct schedule {      /* omitted fields are 0 */
     const char *queue; /* NULL: "orders" */
     const char *key;   /* NULL: none */
     uint64_t delay_ms;
@@ -12,6 +16,7 @@ struct schedule {      /* omitted members are 0 */
     uint32_t priority;
     uint64_t expires_ms;
     Tarry__Schedule__OnConflict on_conflict;
+    const char *serial; /* NULL: none */
 };
 Tarry__Op *op_schedule(struct world *world, const struct schedule *schedule);
 Tarry__Ref *op_ref(struct world *world, const char *queue, const char *key, uint64_t id);
@@ -45,6 +50,8 @@ Tarry__Op *op_queue_set(struct world *world, const char *queue, uint64_t lease_m
 /* Sets the limits of the queue's deliveries; 0 means no limit. */
 Tarry__Op *op_queue_limits(struct world *world, const char *queue, uint32_t rate, uint32_t burst,
                            uint32_t max_in_flight);
+/* Sets the queue's spread, and what happens to overdue tasks after an outage; 0: nothing. */
+Tarry__Op *op_queue_herd(struct world *world, const char *queue, const struct herd *herd);
 Tarry__When *op_when(struct world *world, uint64_t delay_ms, uint64_t at_ms);
 
 /* Shortcuts for stories: a commit with one operation. */

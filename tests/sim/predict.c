@@ -76,8 +76,10 @@ static void predict_schedule(struct world *world, struct prediction *prediction,
         due_ms = due_ms == 0 ? host_answers_at(world).steady_ns / NS_PER_MS
                              : due_ms + (host_from_ns(world) + NS_PER_MS - 1) / NS_PER_MS;
     bool takes_over = schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REPLACE;
-    if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__EARLIER) takes_over = due_ms < live->row.due_ms;
-    if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__LATER) takes_over = due_ms > live->row.due_ms;
+    if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__EARLIER)
+        takes_over = due_ms < live->row.due_ms - live->row.spread_ms;
+    if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__LATER)
+        takes_over = due_ms > live->row.due_ms - live->row.spread_ms;
     bool is_leased = is_in_flight(world, &live->row);
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REJECT || (takes_over && is_leased)) {
         prediction->code = TARRY__CODE__EXISTS;

@@ -1,5 +1,6 @@
 /* watch.c: see watch.h. */
 #include "watch.h"
+#include "laws.h"
 
 #include <string.h>
 
@@ -237,22 +238,120 @@ static void law_of_flight(const struct flat *head, const Tarry__Policy *policy, 
     MUST(in_flight < policy->max_in_flight);
 }
 
+static bool has_same_serial(const struct row *a, const struct row *b) {
+    return a->queue == b->queue && a->serial_size && a->serial_size == b->serial_size &&
+           memcmp(a->serial, b->serial, a->serial_size) == 0;
+}
+
+/* SERIAL-1: no other task with the serial name of this one is leased before the record `at`. */
+static void law_of_serial(const struct flat *head, const Tarry__FrameBody *body, size_t at) {
+    struct row row;
+    MUST(row_from_task(body->records[at]->put->task, &row));
+    if (!row.serial_size) return;
+    for (uint64_t id = 1; id < head->next_id; id++) {
+        const struct flat_task *task = &head->tasks[id];
+        bool is_leased = !task->ended && task->row.state == ROW_LEASED;
+        for (size_t i = 0; i < at; i++) { /* the records before it in this frame */
+            const Tarry__Record *record = body->records[i];
+            bool is_end = record->fact_case == TARRY__RECORD__FACT_END;
+            if (!is_end && record->fact_case != TARRY__RECORD__FACT_PUT) continue;
+            const Tarry__Task *now = is_end ? record->end->task : record->put->task;
+            if (now->id == id) is_leased = !is_end && now->state == TARRY__TASK__STATE__LEASED;
+        }
+        MUST(!is_leased || id == row.id || !has_same_serial(&task->row, &row));
+    }
+}
+
+/* ---- overdue tasks after an outage (broker/core/overdue.h) */
+
+static bool has_waiting(const struct flat *head, uint32_t number) {
+    for (uint64_t id = 1; id < head->next_id; id++) {
+        const struct flat_task *task = &head->tasks[id];
+        if (!task->ended && task->row.queue == number && task->row.state == ROW_WAITING) return true;
+    }
+    return false;
+}
+
+/* A start: each queue with a policy for overdue tasks has an outage since the last frame. */
+static void note_outage(struct watch *watch, const struct flat *head, const struct frame_header *header) {
+    for (size_t place = 1; place < FLAT_QUEUES_MAX; place++) {
+        const Tarry__QueuePut *put = &head->queues[place].put;
+        struct watch_outage *outage = &watch->outages[place];
+        *outage = (struct watch_outage){0};
+        if (!put->number || put->deleted || put->policy->lease_before_due || !has_waiting(head, put->number)) continue;
+        const Tarry__Policy *policy = put->policy;
+        outage->number = put->number;
+        tarry__overdue__init(&outage->judgement);
+        outage->judgement.after_steady_ms = head->steady_ns / NS_PER_MS;
+        outage->judgement.until_steady_ms = header->steady_ns / NS_PER_MS;
+        outage->judgement.after_wall_ms = head->wall_ns / NS_PER_MS;
+        outage->judgement.until_wall_ms = header->wall_ns / NS_PER_MS;
+        outage->judgement.id_end = head->next_id;
+        outage->judgement.overdue_expire_ms = policy->overdue_expire_ms;
+        outage->judgement.overdue_dead_ms = policy->overdue_dead_ms;
+        outage->judgement.overdue_spread_ms = policy->overdue_spread_ms;
+    }
+}
+
+/* A judgement is that of the outage before this start, or the queue had it before. */
+static void law_of_judgement(const struct watch *watch, const struct flat *head, const Tarry__QueuePut *put) {
+    if (!put->n_overdue) return;
+    const Tarry__QueuePut *before = &flat_queue_of(head, put->number)->put;
+    const Tarry__Overdue *newest = put->overdue[put->n_overdue - 1];
+    const struct watch_outage *outage = &watch->outages[queue_place(put->number)];
+    const Tarry__Overdue *expected = &outage->judgement;
+    bool is_old = before->number == put->number && before->n_overdue &&
+                  before->overdue[before->n_overdue - 1]->until_steady_ms == newest->until_steady_ms;
+    if (is_old) return;
+    MUST(outage->number == put->number && newest->after_steady_ms == expected->after_steady_ms &&
+         newest->until_steady_ms == expected->until_steady_ms && newest->after_wall_ms == expected->after_wall_ms &&
+         newest->until_wall_ms == expected->until_wall_ms && newest->id_end == expected->id_end);
+    MUST(newest->overdue_expire_ms == expected->overdue_expire_ms &&
+         newest->overdue_dead_ms == expected->overdue_dead_ms &&
+         newest->overdue_spread_ms == expected->overdue_spread_ms);
+}
+
+/* No task is leased that the outage before this start concerns, whatever the broker has recorded about it. */
+static void law_of_outage(const struct watch *watch, const struct flat *head, const Tarry__TaskPut *put) {
+    const struct row *row = &head->tasks[put->task->id].row;
+    if (put->fresh || put->cause != TARRY__CAUSE__CAUSE_LEASED || session_is_mover(put->task->session)) return;
+    const struct watch_outage *outage = &watch->outages[queue_place(row->queue)];
+    const enum fate fate = outage->number == row->queue ? fate_by(&outage->judgement, row) : FATE_NONE;
+    MUST(fate == FATE_NONE || fate == FATE_SPREAD); /* law_of_overdue checks the time */
+}
+
 static void check_limits(struct watch *watch, const struct flat *head, const struct frame_header *header,
                          const Tarry__FrameBody *body) {
     uint32_t leased[FLAT_QUEUES_MAX] = {0}; /* number of leases in this frame, by place of the queue */
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];
+        if (record->fact_case == TARRY__RECORD__FACT_EPOCH) note_outage(watch, head, header);
+        if (record->fact_case == TARRY__RECORD__FACT_PUT) law_of_outage(watch, head, record->put);
+        if (record->fact_case == TARRY__RECORD__FACT_QUEUE) law_of_judgement(watch, head, record->queue);
         if (record->fact_case == TARRY__RECORD__FACT_EPOCH)
             for (size_t place = 0; place < FLAT_QUEUES_MAX; place++)
                 empty_bucket(watch, head->queues[place].put.number, header->steady_ns);
         if (record->fact_case == TARRY__RECORD__FACT_QUEUE) note_limits(watch, head, record->queue, header->steady_ns);
         if (record->fact_case != TARRY__RECORD__FACT_PUT || record->put->cause != TARRY__CAUSE__CAUSE_LEASED) continue;
-        if (session_is_mover(record->put->task->session)) continue; /* the limits do not apply to a mover */
+        law_of_serial(head, body, i);
+        if (session_is_mover(record->put->task->session)) continue; /* the limits are for consumers */
         const uint32_t number = record->put->task->queue;
         const Tarry__Policy *policy = flat_queue_of(head, number)->put.policy;
         law_of_rate(watch, policy, number, header->steady_ns);
         law_of_flight(head, policy, number, leased[queue_place(number)]++);
     }
+}
+
+/* A task is spread by less than its queue's spread, or one that the same commit sets. */
+static void law_of_spread(const struct watch *watch, const struct flat *head, const Tarry__Task *task) {
+    const Tarry__QueuePut *queue = &flat_queue_of(head, task->queue)->put;
+    uint64_t most_ms = queue->number == task->queue ? queue->policy->spread_ms : 0;
+    for (size_t i = 0; watch->commit && i < watch->commit->n_ops; i++) {
+        const Tarry__Op *op = watch->commit->ops[i];
+        if (op->op_case == TARRY__OP__OP_QUEUE_SET && op->queue_set->policy->spread_ms > most_ms)
+            most_ms = op->queue_set->policy->spread_ms;
+    }
+    MUST(!task->spread_ms || task->spread_ms < most_ms);
 }
 
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body) {
@@ -276,14 +375,17 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         leases |= put->cause == TARRY__CAUSE__CAUSE_LEASED;
         if (put->cause == TARRY__CAUSE__CAUSE_UNSENT)
             note_taken_back(watch, &world->host->head, header->position, put->task->id);
-        bool sets_due =
-            (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED && !put->share_of) || put->cause == TARRY__CAUSE__CAUSE_MOVED;
+        bool sets_due = (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED && !put->share_of) ||
+                        (put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put));
         check_pooled(world->host, header, put);
         check_lost(world->host, header, body, put);
+        if (sets_due) law_of_spread(watch, &world->host->head, put->task);
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__WALL)
-            MUST(was_asked_for(watch->commit, put->task->due_ms)); /* TIME-2: a delay never follows the wall clock */
+            MUST(was_asked_for(watch->commit,
+                               put->task->due_ms -
+                                   put->task->spread_ms)); /* TIME-2: a delay never follows the wall clock */
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__STEADY)
-            MUST(waits_long_enough(world, watch->commit, put->task->due_ms));
+            MUST(waits_long_enough(world, watch->commit, put->task->due_ms - put->task->spread_ms));
     }
     if (body) check_unheard(world->host, header, body);
     if (schedules && options->index_lag_max) MUST(lag(world) <= options->index_lag_max); /* CAP-1 */
@@ -306,6 +408,16 @@ static bool is_left_behind(const struct watch *watch, const struct flat *head, c
     return is_ahead && row->due_ms <= leased->delivered_ms;
 }
 
+/* Whether the task waits for its serial name: another task of the name is leased (SERIAL-1). */
+static bool is_parked(const struct flat *head, const struct row *row, const struct row *leased) {
+    if (!row->serial_size || has_same_serial(row, leased)) return false; /* of its own name it would have been first */
+    for (uint64_t id = 1; id < head->next_id; id++) {
+        const struct flat_task *task = &head->tasks[id];
+        if (!task->ended && task->row.state == ROW_LEASED && has_same_serial(&task->row, row)) return true;
+    }
+    return false;
+}
+
 /* Checks that no earlier due task of the same queue, base and priority is left behind. */
 static void check_overtaken(const struct watch *watch, const struct flat *head, const struct row *leased,
                             uint64_t before) {
@@ -315,7 +427,8 @@ static void check_overtaken(const struct watch *watch, const struct flat *head, 
                          row->due_ms <= (row->base == ROW_WALL ? head->wall_ns : head->steady_ns) / NS_PER_MS;
         if (is_movers) continue;
         bool is_rival = !head->tasks[id].ended && row->queue == leased->queue && row->base == leased->base &&
-                        row->priority == leased->priority && is_left_behind(watch, head, row, leased, before);
+                        row->priority == leased->priority && is_left_behind(watch, head, row, leased, before) &&
+                        !is_parked(head, row, leased);
         MUST(!is_rival || due_before((struct due){leased->due_ms, leased->id}, (struct due){row->due_ms, row->id}));
     }
 }

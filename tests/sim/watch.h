@@ -19,8 +19,15 @@ struct watch_rate {
     size_t count;
 };
 
+/* The outage before this reign, as the law sees it: from the last frame before the start to the start. */
+struct watch_outage {
+    uint32_t number; /* queue; 0: none */
+    Tarry__Overdue judgement;
+};
+
 struct watch {
-    struct watch_rate rates[FLAT_QUEUES_MAX]; /* by place */
+    struct watch_outage outages[FLAT_QUEUES_MAX]; /* by place */
+    struct watch_rate rates[FLAT_QUEUES_MAX];     /* by place */
     struct who who;
     const Tarry__Commit *commit;         /* the commit that the core is deciding */
     uint64_t started_ms;                 /* steady time at which this life of the broker started */

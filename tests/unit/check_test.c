@@ -479,10 +479,25 @@ static void redactions(void **state) {
 }
 
 static void policies(void **state) {
-    static char *fields[] = {"lease_ms",       "max_attempts", "backoff",          "backoff_min_ms", "backoff_max_ms",
-                             "backoff_jitter", "rate",         "rate_period_ms",   "burst",          "max_in_flight",
-                             "push",           "filter",       "lease_before_due", "backoff"};
-    FINE(QUEUE_SET, &good.queue_set); /* a QueueSet without fields creates the queue */
+    static char *fields[] = {"lease_ms",
+                             "max_attempts",
+                             "backoff",
+                             "backoff_min_ms",
+                             "backoff_max_ms",
+                             "backoff_jitter",
+                             "rate",
+                             "rate_period_ms",
+                             "burst",
+                             "max_in_flight",
+                             "overdue_expire_ms",
+                             "overdue_dead_ms",
+                             "overdue_spread_ms",
+                             "spread_ms",
+                             "push",
+                             "filter",
+                             "lease_before_due",
+                             "backoff"};
+    FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
     good.queue_set.fields = fields;
     good.queue_set.n_fields = POLICY_FIELDS + POLICY_FIELDS_OWN;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "policy is missing");
@@ -502,7 +517,18 @@ static void policies(void **state) {
     good.policy.rate_period_ms = RATE_PERIOD_MIN_MS;
     good.policy.rate = good.policy.burst = RATE_MAX;
     good.policy.max_in_flight = LEASES_MAX;
+    good.policy.overdue_expire_ms = good.policy.overdue_dead_ms = OVERDUE_MAX_MS;
+    good.policy.overdue_spread_ms = OVERDUE_SPREAD_MAX_MS;
+    good.policy.spread_ms = SPREAD_MAX_MS;
     FINE(QUEUE_SET, &good.queue_set);
+    good.policy.spread_ms++;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "spread_ms is out of range (0 to 24 hours)");
+    good.policy.overdue_spread_ms++;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "overdue_spread_ms is out of range (0 to 24 hours)");
+    good.policy.overdue_dead_ms++;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "overdue_dead_ms is out of range (0 to 365 days)");
+    good.policy.overdue_expire_ms++;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "overdue_expire_ms is out of range (0 to 365 days)");
     good.policy.max_in_flight++;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "max_in_flight is out of range (0 to 262144)");
     good.policy.rate_period_ms--;

@@ -18,11 +18,13 @@ struct random_row {
     struct row row;
     char key[KEY_SIZE_MAX];
     char reason[REASON_SIZE_MAX];
+    char serial[SERIAL_SIZE_MAX];
 };
 
 static void make_row(struct random *random, struct random_row *out) {
     for (size_t i = 0; i < KEY_SIZE_MAX; i++) out->key[i] = (char)random_u64(random);
     for (size_t i = 0; i < REASON_SIZE_MAX; i++) out->reason[i] = (char)random_u64(random);
+    for (size_t i = 0; i < SERIAL_SIZE_MAX; i++) out->serial[i] = (char)random_u64(random);
     out->row = (struct row){
         .id = 1 + random_magnitude(random, 63),
         .due_ms = random_magnitude(random, 64),
@@ -40,13 +42,16 @@ static void make_row(struct random *random, struct random_row *out) {
         .attempt = (uint32_t)random_magnitude(random, 32),
         .deliveries = (uint32_t)random_magnitude(random, 32),
         .lease_epoch = (uint32_t)random_magnitude(random, 32),
+        .spread_ms = random_below(random, 2) ? (uint32_t)random_below(random, SPREAD_MAX_MS + 1) : 0,
         .priority = (uint8_t)random_below(random, PRIORITY_COUNT),
         .base = (uint8_t)random_below(random, ROW_BASES),
         .state = (uint8_t)random_below(random, ROW_STATES),
         .key_size = (uint8_t)random_below(random, KEY_SIZE_MAX + 1),
         .reason_size = (uint8_t)random_below(random, REASON_SIZE_MAX + 1),
+        .serial_size = random_below(random, 2) ? (uint8_t)random_below(random, SERIAL_SIZE_MAX + 1) : 0,
         .key = out->key,
         .reason = out->reason,
+        .serial = out->serial,
     };
 }
 
@@ -54,11 +59,12 @@ static void row_is_equal(const struct row *a, const struct row *b) {
     struct row x = *a, y = *b;
     assert_memory_equal(x.key, y.key, x.key_size);
     assert_memory_equal(x.reason, y.reason, x.reason_size);
+    assert_memory_equal(x.serial, y.serial, x.serial_size);
 #define SAME(field) assert_int_equal(x.field, y.field)
     SAME(id), SAME(due_ms), SAME(expires_ms), SAME(scheduled_ms), SAME(blob_at), SAME(blob_sum), SAME(lease_position);
     SAME(lease_deadline_ms), SAME(session), SAME(delivered_ms), SAME(dead_ms), SAME(queue), SAME(blob_size);
     SAME(attempt), SAME(deliveries), SAME(lease_epoch), SAME(priority), SAME(base), SAME(state), SAME(key_size);
-    SAME(reason_size);
+    SAME(reason_size), SAME(serial_size), SAME(spread_ms);
 #undef SAME
 }
 
@@ -97,8 +103,8 @@ static void the_hash_sees_every_field(void **state) {
     for (int n = 0; n < 2000; n++) {
         struct random_row made;
         make_row(&random, &made);
-        /* Odd sizes, so that flipping the lowest bit makes them smaller. */
-        made.row.key_size |= 1, made.row.reason_size |= 1;
+        made.row.key_size |= 1, made.row.reason_size |= 1,
+            made.row.serial_size |= 3; /* so that a flipped bit makes them shorter */
         uint64_t hash = row_hash(&made.row);
         assert_int_not_equal(hash, 0);
         SEEN(id);
@@ -117,15 +123,20 @@ static void the_hash_sees_every_field(void **state) {
         SEEN(attempt);
         SEEN(deliveries);
         SEEN(lease_epoch);
+        SEEN(spread_ms);
         SEEN(priority);
         SEEN(base);
         SEEN(state);
         SEEN(key_size);
         SEEN(reason_size);
+        SEEN(serial_size);
         made.key[made.row.key_size - 1] ^= 1;
         assert_int_not_equal(row_hash(&made.row), hash);
         made.key[made.row.key_size - 1] ^= 1;
         made.reason[made.row.reason_size - 1] ^= 1;
+        assert_int_not_equal(row_hash(&made.row), hash);
+        made.reason[made.row.reason_size - 1] ^= 1;
+        made.serial[made.row.serial_size - 1] ^= 1;
         assert_int_not_equal(row_hash(&made.row), hash);
     }
 }

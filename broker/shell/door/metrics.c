@@ -212,6 +212,9 @@ static void put_queues(FILE *out, Tarry__QueueStats *const *queues, size_t count
              "Seconds since the oldest ready task was due; 0: no task is ready.");
     for (size_t i = 0; i < count; i++)
         put_queue_gauge(out, queues[i], "oldest_overdue_seconds", queues[i]->oldest_overdue_ms, FROM_MS);
+    put_head(out, "queue_parked", "gauge",
+             "Ready tasks that wait until no other task of their serial name is in flight.");
+    for (size_t i = 0; i < count; i++) put_queue_gauge(out, queues[i], "parked", queues[i]->parked, AS_IT_IS);
     put_head(out, "queue_consumers", "gauge", "Connected consumers of a queue.");
     for (size_t i = 0; i < count; i++) put_queue_gauge(out, queues[i], "consumers", queues[i]->consumers, AS_IT_IS);
     put_head(out, "queue_paused", "gauge", "1: an operator has paused the queue.");

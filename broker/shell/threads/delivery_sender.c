@@ -79,6 +79,8 @@ static void row_own(struct arena *arena, struct row *row) {
     row->key = copied(arena, row->key, row->key_size);
     row->reason = NULL; /* not sent */
     row->reason_size = 0;
+    row->serial = NULL; /* not sent */
+    row->serial_size = 0;
 }
 
 static struct cold_item *copy_delivery(const struct core_delivery *delivery, uint64_t end) {

@@ -333,6 +333,8 @@ static void view_of(struct listing *listing, const struct row *as_recorded, uint
     out->state = (char *)state_bit_name(state);
     out->due_ms = row->due_ms;
     out->absolute = row->base == ROW_WALL;
+    out->spread_ms = row->spread_ms;
+    out->serial = (ProtobufCBinaryData){row->serial_size, (uint8_t *)as_recorded->serial};
     out->priority = row->priority;
     out->attempt = row->attempt;
     out->deliveries = row->deliveries;

@@ -177,6 +177,13 @@ static void words_policy(struct text *out, const Tarry__Policy *policy) {
     if (policy->rate != 0) text_printf(out, ", rate %s", rate_format(policy->rate, policy->rate_period_ms, rate));
     if (policy->burst != 0) text_printf(out, ", burst %u", policy->burst);
     if (policy->max_in_flight != 0) text_printf(out, ", at most %u in flight", policy->max_in_flight);
+    if (policy->spread_ms != 0) words_duration(out, ", spread over", policy->spread_ms);
+    if (policy->overdue_expire_ms != 0)
+        words_duration(out, ", after an outage: expire if later than", policy->overdue_expire_ms);
+    if (policy->overdue_dead_ms != 0)
+        words_duration(out, ", after an outage: dead if later than", policy->overdue_dead_ms);
+    if (policy->overdue_spread_ms != 0)
+        words_duration(out, ", after an outage: spread over", policy->overdue_spread_ms);
     if (policy->push[0] != 0) text_printf(out, ", pushed to %s", policy->push);
     if (policy->filter[0] != 0) text_printf(out, ", a group of its topic with the filter %s", policy->filter);
 }
@@ -189,6 +196,10 @@ static void words_queue(struct text *out, const Tarry__QueuePut *queue) {
     if (entry_queue_is_new(queue)) text_add_str(out, ", new");
     if (queue->policy != NULL) words_policy(out, queue->policy);
     words_paused(out, queue->paused, queue->paused_until_ms);
+    for (size_t i = 0; i < queue->n_overdue; i++) {
+        words_time(out, "; outage judged, from", queue->overdue[i]->after_steady_ms);
+        words_time(out, " to", queue->overdue[i]->until_steady_ms);
+    }
     if (queue->before_policy == NULL || queue->policy == NULL) return;
     struct text before = {0}, now = {0};
     words_policy(&before, queue->before_policy);

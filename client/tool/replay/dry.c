@@ -76,6 +76,8 @@ static void op_schedule(struct asking *asking, const struct ask *ask, Tarry__Op 
     op->schedule->queue = ask->plan->name;
     op->schedule->key.data = (uint8_t *)ask->life->key;
     op->schedule->key.len = ask->life->key_size;
+    op->schedule->serial.data = (uint8_t *)ask->life->serial;
+    op->schedule->serial.len = ask->life->serial_size;
     op->schedule->when = when_of(asking, ask);
     op->schedule->priority = ask->priority;
     op->schedule->expires_ms = ask->expires_ms;

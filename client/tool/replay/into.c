@@ -268,10 +268,11 @@ struct when {
 static struct when when_of(const struct into *in, const struct entry *entry, struct image *image) {
     const Tarry__Task *task = entry->record->put->task;
     struct when when = {.kind = TARRY_AT};
+    const uint64_t asked_ms = task->due_ms - task->spread_ms; /* the target's queue spreads it anew */
     if (task->time_base == TARRY__TASK__BASE__WALL) {
-        when.ms = image->due_ms = shifted(in, task->due_ms, in->origin_wall_ms);
+        when.ms = image->due_ms = shifted(in, asked_ms, in->origin_wall_ms);
     } else {
-        when = (struct when){TARRY_DELAY, delay_of(in, entry->header, task->due_ms)};
+        when = (struct when){TARRY_DELAY, delay_of(in, entry->header, asked_ms)};
         image->due_ms = now_ms(in) + when.ms;
     }
     return when;
@@ -317,7 +318,11 @@ static void schedule(struct into *in, const struct entry *entry, struct route *r
     in->emptied += gone != 0;
     struct when when = when_of(in, entry, image);
     image->expires_ms = task->expires_ms > 0 ? divided(in, task->expires_ms) : 0;
+    char serial[SERIAL_SIZE_MAX + 1] = "";
+    if (task->serial.len > 0 && task->serial.len <= SERIAL_SIZE_MAX) /* as in every valid record */
+        memcpy(serial, task->serial.data, task->serial.len);
     struct tarry_schedule_options options = {
+        .serial = serial,
         .queue = route->name,
         .key = image->key,
         .key_size = image->key_size,

@@ -46,7 +46,8 @@ static uint64_t until(const struct asked *asked, uint64_t ms) {
 
 static void take_when(const struct asked *asked, struct ask *ask, const Tarry__Task *task) {
     ask->absolute = task->time_base == TARRY__TASK__BASE__WALL;
-    ask->ms = ask->absolute ? task->due_ms : until(asked, task->due_ms);
+    const uint64_t asked_ms = task->due_ms - task->spread_ms; /* the replayed queue spreads it anew */
+    ask->ms = ask->absolute ? asked_ms : until(asked, asked_ms);
 }
 
 static void take_put(struct asked *asked, const struct entry *entry, struct plan *plan, struct life *life) {
@@ -362,6 +363,15 @@ static void end_frame(struct lives *lives) {
     lives->bound = NULL;
 }
 
+/* Copies a text with a final 0; NULL: it is empty. */
+static char *text_of(const ProtobufCBinaryData *from) {
+    if (from->len == 0) return NULL;
+    char *text = tool_alloc(from->len + 1);
+    memcpy(text, from->data, from->len);
+    text[from->len] = 0;
+    return text;
+}
+
 static struct life *add(struct lives *lives, const Tarry__Task *task, struct plan *plan) {
     if (lives->count == lives->capacity) {
         lives->capacity = lives->capacity > 0 ? 2 * lives->capacity : 1024;
@@ -371,11 +381,12 @@ static struct life *add(struct lives *lives, const Tarry__Task *task, struct pla
         lives->items = grown;
     }
     struct life *life = tool_alloc(sizeof *life);
-    *life = (struct life){.id = task->id, .plan = plan, .key_size = (uint8_t)task->key.len};
-    if (task->key.len > 0) {
-        life->key = tool_alloc(task->key.len + 1);
-        memcpy(life->key, task->key.data, task->key.len);
-    }
+    *life = (struct life){.id = task->id,
+                          .plan = plan,
+                          .key = text_of(&task->key),
+                          .key_size = (uint8_t)task->key.len,
+                          .serial = text_of(&task->serial),
+                          .serial_size = (uint8_t)task->serial.len};
     lives->items[lives->count++] = life;
     id_map_put(&lives->by_id, task->id, life);
     return life;
@@ -442,6 +453,7 @@ static void free_life(struct life *life) {
         free_turn(phase->turn);
     }
     free(life->key);
+    free(life->serial);
     free(life);
 }
 

@@ -138,6 +138,8 @@ struct life {
     struct plan *plan;
     char *key; /* owned; NULL: none */
     uint8_t key_size;
+    char *serial; /* serial name; owned; NULL: none */
+    uint8_t serial_size;
     struct phase *first, *last;
     uint32_t deliveries;
     enum outcome_kind outcome;

@@ -62,6 +62,7 @@ static void take_record(struct stage *stage, const Tarry__Record *record) {
     struct twin *twin = stage_twin(stage, task->id);
     if (twin == NULL || !row_from_task(task, &twin->row)) return;
     twin->row.key = twin->life->key;
+    twin->row.serial = twin->life->serial;
     twin->row.reason = NULL;
     twin->row.reason_size = 0;
     twin->ended = is_end;
