@@ -198,6 +198,26 @@ static void a_task_that_is_late_for_both_expires(void **state) {
     assert_int_equal(task_find(f->core, id)->place, PLACE_ENDED);
 }
 
+/* A start reads the judgements from the index. */
+static void a_judgement_survives_in_the_index(void **state) {
+    struct fx *f = *state;
+    Tarry__QueuePut put = TARRY__QUEUE_PUT__INIT;
+    Tarry__Overdue overdue = TARRY__OVERDUE__INIT, *overdues[] = {&overdue};
+    put.number = 1;
+    put.name = "orders";
+    put.policy = &f->options.policy;
+    overdue.until_steady_ms = NOW_MS;
+    overdue.overdue_expire_ms = 5;
+    put.overdue = overdues;
+    put.n_overdue = 1;
+    assert_int_equal(core_restore_queue(second, &put), 0);
+    assert_int_equal(second->queues[1].overdue_count, 1);
+    assert_int_equal(second->queues[1].overdues[0].until_ms[ROW_STEADY], NOW_MS);
+    assert_int_equal(second->queues[1].overdues[0].expire_ms, 5);
+    put.n_overdue = OVERDUES_MAX + 1; /* damage */
+    assert_int_equal(core_restore_queue(second, &put), CORE_NONSENSE);
+}
+
 #define OVERDUE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_two, tear_down_two)
 
 int main(void) {
