@@ -478,27 +478,28 @@ static void redactions(void **state) {
     REFUSED(REDACT, &redact, INVALID, "after_id is allowed with a key or a queue, but not with a task's id");
 }
 
+static char *policy_fields[] = {"lease_ms",
+                                "max_attempts",
+                                "backoff",
+                                "backoff_min_ms",
+                                "backoff_max_ms",
+                                "backoff_jitter",
+                                "rate",
+                                "rate_period_ms",
+                                "burst",
+                                "max_in_flight",
+                                "overdue_expire_ms",
+                                "overdue_dead_ms",
+                                "overdue_spread_ms",
+                                "spread_ms",
+                                "push",
+                                "filter",
+                                "lease_before_due",
+                                "backoff"};
+
 static void policies(void **state) {
-    static char *fields[] = {"lease_ms",
-                             "max_attempts",
-                             "backoff",
-                             "backoff_min_ms",
-                             "backoff_max_ms",
-                             "backoff_jitter",
-                             "rate",
-                             "rate_period_ms",
-                             "burst",
-                             "max_in_flight",
-                             "overdue_expire_ms",
-                             "overdue_dead_ms",
-                             "overdue_spread_ms",
-                             "spread_ms",
-                             "push",
-                             "filter",
-                             "lease_before_due",
-                             "backoff"};
     FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
-    good.queue_set.fields = fields;
+    good.queue_set.fields = policy_fields;
     good.queue_set.n_fields = POLICY_FIELDS + POLICY_FIELDS_OWN;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "policy is missing");
     char *queue = good.queue_set.queue;
@@ -544,9 +545,9 @@ static void policies(void **state) {
     good.queue_set.n_fields = POLICY_FIELDS + POLICY_FIELDS_OWN + 1;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "more policy fields than exist");
     good.queue_set.n_fields = 2;
-    fields[1] = "lease_ms";
+    policy_fields[1] = "lease_ms";
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "a policy field is given twice");
-    fields[1] = "colour";
+    policy_fields[1] = "colour";
     REFUSED(QUEUE_SET, &good.queue_set, UNSUPPORTED,
             "this broker does not know the policy field; the client may be newer than the broker");
 }
