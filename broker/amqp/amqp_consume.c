@@ -550,7 +550,7 @@ static void got(struct channel *channel, uint64_t lease, const Tarry__DeliveredT
     client_send(connection, &out, sending);
 }
 
-static void get_lease(struct amqp_connection *connection);
+static void get_counted(struct amqp_connection *connection, uint64_t messages);
 
 /* Ends the leased message if it was returned too often, and leases the next one. */
 static bool gets_next(struct amqp_connection *connection, uint64_t lease, const Tarry__DeliveredTask *task) {
@@ -558,8 +558,7 @@ static bool gets_next(struct amqp_connection *connection, uint64_t lease, const 
     if (queue == NULL || !end_spent(connection, queue, task)) return false;
     gateway_left(connection->server->gateway, lease, true);
     outbox_flush(&connection->settles);
-    if (connection->counted > 0) connection->counted--;
-    get_lease(connection);
+    get_counted(connection, connection->counted > 0 ? connection->counted - 1 : 0);
     return true;
 }
 
