@@ -40,7 +40,7 @@ size_t need_shares(struct need *need, const struct core *core, const Tarry__FanO
 
 size_t need_shares_max(const Tarry__Commit *commit) {
     size_t count = 0;
-    for (size_t i = 0; i < commit->n_ops; i++) count += commit->ops[i]->op_case == TARRY__OP__OP_FAN_OUT;
+    while (count < commit->n_ops && commit->ops[count]->op_case == TARRY__OP__OP_FAN_OUT) count++;
     return count * GROUPS_MAX;
 }
 

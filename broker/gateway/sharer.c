@@ -143,7 +143,8 @@ static void send_later(struct sharing *sharing) {
 /* Keeps the tasks that were not shared although their leases are valid: those of a queue without groups are released,
  * and those that the broker had no room for are sent again. Returns their number. */
 static size_t keep_refused(struct sharing *sharing, const Tarry__CommitReply *reply) {
-    size_t kept = 0;
+    Tarry__Op *released[SHARER_COMMIT_OPS_MAX];
+    size_t kept = 0, released_count = 0;
     for (size_t i = 0; i < sharing->op_count; i++) {
         struct shared *shared = (struct shared *)((char *)sharing->ops[i] - offsetof(struct shared, op));
         const Tarry__Code code = i < reply->n_results ? reply->results[i]->code : TARRY__CODE__FAILED;
@@ -156,8 +157,12 @@ static size_t keep_refused(struct sharing *sharing, const Tarry__CommitReply *re
         } else if (code != TARRY__CODE__BUSY) {
             continue;
         }
-        sharing->ops[kept++] = &shared->op;
+        if (shared->op.op_case == TARRY__OP__OP_RELEASE)
+            released[released_count++] = &shared->op;
+        else
+            sharing->ops[kept++] = &shared->op;
     }
+    for (size_t i = 0; i < released_count; i++) sharing->ops[kept++] = released[i]; /* fan-outs come first */
     return kept;
 }
 

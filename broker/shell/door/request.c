@@ -147,7 +147,10 @@ static const char *check_commit(const Tarry__Commit *commit) {
     if (commit->ask) return commit->n_ops == 0 ? NULL : "a commit with ask must not have operations";
     if (commit->n_ops == 0) return "the commit has no operations";
     if (commit->n_ops > OPS_PER_COMMIT_MAX) return too_many_ops;
-    if (count_ops(commit, TARRY__OP__OP_FAN_OUT) > FAN_OUTS_PER_COMMIT_MAX) return too_many_fan_outs;
+    const size_t fan_outs = count_ops(commit, TARRY__OP__OP_FAN_OUT);
+    if (fan_outs > FAN_OUTS_PER_COMMIT_MAX) return too_many_fan_outs;
+    for (size_t i = 0; i < fan_outs; i++) /* so that the core need not look at every operation */
+        if (commit->ops[i]->op_case != TARRY__OP__OP_FAN_OUT) return "the fan-outs of a commit must come first";
     return count_ops(commit, TARRY__OP__OP_REDACT) <= REDACT_OPS_MAX ? NULL : too_many_redactions;
 }
 
