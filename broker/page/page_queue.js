@@ -13,6 +13,7 @@ const policyFacts = (view) => {
   if (policy.push) items.push(["Pushed to", policy.push]);
   if (policy.rate) items.push(["Rate", `${count(policy.rate)} per ${duration(policy.rate_period_ms || 1000)}${policy.burst ? `, at once ${count(policy.burst)}` : ""}`]);
   if (policy.spread_ms) items.push(["Spread over", duration(policy.spread_ms)]);
+  if (policy.filter) items.push(["Filter", policy.filter]);
   if (policy.max_in_flight) items.push(["In flight at most", count(policy.max_in_flight)]);
   const late = (ms, words) => { if (ms) items.push([words, duration(ms)]); };
   late(policy.overdue_expire_ms, "After an outage, expire if later than");

@@ -100,11 +100,11 @@ class Document(Case):
         if kind == "string" and schema.get("description", "").startswith(DURATION):
             return ["0", "5ms"] if name == "wait" else ["30m", "1h30m", "90s"], ["soon", "", "30", "-1s", "1s1h", 7]
         if kind == "string":
-            good = {"body_base64": ["AP8="], "properties": ["AP8="], "push": ["", "https://shop.example.org/x"], "token": [], "queue": ["q"]}.get(name, ["x", "grün \U0001f600"])
+            good = {"body_base64": ["AP8="], "properties": ["AP8="], "push": ["", "https://shop.example.org/x"], "filter": [""], "token": [], "queue": ["q"]}.get(name, ["x", "grün \U0001f600"])
             bad = [7, [], *(["*", "A"] if name in ("body_base64", "properties") else ["ftp://x", "http://u@x/"] if name == "push" else [])]
             if "maxLength" in schema:
                 bad.append("x" * (schema["maxLength"] + 1))
-                good = good + ["x" * schema["maxLength"]] * (name != "push")
+                good = good + ["x" * schema["maxLength"]] * (name not in ("push", "filter"))
             return good, bad + [""] * bool(schema.get("minLength"))
         return [], ["x", 7] if kind == "object" else []
 
