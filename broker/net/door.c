@@ -161,20 +161,46 @@ static bool carry_out(struct door *door, struct message *message) {
     return false;
 }
 
+/* Returns whether a protocol gets the message, and so works on this thread: it renders a reply as JSON. */
+static bool is_for_protocol(const struct message *message) {
+    return door_is_inside(message->to) || message->kind == ORDER_PAGE;
+}
+
+/* Puts messages back to the head of the queue, for the next round. */
+static void postpone(struct door *door, struct message *first, struct message **last) {
+    pthread_mutex_lock(&door->mutex);
+    *last = door->first;
+    if (door->first == NULL) door->last = last;
+    door->first = first;
+    pthread_mutex_unlock(&door->mutex);
+    door->has_postponed = true;
+}
+
+/* Protocols work for DOOR_ROUND_US at a time, so that many long replies do not keep others from being served. */
 bool door_carry_out(struct door *door) {
     pthread_mutex_lock(&door->mutex);
     struct message *message = door->first;
     door->first = NULL;
     door->last = &door->first;
     pthread_mutex_unlock(&door->mutex);
+    door->has_postponed = false;
     if (message == NULL) return false;
     bool had_inside = false;
     size_t taken = 0;
+    struct message *postponed = NULL, **last = &postponed;
+    uint64_t until_us = deadlines_now_us() + DOOR_ROUND_US;
     for (struct message *next; message != NULL; message = next) {
         next = message->next;
+        if (had_inside && is_for_protocol(message) && deadlines_now_us() >= until_us) {
+            *last = message;
+            last = &message->next;
+            continue;
+        }
         taken += reply_size(message);
         had_inside |= carry_out(door, message);
     }
+    *last = NULL;
+    if (postponed != NULL) postpone(door, postponed, last);
     if (taken > 0) room_taken(door, taken);
     return had_inside;
 }
@@ -251,8 +277,8 @@ static void look_around(struct door *door) {
 #define SERVED_IN_A_ROW 4
 
 static int wait_ms(const struct door *door) {
-    bool is_due =
-        door->is_due || !TAILQ_EMPTY(&door->again) || !TAILQ_EMPTY(&door->dirty) || !fair_is_empty(&door->line);
+    bool is_due = door->is_due || door->has_postponed || !TAILQ_EMPTY(&door->again) || !TAILQ_EMPTY(&door->dirty) ||
+                  !fair_is_empty(&door->line);
     uint64_t next_us = deadlines_next_us(&door->deadlines),
              now_us = is_due || next_us == UINT64_MAX ? 0 : deadlines_now_us();
     if (is_due || next_us <= now_us) return 0;
@@ -281,7 +307,7 @@ static void serve(struct door *door) {
         io_flush(door); /* send the replies before a wait for a disk */
         door->calls.served(door->calls.argument);
         /* Messages queued by this thread itself need no wake-up: it sends them here. */
-        if (!door_carry_out(door)) return;
+        if (!door_carry_out(door) || door->has_postponed) return;
     }
     door->is_due = true;
 }

@@ -248,6 +248,7 @@ struct door {
     _Atomic size_t queued; /* messages that other threads queued and that are neither sent nor dropped */
     bool has_stopped;      /* the door reads from no connection any more */
     bool is_due;           /* the next round does not wait for events */
+    bool has_postponed;    /* the queue of messages is not empty, and the next round does not wait */
     unsigned handshakes;   /* steps of TLS handshakes that are left in this round */
 
     pthread_mutex_t mutex;
