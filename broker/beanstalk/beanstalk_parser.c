@@ -113,7 +113,7 @@ static bool take_u32(char **at, uint32_t *out) {
 }
 
 static bool is_tube(const char *name) {
-    /* Those of beanstalkd, and the colon in the name of a group (docs/GROUPS.md). */
+    /* The characters that beanstalkd allows, and the colon in the name of a group (docs/GROUPS.md). */
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_():";
     size_t size = strlen(name);
     return size > 0 && size <= BEANSTALK_TUBE_MAX && strspn(name, allowed) == size && name[0] != '-';

@@ -115,7 +115,7 @@ static void check_ahead(const struct core *core) {
 /* Checks the lists that deliver() uses: sessions with credit per queue, and queues to serve. */
 static void check_serving(struct core *core) {
     uint32_t willing[QUEUE_PLACES + 1] = {0}, consumers[QUEUE_PLACES + 1] = {0};
-    uint32_t movers = 0, sharers = 0; /* numbers of those that are willing to get tasks */
+    uint32_t movers = 0, sharers = 0; /* numbers of movers and of sharers that are willing to get tasks */
     for (uint32_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
         if (session->state == SESSION_FREE) continue;

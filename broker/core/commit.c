@@ -167,7 +167,7 @@ static const struct queue *need_queue(struct core *core, const struct core_reque
     if (!name) return NULL;
     const char *message = NULL;
     if (op->op_case == TARRY__OP__OP_QUEUE_SET) message = becomes_no_group(core, op->queue_set, effects, &result->code);
-    if (message) { /* nothing is created */
+    if (message) { /* the filter is refused, so no queue is created */
         result->message = (char *)message;
         return NULL;
     }

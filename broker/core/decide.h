@@ -33,10 +33,10 @@ extern const char queue_not_created[]; /* error message if the broker does not c
 /* Ends a pause whose time is over. */
 void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects);
 
-/* Finds the task if this token belongs to its lease. Otherwise writes the task's real state into the result. */
+/* Finds the task if this token belongs to its lease. Otherwise writes the task's present state into the result. */
 bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *token, struct known *out);
 
-/* Returns the outcome that a task with this last cause has. */
+/* Returns the outcome of a task whose last record has this cause. */
 Tarry__Outcome outcome_of_cause(Tarry__Cause cause);
 void refuse_op(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const char *message);
 

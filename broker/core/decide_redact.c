@@ -128,7 +128,8 @@ static bool is_any_brokers(const struct decision *d) {
     return false;
 }
 
-/* Returns true after refusing the operation: a share of the task has a copy of its content, and has not ended. */
+/* Returns true after a refusal of the operation, because a share of the task has not ended and has a copy of the
+ * content. */
 static bool has_open_shares(struct decision *d, const Tarry__Ref *ref) {
     struct shares *shares = must_alloc(d->draft->arena, sizeof *shares);
     if (!shares_find(d, ref, shares) || !shares->count) return false;

@@ -1,7 +1,6 @@
-/* decide_share.c: a topic's due task becomes shares; cancel, move and get of a task that has shares (groups.h).
- *
- * GROUP-1. The frame of a fan-out has one record per share and the end of the task. So a crash leaves all of it or
- * nothing, and replay and the follower decide nothing: the records name the groups that matched. */
+/* decide_share.c: turns a topic's due task into shares, and cancels, moves and shows tasks that have shares (groups.h).
+ * GROUP-1: the frame of a fan-out has a record for each share, and the end of the task. So a crash leaves either all of
+ * these or none. Replay and a follower decide nothing, because the records name the groups that matched. */
 #include <string.h>
 
 #include "callers.h"
@@ -13,8 +12,8 @@
 
 /* ---- the fan-out */
 
-/* Adds the share of one group. A live task of the group may have the key: a dead letter that was requeued. Then the
- * share has no key. */
+/* Adds the share of one group. If a live task of the group has the key already (a dead letter that was requeued), the
+ * share gets no key. */
 static void add_share(struct decision *d, const struct queue *group, const struct row *task, uint64_t first,
                       uint32_t count) {
     struct row row = {
@@ -42,8 +41,9 @@ static void add_share(struct decision *d, const struct queue *group, const struc
     put->shares = count;
 }
 
-/* Returns true after a refusal: the contents of the shares do not fit into this frame, or into any. In the second case
- * the task becomes a dead letter: it was scheduled before its queue had groups (decide_schedule). */
+/* Returns true after a refusal, because the contents of the shares do not fit into this frame, or into no frame. If
+ * they fit into no frame, the task becomes a dead letter. Such a task was scheduled before its queue had groups
+ * (decide_schedule). */
 static bool lacks_room(struct decision *d, uint32_t count, const struct known *known) {
     const uint64_t size = (uint64_t)count * d->content->size;
     if (d->draft->blob_size + size <= FRAME_BLOB_SIZE_MAX) return false;
@@ -132,7 +132,7 @@ static void find_by_key(struct decision *d, const struct queue *topic, const Tar
 }
 
 bool shares_find(struct decision *d, const Tarry__Ref *ref, struct shares *out) {
-    /* Otherwise the reference names another task, which has ended meanwhile. */
+    /* With another outcome, the reference names another task, which has ended since. */
     if (d->result->outcome != TARRY__OUTCOME__SHARED && d->result->outcome != TARRY__OUTCOME__UNKNOWN) return false;
     const Tarry__OpResult before = *d->result;
     const struct queue *topic = ref->id ? NULL : queue_find(d->core, ref->queue);
@@ -154,7 +154,7 @@ bool shares_find(struct decision *d, const Tarry__Ref *ref, struct shares *out) 
 
 /* ---- cancel and move */
 
-/* Describes the task by its shares: all deliveries, and the last one. */
+/* Describes the task by its shares: the sum of their deliveries, and the last delivery. */
 static void describe_shares(struct decision *d, const struct shares *shares) {
     Tarry__OpResult *result = d->result;
     tarry__op_result__init(result);
@@ -177,7 +177,8 @@ static void describe_shares(struct decision *d, const struct shares *shares) {
     }
 }
 
-/* Returns true after a refusal: no share is live, or one is in flight and may not be withdrawn. */
+/* Returns true after a refusal, because no share is live, or because a share is in flight and `withdraw` does not
+ * permit to take it back. */
 static bool shares_stand_in_the_way(struct decision *d, const struct shares *shares, bool withdraw) {
     size_t live = 0, dead = 0;
     describe_shares(d, shares);

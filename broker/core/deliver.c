@@ -214,8 +214,8 @@ static void to_the_end(struct core *core, struct queue *queue) {
     if (ready_has(&queue->serving)) near_serve_again(core, queue);
 }
 
-/* Leases due tasks of queues with lease_before_due to the movers, or those of topics to the sharers: one delivery to
- * each of them. */
+/* Leases tasks to movers or sharers, one delivery to each of them: movers get due tasks of queues with
+ * lease_before_due, sharers those of topics. */
 static void serve_movers(struct core *core, const struct ready *queues, const struct session_list *movers,
                          struct allowance *left, struct core_effects *effects) {
     uint32_t looks = DELIVERIES_PER_STEP_MAX;

@@ -213,13 +213,13 @@ static void want_live_key(struct wanting *w, const struct task_key *key) {
     want_rows(w, key, true);
 }
 
-/* Asks for the shares of a task that went to its groups. */
+/* Adds wants for the shares of a task that went to its groups. */
 static void want_shares(struct wanting *w, const struct outcome *outcome) {
     if (!outcome || outcome->cause != TARRY__CAUSE__CAUSE_SHARED) return;
     for (uint32_t i = 0; i < outcome->deliveries && i < GROUPS_MAX; i++) want_id(w, outcome->session + i);
 }
 
-/* Asks whether live tasks of the topic's groups have the key. */
+/* Adds wants for whether live tasks of the topic's groups have the key. */
 static void want_group_keys(struct wanting *w, const struct queue *topic, const struct task_key *key) {
     const struct queue *group = NULL;
     if (!key->size) return;
@@ -229,7 +229,7 @@ static void want_group_keys(struct wanting *w, const struct queue *topic, const 
     }
 }
 
-/* Asks for what a fan-out needs: the task is in memory, because it is leased. */
+/* Adds the wants of a fan-out. The task itself is in memory, because it is leased. */
 static void want_fan_out(struct wanting *w, uint64_t id) {
     const struct task *task = task_find(w->core, id);
     if (!task) return;

@@ -9,7 +9,8 @@
 #include "filter.h"
 #include "near.h"
 
-/* Copies the name of the topic of which a queue with this name can be a group. Returns false if it can be of none. */
+/* Copies the name of the topic to which a group with this name would belong. Returns false if this cannot be a group's
+ * name. */
 static bool topic_name(const char *name, char out[QUEUE_NAME_SIZE_MAX + 1]) {
     const char *colon = strrchr(name, ':');
     if (!colon || colon == name || !colon[1]) return false;

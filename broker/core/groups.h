@@ -8,13 +8,14 @@
 
 /* ---- the links between topics and groups */
 
-/* Updates the links after the queue's policy was set, or after the queue was created or deleted. */
+/* Updates the links between topic and groups. Call it after the queue's policy was set, or after the queue was created
+ * or deleted. */
 void groups_apply(struct core *core, struct queue *queue);
-/* Returns the reason why the queue cannot get this filter, as a sentence in `arena`; NULL: it can. `*out_code` is set
- * with a reason. `drafted`: groups that this commit creates. */
+/* Returns the reason why the queue cannot get this filter, as a sentence in `arena`, and stores its code; NULL: it can.
+ * `drafted` is the number of groups that this commit creates. */
 const char *group_problem(struct core *core, const char *name, const char *filter, uint32_t drafted,
                           struct arena *arena, Tarry__Code *out_code);
-/* Returns the reason why no consumer may subscribe to the queue; NULL: one may. */
+/* Returns the reason why consumers may not subscribe to the queue; NULL: they may. */
 const char *group_subscribe_problem(const struct core *core, const char *name, struct arena *arena);
 /* Returns the names of the topic's groups, separated by commas. */
 const char *group_names(const struct queue *topic, struct arena *arena);
@@ -22,8 +23,8 @@ const char *group_names(const struct queue *topic, struct arena *arena);
 /* ---- the shares of a task that went to its groups */
 
 struct shares {
-    struct known known[GROUPS_MAX]; /* the live shares and dead letters */
-    enum resolved how[GROUPS_MAX];  /* RESOLVED_LIVE or RESOLVED_DEAD */
+    struct known known[GROUPS_MAX]; /* the shares that are live or dead letters */
+    enum resolved how[GROUPS_MAX];  /* by index in `known`: RESOLVED_LIVE or RESOLVED_DEAD */
     size_t count;
     const struct outcome *ended[GROUPS_MAX]; /* the ended shares whose outcomes are remembered */
     size_t ended_count;
@@ -31,15 +32,15 @@ struct shares {
     uint64_t due_ms;  /* due time of the task or, if its outcome is forgotten, of a share */
     bool has_unknown; /* there may have been further shares, whose outcomes are forgotten */
 };
-/* Finds the shares of the task that the reference names, after `resolve` has answered RESOLVED_ENDED. By key, also
- * those of a task whose outcome is forgotten, as long as one of them is live. Returns false if there are none. Does not
- * change d->result. */
+/* Finds the shares of the task that the reference names. Call it after `resolve` has returned RESOLVED_ENDED. If the
+ * task's outcome is forgotten, a key still finds the shares as long as one of them is live. Returns false if no share
+ * is found. Does not change d->result. */
 bool shares_find(struct decision *d, const Tarry__Ref *ref, struct shares *out);
-/* Cancel all live shares, or move them, if none is in flight. Return false, without an answer, if the reference names
- * no task with shares. */
+/* Cancel all live shares of a task, or move them, if none is in flight. They return false, without a result, if the
+ * reference names no task with shares. */
 bool shares_cancel(struct decision *d, const Tarry__Cancel *cancel);
 bool shares_move(struct decision *d, const Tarry__Move *move);
-/* Returns true after refusing a new task of the topic, because a live share has its key. */
+/* Returns true after a refusal of a new task of the topic, because a live share has the task's key. */
 bool shares_hold_key(struct decision *d, const Tarry__Schedule *schedule);
 
 #endif

@@ -252,7 +252,8 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
 void row_unsend(const struct task *task, struct row *row) {
     assert(task->place == PLACE_LEASED && row->deliveries > 0);
     row->deliveries--;
-    if (session_is_sharer(row->session) && row->deliveries && !task->before.session) return; /* not known any more */
+    /* Which consumer had the task before the sharer is no longer known. */
+    if (session_is_sharer(row->session) && row->deliveries && !task->before.session) return;
     row->session = task->before.session;
     row->delivered_ms = task->before.delivered_ms;
 }

@@ -87,8 +87,8 @@ struct row row_leased(const struct core *core, const struct queue *queue, const 
 /* Sets `out` to the row after the end of its lease: waiting again, or dead if no attempts are left. Returns the cause
  * to record. */
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
-/* Like row_return and row_unsend, for a lease that ends. A sharer is a part of the broker, so its lease counts neither
- * as an attempt nor as a delivery. */
+/* Like row_return and row_unsend, when a lease ends. The lease of a sharer counts neither as an attempt nor as a
+ * delivery, because a sharer is a part of the broker. */
 Tarry__Cause task_return(const struct core *core, const struct task *task, Tarry__Cause why, struct row *out);
 /* Undoes a delivery that certainly was not sent (UNSENT): it does not count as a delivery. The previous holder is again
  * the last consumer that may have acted on the task (TRUE-1). */

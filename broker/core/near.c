@@ -37,7 +37,7 @@ static void push_serving(struct core *core, struct queue *queue) {
     ready_push(&core->serving, &queue->serving, queue->served, queue->number);
 }
 
-/* A topic never has lease_before_due. */
+/* Returns the list to which the queue belongs: for movers or for sharers. A topic never has lease_before_due. */
 static struct ready *moving_of(struct core *core, const struct queue *queue) {
     return queue->policy.lease_before_due ? &core->moving : &core->sharing;
 }

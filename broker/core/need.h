@@ -56,7 +56,7 @@ void need_facts(struct need *need, const struct core_facts *facts);
 void need_dead(struct need *need, const Tarry__DeadOp *dead);
 /* Adds the shares of a fan-out. Returns their maximum number. */
 size_t need_shares(struct need *need, const struct core *core, const Tarry__FanOut *fan_out);
-/* Maximum number of shares that the commit creates. Its fan-outs come first (request.c). */
+/* Returns the maximum number of shares that the commit creates. Its fan-outs come first (request.c). */
 size_t need_shares_max(const Tarry__Commit *commit);
 /* Adds a reason given by a client. */
 void need_sentence(struct need *need);

@@ -131,7 +131,7 @@ static Tarry__ShareView *share_of_view(const Tarry__TaskView *view, struct arena
     return share;
 }
 
-/* Answers about a task that went to its groups. */
+/* Makes the reply about a task that went to its groups. */
 static Tarry__TaskReply *reply_of_shares(struct core *core, const Tarry__Get *get, const struct shares *shares,
                                          struct arena *arena) {
     Tarry__TaskReply *reply = must_alloc(arena, sizeof *reply);
@@ -190,7 +190,7 @@ void query_get(struct core *core, const struct core_request *request, struct cor
         return;
     }
     struct shares *shares = resolved == RESOLVED_ENDED ? must_alloc(effects->arena, sizeof *shares) : NULL;
-    Tarry__TaskReply *shared = NULL; /* made before the commit of the draft, which may forget outcomes */
+    Tarry__TaskReply *shared = NULL; /* made before the draft is committed, because the commit may forget outcomes */
     if (shares && shares_find(&d, get->task, shares)) shared = reply_of_shares(core, get, shares, effects->arena);
     /* Commits the draft, because it may contain the task's expiry. */
     if (!core->stopping && is_deciding(core)) draft_commit(&draft, NULL, effects);

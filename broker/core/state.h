@@ -231,10 +231,10 @@ struct queue {
     char name[QUEUE_NAME_SIZE_MAX + 1];
     Tarry__Policy policy;             /* its member `push` points to the buffer `push` below */
     char push[PUSH_URL_SIZE_MAX + 1]; /* buffer of policy.push */
-    char filter[FILTER_SIZE_MAX + 1]; /* buffer of policy.filter */
-    bool is_group;                    /* it has a filter and is not deleted (groups.h) */
-    struct queue *topic;              /* of a group; NULL: no group, or not restored yet */
-    TAILQ_ENTRY(queue) of_topic;      /* in topic->groups, if `topic` is set */
+    char filter[FILTER_SIZE_MAX + 1]; /* memory of policy.filter */
+    bool is_group;                    /* the queue has a filter and is not deleted (groups.h) */
+    struct queue *topic; /* topic of a group; NULL: the queue is not a group, or its topic is not restored yet */
+    TAILQ_ENTRY(queue) of_topic; /* entry in topic->groups, if `topic` is set */
     TAILQ_HEAD(queue_list, queue) groups;
     uint32_t group_count;
     bool paused;

@@ -74,7 +74,7 @@ static void describe_outcome(Tarry__OpResult *result, const struct outcome *outc
     result->outcome = outcome_of_cause((Tarry__Cause)outcome->cause);
     result->id = outcome->id;
     result->due_ms = outcome->due_ms;
-    if (outcome->cause != TARRY__CAUSE__CAUSE_SHARED) { /* its fields name the shares */
+    if (outcome->cause != TARRY__CAUSE__CAUSE_SHARED) { /* these fields of a shared task's outcome contain the shares */
         result->deliveries = outcome->deliveries;
         result->session = outcome->session;
         result->delivered_ms = outcome->delivered_ms;
@@ -144,7 +144,7 @@ enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *o
     return not_found(d, outcomes_by_key(d->core->outcomes, queue->number, key.data, key.size));
 }
 
-/* Without a delay a task is due at its receipt. */
+/* Returns the due time of a task with this delay. Without a delay, the task is due when it is received. */
 static uint64_t delayed_ms(const struct core *core, uint64_t delay_ms) {
     if (delay_ms == 0) return steady_ms(core);
     return from_ms(core) + delay_ms; /* TIME-1: time of receipt, rounded up, plus the delay */

@@ -118,7 +118,7 @@ struct gateway_lease_options {
                     at once */
     bool mover;  /* true: lease tasks that are due in queues with lease_before_due; only the broker itself may set this,
                     with `bound` */
-    bool sharer; /* true: lease tasks that are due in queues with groups; likewise */
+    bool sharer; /* true: lease tasks that are due in queues with groups, and no others */
 };
 
 struct gateway_leased {

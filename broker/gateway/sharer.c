@@ -1,4 +1,4 @@
-/* sharer.c: see sharer.h. Door's thread, except sharer_wanted. */
+/* sharer.c: see sharer.h. All functions except sharer_wanted run on the door's thread. */
 #include "sharer.h"
 
 #include <stdatomic.h>
@@ -9,17 +9,18 @@
 #include "tarry_limits.h"
 
 #define SHARER_LEASE_MS 30000u
-#define SHARER_TASKS_MAX 1024u /* tasks of one lease */
-#define SHARER_PAUSE_MS 200u   /* after a refused lease */
-#define SHARER_BUSY_MS 10u     /* before a commit that was refused as BUSY is sent again */
-/* One commit. A payload of the greatest size fits, because one task is always allowed. */
+#define SHARER_TASKS_MAX 1024u /* maximum number of tasks of one lease */
+#define SHARER_PAUSE_MS 200u   /* pause after a refused lease */
+#define SHARER_BUSY_MS 10u     /* pause before a commit that was refused as BUSY is sent again */
+/* Limits of one commit. A payload of the maximum size fits, because one task is always allowed. */
 #define SHARER_COMMIT_OPS_MAX 128u
 #define SHARER_COMMIT_BYTES_MAX (1u << 20)
-#define SHARER_BYTES_MAX (8u << 20) /* contents in commits under way; above it no further lease begins */
+/* Maximum size of the contents in commits under way; above it, no further lease begins. */
+#define SHARER_BYTES_MAX (8u << 20)
 
 _Static_assert(SHARER_COMMIT_OPS_MAX <= FAN_OUTS_PER_COMMIT_MAX, "the broker would refuse the commit");
 
-/* One task of a commit, with all that its operation points to. */
+/* A task of a commit, and the objects to which its operation points. */
 struct shared {
     Tarry__Op op;
     union {
@@ -33,15 +34,15 @@ struct shared {
     uint64_t id;
 };
 
-struct sharing { /* a commit, kept until it is answered */
+struct sharing { /* a commit, which is kept until it has its reply */
     TAILQ_ENTRY(sharing) next;
     struct sharer *sharer;
     struct shared *tasks;
     Tarry__Op **ops;
     size_t count;    /* tasks */
-    size_t op_count; /* operations that are still to be done */
+    size_t op_count; /* number of operations that are not done yet */
     size_t bytes;
-    uint64_t asked; /* handle of the commit; 0: it waits for `timer` */
+    uint64_t asked; /* handle of the reply to the commit; 0: the commit waits for `timer` */
     uint64_t timer;
 };
 TAILQ_HEAD(sharing_list, sharing);
@@ -55,7 +56,7 @@ struct sharer {
     uint64_t lease;               /* handle of the waiting lease; 0: none */
     uint64_t timer;               /* handle of the pause before the next lease; 0: none */
     struct sharing_list commits;
-    size_t bytes; /* of all commits under way */
+    size_t bytes; /* size of the contents in all commits under way */
 };
 
 static void lease_on(struct sharer *sharer);
@@ -84,7 +85,7 @@ static struct sharing *sharing_new(struct sharer *sharer) {
     return NULL;
 }
 
-/* Adds a task. False: out of memory; its lease ends, and it comes again. */
+/* Adds a task to the commit. False: out of memory; the task's lease ends, and the task is leased again later. */
 static bool sharing_add(struct sharing *sharing, const Tarry__DeliveredTask *task) {
     struct shared *shared = &sharing->tasks[sharing->count];
     const size_t size = task->content.len;
@@ -137,11 +138,11 @@ static void on_busy_timer(void *argument) {
 
 static void send_later(struct sharing *sharing) {
     sharing->timer = gateway_timer(sharing->sharer->gateway, SHARER_BUSY_MS, on_busy_timer, sharing);
-    if (sharing->timer == 0) sharing_end(sharing); /* out of memory: the leases end */
+    if (sharing->timer == 0) sharing_end(sharing); /* memory is exhausted, so the leases end */
 }
 
-/* Keeps the tasks that were not shared although their leases are valid: those of a queue without groups are released,
- * and those that the broker had no room for are sent again. Returns their number. */
+/* Keeps the tasks that were not shared although their leases are valid. Tasks of a queue without groups will be
+ * released; tasks that the broker had no space for will be sent again. Returns the number of kept tasks. */
 static size_t keep_refused(struct sharing *sharing, const Tarry__CommitReply *reply) {
     Tarry__Op *released[SHARER_COMMIT_OPS_MAX];
     size_t kept = 0, released_count = 0;
@@ -177,7 +178,7 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     size_t kept = 0;
     if (code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_COMMIT)
         kept = keep_refused(sharing, reply->commit);
-    if (kept == 0) { /* all are shared; or this broker does not lead any more, and their leases have ended */
+    if (kept == 0) { /* each task is shared, or its lease has ended because this broker no longer leads */
         sharing_end(sharing);
         return;
     }

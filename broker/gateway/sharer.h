@@ -14,7 +14,7 @@ struct sharer;
 
 /* Creates the sharer, before the door starts. NULL: out of memory. */
 struct sharer *sharer_new(struct gateway *gateway);
-/* Ends it, once the door's thread has ended and before the gateway is freed. Accepts NULL. */
+/* Ends the sharer. Call it after the door's thread has ended and before the gateway is freed. NULL is allowed. */
 void sharer_free(struct sharer *sharer);
 /* Reports whether this broker leads and has groups. Call it on any thread. */
 void sharer_wanted(struct sharer *sharer, bool wanted);

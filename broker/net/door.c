@@ -23,12 +23,12 @@ static bool is_delivery(const struct message *message) {
     return message->kind == ORDER_DELIVERY || message->kind == ORDER_REST;
 }
 
-/* Bytes of a message in `replies_size`, until the door's thread has taken it. */
+/* Returns the bytes that a message counts in `replies_size` until the door's thread has taken it. */
 static size_t reply_size(const struct message *message) {
     return is_delivery(message) ? 0 : message->capacity;
 }
 
-/* Counts a message of another thread until door_done. */
+/* Counts a message of another thread, until door_done is called for it. */
 static void count(struct door *door, const struct message *message) {
     if (is_delivery(message))
         atomic_fetch_add(&door->deliveries_size, message->capacity);

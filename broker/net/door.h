@@ -189,7 +189,7 @@ void door_review(struct door *door);
 void door_resume(struct door *door);
 /* Returns the number of bytes held for connections, without deliveries. */
 size_t door_held(const struct door *door);
-/* Returns whether the door's thread has many bytes of replies to take. Then a thread that makes replies without a
+/* Returns whether the door's thread has many bytes of replies to take. If so, a thread that makes replies without a
  * reservation waits with door_await_taken before it makes another one. */
 bool door_is_behind(struct door *door);
 void door_await_taken(struct door *door);

@@ -161,7 +161,7 @@ struct connection {
     size_t counted;    /* bytes of a half-received or waiting request that count against its principal's limit */
     uint64_t
         came_on_us;   /* time of the half-received request's last progress; valid while the connection is in `halves` */
-    uint64_t read_us; /* time when the consumer last read; valid while the connection is in `slow` */
+    uint64_t read_us; /* time when the consumer last read; valid while this connection is in `slow` */
 
     struct deadline
         deadline; /* deadline for the connection's next step: a handshake, a head, the rest of a request, a close */
@@ -258,7 +258,7 @@ struct door {
     size_t replies_size;            /* bytes of queued replies */
     _Atomic size_t deliveries_size; /* bytes of deliveries that are not in the kernel, and reservations for others */
     _Atomic bool wants_room;        /* a delivery waits for memory */
-    bool grants_no_room;            /* door_end_waits was called */
+    bool grants_no_room;            /* door_end_waits was called, so no thread waits any more */
     pthread_cond_t taken;           /* `replies_size` has decreased */
     pthread_cond_t has_room;        /* `deliveries_size` has decreased */
     struct slot *ending;            /* slots of connections that must end */
@@ -305,9 +305,9 @@ void door_done(struct door *door, struct message *message);
 
 /* ---- door_room.c */
 void room_init(struct door *door);
-/* The door's thread has taken this many bytes of replies. */
+/* Notes that the door's thread has taken `size` bytes of replies. */
 void room_taken(struct door *door, size_t size);
-/* A delivery of this size is in the kernel, or was dropped. */
+/* Notes that a delivery of this size is in the kernel, or was dropped. */
 void room_given(struct door *door, size_t size);
 
 /* ---- door_io.c: sockets, TLS, and the queue of outgoing messages */

@@ -1,13 +1,12 @@
-/* door_room.c: memory of the messages that other threads hand to the door (CALM-1).
- *
- * The door counts unread replies once its thread has taken them (door_pressure.c). Two kinds of messages need a check
- * before that, on the thread that makes them. Repeated replies reserve nothing (ONCE-1), and other threads make them
- * faster than the door's thread takes them. Deliveries wait in the door until their consumer reads. */
+/* door_room.c: limits the memory of messages that other threads pass to the door (CALM-1). The door counts an unread
+ * reply when its thread has taken it (door_pressure.c). Two kinds of messages must be checked earlier, on the thread
+ * that makes them. Repeated replies reserve no memory (ONCE-1), and may be made faster than the door's thread takes
+ * them. Deliveries wait in the door until their consumer reads. */
 #include <assert.h>
 
 #include "door_parts.h"
 
-/* Replies that the door's thread has not taken: at most 1/REPLIES_SHARE of `held_max`. */
+/* Returns whether the replies that the door's thread has not taken use more than 1/REPLIES_SHARE of `held_max`. */
 #define REPLIES_SHARE 8
 
 static bool is_behind(const struct door *door) {
@@ -37,7 +36,7 @@ void room_taken(struct door *door, size_t size) {
 
 /* ---- deliveries */
 
-/* One large delivery is always granted. */
+/* Returns whether the memory for the delivery can be granted. One large delivery always can. */
 static bool fits(const struct door *door, size_t size) {
     size_t unsent = atomic_load(&door->deliveries_size);
     return unsent == 0 || unsent + size <= door->limits.held_max;
@@ -57,7 +56,7 @@ bool door_await_room(struct door *door, size_t size) {
     pthread_mutex_lock(&door->mutex);
     assert(!atomic_load(&door->wants_room)); /* one thread waits at a time */
     atomic_store(&door->wants_room, true);
-    door_wake(door); /* the door looks for consumers that do not read */
+    door_wake(door); /* so that the door closes consumers that do not read */
     while (!door->grants_no_room && !fits(door, size)) pthread_cond_wait(&door->has_room, &door->mutex);
     bool is_granted = !door->grants_no_room;
     if (is_granted) atomic_fetch_add(&door->deliveries_size, size);

@@ -166,7 +166,7 @@ struct request *client_commit(struct client *client, Tarry__Op **ops, size_t cou
     request->contents = world_alloc(world, count * sizeof *request->contents);
     for (size_t i = 0; i < count; i++) {
         if (ops[i]->op_case == TARRY__OP__OP_SCHEDULE) make_content(client, request, i, &request->contents[i]);
-        if (ops[i]->op_case == TARRY__OP__OP_FAN_OUT) /* the content that it got */
+        if (ops[i]->op_case == TARRY__OP__OP_FAN_OUT) /* the content that came with the lease */
             request->contents[i] = *world->hosts[client->session_node].origins[ops[i]->fan_out->id].content;
         TRACE(world, client->name, "> %s%s #%llu", atomic && count > 1 ? "atomically " : "", op_text(ops[i]),
               (unsigned long long)request->number);
@@ -286,7 +286,7 @@ void client_on_delivery(struct client *client, const struct delivered *delivered
     if (!client->up || client->session != delivered->session) return; /* a client drops deliveries of other sessions */
     for (size_t i = 0; i < delivered->count; i++) {
         const struct row *row = &delivered->tasks[i].row;
-        if (!client->sharer) ledger_on_arrival(client->world, &delivered->tasks[i]); /* a sharer is no consumer */
+        if (!client->sharer) ledger_on_arrival(client->world, &delivered->tasks[i]); /* a sharer is not a consumer */
         TRACE(client->world, client->name, "gets task %llu, delivery %u", (unsigned long long)row->id, row->deliveries);
         if (client->held_count == CLIENT_HELD_MAX)
             memmove(client->held, client->held + 1, sizeof client->held[0] * --client->held_count);
@@ -357,7 +357,7 @@ static void on_reply(struct client *client, struct request *request, const struc
         if (reply->code == TARRY__CODE__OK)
             on_subscribed(client, answer->node, reply->subscribe);
         else
-            client->subscribing = false; /* a group does not exist: tries again later */
+            client->subscribing = false; /* a group does not exist, so the client tries again later */
         return;
     case TARRY__REQUEST__BODY_HEARTBEAT:
         if (reply->code == TARRY__CODE__NO_SUCH_SESSION || reply->code == TARRY__CODE__NOT_PRIMARY)

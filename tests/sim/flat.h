@@ -21,8 +21,8 @@ struct flat_task {
     uint64_t session_before,
         delivered_before_ms; /* with state LEASED: the session that had the task before this lease, and when */
     bool ended;
-    uint64_t share_of;    /* task that it is a share of; 0: none */
-    uint64_t first_share; /* ended as SHARED: its shares */
+    uint64_t share_of;    /* id of the task whose share this is; 0: not a share */
+    uint64_t first_share; /* for a task that ended as SHARED: id of its first share */
     uint32_t shares;
     bool redacted;      /* its content is to be erased, or was erased */
     Tarry__Cause cause; /* cause of the task's end */

@@ -414,7 +414,7 @@ static void work_on(struct client *client, const struct held *held) {
     if (client->pooled) ask_for_more(client);
     if (client->sharer) {
         if (habits->over || !one_in(world, 16)) client_settle(client, held, op_fan_out(world, held));
-        return; /* otherwise its lease ends */
+        return; /* otherwise the sharer keeps the task until its lease ends */
     }
     if (habits->over) {
         client_settle(client, held, op_ack(world, held));

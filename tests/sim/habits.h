@@ -35,9 +35,9 @@ struct habits {
 
 extern const char *const habit_queues[HABIT_QUEUES + 1];
 #define HABIT_GROUPS 3
-/* Queues that consumers subscribe to: habit_queues and, if the history has groups, these. */
+/* Returns the queues that consumers subscribe to: habit_queues and, if the history has groups, those of the groups. */
 const char *const *habits_queues(const struct habits *habits);
-/* Makes every task of the topic match a group again, once all is calm. */
+/* Gives the groups such filters that every task of the topic matches one, for the calm phase. */
 void habits_calm_groups(struct client *client);
 
 /* Returns how many queues may exist at a time, so that places are used again; 0: no limit. */

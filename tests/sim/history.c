@@ -110,7 +110,7 @@ static void keep_going(struct world *world, const struct habits *habits) {
         if (queue->paused) (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
         if (queue->policy->rate || queue->policy->max_in_flight) /* remove the limits, as an operator would */
             (void)client_commit_one(world->clients[0], op_queue_limits(world, queue->name, 0, 0, 0));
-        if (strncmp(queue->name, "topic:", 6) == 0 && !queue->policy->filter[0]) { /* has tasks of its own */
+        if (strncmp(queue->name, "topic:", 6) == 0 && !queue->policy->filter[0]) { /* no group now: has its own tasks */
             (void)client_commit_one(world->clients[0], op_purge(world, queue->name, STATE_PENDING | STATE_READY));
             (void)client_commit_one(world->clients[0], op_dead(world, TARRY__DEAD_OP__WHAT__DROP,
                                                                op_ref(world, queue->name, NULL, 0), true));

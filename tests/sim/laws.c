@@ -99,7 +99,7 @@ static void law_of_key(const struct flat *flat, const struct row *row) {
                         row->key_size)); /* the key must be unique among the live tasks of the queue */
 }
 
-/* A share is its task again, in a group whose filter matches (GROUP-1). */
+/* Checks that a share equals its task, and that the filter of its group matches (GROUP-1). */
 static void law_of_share(const struct flat *flat, const Tarry__TaskPut *put, const struct row *row) {
     const struct flat_task *task = &flat->tasks[put->share_of];
     const Tarry__QueuePut *group = &flat_queue_of(flat, row->queue)->put;
@@ -112,11 +112,11 @@ static void law_of_share(const struct flat *flat, const Tarry__TaskPut *put, con
          (row->key_size == task->row.key_size && memcmp(row->key, task->row.key, row->key_size) == 0));
     MUST(row->blob_size == task->row.blob_size);
     MUST(row->id >= put->first_share && row->id - put->first_share < put->shares);
-    for (uint64_t id = put->first_share; id < row->id; id++) /* one for each group */
+    for (uint64_t id = put->first_share; id < row->id; id++) /* each share is in another group */
         MUST(flat->tasks[id].share_of == put->share_of && flat->tasks[id].row.queue != row->queue);
 }
 
-/* The key of a topic's new task is not that of a share that has not ended. */
+/* Checks that no share that has not ended has the key of the topic's new task. */
 static void law_of_topic_key(const struct flat *flat, const struct row *row) {
     for (size_t i = 1; row->key_size && i < FLAT_QUEUES_MAX; i++) {
         const Tarry__QueuePut *group = &flat->queues[i].put;
@@ -194,7 +194,7 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     MUST(row.blob_at == before->blob_at && row.blob_size == before->blob_size && row.blob_sum == before->blob_sum);
     MUST(put->before_due_ms == before->due_ms && put->before_attempt == before->attempt);
     MUST(put->before_lease_deadline_ms == (before->state == ROW_LEASED ? before->lease_deadline_ms : 0));
-    /* A sharer is no consumer: its lease counts neither as a delivery nor as an attempt. */
+    /* a sharer is not a consumer: its lease counts neither as a delivery nor as an attempt */
     if (before->state == ROW_LEASED && session_is_sharer(before->session))
         MUST(put->cause == TARRY__CAUSE__CAUSE_UNSENT || put->cause == TARRY__CAUSE__CAUSE_BURIED);
     unsigned keeps = moves[put->cause].keeps;
@@ -240,7 +240,7 @@ static bool is_purged(const struct flat *flat, const struct row *row) {
     return false;
 }
 
-/* A task goes to exactly the groups whose filters match it (GROUP-1). */
+/* Checks that a task went to exactly the groups whose filters match (GROUP-1). */
 static void law_of_sharing(const struct flat *flat, const Tarry__TaskEnd *end) {
     uint32_t count = 0;
     for (size_t i = 1; i < FLAT_QUEUES_MAX; i++) {

@@ -29,14 +29,14 @@ Tarry__Op *op_release(struct world *world, const struct held *held);
 Tarry__Op *op_dead(struct world *world, Tarry__DeadOp__What what, Tarry__Ref *task, bool all);
 Tarry__Op *op_pause(struct world *world, const char *queue, bool paused, uint64_t for_ms);
 Tarry__Op *op_delete(struct world *world, const char *queue);
-/* Makes the queue a group with one of SIM_FILTERS filters, or ends that (`filter` SIM_FILTERS). */
+/* Makes the queue a group with one of SIM_FILTERS filters. `filter` SIM_FILTERS: makes it an ordinary queue. */
 #define SIM_FILTERS 5u
 Tarry__Op *op_group(struct world *world, const char *queue, uint32_t filter);
-/* Creates the queue if it is missing. */
+/* Makes an operation that creates the queue if it is missing. */
 Tarry__Op *op_create(struct world *world, const char *queue);
-/* What a filter of op_group says of a task, computed without the filter's text. */
+/* Returns whether a filter of op_group matches the task. Computed without parsing the filter. */
 bool sim_filter_matches(const char *filter, uint64_t id);
-/* Shares a task. Its attributes depend on its id. */
+/* Makes the fan-out of a task, whose attributes depend on its id. */
 Tarry__Op *op_fan_out(struct world *world, const struct held *held);
 /* Sets lease_before_due. */
 Tarry__Op *op_early(struct world *world, const char *queue);

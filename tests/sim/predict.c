@@ -226,7 +226,7 @@ static bool may_lack_place(const struct world *world, const char *name) {
     return world->options.core.queues_max && !flat_has_queue(&world->host->head, name);
 }
 
-/* The answer depends on shares, which only the laws follow (laws.c). */
+/* Returns whether the answer depends on shares. Only laws.c follows them. */
 static bool depends_on_shares(const struct world *world, const Tarry__Ref *ref) {
     const struct flat_task *task = meant(&world->host->head, ref);
     if (!task || !task->row.id) return false;
@@ -234,7 +234,7 @@ static bool depends_on_shares(const struct world *world, const Tarry__Ref *ref) 
     return is_shared || (!task->ended && task->row.state == ROW_LEASED && session_is_sharer(task->row.session));
 }
 
-/* The new task's key may be that of a share, or its queue may be a group. */
+/* Returns whether the new task's key may be that of a share, or the queue may be a group. */
 static bool is_of_groups(const struct world *world, const char *queue) {
     const struct flat *head = &world->host->head;
     const uint32_t number = flat_queue_number(head, queue);

@@ -49,7 +49,7 @@ static void without_a_delay_it_is_due_at_its_receipt(void **state) { /* TIME-1 *
     SIM_TRACE(f, "[1100] shop > schedule orders order-1 in 0 ms #4\n"
                  "[1101] broker append #7 queue orders\n"
                  "[1101] broker append #8 scheduled 1\n"
-                 "[1101] broker append #9 leased 1\n"); /* at once, not at [1102] */
+                 "[1101] broker append #9 leased 1\n"); /* the lease is made at once, not at [1102] */
 }
 
 static void a_millisecond_is_a_millisecond(void **state) { /* TIME-1 */

@@ -78,7 +78,7 @@ static bool waits_long_enough(const struct world *world, const Tarry__Commit *co
         if (op->op_case == TARRY__OP__OP_SCHEDULE) when = op->schedule->when;
         if (op->op_case == TARRY__OP__OP_MOVE) when = op->move->when;
         bool is_delay = when && when->kind == TARRY__WHEN__KIND__DELAY;
-        if (is_delay && when->ms == 0) return true; /* due at its receipt, so never early */
+        if (is_delay && when->ms == 0) return true; /* the task is due when it is received, so it is never early */
         if (is_delay && due_ms * NS_PER_MS >= from_ns + when->ms * NS_PER_MS) return true;
     }
     return false;

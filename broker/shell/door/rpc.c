@@ -236,8 +236,8 @@ static bool expect_size(struct call *call, size_t size) {
     return context->expected <= before || fits(context);
 }
 
-/* Reserves memory for the recorded reply of a repeated commit: 30 bytes may repeat a reply of 200 KB. An
- * acknowledgement's reply is short, and is never refused (CAP-1). */
+/* Reserves memory for the recorded reply of a repeated commit: a request of 30 bytes may repeat a reply of 200 KB. The
+ * reply to an acknowledgement is short, and is never refused (CAP-1). */
 static bool expect_repeat(struct call *call, size_t size) {
     struct rpc_context *context = (struct rpc_context *)call;
     if (size <= ANSWER_ROOM) return true;

@@ -110,7 +110,7 @@ static void tell_push(struct core_thread *core_thread, bool begins) {
     push_changed(core_thread->needs.push);
 }
 
-/* Tells the sharer whether this broker leads and has groups. */
+/* Reports to the sharer whether this broker leads and has groups. */
 static void tell_sharer(struct core_thread *core_thread) {
     const bool leads = !core_thread->turn.follows && !core_thread->turn.inspects;
     const bool wanted = leads && core_has_groups(core_thread->needs.core);

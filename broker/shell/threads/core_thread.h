@@ -73,7 +73,7 @@ struct core_thread {
     struct batch *batch;               /* the batch being filled */
     const struct index_filter *filter; /* filter of an index position at or above the last CORE_INDEXED */
     struct core_turn turn;
-    bool has_groups;       /* reported to the sharer (sharer.h) */
+    bool has_groups;       /* value that was last reported to the sharer (sharer.h) */
     uint64_t push_version; /* last core_push_version that was reported to the webhook module (pusher.h) */
     size_t stamped;        /* number of the batch's deliveries in which the lane's turn is set */
     struct watchdog watchdog;

@@ -38,7 +38,7 @@ bool delivery_sender_is_full(const struct delivery_sender *delivery_sender) {
     return atomic_load(&delivery_sender->out_bytes) >= OUT_BYTES_MAX;
 }
 
-/* Subtracts bytes of deliveries that were sent, never will be, or wait for consumers that do not read. */
+/* Subtracts the bytes of deliveries that were sent, that never will be, or that wait because consumers do not read. */
 static void have_left(struct delivery_sender *delivery_sender, uint64_t bytes) {
     uint64_t before = atomic_fetch_sub(&delivery_sender->out_bytes, bytes);
     assert(before >= bytes);
@@ -123,8 +123,8 @@ static void post(struct delivery_sender *delivery_sender, struct cold_queue *que
     pthread_mutex_unlock(&delivery_sender->mutex);
 }
 
-/* Passes the delivery on to the thread that waits for memory. Its contents are not in memory, so they count no longer:
- * consumers that do not read must not keep the core from deliveries to others. */
+/* Passes the delivery to the thread that waits for memory. The contents of the delivery are not in memory, so their
+ * bytes are no longer counted. Otherwise consumers that do not read would keep the core from deliveries to others. */
 static void park(struct delivery_sender *delivery_sender, struct cold_item *item) {
     have_left(delivery_sender, outgoing_contents_size(&item->delivery));
     post(delivery_sender, &delivery_sender->parked, item);
@@ -180,7 +180,7 @@ static void *delivery_sender_run(void *argument) {
     return NULL;
 }
 
-/* Takes the next item; waits for it, until the queue ends (NULL). */
+/* Waits for the next item, and takes it. NULL: the queue has ended. */
 static struct cold_item *take(struct delivery_sender *delivery_sender, struct cold_queue *queue) {
     pthread_mutex_lock(&delivery_sender->mutex);
     while (queue->first == NULL && !queue->has_ended) pthread_cond_wait(&queue->posted, &delivery_sender->mutex);

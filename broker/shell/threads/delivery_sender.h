@@ -43,12 +43,12 @@ struct delivery_sender_needs {
 /* Maximum size of unsent deliveries in bytes, contents included: space for eight of the largest ones. */
 #define OUT_BYTES_MAX (8ull * DELIVERY_SIZE_MAX)
 
-/* Items for threads that wait. */
+/* A queue of items, for threads that may wait. */
 struct cold_queue {
     struct cold_item *first;
     struct cold_item **last;
     pthread_cond_t posted;
-    bool has_ended; /* no more items come */
+    bool has_ended; /* no more items will be added */
 };
 
 struct delivery_sender {
@@ -63,7 +63,7 @@ struct delivery_sender {
     pthread_cond_t grown;  /* signals that `durable` has reached `awaited` */
     struct batch *first;
     struct batch **last;
-    struct cold_queue cold;   /* for the cold readers: what may need the disk */
+    struct cold_queue cold;   /* for the cold readers: items that may need the disk */
     struct cold_queue parked; /* for the parker: deliveries that need memory */
     uint64_t durable;
     uint64_t awaited; /* the lowest position that a thread waits for; UINT64_MAX: none */

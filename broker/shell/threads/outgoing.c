@@ -231,6 +231,6 @@ int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *deli
         return 0;
     }
     int result = deliver(outgoing, delivery);
-    door_unreserve(door, size); /* the door has counted the message */
+    door_unreserve(door, size); /* the door counts the message now, so the reservation is returned */
     return result;
 }
