@@ -2,7 +2,7 @@
  * contains each of them as a *definition* (amqp_define), from which the topology is read again after a start or a
  * failover. Names have at most AMQP_NAME_MAX bytes.
  *
- * Names are at most AMQP_NAME_MAX bytes. To remove an object, *doom* it first: amqp_doom_… marks it and all objects
+ * To remove an object, *doom* it first: amqp_doom_… marks it and all objects
  * that are removed with it, and amqp_doomed_order puts the bindings first. Then amqp_doomed_end removes the first of
  * the doomed objects, and keeps the others. */
 #ifndef TARRY_AMQP_TOPOLOGY_H

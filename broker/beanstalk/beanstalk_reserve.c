@@ -17,7 +17,7 @@
  * watched tubes.
  *
  * A ready job without a rank has no place in this order: its delay has just ended, or a Tarry client scheduled it.
- * While a watched tube has such a job, jobs are taken from the tubes in turns, so that the job does not starve. The
+ * While a watched tube has such a job, jobs are taken from the tubes in turns, so that this job is delivered, too. The
  * knowledge that no such job exists stays valid for BEANSTALK_TURN_MS.
  *
  * Of the connections that need a tube's first jobs, one asks the broker (the tube's *looker*), and the others wait for

@@ -7,9 +7,9 @@
  * counts from T.
  *
  * *T is the time of the question, not of the reply*, because a reply may wait in a socket or in the network. *Times are
- * BOOTTIME*, because a suspended machine gets no messages. *K is at least the begin of the leader's epoch*, because the
- * leader has the commits of earlier epochs before it has committed them itself. *A reply counts within its epoch only.*
- * There is no third node that could acknowledge commits while this one follows.
+ * BOOTTIME*, because a suspended machine gets no messages. *K is at least the beginning of the leader's epoch*, because
+ * the leader has the commits of earlier epochs before it has committed them itself. *A reply counts within its epoch
+ * only.* There is no third node that could acknowledge commits while this one follows.
  *
  * Pure: no clock, no I/O. Thread-safety: one owner. broker/shell/pair/node_fresh.c and tests/sim carry out the
  * decisions. */

@@ -1,6 +1,6 @@
 /* fuzz_http.c: bytes of an HTTP client. An incomplete head is left unchanged; if a short head is refused, no longer
- * one is accepted. Texts of a head are terminated and inside it. Chunks give the same body however they are split.
- * An accepted operation can be packed, and its output is JSON.
+ * one is accepted. The texts of a head are NUL-terminated and lie inside it. Chunks give the same body however they are
+ * split. An accepted operation can be packed, and its output is JSON.
  *
  * The input: one byte that selects the kind and the size of the pieces, then the text. */
 #include <assert.h>

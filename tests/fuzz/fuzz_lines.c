@@ -1,6 +1,6 @@
-/* fuzz_lines.c: NDJSON as `tarry` reads and writes it. Lines come out as the bytes went in, whatever a read brings; a
- * refusal has a sentence; whatever bytes are written as a string, the line is JSON. (fuzz_http.c reads what is written
- * of an operation.)
+/* fuzz_lines.c: NDJSON as `tarry` reads and writes it. The lines contain exactly the bytes of the stream, however many
+ * bytes each read returns; a refusal has a sentence; a line with any bytes written as a string is JSON. (fuzz_http.c
+ * tests how operations are written.)
  *
  * The input: one byte that selects the bytes per read, then the stream. */
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* fuzz_units.c: durations, sizes and times as people write them, compared with a second parser that uses wider
+/* fuzz_units.c: durations, sizes and times as users write them, compared with a second parser that uses wider
  * numbers. An accepted text is formatted to a text with the same meaning; every number can be written and read back.
  *
  * The input: 8 bytes of a number, one that selects a time zone, and a text that is tried as each of the three. */
