@@ -2,9 +2,9 @@
  * contains each of them as a *definition* (amqp_define), from which the topology is read again after a start or a
  * failover. Names have at most AMQP_NAME_MAX bytes.
  *
- * To remove an object, *doom* it first: amqp_doom_… marks it and all objects
- * that are removed with it, and amqp_doomed_order puts the bindings first. Then amqp_doomed_end removes the first of
- * the doomed objects, and keeps the others. */
+ * To remove an object, *doom* it first: amqp_doom_… marks it and all objects that are removed with it, and
+ * amqp_doomed_order puts the bindings first. Then amqp_doomed_end removes the first of the doomed objects, and keeps
+ * the others. */
 #ifndef TARRY_AMQP_TOPOLOGY_H
 #define TARRY_AMQP_TOPOLOGY_H
 
@@ -63,7 +63,7 @@ struct amqp_queue {
     struct amqp_node node; /* must be the first member */
     char name[AMQP_NAME_MAX + 1];
     bool durable, exclusive, auto_delete;
-    bool is_waiting; /* of an exchange (`waiting`), and not in the topology's table */
+    bool is_waiting; /* this is the queue `waiting` of an exchange, which is not in the topology's table */
     uint8_t *arguments;
     size_t arguments_size;
     bool has_ttl, has_dead_exchange, has_dead_key;

@@ -468,7 +468,7 @@ static void kick_page(struct beanstalk_connection *connection, const ProtobufCBi
     list.states = connection->kicks_buried ? STATE_DEAD : STATE_PENDING;
     list.limit = BEANSTALK_PAGE;
     if (!connection->kicks_buried)
-        list.due_from_ms = BEANSTALK_RANK_END_MS; /* begins behind the ranked jobs, which are ready */
+        list.due_from_ms = BEANSTALK_RANK_END_MS; /* skip the ranked jobs, because they are ready, not delayed */
     if (cursor != NULL) list.cursor = *cursor;
     connection_list(connection, &list, on_page);
 }

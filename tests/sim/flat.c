@@ -73,7 +73,7 @@ static void end_task(struct flat *flat, const Tarry__TaskEnd *end) {
     struct row row;
     MUST(row_from_task(end->task, &row) && row.id < FLAT_TASKS_MAX);
     struct flat_task *task = &flat->tasks[row.id];
-    MUST(task->row.id && !task->ended && row_hash(&row) == task->hash); /* KEEP-1: exactly once */
+    MUST(task->row.id && !task->ended && row_hash(&row) == task->hash); /* KEEP-1: a task ends exactly once */
     task->ended = true;
     task->cause = end->cause;
     task->first_share = end->first_share;
