@@ -15,8 +15,7 @@
 #define BODY_MS 30000u
 #define REST_MS 60000u
 #define IN_MAX                                                                                                         \
-    (64u << 10) /* size limit of the input that is buffered during a request; also the number of body bytes that must  \
-                   arrive within BODY_MS */
+    (64u << 10) /* maximum input that is buffered in a request; also the body bytes that must arrive within BODY_MS */
 #define IN_FIRST 1024u
 #define CLIENT "http" /* the client name in the log, before ": " and the User-Agent */
 #define AGENT_SIZE_MAX (CLIENT_NAME_SIZE_MAX - (sizeof(CLIENT ": ") - 1))

@@ -18,7 +18,7 @@
 
 struct alone {
     uint64_t since_ns; /* begin of the present or the last period alone */
-    uint64_t position; /* committed position at the begin of that period */
+    uint64_t position; /* committed position at the beginning of that period */
     Tarry__AlonePut__Why why;
     Tarry__AlonePut__Why next; /* reason for the next period; NOT_SAID: none known */
     bool is;

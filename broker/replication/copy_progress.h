@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define COPY_PROGRESS_WINDOW_MS 2000u
-/* Interval of the progress lines in the log; the first line comes one interval after the begin. */
+/* Interval of the progress lines in the log; the first line comes one interval after the start. */
 #define COPY_PROGRESS_SAY_MS 5000u
 
 struct copy_progress {
