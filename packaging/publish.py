@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""publish.py: everything of a release that is put on a server, in one directory: an apt repository, a container image, and
+"""publish.py: makes everything of a release that is published on a server, in one directory: an apt repository, a container image, and
 checksums.
 
     DIR/apt/        a repository for apt: `deb [signed-by=…] https://HOST/apt stable main`
     DIR/image/      a container image in OCI's layout, made of Debian and the packages as the last stage of Containerfile says
     DIR/SHA256SUMS  checksums of all files; with --key also SHA256SUMS.asc, and the signatures of the repository
 
-Nothing is sent anywhere: docs/RELEASING.md names the two commands that a person types for that.
+It sends nothing: docs/RELEASING.md has the two commands with which a person publishes the results.
 """
 import argparse
 import glob
@@ -24,7 +24,7 @@ import package
 
 ARCHITECTURES = ("amd64", "arm64", "all")
 MIRROR = "http://deb.debian.org/debian"  # the image's own source of packages
-# Paths below the image's root that differ between two builds, or hold data of the build.
+# Paths below the image's root that differ between two builds, or contain data about the build.
 UNWANTED = ("var/log/*", "var/cache/apt/*", "var/cache/ldconfig/*", "var/lib/apt/lists/*", "etc/machine-id", "etc/resolv.conf", "etc/hostname", "dev/*")
 
 
@@ -88,7 +88,7 @@ def listed(folder, name, text):
 # ---- the image
 
 def settings(stage):
-    """Returns the options of `umoci config` for the instructions of a stage that say how the image runs."""
+    """Returns the options of `umoci config` for those instructions of a stage that set how the image runs."""
     said = dict(stage)
     options = ["--config.user", said["USER"], "--config.stopsignal", said["STOPSIGNAL"], "--config.volume", said["VOLUME"], "--config.exposedports", said["EXPOSE"]]
     for word in json.loads(said["ENTRYPOINT"]):

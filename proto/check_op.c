@@ -141,7 +141,8 @@ static const char *check_policy_push(const char *url) {
     return check_push_url(url);
 }
 
-/* Checks the filter's size and characters. The core checks its grammar, because the sentence names the place. */
+/* Checks the filter's size and characters. The core checks its grammar, because the error message for it names the
+ * byte. */
 static const char *check_policy_filter(const char *filter) {
     _Static_assert(FILTER_SIZE_MAX == 512, "the sentence below");
     const size_t size = strnlen(filter, FILTER_SIZE_MAX + 1);

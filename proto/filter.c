@@ -1,5 +1,5 @@
-/* filter.c: see filter.h. One recursive-descent reader both checks and evaluates. It evaluates every test, also where
- * the result is known already, so that a filter takes the same time for each task. */
+/* filter.c: see filter.h. One recursive-descent reader both checks and evaluates. It evaluates every test, even if the
+ * result is already known, so that a filter takes the same time for each task. */
 #include "filter.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ static bool is_word(const struct piece *piece, const char *word) {
     return piece->size == strlen(word) && memcmp(piece->bytes, word, piece->size) == 0;
 }
 
-/* Takes the word if it comes next. */
+/* Skips the word if it is next. Returns whether it was. */
 static bool take_word(struct reader *in, const char *word) {
     skip_blanks(in);
     const struct piece piece = {in->at, word_size(in)};
@@ -91,7 +91,7 @@ static bool read_name(struct reader *in, struct piece *out) {
     return true;
 }
 
-/* Reads a text. `out` has the bytes between the quotes; each quote within is doubled. */
+/* Reads a text in single quotes. Outputs the bytes between the quotes; each quote within the text is still doubled. */
 static bool read_text(struct reader *in, struct piece *out) {
     skip_blanks(in);
     if (*in->at != '\'') return fail(in, "expected a text in single quotes");
@@ -112,12 +112,12 @@ static const char *value_of(const struct reader *in, const struct piece *name) {
     return NULL;
 }
 
-/* Returns true if the value begins with the text; `whole`: if it is the text. */
+/* Returns true if the value begins with the text. With `whole`, only if the value is equal to the text. */
 static bool begins_with(const char *value, const struct piece *text, bool whole) {
     if (value == NULL) return false;
     for (size_t i = 0; i < text->size; i++, value++) {
         if (*value == 0 || *value != text->bytes[i]) return false;
-        i += text->bytes[i] == '\''; /* it is doubled */
+        i += text->bytes[i] == '\''; /* skips the second quote: a quote within a text is doubled */
     }
     return !whole || *value == 0;
 }

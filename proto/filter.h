@@ -10,8 +10,8 @@
  * NAME NAME    = letters, digits, "_", "-", ".", "/", or any bytes between double quotes TEXT    = any bytes between
  * single quotes; a single quote is written twice
  *
- * Words are in lower case. A name that is one of the words stands in double quotes. A test of an attribute that the
- * task lacks is false, except `!=`, which is true. */
+ * The words of the grammar are in lower case. A name that equals one of them is written in double quotes. A test of an
+ * attribute that the task lacks is false, except `!=`, which is true. */
 #ifndef TARRY_PROTO_FILTER_H
 #define TARRY_PROTO_FILTER_H
 
@@ -20,7 +20,8 @@
 
 #include "tarry.pb-c.h"
 
-/* Returns NULL if the filter is valid. Otherwise returns what is wrong, and outputs where: a byte's number from 1. */
+/* Returns NULL if the filter is valid. Otherwise returns an error message, and outputs the place of the error: a byte's
+ * number, counted from 1. */
 const char *filter_check(const char *filter, size_t *out_column);
 
 /* Returns true if the filter matches the attributes. An invalid filter matches nothing. */

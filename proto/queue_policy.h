@@ -1,4 +1,4 @@
-/* queue_policy.h: what policy.def says of a queue's policy, as code. */
+/* queue_policy.h: constants and functions made from policy.def, about the fields of a queue's policy. */
 #ifndef TARRY_PROTO_QUEUE_POLICY_H
 #define TARRY_PROTO_QUEUE_POLICY_H
 

@@ -136,10 +136,12 @@ bool row_from_task(const Tarry__Task *task, struct row *out);
 /* Converts a row, setting all fields of `out`, which borrows key and reason from `row`. */
 void row_to_task(const struct row *row, Tarry__Task *out);
 
-/* Returns the row from which the outcome of an ended task is made. Of a task that went to its groups, `session` is the
- * first id of its shares and `deliveries` is their number: the broker's sharer had it, and no consumer. */
+/* Returns the row from which the outcome of an ended task is made. If the task went to its groups, `session` is the
+ * first id of its shares and `deliveries` is their number: no consumer had the task, only the part of the broker that
+ * makes the shares. */
 struct row row_at_end(const Tarry__TaskEnd *end, const struct row *row);
-/* Returns true if the task went to its groups, or matched none: then row_at_end differs from the row. */
+/* Returns true if the task went to its groups, or if no group's filter matched it. Then row_at_end differs from the
+ * row. */
 bool end_is_sharing(const Tarry__TaskEnd *end);
 
 /* Returns the expiry time of the row (due + expires, saturating); UINT64_MAX: never. */

@@ -116,8 +116,8 @@
 
 /* Groups (docs/GROUPS.md). */
 #define GROUPS_MAX 16u       /* maximum number of groups of one topic */
-#define FILTER_SIZE_MAX 512u /* bytes of a group's filter */
-#define FILTER_DEPTH_MAX 16u /* nested parentheses and nots */
+#define FILTER_SIZE_MAX 512u /* maximum size of a group's filter in bytes */
+#define FILTER_DEPTH_MAX 16u /* maximum depth of nested parentheses and `not` */
 #define FAN_OUTS_PER_COMMIT_MAX 256u
 
 /* Webhooks (docs/WEBHOOKS.md). */

@@ -411,7 +411,7 @@ struct tarry_schedule_options {
      * priority, due time and id (docs/HERDS.md). At most 255 bytes of UTF-8 without control characters; NULL or "":
      * none. */
     const char *serial;
-    struct tarry_call call; /* all 0 in a commit, which has its own */
+    struct tarry_call call; /* must be all 0 in a commit: the commit has its own `call` */
     uint64_t reserved[3];   /* for later versions; must be 0 */
 };
 
@@ -422,7 +422,7 @@ struct tarry_nack_options {
     bool dead; /* move the task to the dead letters now */
     /* reason for the record and the dead letter; NULL: none */
     const char *reason;
-    struct tarry_call call; /* all 0 in a commit, which has its own */
+    struct tarry_call call; /* must be all 0 in a commit: the commit has its own `call` */
     uint64_t reserved[4];   /* for later versions; must be 0 */
 };
 

@@ -71,8 +71,9 @@ struct tarry_consumer_options {
     tarry_handler_fn handler;
     void *arg;                /* passed to `handler` and `settled` */
     tarry_settled_fn settled; /* NULL: the broker's answers to verdicts are not reported */
-    struct tarry_call call;   /* for tarry_consumer_open; TARRY_FOREVER: until a broker accepts or refuses */
-    uint64_t reserved[6];     /* for later versions; must be 0 */
+    /* Limits tarry_consumer_open; TARRY_FOREVER: waits until a broker accepts or refuses the consumer. */
+    struct tarry_call call;
+    uint64_t reserved[6]; /* for later versions; must be 0 */
 };
 
 /* Subscribes to the queues and waits for the broker's reply. `options` is copied. The caller closes *out_consumer.

@@ -19,7 +19,7 @@ struct tarry_redact_options {
     uint64_t from_ms;       /* for a reference with a queue only: redact tasks scheduled at this time or later */
     uint64_t to_ms;         /* for a reference with a queue only: redact tasks scheduled before this time; 0: no end */
     uint64_t after_id;      /* redact only tasks with a greater id than this */
-    struct tarry_call call; /* all 0 in a commit, which has its own */
+    struct tarry_call call; /* must be all 0 in a commit: the commit has its own `call` */
     uint64_t reserved[6];   /* for later versions; must be 0 */
 };
 

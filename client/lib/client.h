@@ -96,7 +96,7 @@ struct credentials {
     bool unsafe_plain_token;
 };
 
-/* The engine's epoll. */
+/* The engine's epoll instance, and the eventfd that wakes it. */
 struct loop {
     int epoll;
     int kick; /* eventfd that wakes the engine */
@@ -459,7 +459,8 @@ int message_say(char out_message[TARRY_MESSAGE_SIZE], int code);
  * so the program uses a newer header. */
 int options_take(void *out, const void *given, size_t size, size_t reserved_at);
 #define OPTIONS_TAKE(out, given) options_take(&(out), (given), sizeof(out), offsetof(__typeof__(out), reserved))
-/* The same for options with a `call`, which is right before their own reserved fields. */
+/* Like OPTIONS_TAKE, for options with a `call`. Their check also covers the reserved fields of `call`, which is right
+ * before their own. */
 #define OPTIONS_CALL_TAKE(out, given)                                                                                  \
     options_take(&(out), (given), sizeof(out), offsetof(__typeof__(out), call.reserved))
 /* Copies `message`, cut to `size` bytes. Returns `text`. */

@@ -3,8 +3,8 @@
 
     make_map.py OUT HEADER...
 
-A name, once released, stays where it is. When 0.1 is out, its list is kept, and what a new minor version brings gets a node of its
-own.
+A released name stays in its node of the list. After the release of 0.1 its node stays unchanged, and the names of each new minor
+version get a new node.
 """
 import re
 import sys

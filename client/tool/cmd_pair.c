@@ -51,7 +51,8 @@ const struct command command_status = {
 
 /* ---- JSON */
 
-/* Asks for the status once more, as a message: the object of /v1/status, and the broker. */
+/* Asks the node for its status as a message of tarry.proto, and prints the object that /v1/status returns, with the
+ * broker's address. */
 static void json_node(struct text *out, struct node *node) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Pair pair = TARRY__PAIR__INIT;

@@ -1,15 +1,15 @@
-/* json_entry.c: a record of the log (entry.h) as a JSON line of `tarry audit` and of GET /v1/audit.
- *
- * The members are those of the record's message in tarry.proto, by the mapping of /v1 (proto/json); a task has the
- * members of GET /v1/task. Before them come the record's position, epoch, time (`at`) and kind, and after them the
- * client of the frame. Not in the record itself: names of queues and the name of a session's consumer, which earlier
- * records had, and two sums: how late a delivery was, and when one ahead of its time leaves. */
+/* json_entry.c: a record of the log (entry.h) as a JSON line of `tarry audit` and of GET /v1/audit. The members are
+ * those of the record's message in tarry.proto, by the mapping of /v1 (proto/json); a task has the members of GET
+ * /v1/task. Before them come the record's position, epoch, time (`at`) and kind, and after them the client of the
+ * frame. A line also has values that are not in the record itself: names of queues, the name of a session's consumer
+ * (both from earlier records), how late a delivery was, and the time at which a delivery leased ahead of time is to
+ * leave. */
 #include <string.h>
 
 #include "check.h"
 #include "json_map.h"
 
-/* The values that the record replaced, if they differ. */
+/* Writes the values that the record replaced, if they differ from the new ones. */
 static void json_before(struct text *out, const struct entry *entry) {
     if (entry->record->fact_case != TARRY__RECORD__FACT_PUT || entry->record->put->fresh) return;
     Tarry__TaskPut put = *entry->record->put;
@@ -25,7 +25,7 @@ static void json_before(struct text *out, const struct entry *entry) {
 #undef BEFORE
 }
 
-/* How a task and its shares name each other. */
+/* Writes the ids by which a task and its shares refer to each other. */
 static void json_shares(struct text *out, const Tarry__Record *record) {
     if (record->fact_case == TARRY__RECORD__FACT_PUT && record->put->shares != 0) {
         json_write_field(out, &record->put->base, "share_of");
@@ -43,7 +43,7 @@ static void json_consumer(struct text *out, const struct entry *entry) {
     if (entry->consumer->peer[0] != '\0') out_text(out, "consumer_peer", entry->consumer->peer);
 }
 
-/* The task as /v1 shows it, without state: the record's kind says what happened to it. */
+/* Writes the task as /v1 shows it, but without its state: the record's kind says what happened to the task. */
 static void json_task(struct text *out, const struct entry *entry, const Tarry__Task *task) {
     Tarry__TaskView view = TARRY__TASK_VIEW__INIT;
     Tarry__Token token = TARRY__TOKEN__INIT;
@@ -124,7 +124,7 @@ static void json_fact(struct text *out, const struct entry *entry) {
     if (record->fact_case == TARRY__RECORD__FACT_SESSION_END) json_consumer(out, entry);
 }
 
-/* Writes a text of the frame, unless it is empty or the fact has a text of this name. */
+/* Writes a text of the frame. Writes nothing if the text is empty, or if the record already has a text of this name. */
 static void json_frame_text(struct text *out, const struct entry *entry, const char *name, const char *value) {
     const ProtobufCMessage *fact = fact_of(entry->record);
     const ProtobufCFieldDescriptor *own =
@@ -133,7 +133,7 @@ static void json_frame_text(struct text *out, const struct entry *entry, const c
     out_text(out, name, value);
 }
 
-/* The client of the frame, if it asked for the record, and its commit. */
+/* Writes the client of the frame, if that client requested the record, and its commit. */
 static void json_by(struct text *out, const struct entry *entry) {
     const Tarry__FrameBody *body = entry->body;
     const enum entry_kind kind = entry_kind(entry);

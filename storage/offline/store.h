@@ -13,7 +13,7 @@
 #include "log.h"
 
 #define STORE_PATH_SIZE 4096u
-#define STORE_REFUSED 1 /* result of a function that has left an error message in `message` of the store */
+#define STORE_REFUSED 1 /* returned by a function after it has written an error message into `message` of the store */
 
 struct store {
     const char *directory; /* borrowed */
@@ -44,8 +44,8 @@ void store_close(struct store *store);
 /* Opens the archive of retired segments: the directory of --archive DIR, which must exist, or DIR/archive. Call after
  * the identity. 0, or STORE_REFUSED after an error message in `message`. */
 int store_open_archive(struct store *store, const char *directory);
-/* Opens lock, identity, index, log and archive. Tasks cannot be looked up in the index; the frames of the log are
- * checked when they are read. 0, or STORE_REFUSED. */
+/* Opens lock, identity, index, log and archive. The index is opened without look-ups of tasks; the frames of the log
+ * are checked when they are read. 0, or STORE_REFUSED. */
 int store_open_all(struct store *store, const char *archive);
 /* Stores an error message; returns STORE_REFUSED. */
 int store_damaged(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));

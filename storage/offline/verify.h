@@ -52,8 +52,8 @@ struct verify {
     struct summaries summaries;
     struct evidence evidence;
     struct tails tails;
-    /* Reports `done` of `total`, and the number of checked rows or frames; `noun` NULL: this part is over. NULL: not
-     * called. The rows are checked in a child process, which calls it there. */
+    /* Reports progress: `done` of `total`, and the number of checked rows or frames. `noun` NULL: a part of the check
+     * has ended. The pointer may be NULL: no reports. Rows are checked in a child process, which calls it there. */
     void (*progress)(void *argument, const char *noun, uint64_t done, uint64_t total, uint64_t count);
     void *progress_argument;
 };

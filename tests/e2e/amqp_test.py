@@ -937,7 +937,7 @@ class AmqpPair(pair.Case):
         self.assertEqual(other.delivery().body, b"again")
 
     def test_an_ack_whose_outcome_is_unknown_ends_the_connection(self):
-        """The primary stops while an ack waits for its follower."""
+        """The primary is killed while an ack waits for the follower's confirmation."""
         self.start_pair()
         client = self.client(self.a)
         client.declare("q")

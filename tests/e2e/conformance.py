@@ -264,7 +264,7 @@ class Story:
             ids = [record["id"] for record in records if record["kind"] == kind]
             if [id for id in ids if id in wanted and ids.count(id) > 1] or wanted - set(ids):
                 raise Broken(f"{kind}: the log has {len(ids)} records for {len(wanted)} tasks")
-        # Tasks without keys: only the sequence prevents that a repeated schedule makes a second task.
+        # For tasks without keys: a repeated schedule made no second task, because it had the same sequence.
         if asked.get("alone") and len(records) != 2 * len(self.numbered):
             raise Broken(f"the log has {len(records)} records, not {2 * len(self.numbered)}")
 

@@ -1,5 +1,6 @@
-"""groups_test.py: groups of a topic with filters over attributes (GROUP-1): each group gets exactly the tasks that its filter
-matches, and each share ends once, across kill -9, failover and doors."""
+"""groups_test.py: groups of a topic, with filters over attributes (GROUP-1). Each group gets exactly the tasks that its filter
+matches, and each share ends once, also across kill -9, failover and different protocols.
+"""
 import copy
 import shutil
 import time
@@ -35,7 +36,7 @@ class Groups(Case):
         return {f"o{number}" for number in range(count) if GROUPS[name][1](tag_of(number))}
 
     def check_all(self, broker, count, consumers):
-        """Every group gets its tasks, and no other; the log has exactly one end of each share."""
+        """Checks that every group gets its tasks and no others, and that the log has exactly one end of each share."""
         seen = {name: set() for name in GROUPS}
         end = time.monotonic() + 60
         while any(seen[name] != self.expected(name, count) for name in GROUPS):
@@ -55,7 +56,7 @@ class Groups(Case):
         self.assertEqual(len(ends), len(set(ends)))
 
     def test_topic_tag_and_group_of_rocketmq_across_crashes(self):
-        """GROUP-1: kill -9 while tasks fall due and are shared."""
+        """GROUP-1: kill -9 while tasks fall due and are being shared."""
         self.declare()
         count = 400
         consumers = {name: self.broker.consume(name) for name in GROUPS}
@@ -86,7 +87,7 @@ class Groups(Case):
         self.check_all(second, count, consumers)
 
     def test_each_group_is_a_queue_of_its_own(self):
-        """Pause, attempts and dead letters of one group do not touch the others."""
+        """A pause, attempts and dead letters of one group do not affect the other groups."""
         self.declare()
         self.broker.ok("queue", "set", "orders:billing", "max_attempts=1")
         self.broker.ok("queue", "pause", "orders:audit")

@@ -419,7 +419,7 @@ class Seen(Looks):
         self.browser.wait("return !document.querySelector('#task-actions button')")
 
     def shown(self):
-        """Returns the shown tasks of the queue: key, and state without its time."""
+        """Returns the tasks that the page shows of the queue: their keys, and their states without the time."""
         return self.browser.run("return [...document.querySelectorAll('#tasks tr')].map((r) => [r.cells[1].textContent, r.cells[2].textContent.replace(/ (since|until) .*/, '')])")
 
     def select(self, *keys):

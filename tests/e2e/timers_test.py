@@ -119,7 +119,7 @@ class Web(Passes):
         self.assertEqual(answer, [(200, {"tasks": []})])
 
     def test_each_minute_is_counted(self):
-        """MINUTE_MS of http_minutes.c."""
+        """Checks MINUTE_MS of http_minutes.c."""
         minutes = lambda: self.http.ask("GET", "/v1/minutes")[1]  # noqa: E731
         self.broker.ok("schedule", "q", "--in", "1h", "--key", "a")
         self.go_on(MINUTE_S + 1)

@@ -160,16 +160,17 @@ class Memory(Hostile):
             peer.peer.close()
 
     def judge_memory(self, before, most_mib):
-        """Checks that the broker's memory grows by less than `most_mib` MiB for 1 s; `before`: its memory in KiB."""
+        """Checks for 1 s that the broker's memory grows by less than `most_mib` MiB. `before`: its memory at the start in KiB."""
         for _ in range(20):
             if not harness.SANITIZED:
                 self.assertLess(self.memory_now() - before, most_mib << 10, "KiB")
             time.sleep(0.05)
 
     def test_a_crowd_that_reads_no_answers_takes_no_more_than_its_share(self):
-        """CALM-1, F-19: a commit with a long answer is repeated in 30 bytes, as often as 40 connections may ask, and no client
-        reads an answer: 4 MiB and more each. A repeat beyond the budget is answered BUSY, and clients that do not read are ended.
-        An honest client gets the answer meanwhile."""
+        """CALM-1, F-19: 40 connections repeat a commit with a long answer, as often as they may: 30 bytes cause an answer of 4
+        MiB or more. No client reads an answer. A repeat beyond the memory budget is answered BUSY, and the broker closes
+        connections of clients that do not read. Meanwhile an honest client gets the answer.
+        """
         with wire.Rpc(self.broker.port) as rpc:
             self.producer = rpc.hello()
             body = wire.commit(self.producer, 1, [[(2, [])]] * 8192)  # each operation is refused with a sentence, so the answer is long
@@ -196,9 +197,10 @@ class Memory(Hostile):
         return wire.Session(self.rpcs[-1], ["large"], prefetch=4, lease_ms=3_600_000)
 
     def test_a_crowd_of_consumers_that_read_nothing_takes_no_more_than_its_share(self):
-        """CALM-1, F-19: 50 consumers ask for four tasks of 900 kB each, 180 MB, and read nothing. Deliveries beyond their share
-        are not made; producers notice nothing; consumers that do not read are ended when another one needs the memory, and the
-        other one gets its tasks."""
+        """CALM-1, F-19: 50 consumers ask for four tasks of 900 kB each (180 MB in all), and read nothing. The broker makes no
+        deliveries beyond their share of memory, and producers are not affected. When another consumer needs the memory, the
+        broker ends consumers that do not read, and that consumer gets its tasks.
+        """
         with wire.Rpc(self.broker.port) as rpc:
             producer = rpc.hello()
             for sequence in range(1, 241):

@@ -1,5 +1,7 @@
-"""container_test.py: tests packaging/Containerfile without a container engine. The first stage runs on a bare Debian, and must make the
-same packages as this build. The last stage becomes an image (packaging/publish.py), whose broker is started, queried and stopped."""
+"""container_test.py: tests packaging/Containerfile without a container engine. The first stage runs on a bare Debian, and must
+make the same packages as this build. The last stage is made into an image (packaging/publish.py), whose broker is started,
+queried and stopped.
+"""
 import filecmp
 import json
 import os

@@ -1,5 +1,6 @@
-"""publish_test.py: what `./dev publish` makes: apt installs from the signed repository and refuses a changed one; the manifest for
-Kubernetes is valid, and tarryd accepts the configurations in it."""
+"""publish_test.py: tests the results of `./dev publish`. apt installs from the signed repository, and refuses a changed one.
+The manifest for Kubernetes is valid, and tarryd accepts its configurations.
+"""
 import json
 import os
 import shutil

@@ -1,5 +1,5 @@
-/* core_groups_test.c: topics and groups (GROUP-1): which group gets a due task, and what a client that names the task
- * then reads, cancels and moves. */
+/* core_groups_test.c: topics and groups (GROUP-1): which group gets a due task, and the effect when a client then
+ * reads, cancels or moves that task. */
 #include "core_alone.h"
 
 #include "groups.h"
@@ -38,7 +38,8 @@ static uint64_t schedule_key(struct fx *f, const char *queue, const char *key, u
     return schedule_as(f, queue, &body, &when) == TARRY__CODE__OK ? f->id : 0;
 }
 
-/* Subscribes a pooled session with credit for 8 tasks to `queue`; NULL: a sharer. */
+/* Subscribes a pooled session with credit for 8 tasks to `queue`. NULL: subscribes the sharer, the part of the broker
+ * that makes shares. */
 static uint64_t consumer(struct fx *f, const char *queue) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
@@ -91,7 +92,7 @@ static Tarry__Code share(struct fx *f, uint64_t id, const char *tag) {
     return commit(f, &op);
 }
 
-/* Cancels, or with `delay_ms` moves. Returns the result's code; f->message has its sentence. */
+/* Cancels the task, or with `delay_ms` moves it. Returns the result's code; f->message has its message. */
 static Tarry__Code change(struct fx *f, const char *key, bool withdraw, uint64_t delay_ms) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Cancel cancel = TARRY__CANCEL__INIT;
@@ -112,7 +113,7 @@ static Tarry__Code change(struct fx *f, const char *key, bool withdraw, uint64_t
     return commit(f, &op);
 }
 
-/* A topic with the groups `all` and `paid`, and one task, "o1", which is due and leased to the sharer. */
+/* Makes a topic with the groups `all` and `paid`, and one task, "o1", which is due and leased to the sharer. */
 static uint64_t due_task(struct fx *f) {
     assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
     assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__OK);
@@ -151,15 +152,16 @@ static void a_due_task_goes_to_the_groups_that_match(void **state) { /* GROUP-1 
 static void a_task_that_matches_nobody_ends(void **state) { /* GROUP-1 */
     struct fx *f = *state;
     const uint64_t id = due_task(f);
-    assert_int_equal(set_filter(f, "orders:all", "tag = 'none'"), TARRY__CODE__OK); /* in force from now on */
+    /* Has effect for all tasks that are shared from now on. */
+    assert_int_equal(set_filter(f, "orders:all", "tag = 'none'"), TARRY__CODE__OK);
     assert_int_equal(share(f, id, NULL), TARRY__CODE__OK);
     const struct outcome *outcome = outcomes_by_id(f->core->outcomes, id);
     assert_int_equal(outcome->cause, TARRY__CAUSE__CAUSE_UNMATCHED);
-    assert_int_equal(outcome->deliveries, 0); /* no consumer has seen it */
+    assert_int_equal(outcome->deliveries, 0); /* no consumer has seen the task */
     core_check(f->core);
 }
 
-/* The key belongs to the task until its last share has ended. */
+/* A task's key is in use until its last share has ended. */
 static void the_key_is_taken_until_the_last_share_ends(void **state) {
     struct fx *f = *state;
     const uint64_t id = due_task(f);
@@ -197,7 +199,7 @@ static void cancel_and_move_act_on_all_open_shares(void **state) { /* TRUE-1 */
     core_check(f->core);
 }
 
-/* The sharer is a part of the broker: no consumer has the task while it has it. */
+/* The sharer is a part of the broker, so a task that the sharer has is not at any consumer. */
 static void a_task_that_the_sharer_has_can_be_cancelled(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     const uint64_t id = due_task(f);
@@ -228,7 +230,7 @@ static Tarry__Code redact(struct fx *f, uint64_t id) {
     return code;
 }
 
-/* A share has a copy of the content. */
+/* The topic's content is not redacted while shares are live, because each share has a copy. */
 static void a_task_with_open_shares_is_not_redacted(void **state) {
     struct fx *f = *state;
     const uint64_t id = due_task(f);
@@ -242,7 +244,7 @@ static void a_task_with_open_shares_is_not_redacted(void **state) {
 static void a_topic_and_a_group_have_rules(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__NO_SUCH_QUEUE);
-    assert_null(queue_find(f->core, "orders:all")); /* nothing is stored */
+    assert_null(queue_find(f->core, "orders:all")); /* no queue was created */
     assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
     assert_int_equal(set_filter(f, "orders", "*"), TARRY__CODE__INVALID);
     assert_int_equal(set_filter(f, "orders:all", "tag = "), TARRY__CODE__INVALID);
@@ -267,7 +269,7 @@ static void a_topic_and_a_group_have_rules(void **state) {
     assert_string_equal(f->message, "there is no group orders:al: subscribe to one of orders:all");
     assert_int_equal(schedule_key(f, "orders:all", "o1", 0), 0);
     assert_int_equal(f->result, TARRY__CODE__INVALID);
-    assert_int_equal(set_filter(f, "orders:all:x", "*"), TARRY__CODE__INVALID); /* a topic is no group */
+    assert_int_equal(set_filter(f, "orders:all:x", "*"), TARRY__CODE__INVALID); /* a group cannot be a topic */
     assert_int_equal(set_filter(f, "orders:all", ""), TARRY__CODE__OK);
     assert_int_not_equal(consumer(f, "orders"), 0);
     core_check(f->core);

@@ -1,4 +1,4 @@
-/* filter_test.c: filters of groups: what they match, and where an error is. */
+/* filter_test.c: filters of groups: which attributes they match, and where in the text an error is reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* http_minutes_test.c: the last 1,440 minutes (broker/http/http_minutes.c): each minute has the growth of its counters,
- * the ring keeps the newest minutes only, and only a principal that may see all queues gets them. The gateway is the
- * test's own. */
+/* http_minutes_test.c: the last 1,440 minutes (broker/http/http_minutes.c). Each minute has the growth of its counters,
+ * the ring keeps only the newest minutes, and only a principal that may see all queues gets them. This file replaces
+ * the gateway. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static struct {
     gateway_reply *reply;
     void *argument;
     uint64_t after_ms;
-    int owned; /* references to the broker's own principal */
+    int owned; /* number of references to the broker's own principal */
     const char *roles;
     bool is_confined;
     unsigned status;
@@ -83,8 +83,8 @@ void http_respond(struct http_exchange *exchange, unsigned status, struct text *
     free(out->data);
 }
 
-/* A minute passes. The broker's two queues have scheduled `scheduled` tasks each since the start, and `dead` are dead;
- * `late` deliveries were at most 100 us late. */
+/* Lets a minute pass. Each of the broker's two queues has scheduled `scheduled` tasks since the start, and `dead` tasks
+ * are dead. `late` deliveries were at most 100 us late. */
 static void pass(uint64_t at_ms, uint64_t scheduled, uint64_t dead, uint64_t late) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__StatsReply stats = TARRY__STATS_REPLY__INIT;
@@ -131,7 +131,7 @@ static void a_minute_has_the_growth_of_its_counters(void **state) {
     assert_int_equal(json_array_size(json_object_get(world.answer, "at_ms")), 0);
     pass(1000, 10, 1, 4);
     pass(61000, 25, 3, 9);
-    pass(121000, 20, 0, 9); /* a queue was deleted: its counts are gone */
+    pass(121000, 20, 0, 9); /* as if a queue had been deleted: its counts are missing */
     ask(minutes);
     assert_int_equal(json_array_size(json_object_get(world.answer, "at_ms")), 2);
     assert_int_equal(number("at_ms", 0), 61000);

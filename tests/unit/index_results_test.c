@@ -125,7 +125,7 @@ static void nothing_is_left_of_a_producer_that_has_ended(void **state) { /* F-20
     assert_int_equal(results(f), 0);
 }
 
-/* A program that does not know groups must refuse the directory, and it refuses another format version. */
+/* An index with groups has another format version. So a program that does not know groups refuses the directory. */
 static void an_index_with_groups_has_its_own_version(void **state) { /* F-14 */
     struct fx *f = *state;
     producer_comes(f);
@@ -135,7 +135,7 @@ static void an_index_with_groups_has_its_own_version(void **state) { /* F-14 */
     commits_filter(f, 2, "*");
     assert_int_equal(results(f), 2);
     assert_int_equal(f->index->meta.format, INDEX_FORMAT_GROUPS);
-    commits(f, 3); /* for ever, because segments of the log may have groups */
+    commits(f, 3); /* the version stays, because segments of the log may contain groups */
     assert_int_equal(results(f), 3);
     assert_int_equal(f->index->meta.format, INDEX_FORMAT_GROUPS);
 }

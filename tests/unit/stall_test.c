@@ -34,7 +34,7 @@ static void what_came_while_it_slept_counts_from_when_it_fell_asleep(void **stat
     assert_int_equal(stall_received(&stall, now_ns + SETTLE_NS), now_ns + SETTLE_NS);
 }
 
-/* The process was stopped in the middle of a turn, or while it waited for its disk, after its last look at the clock.
+/* The process was stopped after its last look at the clock: in the middle of a turn, or while it waited for its disk.
  */
 static void what_came_while_it_was_at_something_counts_from_its_last_look(void **state) { /* TIME-2, F-13 */
     struct stall stall = {0};

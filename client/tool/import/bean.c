@@ -17,7 +17,7 @@
 #define BEAN_PORT "11300"
 #define BEAN_LINE_SIZE_MAX 512u
 #define BEAN_YAML_SIZE_MAX (4u << 20) /* bytes; enough for the names of some ten thousand tubes */
-/* Number of commands sent before their answers are read; they fit into any socket's buffer. */
+/* Number of commands that are sent before their answers are read. All of them fit into any socket's buffer. */
 #define BEAN_SCAN_STEP 512u
 #define BEAN_TAKE_STEP 64u       /* number of requests sent together whose answers may be jobs */
 #define BEAN_JOBS_MAX (1u << 25) /* limit of ids kept in memory, which take 256 MiB */
