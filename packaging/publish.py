@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""publish.py: makes everything of a release that is published on a server, in one directory: an apt repository, a container image, and
-checksums.
+"""publish.py: makes, in one directory, everything of a release that is published on a server: an apt repository, a container
+image, and checksums.
 
     DIR/apt/        a repository for apt: `deb [signed-by=…] https://HOST/apt stable main`
     DIR/image/      a container image in OCI's layout, made of Debian and the packages as the last stage of Containerfile says
