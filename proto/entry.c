@@ -167,7 +167,8 @@ bool entry_is_asked(const struct entry *entry) {
     case ENTRY_EXPIRED:
         return false;
     case ENTRY_DEAD:
-        return entry->body->producer != 0; /* otherwise a lost lease used up the attempts */
+        /* Only a client's nack has a producer. Without one, a lost lease used up the attempts. */
+        return entry->body->producer != 0;
     case ENTRY_PRODUCER_END:
         return !entry->record->producer_end->idle;
     case ENTRY_SESSION_END:

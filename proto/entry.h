@@ -82,7 +82,7 @@ uint64_t entry_id(const struct entry *entry, ProtobufCBinaryData *out_key);
 uint32_t entry_queue(const struct entry *entry);
 /* Returns whether the record creates the queue, for the first time or again. */
 bool entry_queue_is_new(const Tarry__QueuePut *queue);
-/* NULL: not known. */
+/* Returns the name of the queue with this number; NULL: not known. */
 const char *entry_queue_name(const struct entry *entry, uint32_t number);
 /* Returns whether the record concerns this queue, or a session that consumes it. */
 bool entry_concerns_queue(const struct entry *entry, const char *queue);

@@ -109,14 +109,14 @@ struct outcome {
     uint64_t id;
     uint64_t ended_ms;
     uint64_t due_ms;
-    uint64_t session; /* session of the last delivery; 0: never delivered */
+    uint64_t session; /* session of the last delivery; 0: the task was never delivered */
     uint64_t delivered_ms;
     uint32_t queue;
     uint32_t deliveries;
     uint16_t cause; /* Tarry__Cause */
     uint8_t priority;
     uint8_t key_size;
-    bool redacted; /* its contents were redacted later */
+    bool redacted; /* true: the task's contents were redacted later */
     const char *key;
 };
 /* Cause of an index entry that is not an outcome but the redaction of an ended task with this id. */

@@ -132,7 +132,8 @@ static bool tally_queue(struct tally *tally, const Tarry__QueuePut *queue) {
     if (!queue_number_is_valid(queue->number)) return false;
     const uint32_t place = queue_place(queue->number);
     struct queue_tally *counts = &tally->queues[place];
-    const uint32_t before = counts->number != 0 ? counts->number : place; /* valid unless the place is new */
+    /* The queue's number before; invalid if the place is new. */
+    const uint32_t before = counts->number != 0 ? counts->number : place;
     const bool is_new = place >= tally->next_queue, follows = !is_new && queue->number != before;
     if (is_new != (queue->before_hash == 0) || (is_new && queue_generation(queue->number) != 0)) return false;
     if (follows && queue_generation(queue->number) != queue_generation(before) + 1) return false;

@@ -43,9 +43,9 @@
 #define DEFINITION_SPACE_SIZE_MAX 32u
 #define DEFINITION_NAME_SIZE_MAX 255u
 #define DEFINITION_VALUE_SIZE_MAX (16u << 10)
-#define DEFINITIONS_MAX 65536u          /* in one space */
+#define DEFINITIONS_MAX 65536u          /* maximum number of definitions in one space */
 #define DEFINITIONS_SIZE_MAX (8u << 20) /* of one space: names and values, each definition rounded up to 60 bytes */
-#define DEFINITIONS_LIMIT_MAX 1000u     /* in one result page */
+#define DEFINITIONS_LIMIT_MAX 1000u     /* maximum number of definitions in one result page */
 #define DEFINITIONS_PAGE_SIZE (1u << 20)
 #define DEFINES_PER_COMMIT_MAX 1024u
 
@@ -63,7 +63,7 @@
 #define FACTS_SIZE_MAX (16u << 20)   /* bytes of stored tasks that one request may read; less with a small --memory */
 #define DELIVERY_SIZE_MAX (4u << 20) /* bytes of contents in one message, unless a single task is larger */
 
-/* Reading the log (Audit). */
+/* Limits of requests that read the log (Audit). */
 #define AUDIT_FRAMES_MAX 8192
 #define AUDIT_SIZE_MAX (1u << 20)  /* a result page ends with the frame that reaches this size */
 #define AUDIT_WAIT_MAX_MS 10000ull /* longest time that a request waits for new frames */
@@ -72,7 +72,7 @@
 #define AUDIT_READS_MAX 16 /* requested result pages that have not been read yet; more: BUSY */
 #define AUDIT_WAITS_MAX 32 /* maximum number of requests that wait for new frames at the same time; more: BUSY */
 
-/* Tables of the broker. */
+/* Limits of the broker's tables. */
 #define QUEUES_MAX 4096 /* maximum number of queues that clients have created */
 #define QUEUES_OWN 16   /* additional places for the broker's own queues (tarry.…) */
 #define QUEUE_PLACES (QUEUES_MAX + QUEUES_OWN)
@@ -143,7 +143,7 @@
 /* After a restart, leases that no session has claimed within this time are ready again. */
 #define CLAIM_AFTER_START_MS 2000ull
 
-/* Log and index. */
+/* Limits of log and index. */
 #define SEGMENT_SIZE_DEFAULT (64u << 20)
 #define SEGMENT_SIZE_MIN (1u << 20)
 /* maximum of a segment's size and of its allocated size; a header with more is damaged */
@@ -164,7 +164,7 @@
 #define MEMORY_DEFAULT (256ull << 20)
 #define MEMORY_MIN (64ull << 20)
 
-/* The pair (broker/shell/pair). */
+/* Limits of the pair (broker/shell/pair). */
 #define FOLLOW_BYTES_MAX (4u << 20) /* bytes of frames in one reply; a single frame is never cut */
 /* the primary may wait for a follower that lacks at most this many bytes (R5) */
 #define FOLLOW_NEAR_BYTES (16ull << 20)
@@ -178,7 +178,7 @@
 #define SOLO_AFTER_DEFAULT_MS 1500ull
 #define FAILOVER_AFTER_DEFAULT_MS 750ull
 
-/* Backup (storage/files/identity.h explains the epoch gap). */
+/* Limits of a backup (storage/files/identity.h explains the epoch gap). */
 #define BACKUPS_MAX 2u              /* maximum number of backups at the same time */
 #define BACKUP_READ_MAX (1u << 20)  /* maximum number of bytes of a file in one reply */
 #define BACKUP_LIST_MAX 1000u       /* maximum number of file names in one reply */

@@ -23,8 +23,8 @@
 struct listed {
     const ProtobufCMessageDescriptor *type;
     const char *fields; /* names of the fields that are read and written without reflection; NULL: all */
-    const char *one_of; /* name of its oneof; NULL: it has none */
-    enum { INNER = 0, PACKED = 1, UNPACKED = 2 } public; /* the functions that wire.h declares */
+    const char *one_of; /* name of the message's oneof; NULL: it has none */
+    enum { INNER = 0, PACKED = 1, UNPACKED = 2 } public; /* flags: which functions wire.h declares for the message */
 };
 
 #define MESSAGE(name) &tarry__##name##__descriptor
@@ -185,7 +185,7 @@ static void print_room(const struct listed *message, const ProtobufCFieldDescrip
     case PROTOBUF_C_TYPE_STRING:
         printf("    room += BYTES_ROOM + text_size(m->%s);\n", name);
         break;
-    default: /* a message: print_before has refused all other types */
+    default: /* only messages remain here: print_before has refused all other types */
         printf("    room += m->%s != NULL ? BYTES_ROOM + %s_room(m->%s) : 0;\n", name, snake(field->descriptor), name);
     }
 }

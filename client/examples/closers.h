@@ -13,7 +13,7 @@
 #define CLOSERS_MAX 64
 
 struct closer {
-    pid_t pid; /* 0: the process has ended */
+    pid_t pid; /* pid of the consumer; 0: the process has ended */
     int out;   /* descriptor of the process's standard output; -1: the output has ended */
     char line[1024];
     size_t line_size;

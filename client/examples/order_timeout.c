@@ -59,7 +59,7 @@ struct play {
     double day_s; /* second of the day that the demonstration has reached */
 };
 
-/* One operation that waits for its reply. */
+/* An operation whose reply has not come yet. */
 struct asked {
     struct play *play;
     size_t order;

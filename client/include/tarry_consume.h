@@ -62,7 +62,7 @@ typedef void (*tarry_settled_fn)(void *arg, const struct tarry_task *task, const
 /* Options of tarry_consumer_open. 0 and NULL mean the default, except for the queues. */
 struct tarry_consumer_options {
     const char *const *queues;
-    size_t queue_count; /* 1 … 256 */
+    size_t queue_count; /* number of queues, 1 … 256 */
     uint32_t prefetch;  /* limit of unsettled tasks at this consumer; 0: the broker's default (256) */
     uint32_t max_batch; /* limit of tasks in one message; 0: the broker's default */
     uint64_t lease_ms;  /* lease duration; 0: that of the queue's policy */

@@ -76,9 +76,9 @@
 
 /* Place of one request that has been sent and has no reply yet. */
 struct slot {
-    struct request *request; /* NULL: the slot is free */
+    struct request *request; /* the request in this slot; NULL: the slot is free */
     uint32_t tag;            /* SP number of the request, repeated in the reply */
-    struct packet packet;    /* send buffer, reused */
+    struct packet packet;    /* send buffer, which is used again for each request */
 };
 
 /* Place where callers wait whose operations are in the same commit: one system call wakes them all. */
@@ -139,7 +139,7 @@ struct link {
 
 /* Producer of the commits that are named before they are sent: see once.c. */
 struct ledger {
-    uint64_t producer; /* 0: request one from the broker */
+    uint64_t producer; /* number of the producer for named commits; 0: request one from the broker */
     uint64_t next_sequence;
     uint64_t open[LEDGER_MAX]; /* named commits without a reply */
     size_t open_count;
@@ -214,7 +214,7 @@ struct tarry_client {
     uint64_t looks;       /* number of waiting requests examined so far; a test checks that it stays small */
     unsigned polls;       /* of `waiting`: audits that wait for new frames */
     /* Producer under whose number the client sends its commits (ONCE-1). */
-    uint64_t producer; /* 0: request one from the broker */
+    uint64_t producer; /* number of the producer; 0: request one from the broker */
     uint64_t next_sequence;
     struct ledger ledger;
     uint8_t greeted[CLUSTER_ID_SIZE]; /* cluster that issued the producer numbers; all zero: not known yet */
@@ -307,7 +307,8 @@ bool dispatch_is_me(const tarry_client *client);
 /* With dispatch, prepares the note of an asynchronous operation so that its result waits for tarry_dispatch.
  * TARRY_E_NOMEM. */
 int dispatch_defer(tarry_client *client, struct op_note *note);
-void dispatch_undefer(const struct op_note *note); /* the operation was not submitted */
+/* Removes the deferred result, because the operation was not submitted. */
+void dispatch_undefer(const struct op_note *note);
 /* Returns the argument with which `done` will be called for this operation, at once or by tarry_dispatch. NULL: the
  * operation has another callback. */
 void *dispatch_argument(const struct op_note *note, tarry_done_fn done);
@@ -326,12 +327,12 @@ tarry_client *commit_client(const tarry_commit *commit);
 const struct tarry_commit_id *
 commit_name(const tarry_commit *commit); /* returns the commit's name; NULL: it has none */
 void commit_set_name(tarry_commit *commit, const struct tarry_commit_id *id);
-/* Takes ownership of `results`. */
+/* Stores the results of the commit, and takes ownership of `results`. */
 void commit_take_results(tarry_commit *commit, struct tarry_result *results, size_t count);
 
 /* ---- engine.c: lock held, except where noted. */
 void *engine_run(void *arg); /* main function of the engine's thread; `arg` is the client; called without its lock */
-void engine_kick(tarry_client *client);        /* makes the engine check everything again */
+void engine_kick(tarry_client *client);        /* wakes the engine, which then checks everything again */
 bool engine_is_me(const tarry_client *client); /* no lock */
 /* Handles a submitted request. `sends`: the caller waits for the reply, and sends the request itself if it can go
  * now. */

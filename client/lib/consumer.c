@@ -61,7 +61,7 @@ static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     return rv;
 }
 
-/* Takes the consumer back from the engine. */
+/* Ends the engine's use of the consumer. */
 static void leave_engine(tarry_consumer *consumer) {
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&client->lock);
@@ -272,7 +272,7 @@ static int settle_once(tarry_consumer *consumer, const struct tarry_task *task, 
     return TARRY_E_ARGUMENT;
 }
 
-/* Takes ownership of the task. */
+/* Settles the task by the program's verdict, and takes ownership of the task. */
 static void settle(tarry_consumer *consumer, const struct tarry_task *task, enum tarry_verdict verdict,
                    struct tarry_nack_details *details) {
     const bool is_told = consumer->settled != NULL && verdict != TARRY_DO_NOTHING;
@@ -406,7 +406,7 @@ static int unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_lea
     body.session = session;
     body.keep_leases = keep_leases;
     pthread_mutex_lock(&consumer->lock);
-    consumer->current = 0; /* tasks that arrive from now on are ignored */
+    consumer->current = 0; /* 0: tasks that arrive from now on are ignored */
     body.seen = calloc(consumer->held.count + 1, sizeof(*body.seen));
     for (size_t i = 0; i < consumer->held.capacity && body.seen != NULL; i++) {
         const struct held_entry *entry = &consumer->held.entries[i];
@@ -424,7 +424,8 @@ static int unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_lea
     int rv = call_run_within(consumer->client, &wire, timeout_ms, &call, NULL);
     call_end(&call);
     free(body.seen);
-    return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv; /* the session has ended already */
+    /* For a program, a session that has already ended is no error. */
+    return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv;
 }
 
 int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags, const struct tarry_call *given) {

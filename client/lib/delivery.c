@@ -27,7 +27,7 @@ static char *copy_text(struct arena *arena, ProtobufCBinaryData text) {
     return copy;
 }
 
-/* False: the message is damaged, or out of memory. */
+/* Unpacks the content into `out`. Returns false if the message is damaged, or memory is used up. */
 static bool fill_content(struct arena *arena, ProtobufCBinaryData packed, struct tarry_task *out) {
     static const uint8_t nothing[1];
     out->payload = nothing;

@@ -121,7 +121,7 @@ int tarry_client_fd(tarry_client *client) {
     return may_call(client) == TARRY_OK ? client->dispatch.fd : -1;
 }
 
-/* True: a callback was called. */
+/* Calls one waiting callback. Returns whether there was one. */
 static bool dispatch_one(tarry_client *client) {
     struct deferred *deferred = take(&client->dispatch);
     if (deferred == NULL) return consumers_handle_one(client);

@@ -379,7 +379,8 @@ void *engine_run(void *arg) {
         uint64_t deadline = engine_deadline(client, now);
         if (client->heard || client->link.connection.is_lent) deadline = min_u64(deadline, now + LOOK_AGAIN_MS);
         client->heard = false;
-        loop_wait(client, deadline); /* reads replies even if something is already due */
+        /* Waits at least once per iteration, so replies are read even if something is already due. */
+        loop_wait(client, deadline);
     }
     do { /* a callback may submit operations */
         expiry_all(client);

@@ -173,7 +173,7 @@ static const struct tarry_pair_stats *fill_pair(const Tarry__StatsReply *reply, 
     return out;
 }
 
-/* NULL: out of memory. */
+/* Converts the broker's statistics. Returns NULL if memory is used up. */
 static const struct tarry_push_stats *const *fill_push(const Tarry__BrokerStats *from, struct arena *arena) {
     size_t count = from != NULL ? from->n_push : 0;
     struct tarry_push_stats *rows = arena_alloc(arena, (count + 1) * sizeof(*rows));

@@ -82,7 +82,7 @@ int tarry_commit_prepare(tarry_commit *commit, const struct tarry_call *given, s
         if (rv != TARRY_OK) return rv;
         pthread_mutex_lock(&client->lock);
         struct ledger *ledger = &client->ledger;
-        if (ledger_has_room(ledger)) { /* otherwise other threads have used the free sequences */
+        if (ledger_has_room(ledger)) { /* if there is no room, other threads have used the free sequences */
             id.producer = ledger->producer;
             id.sequence = ledger->next_sequence++;
             memcpy(id.cluster, client->greeted, sizeof(id.cluster));
@@ -144,7 +144,7 @@ static void inquiry_done(void *arg, struct request *request) {
     sem_post(&inquiry->ready);
 }
 
-/* The caller frees the results. */
+/* Asks for the outcome of the named commit. The caller frees the results. */
 static int inquire(tarry_client *client, const struct tarry_commit_id *id, uint32_t timeout_ms,
                    struct inquiry *inquiry) {
     *inquiry = (struct inquiry){.code = TARRY_OK};

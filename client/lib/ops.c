@@ -51,7 +51,8 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
     if (rv != TARRY_OK) {
         packed->body.size = before;
         struct request *gathering = client->commits[packed->rank].gathering;
-        if (gathering != NULL && gathering->count == 0) { /* the request was started for this operation */
+        /* The gathering request has no other operation: it was started for this one. */
+        if (gathering != NULL && gathering->count == 0) {
             queue_ungather(client, gathering);
             request_free(client, gathering);
         }
@@ -162,7 +163,7 @@ static int submit_queue_purge(tarry_client *client, bool wait, const char *queue
 
 /* ---- asynchronous */
 
-/* Submits an asynchronous operation without its own options struct. */
+/* Submits an asynchronous operation that has no options struct. */
 #define SUBMIT(given_call, submission)                                                                                 \
     do {                                                                                                               \
         struct tarry_call taken_call;                                                                                  \
@@ -251,7 +252,7 @@ static int refused(int rv, struct tarry_result *out_result) {
         if (begun != TARRY_OK) return refused(begun, (out_result));                                                    \
         return waiter_end((client), &waiter, (submission), (out_result));                                              \
     } while (0)
-/* Runs a blocking operation without its own options struct. */
+/* Runs a blocking operation that has no options struct. */
 #define WAIT_CALL(client, given_call, out_result, submission)                                                          \
     do {                                                                                                               \
         struct tarry_call taken_call;                                                                                  \

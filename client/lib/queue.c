@@ -66,7 +66,7 @@ int queue_wait_for_room(tarry_client *client, size_t size, bool wait, uint64_t u
     return client->closing ? TARRY_E_CLOSED : TARRY_OK;
 }
 
-/* True: each rank gathers separately. */
+/* Returns whether each rank of operations gathers in its own request. */
 static bool is_apart(const tarry_client *client) {
     for (int rank = 0; rank < COMMIT_RANKS; rank++)
         if (client->commits[rank].busy) return true;
@@ -255,7 +255,8 @@ static struct request *next_resend(tarry_client *client, uint64_t now, enum comm
             list_remove(IN_QUEUE, at);
             return at;
         }
-        if (client->commits_in_flight > 1) continue; /* the order is not guaranteed */
+        /* With several commits in flight, the order is not guaranteed anyway. */
+        if (client->commits_in_flight > 1) continue;
         enum commit_rank from = at->refused == TARRY__CODE__BUSY ? at->rank : SETTLES;
         if (from < *out_from) *out_from = from;
     }
@@ -342,7 +343,8 @@ static void move(tarry_client *client, struct request *request, enum commit_rank
     request->rank = rank;
     list_remove(IN_QUEUE, request);
     queue_close_gathering(client, rank);
-    struct request *previous = client->commits[rank].waiting.last; /* usually the request is the newest */
+    /* Usually the request is newer than all waiting ones, so the search begins at the end. */
+    struct request *previous = client->commits[rank].waiting.last;
     while (previous != NULL && previous->order > request->order) previous = previous->links[IN_QUEUE].previous;
     list_insert(&client->commits[rank].waiting, IN_QUEUE, previous, request);
     relist(client, request);

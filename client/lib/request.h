@@ -72,7 +72,7 @@ struct request {
     struct {
         struct request *next;
         struct request *previous;
-        struct request_list *list; /* NULL: in no list */
+        struct request_list *list; /* list that has the request; NULL: in no list */
     } links[REQUEST_LINKS];
     enum request_kind kind;
     bool atomic;
@@ -103,13 +103,13 @@ struct request {
     request_done_fn *done; /* for the whole request; NULL: the notes have the callbacks */
     void *arg;
     /* Sending. */
-    uint64_t producer; /* 0: not assigned */
+    uint64_t producer; /* number of the producer; 0: not assigned */
     uint64_t sequence;
     uint32_t unanswered; /* number of sends whose outcome is unknown */
     uint32_t backoff_ms;
     uint64_t retry_at_ms; /* earliest time of the next send of a commit that keeps its sequence */
     struct timer retry;   /* timer of a refused call */
-    struct slot *slot;    /* NULL: not sent, or answered */
+    struct slot *slot;    /* slot of the request; NULL: not sent, or answered */
     uint64_t sent_ms;
     uint64_t busy_since_ms; /* first BUSY refusal of a call; 0: none */
     Tarry__Code refused;    /* code of the last reply if it allows a retry; else OK */
@@ -138,8 +138,9 @@ struct commit_queue {
 };
 
 /* ---- request.c: requests outside the engine. Lock held if a client is passed. */
-struct request *request_new(tarry_client *client, enum request_kind kind); /* NULL: out of memory */
-void request_free(tarry_client *client, struct request *request);          /* returns the request to the pool */
+/* Returns a new request; NULL: out of memory. */
+struct request *request_new(tarry_client *client, enum request_kind kind);
+void request_free(tarry_client *client, struct request *request); /* returns the request to the pool */
 void request_destroy(struct request *request);
 int request_add_note(struct request *request, const struct op_note *note);
 void list_append(struct request_list *list, enum request_link link, struct request *request);
@@ -233,7 +234,7 @@ void expiry_limit(tarry_client *client, bool is_meant(const struct op_note *note
                   const void *argument, uint64_t until_ms);
 /* Completes operations whose deadline has passed, also in sent requests. */
 void expiry_step(tarry_client *client, uint64_t now);
-/* Completes everything, because the client closes. */
+/* Completes all requests, because the client closes. */
 void expiry_all(tarry_client *client);
 /* Completes requests that cannot have been executed with TARRY_DENIED and the last result of each address, because
  * every broker refused the client. */

@@ -191,7 +191,7 @@ static void lane_close(tarry_consumer *consumer) {
     ws_client_close(&consumer->connection);
 }
 
-/* Opens the lane that the broker named. */
+/* Connects the lane whose address the broker named. */
 static void lane_open(tarry_consumer *consumer, uint64_t now) {
     tarry_client *client = consumer->client;
     char path[WS_CLIENT_PATH_MAX], secret[2 * SECRET_SIZE_MAX + 1] = "";

@@ -229,7 +229,7 @@ static bool understand(tarry_client *client, struct request *request, uint64_t n
         note_behind(client, reply);
         request->unanswered--;
         break;
-    case TARRY__CODE__FAILED: /* the outcome is unknown */
+    case TARRY__CODE__FAILED: /* the broker's disk failed, so the outcome is unknown */
         break;
     case TARRY__CODE__FORGOTTEN:
         if (request->kind == REQUEST_COMMIT && request->unanswered == 1 && !request->named) {
@@ -249,7 +249,7 @@ static bool understand(tarry_client *client, struct request *request, uint64_t n
 }
 
 void answer_lost(tarry_client *client, struct request *request, uint64_t at_ms, uint64_t now) {
-    request->busy_since_ms = 0; /* the busy broker may be gone */
+    request->busy_since_ms = 0; /* the next broker may not be busy */
     if (request->kind == REQUEST_COMMIT) queue_wake(&client->commits[request->rank]);
     put_back(client, request, at_ms, now);
 }

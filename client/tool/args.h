@@ -29,7 +29,7 @@ struct args;
 
 struct command {
     const char *name;  /* one word or two ("queue set") */
-    const char *usage; /* arguments after the name; one line per form */
+    const char *usage; /* arguments after the command's name, for the help; one line for each form */
     const char *summary;
     const char *text;         /* paragraphs */
     void (*print_more)(void); /* prints what follows the text; NULL: nothing */
@@ -42,7 +42,7 @@ struct command {
 };
 
 struct args {
-    const struct command *command; /* NULL: the command line has none */
+    const struct command *command; /* NULL: the command line names no command */
     /* Values in the order of the table of options; NULL: absent; a flag has the value "". */
     const char *values[ARGS_OPTIONS_MAX];
     const char **positional; /* allocated array; its strings point into argv */

@@ -46,7 +46,7 @@ struct consume {
     uint64_t under_way; /* unanswered settlements */
     uint64_t running;   /* number of commands of --exec that are running */
     pthread_mutex_t printing;
-    int failure; /* code that ends the command; TARRY_OK: none */
+    int failure; /* the failure that ends the command; TARRY_OK: none */
 };
 
 static int run(struct tool *tool, const struct args *args);
@@ -390,7 +390,7 @@ static int consume(struct consume *c, const struct tarry_consumer_options *subsc
     int finished = finish(c);
     if (code == TARRY_OK) code = finished;
     if (code != TARRY_OK) (void)tool_refused(c->tool, code, NULL);
-    tool_disconnect(c->tool); /* no completion runs after this */
+    tool_disconnect(c->tool); /* after this, no completion runs */
     if (code == TARRY_OK && c->failure != TARRY_OK) (void)tool_refused(c->tool, code = c->failure, NULL);
     if (!c->tool->json)
         tool_say("%llu %s%s", (unsigned long long)c->settled, c->mode == ACK_NONE ? "printed" : "settled",

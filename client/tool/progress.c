@@ -11,7 +11,7 @@
 #include "units.h"
 
 #define BAR_WIDTH_MAX 30u
-#define BAR_WIDTH_MIN 4u /* characters; a narrower bar is not drawn */
+#define BAR_WIDTH_MIN 4u /* minimum width of the bar in characters; a narrower bar is not drawn */
 #define REDRAW_MS 100u
 
 void progress_start(struct progress *progress, const char *what) {

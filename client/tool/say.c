@@ -8,7 +8,7 @@
 void tool_say(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    flockfile(stderr); /* watch.c also prints, from its own thread */
+    flockfile(stderr); /* locks standard error, because watch.c prints from its own thread */
     /* On a terminal, first clear a progress bar. */
     fputs(isatty(STDERR_FILENO) == 1 ? "\r\033[Ktarry: " : "tarry: ", stderr);
     vfprintf(stderr, format, list);

@@ -250,7 +250,7 @@ static bool take_too_long(struct stream *stream) {
 static int read_lines(struct stream *stream) {
     const char *line;
     size_t size;
-    uint64_t taken = 0; /* number of the last line that will be answered */
+    uint64_t taken = 0; /* number of the last input line that will be answered */
     while (!signals_ended()) {
         int result = lines_next(&stream->lines, &line, &size);
         atomic_store(&stream->consumed, stream->lines.consumed);

@@ -172,7 +172,8 @@ static bool is_plain(const char *text) {
 /* Replaces control characters, because the broker refuses them. */
 static void add(char *out, const char *text, size_t shown) {
     size_t size = strnlen(text, shown);
-    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) size--; /* do not cut within a character */
+    /* So that no character is cut within its bytes. */
+    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) size--;
     for (size_t i = 0; i < size; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
     out[size] = 0;
 }

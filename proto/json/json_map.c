@@ -179,7 +179,7 @@ static void apply(struct json_field *field, const ProtobufCMessageDescriptor *me
 
 static const struct json_map *make_map(const ProtobufCMessageDescriptor *of);
 
-/* Whether the message has the field NAME beside NAME_ms. */
+/* Returns whether the message has the field NAME beside NAME_ms. */
 static bool has_without_ms(const ProtobufCMessageDescriptor *message, const char *name) {
     char bare[64];
     snprintf(bare, sizeof(bare), "%.*s", (int)strlen(name) - 3, name);

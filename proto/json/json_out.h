@@ -11,8 +11,8 @@
 #include "tarry.pb-c.h"
 #include "text.h"
 
-void out_begin(struct text *out, char bracket); /* '{' or '[' */
-void out_end(struct text *out, char bracket);   /* '}' or ']' */
+void out_begin(struct text *out, char bracket); /* `bracket`: '{' or '[' */
+void out_end(struct text *out, char bracket);   /* `bracket`: '}' or ']' */
 void out_line_end(struct text *out);            /* '}' and a line feed: the end of a JSON line */
 void out_comma(struct text *out);               /* writes a comma; needed before each further element of an array */
 void out_key(struct text *out, const char *name);

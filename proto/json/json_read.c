@@ -145,7 +145,7 @@ static bool take_content(struct reading *reading, ProtobufCBinaryData *out) {
 
 static enum taken take_content_member(struct reading *reading, const char *name, size_t size, json_t *value) {
     if (IS(name, size, "json")) {
-        reading->json = value; /* null is also a JSON value */
+        reading->json = value; /* null is a valid value of a JSON field */
         return TAKEN;
     }
     json_t **at = IS(name, size, "body")          ? &reading->body
@@ -247,7 +247,7 @@ static bool take_number(struct json_in *in, const struct json_field *field, cons
     return json_take_u64(in, value, name, field->most, out);
 }
 
-/* Reads one value to `at`. */
+/* Reads one value, and stores it at `at`. */
 static bool take_value(struct json_in *in, const struct json_field *field, const char *name, json_t *value, void *at) {
     uint64_t number = 0;
     bool flag = false;

@@ -74,7 +74,7 @@ static json_t *read_word(struct reader *reader, const char *word, json_t *value)
     size_t size = strlen(word), left = (size_t)(reader->end - reader->at);
     if (left < size || memcmp(reader->at, word, size) != 0) return NULL;
     reader->at += size;
-    return value; /* a constant of jansson, which needs no json_decref */
+    return value; /* jansson's constant for this value, which needs no json_decref */
 }
 
 /* Reads `"name": value` of an object. */

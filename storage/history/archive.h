@@ -64,7 +64,7 @@ int archive_cursor_open(struct archive_cursor **out, const struct archive *archi
 /* Reads the next frame that ends at or below `limit`, and checks its checksums; valid until the next call. LOG_END: the
  * end of the segment, or the limit. */
 int archive_cursor_next(struct archive_cursor *cursor, uint64_t limit, struct log_view *out);
-uint64_t archive_cursor_position(const struct archive_cursor *cursor); /* position of the next frame */
+uint64_t archive_cursor_position(const struct archive_cursor *cursor); /* returns the position of the next frame */
 /* Moves the cursor to the start of a frame, or to the end of the segment. */
 void archive_cursor_seek(struct archive_cursor *cursor, uint64_t position);
 const char *archive_cursor_problem(const struct archive_cursor *cursor);
@@ -78,7 +78,7 @@ struct archive_start {
     uint8_t chain[FRAME_CHAIN_SIZE];
 };
 void archive_cursor_start(const struct archive_cursor *cursor, struct archive_start *out);
-void archive_cursor_close(struct archive_cursor *cursor); /* NULL is allowed */
+void archive_cursor_close(struct archive_cursor *cursor); /* the argument may be NULL */
 
 /* ---- Checking */
 /* Checks a whole file: the head, the checksum of the file, every frame's checksums, order and chain, and that the head

@@ -181,7 +181,7 @@ static int enter_log(struct history *history) {
     if (!may_matter(history, segment.end)) return skip_to(history, segment.end);
     int error = log_cursor_open(&history->cursor, history->log, first_position(history), history->question.contents);
     if (error) forget_answer(history);
-    if (error == LOG_RETIRED && history->archive) return 0; /* the log has retired the segment meanwhile */
+    if (error == LOG_RETIRED && history->archive) return 0; /* a retired segment is then read from the archive */
     if (error) return error;
     history->end = segment.end;
     history->stats.segments_read++;

@@ -55,10 +55,10 @@ int history_open(struct history **out, struct log *log, const struct archive *ar
  * them. Negative: LOG_DAMAGED (damage in the log, or no frame starts at the requested position), LOG_RETIRED (no
  * archive, and the log retired the frames first), errno. */
 int history_next(struct history *history, uint64_t limit, struct log_view *out, const Tarry__FrameBody **out_body);
-uint64_t history_start(const struct history *history);    /* position of the oldest frame at the opening */
-uint64_t history_position(const struct history *history); /* end of the part that was read so far */
+uint64_t history_start(const struct history *history);    /* returns the position of the oldest frame at the opening */
+uint64_t history_position(const struct history *history); /* returns the end of the part that was read so far */
 void history_gap(const struct history *history, struct history_gap *out);
 void history_stats(const struct history *history, struct history_stats *out);
-void history_close(struct history *history); /* NULL is allowed */
+void history_close(struct history *history); /* the argument may be NULL */
 
 #endif

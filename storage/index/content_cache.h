@@ -23,7 +23,7 @@ struct content_cache;
 /* Makes a cache with `memory` bytes for contents and table; the kernel assigns memory on first use. Page records take
  * another 0.04 %. NULL: out of memory, or `memory` is below CONTENT_CACHE_MEMORY_MIN. */
 struct content_cache *content_cache_new(size_t memory);
-void content_cache_free(struct content_cache *cache); /* NULL is allowed */
+void content_cache_free(struct content_cache *cache); /* the argument may be NULL */
 
 struct content_put {
     uint64_t id;
@@ -38,6 +38,6 @@ int content_cache_get(struct content_cache *cache, uint64_t id, struct arena *ar
 void content_cache_prefetch(struct content_cache *cache, const uint64_t *ids, size_t count);
 void content_cache_forget(struct content_cache *cache, const uint64_t *ids, size_t count);
 
-size_t content_cache_bytes(struct content_cache *cache); /* bytes in use */
+size_t content_cache_bytes(struct content_cache *cache); /* returns the number of bytes in use */
 
 #endif

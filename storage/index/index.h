@@ -206,9 +206,9 @@ int index_copy_begin(struct index_copy **out, struct index *index);
 /* Copies up to `size_max` bytes to `handle`, which is an empty file before the first step. 1: more to do; the copy may
  * have restarted because the index's map had to grow. 0: complete; the read transaction has ended. */
 int index_copy_step(struct index_copy *copy, int handle, size_t size_max);
-uint64_t index_copy_size(const struct index_copy *copy);     /* bytes to copy in all */
+uint64_t index_copy_size(const struct index_copy *copy);     /* returns the number of bytes to copy in all */
 uint64_t index_copy_done(const struct index_copy *copy);     /* bytes copied */
-uint64_t index_copy_position(const struct index_copy *copy); /* log position of the copied index */
+uint64_t index_copy_position(const struct index_copy *copy); /* returns the log position of the copied index */
 void index_copy_end(
     struct index_copy *copy); /* called by the same thread, also before the copy is complete; NULL is allowed */
 /* ---- redactions (index thread): those that were not yet reported to the index as carried out */

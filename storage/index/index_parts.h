@@ -328,8 +328,8 @@ struct batch {
     uint64_t first_id; /* ids from this one on have no row on disk */
     VECTOR(struct change) changes;
     VECTOR(uint8_t) bytes;
-    VECTOR(uint32_t) fresh;   /* [id - first_id]: index in `changes`, plus 1 */
-    struct hash_index old;    /* ids below first_id → index in `changes`, plus 1 */
+    VECTOR(uint32_t) fresh;   /* for each id from first_id on: its index in `changes`, plus 1; at [id - first_id] */
+    struct hash_index old;    /* for ids below first_id: id → index in `changes`, plus 1 */
     VECTOR(uint8_t) outcomes; /* packed outcomes, one after another */
     VECTOR(uint32_t) outcome_sizes;
     struct numbers outcome_ends; /* ended_ms of each outcome */
@@ -400,7 +400,7 @@ struct read_ahead {
     size_t next;          /* index of the first entry that no window has returned yet */
     size_t looked;        /* index of the first entry whose row has not been read */
     uint32_t *places;     /* per entry: offset of its row in `rows`, ROW_UNREAD or ROW_GONE */
-    VECTOR(uint8_t) rows; /* size u16, then the packed row */
+    VECTOR(uint8_t) rows; /* for each row: its size (u16), then the packed row */
     struct due after;
     struct due through;
     uint64_t horizon_ms;
@@ -518,7 +518,7 @@ void ranges_prefetch(const struct ranges *ranges, uint64_t id);
 struct range *ranges_find(const struct ranges *ranges, uint64_t number);
 int ranges_apply(struct index *index);                /* applies the batch in memory */
 int ranges_write(struct index *index, MDB_txn *txn);  /* writes the dirty ranges */
-void ranges_clean(struct index *index);               /* called after the commit */
+void ranges_clean(struct index *index);               /* must be called after the index transaction is committed */
 int ranges_sweep(struct index *index, bool *out_did); /* does one bounded step of sweeping ranges */
 bool ranges_sweep_wanted(const struct index *index);
 uint64_t ranges_sweep_at(const struct index *index); /* steady time of the next sweep; UINT64_MAX: no sweep queued */
@@ -571,7 +571,7 @@ int run_read_chunk(struct index *index, MDB_txn *txn, const struct run *run, uin
 /* Puts the batch's keys into the tail, or sorts them into a run. Announces the new set of filters. */
 int keys_prepare(struct index *index);
 int keys_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
-void keys_clean(struct index *index); /* called after the commit */
+void keys_clean(struct index *index); /* must be called after the index transaction is committed */
 /* filters_announce publishes the set of filters of the next commit; filters_arrive makes it current after the commit.
  */
 int filters_announce(struct index *index, struct run **list, size_t count, struct run *tail, uint64_t version);
@@ -607,7 +607,7 @@ void calendar_close(struct index *index);
 size_t calendar_bytes(const struct index *index);
 int calendar_prepare(struct index *index); /* computes and sorts the net changes of the batch */
 int calendar_write(struct index *index, MDB_txn *txn, uint64_t position);
-void calendar_arrive(struct index *index);              /* called after the commit */
+void calendar_arrive(struct index *index);              /* must be called after the index transaction is committed */
 int calendar_count(struct index *index, bool *out_did); /* does one bounded step of a rebuild of the calendar */
 bool calendar_count_wanted(const struct index *index);
 

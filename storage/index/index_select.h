@@ -11,7 +11,7 @@ struct plan {
     size_t count;
     uint64_t horizon_ms;      /* the chosen slots hold every entry due before it; UINT64_MAX: all entries */
     uint64_t upper;           /* number of entries in the first slots above level 0 */
-    struct slot_view highest; /* the highest of those slots */
+    struct slot_view highest; /* the highest of the chosen slots */
 };
 int plan_make(struct index *index, MDB_txn *txn, const struct line *line, uint64_t from_ms, uint64_t until_ms,
               struct plan *out);

@@ -70,7 +70,7 @@ struct slot_sweep {
     struct slot_key at; /* sweep of all slots: continue after this chunk */
     struct meta_record meta;
     unsigned level;
-    uint64_t slot, chunk; /* slot and chunk at which the sweep continues */
+    uint64_t slot, chunk; /* slot and chunk at which the sweep of slots continues */
     bool kept, done;
     bool is_changed; /* false: the step has nothing to write */
 };

@@ -71,7 +71,7 @@ static int foretell(struct index *index, MDB_txn *txn, const struct run *run, en
     while (error == 0 && ++got < count) error = db_cursor_get(cursor, &key, &found[got], MDB_NEXT);
     mdb_cursor_close(cursor);
     db_will_need(found, got);
-    return error == MDB_NOTFOUND ? 0 : error; /* the later read reports missing chunks */
+    return error == MDB_NOTFOUND ? 0 : error; /* MDB_NOTFOUND is no error here: a later read reports missing chunks */
 }
 
 /* Reads the chunks from number *at to `all`, and advances *at. */

@@ -25,7 +25,7 @@ struct verify {
     uint64_t keys_sum, keys;
     struct calendar_state calendar; /* state of the calendar; invalid if the index has no calendar */
     uint64_t calendar_sums[CALENDAR_LEVELS], calendar_all_sums[CALENDAR_LEVELS];
-    uint64_t **marks; /* beside the table of ranges: ids that a slot entry leads to */
+    uint64_t **marks; /* for each entry of the table of ranges: a bitmap of the ids to which a slot entry leads */
     uint64_t marked;
     uint64_t known_run; /* run to which the last chunk belonged */
     uint64_t producer;  /* producer to which the last result belonged */

@@ -207,11 +207,11 @@ int log_cursor_open(struct log_cursor **out, struct log *log, uint64_t position,
  * LOG_DAMAGED; LOG_RETIRED. Does not check the blob area of a frame with erased contents (FRAME_FLAG_ERASED); each
  * content has its own checksum. */
 int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *out);
-uint64_t log_cursor_position(const struct log_cursor *cursor); /* position of the next frame */
+uint64_t log_cursor_position(const struct log_cursor *cursor); /* returns the position of the next frame */
 /* Moves the cursor to the start of another frame. If that frame is retired, the next log_cursor_next returns
  * LOG_RETIRED. */
 void log_cursor_seek(struct log_cursor *cursor, uint64_t position);
-uint64_t log_cursor_segment(const struct log_cursor *cursor); /* base of the last frame's segment */
+uint64_t log_cursor_segment(const struct log_cursor *cursor); /* returns the base of the last frame's segment */
 void log_cursor_close(struct log_cursor *cursor);
 
 #endif

@@ -44,8 +44,8 @@ struct segment {
     uint64_t capacity;
     uint64_t end;     /* end of the segment's last frame; invalid for the current segment, which ends at log->written */
     uint64_t wall_ns; /* wall time of the segment's last frame; invalid for the current segment */
-    int handle;       /* descriptor of the file; negative: not open */
-    uint32_t users;   /* number of holds; the writer holds the current segment */
+    int handle;       /* descriptor of the segment's file; negative: not open */
+    uint32_t users;   /* number of holds on the segment; the writer holds the current segment */
     uint64_t used;    /* value of `log->holds` at the last hold; the segment with the smallest value is closed first */
     bool retired;     /* true: the segment was removed from the table */
 };
@@ -60,7 +60,7 @@ struct preparer { /* makes the next segment on its own thread; protected by its 
     bool stop;
     enum preparer_state state;
     int handle; /* in state READY: open file of name segment_next_name, zero-filled and synced */
-    int error;  /* error of the last attempt */
+    int error;  /* error of the last attempt to make the next segment; 0: none */
 };
 
 struct log {

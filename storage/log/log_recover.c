@@ -38,7 +38,7 @@ struct scan {
 struct tail {            /* facts about the bytes after the last valid frame */
     uint64_t end;        /* position after the last non-zero byte; the log's end if all bytes are zero */
     bool has_claim;      /* true: a frame at claim_at proves that the log was durable beyond its end */
-    uint64_t claim_at;   /* position of the frame that proves this */
+    uint64_t claim_at;   /* position of the frame that proves has_claim */
     uint64_t claim_sync; /* value of synced_to in the frame at claim_at */
 };
 

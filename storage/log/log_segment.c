@@ -268,7 +268,7 @@ static int segment_open(struct log *log, struct segment *segment) {
     segment_path(log, segment->base, path);
     int handle = log->disk->open(log->disk->context, path, O_RDONLY, 0);
     pthread_mutex_lock(&log->mutex);
-    bool is_open = segment->handle >= 0; /* another thread opened it first */
+    bool is_open = segment->handle >= 0; /* true: another thread opened the segment first */
     bool is_retired = segment->retired;
     if (!is_open && handle >= 0) {
         handles_trim(log, SEGMENT_HANDLES_MAX - 1);

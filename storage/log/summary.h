@@ -43,7 +43,7 @@ struct summary {
 /* Makes an empty summary for a segment with `capacity` bytes of frames; its filter takes 1/32 of that. NULL: out of
  * memory. */
 struct summary *summary_new(uint64_t base, uint64_t capacity);
-void summary_free(struct summary *summary); /* NULL is allowed */
+void summary_free(struct summary *summary); /* the argument may be NULL */
 
 /* Adds the next frame of the segment, which must start within the capacity. NULL `body`: a seal. */
 void summary_add(struct summary *summary, const struct frame_header *header, const Tarry__FrameBody *body);

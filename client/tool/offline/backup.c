@@ -152,7 +152,7 @@ static int run_backup(struct tool *tool, const struct args *args) {
         free(from);
         return status;
     }
-    tool_disconnect(tool); /* reading the copy may take minutes */
+    tool_disconnect(tool); /* disconnects, because reading the copy may take minutes */
     if (verify) status = verify_store(&store, &verified);
     if (status == EXIT_FINE) print_backup(tool, store.directory, &view, verify ? &verified : NULL, from, &out);
     free(from);

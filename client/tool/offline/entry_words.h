@@ -17,7 +17,7 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task);
 
 struct consumers;
 struct consumers *consumers_new(void);
-void consumers_free(struct consumers *consumers); /* NULL is allowed */
+void consumers_free(struct consumers *consumers); /* the argument may be NULL */
 /* Adds the session of a record and its frame, if it has one. */
 void consumers_learn(struct consumers *consumers, const Tarry__FrameBody *body, const Tarry__Record *record);
 /* Returns NULL for an unknown session. Valid until the next call of consumers_learn. */

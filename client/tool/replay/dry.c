@@ -32,7 +32,8 @@ struct asking { /* a commit that is being built; all its parts are in one arena 
 #define NEW(asking, type, init) (new_of((asking), sizeof(type), &(const type)init))
 static void *new_of(struct asking *asking, size_t size, const void *from) {
     void *memory = arena_alloc(&asking->arena, size);
-    if (memory == NULL) memory = tool_alloc(SIZE_MAX / 8); /* reports the error and exits */
+    /* With this size, tool_alloc reports the error and exits. */
+    if (memory == NULL) memory = tool_alloc(SIZE_MAX / 8);
     memcpy(memory, from, size);
     return memory;
 }

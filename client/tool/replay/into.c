@@ -762,7 +762,7 @@ int replay_into(struct tool *tool, const struct replay_options *options, struct 
     content_init(&in->content);
     signals_graceful();
     status = scan(store, &filter, take_record, in);
-    if (status == 1 && store->message[0] == 0) status = 0; /* `take` stopped the scan and reported why */
+    if (status == 1 && store->message[0] == 0) status = 0; /* `take` stopped the scan, and has reported why */
     sender_end_frame(&in->sender);
     sender_settle(&in->sender);
     if (options->settle) settle_again(in);

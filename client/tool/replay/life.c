@@ -81,7 +81,7 @@ static void take_end(struct asked *asked, const struct entry *entry, struct plan
 
 static void take_queue(struct asked *asked, const struct entry *entry, struct plan *plan) {
     const Tarry__QueuePut *put = entry->record->queue;
-    if (put->deleted) return; /* the queue was empty, so no task is affected */
+    if (put->deleted) return; /* a queue that is deleted is empty, so no task is affected */
     struct ask *ask = asked_add(asked, ASK_QUEUE, plan, NULL);
     ask->policy = plan_recorded(put->policy);
     ask->pauses = put->paused || plan->paused;
@@ -223,7 +223,7 @@ static void leave_later(struct plan *plan, uint64_t from_ns, const struct entry 
         bool is_between = turn->leased.steady_ns >= from_ns && turn->leased.steady_ns <= now.steady_ns;
         if (!is_between || turn->deadline_ms <= ms_up(now.steady_ns)) continue;
         turn->leased = now;
-        turn->position = position + 1; /* a position after this frame's */
+        turn->position = position + 1; /* a position that sorts after the position of this frame */
         turn->lease_ms = turn->deadline_ms - ms_up(now.steady_ns);
     }
 }

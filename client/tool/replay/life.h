@@ -87,7 +87,7 @@ struct asked {
 };
 
 struct asked *asked_new(const struct entry *entry);
-void asked_free(struct asked *asked); /* NULL is allowed */
+void asked_free(struct asked *asked); /* the argument may be NULL */
 /* Adds the request of a record, if a client made one. `life` NULL: the record concerns no known task. The caller adds
  * settlements itself. */
 void asked_take(struct asked *asked, const struct entry *entry, struct plan *plan, struct life *life);

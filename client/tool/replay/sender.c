@@ -164,7 +164,7 @@ struct image *sender_image_new(struct sender *sender, uint64_t recorded, struct 
     return image;
 }
 
-/* Records that the target behaved differently from the log. The caller holds the lock. */
+/* Records a difference: the target behaved differently from the log. The caller holds the lock. */
 static void drop_if_over(struct sender *sender, struct image *image) {
     if (!image->ended || image->unanswered > 0) return;
     id_map_take(&sender->images, image->recorded);
@@ -319,7 +319,7 @@ static void submit(struct sender *sender) {
         tarry_commit_clear(sender->commit);
         batch_done(batch, code, NULL, 0);
     } else if (unanswered > UNANSWERED_MAX && tarry_drain(sender->client, UNANSWERED_MAX / 2, NULL) != TARRY_OK) {
-        return; /* batch_done will report the unanswered operations */
+        return; /* returns silently: batch_done will report the unanswered operations */
     }
 }
 

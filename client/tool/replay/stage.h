@@ -32,7 +32,7 @@ struct twin {
 
 struct stage {
     struct core *core;
-    struct core_turn turn; /* event loop of the core */
+    struct core_turn turn; /* the core's turn, as in the broker (core_turn.h) */
     struct core_effects effects;
     struct arena arena, bodies, facts;
     struct instant now;
