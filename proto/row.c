@@ -62,7 +62,7 @@ uint64_t row_hash(const struct row *row) {
     *at++ = row->reason_size;
     at = put_bytes(at, row->key, row->key_size);
     at = put_bytes(at, row->reason, row->reason_size);
-    if (row->serial_size > 0) { /* a row without a serial name keeps the hash from before this field existed */
+    if (row->serial_size > 0) { /* the hash of a row without a serial name is the same as before this field existed */
         *at++ = 1;
         *at++ = row->serial_size;
         at = put_bytes(at, row->serial, row->serial_size);
@@ -163,7 +163,8 @@ uint64_t row_expires_at(const struct row *row) {
 }
 
 static uint64_t overdues_hash(const Tarry__QueuePut *queue) {
-    uint64_t hash = queue->n_overdue; /* of each judgement and all before it */
+    /* Covers the number of judgements and, after each step, all judgements so far. */
+    uint64_t hash = queue->n_overdue;
     for (size_t i = 0; i < queue->n_overdue; i++) {
         const Tarry__Overdue *overdue = queue->overdue[i];
         uint8_t buffer[9 * 8], *at = buffer;

@@ -58,7 +58,7 @@ struct row {
     uint32_t attempt;
     uint32_t deliveries;
     uint32_t lease_epoch;
-    uint32_t spread_ms; /* how much later than asked for the task is due (Policy.spread_ms) */
+    uint32_t spread_ms; /* how much later than requested the task is due (Policy.spread_ms) */
     uint8_t priority;
     uint8_t base;  /* enum row_base */
     uint8_t state; /* enum row_state */

@@ -17,7 +17,7 @@
 #define QUEUE_NAME_SIZE_MAX 128
 #define QUEUE_RESERVED_PREFIX "tarry." /* prefix of the broker's own queues (queue_is_reserved) */
 #define KEY_SIZE_MAX 255
-#define SERIAL_SIZE_MAX 255 /* bytes of a serial name */
+#define SERIAL_SIZE_MAX 255 /* maximum size of a serial name in bytes */
 #define REASON_SIZE_MAX 255
 #define CLIENT_NAME_SIZE_MAX 128
 #define PRINCIPAL_SIZE_MAX 64 /* bytes of a principal's name */
@@ -109,7 +109,8 @@
 #define OVERDUE_MAX_MS (365ull * 24 * 3600 * 1000)
 #define OVERDUE_SPREAD_MAX_MS (24ull * 3600 * 1000)
 #define SPREAD_MAX_MS (24ull * 3600 * 1000)
-#define OVERDUES_MAX 8u               /* judgements of outages that a queue remembers (broker/core/overdue.h) */
+/* Maximum number of judgements about outages that a queue remembers (broker/core/overdue.h). */
+#define OVERDUES_MAX 8u
 #define RATE_BURST_DEFAULT_MS 100u    /* the default burst is what the rate allows in this time, at least one task */
 #define RATE_BURST_MIN_MS 2u          /* a burst is at least the number that the rate allows in this time */
 #define RATE_BURST_MAX_MS 86400000ull /* a burst is at most the number that the rate allows in this time */

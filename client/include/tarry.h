@@ -407,9 +407,9 @@ struct tarry_schedule_options {
     /* Properties of another protocol's message, such as AMQP; opaque, at most 64 KiB; NULL: none. */
     const void *properties;
     size_t properties_size;
-    /* Serial name, such as a customer: of the queue's tasks with one name, at most one is in flight, in order of
-     * priority, due time and id (docs/HERDS.md). At most 255 bytes of UTF-8 without control characters; NULL or "":
-     * none. */
+    /* Serial name, such as a customer's name. Of the tasks in a queue with the same serial name, at most one is in
+     * flight; they are delivered in order of priority, due time and id (docs/HERDS.md). At most 255 bytes of UTF-8
+     * without control characters; NULL or "": none. */
     const char *serial;
     struct tarry_call call; /* must be all 0 in a commit: the commit has its own `call` */
     uint64_t reserved[3];   /* for later versions; must be 0 */
@@ -451,14 +451,14 @@ struct tarry_policy {
      * they fall due; "*" matches every task; at most 512 bytes. "" or NULL: no group. Used only with
      * TARRY_POLICY_FILTER. In a view: never NULL; valid as long as the view. */
     const char *filter;
-    /* After an outage, for the tasks that fell due in it (docs/HERDS.md); 0: none of this. Tasks later than
-     * overdue_expire_ms expire, tasks later than overdue_dead_ms become dead letters, and the others are spread over
-     * overdue_spread_ms. */
+    /* What happens, after an outage of the broker, to tasks that fell due during it (docs/HERDS.md). Tasks that are
+     * later than overdue_expire_ms expire. Tasks that are later than overdue_dead_ms become dead letters. The others
+     * are spread over overdue_spread_ms. 0 switches each of these off. */
     uint64_t overdue_expire_ms;
     uint64_t overdue_dead_ms;
     uint64_t overdue_spread_ms;
-    /* A task that is scheduled or moved is due up to this much later than asked for (0 to 24 hours), and never earlier.
-     */
+    /* A scheduled or moved task gets a due time that is up to this much later than requested (0 to 24 hours), and never
+     * earlier. */
     uint64_t spread_ms;
     uint64_t reserved[4]; /* for later versions; must be 0 */
 };

@@ -64,7 +64,7 @@ struct tarry_view {
     /* state "shared": the shares that are live, or whose ends are remembered */
     const struct tarry_share *shares;
     size_t share_count;
-    uint64_t spread_ms; /* how much later than asked for the task is due (struct tarry_policy) */
+    uint64_t spread_ms; /* how much later than requested the task is due (spread_ms of struct tarry_policy) */
     const char *serial; /* serial name (struct tarry_schedule_options); NULL: none, or the task has ended */
 };
 
@@ -195,7 +195,7 @@ struct tarry_queue_stats {
     struct tarry_quantiles lateness_ms;
     uint32_t jobs;      /* number of jobs (purges and the like) that are still running */
     uint32_t consumers; /* number of connected consumers */
-    uint64_t parked;    /* of the ready tasks: those that wait until no other task of their serial name is in flight */
+    uint64_t parked;    /* number of ready tasks that wait until no other task of their serial name is in flight */
 };
 /* Statistics of the broker. */
 struct tarry_broker_stats {

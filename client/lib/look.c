@@ -38,7 +38,7 @@ static enum tarry_outcome outcome_of_state(const char *state) {
     return TARRY_UNKNOWN;
 }
 
-/* Copies a text with a final 0; an empty one is NULL. Returns false if memory is short. */
+/* Copies a text with a final 0. The copy of an empty text is NULL. Returns false if memory is used up. */
 static bool text_of(struct arena *arena, const ProtobufCBinaryData *from, const char **out) {
     if (from->len == 0) return true;
     char *text = arena_alloc(arena, from->len + 1);

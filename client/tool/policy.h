@@ -13,8 +13,8 @@
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields);
 /* Writes the limits of deliveries, such as "600/min (burst 20), 5 in flight"; nothing if there are none. */
 void policy_limits(struct text *out, const Tarry__Policy *policy);
-/* Writes what happens to overdue tasks after an outage, such as "expire if later than 1h"; nothing if they are
- * delivered. */
+/* Writes what happens to overdue tasks after an outage, such as "expire if later than 1h". Writes nothing if such tasks
+ * are delivered normally. */
 void policy_overdue(struct text *out, const Tarry__Policy *policy);
 /* Returns the push URL, or the filter, for an option's value: `none` means no push, or no group. */
 const char *policy_push(const char *value);

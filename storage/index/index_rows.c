@@ -12,7 +12,7 @@ enum row_flag {
     ROW_HAS_EXPIRES = 8,
     ROW_HAS_LEASE = 16,
     ROW_HAS_DEAD = 32,
-    ROW_HAS_SERIAL = 64, /* the row ends with the serial name and, in its last byte, the size of that */
+    ROW_HAS_SERIAL = 64, /* the row ends with the serial name and, in its last byte, the size of the name */
     ROW_HAS_SPREAD = 128,
     ROW_FLAGS_ALL = 255,
 };
@@ -88,7 +88,8 @@ size_t row_pack(const struct row *row, uint64_t changed, uint8_t out[PACKED_ROW_
     return (size_t)(at - out);
 }
 
-/* `serial_room`: bytes of the serial name and its size; 0: the row has none. */
+/* Returns the size of the packed row. `serial_room`: bytes of the serial name and of its size; 0: the row has no serial
+ * name. */
 static size_t packed_size(const struct packed_head *head, size_t serial_room) {
     return sizeof *head + (head->flags & ROW_HAS_EXPIRES ? 8 : 0) +
            (head->flags & ROW_HAS_LEASE ? sizeof(struct packed_lease) : 0) + (head->flags & ROW_HAS_DEAD ? 8 : 0) +

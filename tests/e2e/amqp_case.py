@@ -1,4 +1,4 @@
-"""amqp_case.py: a test with a broker that listens for AMQP."""
+"""amqp_case.py: the base class of tests with a broker that listens for AMQP."""
 from amqp import Client, Closed
 from harness import Case
 

@@ -1,5 +1,6 @@
-"""amqp_celery_test.py: Debian's Celery with Tarry as its broker and as its result backend: a worker, groups, chords, retries,
-countdowns, revoke, remote control (docs/AMQP.md)."""
+"""amqp_celery_test.py: Debian's Celery uses Tarry as its broker and as its result backend: a worker, groups, chords, retries,
+countdowns, revoke, remote control (docs/AMQP.md).
+"""
 import os
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""amqp_java_test.py: a program for RabbitMQ that closes unpaid orders runs with RabbitMQ's Java client as it is."""
+"""amqp_java_test.py: a program for RabbitMQ that closes unpaid orders runs with RabbitMQ's Java client without a change."""
 import os
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ class Java(Case):
     arguments = ("--listen", "amqp://127.0.0.1:0")
 
     def test_unpaid_orders_are_closed_when_they_are_due(self):
-        """TIME-1, and a short delay does not wait behind a long one."""
+        """TIME-1: no message is early, and a message with a short delay does not wait behind one with a long delay."""
         port = next(url.rsplit(":", 1)[1] for url in self.broker.ready["urls"].split() if url.startswith("amqp://"))
         classes = self.path("classes")
         subprocess.run(["javac", "-Xlint:-options", "-d", classes, "-cp", ":".join(JARS), SOURCE], check=True, timeout=120)

@@ -1,4 +1,6 @@
-"""amqp_tool_test.py: what operators see of AMQP: tarry amqp, its import of RabbitMQ's definitions, and the numbers of the door."""
+"""amqp_tool_test.py: AMQP for operators: the commands of tarry amqp, its import of RabbitMQ's definitions, and the statistics
+of the AMQP door.
+"""
 import json
 import re
 import urllib.request
@@ -37,7 +39,7 @@ class Tool(AmqpCase):
         self.assertEqual(dry, {"close": "would_declare", "late": "would_declare", "close-order": "would_declare", "delay": "would_declare",
                                "close -> close-order": "would_declare", "close -> late": "would_declare", "close -> log": "would_declare", **refused})
         self.assertTrue(self.is_missing("delay"))
-        for _ in range(2):  # the second time nothing changes
+        for _ in range(2):  # repeated: the second import changes nothing
             real = imported()
             self.assertEqual(real, {**{name: result.replace("would_declare", "declared") for name, result in dry.items()}, "close -> log": "refused"})
         client.declare("delay", arguments=definitions["queues"][1]["arguments"])

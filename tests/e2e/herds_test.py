@@ -1,4 +1,6 @@
-"""herds_test.py: limits of deliveries (HERD-1) and serial names (SERIAL-1) hold over consumers, kill -9 and doors."""
+"""herds_test.py: limits of deliveries (HERD-1) and serial names (SERIAL-1) hold over all consumers and protocols, and after
+kill -9.
+"""
 import json
 import time
 
@@ -52,11 +54,11 @@ class Herds(Case):
             self.broker.consume("mail", "--prefetch", "20")
         for share in (1, 2, 3):
             while self.broker.queue_stats("mail")["acked"] < 100 * share:
-                pass  # a question takes a millisecond, and the consumers have 300 tasks left
+                pass  # no pause is necessary: a query takes a millisecond, and the consumers still have 300 tasks
             self.broker.restart()
         self.broker.wait_stats("mail", acked=len(names) * each)
         in_flight, order = {}, {name: [] for name in names}
-        for entry in self.broker.ok("audit"):  # the log, in order
+        for entry in self.broker.ok("audit"):  # the records in the order of the log
             name = entry.get("serial")
             if entry["kind"] == "leased":
                 self.assertNotIn(name, in_flight, entry)
@@ -118,7 +120,7 @@ class Herds(Case):
         policies = {"old": "overdue_expire=300ms", "dead": "overdue_dead=300ms", "slow": "overdue_spread=10h", "as-ever": "burst=0"}
         for queue, policy in policies.items():
             self.broker.ok("queue", "set", queue, policy)
-            self.broker.ok("schedule", queue, "--key", "before", "--in", "0s")  # nobody takes it: it is never judged
+            self.broker.ok("schedule", queue, "--key", "before", "--in", "0s")  # due before the outage, and not consumed, so the outage does not affect it
         lines = [{"queue": queue, "key": f"k{i}", "in": "2s"} for queue in policies for i in range(3)]
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(map(json.dumps, lines)))
         self.broker.kill()
@@ -132,12 +134,12 @@ class Herds(Case):
         self.assertEqual(streams["old"].take(1)[0]["key"], "before")
         self.assertIn("overdue after an outage", self.broker.one("get", "dead", "k1")["reason"])
         outages = [entry["overdue"] for entry in self.broker.ok("audit", "--kind", "queue") if entry.get("overdue")]
-        self.assertEqual(len(outages), 3)  # one decision for each queue with such a policy
+        self.assertEqual(len(outages), 3)  # one record for each of the three queues with such a policy
         self.assertGreater(outages[0][0]["until_steady_ms"] - outages[0][0]["after_steady_ms"], 1500)
         moved = [entry for entry in self.broker.ok("audit", "--kind", "moved")]
         self.assertEqual({entry["reason"] for entry in moved}, {"overdue after an outage: spread"})
         self.broker.restart()
-        self.broker.wait_stats("slow", pending=3, ready=0)  # they are judged once
+        self.broker.wait_stats("slow", pending=3, ready=0)  # the second start does not judge the same tasks again
         self.assertIn("after an outage: spread over 10h", self.broker.words("audit", "--kind", "queue"))
         self.assertIn("outage judged, from", self.broker.words("audit", "--kind", "queue"))
         self.assertRegex(self.broker.words("queue", "show", "old"), r"(?m)^overdue +expire if later than 300ms$")

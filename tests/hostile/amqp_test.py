@@ -1,6 +1,6 @@
-"""amqp_test.py: AMQP 0-9-1: sizes that lie, methods out of turn, tables without an end, halves, floods of channels, deliveries,
-declarations and confirms, silence (F-20, F-21). An honest client works beside each test (stranger.Hostile); afterwards
-everything that the strangers took is free again.
+"""amqp_test.py: hostile AMQP 0-9-1: false sizes, methods in the wrong state, tables without an end, half messages, floods of
+channels, deliveries, declarations and confirms, silence (F-20, F-21). An honest client works beside each test
+(stranger.Hostile). Afterwards all resources of the strangers must be free again.
 """
 import random
 import socket
@@ -25,7 +25,7 @@ def declare(arguments):
 
 
 def nested(levels):
-    """The fields of a table with tables in it, each the only field of the one around it."""
+    """Returns the fields of a table that contains a table, and so on, `levels` deep; each table has one field."""
     fields = b""
     for _ in range(levels):
         fields = b"\x01aF" + amqp.long(fields)
@@ -36,7 +36,8 @@ def publish_head(size, properties=b"", flags=0):
     return method("BASIC_PUBLISH", 0, "", "q", 0, 0) + amqp.frame(2, 1, struct.pack(">HHQH", 60, 0, size, flags) + properties)
 
 
-# What a client sends on an open channel 1, and the code with which the broker ends the connection or the channel.
+# Pairs of what a client sends on an open channel 1, and the code with which the broker ends the connection or the
+# channel.
 AFTER_LOGIN = [
     ("a frame of 4 GiB", struct.pack(">BHI", 1, 1, 0xffffffff), 501),
     ("a body frame that is a byte too long", struct.pack(">BHI", 3, 1, 131073 - 8) + b"x" * 131073, 501),
@@ -77,7 +78,8 @@ AFTER_LOGIN = [
     ("a tag that was not given", method("BASIC_ACK", 1 << 63, 1), 406),
     ("a reply address that was guessed", method("QUEUE_DECLARE", 0, "amq.rabbitmq.reply-to.1.1.0", 1, 0, 0, 0, 0, {}), 404),
 ]
-# What a stranger sends first, and the method and code that come last; None: an end without a method.
+# What a stranger sends first, and the method and code with which the broker ends the connection; None: the broker ends
+# it without a method.
 BEFORE_LOGIN = [
     ("another version", b"AMQP\0\1\0\0", None),
     ("another protocol", b"GET / HTTP/1.1\r\n\r\n", None),
@@ -119,7 +121,7 @@ class Amqp(Hostile):
         return self.clients[-1]
 
     def code(self, client):
-        """The code with which the broker ends the connection or the channel; None: an end without one."""
+        """Returns the code with which the broker ends the connection or the channel. None: the broker ended it without a code."""
         try:
             while True:
                 client.next()
@@ -162,7 +164,7 @@ class Amqp(Hostile):
         self.assertEqual(client.expect("BASIC_GET_OK").body, b"body")
 
     def test_halves_are_dropped_with_their_connection(self):
-        """300 connections with half a frame, half a content of 8 MiB each, half a login."""
+        """300 connections send half a frame, half a content of 8 MiB, or half a login."""
         body = b"x" * 131064
         for number in range(300):
             client = Client(self.port(), opens=number % 3 != 0, timeout=WAIT_S)
@@ -184,7 +186,7 @@ class Amqp(Hostile):
             self.assertIsNone(self.code(client))
 
     def test_floods_of_channels(self):
-        """Ten connections open their 2,047 channels, each with a consumer on every 16th; half of them are reset."""
+        """Ten connections open 2,047 channels each, with a consumer on every 16th channel. Half of the connections are reset."""
         clients = [self.client() for _ in range(10)]
         clients[0].declare("q")
         for client in clients:
@@ -206,7 +208,7 @@ class Amqp(Hostile):
             client.socket.close()
 
     def test_floods_of_deliveries_without_acks(self):
-        """16,384 unacknowledged messages of a connection that is reset are ready again."""
+        """A connection with 16,384 unacknowledged messages is reset; the messages are then ready again."""
         client = self.client()
         client.declare("q")
         for _ in range(20000):
@@ -221,7 +223,7 @@ class Amqp(Hostile):
         self.assertEqual(client.ask("QUEUE_PURGE", 0, "q", False).message_count, 20000)
 
     def test_floods_of_declarations(self):
-        """The exclusive queues and the bindings of a connection that is reset are deleted."""
+        """A connection is reset; its exclusive queues and its bindings are then deleted."""
         client = self.client()
         for number in range(100):
             client.send("QUEUE_DECLARE", 0, f"mine-{number}", False, False, True, True, True, {"x-expires": 60000, "n": "y" * 3000})
@@ -244,7 +246,7 @@ class Amqp(Hostile):
         other.ask("QUEUE_DELETE", 0, "last", False, False, False)
 
     def test_unread_confirms_returns_and_replies(self):
-        """CAP-1: clients that publish and never read."""
+        """CAP-1: clients publish and never read the broker's answers."""
         server = self.client()
         server.declare("q", arguments={"x-message-ttl": 1})
         for kind in range(3):
@@ -266,7 +268,7 @@ class Amqp(Hostile):
                 for _ in range(4000):
                     deaf.publish("", "q" if kind == 0 else "nobody", b"y" * 5000, mandatory=True)
             except TimeoutError:
-                pass  # the broker reads no more before the client does
+                pass  # the broker stops reading from a client that does not read
             self.reset(deaf)
 
     def test_noise_in_valid_conversations(self):

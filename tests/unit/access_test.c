@@ -237,7 +237,7 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
     for (size_t i = 0; i < count; i++) {
         const struct access_rule *rule = &rules[i];
         const struct access_rule open = {rule->name, ROLES_NONE, rule->reach};
-        if (rule->reach == REACH_BROKER) { /* define: no client, in any role */
+        if (rule->reach == REACH_BROKER) { /* a request that no client may make, whatever its roles */
             for (size_t c = 0; c < 4; c++) assert_false(access_may(clients[c], &open, NULL, sentence));
             assert_true(access_may(set->broker, rule, NULL, sentence));
             kept++;

@@ -323,7 +323,7 @@ static void no_client_may_change_them(void **state) {
     f->caller = &broker;
     assert_int_equal(define_plain(f, "amqp", "a", 1), TARRY__CODE__OK);
     f->caller = &client;
-    assert_int_equal(ask(f, &request), TARRY__CODE__OK); /* but reads them */
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK); /* a client may not define, but may read definitions */
     assert_int_equal(f->effects.replies.items[0].reply->definitions->n_definitions, 1);
     f->caller = NULL;
 }

@@ -1,4 +1,4 @@
-/* core_overdue_test.c: tasks that fell due during an outage: they expire, become dead letters or are spread
+/* core_overdue_test.c: tasks that fell due during an outage expire, become dead letters, or are spread over time
  * (overdue.h). */
 #include "core_alone.h"
 
@@ -9,7 +9,8 @@
 
 #define S 1000ull
 
-static struct core *second; /* replays every frame, and starts when the first one has died */
+/* A second core, which replays every frame of the first one and takes over when that one is freed. */
+static struct core *second;
 static struct row leased[64];
 static size_t leased_count;
 
@@ -77,7 +78,7 @@ static void tick_at(struct fx *f, uint64_t at_ms) {
     step(f, &tick);
 }
 
-/* The first core dies; the second one serves from `at_ms` on. A third replays its frames. */
+/* Frees the first core; the second one serves from `at_ms` on. A third core then replays its frames. */
 static void fail_over_at(struct fx *f, uint64_t at_ms, uint32_t epoch) {
     core_free(f->core);
     f->core = second;
@@ -116,7 +117,7 @@ static void late_tasks_expire_or_die_and_the_others_are_delivered(void **state) 
     fail_over_at(f, 7200 * S, 2);
     consume(f);
     assert_int_equal(leased_count, 2);
-    assert_int_equal(leased[0].id, before); /* it was ready before the outage */
+    assert_int_equal(leased[0].id, before); /* this task was ready before the outage, so it is not affected */
     assert_int_equal(leased[1].id, late);
     assert_int_equal(task_find(f->core, hours)->place, PLACE_ENDED);
     assert_int_equal(f->core->tally.queues[1].expired, 1);
@@ -139,13 +140,15 @@ static void the_others_are_spread_once(void **state) {
         assert_true(after_ms >= 1 && after_ms <= 600 * S);
         dues += after_ms;
     }
-    assert_true(dues / 40 > 150 * S && dues / 40 < 450 * S); /* spread, and not in one place */
+    /* The average shows that the tasks are spread over the whole time. */
+    assert_true(dues / 40 > 150 * S && dues / 40 < 450 * S);
     for (uint64_t at_s = 101; at_s <= 701; at_s++) tick_at(f, at_s * S);
     assert_int_equal(f->core->tally.queues[1].waiting[ROW_STEADY][0] + f->core->leases, 40);
     assert_int_equal(f->core->tally.queues[1].expired, 0);
 }
 
-/* The judgement is that of the policy at the end of the outage. Later tasks are not concerned. */
+/* The policy at the end of the outage decides about the tasks that fell due during it. Tasks that fall due later are
+ * not affected. */
 static void an_outage_is_judged_by_the_policy_of_its_end(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_policy(f, 10 * S, 0, 0), TARRY__CODE__OK);
@@ -160,7 +163,7 @@ static void an_outage_is_judged_by_the_policy_of_its_end(void **state) {
     assert_int_equal(task_find(f->core, old)->place, PLACE_ENDED);
 }
 
-/* An idle log is no outage: a frame per second says that the broker serves. */
+/* A broker without requests is not an outage: a frame per second in the log proves that the broker runs. */
 static void tasks_that_wait_for_a_consumer_are_not_judged(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_policy(f, 10 * S, 0, 0), TARRY__CODE__OK);
@@ -178,10 +181,10 @@ static void tasks_that_wait_for_a_consumer_are_not_judged(void **state) {
 static void without_the_policy_nothing_is_recorded(void **state) {
     struct fx *f = *state;
     const uint64_t id = schedule_in(f, 5 * S);
-    for (uint64_t at_ms = 20; at_ms <= 100; at_ms += 20) tick_at(f, at_ms); /* the log is sealed */
+    for (uint64_t at_ms = 20; at_ms <= 100; at_ms += 20) tick_at(f, at_ms); /* enough time for the log's seal */
     const uint64_t position = core_position(f->core);
     for (uint64_t at_ms = 200; at_ms <= 20 * S; at_ms += 100) tick_at(f, at_ms);
-    assert_int_equal(core_position(f->core), position); /* no frame per second */
+    assert_int_equal(core_position(f->core), position); /* no frame per second was written */
     fail_over_at(f, 3700 * S, 2);
     assert_int_equal(f->core->queues[1].overdue_count, 0);
     consume(f);
@@ -198,7 +201,7 @@ static void a_task_that_is_late_for_both_expires(void **state) {
     assert_int_equal(task_find(f->core, id)->place, PLACE_ENDED);
 }
 
-/* A start reads the judgements from the index. */
+/* A start reads the recorded judgements from the index. */
 static void a_judgement_survives_in_the_index(void **state) {
     struct fx *f = *state;
     Tarry__QueuePut put = TARRY__QUEUE_PUT__INIT;

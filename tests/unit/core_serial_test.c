@@ -1,4 +1,5 @@
-/* core_serial_test.c: serial names (SERIAL-1): of one name at most one task is in flight, in order. */
+/* core_serial_test.c: serial names (SERIAL-1): of the tasks with one name, at most one is in flight, and they are
+ * delivered in order. */
 #include "core_alone.h"
 
 #include "leases.h"
@@ -8,7 +9,7 @@
 
 #define MANY 64u
 
-static struct row leased[4 * MANY]; /* in the order of their deliveries */
+static struct row leased[4 * MANY]; /* in the order of delivery */
 static size_t leased_count;
 
 static void note_deliveries(struct fx *f) {
@@ -27,7 +28,7 @@ static uint64_t schedule_named(struct fx *f, const char *serial, uint64_t delay_
     return f->id;
 }
 
-/* A consumer with credit for all tasks. */
+/* Adds a consumer with credit for all tasks. */
 static void consume(struct fx *f) {
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
     char *queue = "orders";
@@ -41,7 +42,7 @@ static void consume(struct fx *f) {
     step(f, &up);
 }
 
-/* Steps the core at `at_ms` and reports each delivery as sent, until no task leaves. */
+/* Steps the core at `at_ms` and reports each delivery as sent, until the core delivers no further task. */
 static void deliver_at(struct fx *f, uint64_t at_ms) {
     size_t last;
     f->now_ms = NOW_MS + at_ms;
@@ -117,7 +118,7 @@ static void a_task_that_comes_first_takes_the_place_of_the_offered_one(void **st
     deliver_at(f, 1);
     assert_int_equal(task_find(f->core, low)->place, PLACE_PARKED);
     assert_int_equal(task_find(f->core, high)->place, PLACE_READY);
-    assert_int_equal(cancel(f, high), TARRY__CODE__OK); /* then the other one is offered */
+    assert_int_equal(cancel(f, high), TARRY__CODE__OK); /* the task with lower priority is ready then */
     assert_int_equal(task_find(f->core, low)->place, PLACE_READY);
     deliver_at(f, 2);
 }
@@ -130,20 +131,21 @@ static void the_next_task_leaves_however_the_lease_ends(void **state) {
     deliver_at(f, 0);
     assert_leased(1, ids);
     assert_int_equal(settle(f, &leased[0], TARRY__OP__OP_NACK),
-                     TARRY__CODE__OK); /* due again in 1 s: the next leaves */
+                     TARRY__CODE__OK); /* this task is due again in 1 s, so the next one is delivered */
     deliver_at(f, 1);
     assert_leased(2, ids);
     assert_int_equal(settle(f, &leased[1], TARRY__OP__OP_RELEASE),
-                     TARRY__CODE__OK); /* due as before: again the first */
+                     TARRY__CODE__OK); /* its due time is unchanged, so the same task is first again */
     deliver_at(f, 2);
     assert_int_equal(leased_count, 3);
     assert_int_equal(leased[2].id, ids[1]);
     struct core_event gone = {.kind = CORE_LANE_GONE, .lane.session = f->session};
-    step(f, &gone); /* the session ends: its task is ready again, and first */
+    step(f, &gone); /* the session ends, and its task is ready again and first */
     core_check(f->core);
     assert_int_equal(f->core->leases, 0);
     assert_int_equal(task_find(f->core, ids[1])->place, PLACE_READY);
-    assert_int_equal(near_parked_count(&f->core->queues[1]), 3); /* the first waits for its backoff */
+    /* The first task is not among them, because it waits for its backoff. */
+    assert_int_equal(near_parked_count(&f->core->queues[1]), 3);
 }
 
 static void an_expired_task_makes_way_for_the_next_of_its_name(void **state) {
@@ -160,7 +162,7 @@ static void an_expired_task_makes_way_for_the_next_of_its_name(void **state) {
     assert_leased(1, &next);
 }
 
-/* The backlog of one name costs the other tasks nothing: no step visits it. */
+/* A backlog of one serial name does not slow down other tasks, because no step visits the backlog. */
 static void a_backlog_of_one_name_is_never_visited(void **state) {
     struct fx *f = *state;
     enum { BACKLOG = 10000 };
@@ -186,7 +188,8 @@ static void a_backlog_of_one_name_is_never_visited(void **state) {
     }
 }
 
-/* Names of live tasks are counted: the memory returns when the tasks have ended and the index has absorbed it. */
+/* The names of live tasks count as used memory. The memory is free again when the tasks have ended and the index has
+ * absorbed that. */
 static void full_memory_is_busy_and_nothing_else(void **state) {
     struct fx *f = *state;
     char name[SERIAL_SIZE_MAX + 1];

@@ -104,7 +104,7 @@ static void the_hash_sees_every_field(void **state) {
         struct random_row made;
         make_row(&random, &made);
         made.row.key_size |= 1, made.row.reason_size |= 1,
-            made.row.serial_size |= 3; /* so that a flipped bit makes them shorter */
+            made.row.serial_size |= 3; /* so that flipping a bit makes the sizes smaller */
         uint64_t hash = row_hash(&made.row);
         assert_int_not_equal(hash, 0);
         SEEN(id);

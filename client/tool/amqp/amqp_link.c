@@ -34,7 +34,7 @@ static bool next_method(struct amqp_link *link, struct amqp_method *out) {
     }
 }
 
-/* Keeps the text of connection.close and channel.close. */
+/* Keeps the text of connection.close or channel.close, which gives the reason. */
 static void keep_text(struct amqp_link *link, const struct amqp_method *method) {
     const struct amqp_bytes text = method->fields[AMQP_CHANNEL_CLOSE_reply_text].bytes;
     snprintf(link->refusal, sizeof(link->refusal), "%u %.*s",
@@ -43,7 +43,7 @@ static void keep_text(struct amqp_link *link, const struct amqp_method *method) 
         if ((unsigned char)*at < ' ') *at = '?';
 }
 
-/* Waits for a method. False: the connection has failed. */
+/* Waits for a method of this kind. Returns false if the connection has failed. */
 static bool await(struct amqp_link *link, enum amqp_method_kind kind, struct amqp_method *out) {
     while (next_method(link, out)) {
         if (out->kind == kind || out->kind == AMQP_CHANNEL_CLOSE) return true;

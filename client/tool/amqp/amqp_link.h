@@ -9,17 +9,17 @@
 
 struct amqp_link {
     struct server_link link;
-    struct amqp_out out;               /* what is sent next */
-    char refusal[AMQP_LINK_TEXT_SIZE]; /* the broker's sentence, after AMQP_LINK_REFUSED */
+    struct amqp_out out;               /* buffer with the method to send next */
+    char refusal[AMQP_LINK_TEXT_SIZE]; /* the broker's error message; valid after AMQP_LINK_REFUSED */
 };
 
 enum amqp_link_result {
     AMQP_LINK_DONE,
-    AMQP_LINK_REFUSED, /* the broker has closed the channel; a new one is open */
+    AMQP_LINK_REFUSED, /* the broker refused, and closed the channel; a new channel is open */
     AMQP_LINK_LOST     /* the connection has failed: see link.error */
 };
 
-/* Connects and opens a channel. False: see link.error. */
+/* Connects and opens a channel. Returns false after a failure: see link.error. */
 bool amqp_link_open(struct amqp_link *link, const char *address, const char *user, const char *password,
                     uint64_t timeout_ms);
 /* Sends `out`, which has one method, and waits for its answer. */

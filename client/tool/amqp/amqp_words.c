@@ -6,7 +6,7 @@
 
 #include "json_out.h"
 
-/* Levels of tables and arrays that json_as_table writes. */
+/* Maximum depth of nested tables and arrays that json_as_table writes. */
 #define LEVELS_MAX 16u
 
 static void value_as_json(struct text *out, const struct amqp_field *field);
@@ -28,7 +28,7 @@ static void items_as_json(struct text *out, struct amqp_bytes items, bool is_arr
     out_end(out, is_array ? ']' : '}');
 }
 
-/* The codec has checked the number of levels. */
+/* Writes a value as JSON. The recursion is limited, because the codec has checked the depth. */
 static void value_as_json(struct text *out, const struct amqp_field *field) {
     if (field->type == 'F' || field->type == 'A')
         items_as_json(out, field->value, field->type == 'A');

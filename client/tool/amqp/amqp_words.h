@@ -1,4 +1,4 @@
-/* amqp_words.h: tables of arguments of AMQP as JSON, and back. */
+/* amqp_words.h: converts AMQP tables of arguments to JSON and back. */
 #ifndef TARRY_TOOL_AMQP_WORDS_H
 #define TARRY_TOOL_AMQP_WORDS_H
 
@@ -9,8 +9,8 @@
 
 /* Appends the table as a JSON object. */
 void table_as_json(struct text *out, struct amqp_bytes table);
-/* Writes a JSON object as the fields of a table. Returns NULL, or why a value cannot be written: a name of more than
- * 255 bytes, or more than AMQP_TABLE_DEPTH_MAX levels. */
+/* Writes a JSON object as the fields of a table. Returns NULL, or an error message: a name has more than 255 bytes, or
+ * the object more than AMQP_TABLE_DEPTH_MAX levels. */
 const char *json_as_table(struct amqp_out *out, json_t *object);
 
 #endif

@@ -1,5 +1,5 @@
-/* cmd_amqp.c: tarry amqp exchanges, queues and bindings: what clients of AMQP have declared. The broker's definitions
- * are read as its AMQP door reads them. */
+/* cmd_amqp.c: tarry amqp exchanges, queues and bindings: prints what AMQP clients have declared. It reads the broker's
+ * stored definitions with the same code as the broker's AMQP door. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +58,8 @@ static int ask(struct tool *tool, Tarry__Request *request, struct answer_of *out
     return code == TARRY_OK ? EXIT_FINE : tool_failed(tool, code, message);
 }
 
-/* Defines what the pages list; `prefix` is the kind: bindings last, because they need their ends. */
+/* Reads the definitions of one kind from the broker, and adds them to `topology`. `prefix`: the kind. Bindings must be
+ * read last, because they refer to exchanges and queues. */
 static int read_kind(struct tool *tool, const char *prefix, struct amqp_topology *topology) {
     uint8_t after[DEFINITION_NAME_SIZE_MAX];
     size_t after_size = 0;
@@ -103,7 +104,7 @@ static int read_topology(struct tool *tool, struct amqp_topology *topology) {
 
 typedef int compared(const void *a, const void *b);
 
-/* Returns the nodes of a table in order; owned. */
+/* Returns the nodes of a table in sorted order. The caller frees the array. */
 static const struct amqp_node **sorted(const struct amqp_hash *hash, compared *compare) {
     const struct amqp_node **nodes = tool_alloc((hash->count + 1) * sizeof(*nodes));
     size_t count = 0;
@@ -124,7 +125,7 @@ static void cell_of_table(struct table *table, struct amqp_bytes arguments) {
     text_deinit(&text);
 }
 
-/* Ends a JSON line with the arguments. */
+/* Writes the arguments, and ends the JSON line. */
 static void end_line(struct text *out, struct amqp_bytes arguments) {
     out_key(out, "arguments");
     table_as_json(out, arguments);
@@ -214,7 +215,7 @@ static void queue_row(struct table *table, const struct amqp_queue *queue, uint6
 static const Tarry__QueueStats *stats_of(const Tarry__StatsReply *reply, const char *name) {
     for (size_t i = 0; i < reply->n_queues; i++)
         if (strcmp(reply->queues[i]->name, name) == 0) return reply->queues[i];
-    return NULL; /* it never had a message */
+    return NULL; /* the queue never had a message, so it has no statistics */
 }
 
 static int run_queues(struct tool *tool, const struct args *args) {

@@ -1,5 +1,5 @@
-/* cmd_amqp_import.c: tarry amqp import: declares what a file of `rabbitmqctl export_definitions` lists. It is a client
- * of AMQP like any other: the broker checks names, arguments, permissions and limits. */
+/* cmd_amqp_import.c: tarry amqp import: declares everything that a file of `rabbitmqctl export_definitions` lists. It
+ * uses AMQP like any other client, so the broker checks names, arguments, permissions and limits. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ static void refuse(struct importing *importing, const char *kind, const char *na
     report(importing, kind, name, "refused", message);
 }
 
-/* Sends the method in `link.out`; with --dry-run it is dropped. */
+/* Sends the method in `link.out`. With --dry-run, drops it instead. */
 static void declare(struct importing *importing, const char *kind, const char *name, enum amqp_method_kind answer) {
     struct amqp_link *link = &importing->link;
     if (importing->is_dry) {
@@ -120,7 +120,7 @@ static void declare(struct importing *importing, const char *kind, const char *n
 
 /* ---- exchanges, queues, bindings */
 
-/* Writes the arguments. NULL: they are fine. */
+/* Writes the arguments. Returns NULL, or an error message. */
 static const char *take_arguments(json_t *object, struct amqp_out *out) {
     json_t *arguments = json_object_get(object, "arguments");
     if (arguments == NULL || json_is_null(arguments) || (json_is_array(arguments) && json_array_size(arguments) == 0))
@@ -137,7 +137,7 @@ static const char *name_problem(const char *name) {
     return strlen(name) > AMQP_NAME_MAX ? "its name has more than 128 bytes" : NULL;
 }
 
-/* Checks what the broker would refuse, for --dry-run. */
+/* For --dry-run: checks the exchange as the broker would. Returns NULL, or an error message. */
 static const char *exchange_problem(const char *name, const char *type, struct amqp_bytes arguments) {
     const char *problem = NULL;
     struct amqp_exchange *exchange = amqp_exchange_new(amqp_text(name), arguments);
@@ -200,7 +200,7 @@ static void take_binding(struct importing *importing, json_t *object) {
     const char *source = text_of(object, "source"), *end = text_of(object, "destination"),
                *key = text_of(object, "routing_key");
     const bool is_exchange = strcmp(text_of(object, "destination_type"), "exchange") == 0;
-    if (source[0] == '\0') return; /* of the default exchange */
+    if (source[0] == '\0') return; /* every queue has this binding to the default exchange; it cannot be declared */
     text_printf(&name, "%s -> %s", source, end);
     const char *problem = strlen(key) > AMQP_SHORTSTR_MAX ? "its routing key has more than 255 bytes" : NULL;
     if (problem == NULL) problem = name_problem(source);
@@ -225,7 +225,7 @@ static void take_policy(struct importing *importing, json_t *object) {
 
 typedef void take(struct importing *importing, json_t *object);
 
-/* Takes each object of the vhost. */
+/* Passes each object of the vhost to a function. */
 static void take_all(struct importing *importing, json_t *root, const char *member, take *take_one) {
     json_t *list = json_object_get(root, member), *object;
     size_t i;
@@ -240,7 +240,7 @@ static void take_all(struct importing *importing, json_t *root, const char *memb
 
 /* ---- the command */
 
-/* Reads the token that the other commands use. 0, or an exit status after an error message. */
+/* Reads the token from the same place as the other commands. Returns 0, or an exit status after an error message. */
 static int read_token(char out[TOKEN_SIZE]) {
     const char *path = getenv("TARRY_TOKEN_FILE");
     out[0] = '\0';

@@ -268,7 +268,8 @@ struct when {
 static struct when when_of(const struct into *in, const struct entry *entry, struct image *image) {
     const Tarry__Task *task = entry->record->put->task;
     struct when when = {.kind = TARRY_AT};
-    const uint64_t asked_ms = task->due_ms - task->spread_ms; /* the target's queue spreads it anew */
+    /* Without the recorded spread, because the target's queue adds its own. */
+    const uint64_t asked_ms = task->due_ms - task->spread_ms;
     if (task->time_base == TARRY__TASK__BASE__WALL) {
         when.ms = image->due_ms = shifted(in, asked_ms, in->origin_wall_ms);
     } else {
@@ -319,7 +320,7 @@ static void schedule(struct into *in, const struct entry *entry, struct route *r
     struct when when = when_of(in, entry, image);
     image->expires_ms = task->expires_ms > 0 ? divided(in, task->expires_ms) : 0;
     char serial[SERIAL_SIZE_MAX + 1] = "";
-    if (task->serial.len > 0 && task->serial.len <= SERIAL_SIZE_MAX) /* as in every valid record */
+    if (task->serial.len > 0 && task->serial.len <= SERIAL_SIZE_MAX) /* true for every valid record */
         memcpy(serial, task->serial.data, task->serial.len);
     struct tarry_schedule_options options = {
         .serial = serial,

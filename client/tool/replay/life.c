@@ -46,7 +46,8 @@ static uint64_t until(const struct asked *asked, uint64_t ms) {
 
 static void take_when(const struct asked *asked, struct ask *ask, const Tarry__Task *task) {
     ask->absolute = task->time_base == TARRY__TASK__BASE__WALL;
-    const uint64_t asked_ms = task->due_ms - task->spread_ms; /* the replayed queue spreads it anew */
+    /* Without the recorded spread, because the replayed queue adds its own. */
+    const uint64_t asked_ms = task->due_ms - task->spread_ms;
     ask->ms = ask->absolute ? asked_ms : until(asked, asked_ms);
 }
 
@@ -363,7 +364,7 @@ static void end_frame(struct lives *lives) {
     lives->bound = NULL;
 }
 
-/* Copies a text with a final 0; NULL: it is empty. */
+/* Copies a text with a final 0. Returns NULL if the text is empty. */
 static char *text_of(const ProtobufCBinaryData *from) {
     if (from->len == 0) return NULL;
     char *text = tool_alloc(from->len + 1);

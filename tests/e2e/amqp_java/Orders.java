@@ -1,6 +1,4 @@
-/* Orders.java: a shop's order timeout as it is written for RabbitMQ, with RabbitMQ's own client: a delay queue with an
- * expiration for each message and a dead-letter exchange, publisher confirms, a consumer with manual acknowledgements.
- * Nothing in it is Tarry's, except the header of the last order. Arguments: port. */
+/* Orders.java: closes unpaid orders, written for RabbitMQ with RabbitMQ's own client. It uses a delay queue with an expiration for each message, a dead-letter exchange, publisher confirms, and a consumer with manual acknowledgements. Nothing in it is specific to Tarry, except the header of the last order. Arguments: port. */
 import com.rabbitmq.client.*;
 import java.io.IOException;
 import java.util.*;
