@@ -24,6 +24,7 @@ BENCHES = {
     "http": ("bench_http", ["--connections", "64", "--requests", "100000"]),
     "http-batches": ("bench_http", ["--connections", "4", "--batch", "1000", "--requests", "1000"]),
     "pending": ("bench_pending", ["--commits", "25000"]),
+    "recur": ("bench_recur", ["--recurrences", "100000", "--every-ms", "60000", "--seconds", "130"]),
 }
 # name → another program
 OTHERS = {"--instructions": "instructions.py", "beanstalk": "beanstalk.py", "door": "door.py", "hostile": "hostile.py", "peers": "peers.py"}

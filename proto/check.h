@@ -32,6 +32,15 @@ const char *check_ref(const Tarry__Ref *ref);
 const char *check_space(const char *space);
 /* Checks an operation of a commit, with its Content. `*out_code`: INVALID, TOO_LARGE or UNSUPPORTED. */
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code);
+/* Keys of occurrences: recur:NAME@2026-11-28T09:00:00+08:00 (docs/RECURRING.md). Only the broker itself creates tasks
+ * with such keys. Otherwise a client's task could have the key of an occurrence before the recurrence exists, and two
+ * live tasks would have one key (KEEP-1): the core could see that only if it read the index for each occurrence. */
+#define OCCURRENCE_PREFIX "recur:"
+#define OCCURRENCE_PREFIX_SIZE (sizeof(OCCURRENCE_PREFIX) - 1)
+/* Returns the size of NAME; 0: the key is not that of an occurrence. */
+size_t occurrence_name_size(const void *key, size_t size);
+/* Reads N of "all:N" (RecurSet.missed). Returns false for any other text. */
+bool recur_missed_count(const char *missed, uint32_t *out);
 /* Checks a request about the pair. */
 const char *check_pair(const Tarry__Pair *pair);
 bool is_utf8(const void *text, size_t size);

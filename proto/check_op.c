@@ -62,6 +62,8 @@ static const char *check_schedule(const Tarry__Schedule *schedule) {
     if (problem == NULL) problem = check_key(schedule->key.data, schedule->key.len);
     if (problem == NULL && name_is_dots(schedule->key.data, schedule->key.len)) problem = key_dots;
     if (problem == NULL) problem = check_serial(schedule->serial.data, schedule->serial.len);
+    if (problem == NULL && occurrence_name_size(schedule->key.data, schedule->key.len) != 0)
+        problem = "keys of the form recur:NAME@TIME belong to recurrences: use another key";
     if (problem == NULL) problem = check_when(schedule->when);
     if (problem != NULL) return problem;
     if (schedule->priority >= PRIORITY_COUNT) return priority_high;
@@ -211,6 +213,92 @@ static const char *check_redact(const Tarry__Redact *redact) {
     return is_utf8(redact->reason, size) ? NULL : "reason is not UTF-8";
 }
 
+static bool is_one_of(const char *text, const char *const *words) {
+    for (; *words != NULL; words++)
+        if (strcmp(text, *words) == 0) return true;
+    return false;
+}
+#define IS_ONE_OF(text, ...) is_one_of(text, (const char *const[]){"", __VA_ARGS__, NULL})
+
+static const char *check_recur_name(const char *queue, const char *name) {
+    const char *problem = check_queue_name(queue);
+    if (problem == NULL && name_is_dots(queue, strlen(queue))) problem = queue_dots;
+    if (problem != NULL) return problem;
+    const size_t size = strnlen(name, RECUR_NAME_SIZE_MAX + 1);
+    if (size == 0) return "the recurrence's name is empty";
+    if (size > RECUR_NAME_SIZE_MAX) return "the recurrence's name is longer than 128 bytes (RECUR_NAME_SIZE_MAX)";
+    if (name_is_dots(name, size)) return "name must not be . or .., because an HTTP path cannot contain them";
+    if (memchr(name, '@', size) != NULL) return "the recurrence's name must not contain @, which ends it in keys";
+    return check_text(name, size) == TEXT_PLAIN ? NULL
+                                                : "the recurrence's name is not UTF-8 without control characters";
+}
+
+/* Returns whether the text begins as a time does: 2026-11-28T09:00:00. */
+static bool begins_as_time(const char *text, size_t size) {
+    static const char form[] = "0000-00-00T00:00:00";
+    if (size < sizeof(form) - 1) return false;
+    for (size_t i = 0; i < sizeof(form) - 1; i++)
+        if (form[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != form[i]) return false;
+    return true;
+}
+
+size_t occurrence_name_size(const void *key, size_t size) {
+    if (size < OCCURRENCE_PREFIX_SIZE || memcmp(key, OCCURRENCE_PREFIX, OCCURRENCE_PREFIX_SIZE) != 0) return 0;
+    const char *name = (const char *)key + OCCURRENCE_PREFIX_SIZE, *end = (const char *)key + size;
+    const char *at = memchr(name, '@', (size_t)(end - name));
+    return at != NULL && begins_as_time(at + 1, (size_t)(end - at - 1)) ? (size_t)(at - name) : 0;
+}
+
+bool recur_missed_count(const char *missed, uint32_t *out) {
+    uint32_t count = 0;
+    if (strncmp(missed, "all:", 4) != 0) return false;
+    size_t size = 0;
+    for (missed += 4; *missed >= '0' && *missed <= '9' && size < 4; missed++, size++)
+        count = count * 10 + (uint32_t)(*missed - '0');
+    *out = count;
+    return *missed == '\0' && count >= 1 && count <= RECUR_MISSED_MAX;
+}
+
+static const char *check_recur_words(const Tarry__RecurSet *set) {
+    uint32_t count;
+    if (!IS_ONE_OF(set->gap, "next", "skip")) return "gap must be next or skip";
+    if (!IS_ONE_OF(set->fold, "first", "both")) return "fold must be first or both";
+    if (!IS_ONE_OF(set->overlap, "skip", "queue-one", "allow")) return "overlap must be skip, queue-one or allow";
+    if (!IS_ONE_OF(set->days, "and", "or")) return "days must be and or or";
+    if (IS_ONE_OF(set->missed, "last", "none")) return NULL;
+    if (!recur_missed_count(set->missed, &count)) return "missed must be last, none, or all:N with N from 1 to 100";
+    if (count > 1 && strcmp(set->overlap, "allow") != 0)
+        return "missed all:N with N above 1 needs overlap allow: otherwise all but one would be skipped";
+    return NULL;
+}
+
+/* Checks what needs no calendar. The core refuses an expression or a zone that is wrong. */
+static const char *check_recur_set(const Tarry__RecurSet *set) {
+    const char *problem = check_recur_name(set->queue, set->name);
+    if (problem == NULL) problem = check_recur_words(set);
+    if (problem != NULL) return problem;
+    if (strnlen(set->cron, RECUR_TEXT_SIZE_MAX + 1) > RECUR_TEXT_SIZE_MAX)
+        return "cron is longer than 512 bytes (RECUR_TEXT_SIZE_MAX)";
+    if (strnlen(set->rrule, RECUR_TEXT_SIZE_MAX + 1) > RECUR_TEXT_SIZE_MAX)
+        return "rrule is longer than 512 bytes (RECUR_TEXT_SIZE_MAX)";
+    if (strnlen(set->zone, RECUR_ZONE_SIZE_MAX + 1) > RECUR_ZONE_SIZE_MAX)
+        return "zone is longer than 64 bytes (RECUR_ZONE_SIZE_MAX)";
+    if ((set->cron[0] != '\0') + (set->rrule[0] != '\0') + (set->every_ms != 0) != 1)
+        return "give exactly one of cron, every and rrule";
+    if (set->from_ms > CALENDAR_TIME_MAX_MS || set->until_ms > CALENDAR_TIME_MAX_MS)
+        return "from and until must be before the year 10000";
+    if (set->jitter_ms > RECUR_JITTER_MAX_MS) return "jitter is longer than 24 hours";
+    if (set->missed_window_ms > DUE_AHEAD_MAX_MS) return "missed_window is longer than ten years (3653 days)";
+    if (set->count > UINT32_MAX) return "count must be at most 4294967295";
+    if (set->priority >= PRIORITY_COUNT) return priority_high;
+    return set->expires_ms <= DUE_AHEAD_MAX_MS ? NULL : "expires_ms is longer than ten years (3653 days)";
+}
+
+static const char *check_recur_do(const Tarry__RecurDo *order) {
+    if (order->what > TARRY__RECUR_DO__WHAT__DELETE) return "the field what of the recurrence's operation is unknown";
+    return check_recur_name(order->queue, order->name);
+}
+
 const char *check_pair(const Tarry__Pair *pair) {
     bool promotes = pair->what == TARRY__PAIR__WHAT__PROMOTE, writes = pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;
     if (pair->what > TARRY__PAIR__WHAT__WRITE_RECORD) return "the field what must be status, promote, demote or record";
@@ -259,6 +347,12 @@ const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out
     if (problem == NULL && op->op_case == TARRY__OP__OP_SCHEDULE) {
         const ProtobufCBinaryData *content = &op->schedule->content;
         problem = check_content(content->data, content->len, payload_max, &too_large);
+    }
+    if (problem == NULL && op->op_case == TARRY__OP__OP_RECUR_SET) {
+        const ProtobufCBinaryData *content = &op->recur_set->content;
+        too_large = content->len > RECUR_CONTENT_SIZE_MAX;
+        problem = too_large ? "body and attributes of a recurrence are larger than 16 KiB (RECUR_CONTENT_SIZE_MAX)"
+                            : check_content(content->data, content->len, payload_max, &too_large);
     }
     if (problem == NULL) return NULL;
     if (problem == op_unknown || problem == policy_unknown) {

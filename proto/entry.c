@@ -39,6 +39,7 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_ALONE] = "alone",
     [ENTRY_ALONE_OVER] = "alone_over",
     [ENTRY_DEFINED] = "defined",
+    [ENTRY_RECUR] = "recurrence",
 };
 static_assert((int)ENTRY_UNMATCHED == (int)TARRY__CAUSE__CAUSE_UNMATCHED, "entry kinds begin as causes do");
 
@@ -93,6 +94,8 @@ enum entry_kind entry_kind(const struct entry *entry) {
         return ENTRY_DEFINED;
     case TARRY__RECORD__FACT_ALONE:
         return record->alone->over ? ENTRY_ALONE_OVER : ENTRY_ALONE;
+    case TARRY__RECORD__FACT_RECUR:
+        return ENTRY_RECUR;
     default:
         return 0;
     }
@@ -122,6 +125,7 @@ uint32_t entry_queue(const struct entry *entry) {
     if (task != NULL) return task->queue;
     if (entry->record->fact_case == TARRY__RECORD__FACT_QUEUE) return entry->record->queue->number;
     if (entry->record->fact_case == TARRY__RECORD__FACT_REDACTION) return entry->record->redaction->queue;
+    if (entry->record->fact_case == TARRY__RECORD__FACT_RECUR) return entry->record->recur->queue;
     return entry->record->fact_case == TARRY__RECORD__FACT_JOB ? entry->record->job->queue : 0;
 }
 
@@ -215,4 +219,10 @@ const char *entry_word(const char *const *words, size_t count, int value) {
 const char *entry_job_name(const struct entry *entry) {
     static const char *const jobs[] = {"purge", "requeue_all", "drop_all"};
     return ENTRY_WORD(jobs, entry->record->job->what);
+}
+
+const char *entry_recur_cause(const struct entry *entry) {
+    static const char *const causes[] = {"not_said",  "set",     "fell_due",   "paused", "resumed",
+                                         "triggered", "deleted", "recomputed", "queued", "stuck"};
+    return ENTRY_WORD(causes, entry->record->recur->cause);
 }

@@ -48,6 +48,7 @@ enum entry_kind {
     ENTRY_ALONE,
     ENTRY_ALONE_OVER,
     ENTRY_DEFINED,
+    ENTRY_RECUR,
     ENTRY_KINDS
 };
 
@@ -107,5 +108,7 @@ const char *entry_word(const char *const *words, size_t count, int value);
 #define ENTRY_WORD(words, value) entry_word(words, sizeof(words) / sizeof((words)[0]), (int)(value))
 /* Returns what a job does: "purge". */
 const char *entry_job_name(const struct entry *entry);
+/* Returns what happened to a recurrence: "fell_due". */
+const char *entry_recur_cause(const struct entry *entry);
 
 #endif

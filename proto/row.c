@@ -3,6 +3,7 @@
 #include "row.h"
 
 #include <string.h>
+#define XXH_STATIC_LINKING_ONLY /* the state of a hash on the stack */
 #include <xxhash.h>
 
 #include "bytes.h"
@@ -248,4 +249,30 @@ uint64_t definition_hash(const Tarry__DefinitionPut *put) {
     at = put_u64(at, put->version);
     /* The seed makes the hash differ from that of any other kind of row. */
     return never_zero(XXH3_64bits_withSeed(buffer, (size_t)(at - buffer), 0x646566696e6974u));
+}
+
+struct hashed { /* a buffer that hashes what is packed into it */
+    ProtobufCBuffer base;
+    XXH3_state_t *state;
+};
+
+static void hash_more(ProtobufCBuffer *buffer, size_t size, const uint8_t *data) {
+    XXH3_64bits_update(((struct hashed *)buffer)->state, data, size);
+}
+
+static uint64_t message_hash(uint64_t seed, const ProtobufCMessage *message) {
+    XXH3_state_t state;
+    struct hashed hashed = {{hash_more}, &state};
+    XXH3_INITSTATE(&state);
+    XXH3_64bits_reset_withSeed(&state, seed);
+    protobuf_c_message_pack_to_buffer(message, &hashed.base);
+    return never_zero(XXH3_64bits_digest(&state));
+}
+
+uint64_t recur_hash(uint64_t number, const Tarry__RecurState *state) {
+    return message_hash(number, &state->base);
+}
+
+uint64_t recur_set_hash(const Tarry__RecurSet *set) {
+    return message_hash(0, &set->base);
 }

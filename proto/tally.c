@@ -179,6 +179,20 @@ static bool tally_redaction(const struct tally *tally, const Tarry__Redaction *r
            redaction->blob_at >= frame_blob_position(redaction->frame);
 }
 
+static bool tally_recur(struct tally *tally, const Tarry__RecurPut *put) {
+    const Tarry__RecurState *state = put->state;
+    const bool is_set = put->cause == TARRY__RECUR_PUT__CAUSE__SET;
+    if (put->number == 0 || put->number > RECUR_NUMBER_MAX || !queue_number_is_valid(put->queue)) return false;
+    const size_t name_size = strnlen(put->name, RECUR_NAME_SIZE_MAX + 1);
+    if (queue_of(tally, put->queue) == NULL || name_size == 0 || name_size > RECUR_NAME_SIZE_MAX) return false;
+    if (is_set != (put->set != NULL) || (put->before_hash == 0 && !is_set)) return false;
+    if ((put->cause == TARRY__RECUR_PUT__CAUSE__DELETED) != (state == NULL)) return false;
+    if (is_set && state->set_hash != recur_set_hash(put->set)) return false;
+    if (state != NULL && state->set_hash == 0) return false;
+    tally->digest += (state != NULL ? recur_hash(put->number, state) : 0) - put->before_hash;
+    return true;
+}
+
 void tally_init(struct tally *tally, struct queue_tally *queues) {
     *tally = (struct tally){.next_id = 1, .next_queue = 1, .queues = queues};
 }
@@ -215,6 +229,8 @@ bool tally_record_row(struct tally *tally, const Tarry__Record *record, bool has
         return record->refused->count != 0;
     case TARRY__RECORD__FACT_ALONE:
         return record->alone->since_ms != 0;
+    case TARRY__RECORD__FACT_RECUR:
+        return tally_recur(tally, record->recur);
     case TARRY__RECORD__FACT_CLOCK:
     case TARRY__RECORD__FACT_STOP:
         return true;

@@ -29,7 +29,8 @@ struct queue_tally {
 #define QUEUE_COUNTS_SIZE offsetof(struct queue_tally, number)
 
 struct tally {
-    uint64_t digest;            /* sum of row_hash, queue_hash, definition_hash and producer hashes, modulo 2^64 */
+    /* sum of row_hash, queue_hash, recur_hash, definition_hash and producer hashes, modulo 2^64 */
+    uint64_t digest;
     uint64_t live;              /* number of waiting and leased tasks, in all queues */
     uint64_t next_id;           /* highest id so far, plus one */
     uint32_t next_queue;        /* highest queue place so far, plus one */
@@ -53,6 +54,7 @@ void tally_init(struct tally *tally, struct queue_tally *queues);
  *   - A queue may take over a place that had one before only in the next generation, and only while the place is
  *     empty. (Only the core knows that the former queue was deleted.)
  *   - A queue is deleted only while it is empty. Its counts then start at 0.
+ *   - A recurrence is set exactly by SET, deleted exactly by DELETED, and its state names the hash of what was set.
  *   - Epochs never decrease. */
 bool tally_record(struct tally *tally, const Tarry__Record *record);
 /* Applies one record like tally_record, and outputs the task's row and its hash for a put or an end. The caller can

@@ -121,6 +121,20 @@
 #define FILTER_DEPTH_MAX 16u /* maximum depth of nested parentheses and `not` */
 #define FAN_OUTS_PER_COMMIT_MAX 256u
 
+/* Recurrences (docs/RECURRING.md). */
+#define RECURRENCES_MAX 131072u            /* also limited by --memory: they may use an eighth of the core's share */
+#define RECUR_NAME_SIZE_MAX 128u           /* bytes of a name */
+#define RECUR_TEXT_SIZE_MAX 512u           /* bytes of a cron expression or an RRULE */
+#define RECUR_ZONE_SIZE_MAX 64u            /* bytes of a time zone's name */
+#define RECUR_CONTENT_SIZE_MAX (16u << 10) /* bytes of the packed content that each occurrence gets */
+#define RECUR_OPS_MAX 16                   /* recurrences that one commit sets or changes; each computes a calendar */
+#define RECUR_MISSED_MAX 100u              /* N of missed=all:N */
+#define RECUR_JITTER_MAX_MS (24ull * 3600 * 1000)
+#define RECUR_TIMES_MAX 100u       /* next occurrences in one answer */
+#define RECURRENCES_LIMIT_MAX 256u /* recurrences in one result page */
+/* An occurrence that falls due this much late was missed: no broker served. Quartz's misfire threshold is the same. */
+#define RECUR_GRACE_MS 60000ull
+
 /* Webhooks (docs/WEBHOOKS.md). */
 #define PUSH_URL_SIZE_MAX 512u
 #define PUSH_QUEUES_MAX 256u /* maximum number of queues with a push URL */

@@ -12,6 +12,7 @@
 #include "pending.h"
 #include "producers.h"
 #include "queues.h"
+#include "recur.h"
 #include "tasks.h"
 
 static void detach(struct core *core, struct task *task) {
@@ -64,6 +65,7 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct 
     } else {
         task->place = PLACE_DEAD;
     }
+    if (core->recur_count && queue_at(core, row->queue)->recur_count) recur_note_put(core, row, seen->hash);
     return 0;
 }
 
@@ -99,6 +101,7 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
     }
     task->place = PLACE_ENDED;
     near_touch(core, task, core->position);
+    if (core->recur_count && queue_at(core, row->queue)->recur_count) recur_note_end(core, row);
     return 0;
 }
 
@@ -132,6 +135,8 @@ static int apply_record(struct core *core, const Tarry__Record *record, const st
     case TARRY__RECORD__FACT_REDACTION: /* the storage code erases the content */
         outcomes_redacted(core->outcomes, record->redaction->id);
         return 0;
+    case TARRY__RECORD__FACT_RECUR:
+        return recur_apply(core, record->recur);
     case TARRY__RECORD__FACT_CLOCK: /* the shell's clock acts on it */
     case TARRY__RECORD__FACT_SESSION:
     case TARRY__RECORD__FACT_SESSION_END:

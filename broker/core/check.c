@@ -7,6 +7,7 @@
 #include "near.h"
 #include "pending.h"
 #include "queues.h"
+#include "recur.h"
 #include "tasks.h"
 #include "wishes.h"
 
@@ -193,6 +194,7 @@ void core_check(const struct core *constant) {
     }
     assert(in_flight == core->leases); /* every lease is in memory */
     assert(near == core->near_count);
+    recur_check(core);
     assert(in_lines + leased + other == counted);
     uint64_t dirty = 0;
     uint64_t before = 0;

@@ -21,6 +21,7 @@
 #include "need.h"
 #include "pending.h"
 #include "producers.h"
+#include "recur.h"
 #include "requests.h"
 #include "wire.h"
 
@@ -47,6 +48,15 @@ static bool is_job(const Tarry__Op *op) {
     return false;
 }
 
+/* A recurrence's next occurrence is a new task. */
+static void need_recur(struct demand *demand, const Tarry__Op *op) {
+    const bool sets = op->op_case == TARRY__OP__OP_RECUR_SET;
+    if (!sets && op->op_case != TARRY__OP__OP_RECUR_DO) return;
+    demand->schedules++;
+    for (unsigned i = 0; i < RECUR_DO_OBJECTS_MAX; i++) need_task(&demand->need, KEY_SIZE_MAX, SERIAL_SIZE_MAX);
+    if (sets) need_recur_set(&demand->need, op->recur_set);
+}
+
 static struct demand demand_of(const struct core *core, const struct core_request *request) {
     const Tarry__Commit *commit = request->message->commit;
     struct demand demand = {0};
@@ -69,6 +79,7 @@ static struct demand demand_of(const struct core *core, const struct core_reques
             break;
         case NAMES_QUEUE:
             demand.jobs += is_job(op);
+            need_recur(&demand, op);
             break;
         case NAMES_LEASE:
             if (op->op_case == TARRY__OP__OP_NACK && *op->nack->reason) need_sentence(&demand.need);

@@ -20,6 +20,7 @@
 #include "producers.h"
 #include "query.h"
 #include "queues.h"
+#include "recur.h"
 #include "requests.h"
 #include "sparse.h"
 #include "tasks.h"
@@ -57,6 +58,9 @@ static bool allocate(struct core *core) {
     core->producer_ids = sparse_new(PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
     core->definitions = definitions_new();
     if (!pending_init(&core->pending) || !core->definitions) return false;
+    core->recur_names = sparse_new(RECUR_TABLE_SIZE, sizeof(struct recur *));
+    core->recur_slots = sparse_new(RECURRENCES_MAX, sizeof(struct recur *));
+    if (!core->recur_names || !core->recur_slots) return false;
     core->queue_looks = sparse_new(QUEUE_PLACES + 1, sizeof *core->queue_looks);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) {
         core->scans[i].heap = calloc(LIST_LIMIT_MAX, sizeof *core->scans[i].heap);
@@ -101,6 +105,7 @@ struct core *core_new(const struct core_options *options) {
     TAILQ_INIT(&core->producers_free);
     for (size_t i = 0; i < OWNER_BUCKETS; i++) TAILQ_INIT(&core->producers_of[i]);
     for (size_t base = 0; base < ROW_BASES; base++) wheel_init(&core->wheels[base], 0);
+    wheel_init(&core->recur_wheel, 0);
     return core;
 }
 
@@ -126,6 +131,8 @@ void core_free(struct core *core) {
     sparse_free(core->producers, PRODUCERS_MAX, sizeof *core->producers);
     sparse_free(core->producer_ids, PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
     sparse_free(core->queue_looks, QUEUE_PLACES + 1, sizeof *core->queue_looks);
+    sparse_free(core->recur_names, RECUR_TABLE_SIZE, sizeof(struct recur *));
+    sparse_free(core->recur_slots, RECURRENCES_MAX, sizeof(struct recur *));
     pending_deinit(&core->pending);
     definitions_free(core->definitions);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) free(core->scans[i].heap);
@@ -198,6 +205,10 @@ int core_restore_job(struct core *core, const Tarry__JobPut *job) {
 
 int core_restore_definition(struct core *core, const Tarry__DefinitionPut *put) {
     return definitions_apply(core->definitions, put);
+}
+
+int core_restore_recur(struct core *core, const Tarry__RecurPut *put, const struct row *next) {
+    return recur_restore(core, put, next);
 }
 
 int core_restore_outcome(struct core *core, const struct outcome *outcome) {
@@ -387,6 +398,9 @@ static void dispatch_request(struct core *core, const struct core_request *reque
         return;
     case TARRY__REQUEST__BODY_DEFINITIONS:
         query_definitions(core, request, effects);
+        return;
+    case TARRY__REQUEST__BODY_RECURRENCES:
+        query_recurrences(core, request, effects);
         return;
     case TARRY__REQUEST__BODY_ATTACH: /* other parts of the broker answer these requests (requests.def) */
     case TARRY__REQUEST__BODY_AUDIT:
@@ -606,6 +620,9 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     core->free_places.is_known = false;
     core->hurry = timers_run(core, effects);
     assert(slab_allocated(core->slab) == taken); /* CAP-1: expired timers allocate no memory */
+    core->no_room = event->no_room;
+    core->hurry |= recur_run(core, effects);
+    taken = slab_allocated(core->slab);
     const uint64_t visits = core->visits;
     dispatch_event(core, event, effects);
     assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
@@ -641,7 +658,8 @@ uint64_t core_deadline(const struct core *core) {
     if (wall_ms < deadline_ms) deadline_ms = wall_ms;
     if (core->seal_at_ms < deadline_ms) deadline_ms = core->seal_at_ms;
     if (mark_at_ms(core) < deadline_ms) deadline_ms = mark_at_ms(core);
-    return deadline_ms;
+    const uint64_t recur_ms = recur_deadline(core);
+    return recur_ms < deadline_ms ? recur_ms : deadline_ms;
 }
 
 uint64_t core_digest(const struct core *core) {

@@ -73,6 +73,8 @@ int core_restore_result(struct core *core, uint64_t producer, uint64_t sequence,
 int core_restore_job(struct core *core, const Tarry__JobPut *job);
 /* Restores a definition, whose before_hash is 0. */
 int core_restore_definition(struct core *core, const Tarry__DefinitionPut *put);
+/* Restores a recurrence with its present state. `next`: row of the next occurrence's task; NULL: the task has ended. */
+int core_restore_recur(struct core *core, const Tarry__RecurPut *put, const struct row *next);
 /* Restores an outcome. Call it for the oldest outcome first. */
 int core_restore_outcome(struct core *core, const struct outcome *outcome);
 enum core_replay_error {
@@ -284,7 +286,8 @@ struct core_event {
     enum core_event_kind kind;
     bool behind; /* `now` is some time ago and more events are queued. No delivery starts, because its lease would start
                     at `now` */
-    bool full;   /* too much data is being sent, so no delivery starts. A TICK follows when this ends */
+    bool no_room;       /* the disk has no room for new tasks: no recurrence advances */
+    bool full;          /* too much data is being sent, so no delivery starts. A TICK follows when this ends */
     struct instant now; /* when the event was received; the core first does what was due before this time, and nothing
                            later (TIME-2) */
     uint64_t age_ns;    /* age of `now` in ns */
@@ -444,6 +447,8 @@ uint64_t core_deadline(const struct core *core);
 /* Returns a hash of the whole logical state at core_position; it does not depend on the order of the parts (DESIGN.md,
  * Digest). */
 uint64_t core_digest(const struct core *core);
+/* Returns true if an occurrence of a recurrence is due at this time, so that the next step needs core_event.no_room. */
+bool core_recurs(const struct core *core, const struct instant *now);
 uint64_t core_position(const struct core *core); /* position of the next frame */
 uint64_t core_live(const struct core *core);     /* number of tasks pending, ready and in flight */
 /* Describes what the shell must read from the index for a List request, in order of (due, id), before it sends the

@@ -60,7 +60,7 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
         strcmp(policy.filter, before->filter)
             ? group_problem(d->core, queue->name, policy.filter, d->draft->groups, d->draft->arena, &code)
             : NULL;
-    if (!no_group && policy.filter[0] && !before->filter[0] && d->draft->has_tasks) {
+    if (!no_group && policy.filter[0] && !before->filter[0] && (d->draft->has_tasks || d->draft->recur_count)) {
         no_group = "filter must be set before the operations on tasks of its commit";
         code = TARRY__CODE__INVALID;
     }
@@ -169,6 +169,9 @@ static char *not_deletable(struct decision *d, const struct queue *queue) {
                  "the queue is not empty: %llu waiting, %llu in flight, %llu dead; purge it, drop its dead letters or "
                  "wait, then delete it",
                  (unsigned long long)waiting, (unsigned long long)in_flight, (unsigned long long)dead);
+    } else if (queue->recur_count) {
+        snprintf(sentence, SENTENCE_SIZE, "the queue has %u recurrences: delete them first (tarry recur delete)",
+                 queue->recur_count);
     } else if (queue->job_count) {
         snprintf(sentence, SENTENCE_SIZE,
                  "%u purges, requeues or drops of the queue are still running: delete it when they have ended",

@@ -244,7 +244,8 @@ bool deliver(struct core *core, struct core_effects *effects) {
         struct ready_node *first = ready_min(&core->serving);
         struct queue *queue = queue_at(core, (uint32_t)first->id);
         core->visits++;
-        if (!serve(core, queue, &left, effects)) looks--;
+        const bool waits = core->recur_behind && queue->recur_count; /* an occurrence may still be skipped (recur.h) */
+        if (waits || !serve(core, queue, &left, effects)) looks--;
         to_the_end(core, queue);
     }
     bool more = (count || is_used_up(&left)) && (core->serving.count || can_move(core)) && may_lease(core);

@@ -26,16 +26,18 @@ struct draft {
     size_t entered_ids; /* number of records at the start of the draft that are in `by_id` */
     size_t entered_keys;
     size_t table_mask;
-    struct draft_queue **queues;           /* changes of queues, by number; NULL: no change yet */
-    uint32_t groups;                       /* queues that become groups in this draft */
-    uint32_t pushes;                       /* queues without a push URL that get one in this draft */
-    bool has_job;                          /* the draft starts a job */
-    bool has_tasks;                        /* the draft has a record about a task */
-    struct draft_definition **definitions; /* changes of definitions, by name; NULL: no change yet */
-    uint32_t define_count;                 /* number of defines in this commit until now */
-    uint64_t define_size;                  /* bytes of the definitions that this commit sets (definition_size) */
-    const char *define_space;              /* space of the definitions that this commit sets; NULL: none yet */
-    const struct core_content **contents;  /* contents accepted until now */
+    struct draft_queue **queues;                  /* changes of queues, by number; NULL: no change yet */
+    uint32_t groups;                              /* queues that become groups in this draft */
+    uint32_t pushes;                              /* queues without a push URL that get one in this draft */
+    bool has_job;                                 /* the draft starts a job */
+    bool has_tasks;                               /* the draft has a record about a task */
+    struct draft_definition **definitions;        /* changes of definitions, by name; NULL: no change yet */
+    uint32_t define_count;                        /* number of defines in this commit until now */
+    uint64_t define_size;                         /* bytes of the definitions that this commit sets (definition_size) */
+    const char *define_space;                     /* space of the definitions that this commit sets; NULL: none yet */
+    const Tarry__RecurPut *recurs[RECUR_OPS_MAX]; /* recurrences that operations of the draft set or change */
+    size_t recur_count;
+    const struct core_content **contents; /* contents accepted until now */
     size_t content_count;
     uint64_t blob_size;
     uint64_t next_id;

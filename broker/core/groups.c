@@ -126,6 +126,12 @@ const char *group_problem(struct core *core, const char *name, const char *filte
             "%s has tasks of its own, and a group has only shares of its topic's tasks: purge it and drop its "
             "dead letters first%s",
             name, "");
+    if ((queue && queue->recur_count) || (topic->recur_count && !topic->group_count))
+        return refused(
+            arena, TARRY__CODE__NOT_DONE, out_code,
+            "%s cannot be a group of %s while either has recurrences: delete them, set the group, and set them "
+            "again with overlap allow",
+            name, topic_text);
     if (topic->push[0])
         return refused(arena, TARRY__CODE__NOT_DONE, out_code,
                        "%s has push, and a topic's tasks go to its groups only: end it (push=none), and set push on a "

@@ -1,6 +1,7 @@
 /* need.c: see need.h. */
 #include "need.h"
 
+#include "recur.h"
 #include "tasks.h"
 
 void need_task(struct need *need, size_t key_size, size_t serial_size) {
@@ -24,6 +25,19 @@ void need_facts(struct need *need, const struct core_facts *facts) {
 
 void need_dead(struct need *need, const Tarry__DeadOp *dead) {
     if (!dead->all && dead->task) need_task(need, dead->task->id ? KEY_SIZE_MAX : dead->task->key.len, SERIAL_SIZE_MAX);
+}
+
+void need_recur_set(struct need *need, const Tarry__RecurSet *set) {
+    const size_t size = protobuf_c_message_get_packed_size(&set->base), whole = size / RECUR_CHUNK_DATA;
+    /* The defaults that the core adds make the last chunk larger, or add a chunk; both need a page at most. */
+    const size_t last = size % RECUR_CHUNK_DATA;
+    slab_need_add(&need->objects, sizeof(struct recur_chunk) + RECUR_CHUNK_DATA, (uint32_t)whole + 1);
+    for (size_t more = 0; more <= RECUR_DEFAULTS_SIZE_MAX; more += SLAB_ALIGN) {
+        const size_t part = last + more < RECUR_CHUNK_DATA ? last + more : RECUR_CHUNK_DATA;
+        slab_need_add(&need->objects, sizeof(struct recur_chunk) + part, 1);
+    }
+    slab_need_add(&need->objects, sizeof(struct recur) + strlen(set->name), 1);
+    need->count += (uint32_t)whole + 3;
 }
 
 void need_sentence(struct need *need) {
@@ -64,8 +78,15 @@ static size_t request_objects_max(const struct core_request *request) {
     const size_t facts = request->facts.count;
     if (request->message->body_case == TARRY__REQUEST__BODY_GET) return 2 * facts;
     if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
-    /* per operation: the task that it schedules, or the sentence of a nack; and the rows; and their serial names */
-    return 2 * (request->message->commit->n_ops + need_shares_max(request->message->commit) + facts);
+    /* per operation: the task that it schedules, or the sentence of a nack; and the rows; and their serial names; and what
+     * recurrences take */
+    const Tarry__Commit *commit = request->message->commit;
+    size_t recurs = 0;
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        if (commit->ops[i]->op_case == TARRY__OP__OP_RECUR_SET) recurs += RECUR_SET_OBJECTS_MAX;
+        if (commit->ops[i]->op_case == TARRY__OP__OP_RECUR_DO) recurs += RECUR_DO_OBJECTS_MAX;
+    }
+    return 2 * (commit->n_ops + need_shares_max(commit) + facts) + recurs;
 }
 
 size_t need_objects_max(const struct core_event *event) {
@@ -94,6 +115,7 @@ uint64_t need_visits_max(const struct core_event *event) {
 }
 
 static void need_record(struct need *need, const struct core *core, const Tarry__Record *record) {
+    if (record->fact_case == TARRY__RECORD__FACT_RECUR && record->recur->set) need_recur_set(need, record->recur->set);
     const Tarry__Task *task = NULL;
     if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
     if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
@@ -117,7 +139,8 @@ static uint32_t pages_of_records(size_t count) {
 }
 
 bool need_frame_fits(const struct core *core, const Tarry__FrameBody *body) {
-    if (!body || pages_of_records(body->n_records) <= slab_pages_free(core->slab)) return true;
+    const uint32_t recurs = pages_of(RECUR_OPS_MAX * RECUR_SET_OBJECTS_MAX, SLAB_OBJECT_SIZE_MAX, SLAB_CLASSES);
+    if (!body || pages_of_records(body->n_records) + recurs <= slab_pages_free(core->slab)) return true;
     struct need need = {0};
     for (size_t i = 0; i < body->n_records; i++) need_record(&need, core, body->records[i]);
     return need_fits(core, &need, ROOM_ALL);

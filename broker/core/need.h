@@ -14,6 +14,9 @@
  *   a frame (replay)    one per task that is not in memory,   core.c:core_replay       CORE_NO_MEMORY, nothing applied
  *                       one per sentence
  *   a restored lease    one                                   core_restore_lease       CORE_NO_MEMORY
+ *   COMMIT, besides     RECUR_SET_OBJECTS_MAX, or              commit.c:need_recur      as above
+ *   for a recurrence    RECUR_DO_OBJECTS_MAX per operation
+ *   an occurrence due   one per task that it makes or ends     recur_decide.c:fits      again after RECUR_RETRY_MS
  *   timers, deliveries  none                                   -                        -
  *   all other events    none                                   -                        -
  *
@@ -58,6 +61,8 @@ void need_dead(struct need *need, const Tarry__DeadOp *dead);
 size_t need_shares(struct need *need, const struct core *core, const Tarry__FanOut *fan_out);
 /* Returns the maximum number of shares that the commit creates. Its fan-outs come first (request.c). */
 size_t need_shares_max(const Tarry__Commit *commit);
+/* Adds what the recurrence that is set takes. */
+void need_recur_set(struct need *need, const Tarry__RecurSet *set);
 /* Adds a reason given by a client. */
 void need_sentence(struct need *need);
 

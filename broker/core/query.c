@@ -57,7 +57,7 @@ Tarry__TaskView *query_view(struct core *core, const struct row *row, struct are
     return view;
 }
 
-static const char *ended_name(Tarry__Outcome outcome) {
+const char *query_ended_name(Tarry__Outcome outcome) {
     switch (outcome) {
     case TARRY__OUTCOME__ACKED:
         return "acked";
@@ -93,7 +93,7 @@ static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, 
         view->queue = get->task->queue;
         view->key = get->task->key;
     }
-    view->state = (char *)ended_name(result->outcome);
+    view->state = (char *)query_ended_name(result->outcome);
     view->due_ms = result->due_ms;
     view->deliveries = result->deliveries;
     view->session = result->session;
@@ -146,7 +146,7 @@ static Tarry__TaskReply *reply_of_shares(struct core *core, const Tarry__Get *ge
         reply->task->queue = get->task->queue;
         reply->task->key = get->task->key;
         reply->task->due_ms = shares->due_ms;
-        reply->task->state = (char *)ended_name(TARRY__OUTCOME__SHARED);
+        reply->task->state = (char *)query_ended_name(TARRY__OUTCOME__SHARED);
     }
     Tarry__TaskView *view = reply->task;
     view->shares = must_alloc(arena, (shares->count + shares->ended_count) * sizeof(Tarry__ShareView *));

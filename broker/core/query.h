@@ -7,6 +7,8 @@
 
 /* Returns the state of a live task now, as an enum state_bit. */
 uint32_t query_state_bit(const struct core *core, const struct row *row);
+/* Returns the word of /v1 for the way in which a task ended; "": unknown. */
+const char *query_ended_name(Tarry__Outcome outcome);
 Tarry__TaskView *query_view(struct core *core, const struct row *row, struct arena *arena);
 
 /* ---- core_look: before the step */
@@ -29,6 +31,7 @@ void query_list(struct core *core, const struct core_request *request, struct co
 void query_queues(struct core *core, const struct core_request *request, struct core_effects *effects);
 void query_calendar(struct core *core, const struct core_request *request, struct core_effects *effects);
 void query_consumers(struct core *core, const struct core_request *request, struct core_effects *effects);
+void query_recurrences(struct core *core, const struct core_request *request, struct core_effects *effects);
 void query_stats(struct core *core, const struct core_request *request, struct core_effects *effects);
 void query_definitions(struct core *core, const struct core_request *request, struct core_effects *effects);
 

@@ -172,6 +172,11 @@ static void fill_broker(const struct core *core, Tarry__BrokerStats *broker) {
     broker->durable = core->durable;
     broker->indexed = core->indexed;
     broker->near_tasks = core->task_count;
+    broker->recurrences = core->recur_count;
+    broker->recurrences_stuck = core->recur_stuck;
+    broker->occurrences = core->recur_totals.due;
+    broker->occurrences_missed = core->recur_totals.missed;
+    broker->occurrences_skipped = core->recur_totals.skipped;
     broker->core_bytes = slab_used(core->slab);
     broker->core_bytes_max = slab_capacity(core->slab);
     broker->sessions = core->session_count;

@@ -214,7 +214,8 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     if (!take_place(core, put)) return CORE_NONSENSE;
     if (was_free && !put->deleted) core->free_places.taken++;
     struct queue *queue = queue_at(core, put->number);
-    if (put->deleted && (queue->job_count || queue->willing_count || queue->group_count)) return CORE_NONSENSE;
+    const bool is_used = queue->job_count || queue->recur_count || queue->willing_count || queue->group_count;
+    if (put->deleted && is_used) return CORE_NONSENSE;
     if (put->deleted && put->n_overdue) return CORE_NONSENSE;
     take_overdues(queue, put);
     const bool turns_early = queue->hash && put->policy->lease_before_due != queue->policy.lease_before_due;

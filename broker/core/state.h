@@ -271,6 +271,7 @@ struct queue {
     struct ready_node serving;
     uint64_t served; /* value of core->turn when the queue was last served */
     uint32_t job_count;
+    uint32_t recur_count;    /* recurrences */
     uint32_t by_name_next;   /* place */
     uint64_t delivered_told; /* the highest count of deliveries that a Stats reply has shown */
     struct histogram lateness_us;
@@ -482,6 +483,8 @@ struct core {
     uint64_t near_count;   /* number of near tasks of all lines */
     uint64_t rows_loading; /* sum of load_rows of all lines */
     struct line_state *evicting;
+    bool no_room;                         /* core_event.no_room of the step */
+    bool recur_behind;                    /* occurrences are due that recur_run has not handled: their queues wait */
     bool is_scarce;                       /* near_relieve has not freed enough memory yet and can still free some */
     struct line_list by_size[LINE_SIZES]; /* lists of lines, by size class: the number of their near tasks */
     uint64_t sizes;                       /* if bit n - 1 is set, by_size[n] is not empty */
@@ -553,6 +556,20 @@ struct core {
     struct list_scan scans[LIST_SCANS_MAX];
     size_t scan_count;
     struct queue_look *queue_looks; /* by place; used by one Stats request at a time */
+
+    struct recur **recur_names; /* hash table */
+    struct recur **recur_slots; /* [slot] */
+    uint32_t recur_free;        /* no slot below it is free */
+    uint32_t recur_slots_end;   /* slots from here on have never been used */
+    uint32_t recur_count;
+    uint32_t recur_recheck; /* slots below it were compared with the present tzdata */
+    uint32_t recur_stuck;   /* recurrences that are stuck */
+    struct {
+        uint64_t due, missed, skipped;
+    } recur_totals;           /* occurrences since CORE_START (RecurState) */
+    uint64_t recur_bytes;     /* bytes of the region that recurrences use, without their tasks */
+    uint64_t recur_last;      /* highest number of a recurrence */
+    struct wheel recur_wheel; /* wall time */
 
     uint64_t push_version; /* core_push_version */
     struct definitions *definitions;

@@ -65,6 +65,7 @@ void core_turn_step(struct core_turn *turn, struct core_event *event, const stru
     event->late_ns = turn->late_ns;
     event->behind = event->age_ns > TURN_BEHIND_NS && !(is_tick && turn->was_behind);
     if (is_tick) turn->was_behind = event->behind;
+    event->no_room = now->no_room;
     event->full = turn->was_full = now->full;
     core_step(turn->core, event, turn->effects);
     turn->events++;

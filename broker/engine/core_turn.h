@@ -62,6 +62,7 @@ struct turn_load {
 struct turn_now { /* the caller's data at a step of the core */
     struct instant logical;
     uint64_t boot_ns; /* CLOCK_BOOTTIME */
+    bool no_room;     /* the disk has no room for new tasks: recurrences wait (core_recurs) */
     bool full;        /* too much data is being sent: lease nothing more */
 };
 

@@ -77,8 +77,12 @@ class Maker:
             return {name: {"type": ["string", "integer"], "description": self.overlay["id"]}}
         if form == "states":
             return {name: {"type": "array", "items": {"enum": STATES}}}
+        if form == "time":
+            return {name.removesuffix(MS): {"type": "string", "format": "date-time"}, name: {"type": "integer", "minimum": 0}}
         if field["type"] == "enum":
             return {name: {"enum": field["words"]}}
+        if field["type"] == "integer" and "most" not in field:
+            return {name: {"type": "integer", "minimum": 0}}
         if field["type"] == "integer":
             return {name: {"type": "integer", "minimum": limits[0] if limits else 0, "maximum": min(field["most"], limits[1] if limits else field["most"])}}
         return {name: {"type": "boolean" if field["type"] == "boolean" else "string"}}
@@ -197,7 +201,7 @@ class Maker:
             names, parts = [], []
             for part in path.split("/"):
                 if part == "*":
-                    names.append("queue" if parts[-1] == "queues" else "id" if parts[-2:] == ["v1", "tasks"] else "key")
+                    names.append("queue" if parts[-1] == "queues" else "name" if parts[-1] == "recurrences" else "id" if parts[-2:] == ["v1", "tasks"] else "key")
                     part = f"{{{names[-1]}}}"
                 parts.append(part)
             item = found.setdefault("/" + "/".join(parts), {})

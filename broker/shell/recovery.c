@@ -122,6 +122,10 @@ static int each_job(void *argument, const Tarry__JobPut *job) {
 static int each_definition(void *argument, const Tarry__DefinitionPut *definition) {
     return core_restore_definition(argument, definition);
 }
+
+static int each_recur(void *argument, const Tarry__RecurPut *put, const struct row *next) {
+    return core_restore_recur(argument, put, next);
+}
 static int each_outcome(void *argument, const struct outcome *outcome) {
     return core_restore_outcome(argument, outcome);
 }
@@ -148,6 +152,8 @@ static int restore(struct recovery *recovery, enum recovery_part part, const str
         return index_each_job(recovery->index, each_job, core);
     case RECOVERY_DEFINITIONS:
         return index_each_definition(recovery->index, each_definition, core);
+    case RECOVERY_RECURRENCES:
+        return index_each_recur(recovery->index, each_recur, core);
     case RECOVERY_OUTCOMES:
         return index_each_outcome(recovery->index, each_outcome, core);
     case RECOVERY_PARTS:

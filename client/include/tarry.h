@@ -626,5 +626,6 @@ TARRY_API TARRY_MUST_USE int tarry_commit_submit(tarry_commit *commit, const str
 #include "tarry_loop.h"
 #include "tarry_once.h"
 #include "tarry_pair.h"
+#include "tarry_recur.h"
 #include "tarry_redact.h"
 #endif

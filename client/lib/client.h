@@ -284,6 +284,8 @@ int pack_dead(struct buffer *body, enum tarry_dead_what what, const struct tarry
 int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_policy *policy, uint32_t fields);
 int pack_queue_pause(struct buffer *body, const char *queue, bool paused, uint64_t for_ms);
 int pack_redact(struct buffer *body, const struct tarry_redact_options *options);
+int pack_recur_set(struct buffer *body, const struct tarry_recur_options *options);
+int pack_recur_do(struct buffer *body, const char *queue, const char *name, enum tarry_recur_what what);
 int pack_queue_delete(struct buffer *body, const char *queue);
 int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states);
 /* Converts a reference. `out` borrows from `ref`. 0 or TARRY_E_ARGUMENT. */

@@ -281,3 +281,98 @@ int tarry_job(tarry_client *client, const char *queue, uint64_t job, const struc
     call_end(&call);
     return rv;
 }
+
+/* ---- recurrences */
+
+struct recur_box {
+    struct tarry_recur_view view; /* must be first: see tarry_recur_free */
+    struct arena arena;
+};
+
+static void fill_recur(const Tarry__RecurView *from, struct tarry_recur_view *out) {
+    *out = (struct tarry_recur_view){
+        .queue = from->queue,
+        .name = from->name,
+        .cron = from->cron,
+        .rrule = from->rrule,
+        .zone = from->zone,
+        .every_ms = from->every_ms,
+        .from_ms = from->from_ms,
+        .until_ms = from->until_ms,
+        .count = from->count,
+        .jitter_ms = from->jitter_ms,
+        .gap = from->gap,
+        .fold = from->fold,
+        .missed = from->missed,
+        .overlap = from->overlap,
+        .days = from->days,
+        .state = from->state,
+        .problem = from->problem,
+        .next_ms = from->next_ms,
+        .next_due_ms = from->next_due_ms,
+        .next_id = from->next_id,
+        .last_ms = from->last_ms,
+        .occurrences = from->occurrences,
+        .missed_count = from->missed_count,
+        .skipped_count = from->skipped_count,
+        .open = from->open,
+        .tzdata = from->tzdata,
+        .last_state = from->last_state,
+        .last_ended_ms = from->last_ended_ms,
+    };
+}
+
+/* Makes the view of the reply's recurrence. */
+static int take_recur(struct call *call, struct tarry_recur_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    const Tarry__RecurrencesReply *reply = call->reply->recurrences;
+    if (reply->n_recurrences == 0) {
+        *out_view = NULL;
+        return TARRY_OK;
+    }
+    const Tarry__RecurView *from = reply->recurrences[0];
+    struct recur_box *box = calloc(1, sizeof(*box));
+    uint64_t *times = arena_alloc(&call->arena, (from->n_times + 1) * sizeof(*times));
+    if (box == NULL || times == NULL) {
+        free(box);
+        return message_say(out_message, TARRY_E_NOMEM);
+    }
+    fill_recur(from, &box->view);
+    for (size_t i = 0; i < from->n_times; i++) times[i] = from->times[i]->at_ms;
+    box->view.times = times;
+    box->view.time_count = from->n_times;
+    box->view.source = source_of(call->reply);
+    call_keep(call, &box->arena);
+    *out_view = &box->view;
+    return TARRY_OK;
+}
+
+int tarry_recur_get(tarry_client *client, const char *queue, const char *name, uint32_t times,
+                    const struct tarry_call *given, struct tarry_recur_view **out_view,
+                    char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_call options;
+    if (client == NULL || queue == NULL || name == NULL || out_view == NULL)
+        return message_say(out_message, TARRY_E_ARGUMENT);
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Recurrences body = TARRY__RECURRENCES__INIT;
+    body.queue = (char *)queue;
+    body.name = (char *)name;
+    body.times = times;
+    wire.body_case = TARRY__REQUEST__BODY_RECURRENCES;
+    wire.recurrences = &body;
+    struct call call;
+    int rv = take_wish(client, &options, given, &wire, out_message);
+    if (rv != TARRY_OK) return rv;
+    rv = call_run_within(client, &wire, timeout_of(options.timeout_ms), &call, out_message);
+    if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_RECURRENCES)
+        rv = message_say(out_message, TARRY_E_PROTOCOL);
+    if (rv == TARRY_OK) rv = take_recur(&call, out_view, out_message);
+    call_end(&call);
+    return rv;
+}
+
+void tarry_recur_free(struct tarry_recur_view *view) {
+    if (view == NULL) return;
+    struct recur_box *box = (struct recur_box *)view;
+    arena_deinit(&box->arena);
+    free(box);
+}

@@ -145,6 +145,14 @@ static int submit_queue_pause(tarry_client *client, bool wait, const char *queue
                               struct told told) {
     GATHER(client, wait, told_to(note_other(false), told), pack_queue_pause(body, queue, paused, for_ms));
 }
+static int submit_recur_set(tarry_client *client, bool wait, const struct tarry_recur_options *options,
+                            struct told told) {
+    GATHER(client, wait, told_to(note_other(true), told), pack_recur_set(body, options));
+}
+static int submit_recur_do(tarry_client *client, bool wait, const char *queue, const char *name,
+                           enum tarry_recur_what what, struct told told) {
+    GATHER(client, wait, told_to(note_other(true), told), pack_recur_do(body, queue, name, what));
+}
 static int submit_queue_delete(tarry_client *client, bool wait, const char *queue, struct told told) {
     GATHER(client, wait, told_to(note_other(true), told), pack_queue_delete(body, queue));
 }
@@ -315,6 +323,16 @@ int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint
 int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states, const struct tarry_call *call,
                       struct tarry_result *out_result) {
     WAIT_CALL(client, call, out_result, submit_queue_purge(client, true, queue, states, told));
+}
+int tarry_recur_set(tarry_client *client, const struct tarry_recur_options *given, struct tarry_result *out_result) {
+    struct tarry_recur_options options;
+    if (given == NULL) return refused(TARRY_E_ARGUMENT, out_result);
+    TAKE_CALL(options, given, refused(rv, out_result));
+    WAIT(client, options.call.timeout_ms, out_result, submit_recur_set(client, true, &options, told));
+}
+int tarry_recur_do(tarry_client *client, const char *queue, const char *name, enum tarry_recur_what what,
+                   const struct tarry_call *call, struct tarry_result *out_result) {
+    WAIT_CALL(client, call, out_result, submit_recur_do(client, true, queue, name, what, told));
 }
 int tarry_queue_delete(tarry_client *client, const char *queue, const struct tarry_call *call,
                        struct tarry_result *out_result) {

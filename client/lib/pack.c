@@ -321,6 +321,60 @@ int pack_queue_pause(struct buffer *body, const char *queue, bool paused, uint64
     return pack_op(body, &op);
 }
 
+int pack_recur_set(struct buffer *body, const struct tarry_recur_options *o) {
+    const struct tarry_schedule_options as_task = {
+        .queue = o->queue,
+        .payload = o->payload,
+        .payload_size = o->payload_size,
+        .attributes = o->attributes,
+        .attribute_count = o->attribute_count,
+    };
+    if (o->name == NULL || !schedule_is_complete(&as_task)) return TARRY_E_ARGUMENT;
+    const size_t content_size = content_room(&as_task);
+    if (content_size > OP_ROOM_MAX) return TARRY_TOO_LARGE;
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__RecurSet set = TARRY__RECUR_SET__INIT;
+    set.queue = (char *)o->queue;
+    set.name = (char *)o->name;
+    set.cron = text_of(o->cron);
+    set.every_ms = o->every_ms;
+    set.rrule = text_of(o->rrule);
+    set.zone = text_of(o->zone);
+    set.from_ms = o->from_ms;
+    set.until_ms = o->until_ms;
+    set.count = o->count;
+    set.jitter_ms = o->jitter_ms;
+    set.gap = text_of(o->gap);
+    set.fold = text_of(o->fold);
+    set.missed = text_of(o->missed);
+    set.missed_window_ms = o->missed_window_ms;
+    set.overlap = text_of(o->overlap);
+    set.days = text_of(o->days);
+    set.priority = o->priority;
+    set.expires_ms = o->expires_ms;
+    uint8_t *content = malloc(content_size + 1);
+    if (content == NULL) return TARRY_E_NOMEM;
+    set.content.data = content_before(content + content_size, &as_task);
+    set.content.len = (size_t)(content + content_size - set.content.data);
+    op.op_case = TARRY__OP__OP_RECUR_SET;
+    op.recur_set = &set;
+    int rv = pack_op(body, &op);
+    free(content);
+    return rv;
+}
+
+int pack_recur_do(struct buffer *body, const char *queue, const char *name, enum tarry_recur_what what) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__RecurDo order = TARRY__RECUR_DO__INIT;
+    if (queue == NULL || name == NULL || (unsigned)what > TARRY_RECUR_DELETE) return TARRY_E_ARGUMENT;
+    order.queue = (char *)queue;
+    order.name = (char *)name;
+    order.what = (Tarry__RecurDo__What)what;
+    op.op_case = TARRY__OP__OP_RECUR_DO;
+    op.recur_do = &order;
+    return pack_op(body, &op);
+}
+
 int pack_queue_delete(struct buffer *body, const char *queue) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueueDelete delete = TARRY__QUEUE_DELETE__INIT;

@@ -116,6 +116,15 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
     X(queue_resume) \
     X(queue_purge) \
     X(queue_delete) \
+    X(recur_set) \
+    X(recur_list) \
+    X(recur_show) \
+    X(recur_next) \
+    X(recur_pause) \
+    X(recur_resume) \
+    X(recur_trigger) \
+    X(recur_history) \
+    X(recur_delete) \
     X(dead_list) \
     X(dead_requeue) \
     X(dead_drop) \

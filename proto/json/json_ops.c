@@ -29,6 +29,11 @@ static const struct operation {
     {"resume", TARRY__OP__OP_QUEUE_PAUSE, false, "paused", "for"},
     {"purge", TARRY__OP__OP_QUEUE_PURGE, 0, NULL, NULL},
     {"delete", TARRY__OP__OP_QUEUE_DELETE, 0, NULL, NULL},
+    {"recur", TARRY__OP__OP_RECUR_SET, 0, NULL, NULL},
+    {"recur_pause", TARRY__OP__OP_RECUR_DO, TARRY__RECUR_DO__WHAT__PAUSE, "what", NULL},
+    {"recur_resume", TARRY__OP__OP_RECUR_DO, TARRY__RECUR_DO__WHAT__RESUME, "what", NULL},
+    {"recur_trigger", TARRY__OP__OP_RECUR_DO, TARRY__RECUR_DO__WHAT__TRIGGER, "what", NULL},
+    {"recur_delete", TARRY__OP__OP_RECUR_DO, TARRY__RECUR_DO__WHAT__DELETE, "what", NULL},
 };
 #define OPERATION_COUNT (sizeof(operations) / sizeof(operations[0]))
 

@@ -40,6 +40,7 @@ static const struct {
     [DB_PRODUCERS] = {"producers", MDB_INTEGERKEY},
     [DB_RESULTS] = {"results", 0},
     [DB_JOBS] = {"jobs", MDB_INTEGERKEY},
+    [DB_RECURS] = {"recurs", MDB_INTEGERKEY},
     [DB_BLOBS] = {"blobs", MDB_INTEGERKEY},
     [DB_REPLIES] = {"replies", 0},
     [DB_REDACTIONS] = {"redactions", MDB_INTEGERKEY},
@@ -48,13 +49,16 @@ static const struct {
 
 /* Opens a table; makes tables only in a new file. Reason: if LMDB does not find a table's name, or finds other flags, a
  * bit was flipped, and a new empty table would hide pending tasks (F-8). The calendar is the exception: it was added
- * later and can be rebuilt from the other tables. */
+ * later and can be rebuilt from the other tables. So are the recurrences: a format number says whether there are any
+ * (INDEX_FORMAT_RECURS). */
 static int open_table(struct db *db, MDB_txn *txn, int table, unsigned create) {
     unsigned flags;
-    bool is_derived = table == DB_CALENDAR;
-    if (is_derived && !db->read_only) create = MDB_CREATE;
+    bool is_derived = table == DB_CALENDAR, is_later = is_derived || table == DB_RECURS;
     int error = mdb_dbi_open(txn, tables[table].name, tables[table].flags | create, &db->table[table]);
-    if (error == MDB_NOTFOUND && is_derived) return 0;
+    if (error == MDB_NOTFOUND && table == DB_RECURS) db->lacks_recurs = true;
+    if (error == MDB_NOTFOUND && is_later && !db->read_only)
+        error = mdb_dbi_open(txn, tables[table].name, tables[table].flags | MDB_CREATE, &db->table[table]);
+    if (error == MDB_NOTFOUND && is_later) return 0;
     if (error == MDB_NOTFOUND || error == MDB_INCOMPATIBLE) return INDEX_DAMAGED;
     if (error == 0) error = mdb_dbi_flags(txn, db->table[table], &flags);
     if (error == 0 && flags != tables[table].flags) return INDEX_DAMAGED;

@@ -34,6 +34,7 @@ enum db_table {
     DB_PRODUCERS,  /* producer → used, floor */
     DB_RESULTS,    /* producer, sequence → log position */
     DB_JOBS,       /* job → packed JobPut */
+    DB_RECURS,     /* 2 × number → packed RecurPut of its last SET; 2 × number + 1 → packed RecurState */
     DB_BLOBS,      /* id → content of a retired segment */
     DB_REPLIES,    /* producer, sequence → packed CommitReply of a retired segment */
     DB_REDACTIONS, /* id → packed Redaction, until it has been carried out */
@@ -59,6 +60,7 @@ struct db {
     _Atomic bool grow_waits; /* the map must grow: a long holder of map_lock, such as a copy, must release it */
     bool read_only;
     bool has_calendar; /* false only in a read-only environment that an older program made */
+    bool lacks_recurs; /* the environment had no table of recurrences when it was opened */
 };
 
 /* Opens the environment, or makes it with its tables. MDB_NOTFOUND: read-only, and there is no environment. */

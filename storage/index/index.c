@@ -59,7 +59,11 @@ static int load_meta(struct index *index, const char *directory) {
     db_read_end(&index->db, txn);
     if (error == 1) return index->options.read_only ? INDEX_DAMAGED : create(index, directory);
     if (error != 0) return error;
-    if (index->meta.format != FORMAT_VERSION && index->meta.format != INDEX_FORMAT_GROUPS) return INDEX_VERSION;
+    const uint32_t format = index->meta.format;
+    if (format != FORMAT_VERSION && format != INDEX_FORMAT_GROUPS && format != INDEX_FORMAT_RECURS)
+        return INDEX_VERSION;
+    if (format == INDEX_FORMAT_RECURS && index->db.lacks_recurs)
+        return INDEX_DAMAGED; /* an empty table would hide them (F-8) */
     if (memcmp(index->meta.cluster, index->options.cluster, sizeof index->meta.cluster) != 0) return INDEX_FOREIGN;
     return 0;
 }
@@ -116,8 +120,8 @@ static void explain(int error, const char *directory, char *message, size_t size
         snprintf(message, size, "the index in %s is damaged: a checksum is wrong or something is missing", directory);
         break;
     case INDEX_VERSION:
-        snprintf(message, size, "the index in %s has another format version; this program reads version %u", directory,
-                 FORMAT_VERSION);
+        snprintf(message, size, "the index in %s has another format version; this program reads versions %u to %u",
+                 directory, FORMAT_VERSION, INDEX_FORMAT_RECURS);
         break;
     case INDEX_FOREIGN:
         snprintf(message, size, "the index in %s belongs to another cluster", directory);
@@ -327,6 +331,74 @@ static int each_job(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_
 int index_each_job(struct index *index, int (*each)(void *argument, const Tarry__JobPut *job), void *argument) {
     struct job_each job_each = {each, argument};
     return each_value(index, DB_JOBS, each_job, &job_each);
+}
+
+struct recur_each {
+    int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next);
+    void *argument;
+    struct index *index;
+    struct range_view view;
+    Tarry__RecurPut *put; /* what was set, before its state is read */
+};
+
+/* Removes the tasks that are neither waiting nor in flight from the state's open tasks. */
+static int keep_open(struct recur_each *recur_each, MDB_txn *txn, Tarry__RecurState *state) {
+    size_t count = 0;
+    for (size_t i = 0; i < state->n_open; i++) {
+        struct row row;
+        int error = row_get_live(recur_each->index, txn, &recur_each->view, recur_each->index->meta.next_id,
+                                 state->open[i], &row);
+        if (error < 0) return error;
+        if (error == 0 && row.state != ROW_BURIED) state->open[count++] = state->open[i];
+    }
+    state->n_open = count;
+    return 0;
+}
+
+static int pass_recur(struct recur_each *recur_each, MDB_txn *txn, Tarry__RecurState *state) {
+    Tarry__RecurPut *put = recur_each->put;
+    struct row row;
+    int found =
+        row_get_live(recur_each->index, txn, &recur_each->view, recur_each->index->meta.next_id, state->next_id, &row);
+    if (found < 0) return found;
+    if (put->state != NULL) tarry__recur_state__free_unpacked(put->state, NULL);
+    put->state = state;
+    put->before_hash = recur_hash(put->number, state); /* of the recorded state: the next line changes the open tasks */
+    int error = keep_open(recur_each, txn, state);
+    return error != 0 ? error : recur_each->each(recur_each->argument, put, found == 0 ? &row : NULL);
+}
+
+/* Rows come in pairs: what was set, then the state. */
+static int each_recur(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
+    struct recur_each *recur_each = argument;
+    uint64_t number;
+    if (key->mv_size != sizeof number) return INDEX_DAMAGED;
+    memcpy(&number, key->mv_data, sizeof number);
+    if (number % 2 == 0) {
+        if (recur_each->put != NULL) return INDEX_DAMAGED;
+        recur_each->put = tarry__recur_put__unpack(NULL, data->mv_size, data->mv_data);
+        const Tarry__RecurPut *put = recur_each->put;
+        return put != NULL && put->set != NULL && put->number == number / 2 ? 0 : INDEX_DAMAGED;
+    }
+    Tarry__RecurState *state = tarry__recur_state__unpack(NULL, data->mv_size, data->mv_data);
+    const bool is_own = state != NULL && recur_each->put != NULL && recur_each->put->number == number / 2 &&
+                        state->set_hash == recur_set_hash(recur_each->put->set);
+    int result = is_own ? pass_recur(recur_each, txn, state) : INDEX_DAMAGED;
+    if (recur_each->put == NULL || recur_each->put->state != state) {
+        if (state != NULL) tarry__recur_state__free_unpacked(state, NULL);
+    }
+    if (recur_each->put != NULL) tarry__recur_put__free_unpacked(recur_each->put, NULL);
+    recur_each->put = NULL;
+    return result;
+}
+
+int index_each_recur(struct index *index,
+                     int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next), void *argument) {
+    if (index->db.lacks_recurs && index->db.read_only) return 0;
+    struct recur_each recur_each = {each, argument, index, .view.number = UINT64_MAX};
+    int error = each_value(index, DB_RECURS, each_recur, &recur_each);
+    if (recur_each.put != NULL) tarry__recur_put__free_unpacked(recur_each.put, NULL);
+    return error == 0 && recur_each.put != NULL ? INDEX_DAMAGED : error;
 }
 
 struct lease_each {

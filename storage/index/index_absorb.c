@@ -118,6 +118,17 @@ static int absorb_side(struct index *index, enum db_table table, uint64_t number
     return VECTOR_PUSH(&batch->sides, side);
 }
 
+/* A recurrence has two rows: what was set, which is large and rarely changes, and its state. */
+static int absorb_recur(struct index *index, const Tarry__RecurPut *put) {
+    int error = 0;
+    if (put->set != NULL || put->state == NULL)
+        error = absorb_side(index, DB_RECURS, 2 * put->number, put->set != NULL ? &put->base : NULL);
+    if (error == 0)
+        error = absorb_side(index, DB_RECURS, 2 * put->number + 1, put->state != NULL ? &put->state->base : NULL);
+    index->batch.has_recur = true;
+    return error;
+}
+
 /* Adds a redaction to the table of open redactions, and to the outcomes, so queries report it while the ending is
  * remembered. */
 static int absorb_redaction(struct index *index, const Tarry__Redaction *redaction, uint64_t steady_ms) {
@@ -154,6 +165,8 @@ static int absorb_record(struct index *index, const struct frame_header *header,
         return absorb_side(index, DB_JOBS, record->job_end->job, NULL);
     case TARRY__RECORD__FACT_DEFINITION:
         return definition_absorb(index, record->definition);
+    case TARRY__RECORD__FACT_RECUR:
+        return absorb_recur(index, record->recur);
     case TARRY__RECORD__FACT_REDACTION:
         return absorb_redaction(index, record->redaction, steady_ms);
     default:
@@ -207,6 +220,7 @@ void batch_reset(struct batch *batch) {
     batch->outcomes.count = batch->outcome_sizes.count = batch->outcome_ends.count = 0;
     batch->producers.count = batch->results.count = batch->sides.count = 0;
     batch->definitions.count = 0;
+    batch->has_recur = false;
     batch->updates.count = batch->appends.count = 0;
     batch->keys.count = batch->tail_gone.count = 0;
     batch->keys_mode = KEYS_TO_TAIL;

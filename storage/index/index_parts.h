@@ -307,7 +307,7 @@ struct result_change {
     uint64_t sequence;
     uint64_t position;
 };
-/* A change of a queue or a job. There are few, so they are stored and applied in log order. */
+/* A change of a queue, a job or a recurrence. There are few, so they are stored and applied in log order. */
 struct side_change {
     enum db_table table;
     uint64_t number;
@@ -323,6 +323,8 @@ struct definition_change {
 /* Format of an index that has, or had, groups (Policy.filter). A program that does not know groups would deliver a
  * topic's tasks to nobody, so it must refuse the directory. */
 #define INDEX_FORMAT_GROUPS 2u
+/* Version of the index once it has absorbed a recurrence; it may also have groups. */
+#define INDEX_FORMAT_RECURS 3u
 
 struct batch {
     uint64_t first_id; /* ids from this one on have no row on disk */
@@ -338,6 +340,7 @@ struct batch {
     VECTOR(struct result_change) results;
     VECTOR(struct side_change) sides;
     VECTOR(struct definition_change) definitions;
+    bool has_recur; /* a recurrence was set or changed: the index gets format version INDEX_FORMAT_RECURS */
     size_t records;
     size_t redactions;
     bool known;      /* the batch has the first frame of the log */

@@ -382,6 +382,12 @@ static int take_definition(void *argument, const Tarry__DefinitionPut *definitio
     return 0;
 }
 
+static int take_recur(void *argument, const Tarry__RecurPut *put, const struct row *next) {
+    struct verify *verify = argument;
+    verify->found.digest += put->before_hash;
+    return 0;
+}
+
 static int take_job(void *argument, const Tarry__JobPut *job) {
     return 0;
 }
@@ -407,6 +413,7 @@ static int verify_all(struct verify *verify) {
     if (error == 0) error = each_entry(verify, DB_RESULTS, "results", verify_result);
     if (error == 0)
         error = judge_reading(verify, index_each_definition(verify->index, take_definition, verify), "a definition");
+    if (error == 0) error = judge_reading(verify, index_each_recur(verify->index, take_recur, verify), "a recurrence");
     if (error == 0) error = compare_counts(verify);
     if (error == 0) error = each_entry(verify, DB_SLOTS, "slots", verify_slot);
     if (error == 0 && verify->marked != verify->waiting) {

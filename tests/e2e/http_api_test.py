@@ -14,7 +14,8 @@ WHICH, LEASED = {"queue": "q", "key": "k"}, {"id": "1", "token": "1-4096"}
 # The required arguments of each operation of a commit.
 OPS = {"schedule": {"queue": "q", "in": "1h"}, "cancel": WHICH, "move": {**WHICH, "in": "1h"}, "ack": LEASED, "nack": LEASED, "extend": LEASED, "release": LEASED,
        "requeue": WHICH, "drop": WHICH, "redact": {**WHICH, "reason": "x"}, "policy": {"queue": "q", "lease": "1m"}, "pause": {"queue": "q"}, "resume": {"queue": "q"},
-       "purge": {"queue": "q"}, "delete": {"queue": "q"}}
+       "purge": {"queue": "q"}, "delete": {"queue": "q"}, "recur": {"queue": "q", "name": "n", "cron": "0 9 * * *"},
+       **{f"recur_{what}": {"queue": "q", "name": "n"} for what in ("pause", "resume", "trigger", "delete")}}
 
 
 def table():

@@ -7,6 +7,7 @@ DURATION = "one or more numbers with a unit"
 TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict, "null": type(None)}
 # Groups of members of which a body may have only one.
 TOGETHER = [{"in", "in_ms", "delay_ms", "at", "due_ms"}, {"body", "body_base64", "json"}, {"id", "key", "all", "tasks"}, {"delay", "delay_ms", "dead"},
+            {"cron", "every", "every_ms", "rrule"}, {"from", "from_ms"}, {"until", "until_ms"}, {"jitter", "jitter_ms"}, {"missed_window", "missed_window_ms"},
             *({name, f"{name}_ms"} for name in ("expires", "wait", "lease", "for", "delay", "backoff_min", "backoff_max"))]
 WITH = {"backoff_min": {"backoff_max_ms": 30 * 24 * 3600 * 1000}, "backoff_max": {"backoff_min_ms": 0}}
 
@@ -37,7 +38,7 @@ class Document(Case):
         return schema
 
     def filled(self, path):
-        return path.replace("{queue}", "q").replace("{key}", "k").replace("{id}", self.good[0]["id"])
+        return path.replace("{queue}", "q").replace("{key}", "k").replace("{name}", "n").replace("{id}", self.good[0]["id"])
 
     def body(self, operation):
         """Returns (schema, example) of the operation's JSON body, or (None, None)."""
@@ -90,6 +91,8 @@ class Document(Case):
             return [{}, {"a": "b"}], [7, "x", [], {"a": 7}]
         if kind == "boolean":
             return [True, False][:1 + (name != "all")], ["x", 1, []]  # without "all", the members that select tasks are required
+        if name == "until_ms":  # a time that has passed is refused, because nothing would recur
+            return [4102444800000], [-1, "x", 1.5, True]
         if kind == "integer":
             least, most = schema.get("minimum", 0), schema.get("maximum", 1 << 40)
             most = most if "maximum" in schema else min(most, schema.get("minimum", 0) + 60_000)
@@ -100,8 +103,11 @@ class Document(Case):
         if kind == "string" and schema.get("description", "").startswith(DURATION):
             return ["0", "5ms"] if name == "wait" else ["30m", "1h30m", "90s"], ["soon", "", "30", "-1s", "1s1h", 7]
         if kind == "string":
-            good = {"body_base64": ["AP8="], "properties": ["AP8="], "push": ["", "https://shop.example.org/x"], "filter": [""], "token": [], "queue": ["q"]}.get(name, ["x", "grün \U0001f600"])
-            bad = [7, [], *(["*", "A"] if name in ("body_base64", "properties") else ["ftp://x", "http://u@x/"] if name == "push" else [])]
+            good = {"body_base64": ["AP8="], "properties": ["AP8="], "push": ["", "https://shop.example.org/x"], "filter": [""], "token": [], "queue": ["q"],
+                    "cron": ["0 9 * * *", "@daily"], "rrule": ["FREQ=DAILY"], "zone": ["", "Europe/Berlin"],
+                    "missed": ["", "last", "none"]}.get(name, ["x", "grün \U0001f600"])
+            bad = [7, [], *(["*", "A"] if name in ("body_base64", "properties") else ["ftp://x", "http://u@x/"] if name == "push" else
+                            ["no/w"] if name in ("cron", "rrule", "zone", "missed") else [])]
             if "maxLength" in schema:
                 bad.append("x" * (schema["maxLength"] + 1))
                 good = good + ["x" * schema["maxLength"]] * (name not in ("push", "filter"))

@@ -29,7 +29,9 @@ ALLOWED = {
     "storage/log/": ("storage/log/", "storage/files/", "proto/", "common/"),
     "storage/index/": ("storage/index/", "storage/files/", "proto/", "common/"),
     "storage/history/": ("storage/history/", "storage/index/", "storage/log/", "storage/files/", "proto/", "common/"),
-    "broker/core/": ("broker/core/", "proto/", "common/"),
+    # Calendars: pure, except that a time zone's file is read once. The core decides by them.
+    "broker/recur/": ("broker/recur/", "proto/tarry_limits."),
+    "broker/core/": ("broker/core/", "broker/recur/", "proto/", "common/"),
     # Decisions around the core: this folder uses the log's and the index's types, and executes nothing.
     "broker/engine/": ("broker/engine/", "broker/core/", "storage/", "proto/", "common/"),
     "broker/pair/": ("broker/pair/",),

@@ -8,9 +8,9 @@ import fnmatch
 CLIENT = ["client*"]
 LOG = ["log", "log_[cef]*", "log_prepare", "frame", "history", "erase", "archive", "disk", "identity", "keyring", "hard_state", "signing", "row", "tally",
        "quarantine_erase", "log_copy"]
-CORE = ["core", "core_[acdnpsw]*", "list_page", "outcomes", "slab", "ledger", "tally", "row", "arena"]
+CORE = ["core", "core_[acdnprsw]*", "list_page", "outcomes", "slab", "ledger", "tally", "row", "arena"]
 STORIES = ["story_*", "moments"]
-LIVE = ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_consumers", "e2e_look", "e2e_settle", "e2e_herds", "e2e_groups", "e2e_start", "e2e_facts", "e2e_queue_delete", "e2e_queue_places", "e2e_audit"]
+LIVE = ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_consumers", "e2e_look", "e2e_settle", "e2e_herds", "e2e_groups", "e2e_start", "e2e_facts", "e2e_queue_delete", "e2e_queue_places", "e2e_recur", "e2e_audit"]
 WIRE = ["e2e_wire", "e2e_sp", "e2e_fault_wire", "e2e_listen", "hostile_heads", "hostile_frames", "hostile_limits", "e2e_access", "e2e_secure", "e2e_tls"]
 PAIR = ["e2e_pair_wire", "e2e_pair_follow", "e2e_pair_modes", "e2e_pair_stop", "e2e_pair_record", "e2e_pair_alone", "e2e_failover", "e2e_late_thread", "e2e_pair_paused"]
 
@@ -23,6 +23,7 @@ STAGES = {
                 ["wheel", "log_crash", "log_pair_crash", "archive_crash", "tamper"], STORIES,
                 ["e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_damage", "e2e_summary", "e2e_quarantine", "e2e_restart"],
                 ["log_tail_torn", "crash_sync", "crash_powercut"]],
+    "broker/recur": [["core_recur"], ["recur_judges"], ["histories_1", "e2e_recur"]],
     "broker/core": [CORE, ["ready", "wheel", "core_full", "fuzz-core", "fuzz-wheel"], STORIES, LIVE,
                     ["histories_1", "e2e_quarantine", "e2e_access", "e2e_restart"]],
     "broker/engine": [["core_turn", "lane_state", "outgoing_read", "erasure", "disk_reserve", "recovery_plan", "retention", "index_schedule", "group_commit",

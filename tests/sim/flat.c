@@ -16,7 +16,7 @@ void flat_init(struct flat *flat) {
     flat->epoch = 0;
     memset(flat->definitions, 0, sizeof flat->definitions);
     flat->next_id = 1;
-    flat->producer_count = flat->result_count = flat->job_count = flat->ending_count = 0;
+    flat->producer_count = flat->result_count = flat->job_count = flat->ending_count = flat->recur_count = 0;
 }
 
 void flat_copy(struct flat *to, const struct flat *from) {
@@ -39,6 +39,8 @@ void flat_copy(struct flat *to, const struct flat *from) {
     to->job_count = from->job_count;
     memcpy(to->jobs, from->jobs, from->job_count * sizeof to->jobs[0]);
     memcpy(to->definitions, from->definitions, sizeof to->definitions);
+    to->recur_count = from->recur_count;
+    memcpy(to->recurs, from->recurs, from->recur_count * sizeof to->recurs[0]);
     to->ending_count = from->ending_count;
     memcpy(to->endings, from->endings, from->ending_count * sizeof to->endings[0]);
 }
@@ -159,6 +161,64 @@ static void note_commit(struct flat *flat, const Tarry__FrameBody *body, uint64_
         (struct flat_result){.producer = body->producer, .sequence = body->sequence, .position = position};
 }
 
+/* ---- recurrences */
+
+static struct flat_recur *find_recur(struct flat *flat, uint32_t queue, const char *name) {
+    for (size_t i = 0; i < flat->recur_count; i++)
+        if (flat->recurs[i].queue == queue && strcmp(flat->recurs[i].name, name) == 0) return &flat->recurs[i];
+    return NULL;
+}
+
+/* `put` follows the records of its tasks in the frame, so flat has them already. */
+static void put_recur(struct flat *flat, const Tarry__RecurPut *put) {
+    struct flat_recur *recur = find_recur(flat, put->queue, put->name);
+    MUST(put->before_hash == (recur ? recur->hash : 0)); /* LOG-2 */
+    MUST(!recur || recur->number == put->number);
+    laws_of_recur(flat, recur, put);
+    flat->digest -= put->before_hash;
+    if (!put->state) {
+        *recur = flat->recurs[--flat->recur_count];
+        return;
+    }
+    if (!recur) {
+        MUST(flat->recur_count < FLAT_RECURS_MAX);
+        recur = &flat->recurs[flat->recur_count++];
+        *recur = (struct flat_recur){.number = put->number, .queue = put->queue, .name = put->name};
+    }
+    if (put->set) {
+        recur->set = put->set;
+        recur->first_task = put->state->next_id ? put->state->next_id : flat->next_id;
+    }
+    recur->state = put->state;
+    recur->hash = recur_hash(put->number, put->state);
+    flat->digest += recur->hash;
+}
+
+static bool is_open(const struct flat *flat, uint64_t id) {
+    const struct flat_task *task = &flat->tasks[id];
+    return id && id < flat->next_id && !task->ended && task->row.state != ROW_BURIED;
+}
+
+static void restore_recur(const struct flat *flat, const struct flat_recur *recur, struct core *core) {
+    uint64_t open[16];
+    Tarry__RecurState state = *recur->state;
+    Tarry__RecurPut put = TARRY__RECUR_PUT__INIT;
+    MUST(state.n_open <= 16);
+    state.open = open;
+    state.n_open = 0;
+    for (size_t i = 0; i < recur->state->n_open; i++)
+        if (is_open(flat, recur->state->open[i])) open[state.n_open++] = recur->state->open[i];
+    put.number = recur->number;
+    put.queue = recur->queue;
+    put.name = (char *)recur->name;
+    put.cause = TARRY__RECUR_PUT__CAUSE__SET;
+    put.set = (Tarry__RecurSet *)recur->set;
+    put.state = &state;
+    put.before_hash = recur->hash;
+    const bool is_there = state.next_id && state.next_id < flat->next_id && !flat->tasks[state.next_id].ended;
+    MUST(core_restore_recur(core, &put, is_there ? &flat->tasks[state.next_id].row : NULL) == 0);
+}
+
 static void apply(struct flat *flat, const Tarry__Record *record) {
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
@@ -191,6 +251,9 @@ static void apply(struct flat *flat, const Tarry__Record *record) {
         break;
     case TARRY__RECORD__FACT_DEFINITION:
         put_definition(flat, record->definition);
+        break;
+    case TARRY__RECORD__FACT_RECUR:
+        put_recur(flat, record->recur);
         break;
     case TARRY__RECORD__FACT_EPOCH:
         MUST(record->epoch->epoch > flat->epoch);
@@ -228,6 +291,7 @@ uint64_t flat_digest(const struct flat *flat) {
     }
     for (size_t i = 0; i < flat->producer_count; i++) digest += producer_hash(flat->producers[i].id);
     for (size_t i = 0; i < FLAT_DEFINITIONS; i++) digest += flat->definitions[i].hash;
+    for (size_t i = 0; i < flat->recur_count; i++) digest += flat->recurs[i].hash;
     return digest;
 }
 
@@ -396,6 +460,8 @@ void flat_restore(const struct flat *flat, struct core *core, enum recovery_part
     if (part == RECOVERY_QUEUES) restore_queues(flat, core);
     if (part == RECOVERY_LEASES) restore_leases(flat, core);
     if (part == RECOVERY_OUTCOMES) restore_outcomes(flat, core);
+    for (size_t i = 0; part == RECOVERY_RECURRENCES && i < flat->recur_count; i++)
+        restore_recur(flat, &flat->recurs[i], core);
     for (size_t i = 0; part == RECOVERY_PRODUCERS && i < flat->producer_count; i++) {
         const struct flat_producer *p = &flat->producers[i];
         MUST(core_restore_producer(core, p->id, p->used_ms, p->floor, 0) == 0);

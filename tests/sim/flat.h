@@ -39,6 +39,7 @@ struct flat_result {
 };
 
 #define FLAT_DEFINITIONS 4u
+#define FLAT_RECURS_MAX 64
 
 struct flat {
     uint64_t position;
@@ -67,7 +68,16 @@ struct flat {
         uint64_t version, hash;          /* 0: the definition does not exist */
         const Tarry__DefinitionPut *put; /* its record */
     } definitions[FLAT_DEFINITIONS];     /* indexed by the last byte of the name */
-    uint64_t endings[FLAT_TASKS_MAX];    /* ids in the order in which the tasks ended */
+    struct flat_recur {
+        uint64_t number, hash;
+        uint32_t queue;
+        const char *name;
+        const Tarry__RecurSet *set;
+        const Tarry__RecurState *state;
+        uint64_t first_task; /* tasks from this id on are occurrences of what was set last */
+    } recurs[FLAT_RECURS_MAX];
+    size_t recur_count;
+    uint64_t endings[FLAT_TASKS_MAX]; /* ids in the order in which the tasks ended */
     size_t ending_count;
 };
 

@@ -1,7 +1,9 @@
 /* habits.c: see habits.h. */
 #include "habits.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "../must.h"
 #include "ops.h"
@@ -75,6 +77,7 @@ void habits_draw(struct random *random, struct habits *out) {
     out->groups = random_below(&own, 6) == 0 && !out->deletes; /* a limit of queues would leave no place for groups */
     out->serials = random_below(&own, 3) == 0;
     out->herds = random_below(&own, 4) == 0;
+    out->recurs = random_below(&own, 6) == 0;
     out->one_line = random_below(random, 8) == 0;
     if (out->one_line) {
         out->wall_times = out->priorities = false;
@@ -259,6 +262,53 @@ void habits_calm_groups(struct client *client) {
     (void)client_commit(client, ops, 1 + HABIT_GROUPS, false);
 }
 
+/* Sets a recurrence with a few occurrences, so that the calm phase ends. */
+static Tarry__Op *random_recur_set(struct world *world, const char *queue, const char *name) {
+    static const char *const overlaps[] = {"skip", "queue-one", "allow"}, *const crons[] = {"*/2 * * * * *",
+                                                                                            "*/7 * * * * *"};
+    Tarry__RecurSet set = TARRY__RECUR_SET__INIT;
+    set.queue = (char *)queue;
+    set.name = (char *)name;
+    if (one_in(world, 3))
+        set.cron = (char *)crons[random_below(&world->random, 2)];
+    else
+        set.every_ms = 1000 * (1 + random_below(&world->random, 5));
+    set.overlap = (char *)overlaps[random_below(&world->random, 3)];
+    set.missed = (char *)(one_in(world, 3) ? "none" : "last");
+    if (one_in(world, 3) && strcmp(set.overlap, "allow") == 0) set.missed = (char *)"all:3";
+    set.count = 1 + random_below(&world->random, 6);
+    if (one_in(world, 3)) set.jitter_ms = 1 + random_below(&world->random, 3000);
+    return op_recur_set(world, &set);
+}
+
+/* Schedules a task whose key is that of an occurrence but for the prefix; it must not be taken for one (KEEP-1). */
+static Tarry__Op *random_lookalike(struct world *world, const char *queue, const char *name) {
+    enum { KEY_SIZE = 40 };
+    char *key = world_alloc(world, KEY_SIZE);
+    const uint64_t at_ms = host_now(world).wall_ns / NS_PER_MS + 1000 * random_below(&world->random, 20);
+    const time_t at_s = (time_t)(at_ms / 1000);
+    struct tm tm;
+    char time[24];
+    MUST(gmtime_r(&at_s, &tm) && strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm));
+    MUST(snprintf(key, KEY_SIZE, "%s@%s", name, time) < KEY_SIZE);
+    return op_schedule(world, &(struct schedule){.queue = queue, .key = key, .at_ms = at_ms + 60000});
+}
+
+static void recur_somehow(struct client *client) {
+    static const char *const names[] = {"r1", "r2", "r3"};
+    struct world *world = client->world;
+    const char *queue = habit_queues[random_below(&world->random, HABIT_QUEUES)];
+    const char *name = names[random_below(&world->random, 3)];
+    if (one_in(world, 4)) {
+        (void)client_commit_one(client, random_lookalike(world, queue, name));
+        return;
+    }
+    Tarry__Op *op = one_in(world, 2)
+                        ? random_recur_set(world, queue, name)
+                        : op_recur_do(world, queue, name, (Tarry__RecurDo__What)random_below(&world->random, 4));
+    (void)client_commit_one(client, op);
+}
+
 /* Sets or deletes a definition; often only if it still has the version that it had a moment ago. */
 static void define_something(struct client *client) {
     struct world *world = client->world;
@@ -273,6 +323,10 @@ static void commit_something(struct client *client, const struct habits *habits)
     if (client->open_count >= habits->open_max) return;
     if (habits->deletes && one_in(world, 4)) { /* a commit that deletes a queue has no other operation */
         (void)client_commit_one(client, op_delete(world, lone_queues[random_below(&world->random, LONE_QUEUES)]));
+        return;
+    }
+    if (habits->recurs && one_in(world, 4)) {
+        recur_somehow(client);
         return;
     }
     if (habits->groups && (!habits->groups_set || one_in(world, 12))) {

@@ -27,6 +27,7 @@ struct habits {
     bool defines;    /* sets and deletes definitions */
     bool herds;      /* sets the spread of queues, and what happens to overdue tasks after an outage */
     bool serials;    /* half of the tasks have one of two serial names */
+    bool recurs;     /* sets, pauses, triggers and deletes recurrences */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool pools;    /* some sessions are pools of several consumers */
     bool one_line; /* all tasks have the same queue, base and priority, so one line has all near and far tasks */

@@ -3,6 +3,7 @@
 
 #include "../must.h"
 #include "faults.h"
+#include "laws.h"
 #include "model_disk.h"
 #include "ops.h"
 
@@ -164,6 +165,7 @@ static void calm_down(struct world *world, struct faults *faults, struct habits 
     habits->over = true;
     faults_end(world, faults);
     history_settle(world, habits);
+    laws_of_recurs(&world->host->head, host_now(world).wall_ns / NS_PER_MS);
 }
 
 /* ---- */

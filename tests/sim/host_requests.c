@@ -183,6 +183,13 @@ static const Tarry__Reply *reply_of(const struct host *host, const struct asked 
     return effects->replies.items[i - 1].reply;
 }
 
+/* Lets occurrences fall due before the request is predicted: the prediction is of the state that the request finds. */
+static void settle_recurrences(struct world *world) {
+    const struct instant now = host_answers_at(world);
+    struct core_event tick = {.kind = CORE_TICK};
+    if (core_recurs(world->host->core, &now)) host_step(world, &tick);
+}
+
 static void take_call(struct world *world, struct asked *asked) {
     struct host *host = world->host;
     struct engine_request *engine_request = &asked->engine_request;
@@ -192,6 +199,7 @@ static void take_call(struct world *world, struct asked *asked) {
     const Tarry__Request__BodyCase body = request->message->body_case;
     bool is_predicted = body == TARRY__REQUEST__BODY_COMMIT || body == TARRY__REQUEST__BODY_GET;
     asked->request->predictions[host->number].past = body == TARRY__REQUEST__BODY_COMMIT ? request->commit.past : NULL;
+    settle_recurrences(world);
     if (is_predicted) ledger_predict(world, asked->request);
     if (body == TARRY__REQUEST__BODY_STATS) {
         request->broker = world_alloc(world, sizeof *request->broker);

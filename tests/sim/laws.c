@@ -7,9 +7,12 @@
 #include "leases.h"
 #include "ops.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "../must.h"
+#include "check.h"
+#include "tarry_limits.h"
 
 /* Fields, besides the lease, that a record must leave unchanged. */
 enum keeps { KEEPS_DUE = 1, KEEPS_ATTEMPT = 2, KEEPS_DELIVERIES = 4, KEEPS_TOKEN = 8 };
@@ -129,6 +132,31 @@ static void law_of_new(const struct flat *flat, const struct row *row) {
     law_of_key(flat, row);
 }
 
+/* Returns the recurrence that the key belongs to; NULL: none. */
+static const struct flat_recur *recur_of(const struct flat *flat, const struct row *row) {
+    const size_t size = occurrence_name_size(row->key, row->key_size);
+    for (size_t i = 0; size && i < flat->recur_count; i++) {
+        const struct flat_recur *recur = &flat->recurs[i];
+        if (recur->queue == row->queue && strlen(recur->name) == size &&
+            memcmp(recur->name, row->key + OCCURRENCE_PREFIX_SIZE, size) == 0)
+            return recur;
+    }
+    return NULL;
+}
+
+/* An occurrence comes once: no other task with its key was ever delivered, since the recurrence was set. (One that an
+ * operator moved may have run before.) */
+static void law_of_once(const struct flat *flat, const struct row *row) {
+    const struct flat_recur *recur = recur_of(flat, row);
+    if (!recur || row->id < recur->first_task) return;
+    for (uint64_t id = recur->first_task; id < flat->next_id; id++) {
+        const struct row *other = &flat->tasks[id].row;
+        const bool is_same = id != row->id && other->queue == row->queue && other->key_size == row->key_size &&
+                             memcmp(other->key, row->key, row->key_size) == 0;
+        MUST(!is_same || !other->deliveries);
+    }
+}
+
 static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, const struct row *before,
                          const struct row *row) {
     bool is_ahead = now_ns(flat, row->base) / 1000000 < row->due_ms, is_mover = session_is_mover(row->session);
@@ -147,6 +175,7 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
         MUST(row->delivered_ms == flat->steady_ns / 1000000);
     }
     MUST(!has_expired(flat, before));
+    law_of_once(flat, row);
     MUST(!flat_queue_of(flat, row->queue)->put.paused);
     MUST(row->attempt == before->attempt + 1 && row->deliveries == before->deliveries + 1);
     MUST(row->lease_epoch == flat->epoch && row->lease_position == flat->position); /* FENCE-1 */
@@ -330,4 +359,80 @@ void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redactio
     MUST(!row->key_size || memcmp(redaction->key.data, row->key, row->key_size) == 0);
     MUST(redaction->blob_at == row->blob_at && redaction->blob_size == row->blob_size);
     if (redaction->frame) MUST(redaction->content_hash.len == CONTENT_HASH_SIZE);
+}
+
+/* ---- recurrences */
+
+/* The reference calendar: intervals, and cron expressions of the form "*\/N * * * * *" (seconds). */
+static uint64_t calendar_next(const Tarry__RecurSet *set, uint64_t after_ms) {
+    if (set->every_ms) return after_ms + set->every_ms;
+    const uint64_t step_s = strtoull(set->cron + 2, NULL, 10);
+    uint64_t at_s = after_ms / 1000 + 1;
+    while (at_s % 60 % step_s) at_s++;
+    return at_s * 1000;
+}
+
+static bool is_live(const struct flat *flat, uint64_t id) {
+    const struct flat_task *task = &flat->tasks[id];
+    return id && id < flat->next_id && !task->ended && task->row.state != ROW_BURIED;
+}
+
+/* The next occurrence's task is new, or the one that was there before, and has the due time of the state. */
+static void law_of_next_task(const struct flat *flat, const struct flat_recur *before, const Tarry__RecurPut *put) {
+    const Tarry__RecurState *state = put->state;
+    const uint64_t task = state->next_id;
+    MUST(!task == !state->next_ms || !task);
+    if (!task || (before && before->state->next_id == task)) return;
+    MUST(is_live(flat, task) && flat->tasks[task].row.due_ms == state->due_ms && state->due_ms >= state->next_ms);
+    MUST(flat->tasks[task].row.base == ROW_WALL && flat->tasks[task].row.queue == put->queue);
+    MUST(flat->tasks[task].row.scheduled_ms == flat->steady_ns / 1000000); /* created by this frame */
+}
+
+/* An occurrence runs only if no earlier one is open, unless overlap allows it, or an operator moved it. */
+static void law_of_overlap(const struct flat *flat, const struct flat_recur *before) {
+    const Tarry__RecurState *was = before->state;
+    if (strcmp(before->set->overlap, "allow") == 0 || !is_live(flat, was->next_id)) return;
+    const struct row *row = &flat->tasks[was->next_id].row;
+    if (row->state == ROW_LEASED || row->due_ms != was->due_ms) return;
+    for (size_t i = 0; i < was->n_open; i++) MUST(!is_live(flat, was->open[i]));
+}
+
+/* None is lost and none comes twice: the occurrences that this record settles are exactly those of the calendar from
+ * the one that was next up to `at_ms`, and the next one is the first after them. */
+static void law_of_due(const struct flat *flat, const struct flat_recur *before, const Tarry__RecurPut *put) {
+    const Tarry__RecurSet *set = before->set;
+    const Tarry__RecurState *was = before->state, *state = put->state;
+    const uint64_t wall_ms = flat->wall_ns / 1000000;
+    MUST(!was->paused && was->next_ms && wall_ms >= was->due_ms); /* TIME-1 */
+    uint64_t at_ms = was->next_ms, count = 1;
+    for (; at_ms < put->occurrence_ms; count++) at_ms = calendar_next(set, at_ms);
+    MUST(at_ms == put->occurrence_ms && state->last_ms == at_ms && state->occurrences == was->occurrences + count);
+    MUST(put->missed <= count && put->missed + put->skipped <= count);
+    const bool is_over = set->count && state->occurrences >= set->count;
+    MUST(state->next_ms == (is_over ? 0 : calendar_next(set, at_ms)));
+    const bool is_piece = state->next_ms && !state->next_id && state->due_ms <= wall_ms;
+    const bool is_late = wall_ms > at_ms + RECUR_GRACE_MS + set->jitter_ms;
+    if (!is_piece && strcmp(set->missed, "last") == 0) MUST(put->missed == count - 1);
+    if (!is_piece && strcmp(set->missed, "none") == 0) MUST(put->missed == count - !is_late);
+    law_of_overlap(flat, before);
+}
+
+void laws_of_recur(const struct flat *flat, const struct flat_recur *before, const Tarry__RecurPut *put) {
+    if (!put->state) return;
+    law_of_next_task(flat, before, put);
+    if (put->cause == TARRY__RECUR_PUT__CAUSE__FELL_DUE) law_of_due(flat, before, put);
+    MUST(put->cause != TARRY__RECUR_PUT__CAUSE__STUCK && put->cause != TARRY__RECUR_PUT__CAUSE__RECOMPUTED);
+    if (put->cause == TARRY__RECUR_PUT__CAUSE__QUEUED)
+        for (size_t i = 0; i < before->state->n_open; i++) MUST(!is_live(flat, before->state->open[i]));
+}
+
+void laws_of_recurs(const struct flat *flat, uint64_t wall_ms) {
+    enum { SLACK_MS = 5000 };
+    for (size_t i = 0; i < flat->recur_count; i++) {
+        const Tarry__RecurState *state = flat->recurs[i].state;
+        if (state->paused) continue;
+        const uint64_t count = flat->recurs[i].set->count;
+        MUST(state->next_ms || (count && state->occurrences >= count)); /* none is lost */
+        MUST(!state->next_ms || state->due_ms + SLACK_MS >= wall_ms);
+    }
 }

@@ -23,6 +23,10 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put);
 void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end);
 void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put);
 void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redaction);
+/* `before`: the recurrence before the record; NULL: none. `flat` has the tasks of the record's frame. */
+void laws_of_recur(const struct flat *flat, const struct flat_recur *before, const Tarry__RecurPut *put);
+/* At the end of a history: no recurrence has stopped, and none is late. */
+void laws_of_recurs(const struct flat *flat, uint64_t wall_ms);
 void laws_of_job(const struct flat *flat, const Tarry__JobPut *job);
 
 #endif

@@ -56,6 +56,13 @@ static void check_redaction(struct world *world, const Tarry__Redaction *redacti
     MUST(memcmp(redaction->content_hash.data, content->hash, CONTENT_HASH_SIZE) == 0);
 }
 
+/* Copies the content: that of a recurrence's occurrence is in the memory of the core's step. */
+static const struct core_content *kept_content(struct world *world, const struct core_content *content) {
+    struct core_content *copy = world_copy(world, content, sizeof *content);
+    copy->data = world_copy(world, content->data, content->size);
+    return copy;
+}
+
 void ledger_on_frame(struct world *world, struct frame_note *note, const struct core_content *const *contents,
                      size_t content_count) {
     const Tarry__FrameBody *body = note->body;
@@ -76,7 +83,7 @@ void ledger_on_frame(struct world *world, struct frame_note *note, const struct 
         origin->content = NULL;
         if (!put->task->blob_size) continue;
         MUST(taken < content_count);
-        origin->content = contents[taken++];
+        origin->content = kept_content(world, contents[taken++]);
     }
     ledger_take_frame(world, note);
     MUST(taken == content_count);

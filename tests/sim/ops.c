@@ -222,6 +222,21 @@ Tarry__Op *op_define(struct world *world, uint32_t number, bool deletes, const u
     return op;
 }
 
+Tarry__Op *op_recur_set(struct world *world, const Tarry__RecurSet *set) {
+    Tarry__Op *op = op_new(world, TARRY__OP__OP_RECUR_SET);
+    op->recur_set = world_copy(world, set, sizeof *set);
+    return op;
+}
+
+Tarry__Op *op_recur_do(struct world *world, const char *queue, const char *name, Tarry__RecurDo__What what) {
+    Tarry__Op *op = op_new(world, TARRY__OP__OP_RECUR_DO);
+    op->recur_do = NEW(world, Tarry__RecurDo, tarry__recur_do__init);
+    op->recur_do->queue = (char *)queue;
+    op->recur_do->name = (char *)name;
+    op->recur_do->what = what;
+    return op;
+}
+
 Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states) {
     Tarry__Op *op = op_new(world, TARRY__OP__OP_QUEUE_PURGE);
     op->queue_purge = NEW(world, Tarry__QueuePurge, tarry__queue_purge__init);
@@ -407,6 +422,9 @@ static size_t record_text(char *text, size_t size, const Tarry__Record *record) 
         return (size_t)snprintf(text, size, "redaction of %" PRIu64, record->redaction->id);
     case TARRY__RECORD__FACT_DEFINITION:
         return (size_t)snprintf(text, size, "definition %s", record->definition->deleted ? "deleted" : "set");
+    case TARRY__RECORD__FACT_RECUR:
+        return (size_t)snprintf(text, size, "recurrence %s: %s", record->recur->name,
+                                enum_text(&tarry__recur_put__cause__descriptor, (int)record->recur->cause, 0));
     case TARRY__RECORD__FACT_EPOCH:
         return (size_t)snprintf(text, size, "epoch %" PRIu32, record->epoch->epoch);
     case TARRY__RECORD__FACT_SESSION:

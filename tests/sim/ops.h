@@ -40,6 +40,8 @@ bool sim_filter_matches(const char *filter, uint64_t id);
 Tarry__Op *op_fan_out(struct world *world, const struct held *held);
 /* Sets lease_before_due. */
 Tarry__Op *op_early(struct world *world, const char *queue);
+Tarry__Op *op_recur_set(struct world *world, const Tarry__RecurSet *set);
+Tarry__Op *op_recur_do(struct world *world, const char *queue, const char *name, Tarry__RecurDo__What what);
 /* Sets or deletes a definition. `expected` is the version that it must have; NULL: any version. */
 Tarry__Op *op_define(struct world *world, uint32_t number, bool deletes, const uint64_t *expected);
 Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states);

@@ -6,6 +6,7 @@
 #include "../must.h"
 #include "faults.h"
 #include "history.h"
+#include "laws.h"
 #include "node.h"
 #include "ops.h"
 #include "pair_faults.h"
@@ -129,6 +130,7 @@ static void check_end(struct world *world) {
 void pair_history_end(struct world *world, const struct habits *habits) {
     pair_history_wait(world);
     history_settle(world, habits);
+    laws_of_recurs(&world->host->head, host_now(world).wall_ns / NS_PER_MS);
     check_end(world);
 }
 

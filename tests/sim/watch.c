@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../must.h"
+#include "check.h"
 #include "client.h"
 #include "host.h"
 #include "leases.h"
@@ -342,6 +343,14 @@ static void check_limits(struct watch *watch, const struct flat *head, const str
     }
 }
 
+/* Returns whether the task is an occurrence that a recurrence creates in this frame (laws_of_recur). */
+static bool is_occurrence(const Tarry__FrameBody *body, const Tarry__TaskPut *put) {
+    if (!put->fresh || !occurrence_name_size(put->task->key.data, put->task->key.len)) return false;
+    for (size_t i = 0; i < body->n_records; i++)
+        if (body->records[i]->fact_case == TARRY__RECORD__FACT_RECUR) return true;
+    return false;
+}
+
 /* A task is spread by less than its queue's spread, or one that the same commit sets. */
 static void law_of_spread(const struct watch *watch, const struct flat *head, const Tarry__Task *task) {
     const Tarry__QueuePut *queue = &flat_queue_of(head, task->queue)->put;
@@ -375,8 +384,9 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         leases |= put->cause == TARRY__CAUSE__CAUSE_LEASED;
         if (put->cause == TARRY__CAUSE__CAUSE_UNSENT)
             note_taken_back(watch, &world->host->head, header->position, put->task->id);
-        bool sets_due = (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED && !put->share_of) ||
-                        (put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put));
+        const bool is_clients = !put->share_of && !is_occurrence(body, put);
+        const bool sets_due =
+            (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED && is_clients) || (put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put));
         check_pooled(world->host, header, put);
         check_lost(world->host, header, body, put);
         if (sets_due) law_of_spread(watch, &world->host->head, put->task);

@@ -375,6 +375,19 @@ static void schedules(void **state) {
     }
     good.schedule.key = (ProtobufCBinaryData){.len = 3, .data = (uint8_t *)"..."};
     FINE(SCHEDULE, &good.schedule);
+    static const char *const occurrences[] = {"recur:r@2026-11-28T09:00:00Z", "recur:r@2026-11-28T09:00:00+08:00#7",
+                                              "recur:r@2026-11-28T09:00:00"},
+                             *const others[] = {"r@2026-11-28T09:00:00Z", "recur:r", "recur:@2026-11-28T09:00:00Z",
+                                                "recur:r@2026-11-28 09:00:00Z", "recur:r@2026-11-28T09:00:0"};
+    for (size_t i = 0; i < sizeof occurrences / sizeof occurrences[0]; i++) { /* KEEP-1 */
+        good.schedule.key = (ProtobufCBinaryData){.len = strlen(occurrences[i]), .data = (uint8_t *)occurrences[i]};
+        REFUSED(SCHEDULE, &good.schedule, INVALID,
+                "keys of the form recur:NAME@TIME belong to recurrences: use another key");
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        good.schedule.key = (ProtobufCBinaryData){.len = strlen(others[i]), .data = (uint8_t *)others[i]};
+        FINE(SCHEDULE, &good.schedule);
+    }
     good.schedule.queue = "..";
     REFUSED(SCHEDULE, &good.schedule, INVALID,
             "queue name must not be . or .., because an HTTP path cannot contain them");

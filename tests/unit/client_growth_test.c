@@ -23,7 +23,7 @@
 
 #ifdef GROWTH_HEADER
 #include GROWTH_HEADER
-_Static_assert(GROWTH_STRUCTS == 11, "a call for each struct of options that there is");
+_Static_assert(GROWTH_STRUCTS == 12, "a call for each struct of options that there is");
 #endif
 
 /* Returns a copy of `data` that ends at the end of a page. The few copies of each test are never freed. */
@@ -46,7 +46,7 @@ static void *at_the_edge(const void *data, size_t size) {
 
 /* Makes every call with options once. `tomorrow` is the value that a newer program stores in its last field. `codes`
  * gets the results. */
-enum { CALLS = 15 };
+enum { CALLS = 16 };
 
 struct calls {
     int codes[CALLS];
@@ -68,7 +68,9 @@ static void call_operations(tarry_client *client, uint64_t tomorrow, struct call
     SET_TOMORROW(schedule, tomorrow);
     SET_TOMORROW(nack, tomorrow);
     SET_TOMORROW(redact, tomorrow);
+    struct tarry_recur_options recur = {.queue = "orders", .name = "daily", .cron = "0 9 * * *"};
     SET_TOMORROW(policy, tomorrow);
+    SET_TOMORROW(recur, tomorrow);
     const struct tarry_schedule_options *schedule_edge = AT_THE_EDGE(schedule);
     const struct tarry_nack_options *nack_edge = AT_THE_EDGE(nack);
     const struct tarry_redact_options *redact_edge = AT_THE_EDGE(redact);
@@ -78,6 +80,7 @@ static void call_operations(tarry_client *client, uint64_t tomorrow, struct call
     note(calls, tarry_nack(client, 7, token, nack_edge, result));
     note(calls, tarry_redact(client, redact_edge, result));
     note(calls, tarry_queue_set(client, "orders", policy_edge, TARRY_POLICY_LEASE, NULL, result));
+    note(calls, tarry_recur_set(client, AT_THE_EDGE(recur), result));
     note(calls, tarry_schedule_async(client, schedule_edge, NULL, NULL));
     note(calls, tarry_nack_async(client, 7, token, nack_edge, NULL, NULL));
     tarry_commit *commit;
@@ -143,8 +146,8 @@ static void every_call_understands_this_program(void **state) {
     size_t ops;
     const struct calls calls = all_calls(0, &ops);
     for (size_t i = 0; i < CALLS; i++) /* the fake broker has no sessions */
-        assert_int_equal(calls.codes[i], i == 10 ? TARRY_UNSUPPORTED : TARRY_OK);
-    assert_int_equal(ops, 6); /* the blocking calls and the two asynchronous ones */
+        assert_int_equal(calls.codes[i], i == 11 ? TARRY_UNSUPPORTED : TARRY_OK);
+    assert_int_equal(ops, 7); /* the blocking calls and the two asynchronous ones */
 }
 
 static void a_program_that_sets_nothing_new_is_of_the_same_version(void **state) {

@@ -42,6 +42,15 @@ static void put_number(FILE *out, uint64_t value, enum unit unit) {
     X("near_tasks", "gauge", AS_IT_IS, b->near_tasks, "Tasks in memory.")                                              \
     X("sessions", "gauge", AS_IT_IS, b->sessions, "Connected consumers.")                                              \
     X("producers", "gauge", AS_IT_IS, b->producers, "Producers whose replies the broker remembers.")                   \
+    X("recurrences", "gauge", AS_IT_IS, b->recurrences, "Recurring tasks.")                                            \
+    X("recurrences_stuck", "gauge", AS_IT_IS, b->recurrences_stuck,                                                    \
+      "Recurring tasks whose next occurrence cannot be computed.")                                                     \
+    X("occurrences_total", "counter", AS_IT_IS, b->occurrences,                                                        \
+      "Occurrences of recurring tasks that fell due since this node became the primary.")                              \
+    X("occurrences_missed_total", "counter", AS_IT_IS, b->occurrences_missed,                                          \
+      "Occurrences that were missed, because no broker served.")                                                       \
+    X("occurrences_skipped_total", "counter", AS_IT_IS, b->occurrences_skipped,                                        \
+      "Occurrences that were skipped, because an earlier one had not ended.")                                          \
     X("core_memory_bytes", "gauge", AS_IT_IS, b->core_bytes, "Memory that tasks use, in bytes.")                       \
     X("core_memory_limit_bytes", "gauge", AS_IT_IS, b->core_bytes_max, "Memory that tasks may use, in bytes.")         \
     X("resident_memory_bytes", "gauge", AS_IT_IS, b->resident_bytes, "Resident memory of the process, in bytes.")      \

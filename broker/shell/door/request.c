@@ -199,6 +199,16 @@ static const char *check_definitions(const Tarry__Definitions *definitions) {
     return definitions->limit <= DEFINITIONS_LIMIT_MAX ? NULL : "limit must be at most 1000";
 }
 
+static const char *check_recurrences(const Tarry__Recurrences *question) {
+    const char *problem = check_queue_or_all(question->queue);
+    if (problem != NULL) return problem;
+    if (question->name[0] != '\0' && question->queue[0] == '\0') return "a recurrence's name needs its queue";
+    if (strnlen(question->name, RECUR_NAME_SIZE_MAX + 1) > RECUR_NAME_SIZE_MAX) return "name is longer than 128 bytes";
+    if (question->times > RECUR_TIMES_MAX) return "times must be at most " NUMBER(RECUR_TIMES_MAX);
+    if (question->limit > RECURRENCES_LIMIT_MAX) return "limit must be at most " NUMBER(RECURRENCES_LIMIT_MAX);
+    return question->cursor <= RECURRENCES_MAX ? NULL : "invalid cursor: use next of an earlier result page";
+}
+
 static const char *check_calendar(const Tarry__Calendar *calendar) {
     const char *problem = check_queue_or_all(calendar->queue);
     if (problem != NULL) return problem;

@@ -161,6 +161,7 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
 /* Bytes that a question reserves before the core knows the size of its reply; a list adds one row per task. */
 #define ANSWER_ROOM (4u << 10)
 #define LIST_ROW_ROOM 256u
+#define RECUR_ROW_ROOM 2048u
 
 /* Returns the bytes that a question reserves at first; 0: its reply is short. Long replies wait until the requester
  * reads them. Without a reservation, many small questions could fill the memory (CALM-1). */

@@ -114,6 +114,7 @@ static int mention_queues(struct page *page, const Tarry__Record *record) {
     if (task != NULL) error = mention(page, task->queue);
     if (record->fact_case == TARRY__RECORD__FACT_QUEUE) error = mention(page, record->queue->number);
     if (record->fact_case == TARRY__RECORD__FACT_JOB) error = mention(page, record->job->queue);
+    if (record->fact_case == TARRY__RECORD__FACT_RECUR) error = mention(page, record->recur->queue);
     if (record->fact_case == TARRY__RECORD__FACT_REDACTION) error = mention(page, record->redaction->queue);
     if (record->fact_case != TARRY__RECORD__FACT_SESSION) return error;
     for (size_t i = 0; i < record->session->n_queues && error == 0; i++)

@@ -90,6 +90,15 @@ static void show_awake(struct core_thread *core_thread, uint64_t boot_ns) {
     inbox_look(core_thread->needs.inbox);
 }
 
+#define RECUR_ROOM (64u << 10) /* bytes of the log that must be free before recurrences create tasks */
+
+/* Returns true if an occurrence is due and the disk has no room for new tasks (F-4). */
+static bool lacks_room_to_recur(struct core_thread *core_thread, const struct instant *now) {
+    const struct core_thread_needs *needs = &core_thread->needs;
+    return core_recurs(needs->core, now) &&
+           disk_space_refusal(needs->disk_space, needs->log, core_position(needs->core), RECUR_ROOM) != NULL;
+}
+
 /* Reads the logical clock first. If the process is stopped between the two reads, the core sees an earlier time, not a
  * later one. */
 static struct turn_now look(struct core_thread *core_thread) {
@@ -98,6 +107,7 @@ static struct turn_now look(struct core_thread *core_thread) {
     show_awake(core_thread, boot_ns);
     return (struct turn_now){.logical = logical,
                              .boot_ns = boot_ns,
+                             .no_room = lacks_room_to_recur(core_thread, &logical),
                              .full = delivery_sender_is_full(core_thread->needs.delivery_sender)};
 }
 

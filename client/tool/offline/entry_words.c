@@ -315,6 +315,28 @@ static void words_definition(struct text *out, const Tarry__DefinitionPut *put) 
         text_printf(out, ", %zu bytes%s", put->value.len, put->before_hash != 0 ? ", changed" : "");
 }
 
+static void words_recur(struct text *out, const struct entry *entry) {
+    const Tarry__RecurPut *put = entry->record->recur;
+    const Tarry__RecurState *state = put->state;
+    text_add_str(out, "  ");
+    words_name(out, put->name);
+    text_printf(out, " %s", entry_recur_cause(entry));
+    if (put->set != NULL && put->set->every_ms != 0) text_printf(out, ", every %" PRIu64 " ms", put->set->every_ms);
+    if (put->set != NULL && put->set->every_ms == 0)
+        words_quoted(out, ", when", put->set->cron[0] != '\0' ? put->set->cron : put->set->rrule,
+                     strlen(put->set->cron[0] != '\0' ? put->set->cron : put->set->rrule));
+    if (put->occurrence_ms != 0) words_time(out, ":", put->occurrence_ms);
+    if (put->missed != 0) text_printf(out, ", %" PRIu64 " missed", put->missed);
+    if (put->missed != 0 && put->missed_last_ms != 0) {
+        words_time(out, " from", put->missed_first_ms);
+        words_time(out, " to", put->missed_last_ms);
+    }
+    if (put->skipped != 0) text_printf(out, ", %" PRIu64 " skipped: an earlier one has not ended", put->skipped);
+    if (state != NULL && state->next_ms != 0) words_time(out, ", next", state->next_ms);
+    if (state != NULL && state->problem[0] != '\0')
+        words_quoted(out, ", problem", state->problem, strlen(state->problem));
+}
+
 static void words_other(struct text *out, const struct entry *entry) {
     const Tarry__Record *record = entry->record;
     if (entry->queue != NULL) {
@@ -369,6 +391,9 @@ static void words_other(struct text *out, const struct entry *entry) {
         break;
     case TARRY__RECORD__FACT_DEFINITION:
         words_definition(out, record->definition);
+        break;
+    case TARRY__RECORD__FACT_RECUR:
+        words_recur(out, entry);
         break;
     default:
         break;

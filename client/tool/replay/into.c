@@ -454,16 +454,17 @@ static void settle_again(struct into *in) {
 /* Finds a task of an earlier replay by its key, when the replay continues. */
 static struct image *adopt(struct into *in, const struct entry *entry, struct route *route) {
     const Tarry__Task *task = entry_task(entry);
-    struct tarry_ref ref = {.queue = route->name, .key = (const char *)task->key.data, .key_size = task->key.len};
+    struct tarry_ref ref = {.queue = route->name, .key_size = task->key.len};
     struct tarry_view *view = NULL;
     if (in->options->from_position == 0 || task->key.len == 0) return NULL;
-    char *key = tool_alloc(task->key.len + 1);
-    memcpy(key, task->key.data, task->key.len);
+    const void *given = sender_key(task->key.data, &ref.key_size);
+    char *key = tool_alloc(ref.key_size + 1);
+    memcpy(key, given, ref.key_size);
     ref.key = key;
     sender_settle(&in->sender);
     struct image *image = NULL;
     if (tarry_get(in->tool->client, &ref, false, NULL, &view, NULL) == TARRY_OK && view->id != 0) {
-        image = sender_image_new(&in->sender, task->id, route, key, task->key.len);
+        image = sender_image_new(&in->sender, task->id, route, key, ref.key_size);
         image->id = view->id;
         image->due_ms = view->due_ms;
         image->expires_ms = view->expires_ms;

@@ -93,8 +93,15 @@ static void take_queue(struct asked *asked, const struct entry *entry, struct pl
     }
 }
 
+/* A recurrence's occurrences are asked again as they were: the copy has no recurrence that makes them. */
+static bool is_of_recurrence(const Tarry__FrameBody *body) {
+    for (size_t i = 0; i < body->n_records; i++)
+        if (body->records[i]->fact_case == TARRY__RECORD__FACT_RECUR) return true;
+    return false;
+}
+
 void asked_take(struct asked *asked, const struct entry *entry, struct plan *plan, struct life *life) {
-    bool by_client = entry->body->producer != 0;
+    bool by_client = entry->body->producer != 0 || is_of_recurrence(entry->body);
     bool is_new = entry->record->fact_case == TARRY__RECORD__FACT_QUEUE && entry_queue_is_new(entry->record->queue);
     if (!by_client && !is_new) return;
     const Tarry__JobPut *job;

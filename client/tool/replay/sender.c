@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "check.h"
 #include "table.h"
 #include "text.h"
 #include "tool.h"
@@ -148,9 +149,16 @@ struct image *sender_image(struct sender *sender, uint64_t recorded) {
     return image;
 }
 
+const void *sender_key(const void *key, size_t *key_size) {
+    if (occurrence_name_size(key, *key_size) == 0) return key;
+    *key_size -= OCCURRENCE_PREFIX_SIZE;
+    return (const char *)key + OCCURRENCE_PREFIX_SIZE;
+}
+
 struct image *sender_image_new(struct sender *sender, uint64_t recorded, struct route *route, const void *key,
                                size_t key_size) {
     struct image *image = tool_alloc(sizeof *image);
+    key = sender_key(key, &key_size);
     *image = (struct image){.recorded = recorded, .route = route, .key_size = key_size};
     if (key_size > 0) {
         image->key = tool_alloc(key_size + 1);

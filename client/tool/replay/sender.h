@@ -124,6 +124,8 @@ void sender_settle(struct sender *sender);
 void sender_note(struct sender *sender, int code, const struct op *op, size_t bytes);
 int sender_failure(struct sender *sender);
 
+/* Returns the key of a task's copy. A client may not use the keys of occurrences, so they lose their prefix. */
+const void *sender_key(const void *key, size_t *key_size);
 /* Returns the image of the task; NULL: not known. */
 struct image *sender_image(struct sender *sender, uint64_t recorded);
 struct image *sender_image_new(struct sender *sender, uint64_t recorded, struct route *route, const void *key,

@@ -1,0 +1,107 @@
+/* recur.h: recurrences: tasks that come again by a cron expression, an interval or an RRULE (docs/RECURRING.md).
+ *
+ *   set ──► next occurrence: an ordinary waiting task ──► it falls due ──► one frame: this one is settled, and the next
+ *           occurrence's task is created ──► …
+ *
+ * A recurrence has one timer, at its next occurrence's due time. The frame of that moment advances the recurrence from
+ * one occurrence to the next. None is lost: until the frame is in the log, the recurrence still waits for the same
+ * occurrence, over crash and failover. None comes twice: the frame replaces the state that named it.
+ *
+ * The calendar (broker/recur) is computed when a frame is decided. The frame carries the chosen times, so apply, a
+ * follower and a replay compute none.
+ *
+ * Reading the table is for everybody in the core; only recur_apply and the two notes below change it (LOG-2). */
+#ifndef TARRY_CORE_RECUR_H
+#define TARRY_CORE_RECUR_H
+
+#include "draft.h"
+#include "rule.h"
+
+#define RECUR_OPEN_MAX 4u      /* unfinished earlier occurrences that are remembered for overlap */
+#define RECUR_CHUNK_DATA 1000u /* most bytes of a chunk of what was set */
+#define RECUR_FIRED_PER_STEP_MAX 256u
+#define RECUR_MADE_PER_STEP_MAX 512u /* tasks */
+#define RECUR_RETRY_MS 200u          /* pause before another try if memory, index or disk had no room */
+#define RECUR_TZDATA_SIZE_MAX 15u
+#define RECUR_DEFAULTS_SIZE_MAX                                                                                        \
+    64u /* bytes by which defaults lengthen what a client sets (recur_decide.c:complete)                               \
+         */
+/* Objects of the region that an operation may need: the recurrence, its chunks, a task and a tombstone. */
+#define RECUR_SET_SIZE_MAX (RECUR_CONTENT_SIZE_MAX + 2048u)
+#define RECUR_SET_OBJECTS_MAX (4u + RECUR_SET_SIZE_MAX / RECUR_CHUNK_DATA)
+#define RECUR_DO_OBJECTS_MAX 2u
+
+struct recur_chunk {
+    struct recur_chunk *next;
+    uint32_t size;
+    uint8_t data[];
+};
+
+struct recur {
+    struct wheel_timer timer; /* first: the wheel's timers are recurrences. Armed at due_ms, or at once if an occurrence
+                                 that waited may run; also on a follower, which never pops it */
+    uint64_t number;
+    uint32_t queue;
+    uint32_t slot; /* in core->recur_slots */
+    struct recur *by_name_next;
+    struct recur_chunk *set; /* the packed RecurSet */
+    uint32_t set_size;
+    uint8_t open_count;
+    bool paused;
+    bool stuck;
+    bool is_allowed; /* overlap=allow: open tasks are not remembered */
+    bool is_live;    /* the next occurrence's task has not ended */
+    bool has_row;    /* it is waiting, and row and row_hash are its present row */
+    uint64_t hash;   /* of the recorded state */
+    uint64_t set_hash;
+    uint64_t next_ms;
+    uint64_t due_ms;
+    uint64_t task;
+    uint64_t last_ms;
+    uint64_t occurrences;
+    uint64_t missed;
+    uint64_t skipped;
+    uint64_t queued_ms;
+    uint64_t open[RECUR_OPEN_MAX]; /* without those that have ended since */
+    struct row row;                /* without key and reason */
+    uint64_t row_hash;
+    char tzdata[RECUR_TZDATA_SIZE_MAX + 1];
+    uint8_t name_size;
+    char name[];
+};
+
+#define RECUR_TABLE_SIZE (2 * RECURRENCES_MAX)
+
+#define RECUR_OBJECT_SIZE_MAX (sizeof(struct recur) + RECUR_NAME_SIZE_MAX)
+
+/* Finds a recurrence; NULL: none. */
+struct recur *recur_find(const struct core *core, uint32_t queue, const char *name, size_t name_size);
+/* Returns the recurrence whose occurrences have keys like this one; NULL: none. */
+struct recur *recur_of_key(const struct core *core, uint32_t queue, const char *key, size_t key_size);
+/* Unpacks what was set into the arena. */
+const Tarry__RecurSet *recur_set_of(const struct recur *recur, struct arena *arena);
+/* Makes the rule of what was set. */
+bool recur_rule(const Tarry__RecurSet *set, struct rule *out, struct rule_problem *out_problem);
+/* Returns the key of an occurrence, in the arena: recur:NAME@2026-11-28T09:00:00+08:00. `task`: the task's id, for an
+ * occurrence that was triggered, of which there may be several in one second (…#77); 0: it was not triggered. */
+struct task_key recur_key(uint32_t queue, const char *name, size_t name_size, const struct zone *zone, uint64_t at_ms,
+                          uint64_t task, struct arena *arena);
+/* Returns whether the region has room for one more recurrence, besides tasks (CAP-1). */
+bool recur_has_room(const struct core *core);
+
+/* ---- apply */
+int recur_apply(struct core *core, const Tarry__RecurPut *put);
+/* Restores one at a start. `next`: row of the next occurrence's task; NULL: it has ended. */
+int recur_restore(struct core *core, const Tarry__RecurPut *put, const struct row *next);
+/* Note that a task of a queue with recurrences has changed or ended. */
+void recur_note_put(struct core *core, const struct row *row, uint64_t hash);
+void recur_note_end(struct core *core, const struct row *row);
+
+/* ---- decide */
+/* Handles occurrences that fall due. Returns true if more are due. */
+bool recur_run(struct core *core, struct core_effects *effects);
+/* Returns the steady time at which to look next; UINT64_MAX: none. */
+uint64_t recur_deadline(const struct core *core);
+void recur_check(const struct core *core);
+
+#endif

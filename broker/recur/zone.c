@@ -1,0 +1,171 @@
+/* zone.c: see zone.h. */
+#include "zone.h"
+
+#include <glib.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tarry_limits.h"
+
+/* Transitions are tabulated from 1970 to 2200. Later times have the last offset. */
+#define TABLE_END_S 7258118400ll
+#define SPANS_MAX 1024u
+#define ZONES_SLOTS 1024u /* more than tzdata has zones and links */
+#define TZDATA_TEXT "/usr/share/zoneinfo/tzdata.zi"
+#define TZDATA_VERSION_SIZE 16u
+
+struct zone {
+    char name[RECUR_ZONE_SIZE_MAX + 1];
+    size_t count;
+    struct zone_span spans[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct zone *zones[ZONES_SLOTS]; /* guarded by `lock` */
+
+static int32_t offset_at(GTimeZone *from, int64_t unix_s) {
+    return g_time_zone_get_offset(from, g_time_zone_find_interval(from, G_TIME_TYPE_UNIVERSAL, unix_s));
+}
+
+/* Returns the first second after `low` that belongs to a later interval than `low` does; `high`: none. */
+static int64_t next_interval(GTimeZone *from, int64_t low, int64_t high) {
+    const int first = g_time_zone_find_interval(from, G_TIME_TYPE_UNIVERSAL, low);
+    while (low + 1 < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (g_time_zone_find_interval(from, G_TIME_TYPE_UNIVERSAL, middle) == first)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+static struct zone *tabulate(const char *name, GTimeZone *from) {
+    struct zone *zone = calloc(1, sizeof(*zone) + SPANS_MAX * sizeof(zone->spans[0]));
+    if (zone == NULL) abort();
+    snprintf(zone->name, sizeof(zone->name), "%s", name);
+    int32_t offset = offset_at(from, 0);
+    zone->spans[0] = (struct zone_span){INT64_MIN, INT64_MAX, offset, offset};
+    zone->count = 1;
+    for (int64_t at = next_interval(from, 0, TABLE_END_S); at < TABLE_END_S && zone->count < SPANS_MAX;
+         at = next_interval(from, at, TABLE_END_S)) {
+        const int32_t before = offset;
+        offset = offset_at(from, at);
+        if (offset == before) continue; /* only the abbreviation changes */
+        zone->spans[zone->count - 1].end_s = at;
+        zone->spans[zone->count++] = (struct zone_span){at, INT64_MAX, offset, before};
+    }
+    return zone;
+}
+
+static bool name_is_plain(const char *name) {
+    if (name[0] == '\0' || name[0] == '/' || strlen(name) > RECUR_ZONE_SIZE_MAX) return false;
+    const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/";
+    return name[strspn(name, plain)] == '\0'; /* no dots: no path leaves the directory of tzdata */
+}
+
+/* GLib accepts "+08:00" and POSIX rules too. Only names of tzdata are allowed: others have no daylight saving rules
+ * that are kept up to date. */
+static bool is_in_tzdata(const char *name) {
+    char path[sizeof("/usr/share/zoneinfo/") + RECUR_ZONE_SIZE_MAX], magic[4];
+    snprintf(path, sizeof(path), "/usr/share/zoneinfo/%s", name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return false;
+    bool is_zone = fread(magic, 1, sizeof(magic), file) == sizeof(magic) && memcmp(magic, "TZif", 4) == 0;
+    fclose(file);
+    return is_zone;
+}
+
+const struct zone *zone_find(const char *name) {
+    if (!name_is_plain(name)) return NULL;
+    pthread_mutex_lock(&lock);
+    size_t slot = g_str_hash(name) % ZONES_SLOTS;
+    while (zones[slot] != NULL && strcmp(zones[slot]->name, name) != 0) slot = (slot + 1) % ZONES_SLOTS;
+    if (zones[slot] == NULL && is_in_tzdata(name)) {
+        GTimeZone *from = g_time_zone_new_identifier(name);
+        if (from != NULL) {
+            zones[slot] = tabulate(name, from);
+            g_time_zone_unref(from);
+        }
+    }
+    const struct zone *zone = zones[slot];
+    pthread_mutex_unlock(&lock);
+    return zone;
+}
+
+const char *zone_name(const struct zone *zone) {
+    return zone->name;
+}
+
+struct zone_span zone_span_at(const struct zone *zone, int64_t unix_s) {
+    size_t low = 0, high = zone->count;
+    while (low + 1 < high) {
+        size_t middle = (low + high) / 2;
+        if (zone->spans[middle].start_s <= unix_s)
+            low = middle;
+        else
+            high = middle;
+    }
+    return zone->spans[low];
+}
+
+static char data_version[TZDATA_VERSION_SIZE];
+
+static void read_data_version(void) {
+    FILE *file = fopen(TZDATA_TEXT, "re");
+    if (file == NULL) return;
+    if (fscanf(file, "# version %15s", data_version) != 1) data_version[0] = '\0';
+    fclose(file);
+}
+
+const char *zone_data_version(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_data_version);
+    return data_version;
+}
+
+/* ---- civil dates (proleptic Gregorian) */
+
+int64_t civil_days(int64_t year, unsigned month, unsigned day) {
+    year -= month <= 2;
+    const int64_t era = (year >= 0 ? year : year - 399) / 400;
+    const unsigned of_era = (unsigned)(year - era * 400);
+    const unsigned of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1; /* from 1 March */
+    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+struct civil civil_of(int64_t days) {
+    days += 719468;
+    const int64_t era = (days >= 0 ? days : days - 146096) / 146097;
+    const unsigned of_era = (unsigned)(days - era * 146097);
+    const unsigned year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    const unsigned of_year = of_era - (365 * year + year / 4 - year / 100);
+    const unsigned shifted = (5 * of_year + 2) / 153;
+    const unsigned month = shifted < 10 ? shifted + 3 : shifted - 9;
+    return (struct civil){year + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1};
+}
+
+bool civil_is_leap(int64_t year) {
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
+
+unsigned civil_month_days(int64_t year, unsigned month) {
+    static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    return days[month - 1] + (month == 2 && civil_is_leap(year));
+}
+
+void zone_format(const struct zone *zone, int64_t unix_s, char out[ZONE_TIME_SIZE]) {
+    const int32_t offset = zone_span_at(zone, unix_s).offset_s;
+    const int64_t local = unix_s + offset;
+    const int64_t days = local >= 0 ? local / 86400 : (local - 86399) / 86400;
+    const unsigned of_day = (unsigned)(local - days * 86400);
+    const struct civil date = civil_of(days);
+    char suffix[8] = "Z";
+    const unsigned size = (unsigned)(offset < 0 ? -offset : offset);
+    if (offset != 0)
+        snprintf(suffix, sizeof(suffix), "%c%02u:%02u", offset < 0 ? '-' : '+', size / 3600 % 100, size / 60 % 60);
+    snprintf(out, ZONE_TIME_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u%.7s", (unsigned)date.year % 10000, date.month % 100,
+             date.day % 100, of_day / 3600, of_day / 60 % 60, of_day % 60, suffix);
+}

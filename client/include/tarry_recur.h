@@ -1,0 +1,92 @@
+/* tarry_recur.h: recurrences: tasks that come again by a cron expression, an interval or an RRULE. Part of tarry.h,
+ * which includes it. docs/RECURRING.md explains them.
+ *
+ *     struct tarry_recur_options report = {.queue = "reports", .name = "daily", .cron = "0 9 * * MON-FRI",
+ *                                          .zone = "Asia/Shanghai"};
+ *     if (tarry_recur_set(client, &report, &result) != TARRY_OK) fprintf(stderr, "%s\n", result.message);
+ *
+ * Each occurrence is an ordinary task of the queue with the key `recur:daily@2026-11-30T09:00:00+08:00`. The next
+ * one always waits there: it can be listed, moved and cancelled like any other. */
+#ifndef TARRY_RECUR_H
+#define TARRY_RECUR_H
+
+#ifndef TARRY_H
+#error "include tarry.h"
+#endif
+
+/* Options of tarry_recur_set. Exactly one of cron, every_ms and rrule is set. NULL and 0 are the defaults. */
+struct tarry_recur_options {
+    const char *queue;
+    const char *name;   /* unique in the queue; at most 128 bytes of UTF-8 without control characters and without @ */
+    const char *cron;   /* 5 fields, or 6 with seconds first */
+    const char *rrule;  /* RFC 5545; its DTSTART is from_ms */
+    uint64_t every_ms;  /* elapsed time, from from_ms on; at least one second */
+    const char *zone;   /* IANA time zone, such as "Europe/Berlin"; NULL: UTC */
+    uint64_t from_ms;   /* Unix time before which there is no occurrence; 0: now */
+    uint64_t until_ms;  /* Unix time after which there is no occurrence; 0: no end */
+    uint64_t count;     /* number of occurrences; 0: no limit */
+    uint64_t jitter_ms; /* duration: each occurrence is due up to this much later */
+    const char *gap;    /* a local time that does not exist: "next" (default) or "skip" */
+    const char *fold;   /* a local time that exists twice: "first" or "both"; default by how often it recurs */
+    const char *missed; /* what was due while no broker served: "last" (default), "none" or "all:N" */
+    uint64_t missed_window_ms; /* duration: older missed occurrences do not run; 0: no limit */
+    const char *overlap;       /* an earlier occurrence has not ended: "skip" (default), "queue-one" or "allow" */
+    const char *days;          /* cron with day of month and day of week: "and" or "or" */
+    /* Of each occurrence, as in struct tarry_schedule_options. */
+    const void *payload;
+    size_t payload_size; /* bytes; payload and attributes together at most 16 KiB */
+    const struct tarry_attribute *attributes;
+    size_t attribute_count;
+    uint32_t priority;
+    uint64_t expires_ms;
+    struct tarry_call call;
+    uint64_t reserved[4]; /* for later versions; must be 0 */
+};
+
+/* Creates a recurrence, or replaces it and plans its next occurrence anew. The result has that occurrence's id and due
+ * time. TARRY_INVALID: the message names the wrong place of an expression, or says that it never fires. */
+TARRY_API int tarry_recur_set(tarry_client *client, const struct tarry_recur_options *options,
+                              struct tarry_result *out_result);
+
+enum tarry_recur_what {
+    TARRY_RECUR_PAUSE = 0,   /* cancels the next occurrence; none follows until it is resumed */
+    TARRY_RECUR_RESUME = 1,  /* occurrences during the pause are left out */
+    TARRY_RECUR_TRIGGER = 2, /* makes one occurrence now, besides the others; the result has its id */
+    TARRY_RECUR_DELETE = 3   /* cancels the next occurrence; earlier ones stay */
+};
+/* TARRY_NOT_DONE with outcome unknown: the queue has no such recurrence. */
+TARRY_API int tarry_recur_do(tarry_client *client, const char *queue, const char *name, enum tarry_recur_what what,
+                             const struct tarry_call *call, struct tarry_result *out_result);
+
+/* State of a recurrence. Texts are never NULL. */
+struct tarry_recur_view {
+    const char *queue, *name, *cron, *rrule, *zone;
+    uint64_t every_ms, from_ms, until_ms, count, jitter_ms;
+    const char *gap, *fold, *missed, *overlap, *days;
+    const char *state;      /* active, paused, ended or stuck */
+    const char *problem;    /* stuck: why */
+    uint64_t next_ms;       /* the next occurrence, before jitter; 0: none */
+    uint64_t next_due_ms;   /* when its task is due */
+    uint64_t next_id;       /* its task; 0: it was cancelled */
+    uint64_t last_ms;       /* the last occurrence that fell due; 0: none yet */
+    uint64_t occurrences;   /* number of occurrences that fell due */
+    uint64_t missed_count;  /* of these: missed */
+    uint64_t skipped_count; /* of these: skipped, because an earlier one had not ended */
+    uint32_t open;          /* earlier occurrences that have not ended */
+    const char *tzdata;     /* version of tzdata by which the next occurrence was computed */
+    const uint64_t *times;  /* the next occurrences, Unix ms */
+    size_t time_count;
+    struct tarry_source source;
+    /* State of the last occurrence, as in struct tarry_view; "cancelled" also if it was skipped or missed; "": not known,
+     * for example because it ended too long ago. */
+    const char *last_state;
+    uint64_t last_ended_ms; /* Unix time at which it ended; 0: it has not, or this is not known */
+};
+/* Shows one recurrence with its next `times` occurrences (at most 100). *out_view is freed by tarry_recur_free; NULL:
+ * the queue has no such recurrence. */
+TARRY_API int tarry_recur_get(tarry_client *client, const char *queue, const char *name, uint32_t times,
+                              const struct tarry_call *call, struct tarry_recur_view **out_view,
+                              char out_message[TARRY_MESSAGE_SIZE]);
+TARRY_API void tarry_recur_free(struct tarry_recur_view *view);
+
+#endif
