@@ -59,7 +59,7 @@ static void a_token_lets_in_and_a_wrong_one_does_not(void **state) {
     assert_string_equal(who->entry.name, "shop");
     access_release(who);
     char wrong[ACCESS_TOKEN_TEXT_SIZE];
-    for (size_t i = 0; i < strlen(token_text); i++) { /* one character is wrong, each in turn */
+    for (size_t i = 0; i < strlen(token_text); i++) { /* each character is wrong once */
         memcpy(wrong, token_text, sizeof(wrong));
         wrong[i] = wrong[i] == 'A' ? 'B' : 'A';
         assert_int_equal(judge(set, wrong, "", false, &who), ACCESS_UNKNOWN);
@@ -317,8 +317,8 @@ static const struct {
     {"tarry-tokens 1\ntoken a roles=read " HASH "\ntoken b roles=re",
      "line 3: the last line is missing: the file was cut off"},
     {"tarry-tokens 1\nperson a roles=read\n", "line 2: unknown kind of row \"person\""},
-    {"tarry-tokens 1\n1234567890123456789012345678901234567890123456789012345678901 a\n", /* the message shows 60 of its
-                                                                                             61 bytes */
+    /* The error message shows 60 of the token's 61 bytes. */
+    {"tarry-tokens 1\n1234567890123456789012345678901234567890123456789012345678901 a\n",
      "line 2: unknown kind of row \"123456789012345678901234567890123456789012345678901234567890\""},
     {"tarry-tokens 1\n\033]0;a\a b\n", "line 2: unknown kind of row \"?]0;a?\""},
     {"tarry-tokens 1\ntoken a roles=read\n", "line 2: hash is missing"},
@@ -368,9 +368,10 @@ static void who_fails_often_is_told_to_stop(void **state) {
     struct failures *failures = calloc(1, sizeof(*failures));
     assert_non_null(failures);
     for (unsigned i = 0; i < FAILURES_MAX; i++) assert_false(failures_add(failures, "192.0.2.7:1000", 100 + i));
-    assert_true(failures_add(failures, "192.0.2.7:1001", 159)); /* the port does not matter */
+    assert_true(failures_add(failures, "192.0.2.7:1001", 159)); /* an address counts without its port */
     assert_false(failures_add(failures, "192.0.2.8:1000", 159));
-    assert_false(failures_add(failures, "192.0.2.7:1000", 160)); /* the next time window */
+    /* A new time window begins, so counting starts again. */
+    assert_false(failures_add(failures, "192.0.2.7:1000", 160));
     assert_int_equal(failures->total, FAILURES_MAX + 3);
     assert_int_equal(failures->limited, 1);
     /* The table is full: the address that was quiet for longest is removed, and no other. */
@@ -419,7 +420,7 @@ static void a_renewed_token_has_two_rows(void **state) {
     assert_int_equal(again->entry.prefix_count, 1);
     assert_true(access_has_expired(who, NOW_S + 10) && !access_has_expired(again, NOW_S + 10));
     access_set_follow(same, set);
-    assert_true(access_set_has(same, who) && access_set_has(same, again)); /* neither connection is closed */
+    assert_true(access_set_has(same, who) && access_set_has(same, again)); /* both connections may stay open */
     access_release(who);
     access_release(again);
     access_set_free(set);

@@ -348,7 +348,7 @@ static void a_file_under_another_name_is_found(void **state) {
 struct telling {
     uint64_t frames;
     uint64_t gaps;
-    struct history_gap gap; /* the last gap */
+    struct history_gap gap; /* the last gap that a query reported */
     struct history_stats stats;
 };
 

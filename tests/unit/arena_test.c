@@ -46,7 +46,7 @@ static void the_limit_holds_to_the_byte(void **state) { /* CALM-1 */
     assert_null(arena_alloc(&arena, SIZE_MAX - 7));
     assert_null(arena_alloc(&arena, 1000)); /* takes 1,008 bytes after rounding */
     assert_non_null(arena_alloc(&arena, 992));
-    assert_null(arena_alloc(&arena, 0)); /* even 0 bytes take 16 */
+    assert_null(arena_alloc(&arena, 0)); /* even an allocation of 0 bytes takes 16 */
     assert_int_equal(arena.used, 992);
     arena_reset(&arena);
     for (int i = 0; i < 62; i++) assert_non_null(arena_alloc(&arena, i % 2));
@@ -61,7 +61,7 @@ static void the_first_block_is_kept(void **state) {
     arena_init(&arena, 64u << 20);
     arena_reset(&arena); /* the arena is empty */
     void *first = arena_alloc(&arena, 64);
-    assert_non_null(arena_alloc(&arena, 8u << 20)); /* larger than any block */
+    assert_non_null(arena_alloc(&arena, 8u << 20)); /* an allocation larger than any block */
     assert_non_null(arena_alloc(&arena, 8u << 20));
     arena_reset(&arena);
     assert_ptr_equal(arena_alloc(&arena, 64), first);
@@ -118,7 +118,8 @@ static void blocks_are_kept_up_to_keep_max(void **state) {
             uint8_t *at = arena_alloc(&arena, sizes[i]);
             assert_non_null(at);
             memset(at, round, sizes[i]);
-            if (round > 0 && i < 3) assert_ptr_equal(at, before[i]); /* the last block exceeds keep_max */
+            /* The last block exceeds keep_max, so it is not kept. */
+            if (round > 0 && i < 3) assert_ptr_equal(at, before[i]);
             before[i] = at;
         }
         arena_reset(&arena);

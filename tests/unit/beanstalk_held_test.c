@@ -35,7 +35,7 @@ struct gateway_caller connection_caller(const struct beanstalk_connection *conne
 }
 
 uint64_t gateway_timer(struct gateway *gateway, uint64_t after_ms, gateway_timeout *timeout, void *argument) {
-    assert_int_equal(desk.timer, 0); /* only one timer at a time */
+    assert_int_equal(desk.timer, 0); /* only one timer runs at a time */
     desk.after_ms = after_ms;
     desk.timeout = timeout;
     desk.argument = argument;
@@ -123,7 +123,7 @@ static void what_workers_said_while_the_broker_stood_still_is_read_first(void **
 static void who_has_said_nothing_has_no_more_than_that(void **state) { /* F-13 */
     reserve();
     fire(60000);
-    reserve(); /* a second reservation also checks the first job */
+    reserve(); /* this second reservation also checks whether the first job's TTR has ended */
     assert_int_equal(desk.after_ms, STOOD_STILL_SETTLE_MS);
     fire(0);
     assert_int_equal(desk.released, 1);

@@ -45,7 +45,8 @@ static void a_line_is_known_by_its_beginning(void **state) {
         {"reserver", BEANSTALK_BAD_FORMAT},
         {"reserve-with-timeout 5", BEANSTALK_RESERVE_TIMEOUT},
         {"reserve-with-timeout", BEANSTALK_BAD_FORMAT},
-        {"reserve-with-timeout x", BEANSTALK_RESERVE_TIMEOUT}, /* the timeout is 0, as strtol returns it */
+        /* Strtol returns 0 for an invalid number, so the timeout is 0. */
+        {"reserve-with-timeout x", BEANSTALK_RESERVE_TIMEOUT},
         {"reserve-with-timeout 99999999999999999999", BEANSTALK_BAD_FORMAT},
         {"reserve-job 7", BEANSTALK_RESERVE_JOB},
         {"delete 18446744073709551615", BEANSTALK_DELETE},
@@ -179,7 +180,8 @@ static void lines_are_bounded(void **state) {
     memcpy(text + 4 + BEANSTALK_TUBE_MAX, "a\r\n", 3);
     assert_int_equal(parse(&parser, text, 4 + BEANSTALK_TUBE_MAX + 3, 9).kind, BEANSTALK_BAD_FORMAT);
     static const char next[] = "stats\r\n";
-    for (size_t size = BEANSTALK_LINE_MAX - 1; size <= sizeof(text); size++) { /* sizes at the limit and beyond it */
+    /* Lines at the size limit and beyond it. */
+    for (size_t size = BEANSTALK_LINE_MAX - 1; size <= sizeof(text); size++) {
         memset(text, 'a', sizeof(text));
         memcpy(text + size - 2, "\r\n", 2);
         enum beanstalk_kind kind = size <= BEANSTALK_LINE_MAX ? BEANSTALK_UNKNOWN : BEANSTALK_BAD_FORMAT;

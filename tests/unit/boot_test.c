@@ -85,7 +85,7 @@ static void another_boots_note_and_half_a_note_say_nothing(void **unused) {
         store(note, kept);
         assert_int_equal(boot_recall(directory), 0);
     }
-    size_t number = size - 20; /* the bytes before the number identify the boot */
+    size_t number = size - 20; /* the bytes before the number identify the boot of the machine */
     for (size_t at = 0; at < number; at++) {
         memcpy(changed, note, size);
         changed[at] ^= 1;

@@ -511,7 +511,7 @@ static char *policy_fields[] = {"lease_ms",
                                 "backoff"};
 
 static void policies(void **state) {
-    FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
+    FINE(QUEUE_SET, &good.queue_set); /* a QueueSet without fields creates the queue */
     good.queue_set.fields = policy_fields;
     good.queue_set.n_fields = POLICY_FIELDS + POLICY_FIELDS_OWN;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "policy is missing");
@@ -593,7 +593,7 @@ static void every_name_is_the_enums_own(void **state) {
     }
     for (unsigned i = 0; i < tarry__outcome__descriptor.n_values; i++) {
         const ProtobufCEnumValue *value = &tarry__outcome__descriptor.values[i];
-        if (value->value == TARRY__OUTCOME__LIVE) continue; /* its printed name is "exists" */
+        if (value->value == TARRY__OUTCOME__LIVE) continue; /* LIVE is printed as "exists" */
         expect_name(outcome_name((Tarry__Outcome)value->value), value->name, 0);
     }
     assert_string_equal(outcome_name((Tarry__Outcome)99), "unknown");

@@ -33,7 +33,7 @@ enum lie {
     AHEAD,     /* the reply says that the next page begins after the durable end */
     STUCK,     /* the reply has no frames, but says that more exist */
     QUEUE,     /* the number of a queue is impossible */
-    NO_AUDIT,  /* the reply belongs to another kind of request */
+    NO_AUDIT,  /* the reply is not an AuditReply */
     LIES
 };
 

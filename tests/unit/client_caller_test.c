@@ -77,7 +77,7 @@ static void every_kind_of_blocking_call_reads_by_itself(void **state) {
     tarry_commit_free(commit);
     assert_true(is_lent(story.client));
     assert_int_equal(tarry_schedule(story.client, &order, NULL), TARRY_OK);
-    assert_true(is_lent(story.client)); /* the connection stays lent from call to call */
+    assert_true(is_lent(story.client)); /* the connection stays lent to the caller from one call to the next */
     story_end(&story);
 }
 
@@ -182,7 +182,7 @@ static void the_engine_takes_back_what_nobody_reads(void **state) {
     call_alone(&story);
     for (int i = 0; i < 30000 && is_lent(story.client); i++) sleep_ms(1);
     assert_false(is_lent(story.client));
-    call_alone(&story); /* borrows the connection again */
+    call_alone(&story); /* this call borrows the connection again */
     story_end(&story);
 }
 

@@ -16,7 +16,7 @@
 #include "consumer.h"
 #include "fake_broker.h"
 
-#define LATE_MS 20000u /* ms; a late end on a busy machine */
+#define LATE_MS 20000u /* ms; the maximum delay of an end on a busy machine */
 #define TRIES 10
 #define FAR_MS 600000u /* ms; no test waits that long */
 #define FIRST_MS 1500u /* ms; timeout of a call that must end while a call submitted with it continues */
@@ -469,7 +469,7 @@ static void closing_a_consumer_ends_although_the_broker_is_silent(void **state) 
     SET(fake, hangs, true);
     assert_int_equal(tarry_ack_async(client, 7, token, NULL, NULL, NULL), TARRY_OK);
     uint64_t before = now_ms();
-    int rv = tarry_consumer_close(consumer, 0, NULL); /* whatever the result, the consumer is closed */
+    int rv = tarry_consumer_close(consumer, 0, NULL); /* the consumer is closed, whatever the result is */
     assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(now_ms() - before < LATE_MS);
     story_end(client, fake);
@@ -516,7 +516,7 @@ static void closing_a_consumer_waits_for_its_own_acks(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, submits_on_and_on, &submitting), 0);
     assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
-    assert_true(COUNT(fake, ops) > 1); /* other commits had their replies meanwhile */
+    assert_true(COUNT(fake, ops) > 1); /* other commits got their replies meanwhile */
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
     assert_int_equal(COUNT(fake, unsubscribes), 1);

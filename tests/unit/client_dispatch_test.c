@@ -267,7 +267,8 @@ static void connections_are_told_of(void **state) {
     pthread_mutex_lock(&heard.lock);
     heard.client = client;
     pthread_mutex_unlock(&heard.lock);
-    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK); /* the connection was lost before this call */
+    /* The connection had been lost before this call. */
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
     while (heard_of(&heard, TARRY_CONNECTED) < 2) sleep_ms(1);
     assert_int_equal(heard_of(&heard, TARRY_DISCONNECTED), 1);
     /* Also waits for the schedule that the event's callback submitted. */
@@ -288,7 +289,7 @@ static void a_try_that_fails_is_told_of_once(void **state) {
                                     .on_event = hear,
                                     .event_arg = &heard};
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
-    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_NO_BROKER); /* succeeds after several tries */
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_NO_BROKER); /* fails after several tries */
     tarry_close(client);
     assert_int_equal(heard.kinds[TARRY_CONNECTED], 0);
     assert_true(heard.kinds[TARRY_LOG] >= 1 && heard.kinds[TARRY_LOG] <= 3);

@@ -252,7 +252,7 @@ static void a_broker_of_another_cluster_is_passed_over(void **state) {
     struct tarry_result result;
     pair_start(&pair, 2);
     memset(pair.fakes[1]->cluster, 7, CLUSTER_ID_SIZE);
-    pair.fakes[1]->producer = 101; /* the same number as the first broker's */
+    pair.fakes[1]->producer = 101; /* the same producer number as at the first broker */
     pair_connect(&pair, 2000, false);
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
     fake_stop(pair.fakes[0]);

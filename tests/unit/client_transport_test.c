@@ -314,7 +314,8 @@ static void a_turn_ends_however_much_there_is(void **state) {
     assert_int_equal(ws_client_next(&server.connection, &data, &size), WS_CLIENT_NOTHING);
     assert_int_equal(ioctl(server.connection.fd, FIONREAD, &left), 0);
     assert_true(left > 0);
-    assert_int_equal(ws_client_next(&server.connection, &data, &size), WS_CLIENT_NOTHING); /* no further message */
+    /* No further message has arrived. */
+    assert_int_equal(ws_client_next(&server.connection, &data, &size), WS_CLIENT_NOTHING);
     int still = 0;
     assert_int_equal(ioctl(server.connection.fd, FIONREAD, &still), 0);
     assert_int_equal(still, left);

@@ -166,13 +166,14 @@ static void what_cannot_be_asked_is_refused(void **state) {
     tarry_client *client = client_to(fake, 400);
     struct tarry_result result = {.code = TARRY_E_NO_BROKER}, answer;
     struct tarry_commit_id id = {0};
-    assert_int_equal(tarry_ask(client, &result, NULL, &answer), TARRY_E_ARGUMENT); /* the commit was never sent */
+    /* Refused, because the commit was never sent. */
+    assert_int_equal(tarry_ask(client, &result, NULL, &answer), TARRY_E_ARGUMENT);
     assert_string_equal(answer.message, tarry_code_sentence(TARRY_E_ARGUMENT));
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_E_ARGUMENT);
     assert_int_equal(tarry_commit_resume(commit, &id), TARRY_E_ARGUMENT);
-    id.producer = id.sequence = 7; /* no broker issued this producer */
+    id.producer = id.sequence = 7; /* no broker has issued this producer number */
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_FORGOTTEN);
     /* The commit's name belongs to another cluster, which no address has. */
     memset(id.cluster, 1, sizeof(id.cluster));

@@ -178,7 +178,7 @@ static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unu
     state = restarted(last, REAL0 + 30 * DAY + 1, false);
     assert_true(state.held);
     assert_int_equal(state.now.steady_ns, REAL0); /* no delay fires early */
-    assert_int_equal(state.now.wall_ns, REAL0);   /* otherwise all overdue tasks would fire at once */
+    assert_int_equal(state.now.wall_ns, REAL0);   /* if wall_ns were higher, all overdue tasks would fire at once */
     struct instant now = clock_advance(&state, (struct sample){REAL0 + 31 * DAY, BOOT0 + HOUR});
     assert_true(state.held);
     assert_int_equal(now.steady_ns, REAL0 + HOUR);

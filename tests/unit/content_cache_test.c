@@ -106,7 +106,7 @@ static void many_are_forgotten_at_once(void **state) {
     uint64_t ids[100];
     for (size_t count = 0; count <= 100; count++) {
         for (uint64_t id = 1; id <= 110; id++) put(f, id, 50);
-        /* A permutation: no id comes twice. */
+        /* The numbers are a permutation, so no id occurs twice. */
         for (uint64_t i = 0; i < count; i++) ids[i] = 1 + (i * 7 + count) % 101;
         content_cache_forget(f->cache, ids, count);
         size_t left = 0;
@@ -129,7 +129,7 @@ static void many_are_put_at_once(void **state) {
     content_cache_put(f->cache, puts, 0);
     assert_int_equal(content_cache_bytes(f->cache), 0);
     content_cache_put(f->cache, puts, 100);
-    content_cache_prefetch(f->cache, ids, 100); /* includes ids that are not cached */
+    content_cache_prefetch(f->cache, ids, 100); /* the ids include some that are not cached */
     for (uint64_t i = 0; i < 100; i++) {
         bool fits = i % 7 != 0 || (i % 10 == 9 && (i - 1) % 7 != 0) || (i % 10 == 8 && (i + 1) % 7 != 0);
         assert_int_equal(has(f, ids[i], 40), fits);

@@ -131,7 +131,7 @@ static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_true(delivered(f) == 1 && delivery(f)->departs && !seen.left_ms);
-    uint64_t other = consume(f, 10); /* any consumer may get the task now */
+    uint64_t other = consume(f, 10); /* any consumer may get the task after this time */
     assert_true(delivered(f) == 1 && delivery(f)->session == other && seen.left_ms == f->now_ms);
 }
 
@@ -147,7 +147,7 @@ static void after_a_long_stall_the_lease_is_a_whole_one(void **state) { /* TIME-
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     lane(f, f->session, CORE_LANE_UP, false);
     uint64_t due_ms = lease_ahead(f);
-    at(f, due_ms + body.lease_ms / 2 + 1); /* before the session counts as silent */
+    at(f, due_ms + body.lease_ms / 2 + 1); /* a time before the session counts as silent */
     const struct row *row = &delivery(f)->tasks[0].row;
     assert_true(!delivery(f)->departs && row->attempt == 1 && row->deliveries == 1);
     assert_true(row->lease_deadline_ms >= f->now_ms + body.lease_ms);
@@ -185,7 +185,7 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
 /* Even with the shortest span, tasks are leased ahead of time. */
 static void the_shortest_span_is_one_that_acts(void **state) {
     struct fx *f = *state;
-    assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* creates the queue */
+    assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* this schedule creates the queue */
     uint64_t session = consume(f, 100), due_ms = f->now_ms + DELAY_MS;
     orders(f)->ahead_halvings = 0;
     while (AHEAD_MS >> (orders(f)->ahead_halvings + 1) >= AHEAD_SPAN_MIN_MS) orders(f)->ahead_halvings++;
@@ -201,7 +201,7 @@ static void the_shortest_span_is_one_that_acts(void **state) {
 static void consumers_without_room_do_not_narrow_the_time_ahead(void **state) {
     struct fx *f = *state;
     uint64_t due_ms = f->now_ms + DELAY_MS;
-    assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* creates the queue */
+    assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* this schedule creates the queue */
     for (unsigned i = 0; i < 40; i++) consume(f, 1);
     uint64_t session = consume(f, 1000);
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);

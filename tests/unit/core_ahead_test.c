@@ -69,7 +69,8 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     at(f, due_ms + 1);
     const uint64_t order[] = {before, ahead, after};
     lane(f, session, CORE_LANE_SENT, true);
-    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2); /* the lease of task `after` is withdrawn too */
+    /* The lease of the task in variable `after` is withdrawn, too. */
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2);
     assert_true(delivered(f) == 3 && !delivery(f)->departs);
     for (size_t i = 0; i < 3; i++) assert_int_equal(delivery(f)->tasks[i].row.id, order[i]);
     assert_true(delivery(f)->tasks[1].row.attempt == 1 && delivery(f)->tasks[1].row.deliveries == 1);
@@ -156,7 +157,7 @@ static void what_never_left_costs_no_attempt(void **state) { /* TRUE-1 */
     assert_int_equal(delivered(f), 1);
     lane(f, session, CORE_LANE_SENT, false);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
-    assert_int_equal(delivery(f)->tasks[0].row.attempt, 1); /* the task leaves again at once */
+    assert_int_equal(delivery(f)->tasks[0].row.attempt, 1); /* the task is delivered again at once */
     assert_int_equal(delivery(f)->tasks[0].row.deliveries, 1);
 }
 
@@ -180,7 +181,7 @@ static void a_task_waits_for_its_consumer_for_a_moment(void **state) {
     uint64_t due_ms = lease_ahead(f);
     f->now_ms = due_ms - 5;
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_true(delivered(f) == 1 && delivery(f)->session == slow); /* and the delivery stays in flight */
+    assert_true(delivered(f) == 1 && delivery(f)->session == slow); /* the delivery also stays in flight */
     uint64_t quick = consume(f, 10);
     at(f, due_ms);
     assert_int_equal(delivered(f), 0);
@@ -317,7 +318,7 @@ static void a_consumer_that_takes_deliveries_keeps_its_late_ones(void **state) {
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 3);
     at(f, due_ms);
     assert_int_equal(delivered(f), 1);
-    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* all threads were paused */
+    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* as if all threads had been paused */
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(delivered(f), 1);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 0);

@@ -246,7 +246,7 @@ static void a_page_of_what_is_pending_needs_no_leases_of_the_index(void **state)
     assert_int_equal(states_read_for(f, STATE_DEAD), 1u << ROW_BURIED);
     struct core_event indexed = {.kind = CORE_INDEXED, .position = f->core->durable};
     step(f, &indexed);
-    assert_int_equal(f->core->overlay_count, 1); /* until the task is due */
+    assert_int_equal(f->core->overlay_count, 1); /* the overlay keeps the task until it is due */
     Tarry__List list = TARRY__LIST__INIT;
     Tarry__Request request = TARRY__REQUEST__INIT;
     list.queue = "orders";

@@ -382,7 +382,7 @@ static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
     begin_again(f, &options);
     consume(f, TASKS, TASKS);
     lane(f, CORE_LANE_UP, false);
-    assert_int_equal(schedule(f, "orders", 3600000), TARRY__CODE__OK); /* creates the queue */
+    assert_int_equal(schedule(f, "orders", 3600000), TARRY__CODE__OK); /* this schedule creates the queue */
     assert_int_equal(cancel(f, 1), TARRY__CODE__OK);
     Tarry__QueuePause pauses[2];
     Tarry__Op pause = pause_op(&pauses[0], true), ops[STAY + 1], *list[STAY + 1];

@@ -239,7 +239,7 @@ static void the_flag_changes_only_without_live_tasks(void **state) {
     f->caller = &client;
     assert_int_equal(hello(f), TARRY__CODE__OK);
     f->sequence = 0;
-    assert_int_equal(set_early(f, "other", true), TARRY__CODE__DENIED); /* clients may not set it */
+    assert_int_equal(set_early(f, "other", true), TARRY__CODE__DENIED); /* clients may not set lease_before_due */
     f->caller = NULL;
 }
 

@@ -85,7 +85,7 @@ static void a_rate_spaces_the_deliveries(void **state) {
     assert_int_equal(deliver_at(f, 100), 1);
     assert_int_equal(deliver_at(f, 350), 2);
     assert_int_equal(deliver_at(f, 399), 0);
-    assert_int_equal(deliver_at(f, 3900), 5); /* never more than the burst */
+    assert_int_equal(deliver_at(f, 3900), 5); /* not more than the burst is delivered */
     assert_int_equal(deliver_at(f, 3999), 0);
     assert_int_equal(deliver_at(f, 4000), 1);
     for (size_t i = 1; i < leased_count; i++) assert_true(leased[i - 1].id < leased[i].id); /* in order */

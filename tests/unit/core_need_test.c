@@ -71,7 +71,7 @@ static size_t wants_of(struct fx *f, size_t count, struct want **out) {
 static void a_schedule_asks_for_no_dead_letters(void **state) {
     struct fx *f = *state;
     struct want *wants;
-    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK); /* creates the queue */
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK); /* this schedule creates the queue */
     add_schedule(0, "k");
     assert_int_equal(wants_of(f, 1, &wants), 1);
     assert_true(wants[0].live_only);

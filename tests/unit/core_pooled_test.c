@@ -14,7 +14,7 @@
 struct rig {
     struct core *core;
     struct core *follower; /* replays the frames of `core`; NULL: none */
-    bool bound;            /* true: sessions end with the process */
+    bool bound;            /* true: sessions end when the process ends */
     struct arena arena;
     struct core_effects effects;
     uint64_t now_ms;
@@ -170,7 +170,8 @@ static void credit_says_how_many_and_nothing_comes_without(void **state) {
     uint64_t session = subscribe(&rig, 0);
     assert_int_equal(delivered(&rig), 0);
     assert_int_equal(give_credit(&rig, session, 3), 3);
-    assert_int_equal(give_credit(&rig, session, 5), 0); /* one delivery at a time */
+    /* No second delivery, because only one is in flight at a time. */
+    assert_int_equal(give_credit(&rig, session, 5), 0);
     sent(&rig, session, true);
     assert_int_equal(delivered(&rig), 5);
     give_credit(&rig, session, 0);

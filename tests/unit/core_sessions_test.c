@@ -184,7 +184,7 @@ static void a_lease_that_is_extended_after_its_session_left_lasts_as_long(void *
         assert_int_equal(rig.effects.appends.count, 0);
         rig.now_ms += LEASE_MAX_MS;
         step(&rig, (struct core_event){.kind = CORE_TICK});
-        assert_int_equal(rig.effects.appends.count, 1); /* the task is ready again */
+        assert_int_equal(rig.effects.appends.count, 1); /* the task is ready again, by a record in the log */
         uint64_t next = subscribe(&rig);
         row = leave_with_a_lease(&rig, next);
         acked(&rig, &row);

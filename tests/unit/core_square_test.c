@@ -111,7 +111,7 @@ static void policies_of_all_queues(void **state) {
     static char *field = "lease_ms";
     with_shipped(f, 64u << 20);
     policy.lease_ms = 1000;
-    for (unsigned round = 0; round < 2; round++) { /* first new queues, then existing ones */
+    for (unsigned round = 0; round < 2; round++) { /* round 0 uses new queues, round 1 existing ones */
         for (size_t i = 0; i < OPS; i++) {
             tarry__op__init(&ops[i]);
             tarry__queue_set__init(&bodies[i]);

@@ -162,7 +162,7 @@ static void a_pause_is_told_once_all_that_was_decided_is_committed(void **state)
     assert_true(goes_on_to(f, TURN_PAUSED));
     assert_int_equal(f->turn.position, core_position(f->core));
     core_turn_take(&f->turn, &f->load);
-    assert_false(goes_on_to(f, TURN_PAUSED)); /* the effect comes only once */
+    assert_false(goes_on_to(f, TURN_PAUSED)); /* the effect is reported only once */
 }
 
 static void the_last_record_comes_when_nobody_waits_and_nothing_after_it(void **state) { /* KEEP-1 */

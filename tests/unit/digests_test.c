@@ -28,7 +28,7 @@ static void a_leader_compares_what_it_still_knows(void **state) { /* F-31 */
     assert_int_equal(digests.count, 0);
     assert_int_equal(told(&digests, 300, 3), DIGEST_SAME);
     assert_int_equal(told(&digests, 300, 3), DIGEST_SAME);
-    assert_int_equal(digests.count, 1); /* number of compared positions */
+    assert_int_equal(digests.count, 1); /* one position was compared */
     assert_int_equal(digests.compared.position, 300);
     assert_int_equal(digests.compared_ns, 7);
     assert_int_equal(digests_told(&digests, 400, 5, 8, &own), DIGEST_DIFFERS);
@@ -51,7 +51,8 @@ static void a_follower_compares_where_a_frame_ends(void **state) { /* F-31 */
     struct digests digests = {0};
     uint64_t expected = 0;
     digests_expect(&digests, (struct digest_point){300, 3}, 300);
-    assert_int_equal(digests.expected.position, 0); /* the node has already passed that position */
+    /* Nothing is expected, because the node has already passed that position. */
+    assert_int_equal(digests.expected.position, 0);
     digests_expect(&digests, (struct digest_point){300, 3}, 100);
     /* Two positions are expected, one after the other. */
     digests_expect(&digests, (struct digest_point){500, 5}, 100);

@@ -65,7 +65,7 @@ FAILING(UNLINK, int, -1, unlink, (const char *path), (path))
 FAILING(READDIR, struct dirent64 *, NULL, readdir64, (DIR * directory), (directory))
 FAILING(MKDIR, int, -1, mkdir, (const char *path, mode_t mode), (path, mode))
 
-/* Linux closes the descriptor whatever the call returns. */
+/* Closes the descriptor, as Linux does even if close returns an error. */
 int __real_close(int file);
 int __wrap_close(int file);
 int __wrap_close(int file) {
@@ -258,7 +258,8 @@ static void what_is_not_there_cannot_be_listed(void **state) {
     assert_int_equal(do_unlink(f), 0);
     int file = __real_open64(f->other, O_CREAT | O_WRONLY, 0600);
     __real_close(file);
-    assert_int_equal(disk_posix.list(NULL, f->directory, each_name, &count), 1); /* the callback may end the listing */
+    /* A callback that returns non-zero ends the listing. */
+    assert_int_equal(disk_posix.list(NULL, f->directory, each_name, &count), 1);
 }
 
 #define DISK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

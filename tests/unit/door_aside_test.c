@@ -137,7 +137,7 @@ static void somebody_serves_while_the_thread_waits_for_a_disk(void **state) {
         hear(ask("/"));
         assert_false(pthread_equal(world.rendered, first));
         sem_post(&world.may_come_back);
-        sem_wait(&world.is_back); /* the thread returns although nothing else happens */
+        sem_wait(&world.is_back); /* waits for the thread, which returns although nothing else happens */
         hear(ask("/"));
         assert_true(pthread_equal(world.rendered, first));
     }

@@ -35,7 +35,7 @@ static struct {
     char directory[64];
     struct listen_address local;
     struct listen_socket local_socket;
-    struct caller_verdict verdict; /* verdict that the next callers get */
+    struct caller_verdict verdict; /* verdict that the next callers will get */
     atomic_uint asked;
     struct net_caller caller; /* the last caller, with its texts below */
     char path[64], token[64];
@@ -256,7 +256,8 @@ static void who_is_not_let_in_hears_why(void **state) {
         }
     }
     assert_int_equal(atomic_load(&world.asked), 6);
-    assert_int_equal(atomic_load(&world.dismissed[1]), 0); /* the connection was never let in */
+    /* No dismissal is reported, because the connection was never accepted. */
+    assert_int_equal(atomic_load(&world.dismissed[1]), 0);
 }
 
 static void the_callee_is_told_who_and_where(void **state) {

@@ -26,7 +26,7 @@ static void it_is_reported_once_nothing_is_left_anywhere(void **state) { /* LOG-
     assert_int_equal(erasure_step(&erasure, ERASURE_DONE, 0), ERASURE_END);
     assert_int_equal(erasure_step(&erasure, ERASURE_DONE, 0), ERASURE_REST);
     struct erasure_facts more = {.in_index = true};
-    assert_int_equal(erasure_wait_ns(&erasure, &more), 0); /* the next portion begins at once */
+    assert_int_equal(erasure_wait_ns(&erasure, &more), 0); /* no wait: the next portion begins at once */
 }
 
 static void what_a_snapshot_passed_over_is_not_looked_for_in_the_log(void **state) { /* LOG-3 */

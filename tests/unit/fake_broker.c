@@ -18,7 +18,7 @@
 /* ---- executed commits, by producer and sequence: a growing hash table */
 
 struct executed {
-    uint64_t producer; /* 0: this slot is free */
+    uint64_t producer; /* number of the producer; 0: this slot is free */
     uint64_t sequence;
     struct fake_reply reply; /* the reply */
 };
@@ -191,7 +191,7 @@ static bool is_refused_room(const struct fake *fake, const Tarry__Commit *commit
     return false;
 }
 
-/* Returns what to do with this commit. */
+/* Returns how the fake broker treats this commit, according to the script. */
 static enum deed deed_of(struct fake *fake, const Tarry__Commit *commit) {
     const enum deed deed = fake->commits < fake->script_size ? fake->script[fake->commits] : ANSWER;
     const bool is_known = fake->keeps_producers && commit->producer > 100 && commit->producer <= 100 + fake->hellos;

@@ -32,7 +32,7 @@ enum deed {
 struct fake {
     struct fake_socket *socket;
     char url[64];
-    pthread_mutex_t lock;  /* protects all of the following */
+    pthread_mutex_t lock;  /* protects all following members */
     enum deed script[256]; /* deed for each commit request, by its number; after the end of the script: ANSWER */
     size_t script_size;
     uint32_t first_busy;  /* number of times that the first sequence gets BUSY while others are answered */
@@ -48,7 +48,7 @@ struct fake {
     /* Called for each query; NULL: the reply has no tasks, queues, … */
     void (*on_question)(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply);
     void (*on_executed)(struct fake *fake, const Tarry__Op *op); /* called once for each executed operation */
-    /* State of the lane. */
+    /* State of the fake broker's lane. */
     uint64_t session; /* the current session; 0: none */
     uint64_t silence_ms;
     size_t subscribes;
@@ -59,7 +59,7 @@ struct fake {
     uint32_t lane_number;         /* lane that the reply names; only lane 1 exists */
     bool has_lane;
     bool resumes; /* true: the broker resumes former sessions */
-    /* State of the pair. */
+    /* State of the simulated pair. */
     bool is_not_primary;   /* true: the broker answers NOT_PRIMARY to all requests except queries */
     bool follows;          /* true: the broker answers queries as a follower */
     unsigned refuses_late; /* remaining refusals; the last one is sent `late_ms` late */
@@ -67,7 +67,7 @@ struct fake {
     bool hangs;            /* true: the broker accepts requests and never replies */
     char names[128];       /* address that the broker names as the primary's */
     uint8_t cluster[CLUSTER_ID_SIZE];
-    /* Counters of events. */
+    /* Counters of what the fake broker has received and done. */
     size_t requests;    /* number of requests of any kind */
     size_t not_primary; /* number of "not the primary" replies */
     size_t commits;     /* commit requests, repeats included */

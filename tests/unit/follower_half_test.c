@@ -165,7 +165,7 @@ static void who_proves_nothing_is_asked_at_once_then_soon_then_as_one_who_refuse
     struct fx *fx = *state;
     fx->half.again_ns = UINT64_MAX;
     assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_NOW);
-    assert_true(fx->half.again_ns == UINT64_MAX); /* the caller sends the request at once */
+    assert_true(fx->half.again_ns == UINT64_MAX); /* no timer: the caller sends the request at once */
     for (int i = 2; i <= FOLLOWER_CHALLENGES_MAX; i++) {
         assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_SOON);
         assert_int_equal(fx->half.again_ns, 51 * MS);

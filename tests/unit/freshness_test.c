@@ -31,7 +31,7 @@ static void a_position_is_answered_once_it_is_applied_and_never_before(void **st
     assert_int_equal(freshness_judge(&none, &wish, true, 999, NOW + 100 * MS), FRESH_BEHIND);
     assert_int_equal(freshness_judge(&none, &wish, true, 1000, NOW + 100 * MS), FRESH_ENOUGH);
     assert_int_equal(freshness_judge(&none, &wish, false, 1000, NOW),
-                     FRESH_ENOUGH); /* a leader is always fresh enough */
+                     FRESH_ENOUGH); /* a leader always has current data */
 }
 
 static void an_age_counts_from_when_the_leader_was_asked(void **state) { /* TRUE-1 */

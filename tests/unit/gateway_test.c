@@ -227,7 +227,7 @@ static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
         uint64_t other = gateway_lease(gateway, &caller, &options, on_leased, NULL);
         assert_int_not_equal(other, 0);
         gateway_cancel(gateway, other);
-        answer(gateway, world.asked[--world.count], &none); /* the pool now has no session */
+        answer(gateway, world.asked[--world.count], &none); /* the reply means that the pool has no session now */
     }
     answer(gateway, heartbeat, &none);
     gateway_alarm(gateway);
@@ -522,7 +522,7 @@ static void a_sweep_that_fails_is_tried_again(void **state) {
     answer_stats(gateway, 1, 0, false, false);
     subscribed(gateway);
     world.count = 0;
-    jump(gateway, 1); /* no task came */
+    jump(gateway, 1); /* the wait ends, because no task came */
     jump(gateway, 599);
     answer_stats(gateway, 1, 0, false, false);
     deliver(gateway, 31, 1);

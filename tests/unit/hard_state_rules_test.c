@@ -34,14 +34,15 @@ static void a_log_that_was_written_without_a_pair_was_served_alone(void **state)
     assert_int_equal(hard_state.floor, 4); /* the log is a copy of the leader's, so its last epoch is the floor */
     assert_false(hard_state.alone);
     hard_state = begun((struct hard_state){.floor = 9}, (struct hard_state_start){.last_epoch = 4});
-    assert_int_equal(hard_state.floor, 9); /* a promise is kept */
+    assert_int_equal(hard_state.floor, 9); /* the floor stays: a promise must be kept */
 }
 
 static void a_frame_of_an_epoch_proves_that_there_was_a_record(void **state) { /* F-31b */
     struct hard_state_start start = {.coordinated = true, .last_epoch = 4};
     assert_int_equal(begun((struct hard_state){.floor = 4}, start).recorded, 4);
     assert_int_equal(begun((struct hard_state){.floor = 4, .recorded = 6}, start).recorded, 6);
-    assert_int_equal(begun((struct hard_state){.floor = 5}, start).recorded, 0); /* the node had no part in it */
+    /* 0: the node took no part in that epoch. */
+    assert_int_equal(begun((struct hard_state){.floor = 5}, start).recorded, 0);
     start.is_new = true;
     assert_int_equal(begun((struct hard_state){0}, start).recorded, 0);
     start.is_new = start.coordinated = false;

@@ -83,7 +83,7 @@ static void a_full_bucket_halves_all(void **state) {
     histogram_record(&histogram, 10);
     assert_int_equal(histogram.count, (uint64_t)UINT32_MAX + 2);
     assert_int_equal(histogram.buckets[10], (1ull << 31) + 1);
-    assert_int_equal(histogram.total, (1ull << 31) + 2); /* the rare value was not lost */
+    assert_int_equal(histogram.total, (1ull << 31) + 2); /* the rare value still counts */
     assert_int_equal(histogram_quantile(&histogram, 0.999), 10);
     assert_int_equal(histogram_quantile(&histogram, 1), 1000);
 }

@@ -385,7 +385,8 @@ static void a_reader_trails_the_writer(void **state) {
         while (history_next(history, log_durable(f->log), &view, &body) == 0) seen++;
         assert_int_equal(seen, f->past.frames);
         append(f, id);
-        assert_int_equal(history_next(history, log_durable(f->log), &view, &body), LOG_END); /* not synced yet */
+        /* Refused, because the frame is not synced yet. */
+        assert_int_equal(history_next(history, log_durable(f->log), &view, &body), LOG_END);
         assert_int_equal(log_sync(f->log), 0);
     }
     history_close(history);

@@ -66,7 +66,7 @@ static void one_at_a_time_is_the_core_and_nothing_is_lost(void **state) {
         struct turn_load load;
         alone[i].kind = ITEM_CALL;
         inbox_post_quietly(&inbox, &alone[i]);
-        if (i % 7 == 0) { /* two items, so the call is not alone */
+        if (i % 7 == 0) { /* two items in the inbox, so the call is not alone there */
             inbox_wake(&inbox);
         } else if (inbox_borrow(&inbox, &load)) {
             stood_in++;
@@ -223,7 +223,7 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
     inbox_take(&inbox, 0, false, &load);
     assert_int_equal(load.taken_ns, since_ns);
     assert_int_equal(load.settle_ns, SETTLE_NS);
-    stop_awake(&inbox); /* stopped after the sleep time was computed */
+    stop_awake(&inbox); /* as if the thread were stopped after it computed how long to sleep */
     since_ns = inbox.stall.looked_ns;
     inbox_take(&inbox, 1, false, &load);
     assert_int_equal(inbox.stall.stopped_ns, since_ns);
@@ -277,7 +277,7 @@ static void what_is_new_wakes_the_core_thread_and_is_told(void **state) {
     inbox_pause(&inbox, true);
     assert_true(take_news().pause);
     inbox_nudge(&inbox);
-    assert_true(take_news().pause); /* the pause lasts until it is taken back */
+    assert_true(take_news().pause); /* the pause lasts until it is revoked */
     inbox_pause(&inbox, false);
     assert_false(take_news().pause);
     inbox_indexed(&inbox, 50);

@@ -132,7 +132,7 @@ static void a_merge_takes_a_part_of_the_memory(void **state) {
         }
     }
     assert_true(largest <= MERGED_MEMORY / MERGE_MEMORY_SHARE + 64);
-    assert_true(runs->list.count < COMMITS); /* runs were merged as far as possible */
+    assert_true(runs->list.count < COMMITS); /* the runs were merged as far as possible */
     index_stats(f.index, &stats);
     assert_true(filter_bytes(runs) > (size_t)COMMITS * KEYS_A_COMMIT * 3 / 2); /* at least 12 bits per key */
     assert_true(stats.bytes_memory - first.bytes_memory >= filter_bytes(runs) - first_filters);

@@ -157,7 +157,7 @@ static void what_lies_anywhere_is_found(void **state) { /* CALM-1 */
         if (stretches > most) most = stretches;
     }
     assert_true(most > 1);
-    assert_true(f->missed * 50 <= f->pages); /* few pages lie elsewhere, between two neighbouring ones */
+    assert_true(f->missed * 50 <= f->pages); /* a few pages are not found, because they lie elsewhere in the file */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

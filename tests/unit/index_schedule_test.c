@@ -62,7 +62,7 @@ static void much_is_absorbed_at_once(void **state) {
     orders.durable = 6000;
     NEXT(INDEX_ABSORB);
     index_schedule_absorbed(&schedule, 5600, 3, orders.now_ns);
-    NEXT(INDEX_WAIT); /* the remaining frames wait for more */
+    NEXT(INDEX_WAIT); /* INDEX_WAIT: the remaining frames wait for more */
     assert_int_equal(schedule.wanted, 6600);
 }
 
@@ -192,7 +192,7 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     index_schedule_absorbed(&schedule, 5100, 1, orders.now_ns);
     index_schedule_committed(&schedule, false, orders.now_ns);
     orders.stop = true;
-    NEXT(INDEX_COMMIT); /* tries the commit again */
+    NEXT(INDEX_COMMIT); /* INDEX_COMMIT: tries the commit again */
     index_schedule_committed(&schedule, false, orders.now_ns);
     NEXT(INDEX_STOP);
 }

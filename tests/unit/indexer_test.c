@@ -252,7 +252,7 @@ static void a_full_batch_that_finds_no_room_stops_absorbing(void **state) { /* F
     indexer_durable(&indexer, 40 * FRAME_BYTES);
     wait_indexed(40 * FRAME_BYTES);
     indexer_stop(&indexer);
-    assert_string_equal(world.calls, "CCCc"); /* all 40 frames were absorbed after the windows */
+    assert_string_equal(world.calls, "CCCc"); /* one commit, after the windows, absorbed all 40 frames */
     assert_int_equal(cursor.at, 40 * FRAME_BYTES);
 }
 

@@ -374,7 +374,7 @@ static void gather(struct fx *f, uint64_t count) {
     }
 }
 
-/* Retires the segment that has these frames. */
+/* Retires the segment with the first `count` frames. */
 static void retire(struct fx *f, uint64_t count) {
     gather(f, count);
     assert_int_equal(index_retire_commit(f->index, f->frame[count] + frame_size(96, BLOB)), 0);

@@ -269,7 +269,8 @@ static void a_leader_whose_disk_hangs_has_its_follower_lead(void **state) { /* F
 static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
     struct fx *fx = *state;
     assert_true(ask(fx, 1000 * MS));
-    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX); /* no reply waits for the follower */
+    /* UINT64_MAX: no reply waits for the follower. */
+    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX);
     leader_half_released(&fx->half, false, true, 2000 * MS);
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2000 + SOLO_AFTER_MS) * MS);
     leader_half_written(&fx->half, END + 200);
@@ -324,7 +325,7 @@ static void a_follower_that_comes_no_nearer_is_waited_for_in_the_end(void **stat
     assert_false(is_near(fx, END, 1000));
     assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS - 1));
     assert_true(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS));
-    assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower's time limit begins again */
+    assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower gets a new time limit */
     assert_true(is_near(fx, END, 1000 + 4 * LEADER_NEAR_PATIENCE_MS));
 }
 

@@ -77,7 +77,7 @@ static int failing_list(void *context, const char *path, int (*each)(void *argum
     return strikes(false) ? -EIO : model->disk.list(context, path, each, argument);
 }
 
-/* Linux closes the descriptor whatever the call returns. */
+/* Closes the descriptor, as Linux does even if close returns an error. */
 static int failing_close(void *context, int handle) {
     const struct model_disk *model = context;
     int result = model->disk.close(context, handle);

@@ -449,7 +449,7 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
 }
 
 static _Atomic int allocations_to_fail;
-static uint64_t failed_ms;              /* time of the last allocation that failed */
+static uint64_t failed_ms;              /* time of the last failed allocation */
 static _Atomic uint64_t again_after_ms; /* shortest time between two failures; set by the preparing thread */
 
 static void note_failure(void) {
@@ -551,7 +551,7 @@ static void what_fits_is_known_before_it_is_needed(void **state) {
     while ((error = log_fits(f->log, base + SEGMENT, 1)) != -ENOSPC) assert_int_equal(error, -EINPROGRESS);
     assert_int_equal(pthread_join(thread, NULL), 0);
     while ((error = log_fits(f->log, base + SEGMENT, 1)) != 0)
-        assert_int_equal(error, -ENOSPC); /* the attempt is repeated five times a second */
+        assert_int_equal(error, -ENOSPC); /* -ENOSPC until the next attempt; there are five attempts a second */
     assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT), 0);
     /* More bytes than the next segment has. */
     assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1), -EAGAIN);

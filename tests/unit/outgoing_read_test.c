@@ -53,7 +53,7 @@ static int read_log(void *context, uint64_t position, void *out, size_t size) {
     return 0;
 }
 
-/* Reads a log with OUTGOING_SPAN_MAX more bytes. */
+/* Reads the test's log, extended by OUTGOING_SPAN_MAX bytes. */
 static int read_long_log(void *context, uint64_t position, void *out, size_t size) {
     struct fx *f = context;
     assert_true(position + size <= LOG_SIZE + OUTGOING_SPAN_MAX && size <= OUTGOING_SPAN_MAX);

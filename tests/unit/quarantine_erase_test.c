@@ -18,7 +18,7 @@ enum { KEYED, PLAIN, OTHER_KEY, OTHER_QUEUE, PLAIN_AGAIN, TASKS };
 static const struct {
     uint32_t queue;
     const char *key;
-    int same_as; /* index of another task with the same content */
+    int same_as; /* index of the task whose content this task shares; its own index: no other task */
 } tasks[TASKS] = {
     [KEYED] = {QUEUE, "order-1", KEYED},         [PLAIN] = {QUEUE, "", PLAIN},
     [OTHER_KEY] = {QUEUE, "order-2", OTHER_KEY}, [OTHER_QUEUE] = {QUEUE_MADE_THERE, "order-1", OTHER_QUEUE},

@@ -54,7 +54,7 @@ static void a_core_that_asked_in_vain_is_nudged_once(void **state) {
     assert_false(inbox.nudged);
     assert_false(batches_has_none(&batches));
     assert_ptr_equal(batch_take(&batches), taken[1]);
-    assert_null(taken[1]->next); /* another batch is free */
+    assert_null(taken[1]->next); /* another batch is still free */
     batch_drop(&batches, taken[2]);
     assert_false(inbox.nudged);
 }

@@ -64,7 +64,7 @@ static void no_confirmation_is_wanted_of_what_is_not_reached(void **state) { /* 
     release_gate_confirm(&gate, 6);
     release_gate_enter(&gate, &asked);
     assert_false(release_gate_wants_confirmation(&gate));
-    release_gate_confirm(&gate, UINT64_MAX); /* the other node no longer counts */
+    release_gate_confirm(&gate, UINT64_MAX); /* UINT64_MAX: the other node no longer counts */
     assert_null(release_gate_next(&gate));
     release_gate_reach(&gate, START + 100);
     assert_ptr_equal(release_gate_next(&gate), &asked);
@@ -96,7 +96,7 @@ static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: the waiting
     assert_ptr_equal(release_gate_take(&gate), &first);
     assert_ptr_equal(release_gate_take(&gate), &second);
     assert_null(release_gate_take(&gate));
-    release_gate_enter(&gate, &second); /* the gate still works */
+    release_gate_enter(&gate, &second); /* the gate works as before */
     release_gate_confirm(&gate, 3);
     release_gate_reach(&gate, START + 200);
     assert_ptr_equal(release_gate_next(&gate), &second);

@@ -68,7 +68,7 @@ static void a_content_lies_in_its_frame(void **state) {
         Tarry__Task task = TARRY__TASK__INIT;
         task.blob_at = frame_blob_position(FRAME) + cases[i].offset;
         task.blob_size = (uint32_t)cases[i].size;
-        content.archived = (struct archive_cursor *)blob; /* not read: `view` already has the frame */
+        content.archived = (struct archive_cursor *)blob; /* as if read already: `view` has the frame */
         content.view.header = (struct frame_header){.position = FRAME, .blob_size = BLOB_SIZE};
         content.view.body = content.view.blob = blob;
         assert_int_equal(content_read(&content, &store, FRAME, &task), cases[i].result);
@@ -93,7 +93,7 @@ static void consumers_of_a_dry_run_subscribe_once(void **state) {
     assert_int_not_equal(session, 0);
     for (int i = 0; i < 3; i++) workers_grant(workers);
     assert_int_equal(workers->session, session);
-    stage.now.steady_ns += workers->silence_ns; /* the consumer has been silent for that time */
+    stage.now.steady_ns += workers->silence_ns; /* as if the consumer had been silent for that time */
     workers_grant(workers);
     assert_int_not_equal(workers->session, session);
     assert_null(stage.problem);

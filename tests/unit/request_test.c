@@ -341,7 +341,8 @@ static void a_secret_is_known_again_and_a_wrong_one_is_not(void **state) { /* F-
     secret_make(key, 77, "shop", secret);
     assert_int_equal(secret_check(key, "shop", secret, sizeof(secret)), 77);
     assert_int_equal(secret_check(other, "shop", secret, sizeof(secret)), 0);
-    assert_int_equal(secret_check(key, "sho", secret, sizeof(secret)), 0); /* the secret of another client */
+    /* Refused: the secret belongs to another client. */
+    assert_int_equal(secret_check(key, "sho", secret, sizeof(secret)), 0);
     assert_int_equal(secret_check(key, "", secret, sizeof(secret)), 0);
     assert_int_equal(secret_check(key, "shop", secret, sizeof(secret) - 1), 0);
     sodium_bin2hex(hex, sizeof(hex), secret, sizeof(secret));
