@@ -78,8 +78,8 @@ static size_t request_objects_max(const struct core_request *request) {
     const size_t facts = request->facts.count;
     if (request->message->body_case == TARRY__REQUEST__BODY_GET) return 2 * facts;
     if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
-    /* per operation: the task that it schedules, or the sentence of a nack; and the rows; and their serial names; and what
-     * recurrences take */
+    /* per operation: the task that it schedules, or the sentence of a nack; and the rows; and their serial names; and
+     * what recurrences take */
     const Tarry__Commit *commit = request->message->commit;
     size_t recurs = 0;
     for (size_t i = 0; i < commit->n_ops; i++) {

@@ -77,8 +77,8 @@ struct tarry_recur_view {
     const uint64_t *times;  /* the next occurrences, Unix ms */
     size_t time_count;
     struct tarry_source source;
-    /* State of the last occurrence, as in struct tarry_view; "cancelled" also if it was skipped or missed; "": not known,
-     * for example because it ended too long ago. */
+    /* State of the last occurrence, as in struct tarry_view; "cancelled" also if it was skipped or missed; "": not
+     * known, for example because it ended too long ago. */
     const char *last_state;
     uint64_t last_ended_ms; /* Unix time at which it ended; 0: it has not, or this is not known */
 };

@@ -385,8 +385,8 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         if (put->cause == TARRY__CAUSE__CAUSE_UNSENT)
             note_taken_back(watch, &world->host->head, header->position, put->task->id);
         const bool is_clients = !put->share_of && !is_occurrence(body, put);
-        const bool sets_due =
-            (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED && is_clients) || (put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put));
+        const bool sets_due = (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED && is_clients) ||
+                              (put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put));
         check_pooled(world->host, header, put);
         check_lost(world->host, header, body, put);
         if (sets_due) law_of_spread(watch, &world->host->head, put->task);
