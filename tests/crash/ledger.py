@@ -121,7 +121,7 @@ class Ledger:
                 complaints.append(f"before its due time: {delivery}")
             if delivery["key"] not in self.schedules:
                 continue
-            may_have_moved = self.moving[delivery["key"]] > 0  # a delivery may overtake the reply
+            may_have_moved = self.moving[delivery["key"]] > 0  # a delivery may arrive before the reply to a move
             moves = self.moves.get(delivery["key"], [])
             timeline = [self.schedules[delivery["key"]]["due_ms"], *[due for _, due in moves]]
             moved_before = sum(1 for arrived_ms, _ in moves if arrived_ms < delivery["delivered_ms"])

@@ -15,7 +15,7 @@ from ledger import Ledger
 
 BY_HAND_MAX = 60  # each ack by hand is a process: the limit keeps a busy machine from falling behind
 FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "400"))
-TIMEOUT = "60s"  # long, because the broker may start again meanwhile
+TIMEOUT = "60s"  # long, because the broker may be restarted during a call
 
 
 class Load:

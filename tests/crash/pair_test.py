@@ -135,7 +135,7 @@ class FullDisk(Follower):
             try:
                 self.fat(wait_s=STRICT_WAIT_S)
             except subprocess.TimeoutExpired:
-                if any(self.REASON in line for line in self.b.log):  # otherwise the disk was only slow
+                if any(self.REASON in line for line in self.b.log):  # without this message, the disk was only slow
                     return
         self.fail("everything was acknowledged")
 

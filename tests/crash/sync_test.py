@@ -340,7 +340,7 @@ class Beside(Held):
         self.schedule(self.writer, self.producer, 2, "q", "x", 3_600_000)
         self.wait_held()  # while a group commit is running, the following requests wait for the next one, in this order
         self.schedule(self.writer, self.producer, 3, "q", "y", 3_600_000)
-        # the first connection's request now comes after it
+        # the first connection's request is then a later one
         harness.wait_until("the commit is appended in memory", self.is_read, 30)
         self.asker.tell(body, fields)
         with self.assertRaises(TimeoutError):

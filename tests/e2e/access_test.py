@@ -81,7 +81,7 @@ class Roles(Access):
         ([(5, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # nack
         ([(6, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # extend
         ([(7, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # release
-        ([(8, [(2, [(2, "q"), (3, "x")])])], {"operate"}),  # the operation requeues dead letters
+        ([(8, [(2, [(2, "q"), (3, "x")])])], {"operate"}),  # this operation requeues dead letters
         ([(9, [(1, "q"), (2, [(1, 60000)]), (3, "lease_ms")])], {"operate"}),  # sets a queue's policy
         ([(10, [(1, "q")])], {"operate"}),  # resume
         ([(11, [(1, "q")])], {"operate"}),  # purge
@@ -259,7 +259,7 @@ class Audit(Access):
         redact = [(12, [(1, [(2, "q"), (3, "k")]), (2, "asked for")])]
         self.assertEqual(shop.ask(BACKUP, [(1, 1)])[0], DENIED)
         self.assertEqual(shop.ask(COMMIT, commit(shop.hello(), 1, [redact, redact, schedule("q")]))[0], OK)
-        self.assertEqual(few.ask(BACKUP, [(1, 1)])[0], DENIED)  # a backup concerns all queues
+        self.assertEqual(few.ask(BACKUP, [(1, 1)])[0], DENIED)  # DENIED, because a backup concerns all queues
         self.assertEqual(self.rpc().ask(BACKUP, [(1, 1)])[0], DENIED)
         self.assertEqual(shop.ask(QUEUES, [])[0], DENIED)
         told = {(record.get("principal"), record["what"]): record["count"] for record in self.refused(4)}

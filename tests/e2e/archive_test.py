@@ -222,7 +222,7 @@ class Survives(Archived):
         missing = self.path("not-mounted")
         keys = self.stuck("--archive", missing)
         self.broker.wait_logged("the directory does not exist")
-        self.broker.wait_logged("event=archive_absent")  # the broker logs this at its start
+        self.broker.wait_logged("event=archive_absent")  # the broker logs at its start that the archive is absent
         os.mkdir(missing)
         self.relieved(keys, missing)
 

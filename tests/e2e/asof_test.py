@@ -174,7 +174,7 @@ class Cut(harness.Case):
                 self.assertEqual({field: said[field] for field in ("pending", "in_flight", "dead", "paused", "acked")},
                                  {field: note["stats"][name][field] for field in
                                   ("pending", "in_flight", "dead", "paused", "acked")})
-            for task in note["lists"]["close-order"]:  # the payload was copied too
+            for task in note["lists"]["close-order"]:  # each task's payload was copied, too
                 number = task["key"].removeprefix("order-")
                 whole = inspector.one("get", "--id", task["id"])
                 self.assertEqual((whole["body"], whole["attributes"]), (f"body {number}", {"n": number}))

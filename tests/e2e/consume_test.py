@@ -173,7 +173,7 @@ class ConsumerEnds(Case):
         self.ends_by(signal.SIGINT)
 
     def test_sigkill_gives_the_tasks_back_at_once_and_counts_an_attempt(self):  # F-17
-        consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 5, "--lease", "10m")  # longer than any test waits
+        consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 5, "--lease", "10m")  # 10m: longer than any test waits
         held = {d["id"] for d in consumer.take(5)}
         consumer.kill()
         got = self.broker.ok("consume", "q", "--count", 30)

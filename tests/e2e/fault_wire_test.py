@@ -369,7 +369,7 @@ class Pair(Wire):
         status = wire.decode(reply)
         self.assertEqual((code, wire.number(status, 1), wire.number(status, 2)), (wire.OK, 1, 1))
         self.assertEqual(status[6][0].decode(), self.broker.url)
-        self.assertNotIn(20, status)  # the broker has no peer
+        self.assertNotIn(20, status)  # field 20 is missing, because the broker has no peer
         self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 1)])[0], wire.OK)  # refused, because the requested state already holds
         self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 2)])[0], wire.NOT_DONE)
         self.assertIn("no peer", self.rpc.sentence)

@@ -94,7 +94,7 @@ class Tasks(Web):
         self.assertEqual((counted["count"], counted["complete"]), (2, True))
         cancelled = self.good("DELETE", "/v1/queues/t/tasks/k2")
         self.assertEqual(cancelled["result"], "cancelled")
-        self.assertEqual({"count", "job", "left", "session", "lease_deadline"} & set(cancelled), set())  # empty members are left out
+        self.assertEqual({"count", "job", "left", "session", "lease_deadline"} & set(cancelled), set())  # members that are empty are not in the answer
         self.assertEqual(self.refusal(404, "not_done", "DELETE", "/v1/queues/t/tasks/nobody")["result"]["result"], "unknown")
 
     def test_a_time_has_the_name_of_what_it_is(self):

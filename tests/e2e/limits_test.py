@@ -88,7 +88,7 @@ class Limits(Access):
             sequences[rpc] += 1
             code, _ = rpc.ask(COMMIT, commit(producers[rpc], sequences[rpc], [schedule("q", key, 60000, b"x" * size)], sequences[rpc]))
             if code == BUSY:
-                sequences[rpc] -= 1  # a refused commit did not use its sequence
+                sequences[rpc] -= 1  # a refused commit uses no sequence
             return code
 
         self.assertEqual(schedules(asks, 2 * BYTES), OK)  # a single request is always accepted, whatever its size
@@ -110,7 +110,7 @@ class Limits(Access):
         self.assertEqual(schedules(asks, BYTES // 2), OK)  # this request still fits into the limit
         self.assertEqual(schedules(local, 2 * BYTES), OK)  # another principal is not limited
         with self.assertRaises(TimeoutError):
-            waits.hear(0.1)  # the request has been pending all the time
+            waits.hear(0.1)  # the request is still pending
         self.assertEqual(schedules(local, 1, "news"), OK)
         self.assertEqual(waits.hear()[1], OK)
         harness.wait_until("its bytes are given back", lambda: schedules(asks, BYTES) == OK, 10)

@@ -66,7 +66,7 @@ class Listen(Case):
     def test_a_node_of_a_pair_says_them_too(self):
         self.broker.arguments = ["--listen", self.local, "--peer", f"ws://127.0.0.1:{harness.ports.free_port()}"]
         self.broker.start()
-        status = self.broker.refused("status").one  # this broker does not run
+        status = self.broker.refused("status").one  # tarry status exits with 1, because the other node does not run
         self.assertEqual((status["url"], status["urls"]), (self.broker.url, [self.broker.url, self.local]))
 
     def test_one_address_is_said_once(self):

@@ -164,7 +164,7 @@ class Follow(Case):
             while time.monotonic() < end:
                 self.assertIsNotNone(reader.next())
                 if not seen and any("the client does not read its replies" in line for line in self.broker.log):
-                    seen, end = True, time.monotonic() + 15  # the other streams began at the same time
+                    seen, end = True, time.monotonic() + 15  # all streams began at the same time, so the second one ends soon
             self.assertTrue(seen, "who does not read is ended")
             self.assertTrue(all(is_ended(peer) for peer in deaf))
             self.assertIsNotNone(reader.next(), "who reads goes on")

@@ -148,7 +148,7 @@ class Screen(Case):
         self.broker.kill()
         stale = self.read_until(master, "THESE NUMBERS ARE 2s OLD")
         self.assertIn("refused", stale)
-        self.assertNotIn("retrying", stale)  # the --watch screen shows the outage itself
+        self.assertNotIn("retrying", stale)  # the screen of --watch itself shows the outage
         self.broker.start()
         self.read_until(master, "per second")
         process.send_signal(signal.SIGTERM)

@@ -17,7 +17,7 @@ class Leases(Case):
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
 
     CLAIM_S = 2  # time after a start within which a session must claim its leases
-    SILENCE_S = 10  # maximum silence of the session
+    SILENCE_S = 10  # maximum silence of a session before it ends
 
     def test_a_claimed_lease_keeps_its_token_and_its_ack_is_good(self):
         judged(self.claim_and_ack)
@@ -61,7 +61,7 @@ class Leases(Case):
         self.assertEqual(self.broker.one("ack", held["id"], held["token"])["result"], "acked")
 
     def test_an_unclaimed_lease_is_ready_again_after_two_seconds(self):
-        holder = self.broker.consume("q", "--ack", "none", "--lease", "10m")  # longer than any test waits
+        holder = self.broker.consume("q", "--ack", "none", "--lease", "10m")  # 10m: longer than any test waits
         held = holder.next()
         freeze(holder.process)
         self.broker.kill()

@@ -219,7 +219,7 @@ class Signed(harness.Case):
         self.wait_heads(1)
         os.rename(self.broker.data + "/heads", self.path("heads"))
         os.mkdir(self.broker.data + "/heads")
-        schedule_many(self.broker, 5000)  # enough to pass the end of a segment
+        schedule_many(self.broker, 5000)  # enough tasks to pass the end of a segment
         end = time.monotonic() + 30
         while not any("event=head_failed" in line for line in self.broker.log):
             self.assertLess(time.monotonic(), end)

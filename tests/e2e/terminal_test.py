@@ -39,7 +39,7 @@ class Width(Case):
         self.assertIn(name, wide)
         for column in ("SCHEDULED", "CANCELLED", "DELIVERED", "ACKED", "RETRIED", "MAX"):
             self.assertIn(column, wide)
-        self.assertIn(name, "\n".join(self.lines("stats", columns=250)))  # a wide terminal has enough columns
+        self.assertIn(name, "\n".join(self.lines("stats", columns=250)))  # a wide terminal has enough columns for the whole name
 
     def test_a_progress_bar_scrolls_nowhere(self):
         path = self.path("tasks.ndjson")

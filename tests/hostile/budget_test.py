@@ -21,7 +21,7 @@ from http_client import Http, raw  # noqa: E402
 
 MIB = 1 << 20
 LARGE = 16 * MIB - (128 << 10)
-HOSTILE = 40  # requests in one packet
+HOSTILE = 40  # number of requests in one packet
 HONEST = 5
 DOOR_MS = 150  # limit of CPU time in ms for work that needs 1 % of it; before the fix, each of these took 2 s and more
 DOOR_THREADS = ("tarry-net", "tarry-net-2")
@@ -161,7 +161,7 @@ class Bodies(Budget):
         peer = self.speak(half[:-40])
         web = self.web("narrow")
         status, answer = 0, {}
-        while status != 503:  # the first half may not have arrived yet
+        while status != 503:  # repeats, because the first half may not have arrived yet
             status, answer = web.ask("POST", "/v1/tasks", zstd(LARGE), {"Content-Encoding": "zstd"})
             web.close()
             self.assertIn(status, (400, 503))
@@ -345,7 +345,7 @@ class Questions(Budget):
                     for _ in range(self.ASKED):
                         rpc.hear(60)
             except (OSError, EOFError):
-                pass  # the test is over
+                pass  # the test has ended, and closed the connection
 
         threads = [threading.Thread(target=ask, args=(rpc,)) for rpc in rpcs]
         for thread in threads:

@@ -33,7 +33,7 @@ struct explorer {
     struct pair_limits limits;
     uint64_t states_max;
     bool is_tap;
-    bool is_safety; /* do not check whether states settle */
+    bool is_safety; /* true: check only safety, and not whether states settle */
     /* Hashes of the visited states; 0: free entry. Table and ring grow only as needed, because each touched page costs
      * time. */
     uint64_t *table;

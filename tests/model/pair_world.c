@@ -88,7 +88,7 @@ static void check_notes(const struct pair_world *world) {
     }
 }
 
-/* The leader tells its clients about everything committed. */
+/* Lets the leader answer its clients about all committed frames. */
 static void acknowledge(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (!node->up || node->pair.role != PAIR_LEADING) return;

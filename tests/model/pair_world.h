@@ -24,12 +24,12 @@ struct pair_limits {
     uint32_t epochs;
     uint8_t frames;
     bool strict;
-    bool by_operator; /* there is no coordinator */
+    bool by_operator; /* true: no coordinator, an operator decides */
     bool async;
-    bool hand;           /* planned switch-overs happen */
+    bool hand;           /* true: planned switch-overs happen */
     bool lag;            /* true: reads of the record may return an older record */
-    bool silent_clients; /* clients send no queries (R3) */
-    bool force;          /* one forced promotion may happen */
+    bool silent_clients; /* true: clients send no queries (R3) */
+    bool force;          /* true: one forced promotion may happen */
     bool lose;           /* the coordinator may lose the record once (F-31b) */
     bool roll;           /* true: the record may be set back once to any kept copy (F-31b, past.h) */
     /* True: a node that hears nothing asks for the leader's presence; false: presence is not used (F-31c). */
@@ -44,7 +44,7 @@ struct model_log {
     uint8_t durable; /* number of durable frames */
 };
 
-struct model_message { /* a message on its way to a node */
+struct model_message { /* a message under way to a node */
     bool is_there;
     struct pair_message message;
     struct model_log
@@ -67,7 +67,7 @@ struct model_node {
     struct pair_hard_state hard_state; /* the durable hard state */
     uint8_t disk;                      /* number of the disk: 0, or 1 after the exchange */
     uint8_t peer;                      /* durable: the other node's disk that this node last counted or followed */
-    uint8_t leader;                    /* disk of the node whose answers arrived last */
+    uint8_t leader;                    /* number of the disk of the node whose answers arrived last */
     struct model_log log;
     uint64_t runs;
     /* Latest epoch that the node has led or durably promised; its hard state should have it (past.h). */

@@ -28,7 +28,7 @@ from load import Load  # noqa: E402
 from scene import CLIENT_TIMEOUT, COORDINATORS, NAMES, QUICK, SMALL, Scene, Unsettled  # noqa: E402
 from trouble import NO_REASONS, NOT_WITH_RECORD, RECORD, Trouble, known  # noqa: E402
 
-HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # shorter than a failover takes, and longer
+HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # two ranges in seconds: shorter than a failover takes, and longer
 BOTH = 0.35                        # probability of two troubles
 CLIENTS_BACK_S = 60
 STILL_LOOK_S = 0.02

@@ -11,7 +11,7 @@
 
 struct rig_frame {
     struct frame_header header;
-    Tarry__FrameBody *body; /* NULL: a seal */
+    Tarry__FrameBody *body; /* body of the frame; NULL: a seal */
 };
 
 struct rig_lease {
@@ -48,7 +48,7 @@ struct rig {
     size_t lease_count, lease_capacity;
     uint64_t producer, sequence;
     Tarry__Code code; /* code of the core's last reply */
-    uint64_t buried;  /* number of records of each kind so far */
+    uint64_t buried;  /* `buried`, `given_back`: number of records of that kind so far */
     uint64_t given_back;
     size_t key_size; /* size of the keys of new tasks; RIG_ANY: random */
 };

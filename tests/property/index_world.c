@@ -119,7 +119,7 @@ static Tarry__Record *put_record(const struct row *row, Tarry__Cause cause, cons
     put->cause = cause;
     put->task = new_task(row);
     put->fresh = before == NULL;
-    if (put->fresh && row->blob_size > 0) { /* the content is in this frame */
+    if (put->fresh && row->blob_size > 0) { /* the content is in the frame of this record */
         uint8_t blob[WORLD_BLOB_SIZE];
         world_blob(row->blob_at - FRAME_HEADER_SIZE, blob);
         put->content_hash = (ProtobufCBinaryData){CONTENT_HASH_SIZE, malloc(CONTENT_HASH_SIZE)};
@@ -152,7 +152,8 @@ static uint32_t queue_for_task(struct world *world) {
 
 static Tarry__Record *schedule(struct world *world) {
     if (world->next_id >= WORLD_TASKS_MAX) return NULL;
-    world->next_id += world_random(world, 200) == 0 ? world_random(world, 300) : 0; /* ids may have gaps */
+    /* Sometimes greater, because ids may have gaps. */
+    world->next_id += world_random(world, 200) == 0 ? world_random(world, 300) : 0;
     struct world_task *task = &world->tasks[world->next_id];
     static const uint8_t priorities[] = {0, 5, 9};
     task->row = (struct row){
@@ -378,7 +379,7 @@ static void maybe_result(struct world *world, Tarry__FrameBody *body) {
     body->sequence = sequence;
     uint64_t low = sequence > 40 ? sequence - 40 : 1;
     if (low < world->floors[slot]) low = world->floors[slot];
-    if (world_random(world, 4) == 0) low += world_random(world, sequence - low + 1); /* at most the sequence */
+    if (world_random(world, 4) == 0) low += world_random(world, sequence - low + 1); /* at most the sequence itself */
     /* An older value, which does not lower the floor. */
     if (low == world->floors[slot]) low -= world_random(world, low);
     body->oldest_unanswered = low;

@@ -36,7 +36,7 @@ struct fixture {
     bool has_blob[FRAMES_MAX + 1];
     size_t frame_count;
     uint64_t acknowledged;
-    uint64_t variant; /* selects the contents */
+    uint64_t variant; /* number that selects the contents */
     size_t tears;
 };
 

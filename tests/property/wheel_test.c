@@ -173,7 +173,7 @@ static void play(uint64_t seed) {
             arm(i);
         } else if (random_below(&fx.random, 2) == 0) {
             cancel(i);
-        } else { /* moves a timer */
+        } else { /* otherwise the test moves a timer */
             cancel(i);
             arm(i);
         }
@@ -310,7 +310,7 @@ static void a_broken_wheel_is_found_out(void **state) {
         struct wheel *wheel = &small.wheel;
         small_build(&small);
         switch (way) {
-        case 0: /* the wheel is not broken */
+        case 0: /* case 0: the wheel stays intact */
             break;
         case 1:
             small.near.next->prev = &small.far;

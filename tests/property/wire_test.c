@@ -59,7 +59,8 @@ static void random_value(const ProtobufCFieldDescriptor *field, void *member, un
         memcpy(member, &number32, sizeof(number32));
         break;
     case PROTOBUF_C_TYPE_ENUM:
-        if (!is_full && random_below(&random_state, 16) != 0) number32 %= 20; /* otherwise any number, also negative */
+        if (!is_full && random_below(&random_state, 16) != 0)
+            number32 %= 20; /* otherwise the value is any number, also a negative one */
         memcpy(member, &number32, sizeof(number32));
         break;
     case PROTOBUF_C_TYPE_BOOL:
