@@ -189,7 +189,7 @@ class Run:
             self.progress.clear()
 
     def go_on(self, line):
-        """Starts the next plan of the line, or ends the line."""
+        """Starts the first plan of the line; if that plan has ended, finishes and removes it."""
         if not line:
             return
         work = line[0]

@@ -101,7 +101,7 @@ int tarry_open_version(const struct tarry_options *given, uint32_t header_versio
     return TARRY_OK;
 }
 
-#define GOODBYE_TAG "\x80\0\0\x1f" /* not the tag of any slot */
+#define GOODBYE_TAG "\x80\0\0\x1f" /* a request number that no slot uses */
 
 /* Sends Goodbye for the producer (ONCE-1), if the broker is connected. */
 static void say_goodbye(tarry_client *client) {

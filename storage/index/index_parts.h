@@ -368,7 +368,7 @@ struct low {
     bool is_listed;      /* the line is in index->lows_wanted */
     bool is_wanted;      /* true: the line needs a sweep when the log has reached not_before */
     uint64_t not_before; /* log position */
-    uint64_t pause;      /* bytes of log between sweeps that did not delete everything */
+    uint64_t pause;      /* bytes of log until the next sweep, after a sweep that left entries in place */
     bool is_open;        /* true: a sweep is in progress and continues at level, slot, chunk */
     uint8_t level;
     uint64_t slot, chunk;

@@ -103,7 +103,8 @@ static int done_body(void *argument, MDB_txn *txn) {
 
 int index_redactions_done(struct index *index, Tarry__Redaction *const *redactions, size_t count) {
     if (index->failed != 0) return index->failed;
-    if (index->batch.is_prepared) return -ENOSPC; /* memory is ahead of the disk (see index_commit) */
+    /* A prepared batch is not on the disk yet: commit it first (index_commit). */
+    if (index->batch.is_prepared) return -ENOSPC;
     int error = destroy_keys(index, redactions, count);
     struct done done = {index, redactions, count, true};
     if (error == 0) error = index_write(index, done_body, &done);

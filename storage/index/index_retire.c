@@ -140,7 +140,8 @@ static int retire_flush(struct index *index, uint64_t log_start) {
 int index_retire_frame(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body,
                        const uint8_t *blob) {
     if (index->failed != 0) return index->failed;
-    if (index->batch.is_prepared) return -ENOSPC;    /* memory is ahead of the disk (see index_commit) */
+    /* A prepared batch is not on the disk yet: commit it first (index_commit). */
+    if (index->batch.is_prepared) return -ENOSPC;
     assert(header->position < index->meta.position); /* LOG-3: the index has absorbed the frame */
     struct retire_batch *batch = &index->retire;
     int error = 0;

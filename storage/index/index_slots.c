@@ -207,7 +207,8 @@ static int cascade_body(void *argument, MDB_txn *txn) {
 
 int slots_cascade(struct index *index, const struct line *line, const struct slot_view *view) {
     assert(view->level > 0);
-    if (index->batch.is_prepared) return -ENOSPC; /* memory is ahead of the disk (see index_commit) */
+    /* A prepared batch is not on the disk yet: commit it first (index_commit). */
+    if (index->batch.is_prepared) return -ENOSPC;
     struct cascade cascade = {.index = index, .line = line, .view = view};
     int error = index_write(index, cascade_body, &cascade);
     slot_writer_reset(&index->writer);

@@ -24,7 +24,7 @@ struct store {
     struct log *log;
     struct log_recovery recovery;
     char archive_directory[STORE_PATH_SIZE];
-    struct archive archive;               /* valid while the log is open; its directory may be missing */
+    struct archive archive;               /* valid while the log is open; the archive's directory may be missing */
     const char *hindrance;                /* reason why nothing could be read ("locked", …); NULL: no such reason */
     char message[STORE_PATH_SIZE + 1024]; /* error message with its place; empty: none */
 };

@@ -56,7 +56,7 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
 
     def test_commits_that_overtake_each_other_take_effect_once_each(self):
-        """F-16: reordered requests. Sequences arrive shuffled, some twice, over two connections. Every reply is right."""
+        """F-16: reordered requests. Sequences arrive shuffled, some twice, over two connections. Every reply must be correct."""
         peers = [self.rpc(), self.rpc()]
         producer = peers[0].hello()
         order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # 37 generates all numbers from 1 to 60, each once

@@ -70,7 +70,7 @@ READERS = {".c": c_texts, ".h": c_texts, ".py": hash_texts, ".sh": hash_texts, "
 def findings(root):
     """Yields (path, line, phrase, advice)."""
     for path in lint.our_files(root, tuple(READERS)):
-        if path.startswith("tests/lint/") or path == "CHANGELOG.md":  # the phrases are listed in tests/lint; published text stays unchanged
+        if path.startswith("tests/lint/") or path == "CHANGELOG.md":  # these two are excluded: tests/lint lists the phrases, and published text stays unchanged
             continue
         for line, text in READERS[os.path.splitext(path)[1]](path, "\n".join(lint.read_lines(root, path))):
             for phrase, advice in COMPILED:

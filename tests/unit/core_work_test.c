@@ -215,7 +215,7 @@ static void time_passes(struct fx *f, unsigned look) {
     assert_true(schedule_all(f, 1, 1, 86400000));
 }
 
-/* A task may become ready between the look and the step without any change of its record. */
+/* A task may become ready after the caller's check and before the step, without any change of its record. */
 static void a_list_of_ready_tasks_misses_none_that_came_due(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);

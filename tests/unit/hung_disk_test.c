@@ -12,7 +12,7 @@
 #define MS PAIR_NS_PER_MS
 #define BEGAN (1000 * MS)
 
-/* Calls the look at the times that the timer gives, up to `until_ns`. */
+/* Checks the disk at each time that its timer names, up to `until_ns`. */
 static void look_until(struct hung_disk *disk, uint64_t until_ns) {
     while (hung_disk_timer(disk) < until_ns) hung_disk_look(disk, disk->write.since_ns, hung_disk_timer(disk));
     hung_disk_look(disk, disk->write.since_ns, until_ns);

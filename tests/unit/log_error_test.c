@@ -16,7 +16,7 @@ static struct { /* the call that fails */
     bool of_memory;
     uint64_t left; /* number of calls up to the failing one; 0: no call fails */
     bool met;
-    unsigned inside; /* above 0: inside of the model disk, whose own allocations do not count */
+    unsigned inside; /* above 0: inside the model disk; its own allocations are not counted */
 } plan;
 
 static bool strikes(bool of_memory) {

@@ -98,7 +98,7 @@ static uint64_t looked_ns(void) {
     return ns;
 }
 
-/* A waiting core calls the look, so that its process notices when it was stopped. */
+/* A core that waits for a batch calls the function that notices when the process was stopped. */
 static void a_core_that_waits_for_a_batch_shows_that_it_is_awake(void **state) { /* TIME-2, F-13 */
     pthread_t core;
     void *batch;
