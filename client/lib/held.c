@@ -89,7 +89,7 @@ void held_resume(struct held *held) {
     while (i < held->capacity) {
         struct held_entry *entry = &held->entries[i];
         if (entry->settled) {             /* the lane that could have brought a duplicate is closed */
-            held_remove(held, entry->id); /* may shift another entry to this place */
+            held_remove(held, entry->id); /* the removal may shift another entry to this place, so i stays */
             continue;
         }
         entry->may_return = entry->id != 0;

@@ -1,5 +1,5 @@
-/* check_test.c: every refusal with its sentence; every limit, at it and one beyond; the walk over a packed Content
- * compared with protobuf-c. */
+/* check_test.c: every refusal with its error message; every limit, at its value and one above it; and the checks of a
+ * packed Content, compared with protobuf-c. */
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -130,7 +130,8 @@ static void consumers_that_come_free_together_are_looked_at_by_and_by(void **sta
     assert_int_equal(f->result, TARRY__CODE__OK);
     const uint64_t most =
         SETTLED_PER_STEP_MAX + QUEUES_PER_SUBSCRIBE_MAX + DELIVERIES_PER_STEP_MAX + CHECK_PER_STEP_MAX;
-    assert_true(f->core->visits - before <= 2 * most); /* this counts the step, and the one after its sync */
+    /* Two steps are counted: this one, and the one after its sync. */
+    assert_true(f->core->visits - before <= 2 * most);
     assert_true(most_visits_of_a_tick(f) <= 2 * most);
     assert_int_equal(f->core->leases, CONSUMERS);
 }

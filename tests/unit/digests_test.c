@@ -69,7 +69,8 @@ static void a_follower_compares_where_a_frame_ends(void **state) { /* F-31 */
     assert_int_equal(digests.compared.position, 300);
 }
 
-static void what_is_cut_off_is_not_expected_any_more(void **state) { /* F-31, R8: another frame may end there */
+/* F-31, R8: after a cut another frame may end at that position. */
+static void what_is_cut_off_is_not_expected_any_more(void **state) {
     struct digests digests = {0};
     digests_expect(&digests, (struct digest_point){300, 3}, 100);
     digests_cut(&digests, 300);

@@ -37,7 +37,7 @@ static const char remove_script[] = "local out = {} "
 struct redis {
     const struct redis_options *options;
     const struct receipt *only;
-    uint64_t offset; /* number of members before the next result page that stay in Redis */
+    uint64_t offset; /* number of members of earlier result pages that stay in Redis */
     uint64_t last;   /* number of members of the last result page that stay in Redis */
     uint64_t page;   /* number of members to request for a result page */
 };

@@ -209,7 +209,7 @@ void holder_close(struct holder *holder, struct routes *routes) {
 
 #define NS_PER_MS 1000000u
 #define SLICE_MS 50u
-#define LONG_AGO_MS 60000u /* ms beyond the age at which a task expires; more than the difference of the clocks */
+#define LONG_AGO_MS 60000u /* 60 s past its expiry, a task certainly expires; more than the two clocks can differ */
 
 struct into {
     struct tool *tool;
