@@ -211,7 +211,10 @@ class Memory(Hostile):
             self.judge_memory(before, 40)
             body = wire.commit(producer, 241, [wire.schedule("large", "", 0, b"y" * 900_000)], oldest=241)
             harness.wait_until("a task beside them", lambda: rpc.ask(wire.COMMIT, body)[0] == wire.OK, WAIT_S)
-            with self.subscribe().dial() as reader:
+            session = self.subscribe()
+            with session.dial() as reader:
+                while not reader.buffer and not select.select([reader.peer], [], [], 1)[0]:
+                    self.assertEqual(session.heartbeat(), wire.OK)
                 self.assertIn(b"x" * 900_000, reader.receive(WAIT_S))
             self.assert_logged("does not read its deliveries")
             for peer in crowd + self.rpcs:
