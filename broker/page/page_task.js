@@ -5,7 +5,7 @@ let searched = 0; /* number of the shown search; results of earlier searches are
 /* [sentence, CSS class, sign]: the sign replaces the colour where colours are not visible. */
 const CAUSES = { scheduled: ["Scheduled", "", "+"], moved: ["Moved", "", "→"], leased: ["Delivered", "", "▸"], extended: ["Lease extended", "", "…"],
   released: ["Released", "", "↩"], lease_lost: ["Lease lost: not settled before its end", "warn", "!"], unsent: ["Returned: the broker had not sent it", "", "↩"],
-  retried: ["Failed, will be delivered again", "warn", "!"], buried: ["Dead", "bad", "✕"], requeued: ["Requeued", "", "↻"], acked: ["Acked", "good", "✓"],
+  retried: ["Failed, will be delivered again", "warn", "!"], dead: ["Dead", "bad", "✕"], redacted: ["Content erased (redacted)", "warn", "■"], shared: ["Went to its groups", "good", "⇉"], unmatched: ["No group's filter matched", "warn", "–"], requeued: ["Requeued", "", "↻"], acked: ["Acked", "good", "✓"],
   cancelled: ["Cancelled", "", "–"], withdrawn: ["Withdrawn", "", "–"], replaced: ["Replaced by a task with the same key", "", "–"], purged: ["Purged", "", "–"],
   expired: ["Expired", "warn", "–"], dropped: ["Dropped", "", "–"] };
 const exact = (ms) => { /* 2026-11-26 11:19:48.857, here */
@@ -20,28 +20,25 @@ const whose = (line) => {
   const who = [line.principal, line.client && quote(line.client)].filter((part) => part).join(" ");
   return who ? `by ${who}${line.peer ? ` at ${line.peer}` : ""}` : "";
 };
-const put = (record, line) => {
-  const cause = (record.cause || "").replace("cause_", ""), task = record.task || {}, said = [];
-  if (cause === "scheduled" || cause === "requeued") said.push(`due ${exact(task.due_ms)}`);
-  if (cause === "moved" || cause === "retried") said.push(`due ${exact(task.due_ms)}, before ${exact(record.before_due_ms || 0)}`);
-  if (cause === "leased") {
-    said.push(`delivery ${task.deliveries || 0}, attempt ${task.attempt || 0}, ${seconds(Math.max(0, (task.delivered_ms || line.at_ms) - task.due_ms) / 1000)} after it was due`);
-    said.push(`leased until ${exact(task.lease_deadline_ms)} to session ${task.session || "?"}`);
+const details = (line) => {
+  const said = [], { kind } = line;
+  if (kind === "scheduled" || kind === "requeued") said.push(`due ${exact(line.due_ms)}`);
+  if (kind === "moved" || kind === "retried") said.push(`due ${exact(line.due_ms)}, before ${exact(line.before_due_ms || 0)}`);
+  if (kind === "leased") {
+    said.push(`delivery ${line.deliveries || 0}, attempt ${line.attempt || 0}, ${seconds((line.late_ms || 0) / 1000)} after it was due`);
+    said.push(`leased until ${exact(line.lease_deadline_ms)} to session ${line.session || "?"}`);
   }
-  if (cause === "extended") said.push(`until ${exact(task.lease_deadline_ms)}`);
-  const reason = record.reason || (cause === "buried" ? task.reason : "");
-  if (reason) said.push(`reason: ${reason}`);
-  return { cause, task, said };
+  if (kind === "extended") said.push(`until ${exact(line.lease_deadline_ms)}`);
+  if (kind === "shared") said.push(`tasks ${line.first_share} to ${BigInt(line.first_share) + BigInt(line.shares) - 1n}, one for each group`);
+  if (line.reason) said.push(`reason: ${line.reason}`);
+  return said;
 };
-/* Events of the task in one line of the history, oldest first. */
-const events = (line) => (line.gap_to ? [{ at_ms: 0, words: ["Records are missing here", "warn", "?"], said: [line.problem || ""], id: "" }] :
-  (line.records || []).flatMap((record) => {
-    if (record.redaction) return [{ at_ms: line.at_ms, words: ["Content erased (redacted)", "warn", "■"], said: [record.redaction.reason || "", whose(line)], id: record.redaction.id }];
-    const of = record.put || record.end;
-    if (!of) return [];
-    const { cause, task, said } = put(of, line);
-    return [{ at_ms: line.at_ms, words: CAUSES[cause] || [cause || "?", "", "?"], said: [...said, whose(line)], id: task.id }];
-  }));
+/* Returns the events of one line of the history: one, or none if the line is not about a task. */
+const events = (line) => {
+  if (line.gap_to) return [{ at_ms: 0, words: ["Records are missing here", "warn", "?"], said: [line.problem || ""], id: "" }];
+  if (!line.id) return [];
+  return [{ at_ms: line.at_ms, words: CAUSES[line.kind] || [line.kind, "", "?"], said: [...details(line), whose(line)], id: line.id }];
+};
 /* Events from the task's view, if the token may not read the history. */
 const outline = (view) => [["Scheduled", view.scheduled_ms], ["Last delivered", view.delivered_ms], ["Dead", view.dead_ms], [`Ended: ${view.state}`, view.ended_ms]]
   .filter(([, ms]) => ms).map(([text, ms]) => ({ at_ms: ms, words: [text, "", "·"], said: [], id: view.id }));

@@ -29,6 +29,7 @@ ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 # Name of each block, by its first line. None: not tested here.
 NAMES = {
     "./dev demo": None,
+    "rabbitmqctl export_definitions": None,
     'eval "$(./dev env)"': "try",
     "export TARRY_BROKER=ws://127.0.0.1:7273": "two",
     "# one broker on this host": "alone",

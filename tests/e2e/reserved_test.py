@@ -45,9 +45,8 @@ class Web(Access):
 
     def scheduled(self, queue):
         """Returns (id, principal) of the queue's last scheduled task, from the audit."""
-        _, frames = self.web("all").ask("GET", "/v1/audit")
-        found = [(int(record["put"]["task"]["id"]), frame.get("principal")) for frame in frames for record in frame["records"]
-                 if "put" in record and frame["queues"][str(record["put"]["task"]["queue"])] == queue]
+        _, lines = self.web("all").ask("GET", "/v1/audit")
+        found = [(int(line["id"]), line.get("principal")) for line in lines if line.get("kind") == "scheduled" and line["queue"] == queue]
         return found[-1]
 
 
