@@ -282,7 +282,7 @@ static size_t rows_of(const struct token_file *file, const char *name) {
 int token_file_add(struct token_file *file, const struct access_entry *entry, char message[TOKEN_FILE_MESSAGE_SIZE]) {
     const struct access_entry *other = entry_of(file, entry->name);
     if (other != NULL && (!is_renewal(other, entry) || rows_of(file, entry->name) >= TOKEN_ROWS_MAX)) {
-        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "the file already has the name %s", entry->name);
+        snprintf(message, TOKEN_FILE_MESSAGE_SIZE, "the file already has a principal named %s", entry->name);
         return 1;
     }
     if (file->count == ACCESS_PRINCIPALS_MAX) {

@@ -434,7 +434,7 @@ static void *coordinator_run(void *argument) {
         start_all(coordinator, news.calls);
         declare(coordinator);
         coordinator->backend->turn(coordinator->state);
-        end_late(coordinator, coordinator_now_ms(), "its time is over");
+        end_late(coordinator, coordinator_now_ms(), "it did not answer in time");
     } while (!news.stop);
     end_late(coordinator, UINT64_MAX, "this broker stops");
     return NULL;

@@ -55,7 +55,7 @@ static int judge_entry(struct evidence *evidence, struct evidence_file *file, co
     else if (head->number > file->numbers[which] + 1)
         problem = "heads before it were removed";
     else if (head->number <= file->numbers[which])
-        problem = "it was copied there: a head with this number came before";
+        problem = "it was copied there: the file has an earlier head with this number";
     else if (file->has_next && head->position < file->next.position)
         problem = "its position is lower than that of the head before it";
     if (problem != NULL)

@@ -192,7 +192,7 @@ class OverServer(Contract):
         proxy, url = self.by_proxy()
         probe, other = self.impatient(url), self.probe(self.url())
         proxy.hold(DOWN)
-        self.unknown(probe.call("set", "record", 1, "two"), "its time is over|connection was lost")
+        self.unknown(probe.call("set", "record", 1, "two"), "it did not answer in time|connection was lost")
         harness.wait_until("it has happened", lambda: other.done("read", "record")["version"] == 2, WAIT_S)
         proxy.cut()
         proxy.heal()

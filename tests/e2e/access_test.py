@@ -499,7 +499,7 @@ class Tool(Case):
         self.assertIn("--file FILE or --data DIR", self.token("list", status=2))
         self.assertFalse(os.path.exists(path))
         self.token("add", "shop", "--role", "read", "--file", path)
-        self.assertIn("already has the name", self.token("add", "shop", "--role", "read", "--file", path, status=1))
+        self.assertIn("already has a principal named", self.token("add", "shop", "--role", "read", "--file", path, status=1))
         self.assertIn("no principal named", self.token("renew", "other", "--file", path, status=1))
         self.assertIn("such as 7d", self.token("renew", "shop", "--former", "soon", "--file", path, status=2))
         self.assertIn("no principal named", self.token("revoke", "other", "--file", path, status=1))

@@ -336,7 +336,7 @@ static const struct {
     {"tarry-tokens 1\nloopback loopback roles=admin\n",
      "line 2: loopback cannot have the roles admin and peer: they always need a token"},
     {"tarry-tokens 1\ncertificate a roles=read\n\ncertificate a roles=read\n",
-     "line 4: the file already has the name a"},
+     "line 4: the file already has a principal named a"},
     {"tarry-tokens 1\ncertificate a roles=read expires=0\n", "line 2: expires is not a time in Unix seconds: \"0\""},
     {"tarry-tokens 1\ncertificate a roles=read expires=-1\n", "line 2: expires is not a time in Unix seconds: \"-1\""},
     {"tarry-tokens 1\ncertificate a roles=read rate=0\n", "line 2: rate is not a number from 1 to 1000000: \"0\""},

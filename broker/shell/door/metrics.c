@@ -243,7 +243,8 @@ static void put_queues(FILE *out, Tarry__QueueStats *const *queues, size_t count
     X("push_requests_in_flight", "gauge", AS_IT_IS, in_flight, "Webhook requests in progress.")                        \
     X("push_requests_total", "counter", AS_IT_IS, sent, "Webhook requests that have ended, successful or not.")        \
     X("push_acked_total", "counter", AS_IT_IS, acked, "Webhook requests with a 2xx response.")                         \
-    X("push_failed_total", "counter", AS_IT_IS, failed, "Webhook requests with another response, or without one.")     \
+    X("push_failed_total", "counter", AS_IT_IS, failed,                                                                \
+      "Failed webhook requests: the response was not 2xx, or there was none.")                                         \
     X("push_refused_total", "counter", AS_IT_IS, refused, "Failed webhook requests with a 410 response.")              \
     X("push_last_status", "gauge", AS_IT_IS, status,                                                                   \
       "HTTP status of the last webhook response; 0: the last request had no response.")                                \
