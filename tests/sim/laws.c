@@ -197,7 +197,8 @@ static void law_of_attempts(const struct flat *flat, const struct row *before) {
 /* Only a client's schedule or move spreads a task (watch.c). Other records that set a due time undo it. */
 static void law_of_spread(const Tarry__TaskPut *put, const struct row *row, const struct row *before) {
     bool is_clients = put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put);
-    MUST(is_clients || row->spread_ms == before->spread_ms || !row->spread_ms);
+    bool is_kept = row->spread_ms == before->spread_ms && row->due_ms == before->due_ms;
+    MUST(is_clients || is_kept || !row->spread_ms);
 }
 
 void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
