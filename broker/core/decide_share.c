@@ -227,6 +227,7 @@ bool shares_move(struct decision *d, const Tarry__Move *move) {
         struct row row = shares->known[i].row;
         row.due_ms = due_ms;
         row.base = base;
+        row_spread(d, queue_at(d->core, row.queue), &row);
         if (move->has_priority) row.priority = (uint8_t)move->priority;
         draft_put(d->draft, TARRY__CAUSE__CAUSE_MOVED, &shares->known[i], &row);
     }
