@@ -251,19 +251,20 @@ class Amqp(Hostile):
         server.declare("q", arguments={"x-message-ttl": 1})
         for kind in range(3):
             deaf = self.client()
-            deaf.socket.settimeout(2)
             deaf.consume("amq.rabbitmq.reply-to", no_ack=True)
             deaf.ask("CONFIRM_SELECT", False)
             deaf.publish("", "q", b"x", reply_to="amq.rabbitmq.reply-to")
             address = None
             if kind == 2:
-                server.consume("q", no_ack=True, tag="t")
-                deaf.publish("", "q", b"x", reply_to="amq.rabbitmq.reply-to")
+                server.declare("rpc")
+                server.consume("rpc", no_ack=True, tag="t")
+                deaf.publish("", "rpc", b"x", reply_to="amq.rabbitmq.reply-to")
                 address = server.delivery().properties["reply_to"]
                 server.ask("BASIC_CANCEL", "t", False)
                 for _ in range(2000):
                     server.publish("", address, b"z" * 20000)
                 server.declare("q", passive=True)
+            deaf.socket.settimeout(2)
             try:
                 for _ in range(4000):
                     deaf.publish("", "q" if kind == 0 else "nobody", b"y" * 5000, mandatory=True)
