@@ -50,7 +50,7 @@ final class Wire {
     static final List<String> CODES = List.of("OK", "INVALID", "TOO_LARGE", "UNSUPPORTED", "NO_SUCH_QUEUE", "EXISTS", "NOT_DONE", "STALE_TOKEN", "ABORTED",
         "FORGOTTEN", "BUSY", "STOPPING", "NO_SUCH_SESSION", "NOT_PRIMARY", "FAILED", "DENIED", "BEHIND", "TOO_OLD");
     static final List<String> OUTCOMES = List.of("NONE", "SCHEDULED", "REPLACED", "KEPT", "LIVE", "MOVED", "CANCELLED", "ALREADY_CANCELLED", "IN_FLIGHT", "DEAD",
-        "ACKED", "EXPIRED", "DROPPED", "UNKNOWN", "NACKED", "BURIED", "EXTENDED", "RELEASED", "REQUEUED", "DONE", "PENDING", "REDACTED");
+        "ACKED", "EXPIRED", "DROPPED", "UNKNOWN", "NACKED", "BURIED", "EXTENDED", "RELEASED", "REQUEUED", "DONE", "PENDING", "REDACTED", "SHARED", "UNMATCHED");
 
     static String code(long number) {
         return number >= 0 && number < CODES.size() ? CODES.get((int) number) : "CODE_" + number;
