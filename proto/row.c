@@ -177,7 +177,7 @@ static uint64_t overdues_hash(const Tarry__QueuePut *queue) {
         at = put_u64(at, overdue->id_end);
         at = put_u64(at, overdue->overdue_expire_ms);
         at = put_u64(at, overdue->overdue_dead_ms);
-        at = put_u64(at, overdue->overdue_spread_ms);
+        (void)put_u64(at, overdue->overdue_spread_ms);
         hash = XXH3_64bits(buffer, sizeof buffer);
     }
     return hash;

@@ -66,7 +66,4 @@ void row_spread(const struct decision *d, const struct queue *queue, struct row 
 /* Returns in `out` the row of a dead task that becomes live again: due now, attempts reset. */
 void row_revive(const struct core *core, const struct row *row, struct row *out);
 
-/* Returns how a task ended, by the cause of its end. */
-Tarry__Outcome outcome_of_cause(Tarry__Cause cause);
-
 #endif

@@ -79,6 +79,7 @@ const char *query_ended_name(Tarry__Outcome outcome) {
 /* Returns the view of a task that has ended, as far as it is remembered. */
 static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, const Tarry__OpResult *result,
                                       struct arena *arena) {
+    assert(get->task); /* a request without it is malformed (requests.def) */
     Tarry__TaskView *view = must_alloc(arena, sizeof *view);
     tarry__task_view__init(view);
     const struct outcome *outcome = outcomes_by_id(core->outcomes, result->id);

@@ -464,7 +464,6 @@ struct core {
     uint64_t indexed;
     uint64_t seal_at_ms;     /* time to write a seal; UINT64_MAX: no seal needed */
     struct instant recorded; /* time of the last frame */
-    uint32_t overdue_queues; /* live queues with a policy for overdue tasks (overdue.h) */
 
     /* tasks */
     struct slab *slab;
@@ -490,6 +489,7 @@ struct core {
     uint64_t sizes;                       /* if bit n - 1 is set, by_size[n] is not empty */
     struct line_list check;               /* lines whose window or low mark may have to move */
     struct line_list starved;             /* lines that need a window and wait for memory or a hold */
+    uint32_t overdue_queues;              /* live queues with a policy for overdue tasks (overdue.h) */
     uint32_t unchecked; /* all lines of queues with this place or a higher one must be checked; 0: no queue */
     struct line_list promoting;
     uint64_t random; /* state of the deterministic random numbers, for sampling */
@@ -530,9 +530,9 @@ struct core {
     struct session *sessions;
     struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* by index of the session: its subscriptions */
     uint32_t sessions_end;                                          /* slots from this index on have never been used */
+    uint32_t session_count;                                         /* number of sessions in state WAITING_LANE or UP */
     uint64_t session_next;
     uint64_t lane_left_ms[LANES_MAX]; /* steady time in ms at which a session last left the lane; 0: never */
-    uint32_t session_count;           /* number of sessions in state WAITING_LANE or UP */
     uint64_t leases;
     uint64_t lease_bytes;               /* bytes of the region that leased tasks use */
     uint64_t ahead_count;               /* number of tasks leased ahead of time */

@@ -74,8 +74,7 @@ int main(int argc, char **argv) {
         if (error == NNG_ETIMEDOUT) continue; /* the next heartbeat keeps the session alive */
         must(error, "lane");
         Tarry__Delivery *delivery = tarry__delivery__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
-        /* The first message of the lane: this connection becomes the lane of a session. */
-        if (delivery->ticket.len > 0) {
+        if (delivery->ticket.len > 0) { /* the first message: this connection becomes the lane of a session */
             const Tarry__SubscribeReply *session = ask(rpc, REQUEST(SUBSCRIBE, subscribe))->subscribe;
             Tarry__Attach attach = {BASE(attach), delivery->ticket, session->lane, session->secret};
             tarry__reply__free_unpacked(ask(rpc, REQUEST(ATTACH, attach)), NULL);
