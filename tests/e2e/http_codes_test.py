@@ -17,6 +17,7 @@ HEADS = {"505": (b"HTTP/9.9", b""), "501": (b"HTTP/1.1", b"Transfer-Encoding: gz
          "431": (b"HTTP/1.1", b"".join(b"X-%d: x\r\n" % i for i in range(70))), "405": None}
 WRONG_TOKENS_MAX = 40
 FAST_MAX = 100
+LOST_ZONE = "Asia/Shanghai"  # lost_zone.c
 FORGETTING = 200  # number of commits with keys; more producers than the broker keeps for a principal
 
 
@@ -72,6 +73,7 @@ class Codes(Document):
                 self.who_may_not(number, method, path, operation)
                 self.as_it_should_not_be(method, path, operation)
         self.forgotten()
+        self.without_the_zone()
         for _, _, operation in self.operations():
             named = set(operation["responses"]) - {"default", "421"}
             with self.subTest(operation["operationId"]):
@@ -82,7 +84,9 @@ class Codes(Document):
         """Checks 200 or 201, 404 for a missing object, and 409 for a wrong state."""
         name, (schema, example) = operation["operationId"], self.body(operation)
         queue, made, held = self.stage(name)
-        path_of = lambda key, queue=queue: path.format(queue=queue, key=key, id=made.get(key, "999999"))  # noqa: E731
+        if "{name}" in path:
+            self.recurrence(self.http, f"/v1/queues/{queue}/recurrences/k")
+        path_of = lambda key, queue=queue: path.format(queue=queue, key=key, name=key, id=made.get(key, "999999"))  # noqa: E731
         is_lease = schema and "token" in example
         for who in ("admin", "strict"):
             self.ask(who, operation, method, path_of("none", f"no-{name}"), example)
@@ -130,7 +134,7 @@ class Codes(Document):
         if self.has_key(operation):
             key = {"Idempotency-Key": f"twice {operation['operationId']}"}
             self.ask("admin", operation, method, filled, example, headers=key)
-            self.ask("admin", operation, method, path.format(queue="another", key="other", id="7"), self.other(example), headers=key)
+            self.ask("admin", operation, method, path.format(queue="another", key="other", name="other", id="7"), self.other(example), headers=key)
 
     def other(self, example):
         """Returns another request for a path that names no object."""
@@ -146,6 +150,27 @@ class Codes(Document):
                     self.ask("young", operation, method, path, self.body(operation)[1], headers={"Idempotency-Key": f"old {operation['operationId']}"})
             for number in range(0 if again else FORGETTING):
                 self.webs["young"].ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"}, {"Idempotency-Key": f"new {number}"})
+
+    def recurrence(self, web, path, **more):
+        status, answer = web.ask("PUT", path, {"every": "1h", **more})
+        self.assertEqual(status, 200, answer)
+
+    def without_the_zone(self):
+        """Checks 409 of recurrences: after an update of tzdata that dropped its zone, a recurrence can only be replaced or deleted."""
+        broker = self.make_broker(data=self.path("moved")).start()
+        web = self.webs["moved"] = Http(broker.port, tokens.ADMIN)
+        recurring = [one for one in self.operations() if one[1].startswith("/v1/queues/{queue}/recurrences/{name}")]
+        paths = {operation["operationId"]: path.format(queue="q", name=operation["operationId"]) for _, path, operation in recurring}
+        for name in paths:
+            self.recurrence(web, f"/v1/queues/q/recurrences/{name}", zone=LOST_ZONE)
+        web.close()
+        broker.env = {**broker.env, "LD_PRELOAD": harness.find_program("liblost_zone.so"), "LOST_ZONE": LOST_ZONE}
+        broker.restart()
+        said = {}
+        for method, _, operation in recurring:
+            name = operation["operationId"]
+            said[name] = self.ask("moved", operation, method, paths[name], {"every": "2h"} if method == "PUT" else None)[0]
+        self.assertEqual(said, {"recurrence": 200, "recur": 200, "recurDelete": 200, "recurPause": 409, "recurResume": 409, "recurTrigger": 409})
 
     def test_what_is_no_request_of_the_interface(self):
         """Checks the `default` response of each path."""

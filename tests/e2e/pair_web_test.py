@@ -109,7 +109,7 @@ class Pair(pair.Case):
                     continue
                 example = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
                 with self.subTest(operation["operationId"]):
-                    status, answer = web.ask(method.upper(), path.format(queue="orders", key="k", id="7"), example)
+                    status, answer = web.ask(method.upper(), path.format(queue="orders", key="k", name="n", id="7"), example)
                     self.assertEqual(status == 421, "421" in operation["responses"], answer)
                     if status == 421:
                         self.assertEqual((answer["code"], answer["primary"]), ("not_primary", self.a.url))
