@@ -399,7 +399,7 @@ void credentials_drop(struct credentials *credentials);
 /* Makes the TLS context of a connection (struct tls_source); `argument`: the credentials. */
 SSL_CTX *credentials_tls_context(void *argument, char said[TLS_SAID_MAX]);
 
-/* ---- engine.c: its waiting */
+/* ---- loop.c */
 int loop_open(struct loop *loop);
 void loop_close(struct loop *loop);
 /* Wakes the engine. Any thread. */
