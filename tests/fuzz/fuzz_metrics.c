@@ -12,9 +12,10 @@
 #include "metrics.h"
 
 #define HISTOGRAM_SERIES (DURATION_BUCKETS + 2u)
-#define BROKER_SERIES (31u + 2u * HISTOGRAM_SERIES)
+#define BROKER_SERIES (36u + 2u * HISTOGRAM_SERIES)
 #define SUM_SERIES (13u + HISTOGRAM_SERIES)
 #define PAIR_SERIES 16u
+#define AMQP_SERIES 7u /* only of a broker that listens for AMQP */
 
 static const char *past_name(const char *at) {
     assert(strncmp(at, "tarry_", 6) == 0);
@@ -39,15 +40,18 @@ static const char *past_value(const char *at, const char *name) {
     return at + 1;
 }
 
-/* Returns the position after `{…}`. Counts the samples of the family that have a queue, so that the next queue is
- * known. */
-static const char *past_labels(const char *at, const Tarry__StatsReply *stats, size_t per_queue, size_t *sample) {
-    const char *name = NULL;
-    if (strncmp(at, "queue=\"", 7) == 0) {
-        size_t turn = *sample / per_queue;
-        assert(turn < stats->n_queues && turn < METRICS_QUEUES_MAX);
-        name = stats->queues[turn]->name;
+/* Returns the queue's name that this sample of the family must have. Webhooks have families of their own. */
+static const char *name_of(const char *line, const Tarry__StatsReply *stats, size_t turn) {
+    if (strncmp(line, "tarry_push_", 11) == 0) {
+        assert(stats->broker != NULL && turn < stats->broker->n_push);
+        return stats->broker->push[turn]->queue;
     }
+    assert(turn < stats->n_queues && turn < METRICS_QUEUES_MAX);
+    return stats->queues[turn]->name;
+}
+
+/* Returns the position after `{…}`. `name` is the expected value of the label `queue`; NULL: there is none. */
+static const char *past_labels(const char *at, const char *name) {
     while (*at != '}') {
         while (islower((unsigned char)*at)) at++;
         assert(at[0] == '=' && at[1] == '"');
@@ -75,8 +79,12 @@ static const char *past_line(const char *at, const Tarry__StatsReply *stats, siz
         *sample = 0;
         return strchr(at, '\n') + 1;
     }
+    const char *line = at;
     at = past_name(at);
-    if (*at == '{') at = past_labels(at + 1, stats, *per_queue, sample);
+    if (*at == '{') {
+        const bool has_queue = strncmp(at, "{queue=\"", 8) == 0;
+        at = past_labels(at + 1, has_queue ? name_of(line, stats, *sample / *per_queue) : NULL);
+    }
     assert(*at == ' ');
     char *end;
     (void)strtod(at + 1, &end);
@@ -84,6 +92,12 @@ static const char *past_line(const char *at, const Tarry__StatsReply *stats, siz
     ++*sample;
     ++*count;
     return end + 1;
+}
+
+static size_t series_of_broker(const Tarry__BrokerStats *broker) {
+    if (broker == NULL) return 0;
+    return BROKER_SERIES + (broker->pair != NULL ? PAIR_SERIES : 0) + (broker->amqp != NULL ? AMQP_SERIES : 0) +
+           broker->n_push * METRICS_PUSH_SERIES;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -96,10 +110,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         char *text = metrics_text(stats, &text_size);
         assert(text != NULL && strlen(text) == text_size);
         for (const char *at = text; *at != 0;) at = past_line(at, stats, &per_queue, &sample, &count);
-        bool has_pair = stats->broker != NULL && stats->broker->pair != NULL;
         size_t shown = stats->n_queues < METRICS_QUEUES_MAX ? stats->n_queues : METRICS_QUEUES_MAX;
-        assert(count == SUM_SERIES + shown * METRICS_QUEUE_SERIES + (stats->broker != NULL ? BROKER_SERIES : 0) +
-                            (has_pair ? PAIR_SERIES : 0));
+        assert(count == SUM_SERIES + shown * METRICS_QUEUE_SERIES + series_of_broker(stats->broker));
         free(text);
     }
     arena_reset(&arena);

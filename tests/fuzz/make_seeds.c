@@ -384,6 +384,14 @@ static void answers(void) {
     Tarry__StatsReply stats = TARRY__STATS_REPLY__INIT;
     stats.queues = &queue_pointer, stats.n_queues = 1, stats.broker = &broker;
     save_message("metrics", "seed-one-queue", &stats.base);
+    Tarry__PairStats pair = TARRY__PAIR_STATS__INIT;
+    Tarry__AmqpStats amqp = TARRY__AMQP_STATS__INIT;
+    Tarry__PushTarget targets[2] = {TARRY__PUSH_TARGET__INIT, TARRY__PUSH_TARGET__INIT};
+    Tarry__PushTarget *target_pointers[2] = {&targets[0], &targets[1]};
+    targets[0].queue = "hooked", targets[0].sent = 3, targets[1].queue = "b", targets[1].status = 503;
+    amqp.connections = 1, amqp.exchanges = 5, pair.epoch = 2;
+    broker.pair = &pair, broker.amqp = &amqp, broker.push = target_pointers, broker.n_push = 2;
+    save_message("metrics", "seed-webhooks-amqp-pair", &stats.base);
 }
 
 int main(int argc, char **argv) {

@@ -4,7 +4,7 @@
  * The number of series is limited. The first METRICS_QUEUES_MAX queues of the broker's table have series of their own.
  * A queue keeps its place in the table, so its series come or go only when a queue before it is created or deleted. The
  * other queues are counted only in the sums over all queues; tarry_queues_left_out is their number. Each queue has
- * METRICS_QUEUE_SERIES series. */
+ * METRICS_QUEUE_SERIES series. Each queue with a webhook (at most PUSH_QUEUES_MAX) has METRICS_PUSH_SERIES more. */
 #ifndef TARRY_SHELL_METRICS_H
 #define TARRY_SHELL_METRICS_H
 
@@ -15,7 +15,8 @@
 
 #define METRICS_QUEUES_MAX 512u
 /* Tasks by state, gauges, counters, and one histogram: its buckets (with +Inf), sum and count. */
-#define METRICS_QUEUE_SERIES (4u + 3u + 7u + DURATION_BUCKETS + 2u)
+#define METRICS_QUEUE_SERIES (4u + 4u + 7u + DURATION_BUCKETS + 2u)
+#define METRICS_PUSH_SERIES 9u
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 /* Returns text from malloc and its size without the terminating NUL; NULL if memory is exhausted. Any thread. */
