@@ -195,8 +195,8 @@ static void add_due(struct text *out, uint64_t due_ms) {
     uint64_t now_ms = wall_ms();
     add_time(out, ", due ", due_ms);
     if (due_ms > now_ms) {
-        uint64_t in_ms = due_ms - now_ms; /* round to seconds, except below 2 s, because 29m59s997ms is hard to read */
-        if (in_ms >= 2000) in_ms = (in_ms + 500) / 1000 * 1000;
+        uint64_t in_ms = due_ms - now_ms; /* rounded to seconds from 1 s on, because 29m59s997ms is hard to read */
+        if (in_ms >= 1000) in_ms = (in_ms + 500) / 1000 * 1000;
         text_printf(out, " (in %s)", duration_format(in_ms, duration));
     }
 }
