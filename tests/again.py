@@ -31,7 +31,7 @@ def may_help(suite, entry):
 
 
 def run(entry, directory):
-    """Runs the program once more, as meson ran it. Returns an entry of the same kind."""
+    """Runs the test program again with the command and environment that meson used. Returns its result as an entry of meson's test log."""
     try:
         done = subprocess.run(entry["command"], env=entry["env"], cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=TIME_LIMIT_S, check=False, encoding="utf-8", errors="replace")

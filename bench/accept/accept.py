@@ -1,4 +1,4 @@
-"""accept.py: shared by the acceptance checks of issue 2: a probe that works all the time, figures of a process, a verdict."""
+"""accept.py: shared by the acceptance checks of issue 2: a probe that sends requests during the whole run, the memory and CPU time of a process, and the verdict."""
 import contextlib
 import os
 import queue

@@ -50,7 +50,7 @@ class Restart:
 
 
 def cold(broker):
-    """Returns seconds; None: this user cannot empty the page cache."""
+    """Returns the duration of the start in seconds; None: this user cannot empty the page cache."""
     dropped = []
     took = Restart(broker).measure(lambda: dropped.append(machine.drop_page_cache()))
     return took if dropped[0] else None

@@ -10,7 +10,8 @@
 
 #define FAILURES_MAX 10u
 #define FAILURES_WINDOW_S 60u
-#define FAILURES_ADDRESSES 1024u /* rows; a new address replaces the one without failures for the longest time */
+/* Number of rows. When all are used, a new address takes the row whose last failure is oldest. */
+#define FAILURES_ADDRESSES 1024u
 #define FAILURES_ADDRESS_SIZE 64 /* text without the port; a longer address is truncated */
 
 struct failures {

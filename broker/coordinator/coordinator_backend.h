@@ -30,7 +30,7 @@ struct backend {
     void (*wait)(void *state, int wake, int wait_ms);
     /* Starts the call; coordinator_finish ends it, within this function or later. */
     void (*start)(void *state, struct coordinator_call *call);
-    /* Drops a call whose time is over; coordinator.c finishes it. */
+    /* Abandons a call that has timed out. coordinator.c reports the timeout to the caller. */
     void (*abandon)(void *state, struct coordinator_call *call);
     /* Does pending work. Called after each wake-up, at least every COORDINATOR_TURN_MS. */
     void (*turn)(void *state);

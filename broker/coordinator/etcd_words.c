@@ -120,7 +120,8 @@ static bool take_u64(const json_t *object, const char *name, uint64_t *out) {
     return true;
 }
 
-/* Parses base64; missing bytes are an empty string. Returns false if invalid or longer than `max`. */
+/* Parses base64. A missing field is an empty string. Returns false if the text is invalid, or its bytes are more than
+ * `max`. */
 static bool take_bytes(const json_t *object, const char *name, void *out, size_t max, size_t *out_size) {
     const json_t *member = json_object_get(object, name);
     *out_size = 0;

@@ -44,7 +44,7 @@ static uint64_t next_after(struct step *step, uint64_t after_ms) {
     return rule_next(&step->rule, after_ms, &step->looks);
 }
 
-/* Begins the record; its state is a copy of the present one. */
+/* Begins a record of the recurrence. The record's state starts as a copy of the recurrence's present state. */
 static void begin_record(struct step *step, Tarry__RecurPut__Cause cause) {
     struct arena *arena = step->draft->arena;
     const struct recur *recur = step->recur;

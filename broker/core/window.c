@@ -5,7 +5,7 @@
  *
  * A load asks for the line's tasks beyond the horizon up to `until`. The answer may come in pieces; the horizon moves
  * to the last (due, id) up to which it is complete. Then the far tasks within the new horizon are placed, a bounded
- * number per step. Until that is done, no task is delivered before which one of them might come.
+ * number per step. Until that is done, a task is not delivered if one of the far tasks might be due before it.
  *
  * The work per step is bounded, independent of the number of lines. A line is checked only when it has changed
  * (core->check), or when memory may be free for a line that waits for memory (core->starved). */

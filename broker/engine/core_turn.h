@@ -127,8 +127,8 @@ void core_turn_flushed(struct core_turn *turn);
 /* Returns true if another batch may be filled. `batches` is the number of batches being written. After an order to
  * stop, the core waits for no batch: a follower that is gone may block them forever, and few decisions follow. */
 bool core_turn_may_fill(unsigned batches, bool stops);
-/* Prepares an event that begins or ends a run. It is stepped as of now, because no client sent it while the process was
- * stopped. Flush if it has effects. */
+/* Prepares an event that begins or ends a run. Its time is the present: unlike a client's request, it cannot have
+ * arrived while the process was stopped. The caller must flush if the event has effects. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns);
 
 /* Returns true if the batch has appends for the log or replies for waiting callers. */

@@ -135,8 +135,8 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
     const struct pair_message *question = &event->message;
     struct pair_message answer = {.kind = PAIR_FRAMES, .epoch = pair->epoch, .serial = question->serial};
     bool is_fenced = question->floor > pair->epoch;
-    bool never_follows =
-        pair->by_operator && question->alone; /* such a follower never follows, until an operator commands PAIR_YIELD */
+    /* A node that has served alone does not follow until an operator commands PAIR_YIELD. */
+    bool never_follows = pair->by_operator && question->alone;
     bool is_deposed = pair->by_operator ? operator_is_deposed(pair, question) : is_fenced;
     if (question->another) pair->acked = 0; /* the former disk's position no longer counts */
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->writing_state) {

@@ -51,8 +51,9 @@ void summons_reads(struct summons *summons, uint64_t now_ns);
 /* Returns whether the leader counts as present. Call it after the read. `is_there`: the leader has declared itself in
  * the record's epoch; `heard`: number of the question that it answered. */
 bool summons_is_present(struct summons *summons, bool is_there, uint64_t heard);
-/* Returns when the leader's time to answer ends; a read after that finds it absent. UINT64_MAX: it has answered, or no
- * question is known to be at the coordinator. */
+/* Returns the deadline for the leader's answer. If a read of the coordinator after it finds no answer, the leader
+ * counts as absent. UINT64_MAX: no deadline, because the leader has answered, or because it is not confirmed that the
+ * coordinator has stored a question. */
 uint64_t summons_due_ns(const struct summons *summons);
 
 #endif

@@ -29,7 +29,7 @@ enum commit_rank {
     SETTLES, /* ack, nack, extend, release: a lease expires meanwhile, and the broker reserves memory for them */
     /* cancel, move: refused only if the index lags far or memory is full */
     CHANGES,
-    NEEDS_ROOM, /* schedule and all others: refused first */
+    NEEDS_ROOM, /* schedule and all kinds not named below: refused first when memory is short */
     COMMIT_RANKS
 };
 

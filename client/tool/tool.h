@@ -44,7 +44,8 @@ void tool_disconnect(struct tool *tool);
 int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client);
 /* Marks the answer of a follower: once on standard error for people, or with JSON members by json_source. */
 void tool_say_source(const struct tool *tool, const struct tarry_source *source);
-/* Warns on standard error, also with --json: for output whose JSON has no mark. */
+/* Prints a warning on standard error, also with --json. For output whose JSON has no member that contains the warning.
+ */
 void tool_warn_source(const struct tarry_source *source);
 void json_source(struct text *out, const struct tarry_source *source);
 /* Prints an error message on standard error ("tarry: …") and returns the exit status of `code`. `message` may be NULL

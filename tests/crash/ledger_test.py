@@ -104,7 +104,7 @@ class Judge(unittest.TestCase):
 
 
 class JudgeOfALife(unittest.TestCase):
-    """Compares the tasks that a broker without a fault lists with the replies, and with the requests that have no reply."""
+    """Starts the broker without a fault, and lists its tasks. Compares this list with the replies, and with the requests that got no reply."""
 
     def setUp(self):
         self.ledger = Ledger()

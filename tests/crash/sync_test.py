@@ -140,8 +140,7 @@ class Crowd(Held):
     arguments = ("--memory", "64MiB")
 
     def judge(self, count, body, fields_of):
-        """Sends `count` requests, each from its own producer. Some are accepted and wait, and the others are refused, while no
-        reply leaves.
+        """Sends `count` requests, each from its own producer. While the broker releases no reply, it accepts some of them, whose replies wait, and refuses the others.
         """
         first, peers = self.rpc(), [self.rpc() for _ in range(count)]
         producers = [peer.hello() for peer in peers]

@@ -52,7 +52,7 @@ class Redis:
         return int(rest) if kind == b":" else Exception(rest.decode()) if kind == b"-" else rest
 
     def add(self, key, tasks):
-        """Adds members. `tasks`: pairs of a score and a member."""
+        """Adds members to the Redis sorted set. `tasks`: pairs of a score and a member."""
         for at in range(0, len(tasks), 1000):
             self.ask("ZADD", key, *[word for pair in tasks[at:at + 1000] for word in pair])
 

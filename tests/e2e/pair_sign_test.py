@@ -153,7 +153,7 @@ class Signed(pair.Case):
         self.assertIn("not countersigned", said)
         self.refuse_nonsense()
 
-        # An attacker who has the primary's directory and key changes the recorded client.
+        # An attacker who has the primary's directory and key changes the client's name in a record of the log.
         chains = forge_log(os.path.join(self.a.data, "log", "0000000000001000.seg"), b"127.0.0.1", b"10.66.6.6")
         forge_heads(os.path.join(self.a.data, "heads"), chains, self.a.key)
         shutil.rmtree(os.path.join(self.a.data, "index"))

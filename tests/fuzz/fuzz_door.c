@@ -1,7 +1,7 @@
 /* fuzz_door.c: what broker/net parses without a library: addresses to listen at, or of the other node; the Origin of a
  * web page; the SP header of a request. libtarry parses addresses too (place.h), and must understand them in the same
- * way. The first byte of the input selects the kind of the rest: 'A' an address, 'O' an origin and a list of allowed
- * ones with a line end between them, any other a message. */
+ * way. The first byte of the input selects the kind of the rest: 'A' an address, 'O' an origin, a line end, and a list
+ * of allowed origins; any other byte: a request with its SP header. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -163,7 +163,7 @@ class Heads(Hostile):
                 self.assertEqual(self.came_of(head + offer + END), [200])
 
     def test_one_judgement_for_all_paths(self):
-        """F-20: every path refuses the same heads."""
+        """F-20: the same malformed HTTP heads are refused at every URL path."""
         for lines in (b"Host : x\r\n", b"Host: y\r\n", b"X: a\0b\r\n", b"X: a\rb\r\n", b"X: a\nY: b\r\n", b"X: a\r\n b\r\n", b"Content_Length: 5\r\n",
                       b"Content-Length: 1\r\nContent-Length: 1\r\n", b"Origin: a\r\nOrigin: a\r\n"):
             for path in (b"/v1/caller", b"/rpc", b"/lane/0", b"/metrics", b"/healthz", b"/"):

@@ -1,6 +1,5 @@
 """sizes.py: checks that functions and files are not too long. A function is recognized by clang-format's layout: it ends at a
-`}` in the first column. Its body begins at the last line before that which ends in `{` and starts in the first column (or
-continues such a line).
+`}` in the first column. Its body begins at the nearest earlier line that ends in `{` and starts in the first column (or continues such a line).
 """
 import re
 

@@ -208,7 +208,7 @@ static void canonical(struct pair_world *world) {
         if (!limits->roll || world->is_rolled) node->known = 0;
         if (!limits->lose && !limits->roll && !limits->lag)
             node->hard_state.recorded = node->pair.hard_state.recorded =
-                0; /* a node's recorded epoch is never older than its own */
+                0; /* the epoch that a node has on disk is never older than the epoch in its memory */
         if (node->pair.role != PAIR_FOLLOWING || !node->pair.writing_state) node->leader = 0;
         canonical_pair(limits, &node->pair);
         canonical_mail(&world->questions[i]);

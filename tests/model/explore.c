@@ -1,5 +1,5 @@
 /* explore.c: visits every reachable state of two nodes, their logs, a coordinator and the network, within limits on
- * epochs and frames. Breadth first, so that the story of a broken promise is a shortest one.
+ * epochs and frames. Breadth first, so that the trace that is printed for a violated invariant is as short as possible.
  *
  * explore [--epochs N] [--frames N] [--strict] [--async] [--operator] [--hand] [--force] [--lag] [--silent-clients]
  *         [--exchange] [--wrong] [--lose] [--roll] [--presence] [--safety] [--states MAX] [--weak NAME] [--tap]

@@ -172,7 +172,8 @@ static void build_torn(struct fixture *f, uint64_t segment_size, uint64_t varian
     stop(f);
 }
 
-/* Expects the frames before `offset`. The bytes after it are wrong, or by chance right. */
+/* Expects the frames before `offset`. The bytes after it are damaged; if they happen to form valid frames, these are
+ * accepted too. */
 static void expect_cut(struct fixture *f, size_t offset) {
     struct verdict verdict = reopen(f, f->acknowledged);
     if (verdict.result < 0) fail_msg("torn at %zu: %s", offset, verdict.message);

@@ -162,7 +162,7 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
     bool is_ahead = now_ns(flat, row->base) / 1000000 < row->due_ms, is_mover = session_is_mover(row->session);
     bool is_early = flat_is_early(flat, row->queue);
     bool is_topic = flat_is_topic(flat, row->queue), is_sharer = session_is_sharer(row->session);
-    MUST(is_sharer == is_topic); /* a sharer gets all tasks of topics, and no others */
+    MUST(is_sharer == is_topic); /* a sharer gets the tasks of topics, and no other tasks */
     /* TIME-1: a mover gets only tasks that are due, in queues with lease_before_due */
     MUST(is_sharer || !is_mover || (is_early && !is_ahead));
     /* TIME-1: a consumer of a queue with lease_before_due gets only tasks that are not due */
@@ -346,7 +346,8 @@ void laws_of_job(const struct flat *flat, const Tarry__JobPut *job) {
          !job->after_id); /* the job does not concern tasks that are scheduled from now on */
 }
 
-/* Checks that no live or dead task loses its content, and that each erased content belongs to the named task. */
+/* Checks that no live or dead task loses its content, and that each record of an erasure erased the content of the task
+ * that it names. */
 void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redaction) {
     MUST(redaction->id && redaction->id < flat->next_id && redaction->reason[0]);
     const struct flat_task *task = &flat->tasks[redaction->id];
@@ -433,7 +434,7 @@ void laws_of_recurs(const struct flat *flat, uint64_t wall_ms) {
         const Tarry__RecurState *state = flat->recurs[i].state;
         if (state->paused) continue;
         const uint64_t count = flat->recurs[i].set->count;
-        MUST(state->next_ms || (count && state->occurrences >= count)); /* none is lost */
+        MUST(state->next_ms || (count && state->occurrences >= count)); /* no task is lost */
         MUST(!state->next_ms || state->due_ms + SLACK_MS >= wall_ms);
     }
 }

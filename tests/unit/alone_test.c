@@ -10,7 +10,7 @@
 
 #define SINCE 1000u
 
-/* Returns a leader whose follower counts for replies. */
+/* Returns a leader that releases replies only after its follower has confirmed them. */
 static struct pair leader(void) {
     struct pair pair = {.self = 0, .other = 1, .role = PAIR_LEADING, .counted = true, .committed = 4096};
     pair.record.in_sync = 3;

@@ -158,7 +158,7 @@ static bool next_is_alike(struct log_cursor *a, struct archive_cursor *b, uint64
     return true;
 }
 
-/* Reads from every frame on, in a segment of several zstd frames. */
+/* Starts a read at each log frame in turn, in a segment that was compressed as several zstd frames. */
 static void any_part_is_read_alone(void **state) {
     struct fixture *f = new_fixture(3 << 20, PAST_BLOB_MAX);
     MUST(mkdir(f->directory, 0700) == 0);

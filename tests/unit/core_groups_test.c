@@ -113,7 +113,8 @@ static Tarry__Code change(struct fx *f, const char *key, bool withdraw, uint64_t
     return commit(f, &op);
 }
 
-/* Makes a topic with the groups `all` and `paid`, and one task, "o1", which is due and leased to the sharer. */
+/* Makes a topic with the groups `all` and `paid`, and one task, "o1", which is due and leased to the sharer (the part
+ * of the broker that passes due tasks on to the groups). */
 static uint64_t due_task(struct fx *f) {
     assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
     assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__OK);

@@ -184,7 +184,7 @@ static void without_the_policy_nothing_is_recorded(void **state) {
     for (uint64_t at_ms = 20; at_ms <= 100; at_ms += 20) tick_at(f, at_ms); /* enough time for the log's seal */
     const uint64_t position = core_position(f->core);
     for (uint64_t at_ms = 200; at_ms <= 20 * S; at_ms += 100) tick_at(f, at_ms);
-    assert_int_equal(core_position(f->core), position); /* no frame per second was written */
+    assert_int_equal(core_position(f->core), position); /* the broker did not write a frame every second */
     fail_over_at(f, 3700 * S, 2);
     assert_int_equal(f->core->queues[1].overdue_count, 0);
     consume(f);

@@ -41,7 +41,7 @@ static void be_core(const struct turn_load *load) {
 static void *be_core_thread(void *argument) {
     while (alone_taken < ITEMS || others_taken < BY_OTHERS) {
         struct turn_load load;
-        /* A lost wake-up would hang here. Some sleeps are short, so that their end is also covered. */
+        /* If a wake-up is lost, this test hangs. Some sleeps are short, so that their timeouts are tested too. */
         inbox_take(&inbox, alone_taken % 3 == 0 ? 20000 : LONG_NS, true, &load);
         be_core(&load);
     }

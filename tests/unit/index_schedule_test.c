@@ -62,7 +62,7 @@ static void much_is_absorbed_at_once(void **state) {
     orders.durable = 6000;
     NEXT(INDEX_ABSORB);
     index_schedule_absorbed(&schedule, 5600, 3, orders.now_ns);
-    NEXT(INDEX_WAIT); /* INDEX_WAIT: the remaining frames wait for more */
+    NEXT(INDEX_WAIT); /* INDEX_WAIT: the remaining frames are not absorbed until more frames arrive */
     assert_int_equal(schedule.wanted, 6600);
 }
 

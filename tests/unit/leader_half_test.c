@@ -153,7 +153,7 @@ static void what_goes_on_does_not_stall(void **state) { /* CALM-1 */
         assert_false(leader_half_look(&fx->half, ms * MS));
     }
     assert_int_equal(leader_half_timer(&fx->half), 6000 * MS + 1);
-    assert_true(leader_half_look(&fx->half, 6000 * MS + 1)); /* no reply has left for 1 s */
+    assert_true(leader_half_look(&fx->half, 6000 * MS + 1)); /* the leader has sent no reply in the last second */
     assert_true(fx->half.stalled_ns != 0);
     assert_false(leader_half_look(&fx->half, 7000 * MS));
     leader_half_released(&fx->half, true, false, 7000 * MS);

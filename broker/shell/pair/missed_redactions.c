@@ -37,7 +37,7 @@ static int add(struct missed_redactions *passed, Tarry__Record *record) {
     return 0;
 }
 
-/* Takes the redactions out of a frame's body. */
+/* Collects the redactions that a frame's body contains. */
 static int take_frame(struct missed_redactions *passed, const Tarry__AuditFrame *frame) {
     Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, frame->body.len, frame->body.data);
     if (body == NULL) return -ENOMEM;

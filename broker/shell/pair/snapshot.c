@@ -34,7 +34,7 @@ struct snapshot {
     char *message; /* buffer of DATADIR_MESSAGE_SIZE bytes; empty text: the connection failed or the leader has dropped
                       the backup, so try again */
     char said[LOGFMT_VALUE_SIZE]; /* reason in the last `snapshot_waits` log line */
-    uint64_t number;              /* number of the leader's backup; 0: none to end */
+    uint64_t number;              /* number of the leader's backup that this node must end; 0: no backup is open */
     uint32_t file_count;
     uint64_t bytes;
     uint64_t position;

@@ -32,7 +32,7 @@ struct lane_news {
     uint64_t session;
     bool ok;               /* LANE_SENT: the delivery was sent */
     uint32_t credit;       /* LANE_CREDIT: number of tasks that the session may receive */
-    uint64_t delivered_ns; /* LANE_SENT: logical steady time of sending */
+    uint64_t delivered_ns; /* LANE_SENT: when it was sent, on the core's steady clock */
 };
 
 struct lane {

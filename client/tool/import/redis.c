@@ -278,7 +278,8 @@ static int show(struct import *import) {
     return status;
 }
 
-/* Checks, before anything is scheduled, that this user may remove members here; a replica refuses it too. */
+/* Checks, before anything is scheduled, that this user may remove members of this server's sorted set. The check also
+ * fails on a replica, which is read-only. */
 static int start(struct import *import, const struct receipt *only) {
     struct redis *redis = import->state;
     struct resp resp;
