@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 /* For threads that do not check several times within each timeout: a thread that wakes STOOD_STILL_MS later than
- * planned assumes that its process was stopped. It then reads its sockets for STOOD_STILL_SETTLE_MS before it judges any
- * timeout. */
+ * planned assumes that its process was stopped. It then reads its sockets for STOOD_STILL_SETTLE_MS before it judges
+ * any timeout. */
 #define STOOD_STILL_MS 500u
 #define STOOD_STILL_SETTLE_MS 250u
 
