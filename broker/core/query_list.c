@@ -212,10 +212,12 @@ static struct due reach_of(const struct list_scan *scan) {
 }
 
 /* Returns true if no wanted task can be due after `reach`. Only pending tasks are due later than now. A task in flight
- * or dead was due when it was leased, apart from differences between two nodes' clocks and leases ahead of time. */
+ * or dead was due when it was leased, apart from differences between two nodes' clocks and leases ahead of time. In a
+ * queue with lease_before_due, a task may be leased and become a dead letter at any time before it is due. */
 static bool is_past_all(const struct core *core, const struct list_scan *scan, struct due reach) {
     uint64_t steady = steady_ms(core), wall = base_ms(core, ROW_WALL), now_ms = steady > wall ? steady : wall;
     uint64_t margin_ms = scan->wanted == STATE_READY ? 0 : LIST_CLOCKS_MAX_MS;
+    if (scan->wanted != STATE_READY && queue_at(core, scan->plan.queue)->policy.lease_before_due) return false;
     return !(scan->wanted & STATE_PENDING) && reach.due_ms > now_ms + margin_ms;
 }
 
