@@ -7,7 +7,7 @@
  * be answered goes to pair_step again and gets frames.
  *
  * A follower's question acknowledges at once. Its answer waits until there are frames for it, a further position is
- * committed, a client's request needs a confirmation, or it did not answer in time. The rules see the same question again when
+ * committed, a client's request needs a confirmation, or its time is over. The rules see the same question again when
  * it is answered, so that the answer's stamp is younger than all requests that arrived meanwhile.
  *
  * Pure: no thread, no clock, no I/O. Times are MONOTONIC nanoseconds of the node, positions are those of its log.

@@ -57,7 +57,7 @@ class Run:
         self.seen = time.monotonic()
 
     def tick(self, limit_s):
-        """Returns whether the fuzzer has ended. Makes it end when it did not answer in time."""
+        """Returns whether the fuzzer has ended. Makes it end when its time is over."""
         now = time.monotonic()
         if not is_stopped(self.process.pid):
             self.active_s += now - self.seen
