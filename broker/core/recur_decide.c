@@ -429,7 +429,8 @@ static void note_decided(struct decision *d, const struct step *step) {
     d->result->due_ms = step->state ? step->state->due_ms : 0;
 }
 
-/* Copies what was set, with its defaults. Intervals and RRULEs count from their start, which is now by default. */
+/* Copies the recurrence that the request sets, and fills in the defaults. Intervals and RRULEs count from their start,
+ * which is now by default. */
 static const Tarry__RecurSet *complete(struct decision *d, const Tarry__RecurSet *set, uint64_t now_ms) {
     Tarry__RecurSet *full = must_copy(d->draft->arena, set, sizeof *set);
     full->base.n_unknown_fields = 0;

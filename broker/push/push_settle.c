@@ -193,8 +193,8 @@ static enum commit_outcome outcome_of(const Tarry__Reply *reply) {
 
 /* Handles the reply to a commit of a target's decisions. A decision is committed again until the broker has decided
  * about it or its lease is over. That is safe: an operation names its lease by a token, and settles that lease at most
- * once. If an operation itself is refused, the task was cancelled, or leased anew, meanwhile, so the refusal is final.
- * A task whose lease ends undecided is pushed again. */
+ * once. If an operation itself is refused, the task was cancelled or leased again in the meantime, so the refusal is
+ * final. A task whose lease ends undecided is pushed again. */
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     struct push *push = argument;
     const enum commit_outcome outcome = outcome_of(reply);

@@ -241,7 +241,7 @@ struct tarry_result {
     enum tarry_outcome outcome;
     uint64_t id;              /* id of the task; 0: not known */
     uint64_t due_ms;          /* due time; valid if the task was scheduled, moved or kept, or exists */
-    uint32_t deliveries;      /* number of deliveries of the task so far */
+    uint32_t deliveries;      /* number of times that the broker has delivered the task */
     uint32_t attempt;         /* number of delivery attempts charged to the task */
     uint64_t at_ms;           /* when the lease began, the task became a dead letter, or the task ended */
     uint64_t session;         /* session that holds the task or held it last; 0: none */

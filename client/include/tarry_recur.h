@@ -43,8 +43,8 @@ struct tarry_recur_options {
     uint64_t reserved[4]; /* for later versions; must be 0 */
 };
 
-/* Creates a recurrence, or replaces it and plans its next occurrence anew. The result has that occurrence's id and due
- * time. TARRY_INVALID: the message names the wrong place of an expression, or says that it never fires. */
+/* Creates a recurrence, or replaces it and computes its next occurrence again. The result has that occurrence's id and
+ * due time. TARRY_INVALID: the message names the wrong place of an expression, or says that it never fires. */
 TARRY_API int tarry_recur_set(tarry_client *client, const struct tarry_recur_options *options,
                               struct tarry_result *out_result);
 

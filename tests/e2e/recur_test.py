@@ -122,7 +122,7 @@ class Recur(Case):
         self.assertEqual([(fact["kind"], fact.get("cause")) for fact in past if fact["kind"] == "recurrence"], [("recurrence", "set"), ("recurrence", "fell_due")])
         self.assertEqual([fact["kind"] for fact in past if fact.get("id") == got["id"]], ["scheduled", "leased", "acked"])
         self.assertEqual([fact for fact in past if fact.get("name", "tick") != "tick" or not fact.get("key", "recur:tick@").startswith("recur:tick@")], [])
-        self.broker.refused("recur", "history", "nobody")
+        self.broker.refused("recur", "history", "no-such-name")
 
     def test_each_occurrence_comes_once_although_the_broker_is_killed(self):
         names = [f"r{number}" for number in range(20)]

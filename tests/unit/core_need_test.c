@@ -180,7 +180,7 @@ static void the_largest_commit_stays_within_the_effects(void **state) { /* CALM-
     for (unsigned round = 0; round < 2; round++) {
         if (round == 1)
             add_cancel(OPS_PER_COMMIT_MAX - 1,
-                       "there is none"); /* all operations are decided, and then the draft is dropped */
+                       "there is none"); /* the core decides all operations, then drops the draft */
         make_commit(f, &made, ++f->sequence, OPS_PER_COMMIT_MAX);
         made.commit.atomic = true;
         made.event.request.facts = (struct core_facts){.rows = rows, .count = DEAD, .wants = &want, .want_count = 1};
