@@ -74,6 +74,7 @@ struct asked {                            /* an event for which the core needs f
     struct core_window window;
     struct core_page page;
     uint64_t life;
+    bool has_recurred; /* a recurrence fell due since the call arrived */
     struct client *client;
     struct request *request;
     uint64_t arrived_ns; /* for a call: true time at which it reached the machine */

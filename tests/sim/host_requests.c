@@ -184,7 +184,8 @@ static const Tarry__Reply *reply_of(const struct host *host, const struct asked 
 }
 
 /* Lets occurrences fall due before the request is predicted: the prediction is of the state that the request finds.
- * Returns true if a recurrence fell due. */
+ * Call it before has_all: no other event may be stepped between the core's last check of its facts and the request's
+ * step. Returns true if a recurrence fell due. */
 static bool settle_recurrences(struct world *world) {
     const struct instant now = host_answers_at(world);
     struct core_event tick = {.kind = CORE_TICK};
@@ -197,19 +198,19 @@ static void take_call(struct world *world, struct asked *asked) {
     struct host *host = world->host;
     struct engine_request *engine_request = &asked->engine_request;
     let_time_pass(world);
+    asked->has_recurred |= settle_recurrences(world);
     if (!has_all(world, asked)) return;
     struct core_request *request = &engine_request->event.request;
     const Tarry__Request__BodyCase body = request->message->body_case;
     bool is_predicted = body == TARRY__REQUEST__BODY_COMMIT || body == TARRY__REQUEST__BODY_GET;
     asked->request->predictions[host->number].past = body == TARRY__REQUEST__BODY_COMMIT ? request->commit.past : NULL;
-    const bool has_changed = settle_recurrences(world);
     if (is_predicted) ledger_predict(world, asked->request);
     if (body == TARRY__REQUEST__BODY_STATS) {
         request->broker = world_alloc(world, sizeof *request->broker);
         tarry__broker_stats__init(request->broker);
     }
     /* The numbers of Stats are read before its step (stats_look), so they may lack the latest occurrences. */
-    const bool is_exact = !has_changed || body != TARRY__REQUEST__BODY_STATS;
+    const bool is_exact = !asked->has_recurred || body != TARRY__REQUEST__BODY_STATS;
     struct views *views = is_exact ? views_expect(world, request->message) : NULL;
     host_step(world, &engine_request->event);
     if (views) views_check(world, views, request->message, reply_of(host, asked));
