@@ -207,8 +207,8 @@ int core_restore_definition(struct core *core, const Tarry__DefinitionPut *put) 
     return definitions_apply(core->definitions, put);
 }
 
-int core_restore_recur(struct core *core, const Tarry__RecurPut *put, const struct row *next) {
-    return recur_restore(core, put, next);
+int core_restore_recur(struct core *core, const Tarry__RecurPut *put, const struct row *next, size_t open_live) {
+    return recur_restore(core, put, next, open_live);
 }
 
 int core_restore_outcome(struct core *core, const struct outcome *outcome) {

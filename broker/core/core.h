@@ -74,7 +74,7 @@ int core_restore_job(struct core *core, const Tarry__JobPut *job);
 /* Restores a definition, whose before_hash is 0. */
 int core_restore_definition(struct core *core, const Tarry__DefinitionPut *put);
 /* Restores a recurrence with its present state. `next`: row of the next occurrence's task; NULL: the task has ended. */
-int core_restore_recur(struct core *core, const Tarry__RecurPut *put, const struct row *next);
+int core_restore_recur(struct core *core, const Tarry__RecurPut *put, const struct row *next, size_t open_live);
 /* Restores an outcome. Call it for the oldest outcome first. */
 int core_restore_outcome(struct core *core, const struct outcome *outcome);
 enum core_replay_error {

@@ -86,7 +86,7 @@ static Tarry__RecurView *view_of(struct core *core, const struct recur *recur, u
     view->occurrences = recur->occurrences;
     view->missed_count = recur->missed;
     view->skipped_count = recur->skipped;
-    view->open = recur->open_count;
+    view->open = (uint32_t)__builtin_popcount(recur->open_live);
     view->tzdata = (char *)recur->tzdata;
     add_last(core, recur, set, view, arena);
     if (times || recur->stuck) add_calendar(core, recur, set, times, view, arena);

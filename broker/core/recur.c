@@ -192,7 +192,7 @@ static void recur_free(struct core *core, struct recur *recur) {
 static void arm(struct core *core, struct recur *recur) {
     wheel_cancel(&core->recur_wheel, &recur->timer);
     if (recur->paused || recur->stuck) return;
-    const bool may_run = recur->queued_ms && !recur->open_count;
+    const bool may_run = recur->queued_ms && !recur->open_live;
     if (may_run || recur->next_ms)
         wheel_arm(&core->recur_wheel, &recur->timer, may_run ? 0 : recur->due_ms, recur->number);
 }
@@ -230,9 +230,12 @@ static void take_state(struct core *core, struct recur *recur, const Tarry__Recu
     recur->queued_ms = state->queued_ms;
     recur->stuck = state->problem[0] != '\0';
     core->recur_stuck += recur->stuck;
-    recur->open_count = 0;
-    for (size_t i = 0; i < state->n_open; i++)
-        if (!is_over(core, state->open[i])) recur->open[recur->open_count++] = state->open[i];
+    recur->open_size = (uint8_t)state->n_open;
+    recur->open_live = 0;
+    for (size_t i = 0; i < state->n_open; i++) {
+        recur->open[i] = state->open[i];
+        if (!is_over(core, state->open[i])) recur->open_live |= 1u << i;
+    }
     memset(recur->tzdata, 0, sizeof recur->tzdata);
     memcpy(recur->tzdata, state->tzdata, strlen(state->tzdata));
 }
@@ -268,8 +271,9 @@ int recur_apply(struct core *core, const Tarry__RecurPut *put) {
     return 0;
 }
 
-int recur_restore(struct core *core, const Tarry__RecurPut *put, const struct row *next) {
+int recur_restore(struct core *core, const Tarry__RecurPut *put, const struct row *next, size_t open_live) {
     if (!queue_has_place(core, put->queue) || !put->set || !put->state || !is_sound(put->state)) return CORE_NONSENSE;
+    if (open_live > put->state->n_open) return CORE_NONSENSE;
     const size_t name_size = strnlen(put->name, RECUR_NAME_SIZE_MAX + 1);
     if (!name_size || name_size > RECUR_NAME_SIZE_MAX) return CORE_NONSENSE;
     if (recur_find(core, put->queue, put->name, name_size)) return CORE_NONSENSE;
@@ -278,35 +282,36 @@ int recur_restore(struct core *core, const Tarry__RecurPut *put, const struct ro
     int error = store_set(core, recur, put->set);
     if (error) return error;
     take_state(core, recur, put->state);
+    recur->open_live = (uint8_t)((1u << open_live) - 1);
     take_row(recur, next, next ? row_hash(next) : 0);
     recur->hash = put->before_hash;
     arm(core, recur);
     return 0;
 }
 
-static void close_task(struct core *core, struct recur *recur, uint64_t id) {
-    if (recur->task == id) recur->is_live = recur->has_row = false;
-    uint8_t kept = 0;
-    for (uint8_t i = 0; i < recur->open_count; i++)
-        if (recur->open[i] != id) recur->open[kept++] = recur->open[i];
-    const bool changes = kept != recur->open_count;
-    recur->open_count = kept;
-    if (changes && !kept && recur->queued_ms) arm(core, recur);
+/* Notes whether an occurrence is waiting or in flight. */
+static void note_live(struct core *core, struct recur *recur, uint64_t id, bool is_live) {
+    if (recur->task == id && !is_live) recur->is_live = recur->has_row = false;
+    const bool was_open = recur->open_live;
+    for (uint8_t i = 0; i < recur->open_size; i++) {
+        if (recur->open[i] != id) continue;
+        const uint8_t bit = (uint8_t)(1u << i);
+        recur->open_live = (uint8_t)(is_live ? recur->open_live | bit : recur->open_live & ~bit);
+    }
+    if (was_open != (recur->open_live != 0) && recur->queued_ms) arm(core, recur);
 }
 
 void recur_note_put(struct core *core, const struct row *row, uint64_t hash) {
     struct recur *recur = recur_of_key(core, row->queue, row->key, row->key_size);
     if (!recur) return;
-    if (row->state == ROW_BURIED) {
-        close_task(core, recur, row->id); /* a dead letter waits for a person, and holds nothing up */
-    } else if (recur->task == row->id) {
-        take_row(recur, row, hash);
-    }
+    const bool is_dead = row->state == ROW_BURIED; /* a dead letter waits for a person, and holds nothing up */
+    if (recur->task == row->id && !is_dead) take_row(recur, row, hash);
+    note_live(core, recur, row->id, !is_dead);
 }
 
 void recur_note_end(struct core *core, const struct row *row) {
     struct recur *recur = recur_of_key(core, row->queue, row->key, row->key_size);
-    if (recur) close_task(core, recur, row->id);
+    if (recur) note_live(core, recur, row->id, false);
 }
 
 void recur_check(const struct core *core) {
@@ -322,7 +327,7 @@ void recur_check(const struct core *core) {
         if (task) assert(recur->is_live == (task->place != PLACE_ENDED && task->place != PLACE_DEAD));
         if (task && recur->has_row) assert(recur->row_hash == task->hash);
         const bool waits =
-            !recur->paused && !recur->stuck && (recur->next_ms || (recur->queued_ms && !recur->open_count));
+            !recur->paused && !recur->stuck && (recur->next_ms || (recur->queued_ms && !recur->open_live));
         assert(waits == wheel_is_armed(&recur->timer));
     }
     assert(count == core->recur_count && stuck == core->recur_stuck && wheel_check(&core->recur_wheel));

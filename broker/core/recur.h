@@ -46,7 +46,8 @@ struct recur {
     struct recur *by_name_next;
     struct recur_chunk *set; /* the packed RecurSet */
     uint32_t set_size;
-    uint8_t open_count;
+    uint8_t open_size; /* number of elements of `open` */
+    uint8_t open_live; /* bit i: open[i] is waiting or in flight. A dead letter is not, until it is requeued */
     bool paused;
     bool stuck;
     bool is_allowed; /* overlap=allow: open tasks are not remembered */
@@ -62,7 +63,7 @@ struct recur {
     uint64_t missed;
     uint64_t skipped;
     uint64_t queued_ms;
-    uint64_t open[RECUR_OPEN_MAX]; /* without those that have ended since */
+    uint64_t open[RECUR_OPEN_MAX]; /* earlier occurrences that had not ended when the state was recorded */
     struct row row;                /* without key and reason */
     uint64_t row_hash;
     char tzdata[RECUR_TZDATA_SIZE_MAX + 1];
@@ -91,8 +92,9 @@ bool recur_has_room(const struct core *core);
 
 /* ---- apply */
 int recur_apply(struct core *core, const Tarry__RecurPut *put);
-/* Restores one at a start. `next`: row of the next occurrence's task; NULL: it has ended. */
-int recur_restore(struct core *core, const Tarry__RecurPut *put, const struct row *next);
+/* Restores one at a start. `next`: row of the next occurrence's task; NULL: it has ended. `open_live`: the state's
+ * first open tasks that are waiting or in flight; the others are dead. */
+int recur_restore(struct core *core, const Tarry__RecurPut *put, const struct row *next, size_t open_live);
 /* Note that a task of a queue with recurrences has changed or ended. */
 void recur_note_put(struct core *core, const struct row *row, uint64_t hash);
 void recur_note_end(struct core *core, const struct row *row);

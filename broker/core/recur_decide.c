@@ -72,8 +72,8 @@ static void begin_record(struct step *step, Tarry__RecurPut__Cause cause) {
     state->skipped = recur->skipped;
     state->paused = recur->paused;
     state->queued_ms = recur->queued_ms;
-    state->n_open = recur->open_count;
-    memcpy(state->open, recur->open, recur->open_count * sizeof *state->open);
+    for (size_t i = 0; i < recur->open_size; i++)
+        if (recur->open_live & 1u << i) state->open[state->n_open++] = recur->open[i];
 }
 
 /* Adds the record, after those of the tasks that it names (recur_apply). */
@@ -275,7 +275,7 @@ static void settle_due(struct step *step, const struct due_list *list, uint64_t 
 }
 
 static void fire(struct step *step, uint64_t now_ms) {
-    if (step->recur->queued_ms && !step->recur->open_count) {
+    if (step->recur->queued_ms && !step->recur->open_live) {
         begin_record(step, TARRY__RECUR_PUT__CAUSE__QUEUED);
         step->put->occurrence_ms = step->state->queued_ms;
         note_open(step, make_task(step, step->state->queued_ms, step->state->queued_ms, false));

@@ -123,8 +123,8 @@ static int each_definition(void *argument, const Tarry__DefinitionPut *definitio
     return core_restore_definition(argument, definition);
 }
 
-static int each_recur(void *argument, const Tarry__RecurPut *put, const struct row *next) {
-    return core_restore_recur(argument, put, next);
+static int each_recur(void *argument, const Tarry__RecurPut *put, const struct row *next, size_t open_live) {
+    return core_restore_recur(argument, put, next, open_live);
 }
 static int each_outcome(void *argument, const struct outcome *outcome) {
     return core_restore_outcome(argument, outcome);

@@ -334,22 +334,28 @@ int index_each_job(struct index *index, int (*each)(void *argument, const Tarry_
 }
 
 struct recur_each {
-    int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next);
+    int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next, size_t open_live);
     void *argument;
     struct index *index;
     struct range_view view;
     Tarry__RecurPut *put; /* what was set, before its state is read */
 };
 
-/* Removes the tasks that are neither waiting nor in flight from the state's open tasks. */
-static int keep_open(struct recur_each *recur_each, MDB_txn *txn, Tarry__RecurState *state) {
+/* Removes the tasks that have ended from the state's open tasks. Those that are waiting or in flight come first; sets
+ * `*out_live` to their number. The others are dead letters. */
+static int keep_open(struct recur_each *recur_each, MDB_txn *txn, Tarry__RecurState *state, size_t *out_live) {
     size_t count = 0;
+    *out_live = 0;
     for (size_t i = 0; i < state->n_open; i++) {
+        const uint64_t id = state->open[i];
         struct row row;
-        int error = row_get_live(recur_each->index, txn, &recur_each->view, recur_each->index->meta.next_id,
-                                 state->open[i], &row);
+        int error = row_get_live(recur_each->index, txn, &recur_each->view, recur_each->index->meta.next_id, id, &row);
         if (error < 0) return error;
-        if (error == 0 && row.state != ROW_BURIED) state->open[count++] = state->open[i];
+        if (error != 0) continue;
+        state->open[count++] = id;
+        if (row.state == ROW_BURIED) continue;
+        memmove(state->open + *out_live + 1, state->open + *out_live, (count - 1 - *out_live) * sizeof *state->open);
+        state->open[(*out_live)++] = id;
     }
     state->n_open = count;
     return 0;
@@ -364,8 +370,9 @@ static int pass_recur(struct recur_each *recur_each, MDB_txn *txn, Tarry__RecurS
     if (put->state != NULL) tarry__recur_state__free_unpacked(put->state, NULL);
     put->state = state;
     put->before_hash = recur_hash(put->number, state); /* of the recorded state: the next line changes the open tasks */
-    int error = keep_open(recur_each, txn, state);
-    return error != 0 ? error : recur_each->each(recur_each->argument, put, found == 0 ? &row : NULL);
+    size_t open_live = 0;
+    int error = keep_open(recur_each, txn, state, &open_live);
+    return error != 0 ? error : recur_each->each(recur_each->argument, put, found == 0 ? &row : NULL, open_live);
 }
 
 /* Rows come in pairs: what was set, then the state. */
@@ -393,7 +400,8 @@ static int each_recur(void *argument, MDB_txn *txn, const MDB_val *key, const MD
 }
 
 int index_each_recur(struct index *index,
-                     int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next), void *argument) {
+                     int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next, size_t open_live),
+                     void *argument) {
     if (index->db.lacks_recurs && index->db.read_only) return 0;
     struct recur_each recur_each = {each, argument, index, .view.number = UINT64_MAX};
     int error = each_value(index, DB_RECURS, each_recur, &recur_each);

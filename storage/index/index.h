@@ -84,10 +84,11 @@ int index_each_job(struct index *index, int (*each)(void *argument, const Tarry_
 int index_each_definition(struct index *index, int (*each)(void *argument, const Tarry__DefinitionPut *definition),
                           void *argument);
 /* Calls `each` for every recurrence. `put` has what was set; `state` is its present state without the open tasks that
- * are neither waiting nor in flight, and `before_hash` the hash of its recorded state. `next`: row of the next
- * occurrence's task; NULL: it has ended. */
+ * have ended, and `before_hash` the hash of its recorded state. `next`: row of the next occurrence's task; NULL: it has
+ * ended. `open_live`: the first open tasks that are waiting or in flight; the others are dead. */
 int index_each_recur(struct index *index,
-                     int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next), void *argument);
+                     int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next, size_t open_live),
+                     void *argument);
 /* Calls `each` for every remembered ending and redaction (OUTCOME_REDACTION), oldest first. */
 int index_each_outcome(struct index *index, int (*each)(void *argument, const struct outcome *outcome), void *argument);
 

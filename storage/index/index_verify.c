@@ -382,7 +382,7 @@ static int take_definition(void *argument, const Tarry__DefinitionPut *definitio
     return 0;
 }
 
-static int take_recur(void *argument, const Tarry__RecurPut *put, const struct row *next) {
+static int take_recur(void *argument, const Tarry__RecurPut *put, const struct row *next, size_t open_live) {
     struct verify *verify = argument;
     verify->found.digest += put->before_hash;
     return 0;

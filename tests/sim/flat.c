@@ -194,9 +194,13 @@ static void put_recur(struct flat *flat, const Tarry__RecurPut *put) {
     flat->digest += recur->hash;
 }
 
-static bool is_open(const struct flat *flat, uint64_t id) {
-    const struct flat_task *task = &flat->tasks[id];
-    return id && id < flat->next_id && !task->ended && task->row.state != ROW_BURIED;
+/* Adds the recurrence's open tasks that have not ended: the dead ones, or the others. */
+static void add_open(const struct flat *flat, const struct flat_recur *recur, bool is_dead, Tarry__RecurState *out) {
+    for (size_t i = 0; i < recur->state->n_open; i++) {
+        const uint64_t id = recur->state->open[i];
+        if (!id || id >= flat->next_id || flat->tasks[id].ended) continue;
+        if ((flat->tasks[id].row.state == ROW_BURIED) == is_dead) out->open[out->n_open++] = id;
+    }
 }
 
 static void restore_recur(const struct flat *flat, const struct flat_recur *recur, struct core *core) {
@@ -206,8 +210,9 @@ static void restore_recur(const struct flat *flat, const struct flat_recur *recu
     MUST(state.n_open <= 16);
     state.open = open;
     state.n_open = 0;
-    for (size_t i = 0; i < recur->state->n_open; i++)
-        if (is_open(flat, recur->state->open[i])) open[state.n_open++] = recur->state->open[i];
+    add_open(flat, recur, false, &state);
+    const size_t open_live = state.n_open;
+    add_open(flat, recur, true, &state);
     put.number = recur->number;
     put.queue = recur->queue;
     put.name = (char *)recur->name;
@@ -216,7 +221,7 @@ static void restore_recur(const struct flat *flat, const struct flat_recur *recu
     put.state = &state;
     put.before_hash = recur->hash;
     const bool is_there = state.next_id && state.next_id < flat->next_id && !flat->tasks[state.next_id].ended;
-    MUST(core_restore_recur(core, &put, is_there ? &flat->tasks[state.next_id].row : NULL) == 0);
+    MUST(core_restore_recur(core, &put, is_there ? &flat->tasks[state.next_id].row : NULL, open_live) == 0);
 }
 
 static void apply(struct flat *flat, const Tarry__Record *record) {

@@ -3,6 +3,7 @@
 #include "core_alone.h"
 #include "frame.h"
 #include "tarry_limits.h"
+#include "tasks.h"
 
 #define FRAMES_MAX 4096u
 #define TASKS_MAX 4096u
@@ -331,6 +332,68 @@ static void one_occurrence_waits_for_the_open_one(void **state) {
     assert_false(tasks[4].ended);
 }
 
+/* Begins a consumer that takes one task at a time. */
+static void consume(struct fx *f) {
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char *queue = "orders";
+    body.queues = &queue;
+    body.n_queues = 1;
+    body.prefetch = 1;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+    struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
+    step(f, &up);
+}
+
+/* The delivery of the task is sent, and the consumer moves the task to the dead letters. */
+static Tarry__Code bury(struct fx *f, uint64_t id) {
+    struct core_event sent = {.kind = CORE_LANE_SENT, .lane.session = f->session, .lane.ok = true};
+    step(f, &sent);
+    const struct row *row = &task_find(f->core, id)->row;
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Nack body = TARRY__NACK__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    op.op_case = TARRY__OP__OP_NACK;
+    op.nack = &body;
+    body.id = id;
+    body.token = &token;
+    body.dead = true;
+    token.epoch = row->lease_epoch;
+    token.position = row->lease_position;
+    return commit(f, &op);
+}
+
+static Tarry__Code requeue(struct fx *f, uint64_t id) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__DeadOp body = TARRY__DEAD_OP__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    op.op_case = TARRY__OP__OP_DEAD;
+    op.dead = &body;
+    body.task = &ref;
+    ref.id = id;
+    return commit(f, &op);
+}
+
+static void a_dead_occurrence_is_open_again_once_it_is_requeued(void **state) {
+    struct fx *f = *state;
+    Tarry__RecurSet set = every(10000);
+    set.overlap = "skip";
+    assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
+    elapse(f, 9000);
+    consume(f);
+    elapse(f, 1000);
+    assert_int_equal(bury(f, tasks[0].id), TARRY__CODE__OK);
+    elapse(f, 9000); /* the consumer's session has ended, because it sends nothing */
+    consume(f);
+    elapse(f, 1000);
+    due_are(0, (const unsigned[]){10, 20, 30}, 3);
+    assert_int_equal(skipped, 0); /* a dead letter holds nothing up */
+    assert_int_equal(bury(f, tasks[1].id), TARRY__CODE__OK);
+    assert_int_equal(requeue(f, tasks[1].id), TARRY__CODE__OK);
+    elapse(f, 10000);
+    assert_int_equal(skipped, 1);
+    assert_true(!tasks[1].ended && tasks[2].ended);
+}
+
 static void a_cancelled_occurrence_is_left_out(void **state) {
     struct fx *f = *state;
     Tarry__RecurSet set = every(10000);
@@ -485,6 +548,7 @@ int main(void) {
         RECUR_TEST(the_last_piece_may_have_one_occurrence),
         RECUR_TEST(an_occurrence_is_skipped_while_one_is_open),
         RECUR_TEST(one_occurrence_waits_for_the_open_one),
+        RECUR_TEST(a_dead_occurrence_is_open_again_once_it_is_requeued),
         RECUR_TEST(a_cancelled_occurrence_is_left_out),
         RECUR_TEST(pause_resume_trigger_and_delete),
         RECUR_TEST(a_replaced_recurrence_starts_anew),
