@@ -226,12 +226,15 @@ static bool may_lack_place(const struct world *world, const char *name) {
     return world->options.core.queues_max && !flat_has_queue(&world->host->head, name);
 }
 
-/* Returns whether the answer depends on shares. Only laws.c follows them. */
+/* Returns whether the answer depends on shares. Only laws.c follows them. A key of a topic whose last task has ended
+ * may mean an earlier task's shares, if the broker has forgotten how the last one ended. */
 static bool depends_on_shares(const struct world *world, const Tarry__Ref *ref) {
     const struct flat_task *task = meant(&world->host->head, ref);
     if (!task || !task->row.id) return false;
     bool is_shared = task->ended && task->cause == TARRY__CAUSE__CAUSE_SHARED;
-    return is_shared || (!task->ended && task->row.state == ROW_LEASED && session_is_sharer(task->row.session));
+    bool may_be_earlier = task->ended && !ref->id && flat_is_topic(&world->host->head, task->row.queue);
+    return is_shared || may_be_earlier ||
+           (!task->ended && task->row.state == ROW_LEASED && session_is_sharer(task->row.session));
 }
 
 /* Returns whether the new task's key may be that of a share, or the queue may be a group. */
