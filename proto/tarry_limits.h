@@ -120,6 +120,8 @@
 #define FILTER_SIZE_MAX 512u /* maximum size of a group's filter in bytes */
 #define FILTER_DEPTH_MAX 16u /* maximum depth of nested parentheses and `not` */
 #define FAN_OUTS_PER_COMMIT_MAX 256u
+/* Maximum number of shares that the cancels and moves of one commit change. */
+#define SHARES_PER_COMMIT_MAX (FAN_OUTS_PER_COMMIT_MAX * GROUPS_MAX)
 
 /* Recurrences (docs/RECURRING.md). */
 #define RECURRENCES_MAX 131072u            /* also limited by --memory: they may use an eighth of the core's share */

@@ -177,8 +177,9 @@ static void describe_shares(struct decision *d, const struct shares *shares) {
     }
 }
 
-/* Returns true after a refusal, because no share is live, or because a share is in flight and `withdraw` does not
- * permit to take it back. */
+/* Returns true after a refusal: no share is live, a share is in flight and `withdraw` does not permit to take it back,
+ * or the commit would change too many shares. Without that limit, a commit of OPS_PER_COMMIT_MAX operations could need
+ * a frame of more than FRAME_BODY_SIZE_MAX. */
 static bool shares_stand_in_the_way(struct decision *d, const struct shares *shares, bool withdraw) {
     size_t live = 0, dead = 0;
     describe_shares(d, shares);
@@ -194,6 +195,13 @@ static bool shares_stand_in_the_way(struct decision *d, const struct shares *sha
                   "the task went to its groups, and a share is in flight; no share was changed");
         return true;
     }
+    if (d->draft->share_count + live > SHARES_PER_COMMIT_MAX) {
+        refuse_op(d, TARRY__CODE__BUSY, TARRY__OUTCOME__NONE,
+                  "the operations before this one change as many shares as one commit may change "
+                  "(SHARES_PER_COMMIT_MAX, 4096): send the operation again in another commit");
+        return true;
+    }
+    d->draft->share_count += live;
     if (live) return false;
     refuse_op(d, TARRY__CODE__NOT_DONE, dead ? TARRY__OUTCOME__DEAD : TARRY__OUTCOME__SHARED,
               dead ? "the task went to its groups, and the shares that have not ended are dead letters"

@@ -37,6 +37,7 @@ struct draft {
     const char *define_space;                     /* space of the definitions that this commit sets; NULL: none yet */
     const Tarry__RecurPut *recurs[RECUR_OPS_MAX]; /* recurrences that operations of the draft set or change */
     size_t recur_count;
+    size_t share_count;                   /* number of shares that cancels and moves of the draft change */
     const struct core_content **contents; /* contents accepted until now */
     size_t content_count;
     uint64_t blob_size;

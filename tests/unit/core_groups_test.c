@@ -292,6 +292,97 @@ static void the_number_of_groups_is_limited(void **state) { /* CAP-1 */
     core_check(f->core);
 }
 
+/* One operation for each task, and what the operations point to. */
+#define MANY 2000u
+struct many {
+    Tarry__Op ops[MANY], *pointers[MANY];
+    Tarry__Schedule schedules[MANY];
+    Tarry__FanOut fan_outs[MANY];
+    Tarry__Token tokens[MANY];
+    Tarry__Cancel cancels[MANY];
+    Tarry__Ref refs[MANY];
+    char keys[MANY][KEY_SIZE_MAX + 1];
+};
+
+static struct many *many_new(void) {
+    struct many *many = calloc(1, sizeof(*many));
+    for (unsigned i = 0; i < MANY; i++) {
+        many->pointers[i] = &many->ops[i];
+        tarry__op__init(&many->ops[i]);
+        tarry__schedule__init(&many->schedules[i]);
+        tarry__fan_out__init(&many->fan_outs[i]);
+        tarry__token__init(&many->tokens[i]);
+        tarry__cancel__init(&many->cancels[i]);
+        tarry__ref__init(&many->refs[i]);
+        snprintf(many->keys[i], sizeof(many->keys[i]), "%0*u", KEY_SIZE_MAX, i);
+    }
+    return many;
+}
+
+static void commit_many(struct fx *f, struct many *many, size_t first, size_t count) {
+    f->sequence++;
+    assert_int_equal(commit_as(f, f->sequence, f->sequence, &many->pointers[first], count), TARRY__CODE__OK);
+    assert_int_equal(f->result, TARRY__CODE__OK);
+}
+
+/* Schedules the tasks, each with a serial name, in a topic with GROUPS_MAX groups, and makes all shares. Task i has the
+ * id i + 1. */
+static void share_many(struct fx *f, struct many *many) {
+    char name[32];
+    assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
+    for (unsigned i = 0; i < GROUPS_MAX; i++) {
+        snprintf(name, sizeof(name), "orders:%u", i);
+        assert_int_equal(set_filter(f, name, "*"), TARRY__CODE__OK);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        const ProtobufCBinaryData key = {.data = (uint8_t *)many->keys[i], .len = KEY_SIZE_MAX};
+        many->ops[i].op_case = TARRY__OP__OP_SCHEDULE;
+        many->ops[i].schedule = &many->schedules[i];
+        many->schedules[i].queue = "orders";
+        many->schedules[i].key = many->schedules[i].serial = key;
+    }
+    commit_many(f, many, 0, MANY);
+    const uint64_t sharer = consumer(f, NULL);
+    step(f, &(struct core_event){.kind = CORE_CREDIT, .lane = {.session = sharer, .credit = MANY}});
+    while (row_of(f, MANY)->state != ROW_LEASED) sent(f, sharer);
+    sent(f, sharer);
+    for (unsigned i = 0; i < MANY; i++) {
+        const struct row *row = row_of(f, i + 1);
+        many->ops[i].op_case = TARRY__OP__OP_FAN_OUT;
+        many->ops[i].fan_out = &many->fan_outs[i];
+        many->fan_outs[i].id = i + 1;
+        many->fan_outs[i].token = &many->tokens[i];
+        many->tokens[i].epoch = row->lease_epoch;
+        many->tokens[i].position = row->lease_position;
+    }
+    for (unsigned i = 0; i < MANY; i += 250) commit_many(f, many, i, 250);
+}
+
+/* All cancels of this commit in one frame would have 32,000 records of 600 bytes, more than FRAME_BODY_SIZE_MAX. */
+static void a_commit_changes_a_limited_number_of_shares(void **state) { /* CAP-1 */
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    options.memory = 256u << 20;
+    options.outcomes_max = 100000;
+    begin_again(f, &options);
+    struct many *many = many_new();
+    share_many(f, many);
+    for (unsigned i = 0; i < MANY; i++) {
+        many->ops[i].op_case = TARRY__OP__OP_CANCEL;
+        many->ops[i].cancel = &many->cancels[i];
+        many->cancels[i].task = &many->refs[i];
+        many->refs[i].id = i + 1;
+    }
+    commit_many(f, many, 0, MANY);
+    const unsigned done = SHARES_PER_COMMIT_MAX / GROUPS_MAX;
+    assert_int_equal(live_in(f, "orders:15", many->keys[done - 1]), 0);
+    assert_int_not_equal(live_in(f, "orders:0", many->keys[done]), 0);
+    assert_int_equal(cancel(f, done + 1), TARRY__CODE__OK); /* the refused operation succeeds in another commit */
+    assert_int_equal(live_in(f, "orders:0", many->keys[done]), 0);
+    core_check(f->core);
+    free(many);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_due_task_goes_to_the_groups_that_match, set_up, tear_down),
@@ -302,6 +393,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_task_with_open_shares_is_not_redacted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_topic_and_a_group_have_rules, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_number_of_groups_is_limited, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_commit_changes_a_limited_number_of_shares, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
