@@ -131,9 +131,9 @@ static bool is_any_brokers(const struct decision *d) {
 /* Returns true after a refusal of the operation, because a share of the task has not ended and has a copy of the
  * content. */
 static bool has_open_shares(struct decision *d, const Tarry__Ref *ref) {
-    struct shares *shares = must_alloc(d->draft->arena, sizeof *shares);
-    if (!shares_find(d, ref, shares) || !shares->count) return false;
-    describe(d->result, &shares->known[0].row, d->effects->arena);
+    struct shares shares;
+    if (!shares_find(d, ref, &shares) || !shares.count) return false;
+    describe(d->result, &shares.known[0].row, d->effects->arena);
     refuse_op(
         d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__SHARED,
         "the task went to its groups, and a share has not ended: cancel it or drop it first, then redact the task "

@@ -210,14 +210,14 @@ static bool shares_stand_in_the_way(struct decision *d, const struct shares *sha
 }
 
 bool shares_cancel(struct decision *d, const Tarry__Cancel *cancel) {
-    struct shares *shares = must_alloc(d->effects->arena, sizeof *shares);
-    if (!shares_find(d, cancel->task, shares)) return false;
-    if (shares_stand_in_the_way(d, shares, cancel->withdraw)) return true;
-    for (size_t i = 0; i < shares->count; i++) {
-        if (shares->how[i] != RESOLVED_LIVE) continue;
-        const bool is_leased = shares->known[i].row.state == ROW_LEASED;
+    struct shares shares;
+    if (!shares_find(d, cancel->task, &shares)) return false;
+    if (shares_stand_in_the_way(d, &shares, cancel->withdraw)) return true;
+    for (size_t i = 0; i < shares.count; i++) {
+        if (shares.how[i] != RESOLVED_LIVE) continue;
+        const bool is_leased = shares.known[i].row.state == ROW_LEASED;
         draft_end(d->draft, is_leased ? TARRY__CAUSE__CAUSE_WITHDRAWN : TARRY__CAUSE__CAUSE_CANCELLED,
-                  &shares->known[i]);
+                  &shares.known[i]);
     }
     d->result->outcome = TARRY__OUTCOME__CANCELLED;
     d->result->at_ms = steady_ms(d->core);
@@ -225,19 +225,19 @@ bool shares_cancel(struct decision *d, const Tarry__Cancel *cancel) {
 }
 
 bool shares_move(struct decision *d, const Tarry__Move *move) {
-    struct shares *shares = must_alloc(d->effects->arena, sizeof *shares);
+    struct shares shares;
     uint64_t due_ms = 0;
     uint8_t base = 0;
-    if (!shares_find(d, move->task, shares)) return false;
-    if (!due_of(d, move->when, &due_ms, &base) || shares_stand_in_the_way(d, shares, false)) return true;
-    for (size_t i = 0; i < shares->count; i++) {
-        if (shares->how[i] != RESOLVED_LIVE) continue;
-        struct row row = shares->known[i].row;
+    if (!shares_find(d, move->task, &shares)) return false;
+    if (!due_of(d, move->when, &due_ms, &base) || shares_stand_in_the_way(d, &shares, false)) return true;
+    for (size_t i = 0; i < shares.count; i++) {
+        if (shares.how[i] != RESOLVED_LIVE) continue;
+        struct row row = shares.known[i].row;
         row.due_ms = due_ms;
         row.base = base;
         row_spread(d, queue_at(d->core, row.queue), &row);
         if (move->has_priority) row.priority = (uint8_t)move->priority;
-        draft_put(d->draft, TARRY__CAUSE__CAUSE_MOVED, &shares->known[i], &row);
+        draft_put(d->draft, TARRY__CAUSE__CAUSE_MOVED, &shares.known[i], &row);
     }
     d->result->due_ms = due_ms;
     d->result->outcome = TARRY__OUTCOME__MOVED;

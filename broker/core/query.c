@@ -190,9 +190,10 @@ void query_get(struct core *core, const struct core_request *request, struct cor
                      "the broker's memory for tasks is full (--memory): try again in a moment");
         return;
     }
-    struct shares *shares = resolved == RESOLVED_ENDED ? must_alloc(effects->arena, sizeof *shares) : NULL;
+    struct shares shares;
     Tarry__TaskReply *shared = NULL; /* made before the draft is committed, because the commit may forget outcomes */
-    if (shares && shares_find(&d, get->task, shares)) shared = reply_of_shares(core, get, shares, effects->arena);
+    if (resolved == RESOLVED_ENDED && shares_find(&d, get->task, &shares))
+        shared = reply_of_shares(core, get, &shares, effects->arena);
     /* Commits the draft, because it may contain the task's expiry. */
     if (!core->stopping && is_deciding(core)) draft_commit(&draft, NULL, effects);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
