@@ -58,6 +58,8 @@ enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out);
 void describe(Tarry__OpResult *result, const struct row *row, struct arena *arena);
 /* Writes the same as `describe` except the token, because the caller has settled the lease. */
 void describe_tokenless(Tarry__OpResult *result, const struct row *row);
+/* Writes an ended task into the result: its outcome, id, due time, deliveries, last session, and when it ended. */
+void describe_outcome(Tarry__OpResult *result, const struct outcome *outcome);
 /* Computes the due time and base of a When. Returns false after refusing a time more than ten years ahead. */
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base);
 /* Moves the due time of a task that is scheduled or moved within the queue's spread, by its id; never earlier (TIME-1).

@@ -103,19 +103,10 @@ static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, 
     return view;
 }
 
-static Tarry__TaskView *view_of_outcome(struct core *core, const struct outcome *outcome, Tarry__Outcome how,
-                                        struct arena *arena) {
+static Tarry__TaskView *view_of_outcome(struct core *core, const struct outcome *outcome, struct arena *arena) {
     const Tarry__Get get = TARRY__GET__INIT;
     Tarry__OpResult result = TARRY__OP_RESULT__INIT;
-    result.outcome = how;
-    result.id = outcome->id;
-    result.due_ms = outcome->due_ms;
-    result.at_ms = outcome->ended_ms;
-    if (how != TARRY__OUTCOME__SHARED) {
-        result.deliveries = outcome->deliveries;
-        result.session = outcome->session;
-        result.delivered_ms = outcome->delivered_ms;
-    }
+    describe_outcome(&result, outcome);
     return view_of_ended(core, &get, &result, arena);
 }
 
@@ -140,7 +131,7 @@ static Tarry__TaskReply *reply_of_shares(struct core *core, const Tarry__Get *ge
     const struct outcome *task = shares->id ? outcomes_by_id(core->outcomes, shares->id) : NULL;
     reply->outcome = TARRY__OUTCOME__SHARED;
     if (task) {
-        reply->task = view_of_outcome(core, task, TARRY__OUTCOME__SHARED, arena);
+        reply->task = view_of_outcome(core, task, arena);
     } else {
         reply->task = must_alloc(arena, sizeof *reply->task);
         tarry__task_view__init(reply->task);
@@ -153,11 +144,8 @@ static Tarry__TaskReply *reply_of_shares(struct core *core, const Tarry__Get *ge
     view->shares = must_alloc(arena, (shares->count + shares->ended_count) * sizeof(Tarry__ShareView *));
     for (size_t i = 0; i < shares->count; i++)
         view->shares[view->n_shares++] = share_of_view(query_view(core, &shares->known[i].row, arena), arena);
-    for (size_t i = 0; i < shares->ended_count; i++) {
-        const struct outcome *ended = shares->ended[i];
-        const Tarry__Outcome how = outcome_of_cause((Tarry__Cause)ended->cause);
-        view->shares[view->n_shares++] = share_of_view(view_of_outcome(core, ended, how, arena), arena);
-    }
+    for (size_t i = 0; i < shares->ended_count; i++)
+        view->shares[view->n_shares++] = share_of_view(view_of_outcome(core, shares->ended[i], arena), arena);
     return reply;
 }
 

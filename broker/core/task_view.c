@@ -70,7 +70,7 @@ static void describe_ended(Tarry__OpResult *result, Tarry__Outcome outcome, cons
     result->at_ms = ended_ms;
 }
 
-static void describe_outcome(Tarry__OpResult *result, const struct outcome *outcome) {
+void describe_outcome(Tarry__OpResult *result, const struct outcome *outcome) {
     result->outcome = outcome_of_cause((Tarry__Cause)outcome->cause);
     result->id = outcome->id;
     result->due_ms = outcome->due_ms;
