@@ -179,12 +179,16 @@ static void prefetch_end(const struct core *core, const struct task *task) {
     outcomes_prefetch(core->outcomes, task->key_hash);
 }
 
-static void want_id(struct wanting *w, uint64_t id) {
-    if (!id || id >= w->core->tally.next_id) return;
+/* Adds a want for the task, unless it is in memory or its outcome is remembered. Returns the outcome; NULL: the task is
+ * live or dead, or its outcome is unknown. */
+static const struct outcome *want_id(struct wanting *w, uint64_t id) {
+    if (!id || id >= w->core->tally.next_id) return NULL;
     const struct task *task = task_find(w->core, id);
     if (task) prefetch_end(w->core, task);
-    if (task || outcomes_by_id(w->core->outcomes, id)) return;
-    if (!facts_asked_id(w->asked, id)) want(w, &(struct want){.id = id}, 0);
+    if (task && task->place != PLACE_ENDED) return NULL;
+    const struct outcome *outcome = outcomes_by_id(w->core->outcomes, id);
+    if (!task && !outcome && !facts_asked_id(w->asked, id)) want(w, &(struct want){.id = id}, 0);
+    return outcome;
 }
 
 static void want_rows(struct wanting *w, const struct task_key *key, bool live_only) {
@@ -200,13 +204,6 @@ static void want_any_key(struct wanting *w, const struct task_key *key) {
     want_rows(w, key, false);
 }
 
-/* Adds a want for the task with the key, unless a live one is in memory. A dead task counts only if no live one exists.
- */
-static void want_key(struct wanting *w, const struct task_key *key) {
-    if (!key->size || task_find_live(w->core, key)) return;
-    want_any_key(w, key);
-}
-
 /* Adds a want whether a live task has the key. Does not read dead letters, because one key may have very many. */
 static void want_live_key(struct wanting *w, const struct task_key *key) {
     if (!key->size || task_find_live(w->core, key)) return;
@@ -216,7 +213,7 @@ static void want_live_key(struct wanting *w, const struct task_key *key) {
 /* Adds wants for the shares of a task that went to its groups. */
 static void want_shares(struct wanting *w, const struct outcome *outcome) {
     if (!outcome || outcome->cause != TARRY__CAUSE__CAUSE_SHARED) return;
-    for (uint32_t i = 0; i < outcome->deliveries && i < GROUPS_MAX; i++) want_id(w, outcome->session + i);
+    for (uint32_t i = 0; i < outcome->deliveries && i < GROUPS_MAX; i++) (void)want_id(w, outcome->session + i);
 }
 
 /* Adds wants for whether live tasks of the topic's groups have the key. */
@@ -227,6 +224,12 @@ static void want_group_keys(struct wanting *w, const struct queue *topic, const 
         const struct task_key own = task_key_of(group->number, key->data, key->size);
         want_live_key(w, &own);
     }
+}
+
+/* Adds wants for whether a live task of the queue or of its groups has the key of a new task. */
+static void want_new_task(struct wanting *w, const struct task_key *key) {
+    if (key->size) want_group_keys(w, queue_at(w->core, key->queue), key);
+    want_live_key(w, key);
 }
 
 /* Adds the wants of a fan-out. The task itself is in memory, because it is leased. */
@@ -240,16 +243,16 @@ static void want_fan_out(struct wanting *w, uint64_t id) {
 static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
     if (!ref) return;
     if (ref->id) {
-        want_id(w, ref->id);
-        want_shares(w, outcomes_by_id(w->core->outcomes, ref->id));
+        want_shares(w, want_id(w, ref->id));
         return;
     }
     const struct queue *queue = queue_find(w->core, ref->queue);
     if (!queue) return;
     const struct task_key key = ref_key(queue, ref);
-    want_key(w, &key);
+    if (!key.size || task_find_live(w->core, &key)) return; /* the operation is about the live task */
+    want_any_key(w, &key);
     want_shares(w, outcomes_by_key(w->core->outcomes, key.queue, key.data, key.size));
-    if (!task_find_live(w->core, &key)) want_group_keys(w, queue, &key);
+    want_group_keys(w, queue, &key);
 }
 
 /* Adds a want for a dead letter by id or key, even if a live task has the same key. If the operation requeues the
@@ -262,7 +265,7 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
         want_any_key(w, &key);
         return;
     }
-    want_id(w, ref->id);
+    (void)want_id(w, ref->id);
     const struct task *task = task_find(w->core, ref->id);
     const struct row *row = task ? &task->row : facts_find(w->asked, ref->id);
     const struct task_key key = row ? row_key(row) : (struct task_key){0};
@@ -273,31 +276,28 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
 static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct core_past *past) {
     if (!ref) return;
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
-    if (ref->id) want_id(w, ref->id);
-    if (ref->id) want_shares(w, outcomes_by_id(w->core->outcomes, ref->id));
+    if (ref->id) want_shares(w, want_id(w, ref->id));
     if (queue && ref->key.len) {
         const struct task_key key = ref_key(queue, ref);
         want_any_key(w, &key);
         want_shares(w, outcomes_by_key(w->core->outcomes, key.queue, key.data, key.size));
         want_group_keys(w, queue, &key);
     } else if (past) {
-        for (size_t i = 0; i < past->count; i++) want_id(w, past->tasks[i].id);
+        for (size_t i = 0; i < past->count; i++) (void)want_id(w, past->tasks[i].id);
     }
 }
 
-#define WANT_NAMES_NEW_TASK(m) want_live_key(w, key)
+#define WANT_NAMES_NEW_TASK(m) want_new_task(w, key)
 #define WANT_NAMES_TASK(m) want_ref(w, (m)->task)
 #define WANT_NAMES_DEAD_TASK(m) want_dead(w, (m)->all ? NULL : (m)->task)
 #define WANT_NAMES_PAST_TASKS(m) want_redact(w, (m)->task, past)
-#define WANT_NAMES_LEASE(m) want_id(w, (m)->id)
+#define WANT_NAMES_LEASE(m) (void)want_id(w, (m)->id)
 #define WANT_NAMES_QUEUE(m) (void)(m) /* the operation needs no task */
 #define WANT_NAMES_DEFINITION(m) (void)(m)
 
 /* Adds the wants of one operation. `key` is the key of a new task. */
 static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_key *key, const struct core_past *past) {
     if (op->op_case == TARRY__OP__OP_FAN_OUT) want_fan_out(w, op->fan_out->id);
-    if (op->op_case == TARRY__OP__OP_SCHEDULE && key->size && queue_at(w->core, key->queue)->group_count)
-        want_group_keys(w, queue_at(w->core, key->queue), key);
     switch (op->op_case) {
 #define OPERATION(CASE, member, Message, target, ...)                                                                  \
     case TARRY__OP__OP_##CASE:                                                                                         \
