@@ -625,7 +625,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     taken = slab_allocated(core->slab);
     const uint64_t visits = core->visits;
     dispatch_event(core, event, effects);
-    assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
+    assert(need_allows(event, slab_allocated(core->slab) - taken)); /* CAP-1 */
     assert(core->visits - visits <= need_visits_max(event));
     taken = slab_allocated(core->slab);
     core->full = event->full;

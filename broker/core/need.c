@@ -78,18 +78,13 @@ static size_t request_objects_max(const struct core_request *request) {
     const size_t facts = request->facts.count;
     if (request->message->body_case == TARRY__REQUEST__BODY_GET) return 2 * facts;
     if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
-    /* per operation: the task that it schedules, or the sentence of a nack; and the rows; and their serial names; and
-     * what recurrences take */
+    /* per operation: the task that it schedules, or the sentence of a nack; and the rows; and their serial names */
     const Tarry__Commit *commit = request->message->commit;
-    size_t recurs = 0;
-    for (size_t i = 0; i < commit->n_ops; i++) {
-        if (commit->ops[i]->op_case == TARRY__OP__OP_RECUR_SET) recurs += RECUR_SET_OBJECTS_MAX;
-        if (commit->ops[i]->op_case == TARRY__OP__OP_RECUR_DO) recurs += RECUR_DO_OBJECTS_MAX;
-    }
-    return 2 * (commit->n_ops + need_shares_max(commit) + facts) + recurs;
+    return 2 * (commit->n_ops + need_shares_max(commit) + facts);
 }
 
-size_t need_objects_max(const struct core_event *event) {
+/* Returns the maximum number of objects that the event may use besides those of recurrences. */
+static size_t objects_max(const struct core_event *event) {
     switch (event->kind) {
     case CORE_REQUEST:
         return request_objects_max(&event->request);
@@ -100,6 +95,23 @@ size_t need_objects_max(const struct core_event *event) {
     default:
         return 0;
     }
+}
+
+static size_t recur_objects_max(const struct core_event *event) {
+    if (event->kind != CORE_REQUEST || event->request.message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
+    const Tarry__Commit *commit = event->request.message->commit;
+    size_t count = 0;
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        if (commit->ops[i]->op_case == TARRY__OP__OP_RECUR_SET) count += RECUR_SET_OBJECTS_MAX;
+        if (commit->ops[i]->op_case == TARRY__OP__OP_RECUR_DO) count += RECUR_DO_OBJECTS_MAX;
+    }
+    return count;
+}
+
+bool need_allows(const struct core_event *event, uint64_t objects) {
+    const size_t count_max = objects_max(event);
+    /* Only a commit about recurrences makes the search for them necessary. */
+    return objects <= count_max || objects <= count_max + recur_objects_max(event);
 }
 
 #define VISITS_PER_OPERATION_MAX 64u

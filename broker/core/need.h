@@ -25,7 +25,7 @@
  * that is already in memory needs no further object when it changes, is leased, returns, dies or ends. A task with a
  * serial name counts twice, because its name may need an object (serial.h). Reasons written
  * by the broker are static strings (tasks.h). So timers and lost consumers need no memory. core_step asserts the table
- * (need_objects_max).
+ * (need_allows).
  *
  * Memory becomes free when near tasks are evicted and when the index absorbs the overlay. Leased tasks cannot leave
  * memory, so they may use at most half of the region (LEASES_SHARE). New tasks may not use the last RESERVE_PAGES
@@ -72,8 +72,8 @@ bool need_fits(const struct core *core, const struct need *need, enum need_room 
 bool need_task_fits(const struct core *core, const struct row *row);
 /* Returns true if eviction and the index will eventually free enough memory, whatever is stored. */
 bool need_may_fit(const struct core *core, const struct need *need);
-/* Returns the maximum number of objects that the event may use; see the table above. */
-size_t need_objects_max(const struct core_event *event);
+/* Returns true if the event may use this number of objects; see the table above. */
+bool need_allows(const struct core_event *event, uint64_t objects);
 /* Returns the maximum number of tasks, queues and table entries that are visited while a commit is decided. It does not
  * depend on the number of stored tasks (CALM-1): a look-up visits one slot per table, and the salt keeps slots short
  * (slots.h). */
