@@ -48,9 +48,9 @@ static const struct {
 };
 
 /* Opens a table; makes tables only in a new file. Reason: if LMDB does not find a table's name, or finds other flags, a
- * bit was flipped, and a new empty table would hide pending tasks (F-8). The calendar is the exception: it was added
- * later and can be rebuilt from the other tables. So are the recurrences: a format number says whether there are any
- * (INDEX_FORMAT_RECURS). */
+ * bit was flipped, and a new empty table would hide pending tasks (F-8). Two tables are also made in an index of an
+ * earlier version, which lacks them: the calendar, because it can be rebuilt from the other tables, and the
+ * recurrences, because the format version of the index says whether it has had any (INDEX_FORMAT_RECURS). */
 static int open_table(struct db *db, MDB_txn *txn, int table, unsigned create) {
     unsigned flags;
     bool is_derived = table == DB_CALENDAR, is_later = is_derived || table == DB_RECURS;

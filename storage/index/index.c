@@ -60,8 +60,7 @@ static int load_meta(struct index *index, const char *directory) {
     if (error == 1) return index->options.read_only ? INDEX_DAMAGED : create(index, directory);
     if (error != 0) return error;
     const uint32_t format = index->meta.format;
-    if (format != FORMAT_VERSION && format != INDEX_FORMAT_GROUPS && format != INDEX_FORMAT_RECURS)
-        return INDEX_VERSION;
+    if (format < FORMAT_VERSION || format > INDEX_FORMAT_RECURS) return INDEX_VERSION;
     if (format == INDEX_FORMAT_RECURS && index->db.lacks_recurs)
         return INDEX_DAMAGED; /* an empty table would hide them (F-8) */
     if (memcmp(index->meta.cluster, index->options.cluster, sizeof index->meta.cluster) != 0) return INDEX_FOREIGN;

@@ -118,6 +118,10 @@ static int absorb_side(struct index *index, enum db_table table, uint64_t number
     return VECTOR_PUSH(&batch->sides, side);
 }
 
+static void need_format(struct index *index, uint32_t format) {
+    if (index->batch.format < format) index->batch.format = format;
+}
+
 /* A recurrence has two rows: what was set, which is large and rarely changes, and its state. */
 static int absorb_recur(struct index *index, const Tarry__RecurPut *put) {
     int error = 0;
@@ -125,7 +129,7 @@ static int absorb_recur(struct index *index, const Tarry__RecurPut *put) {
         error = absorb_side(index, DB_RECURS, 2 * put->number, put->set != NULL ? &put->base : NULL);
     if (error == 0)
         error = absorb_side(index, DB_RECURS, 2 * put->number + 1, put->state != NULL ? &put->state->base : NULL);
-    index->batch.has_recur = true;
+    need_format(index, INDEX_FORMAT_RECURS);
     return error;
 }
 
@@ -149,7 +153,8 @@ static int absorb_record(struct index *index, const struct frame_header *header,
         return absorb_end(index, record->end, &seen.row, steady_ms);
     case TARRY__RECORD__FACT_QUEUE:
         index->batch.queue_dirty[queue_place(record->queue->number)] = 1;
-        if (record->queue->policy != NULL && record->queue->policy->filter[0] != '\0') index->batch.has_groups = true;
+        if (record->queue->policy != NULL && record->queue->policy->filter[0] != '\0')
+            need_format(index, INDEX_FORMAT_GROUPS);
         return absorb_side(index, DB_QUEUES, record->queue->number, &record->queue->base);
     case TARRY__RECORD__FACT_PRODUCER:
         return producer_absorb(index, &(struct producer_change){.producer = record->producer->producer,
@@ -220,12 +225,12 @@ void batch_reset(struct batch *batch) {
     batch->outcomes.count = batch->outcome_sizes.count = batch->outcome_ends.count = 0;
     batch->producers.count = batch->results.count = batch->sides.count = 0;
     batch->definitions.count = 0;
-    batch->has_recur = false;
     batch->updates.count = batch->appends.count = 0;
     batch->keys.count = batch->tail_gone.count = 0;
     batch->keys_mode = KEYS_TO_TAIL;
     batch->records = batch->redactions = 0;
-    batch->known = batch->has_groups = false;
+    batch->format = 0;
+    batch->known = false;
     batch->is_prepared = false;
     memset(batch->queue_dirty, 0, sizeof batch->queue_dirty);
 }

@@ -271,9 +271,8 @@ static void commit_meta(struct index *index, struct meta_record *meta) {
     meta->next_id = index->tally.next_id;
     meta->next_queue = index->tally.next_queue;
     meta->epoch = index->tally.epoch;
-    if (index->batch.has_groups && meta->format < INDEX_FORMAT_GROUPS) meta->format = INDEX_FORMAT_GROUPS;
+    if (index->batch.format > meta->format) meta->format = index->batch.format;
     meta->slot_entries += index->writer.entries.count;
-    if (index->batch.has_recur) meta->format = INDEX_FORMAT_RECURS;
     if (index->batch.known) {
         meta->known = 1;
         meta->known_since_ms = index->batch.known_since_ms;

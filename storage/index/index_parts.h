@@ -340,11 +340,10 @@ struct batch {
     VECTOR(struct result_change) results;
     VECTOR(struct side_change) sides;
     VECTOR(struct definition_change) definitions;
-    bool has_recur; /* a recurrence was set or changed: the index gets format version INDEX_FORMAT_RECURS */
     size_t records;
     size_t redactions;
+    uint32_t format; /* format version that the index needs for the batch (INDEX_FORMAT_…); 0: any */
     bool known;      /* the batch has the first frame of the log */
-    bool has_groups; /* the batch has a queue with a filter */
     uint64_t known_since_ms;
     /* For each place in the table of queues: true if the queue's counts changed. */
     uint8_t queue_dirty[QUEUE_PLACES + 1];
