@@ -14,6 +14,10 @@
 #define SLAB_OBJECT_SIZE_MAX 1024u
 #define SLAB_ALIGN 16u
 #define SLAB_CLASSES (SLAB_OBJECT_SIZE_MAX / SLAB_ALIGN)
+/* Returns the number of bytes that an object of this size takes in the region. */
+static inline size_t slab_bytes(size_t size) {
+    return (size + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
+}
 
 struct slab;
 /* Reserves `size` bytes by mmap, rounded down to whole pages; the kernel assigns memory on first use. NULL: out of

@@ -1,4 +1,4 @@
-/* recur.c: the table of recurrences (recur.h). recur_run.c and decide_recur.c decide about them. */
+/* recur.c: the table of recurrences (recur.h). recur_decide.c decides about them. */
 #include "recur.h"
 
 #include <stdio.h>
@@ -32,19 +32,14 @@ struct recur *recur_of_key(const struct core *core, uint32_t queue, const char *
 
 /* ---- what was set, in chunks of the region */
 
-/* Bytes that an object takes in the region. */
-static uint64_t taken_by(size_t size) {
-    return (size + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
-}
-
 static void *take_object(struct core *core, size_t size) {
     void *object = slab_alloc(core->slab, size);
-    if (object) core->recur_bytes += taken_by(size);
+    if (object) core->recur_bytes += slab_bytes(size);
     return object;
 }
 
 static void release_object(struct core *core, void *object, size_t size) {
-    core->recur_bytes -= taken_by(size);
+    core->recur_bytes -= slab_bytes(size);
     slab_release(core->slab, object, size);
 }
 

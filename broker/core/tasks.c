@@ -19,13 +19,9 @@ static size_t size_of(const struct task *task) {
     return task_size(task->row.key_size, task->row.serial_size);
 }
 
-static size_t slab_rounded(size_t size) {
-    return (size + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
-}
-
 size_t task_bytes(const struct task *task) {
-    const size_t bytes = slab_rounded(size_of(task));
-    return task->row.serial_size ? bytes + slab_rounded(serial_bytes(task->row.serial_size)) : bytes;
+    const size_t bytes = slab_bytes(size_of(task));
+    return task->row.serial_size ? bytes + slab_bytes(serial_bytes(task->row.serial_size)) : bytes;
 }
 
 struct task *task_find(const struct core *core, uint64_t id) {
