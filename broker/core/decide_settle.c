@@ -59,14 +59,10 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
     if (!holds_lease(d, nack->id, nack->token, &known)) return;
     const Tarry__Policy *policy = &queue_at(d->core, known.row.queue)->policy;
     struct row row = known.row;
-    row.lease_deadline_ms = 0;
     bool is_used_up = policy->max_attempts && row.attempt >= policy->max_attempts;
     if (nack->dead || is_used_up) {
         bool has_reason = nack->reason && *nack->reason;
-        row.state = ROW_BURIED;
-        row.dead_ms = steady_ms(d->core);
-        row.reason = has_reason ? nack->reason : (nack->dead ? NULL : reason_attempts_used);
-        row.reason_size = row.reason ? (uint8_t)strlen(row.reason) : 0;
+        row_bury(d->core, &row, has_reason ? nack->reason : (nack->dead ? NULL : reason_attempts_used));
         draft_put(d->draft, TARRY__CAUSE__CAUSE_BURIED, &known, &row);
         settled(d, TARRY__OUTCOME__BURIED, &row);
         return;
@@ -77,6 +73,7 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
         return;
     }
     row.state = ROW_WAITING;
+    row.lease_deadline_ms = 0;
     row.due_ms = from_ms(d->core) + delay_ms; /* TIME-1 */
     row.spread_ms = 0;
     row.base = ROW_STEADY;

@@ -52,11 +52,7 @@ static bool lacks_room(struct decision *d, uint32_t count, const struct known *k
         return true;
     }
     struct row row = known->row;
-    row.state = ROW_BURIED;
-    row.lease_deadline_ms = 0;
-    row.dead_ms = steady_ms(d->core);
-    row.reason = reason_shares_large;
-    row.reason_size = (uint8_t)strlen(reason_shares_large);
+    row_bury(d->core, &row, reason_shares_large);
     draft_put(d->draft, TARRY__CAUSE__CAUSE_BURIED, known, &row);
     d->result->outcome = TARRY__OUTCOME__BURIED;
     return true;

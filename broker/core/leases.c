@@ -227,11 +227,12 @@ struct row row_leased(const struct core *core, const struct queue *queue, const 
     return leased;
 }
 
-static void bury(const struct core *core, struct row *out, const char *reason, size_t reason_size) {
-    out->state = ROW_BURIED;
-    out->dead_ms = steady_ms(core);
-    out->reason = reason;
-    out->reason_size = (uint8_t)reason_size;
+void row_bury(const struct core *core, struct row *row, const char *reason) {
+    row->state = ROW_BURIED;
+    row->lease_deadline_ms = 0;
+    row->dead_ms = steady_ms(core);
+    row->reason = reason;
+    row->reason_size = reason ? (uint8_t)strlen(reason) : 0;
 }
 
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out) {
@@ -241,7 +242,7 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
     if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* a lost lease counts as an attempt, without backoff */
         uint32_t attempts_max = queue_at(core, row->queue)->policy.max_attempts;
         if (!attempts_max || out->attempt < attempts_max) return why;
-        bury(core, out, reason_lease_lost, strlen(reason_lease_lost));
+        row_bury(core, out, reason_lease_lost);
         return TARRY__CAUSE__CAUSE_BURIED;
     }
     assert(out->attempt > 0);

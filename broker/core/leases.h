@@ -84,6 +84,8 @@ uint64_t session_lease_ms(const struct session *session, const struct queue *que
 /* Returns the row with a new lease that begins now. */
 struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
                       const struct row *row);
+/* Makes the row that of a dead letter that died now. `reason`: borrowed; NULL: none. */
+void row_bury(const struct core *core, struct row *row, const char *reason);
 /* Sets `out` to the row after the end of its lease: waiting again, or dead if no attempts are left. Returns the cause
  * to record. */
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "effects.h"
+#include "leases.h"
 #include "queues.h"
 #include "tasks.h"
 
@@ -90,10 +91,7 @@ bool overdue_judge(struct draft *draft, const struct queue *queue, const struct 
     }
     struct row row = *before;
     if (overdue->dead_ms && late_ms > overdue->dead_ms) {
-        row.state = ROW_BURIED;
-        row.dead_ms = steady_ms(draft->core);
-        row.reason = reason_overdue;
-        row.reason_size = (uint8_t)strlen(reason_overdue);
+        row_bury(draft->core, &row, reason_overdue);
         draft_put(draft, TARRY__CAUSE__CAUSE_BURIED, known, &row);
         return true;
     }

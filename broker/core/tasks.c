@@ -124,8 +124,7 @@ bool reason_is_own(const char *reason, uint8_t size) {
 
 static void drop_reason(struct core *core, struct task *task) {
     const char *reason = task->row.reason;
-    if (!reason || reason == reason_lease_lost || reason == reason_attempts_used) return;
-    if (reason == reason_shares_large || reason == reason_overdue) return;
+    if (!reason || reason_is_own(reason, task->row.reason_size)) return;
     slab_release(core->slab, (char *)reason, REASON_OBJECT_SIZE);
 }
 
