@@ -132,15 +132,30 @@ bool recur_rule(const Tarry__RecurSet *set, struct rule *out, struct rule_proble
     return rule_make(&spec, out, out_problem);
 }
 
+/* Returns the size of an occurrence's key up to and including the @. */
+static size_t key_head_size(size_t name_size) {
+    return OCCURRENCE_PREFIX_SIZE + name_size + 1;
+}
+
+static struct task_key key_of(uint32_t queue, const char *name, size_t name_size, const char *time, const char *suffix,
+                              struct arena *arena) {
+    const size_t size = key_head_size(name_size) + strlen(time) + strlen(suffix);
+    char *key = must_alloc(arena, size + 1);
+    snprintf(key, size + 1, OCCURRENCE_PREFIX "%.*s@%s%s", (int)name_size, name, time, suffix);
+    return task_key_of(queue, key, size);
+}
+
 struct task_key recur_key(uint32_t queue, const char *name, size_t name_size, const struct zone *zone, uint64_t at_ms,
                           uint64_t task, struct arena *arena) {
     char time[ZONE_TIME_SIZE], suffix[24] = "";
     zone_format(zone, (int64_t)(at_ms / 1000), time);
     if (task) snprintf(suffix, sizeof suffix, "#%llu", (unsigned long long)task);
-    const size_t size = OCCURRENCE_PREFIX_SIZE + name_size + 1 + strlen(time) + strlen(suffix);
-    char *key = must_alloc(arena, size + 1);
-    snprintf(key, size + 1, OCCURRENCE_PREFIX "%.*s@%s%s", (int)name_size, name, time, suffix);
-    return task_key_of(queue, key, size);
+    return key_of(queue, name, name_size, time, suffix, arena);
+}
+
+struct task_key recur_row_key(const struct recur *recur, struct arena *arena) {
+    assert(recur->has_row);
+    return key_of(recur->queue, recur->name, recur->name_size, recur->row_time, "", arena);
 }
 
 bool recur_has_room(const struct core *core) {
@@ -193,9 +208,13 @@ static void arm(struct core *core, struct recur *recur) {
 }
 
 static void take_row(struct recur *recur, const struct row *row, uint64_t hash) {
+    const size_t head_size = key_head_size(recur->name_size);
     recur->is_live = row && row->state != ROW_BURIED;
-    recur->has_row = row && row->state == ROW_WAITING;
+    recur->has_row = row && row->state == ROW_WAITING && row->key_size > head_size &&
+                     row->key_size - head_size < sizeof recur->row_time; /* any key that this broker has created */
     if (!recur->has_row) return;
+    memset(recur->row_time, 0, sizeof recur->row_time);
+    memcpy(recur->row_time, row->key + head_size, row->key_size - head_size);
     recur->row = *row;
     recur->row.key = recur->row.reason = NULL;
     recur->row_hash = hash;

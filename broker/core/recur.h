@@ -52,7 +52,7 @@ struct recur {
     bool stuck;
     bool is_allowed; /* overlap=allow: open tasks are not remembered */
     bool is_live;    /* the next occurrence's task has not ended */
-    bool has_row;    /* it is waiting, and row and row_hash are its present row */
+    bool has_row;    /* it is waiting; row, row_time and row_hash are its present row */
     uint64_t hash;   /* of the recorded state */
     uint64_t set_hash;
     uint64_t next_ms;
@@ -65,6 +65,7 @@ struct recur {
     uint64_t queued_ms;
     uint64_t open[RECUR_OPEN_MAX]; /* earlier occurrences that had not ended when the state was recorded */
     struct row row;                /* without key and reason */
+    char row_time[ZONE_TIME_SIZE]; /* end of its key, after the @: tzdata may be other than when the task was created */
     uint64_t row_hash;
     char tzdata[RECUR_TZDATA_SIZE_MAX + 1];
     uint8_t name_size;
@@ -87,6 +88,8 @@ bool recur_rule(const Tarry__RecurSet *set, struct rule *out, struct rule_proble
  * occurrence that was triggered, of which there may be several in one second (…#77); 0: it was not triggered. */
 struct task_key recur_key(uint32_t queue, const char *name, size_t name_size, const struct zone *zone, uint64_t at_ms,
                           uint64_t task, struct arena *arena);
+/* Returns the key of the next occurrence's task, in the arena. Valid if recur->has_row. */
+struct task_key recur_row_key(const struct recur *recur, struct arena *arena);
 /* Returns whether the region has room for one more recurrence, besides tasks (CAP-1). */
 bool recur_has_room(const struct core *core);
 

@@ -141,7 +141,7 @@ static bool find_next_task(struct step *step, struct known *out) {
     if (!recur || !recur->task) return false;
     if (draft_find(step->draft, recur->task, out)) return !out->ended && out->row.state == ROW_WAITING;
     if (!recur->has_row) return false;
-    const struct task_key key = key_of(step, recur->next_ms, 0);
+    const struct task_key key = recur_row_key(recur, step->draft->arena);
     *out = (struct known){.row = recur->row, .hash = recur->row_hash, .key_hash = key.hash};
     out->row.key = key.data;
     out->row.key_size = key.size;
@@ -579,12 +579,9 @@ void decide_recur_do(struct decision *d, const Tarry__RecurDo *order) {
         .looks = 2 * RULE_LOOKS_MAX,
     };
     const bool deletes = order->what == TARRY__RECUR_DO__WHAT__DELETE;
-    if (!recur_rule(step.set, &step.rule, &problem)) {
-        if (!deletes) {
-            refuse_text(d, TARRY__CODE__NOT_DONE, problem.text);
-            return;
-        }
-        step.rule.zone = zone_find("UTC"); /* its waiting task keeps waiting: nobody knows its key any more */
+    if (!deletes && !recur_rule(step.set, &step.rule, &problem)) {
+        refuse_text(d, TARRY__CODE__NOT_DONE, problem.text);
+        return;
     }
     if (deletes) {
         begin_record(&step, TARRY__RECUR_PUT__CAUSE__DELETED);

@@ -2,6 +2,7 @@
  * and overlapping occurrences; refusals store nothing. Every test ends with a replay, whose digest must be the same. */
 #include "core_alone.h"
 #include "frame.h"
+#include "state.h"
 #include "tarry_limits.h"
 #include "tasks.h"
 
@@ -21,7 +22,8 @@ static struct occurrence {
     bool ended;
 } tasks[TASKS_MAX]; /* of all queues, in order of creation */
 static size_t task_count;
-static uint64_t missed, skipped; /* sums of the records */
+static uint64_t missed, skipped;         /* sums of the records */
+static char ended_key[KEY_SIZE_MAX + 1]; /* key in the last record that ended a task */
 
 static void take_record(const Tarry__Record *record) {
     if (record->fact_case == TARRY__RECORD__FACT_PUT && record->put->fresh) {
@@ -30,7 +32,9 @@ static void take_record(const Tarry__Record *record) {
         *task = (struct occurrence){.id = record->put->task->id, .due_ms = record->put->task->due_ms};
         memcpy(task->key, record->put->task->key.data, record->put->task->key.len);
     } else if (record->fact_case == TARRY__RECORD__FACT_END) {
+        const ProtobufCBinaryData key = record->end->task->key;
         for (size_t i = 0; i < task_count; i++) tasks[i].ended |= tasks[i].id == record->end->task->id;
+        snprintf(ended_key, sizeof(ended_key), "%.*s", (int)key.len, (const char *)key.data);
     } else if (record->fact_case == TARRY__RECORD__FACT_RECUR) {
         missed += record->recur->missed;
         skipped += record->recur->skipped;
@@ -71,6 +75,7 @@ static struct core *replayed(const struct fx *f) {
 
 static int set_up_recur(void **state) {
     frame_count = task_count = missed = skipped = 0;
+    ended_key[0] = '\0';
     struct fx *f = calloc(1, sizeof(*f));
     f->now_ms = NOW_MS;
     f->after_step = keep_frames;
@@ -486,6 +491,108 @@ static void one_commit_decides_once_about_a_recurrence(void **state) {
     assert_int_equal(task_count, 1);
 }
 
+/* ---- a start with other time zones */
+
+/* Returns the first record of this type. The caller frees `*out_body`. */
+static const Tarry__Record *first_record(Tarry__Record__FactCase type, Tarry__FrameBody **out_body) {
+    for (size_t i = 0; i < frame_count; i++) {
+        *out_body = tarry__frame_body__unpack(NULL, frames[i].header.body_size, frames[i].body);
+        for (size_t k = 0; k < (*out_body)->n_records; k++)
+            if ((*out_body)->records[k]->fact_case == type) return (*out_body)->records[k];
+        tarry__frame_body__free_unpacked(*out_body, NULL);
+    }
+    fail();
+    return NULL;
+}
+
+/* Replaces f->core by a core that starts from an index with the same queue and recurrence. There the recurrence has
+ * this zone, and its next occurrence this time and this key. The occurrence's task is only in the index. */
+static void restart_from_index(struct fx *f, const char *zone, uint64_t next_ms, const char *key) {
+    Tarry__FrameBody *queue_body, *recur_body;
+    const Tarry__QueuePut *queue = first_record(TARRY__RECORD__FACT_QUEUE, &queue_body)->queue;
+    Tarry__RecurPut put = *first_record(TARRY__RECORD__FACT_RECUR, &recur_body)->recur;
+    Tarry__RecurSet set = *put.set;
+    Tarry__RecurState now = *put.state;
+    struct tally tally = f->core->tally;
+    struct row row = task_find(f->core, 1)->row;
+    tally.digest -= row_hash(&row) + recur_hash(put.number, &now);
+    row.due_ms = next_ms;
+    row.key = key;
+    row.key_size = (uint8_t)strlen(key);
+    set.zone = (char *)zone;
+    now.set_hash = recur_set_hash(&set);
+    now.next_ms = now.due_ms = next_ms;
+    now.tzdata = "1999a";
+    put.set = &set;
+    put.state = &now;
+    put.before_hash = recur_hash(put.number, &now);
+    tally.digest += row_hash(&row) + put.before_hash;
+    const struct core_base base = {.position = core_position(f->core),
+                                   .tally = &tally,
+                                   .then = {f->now_ms * 1000000, f->now_ms * 1000000}};
+    struct core *core = core_new(&f->options);
+    core_restore(core, &base);
+    assert_int_equal(core_restore_queue(core, queue), 0);
+    assert_int_equal(core_restore_recur(core, &put, &row), 0);
+    tarry__frame_body__free_unpacked(queue_body, NULL);
+    tarry__frame_body__free_unpacked(recur_body, NULL);
+    core_free(f->core);
+    f->core = core;
+    step(f, &(struct core_event){.kind = CORE_START, .start.epoch = 2});
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    f->sequence = 0;
+    elapse(f, 0);
+}
+
+/* Ends a test that used restart_from_index: the frames since then cannot be replayed without that index. */
+static void forget_frames(struct fx *f, size_t kept) {
+    while (frame_count > kept) free(frames[--frame_count].body);
+    core_free(f->core);
+    f->core = replayed(f);
+}
+
+static void the_task_of_an_older_tzdata_is_cancelled_by_its_own_key(void **state) {
+    struct fx *f = *state;
+    Tarry__RecurSet set = cron("0 9 * * *");
+    static const char key[] = "recur:r@2023-11-15T09:00:00Z"; /* before, this zone had no offset */
+    set.zone = "Europe/Berlin";
+    assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
+    const size_t kept = frame_count;
+    restart_from_index(f, "Europe/Berlin", 1700038800000, key); /* 2023-11-15T09:00:00Z */
+    assert_string_equal(ended_key, key);
+    assert_string_equal(tasks[task_count - 1].key, "recur:r@2023-11-15T09:00:00+01:00");
+    forget_frames(f, kept);
+}
+
+static void the_task_of_a_lost_zone_is_cancelled_by_its_own_key(void **state) {
+    struct fx *f = *state;
+    Tarry__RecurSet set = cron("0 9 * * *");
+    static const char key[] = "recur:r@2023-11-15T09:00:00+05:00";
+    set.zone = "Europe/Berlin";
+    assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
+    const size_t kept = frame_count;
+    restart_from_index(f, "Europe/Atlantis", 1700020800000, key); /* 2023-11-15T04:00:00Z */
+    assert_string_equal(ended_key, "");
+    assert_int_equal(do_recur(f, TARRY__RECUR_DO__WHAT__DELETE), TARRY__CODE__OK);
+    assert_string_equal(ended_key, key);
+    forget_frames(f, kept);
+}
+
+static void the_task_of_a_former_zone_is_cancelled_by_its_own_key(void **state) {
+    struct fx *f = *state;
+    Tarry__RecurSet set = cron("0 9 * * *");
+    static const char key[] = "recur:r@2023-11-15T09:00:00+01:00";
+    set.zone = "Europe/Berlin";
+    assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
+    const size_t kept = frame_count;
+    restart_from_index(f, "Europe/Berlin", 1700035200000, key); /* 2023-11-15T08:00:00Z */
+    assert_string_equal(ended_key, "");
+    set.zone = "America/New_York";
+    assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
+    assert_string_equal(ended_key, key);
+    forget_frames(f, kept);
+}
+
 /* ---- limits */
 
 static void without_room_on_the_disk_nothing_advances(void **state) {
@@ -539,6 +646,9 @@ int main(void) {
         RECUR_TEST(each_occurrence_is_created_once_by_the_one_before),
         RECUR_TEST(a_restart_neither_loses_nor_repeats_an_occurrence),
         RECUR_TEST(keys_have_the_zones_offset_and_winter_comes),
+        RECUR_TEST(the_task_of_an_older_tzdata_is_cancelled_by_its_own_key),
+        RECUR_TEST(the_task_of_a_lost_zone_is_cancelled_by_its_own_key),
+        RECUR_TEST(the_task_of_a_former_zone_is_cancelled_by_its_own_key),
         RECUR_TEST(jitter_stays_before_the_next_occurrence),
         RECUR_TEST(count_and_until_end_it),
         RECUR_TEST(the_last_missed_one_runs),
