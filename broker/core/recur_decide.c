@@ -303,10 +303,9 @@ static void get_stuck(struct step *step, const struct rule_problem *problem) {
     end_record(step);
 }
 
-/* Reads what was set. Returns false if the rule cannot be made; then the recurrence is recorded as stuck. */
-static bool step_of(struct core *core, struct draft *draft, struct recur *recur, struct step *out) {
-    struct rule_problem problem;
-    *out = (struct step){
+/* Begins a decision about an existing recurrence, without its rule. */
+static struct step step_of(struct core *core, struct draft *draft, struct recur *recur, uint32_t looks) {
+    return (struct step){
         .core = core,
         .draft = draft,
         .recur = recur,
@@ -315,8 +314,15 @@ static bool step_of(struct core *core, struct draft *draft, struct recur *recur,
         .name = recur->name,
         .name_size = recur->name_size,
         .set = recur_set_of(recur, draft->arena),
-        .looks = 3 * RULE_LOOKS_MAX,
+        .looks = looks,
     };
+}
+
+/* Begins a decision with the rule. Returns false if the rule cannot be made; then the recurrence is recorded as stuck.
+ */
+static bool step_or_stuck(struct core *core, struct draft *draft, struct recur *recur, struct step *out) {
+    struct rule_problem problem;
+    *out = step_of(core, draft, recur, 3 * RULE_LOOKS_MAX);
     if (recur_rule(out->set, &out->rule, &problem)) return true;
     get_stuck(out, &problem);
     return false;
@@ -344,7 +350,7 @@ static void recheck(struct core *core, struct draft *draft, struct need *need) {
         if (!fits(core, recur, need)) return;
         core->recur_recheck++;
         struct step step;
-        if (!step_of(core, draft, recur, &step)) continue;
+        if (!step_or_stuck(core, draft, recur, &step)) continue;
         const uint64_t next_ms = next_after(&step, now_ms);
         if (next_ms == recur->next_ms) continue;
         begin_record(&step, TARRY__RECUR_PUT__CAUSE__RECOMPUTED);
@@ -378,7 +384,7 @@ bool recur_run(struct core *core, struct core_effects *effects) {
             continue;
         }
         struct step step;
-        if (!step_of(core, &draft, recur, &step)) continue;
+        if (!step_or_stuck(core, &draft, recur, &step)) continue;
         fire(&step, now_ms);
         made += step.made;
     }
@@ -567,17 +573,7 @@ void decide_recur_do(struct decision *d, const Tarry__RecurDo *order) {
         return;
     }
     if (!may_decide(d, queue->number, order->name)) return;
-    struct step step = {
-        .core = d->core,
-        .draft = d->draft,
-        .recur = recur,
-        .number = recur->number,
-        .queue = recur->queue,
-        .name = recur->name,
-        .name_size = recur->name_size,
-        .set = recur_set_of(recur, d->draft->arena),
-        .looks = 2 * RULE_LOOKS_MAX,
-    };
+    struct step step = step_of(d->core, d->draft, recur, 2 * RULE_LOOKS_MAX);
     const bool deletes = order->what == TARRY__RECUR_DO__WHAT__DELETE;
     if (!deletes && !recur_rule(step.set, &step.rule, &problem)) {
         refuse_text(d, TARRY__CODE__NOT_DONE, problem.text);
