@@ -6,9 +6,10 @@
  *     or      = and { "or" and }
  *     and     = not { "and" not }
  *     not     = "not" not | "(" or ")" | test
- *     test    = NAME "=" TEXT | NAME "!=" TEXT | NAME "prefix" TEXT | NAME "in" "(" TEXT { "," TEXT } ")" | "exists"
- * NAME NAME    = letters, digits, "_", "-", ".", "/", or any bytes between double quotes TEXT    = any bytes between
- * single quotes; a single quote is written twice
+ *     test    = NAME "=" TEXT | NAME "!=" TEXT | NAME "prefix" TEXT | NAME "in" "(" TEXT { "," TEXT } ")" | exists
+ *     exists  = "exists" NAME
+ *     NAME    = letters, digits, "_", "-", ".", "/", or any bytes between double quotes
+ *     TEXT    = any bytes between single quotes; a single quote is written twice
  *
  * The words of the grammar are in lower case. A name that equals one of them is written in double quotes. A test of an
  * attribute that the task lacks is false, except `!=`, which is true. */

@@ -10,7 +10,7 @@
  * The calendar (broker/recur) is computed when a frame is decided. The frame carries the chosen times, so apply, a
  * follower and a replay compute none.
  *
- * Reading the table is for everybody in the core; only recur_apply and the two notes below change it (LOG-2). */
+ * Only recur_apply, recur_restore and the two notes below change the table of recurrences (LOG-2). */
 #ifndef TARRY_CORE_RECUR_H
 #define TARRY_CORE_RECUR_H
 
