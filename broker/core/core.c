@@ -640,9 +640,12 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     assert(effects->arena->used - used <= STEP_EFFECTS_MAX); /* CALM-1 */
 }
 
-/* Returns the earliest wall timer in steady ms, supposing that both clocks advance equally from now on. */
+/* Returns the earliest wall timer, of tasks or recurrences, in steady ms, supposing that both clocks advance equally
+ * from now on. */
 static uint64_t wall_deadline(const struct core *core) {
+    const uint64_t recur_ms = core->recur_count ? wheel_next(&core->recur_wheel) : WHEEL_NEVER;
     uint64_t next_ms = wheel_next(&core->wheels[ROW_WALL]);
+    if (recur_ms < next_ms) next_ms = recur_ms;
     if (next_ms == WHEEL_NEVER) return UINT64_MAX;
     uint64_t now_ms = base_ms(core, ROW_WALL);
     return steady_ms(core) + (next_ms > now_ms ? next_ms - now_ms : 0);
@@ -657,9 +660,8 @@ uint64_t core_deadline(const struct core *core) {
     uint64_t wall_ms = wall_deadline(core);
     if (wall_ms < deadline_ms) deadline_ms = wall_ms;
     if (core->seal_at_ms < deadline_ms) deadline_ms = core->seal_at_ms;
-    if (mark_at_ms(core) < deadline_ms) deadline_ms = mark_at_ms(core);
-    const uint64_t recur_ms = recur_deadline(core);
-    return recur_ms < deadline_ms ? recur_ms : deadline_ms;
+    const uint64_t mark_ms = mark_at_ms(core);
+    return mark_ms < deadline_ms ? mark_ms : deadline_ms;
 }
 
 uint64_t core_digest(const struct core *core) {

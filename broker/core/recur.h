@@ -105,8 +105,6 @@ void recur_note_end(struct core *core, const struct row *row);
 /* ---- decide */
 /* Handles occurrences that fall due. Returns true if more are due. */
 bool recur_run(struct core *core, struct core_effects *effects);
-/* Returns the steady time at which to look next; UINT64_MAX: none. */
-uint64_t recur_deadline(const struct core *core);
 void recur_check(const struct core *core);
 
 #endif

@@ -397,13 +397,6 @@ bool core_recurs(const struct core *core, const struct instant *now) {
     return core->started && core->recur_count && wheel_next(&core->recur_wheel) <= now->wall_ns / 1000000;
 }
 
-uint64_t recur_deadline(const struct core *core) {
-    const uint64_t next_ms = core->recur_count ? wheel_next(&core->recur_wheel) : WHEEL_NEVER;
-    if (next_ms == WHEEL_NEVER) return UINT64_MAX;
-    const uint64_t now_ms = base_ms(core, ROW_WALL);
-    return steady_ms(core) + (next_ms > now_ms ? next_ms - now_ms : 0);
-}
-
 /* ---- operations */
 
 static void refuse_text(struct decision *d, Tarry__Code code, const char *text) {
