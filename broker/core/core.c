@@ -660,6 +660,8 @@ uint64_t core_deadline(const struct core *core) {
     uint64_t wall_ms = wall_deadline(core);
     if (wall_ms < deadline_ms) deadline_ms = wall_ms;
     if (core->seal_at_ms < deadline_ms) deadline_ms = core->seal_at_ms;
+    const uint64_t retry_ms = core->recur_lacks_room ? steady_ms(core) + RECUR_RETRY_MS : UINT64_MAX;
+    if (retry_ms < deadline_ms) deadline_ms = retry_ms;
     const uint64_t mark_ms = mark_at_ms(core);
     return mark_ms < deadline_ms ? mark_ms : deadline_ms;
 }

@@ -336,7 +336,8 @@ static bool fits(const struct core *core, const struct recur *recur, struct need
     return need_fits(core, need, ROOM_BUT_RESERVE);
 }
 
-/* Compares waiting occurrences with the present tzdata, after a start. */
+/* Compares waiting occurrences with the present tzdata, after a start. Sets recur_lacks_room if there is no room even
+ * for one. */
 static void recheck(struct core *core, struct draft *draft, struct need *need) {
     const char *version = zone_data_version();
     const uint64_t now_ms = base_ms(core, ROW_WALL);
@@ -347,7 +348,11 @@ static void recheck(struct core *core, struct draft *draft, struct need *need) {
             core->recur_recheck++;
             continue;
         }
-        if (!fits(core, recur, need)) return;
+        const bool is_first = !need->count;
+        if (!fits(core, recur, need)) { /* if other recurrences used the room of this step, the next step goes on */
+            core->recur_lacks_room = is_first;
+            return;
+        }
         core->recur_recheck++;
         struct step step;
         if (!step_or_stuck(core, draft, recur, &step)) continue;
@@ -362,7 +367,7 @@ static void recheck(struct core *core, struct draft *draft, struct need *need) {
 }
 
 bool recur_run(struct core *core, struct core_effects *effects) {
-    core->recur_behind = false;
+    core->recur_behind = core->recur_lacks_room = false;
     if (!core->started || core->stopping || !core->recur_count) return false;
     const uint64_t now_ms = base_ms(core, ROW_WALL);
     const bool rechecks = core->recur_recheck < core->recur_slots_end;
@@ -390,7 +395,7 @@ bool recur_run(struct core *core, struct core_effects *effects) {
     }
     draft_commit(&draft, NULL, effects);
     core->recur_behind = wheel_next(&core->recur_wheel) <= now_ms;
-    return core->recur_behind || core->recur_recheck < core->recur_slots_end;
+    return core->recur_behind || (core->recur_recheck < core->recur_slots_end && !core->recur_lacks_room);
 }
 
 bool core_recurs(const struct core *core, const struct instant *now) {

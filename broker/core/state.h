@@ -563,6 +563,7 @@ struct core {
     uint32_t recur_slots_end;   /* slots from here on have never been used */
     uint32_t recur_count;
     uint32_t recur_recheck; /* slots below it were compared with the present tzdata */
+    bool recur_lacks_room;  /* this comparison waits for memory, index or disk, and is tried again (RECUR_RETRY_MS) */
     uint32_t recur_stuck;   /* recurrences that are stuck */
     struct {
         uint64_t due, missed, skipped;
