@@ -12,9 +12,8 @@ enum row_flag {
     ROW_HAS_EXPIRES = 8,
     ROW_HAS_LEASE = 16,
     ROW_HAS_DEAD = 32,
-    ROW_HAS_SERIAL = 64, /* the row ends with the serial name and, in its last byte, the size of the name */
-    ROW_HAS_SPREAD = 128,
-    ROW_FLAGS_ALL = 255,
+    ROW_HAS_SERIAL = 64,  /* the row ends with the serial name and, in its last byte, the size of the name */
+    ROW_HAS_SPREAD = 128, /* the last bit of the byte; so no flag is unknown */
 };
 
 struct packed_head {
@@ -103,7 +102,7 @@ int row_unpack(uint64_t id, const MDB_val *data, struct row *out) {
     const uint8_t last = ((const uint8_t *)data->mv_data)[data->mv_size - 1];
     const size_t serial_room = head.flags & ROW_HAS_SERIAL ? (size_t)last + 1 : 0;
     if (packed_size(&head, serial_room) != data->mv_size) return INDEX_DAMAGED;
-    if ((head.flags & ROW_STATE_MASK) >= ROW_STATES || (head.flags & ~ROW_FLAGS_ALL)) return INDEX_DAMAGED;
+    if ((head.flags & ROW_STATE_MASK) >= ROW_STATES) return INDEX_DAMAGED;
     if (head.blob_size > FRAME_BLOB_SIZE_MAX) return INDEX_DAMAGED;
     if (head.priority >= PRIORITY_COUNT || !queue_number_is_valid(head.queue)) return INDEX_DAMAGED;
     *out = (struct row){
