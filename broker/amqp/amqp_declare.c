@@ -592,8 +592,16 @@ void op_bind(struct amqp_connection *connection) {
 
 void remove_doomed(struct amqp *server, const struct stored_result *result) {
     struct amqp_topology *topology = &server->store.topology;
-    for (size_t i = 0; i < result->deleted; i++)
-        if (topology->doomed[i]->kind == 'q') consumers_lose_queue((struct amqp_queue *)topology->doomed[i]);
+    for (size_t i = 0; i < result->deleted; i++) {
+        struct amqp_node *node = topology->doomed[i];
+        const struct amqp_queue *waiting = node->kind == 'e' ? ((const struct amqp_exchange *)node)->waiting : NULL;
+        if (node->kind == 'q') {
+            consumers_lose_queue((struct amqp_queue *)node);
+            queue_forget(server, ((const struct amqp_queue *)node)->name);
+        } else if (waiting != NULL) {
+            queue_forget(server, waiting->name);
+        }
+    }
     amqp_doomed_end(topology, result->deleted);
 }
 
@@ -654,15 +662,7 @@ static void exchange_deleted(struct amqp_connection *connection) {
 
 static void on_exchange_deleted(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
-    const struct amqp_topology *topology = &connection->server->store.topology;
-    char waiting[AMQP_NAME_MAX + 1] = "";
-    for (size_t i = 0; i < topology->doomed_count; i++) {
-        const struct amqp_exchange *exchange = (const struct amqp_exchange *)topology->doomed[i];
-        if (topology->doomed[i]->kind == 'e' && exchange->waiting != NULL && waiting[0] == '\0')
-            memcpy(waiting, exchange->waiting->name, sizeof(waiting));
-    }
     remove_doomed(connection->server, result);
-    if (result->code == TARRY__CODE__OK && waiting[0] != '\0') queue_forget(connection->server, waiting);
     if (result->code == TARRY__CODE__OK)
         exchange_deleted(connection);
     else
@@ -741,19 +741,11 @@ void op_purge_queue(struct amqp_connection *connection) {
 
 static void on_queue_deleted(void *argument, const struct stored_result *result) {
     struct amqp_connection *connection = argument;
-    struct amqp *server = connection->server;
-    struct store *store = &server->store;
-    char name[AMQP_NAME_MAX + 1] = "";
-    for (size_t i = 0; i < store->topology.doomed_count; i++)
-        if (store->topology.doomed[i]->kind == 'q')
-            memcpy(name, ((struct amqp_queue *)store->topology.doomed[i])->name, sizeof(name));
-    remove_doomed(server, result);
-    if (result->code == TARRY__CODE__OK) {
-        queue_forget(server, name);
+    remove_doomed(connection->server, result);
+    if (result->code == TARRY__CODE__OK)
         purged(connection, result->purged);
-    } else {
+    else
         refuse_stored(connection, result);
-    }
     turn_over(connection);
 }
 

@@ -71,13 +71,9 @@ static void on_delete_timer(void *argument) {
     if (is_last || gateway_timer(server->gateway, pauses_ms[drop->tries], on_delete_timer, drop) == 0) drop_free(drop);
 }
 
-static void forget_later(struct drop *drop) {
-    if (gateway_timer(drop->server->gateway, pauses_ms[0], on_delete_timer, drop) == 0) drop_free(drop);
-}
-
 void queue_forget(struct amqp *server, const char *name) {
     struct drop *drop = drop_new(server, name);
-    if (drop != NULL) forget_later(drop);
+    if (drop != NULL && gateway_timer(server->gateway, pauses_ms[0], on_delete_timer, drop) == 0) drop_free(drop);
 }
 
 /* ---- the AMQP queue */
@@ -95,10 +91,8 @@ static void on_dropped(void *argument, const struct stored_result *result) {
     remove_doomed(server, result);
     topology_count(server);
     store_leave(&server->store, &drop->job);
-    if (result->code == TARRY__CODE__OK)
-        forget_later(drop);
-    else if (result->code != TARRY__CODE__BUSY || gateway_timer(server->gateway, REFUSED_MS, on_again, drop) == 0)
-        drop_free(drop); /* a later start drops the queue */
+    if (result->code != TARRY__CODE__BUSY || gateway_timer(server->gateway, REFUSED_MS, on_again, drop) == 0)
+        drop_free(drop); /* if the queue is not dropped, a later start drops it */
 }
 
 static bool has_expired(const struct amqp_queue *queue) {

@@ -402,7 +402,7 @@ void op_unbind(struct amqp_connection *connection);
 void op_delete_queue(struct amqp_connection *connection);
 void op_delete_exchange(struct amqp_connection *connection);
 void op_purge_queue(struct amqp_connection *connection);
-/* Removes from the topology what is deleted in the log. */
+/* Removes the objects that are deleted in the log from the topology, and deletes their queues in the broker later. */
 void remove_doomed(struct amqp *server, const struct stored_result *result);
 void declare_forget(struct amqp_connection *connection);
 /* Requests the number of messages that wait in a queue, and passes it to `counts`; 0 also if it is unknown. */

@@ -350,6 +350,16 @@ class Amqp(AmqpCase):
         client.publish("late", "k", b"both", headers={"x-delay": 100})
         self.assertEqual(self.got(client, 1, ("end",))[0].properties["headers"]["x-delay"], -100)
 
+    def test_a_delayed_exchange_that_ends_with_its_last_binding_leaves_no_queue(self):
+        client = self.delayed(auto_delete=True)
+        client.bind("a", "late", "k")
+        client.publish("late", "k", b"x", headers={"x-delay": 1})
+        self.assertEqual(self.got(client, 1)[0].body, b"x")
+        self.assertIsNotNone(self.broker.queue_stats("late.x-delayed"))
+        client.ask("QUEUE_UNBIND", 0, "a", "late", "k", {})
+        self.assert_closed(404, client.exchange, "late", "direct", passive=True)
+        wait_until("the broker's queue has gone", lambda: self.broker.queue_stats("late.x-delayed") is None, 60)
+
     def test_consumers_take_messages_before_they_expire(self):
         client = self.client()
         client.declare("dead")
