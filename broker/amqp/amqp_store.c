@@ -232,10 +232,9 @@ static void build(struct building *to, const struct change *change) {
 /* Commits the next changes. Only deletions are more than one commit may have; the last commit is the largest, so that
  * what the bindings connect is deleted as a whole, and with the messages. */
 static void commit_part(struct store *store) {
-    const size_t left = store->change_count - store->change_done, small = left % DEFINES_PER_COMMIT_MAX;
-    const size_t count = left > DEFINES_PER_COMMIT_MAX && small > 0 ? small
-                         : left > DEFINES_PER_COMMIT_MAX            ? DEFINES_PER_COMMIT_MAX
-                                                                    : left;
+    const size_t left = store->change_count - store->change_done;
+    size_t count = left % DEFINES_PER_COMMIT_MAX;
+    if (count == 0 && left > 0) count = DEFINES_PER_COMMIT_MAX;
     Tarry__Commit commit = TARRY__COMMIT__INIT;
     struct building *buildings = calloc(count + 1, sizeof(*buildings));
     Tarry__Op **pointers = calloc(count + 1, sizeof(Tarry__Op *));
