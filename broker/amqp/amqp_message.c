@@ -45,17 +45,6 @@ bool amqp_envelope_of(const Tarry__Content *content, const char *queue, struct a
     return !made->failed;
 }
 
-bool amqp_expiration_read(struct amqp_bytes text, uint64_t *out_ms) {
-    uint64_t ms = 0;
-    if (text.size == 0 || text.size > 15) return false;
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.at[i] < '0' || text.at[i] > '9') return false;
-        ms = ms * 10 + (text.at[i] - '0');
-    }
-    *out_ms = ms;
-    return ms <= DUE_AHEAD_MAX_MS;
-}
-
 static bool route_list(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes headers,
                        const char *name, struct amqp_targets *targets) {
     struct amqp_field list, key;

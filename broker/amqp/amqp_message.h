@@ -22,9 +22,6 @@ void amqp_put_envelope(struct amqp_out *out, struct amqp_bytes exchange, struct 
 bool amqp_envelope_of(const Tarry__Content *content, const char *queue, struct amqp_out *made,
                       struct amqp_envelope *out);
 
-/* Reads the expiration of a message: milliseconds as decimal digits, at most ten years. Returns false if the text is
- * not valid. */
-bool amqp_expiration_read(struct amqp_bytes text, uint64_t *out_ms);
 /* Adds the queues to which a message is routed by its routing key and by its headers CC and BCC. Returns false if CC or
  * BCC is not a list of texts. */
 bool amqp_route_message(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,

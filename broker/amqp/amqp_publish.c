@@ -59,7 +59,7 @@ void item_place(struct item *item, const struct amqp_targets *targets, const str
     int64_t delay_ms;
     (void)amqp_delay_read(properties->bytes[AMQP_HEADERS], &delay_ms);
     if (amqp_has(properties, AMQP_EXPIRATION))
-        (void)amqp_expiration_read(properties->bytes[AMQP_EXPIRATION], &expiration_ms);
+        (void)amqp_duration_read(properties->bytes[AMQP_EXPIRATION], &expiration_ms);
     for (size_t i = 0; i < item->target_count; i++) {
         const struct amqp_queue *queue = targets->queues[i];
         struct target *target = &item->targets[i];
@@ -104,7 +104,7 @@ static const char *properties_problem(const struct channel *channel, const struc
                                       struct amqp_bytes *out_key) {
     struct amqp_field key;
     uint64_t ms;
-    if (amqp_has(properties, AMQP_EXPIRATION) && !amqp_expiration_read(properties->bytes[AMQP_EXPIRATION], &ms))
+    if (amqp_has(properties, AMQP_EXPIRATION) && !amqp_duration_read(properties->bytes[AMQP_EXPIRATION], &ms))
         return "invalid expiration: it must be milliseconds as a decimal text, at most ten years";
     if (amqp_has(properties, AMQP_USER_ID) && !amqp_is(properties->bytes[AMQP_USER_ID], channel->connection->user))
         return "user_id property set to another name than that of the authenticated user";

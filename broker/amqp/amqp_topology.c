@@ -808,21 +808,33 @@ static bool follow_direct(struct route *route, const struct amqp_exchange *excha
     return is_any;
 }
 
+#define DURATION_SIZE_MAX 15u /* maximum size of a duration's text; its number fits into 64 bits */
+
+bool amqp_duration_read(struct amqp_bytes text, uint64_t *out_ms) {
+    uint64_t ms = 0;
+    if (text.size == 0 || text.size > DURATION_SIZE_MAX) return false;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9') return false;
+        ms = ms * 10 + (text.at[i] - '0');
+    }
+    *out_ms = ms;
+    return ms <= DUE_AHEAD_MAX_MS;
+}
+
 bool amqp_delay_read(struct amqp_bytes headers, int64_t *out_ms) {
     struct amqp_field field;
+    uint64_t ms;
     *out_ms = 0;
     if (!amqp_table_find(headers, "x-delay", &field)) return true;
-    if (field.is_integer && field.number <= (int64_t)DUE_AHEAD_MAX_MS) *out_ms = field.number;
-    if (field.type != 'S') return field.is_integer && field.number <= (int64_t)DUE_AHEAD_MAX_MS;
-    bool is_negative = field.value.size > 0 && field.value.at[0] == '-';
-    int64_t ms = 0;
-    if (field.value.size == is_negative || field.value.size > 15) return false;
-    for (size_t i = is_negative; i < field.value.size; i++) {
-        if (field.value.at[i] < '0' || field.value.at[i] > '9') return false;
-        ms = ms * 10 + (field.value.at[i] - '0');
+    if (field.type == 'S') {
+        const bool is_negative = amqp_begins(field.value, "-");
+        const struct amqp_bytes digits = {field.value.at + is_negative, field.value.size - is_negative};
+        if (field.value.size > DURATION_SIZE_MAX || !amqp_duration_read(digits, &ms)) return false;
+        *out_ms = is_negative ? -(int64_t)ms : (int64_t)ms;
+        return true;
     }
-    if (ms > (int64_t)DUE_AHEAD_MAX_MS) return false;
-    *out_ms = is_negative ? -ms : ms;
+    if (!field.is_integer || field.number > (int64_t)DUE_AHEAD_MAX_MS) return false;
+    *out_ms = field.number;
     return true;
 }
 

@@ -180,6 +180,9 @@ struct amqp_targets { /* zeroed: empty */
     bool failed;    /* memory is exhausted, or there are more than AMQP_TARGETS_MAX targets */
     bool bad_delay; /* an exchange of the type x-delayed-message has got an x-delay that cannot be read */
 };
+/* Reads a duration, such as the expiration of a message: milliseconds as decimal digits, at most ten years. Returns
+ * false if the text is not valid. */
+bool amqp_duration_read(struct amqp_bytes text, uint64_t *out_ms);
 /* Reads the header x-delay: milliseconds, as an integer or a decimal text, at most ten years. Negative: the delay is
  * over. No header: 0. False: it cannot be read. */
 bool amqp_delay_read(struct amqp_bytes headers, int64_t *out_ms);

@@ -386,11 +386,11 @@ static void a_dead_message_says_where_it_died(void **state) {
 
 static void expirations_are_decimal_milliseconds(void **state) {
     uint64_t ms;
-    assert_true(amqp_expiration_read(amqp_text("0"), &ms) && ms == 0);
-    assert_true(amqp_expiration_read(amqp_text("5184000000"), &ms) && ms == 5184000000ull); /* 60 days */
+    assert_true(amqp_duration_read(amqp_text("0"), &ms) && ms == 0);
+    assert_true(amqp_duration_read(amqp_text("5184000000"), &ms) && ms == 5184000000ull); /* 60 days */
     static const char *const wrong[] = {"", "-1", "1.5", "1s", "99999999999999", "315619200001"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-        assert_false(amqp_expiration_read(amqp_text(wrong[i]), &ms));
+        assert_false(amqp_duration_read(amqp_text(wrong[i]), &ms));
 }
 
 int main(void) {
