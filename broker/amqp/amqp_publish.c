@@ -373,11 +373,13 @@ static void tell_blocked(struct amqp_connection *connection) {
     bool is_blocked = connection->published.busy_count > 1;
     if (is_blocked == connection->is_blocked || !connection->can_blocked || connection->phase != PHASE_RUNS) return;
     connection->is_blocked = is_blocked;
-    connection->server->counts.blocked += is_blocked ? 1 : UINT64_MAX;
-    if (is_blocked)
+    if (is_blocked) {
+        connection->server->counts.blocked++;
         amqp_put_method(&connection->out, 0, AMQP_CONNECTION_BLOCKED, amqp_text("the broker has no capacity now"));
-    else
+    } else {
+        connection->server->counts.blocked--;
         amqp_put_method(&connection->out, 0, AMQP_CONNECTION_UNBLOCKED);
+    }
 }
 
 void publish_went_on(void *argument) {
