@@ -434,16 +434,16 @@ void channel_consume(struct channel *channel, const struct amqp_method *method) 
     struct amqp_connection *connection = channel->connection;
     struct amqp_bytes tag = method->fields[AMQP_BASIC_CONSUME_consumer_tag].bytes;
     char made[64];
-    if (reply_is_queue(method->fields[AMQP_BASIC_CONSUME_queue].bytes)) {
-        reply_consume(channel, method);
-        return;
-    }
-    struct amqp_queue *queue = queue_of(channel, method->fields[AMQP_BASIC_CONSUME_queue].bytes, method->kind);
-    if (queue == NULL || !may_consume(channel, queue, method)) return;
     if (tag.size == 0) {
         snprintf(made, sizeof(made), "amq.ctag-%s-%" PRIu64, connection->server->id, ++connection->server->names);
         tag = amqp_text(made);
     }
+    if (reply_is_queue(method->fields[AMQP_BASIC_CONSUME_queue].bytes)) {
+        reply_consume(channel, method, tag);
+        return;
+    }
+    struct amqp_queue *queue = queue_of(channel, method->fields[AMQP_BASIC_CONSUME_queue].bytes, method->kind);
+    if (queue == NULL || !may_consume(channel, queue, method)) return;
     struct consumer *consumer = calloc(1, sizeof(*consumer) + tag.size);
     if (consumer == NULL) {
         client_fail(connection, AMQP_RESOURCE_ERROR, "RESOURCE_ERROR - out of memory");

@@ -246,8 +246,8 @@ struct arriving {
 /* The consumer of amq.rabbitmq.reply-to on a channel. */
 struct reply {
     char secret[REPLY_SECRET_SIZE];
-    size_t tag_size;
-    uint8_t tag[];
+    struct amqp_bytes tag; /* in `tag_bytes` */
+    uint8_t tag_bytes[];
 };
 
 struct channel {
@@ -478,7 +478,7 @@ void sending_sent(struct sending *sending, bool left);
 bool reply_is_queue(struct amqp_bytes name);
 /* Returns whether the routing key is the address of a channel. */
 bool reply_is_address(struct amqp_bytes key);
-void reply_consume(struct channel *channel, const struct amqp_method *method);
+void reply_consume(struct channel *channel, const struct amqp_method *method, struct amqp_bytes tag);
 /* False: the tag is another consumer's. */
 bool reply_cancel(struct channel *channel, struct amqp_bytes tag);
 void reply_end(struct channel *channel);

@@ -27,11 +27,9 @@ static void address_of(const struct channel *channel, char out[REPLY_ADDRESS_SIZ
              channel->serial, channel->reply->secret);
 }
 
-void reply_consume(struct channel *channel, const struct amqp_method *method) {
+void reply_consume(struct channel *channel, const struct amqp_method *method, struct amqp_bytes tag) {
     struct amqp_connection *connection = channel->connection;
-    struct amqp_bytes tag = method->fields[AMQP_BASIC_CONSUME_consumer_tag].bytes;
     uint8_t random[(REPLY_SECRET_SIZE - 1) / 2];
-    char made[64];
     if (method->fields[AMQP_BASIC_CONSUME_no_ack].number == 0) {
         channel_fail(channel, AMQP_PRECONDITION, method->kind,
                      "PRECONDITION_FAILED - reply consumer cannot acknowledge: consume with no-ack");
@@ -41,10 +39,6 @@ void reply_consume(struct channel *channel, const struct amqp_method *method) {
         channel_fail(channel, AMQP_PRECONDITION, method->kind, "PRECONDITION_FAILED - reply consumer already set");
         return;
     }
-    if (tag.size == 0) {
-        snprintf(made, sizeof(made), "amq.ctag-%s-%" PRIu64, connection->server->id, ++connection->server->names);
-        tag = amqp_text(made);
-    }
     struct reply *reply = calloc(1, sizeof(*reply) + tag.size);
     if (reply == NULL) {
         client_fail(connection, AMQP_RESOURCE_ERROR, "RESOURCE_ERROR - out of memory");
@@ -52,8 +46,8 @@ void reply_consume(struct channel *channel, const struct amqp_method *method) {
     }
     randombytes_buf(random, sizeof(random));
     sodium_bin2hex(reply->secret, sizeof(reply->secret), random, sizeof(random));
-    memcpy(reply->tag, tag.at, tag.size);
-    reply->tag_size = tag.size;
+    memcpy(reply->tag_bytes, tag.at, tag.size);
+    reply->tag = (struct amqp_bytes){reply->tag_bytes, tag.size};
     channel->reply = reply;
     if (method->fields[AMQP_BASIC_CONSUME_no_wait].number == 0)
         amqp_put_method(&connection->out, channel->number, AMQP_BASIC_CONSUME_OK, tag);
@@ -61,7 +55,7 @@ void reply_consume(struct channel *channel, const struct amqp_method *method) {
 
 bool reply_cancel(struct channel *channel, struct amqp_bytes tag) {
     const struct reply *reply = channel->reply;
-    if (reply == NULL || !amqp_same(tag, (struct amqp_bytes){reply->tag, reply->tag_size})) return false;
+    if (reply == NULL || !amqp_same(tag, reply->tag)) return false;
     reply_end(channel);
     return true;
 }
@@ -109,10 +103,9 @@ bool reply_deliver(const struct amqp *server, struct amqp_bytes address, struct 
     struct channel *channel = find(server, address);
     if (channel == NULL) return false;
     struct amqp_connection *connection = channel->connection;
-    /* A client that does not read loses replies, not the broker its memory (CAP-1). */
+    /* The replies of a client that does not read are dropped, so that they do not fill the memory (CAP-1). */
     if (door_stream_unsent(server->door, connection->id) >= AMQP_UNSENT_MAX) return true;
-    amqp_put_method(&connection->out, channel->number, AMQP_BASIC_DELIVER,
-                    (struct amqp_bytes){channel->reply->tag, channel->reply->tag_size}, channel->next_tag++, 0u,
+    amqp_put_method(&connection->out, channel->number, AMQP_BASIC_DELIVER, channel->reply->tag, channel->next_tag++, 0u,
                     amqp_text(""), address);
     amqp_put_content(&connection->out, channel->number, connection->frame_max, properties, body);
     client_send_out(connection);
