@@ -287,18 +287,9 @@ static uint32_t view_pri(const struct beanstalk *server, const Tarry__TaskView *
  */
 #define KICKED_AGO_MS 1000u
 
-/* Operations that make a job ready with the rank of its pri. If the pri is unknown, the job gets no rank now; the
- * connection that leases it ranks it. */
-struct kicked {
-    Tarry__DeadOp dead;
-    struct ranking ranking;
-};
-
-/* Appends the job's operations to `ops`. Returns the number of operations. */
-static size_t kick_ops(struct kicked *kicked, uint64_t id, bool is_dead, const uint32_t *pri, Tarry__Op *ops) {
+size_t kick_ops(struct kicked *kicked, uint64_t id, bool is_dead, uint64_t due_ms, uint32_t priority, Tarry__Op *ops) {
     size_t count = 0;
-    ranking_init(&kicked->ranking, id, pri != NULL ? beanstalk_rank_ms(*pri) : beanstalk_wall_ms() - KICKED_AGO_MS,
-                 pri != NULL ? BEANSTALK_PRIORITY_RANKED : BEANSTALK_PRIORITY_FRESH);
+    ranking_init(&kicked->ranking, id, due_ms, priority);
     tarry__dead_op__init(&kicked->dead);
     kicked->dead.what = TARRY__DEAD_OP__WHAT__REQUEUE;
     kicked->dead.task = &kicked->ranking.ref;
@@ -348,7 +339,7 @@ static void on_kickable(void *argument, const Tarry__Reply *reply) {
     uint32_t pri = view_pri(connection->server, view, &job);
     Tarry__Op ops[2];
     struct kicked kicked;
-    size_t count = kick_ops(&kicked, view->id, is_dead, &pri, ops);
+    size_t count = kick_ops(&kicked, view->id, is_dead, beanstalk_rank_ms(pri), BEANSTALK_PRIORITY_RANKED, ops);
     connection_commit(connection, ops, count, on_job_kicked);
 }
 
@@ -424,8 +415,10 @@ static void kick_tasks(struct beanstalk_connection *connection, const Tarry__Lis
             const struct beanstalk_note *note = beanstalk_note_find(&connection->server->notes, view->id);
             uint32_t pri = note != NULL ? note->pri : 0;
             bool is_known = beanstalk_reason_parse(view->reason, &pri) || (note != NULL && note->has_pri);
-            op_count +=
-                kick_ops(&kicked[i], view->id, connection->kicks_buried, is_known ? &pri : NULL, ops + op_count);
+            /* A job of unknown pri gets no rank now: the connection that leases it ranks it. */
+            uint64_t due_ms = is_known ? beanstalk_rank_ms(pri) : beanstalk_wall_ms() - KICKED_AGO_MS;
+            uint32_t priority = is_known ? BEANSTALK_PRIORITY_RANKED : BEANSTALK_PRIORITY_FRESH;
+            op_count += kick_ops(&kicked[i], view->id, connection->kicks_buried, due_ms, priority, ops + op_count);
         }
         connection_commit(connection, ops, op_count, on_kicked);
     } else {

@@ -234,6 +234,13 @@ void bury_begin(struct beanstalk_connection *connection);
 void touch_begin(struct beanstalk_connection *connection);
 void kick_begin(struct beanstalk_connection *connection);
 void kick_job_begin(struct beanstalk_connection *connection);
+/* Operations that make a delayed or buried job ready. */
+struct kicked {
+    Tarry__DeadOp dead;
+    struct ranking ranking;
+};
+/* Appends the operations to `ops`. Returns the number of operations, at most two. */
+size_t kick_ops(struct kicked *kicked, uint64_t id, bool is_dead, uint64_t due_ms, uint32_t priority, Tarry__Op *ops);
 void peek_begin(struct beanstalk_connection *connection);
 void stats_job_begin(struct beanstalk_connection *connection);
 

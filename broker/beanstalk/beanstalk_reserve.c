@@ -645,17 +645,11 @@ static void on_first(void *argument, const Tarry__Reply *reply) {
 
 /* Moves the job to the first place of its tube: due time 0 is the earliest, and no priority is higher. */
 static void put_first(struct beanstalk_connection *connection, uint64_t id, bool is_dead) {
-    Tarry__Op ops[2] = {TARRY__OP__INIT, TARRY__OP__INIT};
-    Tarry__DeadOp dead = TARRY__DEAD_OP__INIT;
-    struct ranking ranking;
-    ranking_init(&ranking, id, 0, BEANSTALK_PRIORITY_FRESH);
-    dead.what = TARRY__DEAD_OP__WHAT__REQUEUE;
-    dead.task = &ranking.ref;
-    ops[0].op_case = TARRY__OP__OP_DEAD;
-    ops[0].dead = &dead;
-    ops[1] = ranking.op;
+    Tarry__Op ops[2];
+    struct kicked kicked;
+    size_t count = kick_ops(&kicked, id, is_dead, 0, BEANSTALK_PRIORITY_FRESH, ops);
     connection->wanted = id;
-    connection_commit(connection, is_dead ? ops : ops + 1, is_dead ? 2 : 1, on_first);
+    connection_commit(connection, ops, count, on_first);
 }
 
 static void on_wanted(void *argument, const Tarry__Reply *reply) {

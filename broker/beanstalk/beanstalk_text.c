@@ -10,7 +10,7 @@
 
 /* ---- scalars of YAML */
 
-/* Bytes allowed in a tube's name. None of them has a meaning in YAML except at the beginning of a scalar. */
+/* Bytes of a tube's name that have no meaning in YAML except at the beginning of a scalar: all but the colon. */
 static const char tube_bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()";
 
 /* Returns whether the text is a decimal number that every reader converts back to the same text. */
