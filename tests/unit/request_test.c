@@ -151,6 +151,24 @@ static void what_is_wrong_is_refused_with_code_and_sentence(void **state) {
     assert_int_equal(f->refusal.code, TARRY__CODE__INVALID);
 }
 
+static void a_refusal_states_the_limit_as_a_number(void **state) {
+    struct fx *f = *state;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Recurrences recurrences = TARRY__RECURRENCES__INIT;
+    request.version = WIRE_VERSION;
+    request.body_case = TARRY__REQUEST__BODY_RECURRENCES;
+    request.recurrences = &recurrences;
+    recurrences.times = 101;
+    assert_false(prepare_request(f, &request));
+    assert_string_equal(f->refusal.sentence, "times must be at most 100");
+    recurrences.times = 100;
+    recurrences.limit = 257;
+    assert_false(prepare_request(f, &request));
+    assert_string_equal(f->refusal.sentence, "limit must be at most 256");
+    recurrences.limit = 256;
+    assert_true(prepare_request(f, &request));
+}
+
 static void what_is_asked_of_the_pair_makes_sense(void **state) {
     struct fx *f = *state;
     for (int what = TARRY__PAIR__WHAT__STATUS; what <= TARRY__PAIR__WHAT__WRITE_RECORD + 1; what++) {
@@ -422,6 +440,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(contents_are_salted_summed_and_hashed, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_refused_with_code_and_sentence, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_refusal_states_the_limit_as_a_number, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_asked_of_the_pair_makes_sense, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_operations_are_refused_before_they_take_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_queues_are_refused_before_they_take_memory, setup, teardown),

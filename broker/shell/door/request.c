@@ -11,6 +11,7 @@
 #include "secret.h"
 #include "wire.h"
 
+/* NUMBER(limit): the limit as text. For a limit that is defined without a suffix such as u. */
 #define DIGITS(limit) #limit
 #define NUMBER(limit) DIGITS(limit)
 
@@ -18,7 +19,9 @@ _Static_assert(DEFINITION_NAME_SIZE_MAX == 255 && DEFINITIONS_LIMIT_MAX == 1000 
                    FOLLOW_EPOCHS_MAX == 64 && LEASE_MIN_MS == 10 && FOLLOW_WAIT_MAX_MS == 10000 &&
                    AUDIT_SIZE_MAX == 1048576,
                "the messages below state these limits");
-_Static_assert(AUDIT_WAIT_MAX_MS == 10000 && BACKUP_READ_MAX == 1048576, "the messages below state these limits");
+_Static_assert(AUDIT_WAIT_MAX_MS == 10000 && BACKUP_READ_MAX == 1048576 && FAN_OUTS_PER_COMMIT_MAX == 256 &&
+                   RECUR_NAME_SIZE_MAX == 128 && RECUR_TIMES_MAX == 100 && RECURRENCES_LIMIT_MAX == 256,
+               "the messages below state these limits");
 
 static const char out_of_memory[] = "decoding the request needs more memory than is allowed: split it";
 static const char frame_too_large[] =
@@ -204,8 +207,8 @@ static const char *check_recurrences(const Tarry__Recurrences *question) {
     if (problem != NULL) return problem;
     if (question->name[0] != '\0' && question->queue[0] == '\0') return "a recurrence's name needs its queue";
     if (strnlen(question->name, RECUR_NAME_SIZE_MAX + 1) > RECUR_NAME_SIZE_MAX) return "name is longer than 128 bytes";
-    if (question->times > RECUR_TIMES_MAX) return "times must be at most " NUMBER(RECUR_TIMES_MAX);
-    if (question->limit > RECURRENCES_LIMIT_MAX) return "limit must be at most " NUMBER(RECURRENCES_LIMIT_MAX);
+    if (question->times > RECUR_TIMES_MAX) return "times must be at most 100";
+    if (question->limit > RECURRENCES_LIMIT_MAX) return "limit must be at most 256";
     return question->cursor <= RECURRENCES_MAX ? NULL : "invalid cursor: use next of an earlier result page";
 }
 
