@@ -229,21 +229,16 @@ static bool count_parse(const char *text, uint64_t *out) {
     return true;
 }
 
-static bool backoff_parse(const char *text, uint64_t *out) {
-    if (strcmp(text, "fixed") == 0)
-        *out = TARRY__POLICY__BACKOFF__FIXED;
-    else if (strcmp(text, "exponential") == 0)
-        *out = TARRY__POLICY__BACKOFF__EXPONENTIAL;
-    else
-        return false;
-    return true;
-}
+static const char *const backoffs[] = {
+    [TARRY__POLICY__BACKOFF__FIXED] = "fixed", [TARRY__POLICY__BACKOFF__EXPONENTIAL] = "exponential"};
+static const char *const modes[] = {
+    [REPLICATION_NONE] = "none", [REPLICATION_ASYNC] = "async", [REPLICATION_SYNC] = "sync"};
+#define WORDS(words) (words), sizeof(words) / sizeof((words)[0])
 
-static bool mode_parse(const char *text, uint64_t *out) {
-    static const char *const modes[] = {
-        [REPLICATION_NONE] = "none", [REPLICATION_ASYNC] = "async", [REPLICATION_SYNC] = "sync"};
-    for (uint64_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-        if (strcmp(text, modes[i]) != 0) continue;
+/* Sets `*out` to the index of the word. Returns false if the text is none of the words. */
+static bool word_parse(const char *text, const char *const *words, size_t count, uint64_t *out) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text, words[i]) != 0) continue;
         *out = i;
         return true;
     }
@@ -265,7 +260,7 @@ static const char *const wants[] = {
 };
 
 static const char *number_format(const struct option *option, uint64_t number, char out[UNITS_TEXT_SIZE]) {
-    static const char *const bools[] = {"no", "yes"}, *const backoffs[] = {"fixed", "exponential"};
+    static const char *const bools[] = {"no", "yes"};
     if (option->kind == OPTION_BOOL) return bools[number];
     if (option->kind == OPTION_BACKOFF) return backoffs[number];
     if (option->kind == OPTION_SIZE)
@@ -328,8 +323,8 @@ static int option_set(struct config *config, const struct option *option, const 
     if (option->kind == OPTION_SIZE) fine = size_parse(value, &number);
     if (option->kind == OPTION_DURATION || option->kind == OPTION_SOLO) fine = duration_parse(value, &number);
     if (option->kind == OPTION_COUNT) fine = count_parse(value, &number);
-    if (option->kind == OPTION_BACKOFF) fine = backoff_parse(value, &number);
-    if (option->kind == OPTION_MODE) fine = mode_parse(value, &number);
+    if (option->kind == OPTION_BACKOFF) fine = word_parse(value, WORDS(backoffs), &number);
+    if (option->kind == OPTION_MODE) fine = word_parse(value, WORDS(modes), &number);
     if (!fine) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option %s takes %s, not \"%.100s\"", option->name, wants[option->kind],
                  value);
