@@ -6,9 +6,9 @@
 
 #include "door_parts.h"
 
-/* Returns whether the replies that the door's thread has not taken use more than 1/REPLIES_SHARE of `held_max`. */
 #define REPLIES_SHARE 8
 
+/* Returns whether the replies that the door's thread has not taken use more than 1/REPLIES_SHARE of `held_max`. */
 static bool is_behind(const struct door *door) {
     return door->replies_size > door->limits.held_max / REPLIES_SHARE;
 }
