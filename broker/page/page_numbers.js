@@ -174,12 +174,14 @@ const COLUMNS = [["Queue", (q) => q.name, (q) => (q.paused ? `${q.name} (paused)
   ["Dead", (q) => q.dead, (q) => count(q.dead)], ["Overdue", (q) => q.overdue_ms, (q) => seconds(q.overdue_ms / 1000), (q) => (isLate(q) ? "bad" : "")],
   ["Consumers", (q) => q.consumers, (q) => (isUnserved(q) ? "none" : count(q.consumers)), (q) => (isUnserved(q) ? "bad" : "")],
   ["In / s", (q) => q.in, (q) => count(q.in)], ["Out / s", (q) => q.out, (q) => count(q.out)], ["Late p99", (q) => q.p99 || 0, (q) => (q.p99 === null ? "–" : seconds(q.p99))]];
-const filtered = () => { const wanted = $("filter").value.toLowerCase(); return queues.filter((queue) => queue.name.toLowerCase().includes(wanted)); };
+/* The queues whose names contain the filter's text, in the order of the table. The table shows the first ROWS_MAX. */
+const filtered = () => {
+  const wanted = $("filter").value.toLowerCase(), of = COLUMNS[sort.column][1], found = queues.filter((queue) => queue.name.toLowerCase().includes(wanted));
+  return found.sort((a, b) => { const x = of(a), y = of(b); return (x < y ? -1 : x > y ? 1 : 0) * (sort.down ? -1 : 1); });
+};
 const shownQueues = () => filtered().slice(0, ROWS_MAX);
 const rows = () => {
-  const of = COLUMNS[sort.column][1], found = filtered();
-  found.sort((a, b) => { const x = of(a), y = of(b); return (x < y ? -1 : x > y ? 1 : 0) * (sort.down ? -1 : 1); });
-  const shown = found.slice(0, ROWS_MAX);
+  const found = filtered(), shown = found.slice(0, ROWS_MAX);
   $("shown").textContent = found.length > shown.length ? `${shown.length} of ${found.length} queues: narrow the name to see others` : `${found.length} ${found.length === 1 ? "queue" : "queues"}`;
   const body = $("rows");
   while (body.rows.length > shown.length) body.deleteRow(-1);

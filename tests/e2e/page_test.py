@@ -564,6 +564,18 @@ class Seen(Looks):
         self.browser.wait("return [...document.querySelectorAll('#rows tr')].every((r) => r.cells[4].textContent === '0')")
         self.assertEqual(self.broker.queue_stats("mail")["dead"], 1)
 
+    def test_an_action_on_many_queues_takes_the_first_of_the_shown_list(self):
+        names = [f"q{number:02}" for number in range(70)]
+        schedule(self.broker, names)
+        self.look()
+        self.browser.run("document.querySelector('#heads button').click()")  # sorts by name, z to a
+        self.assertEqual(self.browser.run("return document.querySelector('#rows tr').cells[0].title"), "q69")
+        self.press("Pause these", "#queues-actions")
+        self.confirm()
+        self.assertEqual(self.said("queues-said"), "Done: 64 of 64.")
+        paused = {queue["name"] for queue in self.broker.one("stats")["queues"] if queue["paused"]}
+        self.assertEqual(paused, set(names[6:]))
+
     def test_a_queue_is_purged_and_deleted_after_its_name_is_typed(self):
         self.broker.ok("schedule", "mail", "--in", "1h", "--key", "k")
         self.look()
