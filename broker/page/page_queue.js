@@ -153,7 +153,7 @@ const openQueue = async (name, { again: isAgain = false, state } = {}) => {
   } catch (error) {
     if (turn === openedTurn) facts("queue-facts", [["Not shown", error.message, "bad"]]);
   }
-  linkQueue();
+  if (!isAgain) linkQueue();
   await tasksPage(turn);
 };
 const linkQueue = () => setLink({ queue: opened, state: $("tasks-state-wanted").value, prefix: $("tasks-prefix").value, from: $("tasks-from").value, to: $("tasks-to").value });

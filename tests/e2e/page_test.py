@@ -464,6 +464,17 @@ class Seen(Looks):
         self.browser.run("history.back()")
         self.browser.wait("return document.querySelectorAll('#tasks tr').length === 2")
 
+    def test_the_address_names_the_task_while_its_queue_changes(self):
+        task = self.broker.one("schedule", "mail", "--in", "1h", "--key", "order-1")
+        self.look()
+        self.open_queue("mail")
+        self.browser.run("[...document.querySelectorAll('#tasks button')].find((b) => b.textContent === '“order-1”').click()")
+        self.browser.wait("return location.hash.startsWith('#task=')")
+        self.browser.run("document.activeElement.blur()")
+        self.broker.ok("schedule", "mail", "--in", "2h", "--key", "order-2")
+        self.browser.wait("return document.querySelectorAll('#tasks tr').length === 2")
+        self.assertEqual(self.browser.run("return location.hash"), f"#task={task['id']}")
+
     def test_selected_tasks_are_cancelled_moved_and_requeued_together(self):
         for number in range(3):
             self.bury("mail", f"dead-{number}", "no such address")
