@@ -32,18 +32,25 @@ const resultText = (result) => {
   return `${what}${left}${["schedule", "move", "requeue"].includes(result.op) && result.due_ms ? `, due ${exact(result.due_ms)}` : ""}${result.paused_until_ms ? ` until ${exact(result.paused_until_ms)}` : ""}`;
 };
 const problemText = (result) => `${result.message || result.code}${result.result !== "error" ? ` (it is ${result.result})` : ""}`;
+const nothing = (why) => ({ ok: false, text: `Nothing was done: ${why}.` });
+/* The request may have been executed; only the reply is missing. */
+const unknown = (error) => ({ ok: false, text: `Whether it was done is not known: ${error.message}. Look again.` });
+/* Reads the answer to a request with one operation. Returns { ok, text }. */
+const outcome = async (answer, textOf) => {
+  if (!answer.ok) return nothing(await refusal(answer));
+  const result = parse(await answer.text());
+  return result.code ? nothing(problemText(result)) : { ok: true, text: textOf(result) };
+};
 /* Sends operations that may fail independently of each other. Returns { ok, text }: the result of one operation, or the numbers of
  * those that were done and refused, with the first reason. */
 const carryOut = async (ops) => {
   try {
     const answer = await call("/v1/commit", { method: "POST", body: JSON.stringify({ ops, atomic: false }) });
-    if (!answer.ok) return { ok: false, text: `Nothing was done: ${await refusal(answer)}.` };
+    if (!answer.ok) return nothing(await refusal(answer));
     const { results } = await answer.json(), refused = results.filter((result) => result.code);
-    if (results.length === 1) return refused.length ? { ok: false, text: `Nothing was done: ${problemText(results[0])}.` } : { ok: true, text: `Done: ${resultText(results[0])}.` };
+    if (results.length === 1) return refused.length ? nothing(problemText(results[0])) : { ok: true, text: `Done: ${resultText(results[0])}.` };
     return { ok: !refused.length, text: `Done: ${count(results.length - refused.length)} of ${count(results.length)}.${refused.length ? ` The first refusal: ${problemText(refused[0])}.` : ""}` };
-  } catch (error) { /* the operations may have been executed; only the reply is missing */
-    return { ok: false, text: `Whether it was done is not known: ${error.message}. Look again.` };
-  }
+  } catch (error) { return unknown(error); }
 };
 const sayIn = (id) => (text, mark = "") => { $(id).textContent = text; $(id).className = mark; return $(id); };
 /* Makes a button for each action that the roles allow; calls `after` when an action is done. An action with `open` opens a form

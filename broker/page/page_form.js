@@ -43,7 +43,7 @@ const openForm = ({ title, fields, yes, send, done }) => {
     event.preventDefault();
     const now = values(), text = JSON.stringify(now);
     $("form-yes").disabled = true;
-    const result = await send(now, shown === text).catch((error) => ({ ok: false, text: `Whether it was done is not known: ${error.message}. Look again.` }));
+    const result = await send(now, shown === text).catch(unknown);
     $("form-yes").disabled = false;
     if (result.difference) {
       shown = text;
@@ -85,9 +85,7 @@ const openSchedule = (queue, say, after) => openForm({ title: "Schedule a task",
     { name: "attributes", label: "Attributes", kind: "area", value: "", help: "NAME=VALUE, one on each line" }],
   send: async (values) => {
     const answer = await call("/v1/tasks", { method: "POST", body: scheduleBody(values) });
-    if (!answer.ok) return { ok: false, text: `Nothing was done: ${await refusal(answer)}.` };
-    const result = parse(await answer.text());
-    return result.code ? { ok: false, text: `Nothing was done: ${problemText(result)}.` } : { ok: true, text: `Done: ${resultText({ op: "schedule", ...result })}, id ${result.id}.` };
+    return outcome(answer, (result) => `Done: ${resultText({ op: "schedule", ...result })}, id ${result.id}.`);
   },
   done: (text, values) => { say(text, "good"); after(values.queue); } });
 
@@ -123,9 +121,7 @@ const openPolicy = async (name, policy, say, after) => {
         if (!policy && !queue) return { ok: false, text: "The queue needs a name." };
         if (policy && !confirmed) return { difference: of.map((field) => `${field.label}: ${field.value || "nothing"} → ${values[field.name] || "nothing"}`) };
         const answer = await call(`/v1/queues/${segment(queue)}`, { method: "PATCH", body: JSON.stringify(body(values)) });
-        if (!answer.ok) return { ok: false, text: `Nothing was done: ${await refusal(answer)}.` };
-        const result = await answer.json();
-        return result.code ? { ok: false, text: `Nothing was done: ${problemText(result)}.` } : { ok: true, text: policy ? "Done: the policy is changed." : `Done: queue ${queue} exists.` };
+        return outcome(answer, () => (policy ? "Done: the policy is changed." : `Done: queue ${queue} exists.`));
       },
       done: (text, values) => { say(text, "good"); after(policy ? name : values.queue); } });
   } catch (error) { say(`The form cannot be shown: ${error.message}`, "bad"); }

@@ -35,7 +35,7 @@ const queueActions = (view) => {
   const policy = { role: "operate", name: "Change the policy", open: () => openPolicy(name, view.policy || {}, say, () => openQueue(name, { again: true })) };
   const purge = { role: "operate", name: "Purge", danger: true, title: `Purge ${name}?`, text: `All its tasks are deleted: ${count(view.pending || 0)} waiting or ready, ${count(view.in_flight || 0)} in flight, ${count(dead)} dead.`, yes: "Delete all tasks",
     field: { label: "The queue's name", value: "", help: `type ${name} to confirm` },
-    carryOut: (field) => (field === name ? carryOut([{ purge: { queue: name } }]) : Promise.resolve({ ok: false, text: "Nothing was done: the name that was typed is not the queue's name." })) };
+    carryOut: (field) => (field === name ? carryOut([{ purge: { queue: name } }]) : nothing("the name that was typed is not the queue's name")) };
   const remove = { role: "operate", name: "Delete the queue", danger: true, title: `Delete the queue ${name}?`, text: "It has no tasks. Its policy is deleted.", yes: "Delete the queue", op: () => ({ delete: { queue: name } }) };
   const isEmpty = !view.pending && !view.in_flight && !dead;
   return [schedule, policy, view.paused ? resumeAction(`Resume ${name}?`, one) : pauseAction(`Pause ${name}?`, one),
