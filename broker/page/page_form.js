@@ -12,7 +12,7 @@ const durationText = (ms) => {
   return text;
 };
 const control = (field) => {
-  const made = element(field.kind === "select" || field.kind === "area" ? { select: "select", area: "textarea" }[field.kind] : "input");
+  const made = element({ select: "select", area: "textarea" }[field.kind] || "input");
   made.id = `form-${field.name}`;
   made.autocomplete = "off";
   if (field.kind === "select") made.append(...field.options.map((name) => { const option = element("option", name); option.value = name; return option; }));
