@@ -76,21 +76,22 @@ const queuesActions = () => {
 /* ---- the tasks of the queue */
 const toSecond = (ms) => exact(ms).slice(0, 19);
 const stateText = (view) => (view.state === "dead" && view.dead_ms ? `dead since ${toSecond(view.dead_ms)}` : view.state === "in_flight" && view.lease_deadline_ms ? `in flight until ${toSecond(view.lease_deadline_ms)}` : STATES[view.state] || view.state);
-const chosenViews = (...states) => [...chosen].map((id) => listed.get(id)).filter((view) => view && states.includes(view.state));
+/* The action of this name for the task; undefined: the task's state does not allow it. */
+const actionOf = (view, name) => taskActions(view, true).find((action) => action.name === name);
+const CHOSEN_ACTIONS = [["Move", "They are due after this duration."], ["Cancel", "They will not be delivered. A consumer that has one of them can no longer settle it."],
+  ["Requeue", "They are due at once, and their attempts count from zero."], ["Drop", "The dead letters are deleted."]];
 /* Buttons for the selected tasks. A button acts only on the tasks in a state that allows its action. */
 const showChosen = () => {
-  const kinds = [["Move", "produce", ["pending", "ready"], (view, field) => ({ move: { id: view.id, in: field } }), "They are due after this duration.", { label: "Due in", value: "30m", help: "a duration from now: 90s, 30m, 1h30m, 2d" }],
-    ["Cancel", "produce", ["pending", "ready", "in_flight"], (view) => ({ cancel: { id: view.id, ...(view.state === "in_flight" ? { withdraw: true } : {}) } }), "They will not be delivered. A consumer that has one of them can no longer settle it.", null, true],
-    ["Requeue", "operate", ["dead"], (view) => ({ requeue: { id: view.id } }), "They are due at once, and their attempts count from zero.", null],
-    ["Drop", "operate", ["dead"], (view) => ({ drop: { id: view.id } }), "The dead letters are deleted.", null, true]];
-  const boxes = [...$("tasks").querySelectorAll("input[type=checkbox]")];
+  const boxes = [...$("tasks").querySelectorAll("input[type=checkbox]")], selected = [...chosen].map((id) => listed.get(id));
   $("tasks-chosen").hidden = !chosen.size;
   $("tasks-count").textContent = `${count(chosen.size)} selected`;
   $("tasks-all").checked = boxes.length > 0 && boxes.every((box) => box.checked);
-  buttons($("tasks-actions"), kinds.filter(([, , states]) => chosenViews(...states).length).map(([name, role, states, op, text, field, danger]) => {
-    const views = chosenViews(...states);
-    return { role, danger, name: `${name} ${count(views.length)}`, title: `${name} ${count(views.length)} tasks of ${opened}?`, text: `${views.slice(0, 5).map(named).join(", ")}${views.length > 5 ? ` and ${views.length - 5} more` : ""}. ${text}`,
-      yes: `${name} ${count(views.length)}`, field, carryOut: (said) => carryOut(views.map((view) => op(view, said))) };
+  buttons($("tasks-actions"), CHOSEN_ACTIONS.flatMap(([name, text]) => {
+    const views = selected.filter((view) => actionOf(view, name));
+    if (!views.length) return [];
+    const { role, danger, field } = actionOf(views[0], name), what = `${name} ${count(views.length)}`;
+    return [{ role, danger, field, name: what, title: `${what} tasks of ${opened}?`, text: `${views.slice(0, 5).map(named).join(", ")}${views.length > 5 ? ` and ${views.length - 5} more` : ""}. ${text}`,
+      yes: what, carryOut: (said) => carryOut(views.map((view) => actionOf(view, name).op(said))) }];
   }), sayIn("queue-said"), () => openQueue(opened, { again: true }));
 };
 const taskRow = (view) => {
@@ -165,8 +166,9 @@ const refreshQueue = () => {
   shownOf = now;
   if (queue) openQueue(opened, { again: true });
 };
-$("tasks-form").addEventListener("submit", (event) => { event.preventDefault(); pages = [""]; linkQueue(); tasksPage(++openedTurn); });
-$("tasks-state-wanted").addEventListener("change", () => { pages = [""]; linkQueue(); tasksPage(++openedTurn); });
+const showFirstPage = () => { pages = [""]; linkQueue(); tasksPage(++openedTurn); };
+$("tasks-form").addEventListener("submit", (event) => { event.preventDefault(); showFirstPage(); });
+$("tasks-state-wanted").addEventListener("change", showFirstPage);
 $("tasks-all").addEventListener("change", () => {
   $("tasks").querySelectorAll("input[type=checkbox]").forEach((box) => { box.checked = $("tasks-all").checked; });
   chosen = new Set($("tasks-all").checked ? listed.keys() : []);
