@@ -111,9 +111,13 @@ def types_of(declarations, texts):
     return out
 
 
-def page(names, declarations, comment, header, texts, others):
+def first_sentence(comment):
     first = FIRST_SENTENCE.match(comment)
-    summary = " ".join((first[1] if first else comment).split()).rstrip(".:")
+    return " ".join((first[1] if first else comment).split())
+
+
+def page(names, declarations, comment, header, texts, others):
+    summary = first_sentence(comment).rstrip(".:")
     lines = [".Dd", f".Dt {names[0].upper()} 3", ".Os Tarry", ".Sh NAME"]
     lines += [f".Nm {name}" + (" ," if i + 1 < len(names) else "") for i, name in enumerate(names)]
     lines += [f".Nd {escape(summary[:1].lower() + summary[1:])}", ".Sh LIBRARY", "libtarry (\\-ltarry)", ".Sh SYNOPSIS", ".In tarry.h"]
@@ -136,8 +140,7 @@ def overview(text, pages):
     lines = [".Dd", ".Dt TARRY 3", ".Os Tarry", ".Sh NAME", ".Nm tarry", ".Nd client library of a durable delay broker", ".Sh LIBRARY", "libtarry (\\-ltarry)",
              ".Sh SYNOPSIS", ".In tarry.h", ".Sh DESCRIPTION", *prose(comment[:1].upper() + comment[1:]), ".Sh FUNCTIONS", ".Bl -tag -width Ds"]
     for names, _, said in pages:
-        first = FIRST_SENTENCE.match(said)
-        lines += [".It " + " , ".join(f"Xr {name} 3" for name in names), escape(" ".join((first[1] if first else said).split()))]
+        lines += [".It " + " , ".join(f"Xr {name} 3" for name in names), escape(first_sentence(said))]
     return "\n".join(lines + [".El", ".Sh SEE ALSO", ".Xr tarry 1 ,", ".Xr tarryd 8"]) + "\n"
 
 
