@@ -22,7 +22,6 @@ import tempfile
 
 import package
 
-ARCHITECTURES = ("amd64", "arm64", "all")
 MIRROR = "http://deb.debian.org/debian"  # the image's own source of packages
 # Paths below the image's root that differ between two builds, or contain data about the build.
 UNWANTED = ("var/log/*", "var/cache/apt/*", "var/cache/ldconfig/*", "var/lib/apt/lists/*", "etc/machine-id", "etc/resolv.conf", "etc/hostname", "dev/*")
