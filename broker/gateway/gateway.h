@@ -50,6 +50,7 @@ struct gateway_caller {
 struct gateway_who {
     const char *name;               /* name of the principal; valid while the principal is held */
     char roles[GATEWAY_ROLES_SIZE]; /* role names separated by blanks, such as "produce read"; "": none */
+    bool may_look;                  /* true: a role of the principal permits the request Stats */
     bool is_confined;               /* true: the principal may use only some queues */
 };
 void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, struct gateway_who *out);

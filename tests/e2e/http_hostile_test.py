@@ -205,7 +205,8 @@ class Full(harness.Case):
 class Strangers(principals.Access):
     """F-23: requests of a client without permissions leave nothing on the disk."""
 
-    rows = (tokens.row("worker", "consume"), tokens.row("slow", "produce", "rate=3"), tokens.row("all", "produce,consume,read"))
+    rows = (tokens.row("worker", "consume"), tokens.row("slow", "produce", "rate=3"), tokens.row("all", "produce,consume,read"),
+            tokens.row("boss", "operate"), tokens.row("apart", "read", "queue=a."))
 
     def web(self, name):
         http = Http(self.broker.port, tokens.text_of(name))
@@ -226,6 +227,10 @@ class Strangers(principals.Access):
         statuses = [slow.ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"}, {"Idempotency-Key": f"slow-{n}"})[0] for n in range(60)]
         self.assertIn(503, statuses)
         self.assertLess(self.receipts(), 30)
+
+    def test_the_minutes_of_all_queues_are_for_those_who_may_see_them(self):
+        for name, status in (("worker", 403), ("slow", 403), ("apart", 403), ("all", 200), ("boss", 200)):
+            self.assertEqual(self.web(name).ask("GET", "/v1/minutes")[0], status, name)
 
     def test_a_path_ends_no_line_of_the_log(self):
         for prefix in (b"", b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"):

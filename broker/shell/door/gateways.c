@@ -30,7 +30,9 @@ static void on_who(void *argument, uint64_t principal, struct gateway_who *out) 
     _Static_assert(GATEWAY_ROLES_SIZE >= ROLES_TEXT_SIZE, "roles fit");
     const struct access_principal *who = principal_of(principal);
     out->name = who->entry.name;
+    const Tarry__Request stats = {.body_case = TARRY__REQUEST__BODY_STATS};
     roles_format(who->entry.roles, " ", out->roles);
+    out->may_look = (who->entry.roles & access_rule_of_request(&stats)->roles) != 0;
     out->is_confined = access_is_confined(who);
 }
 
