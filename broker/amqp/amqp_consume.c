@@ -193,9 +193,10 @@ static void on_extend(void *argument) {
 static void extend_arm(struct amqp_connection *connection) {
     const struct channel *channel;
     bool has_any = false;
+    if (connection->extend_timer != 0) return;
     TAILQ_FOREACH(channel, &connection->channels, next)
     has_any |= channel->unacked_count > 0;
-    if (has_any && connection->extend_timer == 0)
+    if (has_any)
         connection->extend_timer =
             gateway_timer(connection->server->gateway, AMQP_EXTEND_MS / 2, on_extend, connection);
 }
