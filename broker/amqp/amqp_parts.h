@@ -320,7 +320,6 @@ struct amqp_connection {
     struct amqp_method method;
     uint16_t method_channel;
     counted *counts;
-    uint64_t purged;
     uint64_t asked;
     uint64_t get_lease;            /* basic.get: handle of the awaited lease */
     uint64_t counted;              /* basic.get, queue.delete: number of messages in the queue before the method */
