@@ -16,7 +16,7 @@
 static void fetch(struct consumer *consumer);
 static void extend_arm(struct amqp_connection *connection);
 
-/* ---- what is not acknowledged */
+/* ---- unacknowledged deliveries */
 
 /* Doubles the table of tags when it is full. False: out of memory, and there is no table yet. */
 static bool tags_grow(struct channel *channel) {

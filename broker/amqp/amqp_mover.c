@@ -166,8 +166,8 @@ static void move(struct mover *mover, const char *queue_name, const ProtobufCBin
         outbox_add(&mover->outbox, item);
     } else if (!failed && has_way) {
         add_settle(mover, ITEM_ACK, task); /* the exchange routes it to no queue, so it is dropped, as in RabbitMQ */
-    } else if (!failed) { /* the queue or exchange was deleted or declared again meanwhile, so Tarry's dead letters get
-                             the message */
+    } else if (!failed) { /* the queue or exchange was deleted, or was deleted and declared again, in the meantime:
+                             the message becomes a dead letter of Tarry's queue */
         add_settle(mover, ITEM_BURY, task);
     }
     if (content != NULL) tarry__content__free_unpacked(content, NULL);

@@ -156,8 +156,8 @@ struct store {
     struct job *running;
     struct change *changes;
     size_t change_count, change_capacity;
-    size_t change_done; /* the first changes, which are durable */
-    size_t change_sent; /* the changes after those, which are in the commit under way */
+    size_t change_done; /* number of changes, from the first, that are durable */
+    size_t change_sent; /* number of changes after `change_done` that are in the commit under way */
     stored *stored;
     void *argument;
     bool failed;        /* memory was exhausted while changes were collected */
@@ -272,7 +272,7 @@ struct channel {
     struct items tx_items; /* messages that the transaction publishes */
     size_t tx_count, tx_bytes;
     struct arriving arriving;
-    struct reply *reply;                /* NULL: it does not consume from amq.rabbitmq.reply-to */
+    struct reply *reply;                /* NULL: the channel does not consume from amq.rabbitmq.reply-to */
     char last_queue[AMQP_NAME_MAX + 1]; /* name of the queue that was declared last; a method with an empty queue name
                                            means this queue */
 };
@@ -301,8 +301,9 @@ struct amqp_connection {
     uint32_t channel_count, consumer_count;
     uint64_t channel_serial;
     struct outbox published, settles, transaction;
-    Tarry__Code transaction_code;          /* code of the first item that was refused */
-    struct leased_task *transaction_dying; /* rejected by it; NULL: no transaction is under way */
+    Tarry__Code transaction_code; /* code of the first item that was refused */
+    /* Messages that the transaction rejects; NULL: no transaction is under way. */
+    struct leased_task *transaction_dying;
     size_t transaction_dying_count;
     char transaction_message[128];
     struct amqp_out out;
@@ -481,7 +482,7 @@ void reply_consume(struct channel *channel, const struct amqp_method *method, st
 /* False: the tag is another consumer's. */
 bool reply_cancel(struct channel *channel, struct amqp_bytes tag);
 void reply_end(struct channel *channel);
-/* Writes the channel's address. False: it does not consume replies. */
+/* Writes the channel's address. False: the channel does not consume replies. */
 bool reply_address(const struct channel *channel, char out[REPLY_ADDRESS_SIZE]);
 bool reply_has_consumer(const struct amqp *server, struct amqp_bytes address);
 /* Sends a reply. False: no channel has the address. */

@@ -48,7 +48,7 @@ struct amqp_exchange {
     char name[AMQP_NAME_MAX + 1];
     enum amqp_exchange_type type;
     enum amqp_exchange_type routing; /* `type`, or how an x-delayed-message exchange routes messages that are due */
-    struct amqp_queue *waiting;      /* queue of those that are not; NULL: it is not of that type */
+    struct amqp_queue *waiting; /* queue of its messages that are not due yet; NULL: the exchange has another type */
     bool durable, auto_delete, internal;
     char creator[PRINCIPAL_SIZE_MAX + 1];
     uint8_t *arguments;
@@ -148,7 +148,8 @@ struct amqp_created amqp_created_by(const struct amqp_topology *topology, const 
 bool amqp_doom_queue(struct amqp_topology *topology, struct amqp_queue *queue);
 bool amqp_doom_exchange(struct amqp_topology *topology, struct amqp_exchange *exchange);
 bool amqp_doom_binding(struct amqp_topology *topology, struct amqp_binding *binding);
-/* Puts the bindings before what they connect, so that the first of the doomed can be removed without the others. */
+/* Puts the bindings before the queues and exchanges that they connect, so that the first of the doomed can be removed
+ * without the others. */
 void amqp_doomed_order(struct amqp_topology *topology);
 /* Removes the first `count` of the doomed; the others stay. */
 void amqp_doomed_end(struct amqp_topology *topology, size_t count);

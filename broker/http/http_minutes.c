@@ -38,7 +38,7 @@ struct minute {
 
 struct http_minutes {
     struct gateway *gateway;
-    struct totals last; /* the former sample; at_ms 0: none */
+    struct totals last; /* previous sample; its at_ms is 0 before the first sample */
     uint64_t count;     /* number of minutes so far; the newest one is at (count - 1) % MINUTES_KEPT */
     struct minute minutes[MINUTES_KEPT];
 };

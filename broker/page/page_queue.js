@@ -43,7 +43,7 @@ const queueActions = (view) => {
 };
 
 /* ---- actions for all queues that the filter shows */
-const QUEUES_AT_ONCE_MAX = 64; /* the broker runs at most so many jobs (JOBS_MAX) */
+const QUEUES_AT_ONCE_MAX = 64; /* maximum number of jobs that the broker runs at the same time (JOBS_MAX) */
 const queuesActions = () => {
   const say = sayIn("queues-said"), ops = (of) => (make) => of.map((queue) => make(queue.name));
   const across = (name, wanted, make) => ({ role: "operate", name, open: () => {
