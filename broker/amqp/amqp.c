@@ -169,8 +169,8 @@ static void refuse_login(struct amqp_connection *connection, const struct caller
         client_fail(connection, AMQP_ACCESS_REFUSED, "ACCESS_REFUSED - %.200s", verdict->sentence);
         return;
     }
-    connection->phase =
-        PHASE_OVER; /* a client without this capability takes the end of the connection as a wrong password */
+    /* A client without this capability takes the end of the connection as a wrong password. */
+    connection->phase = PHASE_OVER;
     door_stream_finish(connection->server->door, connection->id);
 }
 
@@ -371,9 +371,8 @@ static void on_tick(void *argument) {
 
 static void update_secret(struct amqp_connection *connection, const struct amqp_method *method) {
     const struct amqp_bytes secret = method->fields[AMQP_CONNECTION_UPDATE_SECRET_new_secret].bytes;
-    struct caller_verdict verdict = {
-        .principal =
-            connection->principal}; /* a client that showed no token has no secret to update, so any is accepted */
+    /* A client that showed no token has no secret to update, so any is accepted. */
+    struct caller_verdict verdict = {.principal = connection->principal};
     if (connection->shows_token)
         verdict = door_stream_admit(connection->server->door, connection->id, CALLER_RPC, "amqp",
                                     (const char *)secret.at, secret.size);

@@ -146,8 +146,8 @@ void amqp_put_longstr(struct amqp_out *out, struct amqp_bytes text);
 /* Begins a part that starts with its own length in 4 bytes; amqp_put_end writes the length. */
 size_t amqp_put_begin(struct amqp_out *out);
 void amqp_put_end(struct amqp_out *out, size_t begin);
-void amqp_put_field(struct amqp_out *out, const char *name,
-                    uint8_t type); /* writes name and type; the caller writes the value */
+/* Writes name and type; the caller writes the value. */
+void amqp_put_field(struct amqp_out *out, const char *name, uint8_t type);
 void amqp_put_text_field(struct amqp_out *out, const char *name, struct amqp_bytes text);
 
 /* Writes a method frame. There is one argument for each letter of the method's fields: unsigned for o, w, d and b,

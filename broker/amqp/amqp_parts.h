@@ -315,9 +315,9 @@ struct amqp_connection {
 
     /* The method that is being executed. Input waits until it ends. */
     struct job job;
-    void (*op)(struct amqp_connection
-                   *connection); /* function that executes the method once earlier publishes and acks are durable */
-    uint8_t *held;               /* the method's bytes */
+    /* Function that executes the method once earlier publishes and acks are durable. */
+    void (*op)(struct amqp_connection *connection);
+    uint8_t *held; /* the method's bytes */
     struct amqp_method method;
     uint16_t method_channel;
     counted *counts;

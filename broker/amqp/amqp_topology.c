@@ -522,8 +522,8 @@ static enum amqp_defined define_queue(struct amqp_topology *topology, const stru
     queue->exclusive = (definition->flags & 2) != 0;
     queue->auto_delete = (definition->flags & 4) != 0;
     memcpy(queue->creator, definition->creator.at, definition->creator.size);
-    (void)amqp_queue_arguments(queue,
-                               &is_refused); /* cannot fail: the arguments were checked when the queue was declared */
+    /* Cannot fail: the arguments were checked when the queue was declared. */
+    (void)amqp_queue_arguments(queue, &is_refused);
     if (amqp_queue_add(topology, queue)) return AMQP_DEFINED;
     amqp_queue_free(queue);
     return AMQP_DEFINED_NO_MEMORY;
@@ -717,9 +717,8 @@ static size_t word_after(struct amqp_bytes text, size_t at) {
 
 bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key) {
     size_t p = pattern.size > 0 ? 0 : SIZE_MAX, k = key.size > 0 ? 0 : SIZE_MAX;
-    size_t hash_p = SIZE_MAX,
-           hash_k =
-               SIZE_MAX; /* position behind the last #, and the first word of the key that this # has not matched */
+    /* Position behind the last #, and the first word of the key that this # has not matched. */
+    size_t hash_p = SIZE_MAX, hash_k = SIZE_MAX;
     bool has_hash = false;
     for (;;) {
         size_t size = p != SIZE_MAX ? word_size(pattern, p) : 0;

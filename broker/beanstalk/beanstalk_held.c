@@ -147,8 +147,8 @@ static void on_timer(void *argument) {
             extends |= reserved->lease_until_ms <= now_ms + LEASE_LEFT_MIN_MS;
             continue;
         }
-        gateway_left(server->gateway, reserved->lease,
-                     true); /* a part of the job may have been sent, so it counts as delivered */
+        /* A part of the job may have been sent, so it counts as delivered. */
+        gateway_left(server->gateway, reserved->lease, true);
         TAILQ_REMOVE(&connection->reserved, reserved, all);
         TAILQ_INSERT_TAIL(&over, reserved, all);
         connection->reserved_count--;
@@ -197,8 +197,8 @@ void held_add(struct beanstalk_connection *connection, struct beanstalk_reserved
 
 void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved) {
     assert(connection->reserved_count > 0);
-    gateway_left(connection->server->gateway, reserved->lease,
-                 true); /* a client has settled the lease, so the job counts as delivered */
+    /* A client has settled the lease, so the job counts as delivered. */
+    gateway_left(connection->server->gateway, reserved->lease, true);
     note_deadline(connection->server, reserved->id, 0);
     TAILQ_REMOVE(&connection->reserved, reserved, all);
     connection->reserved_count--;

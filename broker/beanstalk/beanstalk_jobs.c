@@ -20,8 +20,8 @@ static void on_put(void *argument, const Tarry__Reply *reply) {
         connection_refuse(connection, code);
         return;
     }
-    if (connection->command.delay_s >
-        0) { /* keep the pri in a note, because the due time contains it only after the job is ranked */
+    /* Keep the pri in a note, because the due time contains it only after the job is ranked. */
+    if (connection->command.delay_s > 0) {
         struct beanstalk_note *note = beanstalk_note_make(&connection->server->notes, reply->commit->results[0]->id);
         if (note != NULL) {
             note->pri = connection->command.pri;
@@ -395,8 +395,8 @@ static uint64_t burial_of(const struct beanstalk *server, uint64_t id) {
 
 static int burial_order(const struct beanstalk *server, const Tarry__TaskView *a, const Tarry__TaskView *b) {
     if (a->dead_ms != b->dead_ms) return a->dead_ms < b->dead_ms ? -1 : 1;
-    const uint64_t x = burial_of(server, a->id),
-                   y = burial_of(server, b->id); /* the order of burials within one millisecond */
+    /* The order of burials within one millisecond. */
+    const uint64_t x = burial_of(server, a->id), y = burial_of(server, b->id);
     if (x != y) return x < y ? -1 : 1;
     return (a->id > b->id) - (a->id < b->id);
 }

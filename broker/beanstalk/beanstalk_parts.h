@@ -79,8 +79,8 @@ struct beanstalk_connection {
     uint32_t reserved_count;
     uint64_t timer;    /* handle of the timer for the next deadline; 0: none */
     uint64_t timer_ms; /* deadline for which `timer` is set */
-    uint64_t
-        settles_ms; /* no TTR ends before this time, so that commands are read first after the process was stopped */
+    /* No TTR ends before this time, so that commands are read first after the process was stopped. */
+    uint64_t settles_ms;
 
     /* The running command; its `tube` and `body` pointers are no longer valid. */
     struct beanstalk_command command;

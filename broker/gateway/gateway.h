@@ -113,8 +113,8 @@ struct gateway_lease_options {
     uint32_t max;      /* maximum number of tasks, 1 … GATEWAY_LEASE_TASKS_MAX */
     uint64_t lease_ms; /* 0: lease time of each queue's policy */
     uint64_t wait_ms;  /* maximum wait for the first task, at most GATEWAY_WAIT_MAX_MS; 0: no wait */
-    uint64_t
-        now_ms;  /* used with wait_ms 0: maximum wait for the broker's answer whether a task is ready; 0 means 1 s */
+    /* Used with wait_ms 0: maximum wait for the broker's answer whether a task is ready; 0 means 1 s. */
+    uint64_t now_ms;
     bool bound;  /* true: the leases end with this process, so the broker's next start or a promotion returns the tasks
                     at once */
     bool mover;  /* true: lease tasks that are due in queues with lease_before_due; only the broker itself may set this,
@@ -125,9 +125,8 @@ struct gateway_lease_options {
 struct gateway_leased {
     Tarry__Code code; /* not OK: the lease was refused; `message` gives the reason */
     const char *message;
-    const char *primary; /* valid with NOT_PRIMARY: the leader's address; "": unknown */
-    Tarry__DeliveredTask *const
-        *tasks; /* leased tasks with their tokens; the leases are durable; no tasks: the wait has timed out */
+    const char *primary;                /* valid with NOT_PRIMARY: the leader's address; "": unknown */
+    Tarry__DeliveredTask *const *tasks; /* with tokens; the leases are durable; no tasks: the wait has timed out */
     size_t count;
     uint64_t delivered_ms;
 };

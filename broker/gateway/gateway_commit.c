@@ -289,8 +289,8 @@ bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out
     struct maker *maker = maker_of(gateway, ask->principal);
     struct producer *producer = maker != NULL ? maker->keeping : NULL;
     if (producer == NULL || producer->id == 0) return false;
-    if (is_stale(
-            producer)) { /* a receipt with a number of a forgotten producer would make its key unusable for a day */
+    /* A receipt with a number of a forgotten producer would make its key unusable for a day. */
+    if (is_stale(producer)) {
         producer_free(producer);
         return false;
     }

@@ -412,8 +412,8 @@ void pool_ended(struct gateway *gateway, uint64_t id) {
 static void on_heard(void *argument, const Tarry__Reply *reply) {
     struct pool *pool = argument;
     pool->is_asking = false;
-    bool is_coming =
-        reply != NULL && reply->position != 0; /* the broker has already decided a delivery, which will arrive */
+    /* The broker has already decided a delivery, which will arrive. */
+    bool is_coming = reply != NULL && reply->position != 0;
     struct lease *lease, *next;
     struct lease_list over = TAILQ_HEAD_INITIALIZER(over);
     for (lease = TAILQ_FIRST(&pool->waiting); lease != NULL; lease = next) {

@@ -73,16 +73,16 @@ struct http_exchange {
     struct http_connection *connection; /* where the reply is sent; only http_connection.c and http_answer.c use its
                                            members; NULL: closed */
     const struct route *route;          /* NULL: the path is not in /v1 */
-    struct http_refusal
-        refusal; /* a refusal that was decided while the head was read or the request was built; it is sent later */
+    /* A refusal that was decided while the head was read or the request was built; it is sent later. */
+    struct http_refusal refusal;
     struct http_job job;                           /* used by the worker */
     void (*built)(struct http_exchange *exchange); /* called on the door's thread when the worker is done */
     struct json_scan scan;                         /* state for json_weigh of the received part of the body */
     size_t held;                                   /* bytes counted by http_hold */
     uint64_t id;                                   /* id of the connection */
     struct gateway_caller caller;                  /* the client's principal, address and name */
-    char client[CLIENT_NAME_SIZE_MAX +
-                1]; /* the protocol's name and the User-Agent; valid if the request has a User-Agent */
+    /* The protocol's name and the User-Agent; valid if the request has a User-Agent. */
+    char client[CLIENT_NAME_SIZE_MAX + 1];
     char *head_bytes;
     size_t head_size;
     struct head head;

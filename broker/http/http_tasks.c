@@ -225,8 +225,8 @@ static void on_lines(struct http_exchange *exchange, const Tarry__Reply *reply) 
     const Tarry__Commit *commit = exchange->commit;
     bool is_ok = reply != NULL && reply->code == TARRY__CODE__OK && reply->commit != NULL &&
                  reply->commit->n_results == commit->n_ops;
-    refused.code =
-        reply != NULL ? reply->code : TARRY__CODE__FAILED; /* without a reply, the commit may have been executed */
+    /* Without a reply, the commit may have been executed. */
+    refused.code = reply != NULL ? reply->code : TARRY__CODE__FAILED;
     if (reply != NULL) refused.message = reply->message;
     for (size_t i = 0; i < commit->n_ops; i++) {
         struct json_result result = {.line = exchange->lines[i], .position = is_ok ? reply->position : 0};
@@ -261,9 +261,8 @@ static void find_lines(struct http_exchange *exchange) {
     for (size_t count = 0; at < end && count < LINES_PER_COMMIT; count++) {
         const char *next = line_end(exchange, at);
         size_t more = json_weigh(at, (size_t)(next - at));
-        more = more > JSON_WEIGHT_MAX
-                   ? 0
-                   : more + (size_t)(next - at); /* weight 0: the line is too large and will not be parsed */
+        /* Weight 0: the line is too large and will not be parsed. */
+        more = more > JSON_WEIGHT_MAX ? 0 : more + (size_t)(next - at);
         if (count > 0 && exchange->lines_weight + more > LINES_WEIGHT_MAX) break;
         exchange->lines_weight += more;
         at = next;
@@ -515,10 +514,8 @@ void http_built(struct http_exchange *exchange) {
     }
     size_t size = exchange->body.size;
     body_deinit(&exchange->body);
-    (void)http_hold(
-        exchange,
-        exchange->scan.weight +
-            size); /* count the text once more, because the parsed values and operations contain copies of it */
+    /* Count the text once more, because the parsed values and operations contain copies of it. */
+    (void)http_hold(exchange, exchange->scan.weight + size);
     if (exchange->commit != NULL)
         http_commit(exchange, exchange->commit, on_committed);
     else

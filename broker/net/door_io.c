@@ -48,8 +48,8 @@ static void update(struct connection *connection) {
     struct epoll_event event = {.events = events_of(connection), .data.ptr = connection};
     if (connection->state == STATE_DEAD || event.events == connection->waits_for) return;
     connection->waits_for = event.events;
-    (void)epoll_ctl(connection->door->epoll_fd, EPOLL_CTL_MOD, connection->fd,
-                    &event); /* cannot fail: the descriptor is registered */
+    /* Cannot fail: the descriptor is registered. */
+    (void)epoll_ctl(connection->door->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event);
 }
 
 static void on_deadline(struct deadline *timer) {
@@ -607,8 +607,8 @@ void io_event(struct connection *connection, uint32_t events) {
         return;
     }
     bool reads = (connection->waits_for & EPOLLIN) != 0;
-    if ((events & (EPOLLHUP | EPOLLERR)) != 0 &&
-        !reads) { /* epoll reports these two events even if the door does not wait for them */
+    /* epoll reports these two events even if the door does not wait for them. */
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0 && !reads) {
         connection_kill(connection);
         return;
     }

@@ -159,12 +159,12 @@ struct connection {
     size_t out_bytes;  /* bytes of all queued messages */
     size_t out_weight; /* bytes that the queued messages count in `unread_size` */
     size_t counted;    /* bytes of a half-received or waiting request that count against its principal's limit */
-    uint64_t
-        came_on_us;   /* time of the half-received request's last progress; valid while the connection is in `halves` */
+    /* Time of the half-received request's last progress; valid while the connection is in `halves`. */
+    uint64_t came_on_us;
     uint64_t read_us; /* time when the consumer last read; valid while this connection is in `slow` */
 
-    struct deadline
-        deadline; /* deadline for the connection's next step: a handshake, a head, the rest of a request, a close */
+    /* Deadline for the connection's next step: a handshake, a head, the rest of a request, a close. */
+    struct deadline deadline;
     struct deadline unread; /* deadline for the client to read its replies */
     struct address *address;
     uint64_t principal;
@@ -273,8 +273,8 @@ struct door {
     struct newcomers newcomers[2]; /* index: over_tls */
     struct connection_list waiting;
     struct connection_list dirty; /* connections that have messages to write and are not blocked */
-    struct connection_list
-        again; /* connections with bytes that epoll does not know: in OpenSSL's buffer, or received and undecoded */
+    /* Connections with bytes that epoll does not know: in OpenSSL's buffer, or received and undecoded. */
+    struct connection_list again;
     struct connection_list dead;
     struct fair line; /* connections that wait for their next turn, served fairly by principal */
     struct connection_list halves;

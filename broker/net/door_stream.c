@@ -199,8 +199,8 @@ void door_stream_whole(struct door *door, uint64_t id) {
 }
 
 bool door_stream_count(struct door *door, uint64_t id, size_t size) {
-    struct connection *connection =
-        connection_find(door, id); /* a dead connection, too, must return the bytes that it has counted */
+    /* A dead connection, too, must return the bytes that it has counted. */
+    struct connection *connection = connection_find(door, id);
     if (connection == NULL || (connection->state == STATE_DEAD && size > 0)) return size == 0;
     return pressure_count(connection, size);
 }
@@ -231,8 +231,8 @@ bool door_stream_hold(struct door *door, int64_t bytes) {
 
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size) {
-    struct connection *connection = connection_find(
-        door, id); /* not stream_find_alive, because the connection's protocol may call this while it begins */
+    /* Not stream_find_alive, because the connection's protocol may call this while it begins. */
+    struct connection *connection = connection_find(door, id);
     if (connection == NULL || connection->state == STATE_DEAD)
         return (struct caller_verdict){.status = 401, .sentence = "the connection has ended"};
     return connection_admit(connection, place, path, 0, token, token_size);

@@ -180,8 +180,8 @@ void ws_offer_waiting(struct door *door) {
     struct connection *connection;
     while ((connection = TAILQ_FIRST(&door->waiting)) != NULL) {
         assert(connection->ws.request != NULL);
-        size_t capacity =
-            connection->ws.request->capacity; /* read first, because the callee may free a request that it takes */
+        /* Read first, because the callee may free a request that it takes. */
+        size_t capacity = connection->ws.request->capacity;
         if (!offer(connection, connection->ws.request)) break;
         end_waiting(connection, capacity);
         io_regulate(connection);

@@ -55,8 +55,8 @@ struct head_parameter {
 /* A parsed head. All texts point into the parsed bytes, which the parser changes. */
 struct head {
     enum head_method method;
-    struct head_text
-        segments[HEAD_SEGMENTS_MAX]; /* segments of the path, percent-decoded: "/v1/queues/a%2Fb" is v1, queues, a/b */
+    /* Segments of the path, percent-decoded: "/v1/queues/a%2Fb" is v1, queues, a/b. */
+    struct head_text segments[HEAD_SEGMENTS_MAX];
     size_t segment_count;
     struct head_parameter parameters[HEAD_PARAMETERS_MAX]; /* parameters of the query, percent-decoded */
     size_t parameter_count;

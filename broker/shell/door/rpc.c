@@ -231,8 +231,8 @@ static bool expect_size(struct call *call, size_t size) {
     const size_t before = context->expected;
     if (before == 0) return true; /* a short reply: nothing is reserved */
     context->expected = size > 0 ? size : 1;
-    atomic_fetch_add(&rpc->expected,
-                     context->expected - before); /* a negative difference wraps around: addition is modulo 2^64 */
+    /* A negative difference wraps around: addition is modulo 2^64. */
+    atomic_fetch_add(&rpc->expected, context->expected - before);
     atomic_fetch_add(&context->principal->usage.answers_bytes, context->expected - before);
     return context->expected <= before || fits(context);
 }

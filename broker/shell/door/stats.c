@@ -101,8 +101,8 @@ Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *
     out->epoch = atomic_load(&needs->run->epoch);
     out->now_ms = now_ms;
     out->host_ms = clock_host_ms();
-    out->uptime_ms = now_ms > needs->run->started_ms ? now_ms - needs->run->started_ms
-                                                     : 0; /* `now_ms` may be smaller: a pair's clock can be set back */
+    /* `now_ms` may be smaller: a pair's clock can be set back. */
+    out->uptime_ms = now_ms > needs->run->started_ms ? now_ms - needs->run->started_ms : 0;
     out->durable = log_durable(needs->log);
     out->indexed = index_position(needs->index);
     out->erased = index_erased(needs->index);

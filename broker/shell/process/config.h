@@ -81,8 +81,8 @@ struct config {
     char peer_token_file[CONFIG_TEXT_SIZE]; /* file with the token that this node shows to the other one; empty: none */
     char coordinator[CONFIG_TEXT_SIZE];     /* URL of the coordinator; empty: an operator decides which node leads */
     char coordinator_credentials[CONFIG_TEXT_SIZE]; /* file with user:password; empty: none */
-    char
-        coordinator_ca[CONFIG_TEXT_SIZE]; /* PEM files for etcds://; empty: the host's own CAs, no client certificate */
+    /* PEM files for etcds://; empty: the host's own CAs, no client certificate. */
+    char coordinator_ca[CONFIG_TEXT_SIZE];
     char coordinator_certificate[CONFIG_TEXT_SIZE];
     char coordinator_key[CONFIG_TEXT_SIZE];
     uint64_t replication;       /* an enum replication */

@@ -87,8 +87,8 @@ static struct cold_item *copy_delivery(const struct core_delivery *delivery, uin
     struct cold_item *item = cold_item_new(end);
     struct core_delivered *tasks = copied(&item->arena, delivery->tasks, delivery->count * sizeof(*tasks));
     for (size_t i = 0; i < delivery->count; i++) row_own(&item->arena, &tasks[i].row);
-    item->delivery =
-        *delivery; /* the copied pointer to the queue's name stays valid, because queue names are never freed */
+    /* The copied pointer to the queue's name stays valid, because queue names are never freed. */
+    item->delivery = *delivery;
     item->delivery.tasks = tasks;
     return item;
 }
