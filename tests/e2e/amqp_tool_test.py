@@ -65,6 +65,19 @@ class Tool(AmqpCase):
             self.assertIn(sentence, self.broker.refused("amqp", "import", wrong, status=2).err)
         self.assertIn("127.0.0.1:1", self.broker.refused("amqp", "import", path, "--amqp", "127.0.0.1:1", status=3).err)
 
+    def test_a_token_does_not_go_to_another_machine_in_plain_text(self):
+        path, token = self.path("empty.json"), self.path("token")
+        with open(path, "w") as file:
+            json.dump({"exchanges": [], "queues": [], "bindings": []}, file)
+        harness.make_private(token, "word\n")
+        crosses = "the token would cross the network"
+        for host in ("127.0.0.1.invalid", "localhost.invalid", "[::1].invalid", "broker.invalid", "192.0.2.1:1"):
+            self.assertIn(crosses, self.broker.refused("amqp", "import", path, "--amqp", host, status=2, env={"TARRY_TOKEN_FILE": token}).err)
+        environment = {"TARRY_TOKEN_FILE": token, "TARRY_UNSAFE_PLAIN_TOKEN": "0"}
+        self.assertIn(crosses, self.broker.refused("amqp", "import", path, "--amqp", "broker.invalid", status=2, env=environment).err)
+        for host in ("127.0.0.1:1", "localhost:1", "[::1]:1"):
+            self.assertNotIn(crosses, self.broker.refused("amqp", "import", path, "--amqp", host, status=3, env={"TARRY_TOKEN_FILE": token}).err)
+
     def test_the_numbers_of_the_door(self):
         client = self.client()
         other = self.client()

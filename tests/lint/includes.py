@@ -61,7 +61,7 @@ ALLOWED = {
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "transport/", "proto/", "common/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),
-    "client/tool/amqp/": ("client/tool/", "broker/amqp/amqp_codec.", "broker/amqp/amqp_topology.", "client/include/", "proto/", "common/"),
+    "client/tool/amqp/": ("client/tool/", "broker/amqp/amqp_codec.", "broker/amqp/amqp_topology.", "transport/place.", "client/include/", "proto/", "common/"),
     "client/tool/doctor/": ("client/tool/", "broker/access/token_file.", "client/include/", "storage/files/identity.", "proto/", "common/"),
     # The tool writes the file of tokens and the broker reads it, so both use the same parser.
     "client/tool/cmd_token.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/", "common/"),

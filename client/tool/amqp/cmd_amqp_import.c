@@ -11,6 +11,7 @@
 #include "amqp_words.h"
 #include "json_out.h"
 #include "output.h"
+#include "place.h"
 #include "tool.h"
 
 #define ADDRESS_DEFAULT "127.0.0.1"
@@ -253,9 +254,14 @@ static int read_token(char out[TOKEN_SIZE]) {
     return is_read ? EXIT_FINE : EXIT_USAGE;
 }
 
-static bool is_here(const char *address) {
-    return strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost", 9) == 0 ||
-           strncmp(address, "[::1]", 5) == 0;
+/* Returns whether the connection may leave this machine, by the same rule as for ws:// addresses. */
+static bool leaves_machine(const char *address) {
+    struct text url = {0};
+    struct place place;
+    text_printf(&url, "ws://%s", address);
+    const bool is_near = place_parse(text_str(&url), url.size, &place) == 0 && !place_is_in_the_clear(&place);
+    text_deinit(&url);
+    return !is_near;
 }
 
 static int connect_to(struct importing *importing, const char *address) {
@@ -263,7 +269,7 @@ static int connect_to(struct importing *importing, const char *address) {
     const char *plain = getenv("TARRY_UNSAFE_PLAIN_TOKEN");
     const int status = read_token(token);
     if (status != EXIT_FINE) return status;
-    if (token[0] != '\0' && !is_here(address) && (plain == NULL || plain[0] == '\0')) {
+    if (token[0] != '\0' && leaves_machine(address) && (plain == NULL || strcmp(plain, "1") != 0)) {
         tool_say("--amqp %s: the token would cross the network in plain text: run this on the broker's host, or give "
                  "--unsafe-plain-token",
                  address);
