@@ -335,10 +335,10 @@ static int check_frame(struct verify *v, const struct log_view *view, struct are
 
 /* Compares the counts at the position of the index, computed from the first frame of the log, with the counts of the
  * index. */
-static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
+static int meet(struct verify *v) {
     v->met = true;
     if (v->store.meta.position > LOG_POSITION_FIRST && v->store.meta.position > v->store.recovery.start &&
-        memcmp(chain, v->store.meta.chain, FRAME_CHAIN_SIZE) != 0)
+        memcmp(v->frames.at.chain, v->store.meta.chain, FRAME_CHAIN_SIZE) != 0)
         return store_damaged(&v->store,
                              "index and log do not belong together: their chain hashes at position %" PRIu64 " differ",
                              v->store.meta.position);
@@ -354,9 +354,7 @@ static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
 static int check_next(struct verify *v, struct arena *arena) {
     struct frames *frames = &v->frames;
     struct log_view view;
-    uint8_t chain[FRAME_CHAIN_SIZE];
-    memcpy(chain, frames->at.chain, sizeof chain);
-    if (!v->met && frames->at.position >= v->store.meta.position && meet(v, chain) != 0) return STORE_REFUSED;
+    if (!v->met && frames->at.position >= v->store.meta.position && meet(v) != 0) return STORE_REFUSED;
     int result = frames_next(frames, &view);
     if (result == FRAMES_GAP) {
         v->has_whole = false;
@@ -377,7 +375,7 @@ static int check_log(struct verify *v) {
     while (status == 0) status = check_next(v, &arena);
     if (status == CHECK_OVER) status = 0;
     tell(v, NULL, 0, 0, 0);
-    if (status == 0 && !v->met) status = meet(v, v->frames.at.chain);
+    if (status == 0 && !v->met) status = meet(v);
     if (status == 0) status = contents_end(&v->contents, &v->store);
     if (status == 0) status = summaries_end(&v->summaries, &v->store);
     if (status == 0) status = evidence_end(&v->evidence);
