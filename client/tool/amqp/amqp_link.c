@@ -6,7 +6,6 @@
 
 #define PORT "5672"
 #define FRAME_MAX (128u << 10)
-#define FRAME_HEAD_SIZE 7u
 
 static bool send_out(struct amqp_link *link) {
     bool is_sent = !link->out.failed && server_link_send(&link->link, link->out.bytes, link->out.size);
@@ -19,8 +18,8 @@ static bool send_out(struct amqp_link *link) {
 static bool next_method(struct amqp_link *link, struct amqp_method *out) {
     const char *head, *payload;
     for (;;) {
-        if (!server_link_bytes(&link->link, FRAME_HEAD_SIZE, &head)) return false;
-        struct amqp_bytes rest = {(const uint8_t *)head, FRAME_HEAD_SIZE};
+        if (!server_link_bytes(&link->link, AMQP_FRAME_HEAD, &head)) return false;
+        struct amqp_bytes rest = {(const uint8_t *)head, AMQP_FRAME_HEAD};
         uint64_t type = 0, channel = 0, size = 0;
         (void)(amqp_take_number(&rest, 1, &type) && amqp_take_number(&rest, 2, &channel) &&
                amqp_take_number(&rest, 4, &size));

@@ -6,8 +6,7 @@
 
 #include "json_out.h"
 
-/* Maximum depth of nested tables and arrays that json_as_table writes. */
-#define LEVELS_MAX 16u
+_Static_assert(AMQP_DEPTH_MAX == 16, "the message of put_value states this limit");
 
 static void value_as_json(struct text *out, const struct amqp_field *field);
 
@@ -66,7 +65,7 @@ static const char *put_value(struct amqp_out *out, json_t *value, unsigned level
     static const char types[] = {[JSON_OBJECT] = 'F', [JSON_ARRAY] = 'A', [JSON_STRING] = 'S', [JSON_INTEGER] = 'l',
                                  [JSON_REAL] = 'd',   [JSON_TRUE] = 't',  [JSON_FALSE] = 't',  [JSON_NULL] = 'V'};
     const char *problem = NULL;
-    if (level == LEVELS_MAX) return "the arguments have more than 16 levels";
+    if (level == AMQP_DEPTH_MAX) return "the arguments have more than 16 levels";
     amqp_put(out, &types[json_typeof(value)], 1);
     if (json_is_string(value)) {
         amqp_put_longstr(out,

@@ -10,7 +10,7 @@
 /* Appends the table as a JSON object. */
 void table_as_json(struct text *out, struct amqp_bytes table);
 /* Writes a JSON object as the fields of a table. Returns NULL, or an error message: a name has more than 255 bytes, or
- * the object more than AMQP_TABLE_DEPTH_MAX levels. */
+ * the object more than AMQP_DEPTH_MAX levels. */
 const char *json_as_table(struct amqp_out *out, json_t *object);
 
 #endif
