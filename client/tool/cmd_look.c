@@ -88,7 +88,6 @@ static int run_get(struct tool *tool, const struct args *args) {
     Tarry__Ref ref = TARRY__REF__INIT;
     struct tarry_ref named;
     struct answer_of answer;
-    char message[TARRY_MESSAGE_SIZE] = "";
     struct text out = {0};
     int status = option_ref(args, &named);
     if (status == 0) status = option_fresh(tool, args);
@@ -99,8 +98,8 @@ static int run_get(struct tool *tool, const struct args *args) {
     get.with_content = true;
     request.body_case = TARRY__REQUEST__BODY_GET;
     request.get = &get;
-    int code = question_ask(tool->client, &request, &tool->fresh, &answer, message);
-    if (code != TARRY_OK) return tool_failed(tool, code, message);
+    status = question_run(tool, &request, &answer);
+    if (status != 0) return status;
     const Tarry__TaskReply *reply = answer.reply->get;
     if (reply->outcome == TARRY__OUTCOME__UNKNOWN || reply->task == NULL) {
         unknown(tool, &ref, &answer, &out);
@@ -327,7 +326,6 @@ static int run_calendar(struct tool *tool, const struct args *args) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Calendar asked;
     struct answer_of answer;
-    char message[TARRY_MESSAGE_SIZE] = "";
     struct text out = {0};
     int status = option_fresh(tool, args);
     if (status == 0) status = read_options(args, &asked);
@@ -335,8 +333,8 @@ static int run_calendar(struct tool *tool, const struct args *args) {
     if (status != 0) return status;
     request.body_case = TARRY__REQUEST__BODY_CALENDAR;
     request.calendar = &asked;
-    int code = question_ask(tool->client, &request, &tool->fresh, &answer, message);
-    if (code != TARRY_OK) return tool_failed(tool, code, message);
+    status = question_run(tool, &request, &answer);
+    if (status != 0) return status;
     if (tool->json)
         print_json(&out, &asked, &answer);
     else

@@ -218,13 +218,11 @@ static const struct column queue_columns[] = {
 static int ask_queues(struct tool *tool, struct answer_of *out_answer) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Queues queues = TARRY__QUEUES__INIT;
-    char message[TARRY_MESSAGE_SIZE] = "";
     int status = tool_connect(tool);
     if (status != 0) return status;
     request.body_case = TARRY__REQUEST__BODY_QUEUES;
     request.queues = &queues;
-    int code = question_ask(tool->client, &request, &tool->fresh, out_answer, message);
-    return code == TARRY_OK ? 0 : tool_failed(tool, code, message);
+    return question_run(tool, &request, out_answer);
 }
 
 /* Returns the queue with this name; NULL: it does not exist. */

@@ -116,7 +116,7 @@ const struct command command_recur_next = {
     .run = run_next,
 };
 
-#define CHANGE(word, names, sentence, details)                                                                         \
+#define CHANGE(word, sentence, details)                                                                                \
     const struct command command_recur_##word = {                                                                      \
         .name = "recur " #word,                                                                                        \
         .usage = "NAME [--queue QUEUE]",                                                                               \
@@ -129,24 +129,22 @@ const struct command command_recur_next = {
         .examples = "tarry recur " #word " daily",                                                                     \
         .run = run_change,                                                                                             \
     };
-CHANGE(pause, names, "pause a recurring task",
+CHANGE(pause, "pause a recurring task",
        "Cancels the next occurrence; none follows until 'tarry recur resume'. Earlier ones stay.")
-CHANGE(resume, names, "resume a recurring task",
+CHANGE(resume, "resume a recurring task",
        "Plans the next occurrence from now on. Occurrences during the pause are left out.")
-CHANGE(trigger, names, "make one occurrence of a recurring task now",
+CHANGE(trigger, "make one occurrence of a recurring task now",
        "Creates one task now, besides the others. Its key ends with # and the task's id.")
-CHANGE(delete, names, "delete a recurring task",
+CHANGE(delete, "delete a recurring task",
        "Deletes the recurrence and cancels its next occurrence. Occurrences that fell due earlier stay.")
 
 /* ---- questions */
 
 static int ask(struct tool *tool, Tarry__Recurrences *question, struct answer_of *out) {
     Tarry__Request request = TARRY__REQUEST__INIT;
-    char message[TARRY_MESSAGE_SIZE] = "";
     request.body_case = TARRY__REQUEST__BODY_RECURRENCES;
     request.recurrences = question;
-    int code = question_ask(tool->client, &request, &tool->fresh, out, message);
-    return code == TARRY_OK ? 0 : tool_failed(tool, code, message);
+    return question_run(tool, &request, out);
 }
 
 /* Finds the only queue that has a recurrence of this name. The caller frees *out_queue. */

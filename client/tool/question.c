@@ -35,6 +35,12 @@ int question_ask(tarry_client *client, Tarry__Request *request, const struct tar
     return TARRY_OK;
 }
 
+int question_run(const struct tool *tool, Tarry__Request *request, struct answer_of *out) {
+    char message[TARRY_MESSAGE_SIZE] = "";
+    int code = question_ask(tool->client, request, &tool->fresh, out, message);
+    return code == TARRY_OK ? 0 : tool_failed(tool, code, message);
+}
+
 int question_consumers(tarry_client *client, const char *queue, const struct tarry_call *call, struct answer_of *out,
                        char message[TARRY_MESSAGE_SIZE]) {
     Tarry__Request request = TARRY__REQUEST__INIT;

@@ -21,6 +21,9 @@ struct answer_of {
 /* Returns a code of tarry.h. With TARRY_OK the caller passes `out` to answer_free. */
 int question_ask(tarry_client *client, Tarry__Request *request, const struct tarry_call *call, struct answer_of *out,
                  char message[TARRY_MESSAGE_SIZE]);
+/* Asks by the tool's client, with the freshness of OPTIONS_FRESH. Returns 0, or an exit status after an error message.
+ * After 0 the caller passes `out` to answer_free. */
+int question_run(const struct tool *tool, Tarry__Request *request, struct answer_of *out);
 /* Asks for the consumers of `queue` (NULL: of all queues); returns as question_ask. */
 int question_consumers(tarry_client *client, const char *queue, const struct tarry_call *call, struct answer_of *out,
                        char message[TARRY_MESSAGE_SIZE]);

@@ -52,12 +52,6 @@ const struct command command_amqp_bindings = {
 
 /* ---- reading */
 
-static int ask(struct tool *tool, Tarry__Request *request, struct answer_of *out) {
-    char message[TARRY_MESSAGE_SIZE] = "";
-    const int code = question_ask(tool->client, request, &tool->fresh, out, message);
-    return code == TARRY_OK ? EXIT_FINE : tool_failed(tool, code, message);
-}
-
 /* Reads the definitions of one kind from the broker, and adds them to `topology`. `prefix`: the kind. Bindings must be
  * read last, because they refer to exchanges and queues. */
 static int read_kind(struct tool *tool, const char *prefix, struct amqp_topology *topology) {
@@ -73,7 +67,7 @@ static int read_kind(struct tool *tool, const char *prefix, struct amqp_topology
         body.after = (ProtobufCBinaryData){.data = after, .len = after_size};
         request.body_case = TARRY__REQUEST__BODY_DEFINITIONS;
         request.definitions = &body;
-        const int status = ask(tool, &request, &answer);
+        const int status = question_run(tool, &request, &answer);
         if (status != EXIT_FINE) return status;
         const Tarry__DefinitionsReply *reply = answer.reply->definitions;
         for (size_t i = 0; i < reply->n_definitions; i++) {
@@ -230,7 +224,7 @@ static int run_queues(struct tool *tool, const struct args *args) {
     if (status != EXIT_FINE) return status;
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &body;
-    status = ask(tool, &request, &answer);
+    status = question_run(tool, &request, &answer);
     if (status != EXIT_FINE) {
         amqp_topology_deinit(&topology);
         return status;
