@@ -293,16 +293,11 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
                     const struct tarry_job_view *job) {
     struct text out = {0};
     int status = EXIT_FINE;
-    const char *message = result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
     if (tool->json) {
         out_begin(&out, '{');
         out_text(&out, "queue", queue);
-        out_text(&out, "result", result->code == TARRY_OK ? word : "error");
+        json_outcome(&out, word, result->code, result->message);
         if (result->code == TARRY_OK && job != NULL) job_json_count(&out, job);
-        if (result->code != TARRY_OK) {
-            out_text(&out, "code", tarry_code_name(result->code));
-            out_text(&out, "message", message);
-        }
         /* Without `job`, the command did not wait for the job. Then the reply's log position is printed. */
         if (job == NULL && result->position != 0) out_number(&out, "position", result->position);
         out_line_end(&out);

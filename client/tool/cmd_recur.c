@@ -346,16 +346,11 @@ static int conclude(struct tool *tool, const char *name, const char *queue, cons
                     const struct tarry_result *result) {
     struct text out = {0};
     int status = EXIT_FINE;
-    const char *message = result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
     if (tool->json) {
         out_begin(&out, '{');
         out_text(&out, "name", name);
         out_text(&out, "queue", queue);
-        out_text(&out, "result", result->code == TARRY_OK ? word : "error");
-        if (result->code != TARRY_OK) {
-            out_text(&out, "code", tarry_code_name(result->code));
-            out_text(&out, "message", message);
-        }
+        json_outcome(&out, word, result->code, result->message);
         if (result->code == TARRY_OK) out_id(&out, "id", result->id);
         if (result->code == TARRY_OK) out_time(&out, "due", result->due_ms);
         if (result->position != 0) out_id(&out, "position", result->position);

@@ -55,9 +55,20 @@ static int refused_by_silence(const struct tool *tool, int code) {
     return EXIT_SILENCE;
 }
 
+static const char *sentence_of(int code, const char *message) {
+    return message != NULL && message[0] != 0 ? message : tarry_code_sentence(code);
+}
+
+void json_outcome(struct text *out, const char *word, int code, const char *message) {
+    out_text(out, "result", code == TARRY_OK ? word : "error");
+    if (code == TARRY_OK) return;
+    out_text(out, "code", tarry_code_name(code));
+    out_text(out, "message", sentence_of(code, message));
+}
+
 int tool_refused(const struct tool *tool, int code, const char *message) {
     if (exit_status_of(code) == EXIT_SILENCE) return refused_by_silence(tool, code);
-    tool_say("%s", message != NULL && message[0] != 0 ? message : tarry_code_sentence(code));
+    tool_say("%s", sentence_of(code, message));
     return exit_status_of(code);
 }
 
@@ -66,9 +77,7 @@ int tool_failed(const struct tool *tool, int code, const char *message) {
     int status = tool_refused(tool, code, message);
     if (!tool->json) return status;
     out_begin(&out, '{');
-    out_text(&out, "result", "error");
-    out_text(&out, "code", tarry_code_name(code));
-    out_text(&out, "message", message != NULL && message[0] != 0 ? message : tarry_code_sentence(code));
+    json_outcome(&out, NULL, code, message);
     out_line_end(&out);
     status = output_flush(&out, status);
     text_deinit(&out);

@@ -47,6 +47,9 @@ void tool_say_source(const struct tool *tool, const struct tarry_source *source)
 /* Prints a warning on standard error, also with --json. For output whose JSON has no member that contains the warning.
  */
 void tool_warn_source(const struct tarry_source *source);
+/* Writes the member `result`: `word`, or after a failure "error", and then also `code` and `message`. `message` may be
+ * NULL or empty: then the sentence of the code. */
+void json_outcome(struct text *out, const char *word, int code, const char *message);
 void json_source(struct text *out, const struct tarry_source *source);
 /* Prints an error message on standard error ("tarry: …") and returns the exit status of `code`. `message` may be NULL
  * or empty: then the sentence of the code. */
