@@ -17,6 +17,7 @@
 /* ---- files that other users must not read */
 
 #define OTHERS 077u
+#define PEM_FILE_MAX (1u << 20) /* size limit of a file with certificates or keys, in bytes */
 
 static_assert(PEM_FILE_MAX == 1048576, "the message below states this limit");
 
@@ -26,7 +27,9 @@ static const char *judge(const struct stat *status) {
     return status->st_size > (off_t)PEM_FILE_MAX ? "is larger than 1 MiB" : NULL;
 }
 
-bool pem_check(const char *path, const char *what, char *said, size_t size) {
+/* True: the path is a regular file of at most PEM_FILE_MAX bytes. Reason: the file is read for each connection, and
+ * a FIFO can be read once, while /dev/zero never ends. False: `said` has the error about `what`. */
+static bool pem_check(const char *path, const char *what, char *said, size_t size) {
     struct stat status;
     if (stat(path, &status) != 0) {
         snprintf(said, size, "%s %s cannot be read: %s", what, path, strerror(errno));
@@ -57,7 +60,8 @@ static int open_private(const char *path, const char *what, char *said, size_t s
     return -1;
 }
 
-bool private_check(const char *path, const char *what, char *said, size_t size) {
+/* True: only the owner may read the file. False: `said` has the error about `what`. */
+static bool private_check(const char *path, const char *what, char *said, size_t size) {
     const int fd = open_private(path, what, said, size);
     if (fd >= 0) close(fd);
     return fd >= 0;

@@ -114,10 +114,6 @@ struct json_result {
 };
 /* Sets queue, key and is_new. */
 void json_result_of(struct json_result *out, const Tarry__Op *op, const Tarry__OpResult *result);
-/* Returns true if the result has an outcome; otherwise it is an error. */
-bool json_has_outcome(const Tarry__OpResult *result);
-/* Returns "scheduled", "exists", "in_flight", …, or "error". */
-const char *json_result_word(const Tarry__OpResult *result);
 void json_write_result(struct text *out, const struct json_result *result);
 
 #endif

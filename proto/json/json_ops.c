@@ -143,13 +143,15 @@ void json_write_op(struct text *out, const Tarry__Op *op) {
     out_end(out, '}');
 }
 
-bool json_has_outcome(const Tarry__OpResult *result) {
+/* Returns whether the result has an outcome; otherwise it is an error. */
+static bool json_has_outcome(const Tarry__OpResult *result) {
     return result->outcome != TARRY__OUTCOME__NONE &&
            (result->code == TARRY__CODE__OK || result->code == TARRY__CODE__EXISTS ||
             result->code == TARRY__CODE__NOT_DONE || result->code == TARRY__CODE__STALE_TOKEN);
 }
 
-const char *json_result_word(const Tarry__OpResult *result) {
+/* Returns "scheduled", "exists", "in_flight", …, or "error". */
+static const char *json_result_word(const Tarry__OpResult *result) {
     if (!json_has_outcome(result)) return "error";
     return result->code == TARRY__CODE__EXISTS ? "exists" : outcome_name(result->outcome);
 }

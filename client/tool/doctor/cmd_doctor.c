@@ -149,7 +149,9 @@ static bool look_at_lock(struct findings *findings, const char *directory) {
     return !is_free;
 }
 
-bool doctor_directory(struct findings *findings, const char *directory) {
+/* Checks a data directory and its disk: free space, duration of a sync, type of the file system. Returns whether a
+ * broker runs on it. */
+static bool doctor_directory(struct findings *findings, const char *directory) {
     struct stat status;
     if (stat(directory, &status) != 0) {
         finding_add(findings, FOUND_FAIL, "directory", "give the data directory (tarryd --data)", "%s: %s", directory,
@@ -176,7 +178,8 @@ bool doctor_directory(struct findings *findings, const char *directory) {
     return is_running;
 }
 
-void doctor_tokens(struct findings *findings, const char *path, bool must_exist) {
+/* Checks a file of tokens. */
+static void doctor_tokens(struct findings *findings, const char *path, bool must_exist) {
     struct token_store store;
     struct stat status;
     if (stat(path, &status) != 0) {
@@ -212,6 +215,53 @@ void doctor_tokens(struct findings *findings, const char *path, bool must_exist)
             finding_add(findings, FOUND_WARN, "tokens", mend, "%s expires in %lld days", entry->name, left_s / 86400);
     }
     token_store_close(&store);
+}
+
+/* ---- finds the process tarryd that has the lock file of a data directory open */
+
+static bool is_tarryd(int process) {
+    char name[32] = "";
+    int fd = openat(process, "comm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t size = read(fd, name, sizeof name - 1);
+    close(fd);
+    return size > 0 && strcmp(name, "tarryd\n") == 0;
+}
+
+/* Returns whether the process has the file `wanted` open. */
+static bool has_open(int process, const struct stat *wanted) {
+    struct stat status;
+    bool is_open = false;
+    int fd = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *descriptors = fd < 0 ? NULL : fdopendir(fd);
+    if (descriptors == NULL) {
+        if (fd >= 0) close(fd);
+        return false;
+    }
+    for (struct dirent *entry; !is_open && (entry = readdir(descriptors)) != NULL;)
+        is_open = isdigit((unsigned char)entry->d_name[0]) && fstatat(fd, entry->d_name, &status, 0) == 0 &&
+                  status.st_dev == wanted->st_dev && status.st_ino == wanted->st_ino;
+    closedir(descriptors);
+    return is_open;
+}
+
+/* Returns the process named tarryd that has DIRECTORY/lock open; 0: none, or it may not be inspected. */
+static long doctor_broker_process(const char *directory) {
+    char path[4200];
+    struct stat lock;
+    long found = 0;
+    snprintf(path, sizeof path, "%s/lock", directory);
+    DIR *processes = stat(path, &lock) == 0 ? opendir("/proc") : NULL;
+    if (processes == NULL) return 0;
+    for (struct dirent *entry; found == 0 && (entry = readdir(processes)) != NULL;) {
+        if (!isdigit((unsigned char)entry->d_name[0])) continue;
+        int process = openat(dirfd(processes), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (process < 0) continue;
+        if (is_tarryd(process) && has_open(process, &lock)) found = strtol(entry->d_name, NULL, 10);
+        close(process);
+    }
+    closedir(processes);
+    return found;
 }
 
 /* ---- checks this host's clock, and the limits of the broker's process */
@@ -341,7 +391,9 @@ static void look_at_cgroup(struct findings *findings, const struct subject *subj
                 "the cgroup of %s may use %llu MiB", subject->name, least >> 20);
 }
 
-void doctor_host(struct findings *findings, const char *directory, bool is_running) {
+/* Checks this host's clock, and the limits of the broker on `directory`: descriptors, locked memory, memory of the
+ * cgroup. If no broker runs there (`is_running` false), checks the limits of a process that is started from here. */
+static void doctor_host(struct findings *findings, const char *directory, bool is_running) {
     struct subject subject = {.proc = "/proc/self", .name = "a process started here"};
     long process = is_running ? doctor_broker_process(directory) : 0;
     look_at_clock(findings);
@@ -357,52 +409,6 @@ void doctor_host(struct findings *findings, const char *directory, bool is_runni
     look_at_descriptors(findings, &subject);
     look_at_locked_memory(findings, &subject);
     look_at_cgroup(findings, &subject);
-}
-
-/* ---- finds the process tarryd that has the lock file of a data directory open */
-
-static bool is_tarryd(int process) {
-    char name[32] = "";
-    int fd = openat(process, "comm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t size = read(fd, name, sizeof name - 1);
-    close(fd);
-    return size > 0 && strcmp(name, "tarryd\n") == 0;
-}
-
-/* Returns whether the process has the file `wanted` open. */
-static bool has_open(int process, const struct stat *wanted) {
-    struct stat status;
-    bool is_open = false;
-    int fd = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *descriptors = fd < 0 ? NULL : fdopendir(fd);
-    if (descriptors == NULL) {
-        if (fd >= 0) close(fd);
-        return false;
-    }
-    for (struct dirent *entry; !is_open && (entry = readdir(descriptors)) != NULL;)
-        is_open = isdigit((unsigned char)entry->d_name[0]) && fstatat(fd, entry->d_name, &status, 0) == 0 &&
-                  status.st_dev == wanted->st_dev && status.st_ino == wanted->st_ino;
-    closedir(descriptors);
-    return is_open;
-}
-
-long doctor_broker_process(const char *directory) {
-    char path[4200];
-    struct stat lock;
-    long found = 0;
-    snprintf(path, sizeof path, "%s/lock", directory);
-    DIR *processes = stat(path, &lock) == 0 ? opendir("/proc") : NULL;
-    if (processes == NULL) return 0;
-    for (struct dirent *entry; found == 0 && (entry = readdir(processes)) != NULL;) {
-        if (!isdigit((unsigned char)entry->d_name[0])) continue;
-        int process = openat(dirfd(processes), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (process < 0) continue;
-        if (is_tarryd(process) && has_open(process, &lock)) found = strtol(entry->d_name, NULL, 10);
-        close(process);
-    }
-    closedir(processes);
-    return found;
 }
 
 /* ---- the command */

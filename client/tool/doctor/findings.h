@@ -32,18 +32,8 @@ struct findings {
 void finding_add(struct findings *findings, enum found found, const char *check, const char *mend, const char *format,
                  ...) __attribute__((format(printf, 5, 6)));
 
-/* ---- checks, one file each */
+/* ---- doctor_brokers.c */
 
-/* Checks a data directory and its disk: free space, duration of a sync, type of the file system. Returns whether a
- * broker runs on it. */
-bool doctor_directory(struct findings *findings, const char *directory);
-/* Checks a file of tokens. */
-void doctor_tokens(struct findings *findings, const char *path, bool must_exist);
-/* Checks this host's clock, and the limits of the broker on `directory`: descriptors, locked memory, memory of the
- * cgroup. If no broker runs there (`is_running` false), checks the limits of a process that is started from here. */
-void doctor_host(struct findings *findings, const char *directory, bool is_running);
-/* Returns the process named tarryd that has DIRECTORY/lock open; 0: none, or it may not be inspected. */
-long doctor_broker_process(const char *directory);
 /* Checks a certificate in PEM. */
 void doctor_certificate(struct findings *findings, const char *path);
 /* Checks each broker in --broker, and both nodes of a pair together. EXIT_FINE, or an exit status after an error

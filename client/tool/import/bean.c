@@ -265,7 +265,7 @@ void bean_origin(struct import *import, const struct bean_options *options) {
                   (const size_t[]){strlen(import->address)}, 1);
 }
 
-/* ---- see bean.h: finds the jobs */
+/* ---- finding the jobs */
 
 /* Finds the highest id: puts a job into a separate tube, and deletes it at once. A server that accepts no jobs
  * (DRAINING) gives no new ids, so its count of all jobs since its start is used. */

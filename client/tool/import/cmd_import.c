@@ -17,11 +17,10 @@
 #include "tarry_limits.h"
 #include "units.h"
 
-/* ---- see import.h: turns items into tasks */
-
 /* ---- the receipt */
 
-int import_receipt_find(struct import *import, struct receipt *out) {
+/* Finds the receipt of an unfinished import; its count is 0 if there is none. */
+static int import_receipt_find(struct import *import, struct receipt *out) {
     struct tarry_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE];
     *out = (struct receipt){0};
@@ -42,7 +41,7 @@ int import_receipt_find(struct import *import, struct receipt *out) {
     return status;
 }
 
-int import_receipt_drop(struct import *import) {
+static int import_receipt_drop(struct import *import) {
     struct tarry_result result;
     if (import->receipt_task == 0) return 0;
     int code =
@@ -153,7 +152,8 @@ static int run_commit(struct import *import, struct import_batch *batch, tarry_c
     return 0;
 }
 
-int import_commit(struct import *import, struct import_batch *batch) {
+/* Commits the batch and its receipt. Returns 0, or an exit status after a message. */
+static int import_commit(struct import *import, struct import_batch *batch) {
     tarry_commit *commit = NULL;
     for (size_t i = 0; i < batch->count; i++) {
         struct import_item *item = &batch->items[i];
@@ -177,7 +177,8 @@ int import_commit(struct import *import, struct import_batch *batch) {
     return status;
 }
 
-int import_withdraw(struct import *import, struct import_batch *batch) {
+/* Cancels tasks whose items other clients took at the server, unless a consumer here has them already. */
+static int import_withdraw(struct import *import, struct import_batch *batch) {
     for (size_t i = 0; i < batch->count; i++) {
         struct import_item *item = &batch->items[i];
         if (item->fate != FATE_TAKEN || item->verdict != ITEM_CAME) continue;
@@ -193,11 +194,9 @@ int import_withdraw(struct import *import, struct import_batch *batch) {
     return 0;
 }
 
-/* ---- see import.h: runs batch after batch, and prints the results */
+/* ---- for origins */
 
 #define ANSWER_SHOWN_MAX 60u
-
-/* ---- for origins */
 
 int import_lost(struct import *import) {
     tool_say("%s: %s", import->address, import->link.error);
@@ -384,7 +383,8 @@ static int take_all(struct import *import) {
     return summarize(import, &left, status == 0 && (is_left || import->refused > 0) ? EXIT_REFUSED : status);
 }
 
-int import_run(struct import *import, bool is_dry) {
+/* Runs the import; returns the exit status. */
+static int import_run(struct import *import, bool is_dry) {
     int status = import->origin->begin(import);
     if (status == 0) status = is_dry ? import->origin->show(import) : take_all(import);
     import->origin->end(import);

@@ -120,17 +120,6 @@ struct redis_options {
 void bean_origin(struct import *import, const struct bean_options *options);
 void redis_origin(struct import *import, const struct redis_options *options);
 
-/* Runs the import; returns the exit status. */
-int import_run(struct import *import, bool is_dry);
-
-/* Implemented in cmd_import.c. Commits the batch and its receipt. Returns 0, or an exit status after a message. */
-int import_commit(struct import *import, struct import_batch *batch);
-/* Cancels tasks whose items other clients took at the server, unless a consumer here has them already. */
-int import_withdraw(struct import *import, struct import_batch *batch);
-/* Finds the receipt of an unfinished import; its count is 0 if there is none. */
-int import_receipt_find(struct import *import, struct receipt *out);
-int import_receipt_drop(struct import *import);
-
 /* Functions for the origins. */
 /* Prints the error of the connection; returns EXIT_REFUSED. */
 int import_lost(struct import *import);

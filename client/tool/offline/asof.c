@@ -1,4 +1,4 @@
-/* asof.c: see asof.h: the command line, the state at the requested time, and the counts. */
+/* asof.c: see asof.h. */
 #include "asof.h"
 
 #include <dirent.h>
@@ -14,24 +14,52 @@
 
 #include "alloc.h"
 #include "arena.h"
+#include "as_of.h"
+#include "directory.h"
 #include "disk.h"
 #include "identity.h"
 #include "json_out.h"
 #include "output.h"
+#include "progress.h"
 #include "question.h"
 #include "rfc3339.h"
 #include "table.h"
+#include "tarry_limits.h"
 
 #define NS_PER_MS 1000000u
 #define DIRECTORY_SIZE 3072 /* size of the name of the temporary directory */
 #define NFTW_HANDLES 8
 
-bool asof_is_wanted(const struct asof *asof, uint32_t place) {
+struct asof_queue {
+    char *name; /* NULL: no queue has this place */
+    uint32_t number;
+    bool paused;
+    uint64_t paused_until_ms;
+};
+
+struct asof {
+    struct tool *tool;
+    const struct args *args;
+    struct store store;
+    struct as_of_source source;
+    struct as_of_question question;
+    struct as_of moment;
+    struct progress progress;
+    /* Queues at the requested time, by their place in the broker's table of queues. */
+    struct asof_queue queues[QUEUE_PLACES + 1];
+    const char *queue; /* queue of --queue; NULL: all queues */
+    const char *prefix;
+    uint32_t states; /* selected states: bits of enum tarry_state */
+    uint64_t limit;
+};
+
+static bool asof_is_wanted(const struct asof *asof, uint32_t place) {
     const char *name = asof->queues[place].name;
     return name != NULL && (asof->queue == NULL || strcmp(name, asof->queue) == 0);
 }
 
-void asof_words(const struct asof *asof, struct text *out) {
+/* Appends the requested time and position: "2026-11-21T…, log position 4711". */
+static void asof_words(const struct asof *asof, struct text *out) {
     char time[RFC3339_TEXT_SIZE];
     text_printf(out, "%s, log position %" PRIu64, rfc3339_format(asof->moment.steady_ns / NS_PER_MS, time),
                 asof->moment.meta.position);
@@ -39,7 +67,8 @@ void asof_words(const struct asof *asof, struct text *out) {
 
 /* ---- the state at the requested time */
 
-int asof_failed(struct asof *asof, int error) {
+/* Stores an error message for an error of as_of.h; returns EXIT_REFUSED. */
+static int asof_failed(struct asof *asof, int error) {
     const struct as_of *moment = &asof->moment;
     char time[RFC3339_TEXT_SIZE];
     rfc3339_format(moment->limit_ms, time);
@@ -89,7 +118,8 @@ static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
     return 0;
 }
 
-int asof_find(struct asof *asof, const char *directory, bool is_lasting) {
+/* Restores the state of the requested time, with its queues, into `directory`. */
+static int asof_find(struct asof *asof, const char *directory, bool is_lasting) {
     progress_start(&asof->progress, "records");
     int error = as_of_make(&asof->moment, &asof->source, &asof->question, directory, is_lasting);
     progress_end(&asof->progress);
@@ -213,75 +243,6 @@ static int asof_counts(struct asof *asof, struct text *out) {
     int status = error != 0 ? asof_failed(asof, error) : 0;
     if (status == 0) print_counts(asof, counts, out);
     free(counts);
-    return status;
-}
-
-/* ---- the command */
-
-static int check_options(struct asof *asof) {
-    static const char *const others[] = {"from", "to", "kind", "key", "id", "producer", "session", "follow"};
-    const struct args *args = asof->args;
-    bool is_list = args_has(args, "list"), is_into = args_has(args, "into");
-    asof->queue = args_get(args, "queue");
-    asof->prefix = args_get(args, "prefix");
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (args_has(args, others[i])) return tool_usage(args, "--%s cannot be used with --as-of", others[i]);
-    if (args_has(args, "as-of") && args_has(args, "as-of-position"))
-        return tool_usage(args, "--as-of and --as-of-position exclude each other");
-    if (is_into && (is_list || asof->queue != NULL || asof->prefix != NULL))
-        return tool_usage(args,
-                          "--into excludes --list, --queue, --state, --prefix and --limit: it makes a whole directory");
-    if (!is_list && (asof->prefix != NULL || args_has(args, "state") || args_has(args, "limit")))
-        return tool_usage(args, "--prefix, --state and --limit need --list");
-    return 0;
-}
-
-static int parse(struct asof *asof) {
-    const struct args *args = asof->args;
-    struct as_of_question *question = &asof->question;
-    int status = check_options(asof);
-    asof->limit = UINT64_MAX;
-    question->by_position = args_has(args, "as-of-position");
-    if (status == 0) status = option_number(args, "as-of-position", 0, UINT64_MAX, &question->position);
-    if (status == 0) status = option_time(args, "as-of", &question->steady_ms);
-    if (status == 0) status = option_states(args, &asof->states);
-    if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &asof->limit);
-    if (status == 0 && !question->by_position && question->steady_ms > wall_ms())
-        status = tool_usage(args, "--as-of: the time is in the future");
-    return status;
-}
-
-static int answer(struct asof *asof, struct text *out) {
-    const char *into = args_get(asof->args, "into");
-    if (into != NULL) return asof_into(asof, into, out);
-    int status = find_for_now(asof);
-    if (status != 0) return status;
-    return args_has(asof->args, "list") ? asof_list(asof, out) : asof_counts(asof, out);
-}
-
-int asof_run(struct tool *tool, const struct args *args) {
-    struct asof *asof = tool_alloc(sizeof *asof);
-    struct text out = {0};
-    *asof = (struct asof){.tool = tool, .args = args};
-    int status = parse(asof);
-    if (status == 0) status = store_open(&asof->store, args);
-    if (status == 0) {
-        asof->source = (struct as_of_source){
-            .log = asof->store.log,
-            .archive = &asof->store.archive,
-            .end = asof->store.recovery.end,
-            .index = asof->store.index,
-            .meta = asof->store.meta,
-            .progress = show,
-            .argument = asof,
-        };
-        memcpy(asof->source.cluster, asof->store.cluster, sizeof asof->source.cluster);
-        status = answer(asof, &out);
-        as_of_close(&asof->moment);
-        status = store_finish(&asof->store, &out, status);
-    }
-    for (size_t i = 0; i <= QUEUE_PLACES; i++) free(asof->queues[i].name);
-    free(asof);
     return status;
 }
 
@@ -418,7 +379,8 @@ static int list_queue(struct listing *listing, uint32_t number) {
     return 0;
 }
 
-int asof_list(struct asof *asof, struct text *out) {
+/* Prints counts or tasks. 0, or EXIT_REFUSED after an error message in store.message. */
+static int asof_list(struct asof *asof, struct text *out) {
     struct listing listing = {.asof = asof, .out = out};
     struct text summary = {0};
     int status = 0;
@@ -580,7 +542,8 @@ static void print(const struct asof *asof, const char *directory, struct text *o
     out_line_end(out);
 }
 
-int asof_into(struct asof *asof, const char *directory, struct text *out) {
+/* Makes the directory of --into; also calls asof_find. */
+static int asof_into(struct asof *asof, const char *directory, struct text *out) {
     struct target target = {.asof = asof, .directory = directory};
     if (directory[0] == 0 || strlen(directory) + NAME_ROOM > STORE_PATH_SIZE)
         return store_damaged(&asof->store, "--into: the directory name is empty or too long");
@@ -596,5 +559,74 @@ int asof_into(struct asof *asof, const char *directory, struct text *out) {
     }
     if (status == 0) status = end(&target);
     if (status == 0) print(asof, directory, out);
+    return status;
+}
+
+/* ---- the command */
+
+static int check_options(struct asof *asof) {
+    static const char *const others[] = {"from", "to", "kind", "key", "id", "producer", "session", "follow"};
+    const struct args *args = asof->args;
+    bool is_list = args_has(args, "list"), is_into = args_has(args, "into");
+    asof->queue = args_get(args, "queue");
+    asof->prefix = args_get(args, "prefix");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (args_has(args, others[i])) return tool_usage(args, "--%s cannot be used with --as-of", others[i]);
+    if (args_has(args, "as-of") && args_has(args, "as-of-position"))
+        return tool_usage(args, "--as-of and --as-of-position exclude each other");
+    if (is_into && (is_list || asof->queue != NULL || asof->prefix != NULL))
+        return tool_usage(args,
+                          "--into excludes --list, --queue, --state, --prefix and --limit: it makes a whole directory");
+    if (!is_list && (asof->prefix != NULL || args_has(args, "state") || args_has(args, "limit")))
+        return tool_usage(args, "--prefix, --state and --limit need --list");
+    return 0;
+}
+
+static int parse(struct asof *asof) {
+    const struct args *args = asof->args;
+    struct as_of_question *question = &asof->question;
+    int status = check_options(asof);
+    asof->limit = UINT64_MAX;
+    question->by_position = args_has(args, "as-of-position");
+    if (status == 0) status = option_number(args, "as-of-position", 0, UINT64_MAX, &question->position);
+    if (status == 0) status = option_time(args, "as-of", &question->steady_ms);
+    if (status == 0) status = option_states(args, &asof->states);
+    if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &asof->limit);
+    if (status == 0 && !question->by_position && question->steady_ms > wall_ms())
+        status = tool_usage(args, "--as-of: the time is in the future");
+    return status;
+}
+
+static int answer(struct asof *asof, struct text *out) {
+    const char *into = args_get(asof->args, "into");
+    if (into != NULL) return asof_into(asof, into, out);
+    int status = find_for_now(asof);
+    if (status != 0) return status;
+    return args_has(asof->args, "list") ? asof_list(asof, out) : asof_counts(asof, out);
+}
+
+int asof_run(struct tool *tool, const struct args *args) {
+    struct asof *asof = tool_alloc(sizeof *asof);
+    struct text out = {0};
+    *asof = (struct asof){.tool = tool, .args = args};
+    int status = parse(asof);
+    if (status == 0) status = store_open(&asof->store, args);
+    if (status == 0) {
+        asof->source = (struct as_of_source){
+            .log = asof->store.log,
+            .archive = &asof->store.archive,
+            .end = asof->store.recovery.end,
+            .index = asof->store.index,
+            .meta = asof->store.meta,
+            .progress = show,
+            .argument = asof,
+        };
+        memcpy(asof->source.cluster, asof->store.cluster, sizeof asof->source.cluster);
+        status = answer(asof, &out);
+        as_of_close(&asof->moment);
+        status = store_finish(&asof->store, &out, status);
+    }
+    for (size_t i = 0; i <= QUEUE_PLACES; i++) free(asof->queues[i].name);
+    free(asof);
     return status;
 }

@@ -37,10 +37,6 @@ int source_open(struct source *source, struct tool *tool, const struct args *arg
     return follow ? tool_connect_lasting(tool) : tool_connect(tool);
 }
 
-void source_of_store(struct source *source, struct store *store) {
-    *source = (struct source){.store = store};
-}
-
 /* ---- names of queues */
 
 static void name_queue(struct source *source, uint32_t number, const char *name) {
@@ -81,6 +77,12 @@ static void mark_follower(struct source *source) {
     if (view.source.follower && !source->is_marked) tool_warn_source(&view.source);
     source->is_marked |= view.source.follower;
 }
+
+struct source_question {
+    uint64_t from_ms;
+    uint64_t to_ms;        /* end of the time range, exclusive; 0: no end */
+    struct tarry_ref task; /* changes of other tasks may be left out; no id and no key: all tasks */
+};
 
 /* ---- a directory */
 
@@ -212,7 +214,7 @@ static int next_of_broker(struct source *source, const Tarry__FrameBody **out_bo
 
 /* ---- both */
 
-int source_begin(struct source *source, const struct source_question *question) {
+static int source_begin(struct source *source, const struct source_question *question) {
     return source->is_live ? begin_live(source, question) : begin_store(source, question);
 }
 
@@ -230,7 +232,8 @@ int source_next(struct source *source, const struct frame_header **out_header, c
                          unread);
 }
 
-void source_progress(const struct source *source, uint64_t *out_done, uint64_t *out_total) {
+/* Sets the number of log bytes that were read, and their total. */
+static void source_progress(const struct source *source, uint64_t *out_done, uint64_t *out_total) {
     struct tarry_audit_view view = {0};
     uint64_t end = source->store->recovery.end;
     if (source->is_live) {
@@ -241,7 +244,7 @@ void source_progress(const struct source *source, uint64_t *out_done, uint64_t *
     *out_total = source->follow ? 0 : end - source->start;
 }
 
-void source_end(struct source *source) {
+static void source_end(struct source *source) {
     signals_on_end(NULL, NULL);
     history_close(source->history);
     tarry_audit_close(source->audit);
@@ -343,7 +346,7 @@ int scan_source(struct source *source, const struct scan_filter *filter,
 int scan(struct store *store, const struct scan_filter *filter, int (*each)(void *argument, const struct entry *entry),
          void *argument) {
     struct source *source = tool_alloc(sizeof *source);
-    source_of_store(source, store);
+    *source = (struct source){.store = store};
     int status = scan_source(source, filter, each, argument);
     free(source);
     return status;

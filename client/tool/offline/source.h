@@ -17,12 +17,6 @@
 
 struct history;
 
-struct source_question {
-    uint64_t from_ms;
-    uint64_t to_ms;        /* end of the time range, exclusive; 0: no end */
-    struct tarry_ref task; /* changes of other tasks may be left out; no id and no key: all tasks */
-};
-
 struct source {
     struct tool *tool;
     struct store *store; /* its `message` has the error message, also of a broker */
@@ -47,17 +41,11 @@ struct source {
 /* Opens --data DIR [--archive DIR], or else the broker. `follow`: continues after the end of the log, and waits for a
  * lost broker. Returns 0, or an exit status after an error message; then nothing is open. */
 int source_open(struct source *source, struct tool *tool, const struct args *args, bool follow);
-/* Makes the source read an open store, which must stay open. */
-void source_of_store(struct source *source, struct store *store);
 
-int source_begin(struct source *source, const struct source_question *question);
 /* Reads the next frame and its body (NULL: a seal); both are valid until the next call. Returns 0, SOURCE_END, or an
  * exit status after an error message in store->message. */
 #define SOURCE_END (-1)
 int source_next(struct source *source, const struct frame_header **out_header, const Tarry__FrameBody **out_body);
-/* Sets the number of log bytes that were read, and their total. */
-void source_progress(const struct source *source, uint64_t *out_done, uint64_t *out_total);
-void source_end(struct source *source);
 
 /* Ends a command: prints `out` and the error message, if any, and closes. Returns the exit status. */
 int source_finish(struct source *source, struct text *out, int status);

@@ -21,10 +21,7 @@
 #include "signals.h"
 #include "tool.h"
 
-/* ---- libpq */
-
-/* A connection to PostgreSQL, by libpq, which is loaded when it is needed: the tool does not depend on it.
- */
+/* ---- libpq, which is loaded when it is needed: the tool does not depend on it */
 
 /* The functions of libpq that the tool uses, without their prefix PQ. */
 #define POSTGRES_FUNCTIONS(X)                                                                                          \
@@ -50,16 +47,12 @@ struct postgres_library {
 };
 #undef POSTGRES_MEMBER
 
-extern struct postgres_library pq;
-
-/* Loads libpq. Returns NULL, or why it cannot be loaded. Called by one thread. */
-const char *postgres_load(void);
-
 #define LIBRARY "libpq.so.5"
 
-struct postgres_library pq;
+static struct postgres_library pq;
 
-const char *postgres_load(void) {
+/* Loads libpq. Returns NULL, or why it cannot be loaded. Called by one thread. */
+static const char *postgres_load(void) {
     static char why[256];
     static void *library; /* never unloaded */
     library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);

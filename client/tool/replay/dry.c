@@ -19,6 +19,24 @@
 #include "source.h"
 #include "text.h"
 
+struct dry {
+    struct plans plans;
+    struct lives lives;
+    struct stage stage;
+    struct agenda steady, wall; /* future events by the steady clock, and by the wall clock */
+    /* Frames before and after the current time, between which the wall clock is interpolated. */
+    struct logical_time before, next;
+    struct asked *frame; /* requests of the frame that is being read; owned */
+    bool frame_pages, frame_jobs_end;
+    uint64_t position;
+    struct twin *leased; /* task that the core leased last */
+    /* Number of requests that the dry run cannot make, because its task has ended or is in another state. */
+    uint64_t unmade;
+    uint64_t refused;
+    uint64_t assumed;  /* number of deliveries that the log does not have */
+    char message[256]; /* error message about --set; empty: none */
+};
+
 /* ---- turns the clients' recorded requests into operations for the core */
 
 struct asking { /* a commit that is being built; all its parts are in one arena */
@@ -273,7 +291,7 @@ static void dry_need_queue(struct dry *dry, struct plan *plan) {
     end(&asking);
 }
 
-void dry_ask(struct dry *dry, const struct asked *asked) {
+static void dry_ask(struct dry *dry, const struct asked *asked) {
     struct asking asking;
     uint64_t unmade = 0;
     if (asked->count == 0) return;
@@ -548,7 +566,7 @@ static void leased(struct dry *dry, struct twin *twin) {
     begin_turn(dry, twin);
 }
 
-void dry_on_twin(void *argument, struct twin *twin, Tarry__Cause cause) {
+static void dry_on_twin(void *argument, struct twin *twin, Tarry__Cause cause) {
     struct dry *dry = argument;
     bool is_leased = !twin->ended && twin->row.state == ROW_LEASED;
     if (twin->holder != NULL && !is_leased) workers_lost(twin->holder, twin);

@@ -26,7 +26,7 @@ void asked_free(struct asked *asked) {
     free(asked);
 }
 
-struct ask *asked_add(struct asked *asked, enum ask_kind kind, struct plan *plan, struct life *life) {
+static struct ask *asked_add(struct asked *asked, enum ask_kind kind, struct plan *plan, struct life *life) {
     if (asked->items == NULL || asked->count == asked->capacity) {
         asked->capacity = asked->capacity > 0 ? 2 * asked->capacity : 4;
         struct ask *grown = tool_alloc(asked->capacity * sizeof *grown);

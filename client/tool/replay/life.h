@@ -91,7 +91,6 @@ void asked_free(struct asked *asked); /* the argument may be NULL */
 /* Adds the request of a record, if a client made one. `life` NULL: the record concerns no known task. The caller adds
  * settlements itself. */
 void asked_take(struct asked *asked, const struct entry *entry, struct plan *plan, struct life *life);
-struct ask *asked_add(struct asked *asked, enum ask_kind kind, struct plan *plan, struct life *life);
 
 /* ---- lives */
 

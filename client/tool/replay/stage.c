@@ -187,7 +187,7 @@ static void step(struct stage *stage, struct core_event *event) {
     if (stage->effects.replies.count > 0) take_reply(stage, &stage->effects.replies.items[0]);
 }
 
-void stage_event(struct stage *stage, struct core_event *event) {
+static void stage_event(struct stage *stage, struct core_event *event) {
     step(stage, event);
     take_effects(stage);
 }
@@ -202,7 +202,8 @@ uint64_t stage_deadline_ns(const struct stage *stage) {
     return deadline_ms >= UINT64_MAX / NS_PER_MS ? UINT64_MAX : deadline_ms * NS_PER_MS;
 }
 
-void stage_ask(struct stage *stage, Tarry__Request *request) {
+/* Sends a request to the core. */
+static void stage_ask(struct stage *stage, Tarry__Request *request) {
     struct core_event event = {.kind = CORE_REQUEST, .request = {.ticket = 1, .message = request}};
     request->client = "dry run";
     step(stage, &event);

@@ -55,11 +55,8 @@ struct stage {
 /* Starts the core. `count`: maximum number of tasks. False: out of memory. */
 bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct logical_time now);
 void stage_deinit(struct stage *stage);
-void stage_event(struct stage *stage, struct core_event *event);
 void stage_tick(struct stage *stage);
 uint64_t stage_deadline_ns(const struct stage *stage);
-/* Sends a request to the core. */
-void stage_ask(struct stage *stage, Tarry__Request *request);
 /* Sends a commit to the core. `lives`: the tasks of its schedules, in the order of the operations; NULL: no schedules.
  */
 void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomic, struct life *const *lives);
