@@ -353,7 +353,7 @@ static int conclude(struct tool *tool, const char *name, const char *queue, cons
         json_outcome(&out, word, result->code, result->message);
         if (result->code == TARRY_OK) out_id(&out, "id", result->id);
         if (result->code == TARRY_OK) out_time(&out, "due", result->due_ms);
-        if (result->position != 0) out_id(&out, "position", result->position);
+        if (result->position != 0) out_number(&out, "position", result->position);
         out_line_end(&out);
     } else if (result->code == TARRY_OK) {
         text_printf(&out, "%s %s", word, name);

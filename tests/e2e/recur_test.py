@@ -42,6 +42,7 @@ class Recur(Case):
         answer = self.broker.one("recur", "set", "daily", "--queue", "reports", "--cron", "0 9 * * MON-FRI", "--zone", "Asia/Shanghai",
                                  "--body", '{"report":"daily"}', "--attr", "lang=de", "--priority", 3)
         self.assertEqual((answer["name"], answer["queue"], answer["result"]), ("daily", "reports", "set"))
+        self.assertIsInstance(answer["position"], int)  # as in the answer of every other command
         times = [time_["local"] for time_ in self.broker.ok("recur", "next", "daily", "--count", 5)]
         self.assertEqual(len(times), 5)
         self.assertTrue(all(local.endswith("T09:00:00+08:00") for local in times), times)
