@@ -65,7 +65,7 @@
  *     zero before you fill it in; a designated initialiser does that.
  *   - Structs that the library allocates (tasks, views, frames) may get new fields at their end. Use them by pointer
  *     and do not copy them by value.
- *   - tarry_token, tarry_ref, tarry_attribute, tarry_source and tarry_quantiles never change.
+ *   - tarry_token, tarry_ref, tarry_attribute, tarry_share, tarry_source and tarry_quantiles never change.
  *   - Enumerations may get new values: give every switch a default.
  * tarry_open refuses a program that was built with a newer header (TARRY_E_VERSION). A function refuses options in
  * which a `reserved` field is not 0, with the same code.

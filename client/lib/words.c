@@ -81,10 +81,12 @@ KEEPS_SIZE(struct tarry_calendar_options, 144);
 KEEPS_SIZE(struct tarry_audit_options, 152);
 KEEPS_SIZE(struct tarry_backup_options, 88);
 KEEPS_SIZE(struct tarry_redact_options, 176);
+KEEPS_SIZE(struct tarry_recur_options, 272);
 KEEPS_SIZE(struct tarry_token, 16);
 KEEPS_SIZE(struct tarry_commit_id, 32);
 KEEPS_SIZE(struct tarry_ref, 32);
 KEEPS_SIZE(struct tarry_attribute, 16);
+KEEPS_SIZE(struct tarry_share, 48);
 KEEPS_SIZE(struct tarry_source, 16);
 KEEPS_SIZE(struct tarry_quantiles, 40);
 
