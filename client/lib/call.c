@@ -54,8 +54,8 @@ out:
     return rv;
 }
 
-/* Returns how long a follower may wait per request. It is well below RESEND_AFTER_MS, and below the call's timeout,
- * so that the follower's message arrives in time. */
+/* How long a follower may wait per request. It is well below RESEND_AFTER_MS, and below the call's timeout, so that the
+ * follower's message arrives in time. */
 #define WISH_WAIT_MS 1000u
 _Static_assert(WISH_WAIT_MS <= FRESH_WAIT_MAX_MS, "the maximum of every broker");
 

@@ -90,22 +90,18 @@ bool slots_busy(const tarry_client *client) {
     return false;
 }
 
-/* ---- replies */
-
-/* replies: their meaning, and which requests are sent again.
+/* ---- replies: their meaning, and which requests are sent again
  *
  * Meaning of a reply for a commit:
  *
  *   OK, final refusals ──────────► complete
  *   BUSY, STOPPING ──────────────► nothing was decided: retry later. If every send was refused, the sequence is
- *   unused
- *                                  and given back; otherwise it stays the same
+ *                                  unused and given back; otherwise it stays the same
  *   NOT_PRIMARY ─────────────────► the same, at the next address (link.c); does not count as a reply
  *   BEHIND of a follower ────────► the follower may catch up: retry until the deadline; of a primary: complete
  *   FAILED ──────────────────────► unknown: retry under the same sequence; does not count as a reply
  *   FORGOTTEN ───────────────────► if every earlier send was refused, it was never executed: retry with a new
- *   producer;
- *                                  otherwise complete as TARRY_FORGOTTEN
+ *                                  producer; otherwise complete as TARRY_FORGOTTEN
  *   abandoned ───────────────────► complete as TARRY_E_ABANDONED: its outcome was requested before it arrived
  *   connection lost, silence ────► retry under the same sequence */
 

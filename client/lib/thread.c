@@ -74,9 +74,7 @@ int may_block(const tarry_client *client) {
     return rv == TARRY_OK && engine_is_me(client) ? TARRY_E_CALLBACK : rv;
 }
 
-/* ---- clocks and conditions */
-
-/* Clocks and conditions. Waiting uses CLOCK_MONOTONIC, so a jump of the wall clock moves no deadline. */
+/* ---- clocks and conditions. Waiting uses CLOCK_MONOTONIC, so a jump of the wall clock moves no deadline */
 
 static uint64_t clock_ms(clockid_t clock) {
     struct timespec now;

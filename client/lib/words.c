@@ -177,9 +177,7 @@ int tarry_token_parse(const char *text, struct tarry_token *out_token) {
     return TARRY_OK;
 }
 
-/* ---- replies as public structs */
-
-/* Converts replies of the wire protocol to the public structs. */
+/* ---- converts replies of the wire protocol to the public structs */
 
 int code_from_proto(Tarry__Code code) {
     return (int)code >= TARRY_OK && (int)code < TARRY_E_TIMEOUT ? (int)code : TARRY_E_PROTOCOL;

@@ -223,10 +223,8 @@ static int run_status(struct tool *tool, const struct args *args) {
     return status;
 }
 
-/* ---- promote and demote */
-
-/* Tarry promote and tarry demote: choose the primary of a pair. The broker answers at once with its
- * status; the command then asks for the status until the change is done, or --wait is over. */
+/* ---- tarry promote and tarry demote choose the primary of a pair. The broker answers at once with its status; the
+ * command then asks for the status until the change is done, or --wait is over */
 
 static int run(struct tool *tool, const struct args *args);
 
@@ -434,10 +432,8 @@ static int run(struct tool *tool, const struct args *args) {
     return status;
 }
 
-/* ---- pair record */
-
-/* Tarry pair record: shows the coordinator's record of a pair, and writes it again after a loss. Asks one
- * broker. */
+/* ---- tarry pair record shows the coordinator's record of a pair, and writes it again after a loss. It asks one
+ * broker */
 
 static int run_record(struct tool *tool, const struct args *args);
 

@@ -147,7 +147,7 @@ const struct command command_queue_delete = {
             "the exit status is 1.\n\n"
             "'tarry history' and 'tarry audit' still show what happened in the queue, and who deleted it. The\n"
             "broker still knows the outcomes of tasks that ended in the queue. A request with the same queue\n"
-            "name creates the queue anew. If all 4,096 queues of the broker are in use, another queue can take\n"
+            "name creates the queue again. If all 4,096 queues of the broker are in use, another queue can take\n"
             "the place of the deleted one when the broker has forgotten those outcomes (tarryd\n"
             "--outcome-retention).",
     .positional_min = 1,

@@ -400,7 +400,7 @@ static int asof_list(struct asof *asof, struct text *out) {
 
 /* ---- --into */
 
-/* Tarry audit --as-of T --into NEWDIR: a data directory as of an earlier moment.
+/* Makes a data directory as of an earlier moment.
  *
  * The first file in NEWDIR marks it as unfinished. Then this program writes the index, with the contents and replies
  * that were stored in the log; a log that begins at T; and the identity of a new member (identity.h). The member's

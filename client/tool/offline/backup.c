@@ -159,9 +159,7 @@ static int run_backup(struct tool *tool, const struct args *args) {
     return store_finish(&store, &out, status);
 }
 
-/* ---- restore */
-
-/* Tarry restore BACKUP --data DIR.
+/* ---- tarry restore BACKUP --data DIR
  *
  * First, all of BACKUP is checked. Then it is copied to DIR.restoring, which is marked as unfinished. The copy gets the
  * identity of a new member, is synced, and is renamed to DIR. Last, the mark is removed. A crash at any moment leaves

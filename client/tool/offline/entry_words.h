@@ -10,8 +10,8 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task);
 
 /* ---- consumers of sessions */
 
-/* Consumers of sessions. A record has only the number of its session; this table maps the number to the
- * client and its address, as far as the log was read.
+/* A record has only the number of its session; this table maps the number to the client and its address, as far as
+ * the log was read.
  *
  * The table has a fixed size for any length of the log. Of a forgotten session only the number is printed. */
 
