@@ -36,7 +36,7 @@ struct bean {
     const struct receipt *only; /* receipt whose jobs are being removed; NULL: none */
 };
 
-/* One reply: its first line, and its body if it has one. False: the link failed. */
+/* One reply: its first line, and its body if it has one. */
 struct bean_reply {
     char line[BEAN_LINE_SIZE_MAX + 1];
     const char *body; /* body of the reply; NULL: none; valid until the next call on the link */
@@ -44,18 +44,6 @@ struct bean_reply {
     bool is_huge; /* the body is larger than a task may be, and was discarded */
     uint64_t huge_size;
 };
-bool bean_read(struct import *import, struct bean_reply *out);
-/* Sends a command and reads the YAML of its reply. False after an error message; *out_there is false after NOT_FOUND.
- * If out_there is NULL, NOT_FOUND is an error. */
-bool bean_ask_yaml(struct import *import, const char *command, struct bean_reply *out, bool *out_there);
-bool bean_is_wanted(const struct bean *bean, const char *tube);
-
-/* Finds the ids of all jobs. 0, or an exit status after an error message. */
-int bean_scan(struct import *import);
-int bean_next(struct import *import, struct import_batch *batch);
-int bean_remove(struct import *import, struct import_batch *batch);
-
-/* ---- connection and statistics */
 
 static const char *const kinds[COUNTS_MAX] = {"ready", "delayed", "buried", "reserved"};
 
@@ -72,7 +60,8 @@ static bool has_body(const char *line, uint64_t *out_size) {
     return false;
 }
 
-bool bean_read(struct import *import, struct bean_reply *out) {
+/* Reads a reply. False: the link failed. */
+static bool bean_read(struct import *import, struct bean_reply *out) {
     const char *line;
     size_t size;
     uint64_t body_size = 0;
@@ -92,7 +81,9 @@ bool bean_read(struct import *import, struct bean_reply *out) {
     return true;
 }
 
-bool bean_ask_yaml(struct import *import, const char *command, struct bean_reply *out, bool *out_there) {
+/* Sends a command and reads the YAML of its reply. False after an error message; *out_there is false after NOT_FOUND.
+ * If out_there is NULL, NOT_FOUND is an error. */
+static bool bean_ask_yaml(struct import *import, const char *command, struct bean_reply *out, bool *out_there) {
     if (!server_link_send(&import->link, command, strlen(command)) || !bean_read(import, out)) {
         import_lost(import);
         return false;
@@ -108,7 +99,7 @@ bool bean_ask_yaml(struct import *import, const char *command, struct bean_reply
 
 /* ---- tubes */
 
-bool bean_is_wanted(const struct bean *bean, const char *tube) {
+static bool bean_is_wanted(const struct bean *bean, const char *tube) {
     if (strcmp(tube, BEAN_PROBE) == 0) return false;
     if (bean->options->tube_count == 0) return true;
     for (size_t i = 0; i < bean->tube_count; i++)
@@ -201,70 +192,6 @@ static int show(struct import *import) {
     return status;
 }
 
-/* ---- the origin */
-
-/* Gets the id of the server process, because job ids are only valid within one process. */
-static int identify(struct import *import) {
-    struct bean *bean = import->state;
-    struct bean_reply reply;
-    if (!bean_ask_yaml(import, "stats\r\n", &reply, NULL)) return EXIT_REFUSED;
-    if (!bean_name(reply.body, reply.body_size, "id", import->server, BEAN_ID_SIZE))
-        return import_nonsense(import, "stats has no id: the server is not a beanstalkd, or older than 1.5", reply.line,
-                               strlen(reply.line));
-    static const char ask[] =
-        "reserve-job 0\r\n"; /* job 0 never exists, so the reply shows only whether the server knows the command */
-    if (!server_link_send(&import->link, ask, sizeof ask - 1) || !bean_read(import, &reply)) return import_lost(import);
-    bean->has_reserve_job = strcmp(reply.line, "NOT_FOUND") == 0;
-    return 0;
-}
-
-static int begin(struct import *import) {
-    if (!server_link_open(&import->link, import->address, BEAN_PORT, import->tool->timeout_ms))
-        return import_lost(import);
-    int status = identify(import);
-    if (status == 0) status = list_tubes(import);
-    if (status == 0) status = count_all(import, &import->before);
-    return status;
-}
-
-static int start(struct import *import, const struct receipt *only) {
-    struct bean *bean = import->state;
-    bean->only = only;
-    bean->at = bean->id_count = 0;
-    if (only == NULL) return bean_scan(import);
-    free(bean->ids);
-    bean->ids = tool_alloc((only->count + 1) * sizeof *bean->ids);
-    bean->id_capacity = only->count + 1;
-    for (size_t i = 0; i < only->count; i++) bean->ids[bean->id_count++] = only->marks[i].id;
-    return 0;
-}
-
-static void end(struct import *import) {
-    struct bean *bean = import->state;
-    free(bean->tubes);
-    free(bean->ids);
-    free(bean);
-    import->state = NULL;
-}
-
-static const struct origin origin = {.noun = "job",
-                                     .begin = begin,
-                                     .show = show,
-                                     .start = start,
-                                     .next = bean_next,
-                                     .remove = bean_remove,
-                                     .count = count_all,
-                                     .end = end};
-
-void bean_origin(struct import *import, const struct bean_options *options) {
-    struct bean *bean = tool_alloc(sizeof *bean);
-    *bean = (struct bean){.options = options};
-    import->state = bean;
-    import->origin = &origin;
-    import_digest(import->receipt_key, "beanstalkd", (const void *const[]){import->address},
-                  (const size_t[]){strlen(import->address)}, 1);
-}
-
 /* ---- finding the jobs */
 
 /* Finds the highest id: puts a job into a separate tube, and deletes it at once. A server that accepts no jobs
@@ -334,7 +261,8 @@ static int look_at(struct import *import, uint64_t first, uint64_t last, uint64_
     return import->link.error[0] == 0 ? 0 : import_lost(import);
 }
 
-int bean_scan(struct import *import) {
+/* Finds the ids of all jobs. 0, or an exit status after an error message. */
+static int bean_scan(struct import *import) {
     struct bean *bean = import->state;
     struct progress progress;
     uint64_t highest = 0, seen = 0, total = 0;
@@ -362,9 +290,7 @@ int bean_scan(struct import *import) {
     return status;
 }
 
-/* ---- taking the jobs */
-
-/* See bean.h: turns jobs into items, and removes them.
+/* ---- turns jobs into items, and removes them
  *
  * A ready job is reserved first, so that no worker there takes it meanwhile; a kill releases it. A delayed job is not
  * reserved, because a kill would make it ready too early. It is deleted in the delayed state, and is due here when it
@@ -477,7 +403,7 @@ static int take_step(struct import *import, struct import_batch *batch, const ui
     return import->link.error[0] == 0 ? 0 : import_lost(import);
 }
 
-int bean_next(struct import *import, struct import_batch *batch) {
+static int bean_next(struct import *import, struct import_batch *batch) {
     struct bean *bean = import->state;
     int status = 0;
     while (status == 0 && bean->at < bean->id_count && batch->bytes < BATCH_BYTES_MAX &&
@@ -490,7 +416,7 @@ int bean_next(struct import *import, struct import_batch *batch) {
 }
 
 /* Deletes imported jobs, and releases reserved jobs that were not imported. */
-int bean_remove(struct import *import, struct import_batch *batch) {
+static int bean_remove(struct import *import, struct import_batch *batch) {
     struct text commands = {0};
     for (size_t i = 0; i < batch->count; i++) {
         const struct import_item *item = &batch->items[i];
@@ -517,4 +443,68 @@ int bean_remove(struct import *import, struct import_batch *batch) {
             return import_nonsense(import, "it did not delete a job; its reply was", reply.line, strlen(reply.line));
     }
     return import->link.error[0] == 0 ? 0 : import_lost(import);
+}
+
+/* ---- the origin */
+
+/* Gets the id of the server process, because job ids are only valid within one process. */
+static int identify(struct import *import) {
+    struct bean *bean = import->state;
+    struct bean_reply reply;
+    if (!bean_ask_yaml(import, "stats\r\n", &reply, NULL)) return EXIT_REFUSED;
+    if (!bean_name(reply.body, reply.body_size, "id", import->server, BEAN_ID_SIZE))
+        return import_nonsense(import, "stats has no id: the server is not a beanstalkd, or older than 1.5", reply.line,
+                               strlen(reply.line));
+    static const char ask[] =
+        "reserve-job 0\r\n"; /* job 0 never exists, so the reply shows only whether the server knows the command */
+    if (!server_link_send(&import->link, ask, sizeof ask - 1) || !bean_read(import, &reply)) return import_lost(import);
+    bean->has_reserve_job = strcmp(reply.line, "NOT_FOUND") == 0;
+    return 0;
+}
+
+static int begin(struct import *import) {
+    if (!server_link_open(&import->link, import->address, BEAN_PORT, import->tool->timeout_ms))
+        return import_lost(import);
+    int status = identify(import);
+    if (status == 0) status = list_tubes(import);
+    if (status == 0) status = count_all(import, &import->before);
+    return status;
+}
+
+static int start(struct import *import, const struct receipt *only) {
+    struct bean *bean = import->state;
+    bean->only = only;
+    bean->at = bean->id_count = 0;
+    if (only == NULL) return bean_scan(import);
+    free(bean->ids);
+    bean->ids = tool_alloc((only->count + 1) * sizeof *bean->ids);
+    bean->id_capacity = only->count + 1;
+    for (size_t i = 0; i < only->count; i++) bean->ids[bean->id_count++] = only->marks[i].id;
+    return 0;
+}
+
+static void end(struct import *import) {
+    struct bean *bean = import->state;
+    free(bean->tubes);
+    free(bean->ids);
+    free(bean);
+    import->state = NULL;
+}
+
+static const struct origin origin = {.noun = "job",
+                                     .begin = begin,
+                                     .show = show,
+                                     .start = start,
+                                     .next = bean_next,
+                                     .remove = bean_remove,
+                                     .count = count_all,
+                                     .end = end};
+
+void bean_origin(struct import *import, const struct bean_options *options) {
+    struct bean *bean = tool_alloc(sizeof *bean);
+    *bean = (struct bean){.options = options};
+    import->state = bean;
+    import->origin = &origin;
+    import_digest(import->receipt_key, "beanstalkd", (const void *const[]){import->address},
+                  (const size_t[]){strlen(import->address)}, 1);
 }

@@ -20,7 +20,7 @@
 #define BANDS 12
 
 /* Upper limits of the lateness bands: a band counts lateness above the limit before, up to its own limit. */
-extern const uint64_t band_limits_ms[BANDS]; /* upper limits in ms; the last one is UINT64_MAX */
+static const uint64_t band_limits_ms[BANDS] = {0, 1, 2, 5, 10, 20, 50, 100, 1000, 10000, 60000, UINT64_MAX};
 
 struct second {
     uint64_t at_s; /* Unix seconds of the broker's clock */
@@ -47,12 +47,7 @@ struct totals {
     size_t sum_count;
 };
 
-/* Adds the second that is still being counted to the busiest ones, if it is one of them. */
-void sum_settle(struct sum *sum);
-
 /* ---- counting */
-
-const uint64_t band_limits_ms[BANDS] = {0, 1, 2, 5, 10, 20, 50, 100, 1000, 10000, 60000, UINT64_MAX};
 
 struct totals *totals_new(void) {
     struct totals *totals = tool_alloc(sizeof *totals);
@@ -68,7 +63,8 @@ void totals_free(struct totals *totals) {
     free(totals);
 }
 
-void sum_settle(struct sum *sum) {
+/* Adds the second that is still being counted to the busiest ones, if it is one of them. */
+static void sum_settle(struct sum *sum) {
     struct second second = sum->now;
     sum->now.records = 0;
     for (size_t i = 0; i < BUSIEST_MAX && second.records > 0; i++) {

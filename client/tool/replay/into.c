@@ -36,8 +36,8 @@
 
 /* ---- the replay as a consumer */
 
-/* The replay as a consumer. It receives the deliveries of the target, and keeps each lease until the log
- * says how the delivery was settled.
+/* The replay's consumer. It receives the deliveries of the target, and keeps each lease until the log says how the
+ * delivery was settled.
  *
  * It asks for the longest possible leases, so that no lease ends before its settlement in the log. One consumer for
  * each queue receives all its deliveries. One thread. */
@@ -47,21 +47,6 @@ struct holder {
     struct id_map held; /* leases that the target has given, by the target's id of the task */
     uint64_t timeout_ms;
 };
-
-/* Subscribes to the queue of the route, if that is not done yet. Returns a code. */
-int holder_subscribe(struct holder *holder, struct route *route);
-/* Gets the token of the lease on the task. False: there was no lease so far. */
-bool holder_has(struct holder *holder, uint64_t id, struct tarry_token *out_token);
-/* Waits until the task has been delivered with a token other than `but` (NULL: any), and removes it from `held`.
- * False: it will not be delivered (`image` is left out and the difference is recorded), or a signal asked for the
- * end. */
-bool holder_wait(struct holder *holder, struct image *image, const struct tarry_token *but,
-                 struct tarry_token *out_token);
-/* Releases the lease on the task, also one that arrives soon, within the commit that is being filled. Called before a
- * change of a task that had no lease in the log. */
-void holder_let_go(struct holder *holder, struct image *image, uint64_t now_ms);
-/* Releases all leases without an attempt, and closes the consumers. */
-void holder_close(struct holder *holder, struct routes *routes);
 
 #define TAKE_MAX 256u
 #define LOOK_MS 100u     /* timeout of one wait in ms */
@@ -74,7 +59,8 @@ struct held_lease {
     struct tarry_token token;
 };
 
-int holder_subscribe(struct holder *holder, struct route *route) {
+/* Subscribes to the queue of the route, if that is not done yet. Returns a code. */
+static int holder_subscribe(struct holder *holder, struct route *route) {
     if (route->consumer != NULL) return TARRY_OK;
     sender_settle(holder->sender); /* an unanswered request may create the queue, so wait for all answers first */
     struct tarry_consumer_options options = {.queues = &route->name,
@@ -114,17 +100,16 @@ static bool holder_pump(struct holder *holder, struct route *route, uint64_t wai
     return all > 0;
 }
 
-bool holder_has(struct holder *holder, uint64_t id, struct tarry_token *out_token) {
+/* Gets the token of the lease on the task. False: there was no lease so far. */
+static bool holder_has(struct holder *holder, uint64_t id, struct tarry_token *out_token) {
     const struct held_lease *held = id != 0 ? id_map_get(&holder->held, id) : NULL;
     if (held == NULL) return false;
     *out_token = held->token;
     return true;
 }
 
-static bool take_delivery(struct holder *holder, uint64_t id, const struct tarry_token *but,
-                          struct tarry_token *out_token) {
+static bool take_delivery(struct holder *holder, uint64_t id, struct tarry_token *out_token) {
     if (!holder_has(holder, id, out_token)) return false;
-    if (but != NULL && !is_newer(*out_token, *but)) return false;
     free(id_map_take(&holder->held, id));
     return true;
 }
@@ -146,8 +131,9 @@ static const char *wont_come(struct holder *holder, const struct image *image, u
     return why;
 }
 
-bool holder_wait(struct holder *holder, struct image *image, const struct tarry_token *but,
-                 struct tarry_token *out_token) {
+/* Waits until the task has been delivered, and removes it from `held`. False: it will not be delivered (`image` is left
+ * out and the difference is recorded), or a signal asked for the end. */
+static bool holder_wait(struct holder *holder, struct image *image, struct tarry_token *out_token) {
     uint64_t id = sender_id(holder->sender, image);
     if (id == 0) image->left_out = true; /* the task's scheduling was refused, which was reported */
     if (image->left_out) return false;
@@ -155,7 +141,7 @@ bool holder_wait(struct holder *holder, struct image *image, const struct tarry_
     uint64_t begin_ms = steady_ms(), asked_ms = begin_ms;
     const char *why = NULL;
     while (why == NULL && !signals_ended()) {
-        if (take_delivery(holder, id, but, out_token)) return true;
+        if (take_delivery(holder, id, out_token)) return true;
         if (sender_failure(holder->sender) != TARRY_OK) return false;
         if (holder_pump(holder, image->route, LOOK_MS)) continue;
         uint64_t now_ms = steady_ms();
@@ -171,7 +157,9 @@ bool holder_wait(struct holder *holder, struct image *image, const struct tarry_
     return false;
 }
 
-void holder_let_go(struct holder *holder, struct image *image, uint64_t now_ms) {
+/* Releases the lease on the task, also one that arrives soon, within the commit that is being filled. Called before a
+ * change of a task that had no lease in the log. */
+static void holder_let_go(struct holder *holder, struct image *image, uint64_t now_ms) {
     struct tarry_token token;
     bool may_be_out = image->due_ms <= now_ms && !image->route->paused;
     if (image->route->consumer == NULL || image->left_out) return;
@@ -180,7 +168,7 @@ void holder_let_go(struct holder *holder, struct image *image, uint64_t now_ms) 
     if (may_be_out) sender_flush(holder->sender);
     while (may_be_out && !holder_has(holder, id, &token) && steady_ms() < end_ms && !signals_ended())
         holder_pump(holder, image->route, LOOK_MS);
-    if (!take_delivery(holder, id, NULL, &token)) return;
+    if (!take_delivery(holder, id, &token)) return;
     struct op op = {.kind = OP_AUXILIARY, .task = image->recorded};
     sender_note(holder->sender, tarry_commit_release(holder->sender->commit, id, token), &op, 0);
 }
@@ -193,7 +181,8 @@ static void give_back(void *argument, void *value) {
     free(held);
 }
 
-void holder_close(struct holder *holder, struct routes *routes) {
+/* Releases all leases without an attempt, and closes the consumers. */
+static void holder_close(struct holder *holder, struct routes *routes) {
     for (size_t i = 0; i < routes->count; i++)
         if (routes->items[i]->consumer != NULL) holder_pump(holder, routes->items[i], 0);
     id_map_each(&holder->held, give_back, holder);
@@ -409,7 +398,7 @@ static void settle(struct into *in, struct image *image, struct op *op) {
     struct tarry_token token;
     if (!image->leased) lease(in, image); /* the task was leased before --from-position */
     image->leased = false;
-    bool is_here = holder_wait(&in->holder, image, NULL, &token);
+    bool is_here = holder_wait(&in->holder, image, &token);
     if (!is_here && signals_ended()) in->stopped = true;
     if (is_here)
         add_settlement(in, op, image->id, token);
@@ -442,7 +431,7 @@ static void settle_again(struct into *in) {
         pthread_mutex_lock(&in->sender.lock);
         image->unanswered--;
         pthread_mutex_unlock(&in->sender.lock);
-        if (!holder_wait(&in->holder, image, NULL, &token)) continue;
+        if (!holder_wait(&in->holder, image, &token)) continue;
         struct op copy = *op;
         if (op->reason != NULL) copy.nack.reason = copy.reason = tool_strdup(op->reason);
         add_settlement(in, &copy, image->id, token);
