@@ -1,7 +1,6 @@
 /* cmd_pair.c: tarry status, promote, demote and pair record. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "json_out.h"
 #include "nodes.h"
@@ -187,12 +186,11 @@ static int tell_status(const struct nodes *nodes, const struct verdict *verdict)
 }
 
 static struct verdict ask(struct nodes *nodes, uint64_t wait_ms) {
-    const struct timespec pause = {.tv_nsec = ASK_AGAIN_MS * 1000000};
     uint64_t until_ms = steady_ms() + wait_ms;
     nodes_ask(nodes);
     struct verdict verdict = judge(nodes);
     while (!verdict.is_fine && steady_ms() < until_ms) {
-        nanosleep(&pause, NULL);
+        pause_ms(ASK_AGAIN_MS);
         nodes_ask(nodes);
         verdict = judge(nodes);
     }
@@ -350,11 +348,6 @@ static int tell_change(const struct tool *tool, const struct node *node, const c
     int status = output_flush(&out, EXIT_FINE);
     text_deinit(&out);
     return status;
-}
-
-static void pause_ms(uint64_t ms) {
-    struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&pause, NULL);
 }
 
 /* Waits until the change is done, or --wait is over. A broker that hands over restarts, so a missing answer is no

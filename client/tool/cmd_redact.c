@@ -2,7 +2,6 @@
  * until the broker has erased them. */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "json_out.h"
 #include "output.h"
@@ -77,11 +76,6 @@ static int option_redact(const struct args *args, struct tarry_redact_options *o
     if (status == 0 && out->to_ms != 0 && out->to_ms <= out->from_ms)
         return tool_usage(args, "--to must be later than --from");
     return status;
-}
-
-static void pause_ms(uint64_t ms) {
-    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
 }
 
 /* Requests one portion after another. */

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "alloc.h"
 #include "json_map.h"
@@ -76,11 +75,6 @@ void json_line(struct text *out, const ProtobufCMessage *message, const struct t
 
 #define POLL_MIN_MS 5u
 #define POLL_MAX_MS 250u
-
-static void pause_ms(uint64_t ms) {
-    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
 
 int job_follow(struct tool *tool, const char *queue, const struct tarry_result *started, const char *what,
                struct tarry_job_view *out_view) {

@@ -167,6 +167,11 @@ uint64_t steady_ms(void) {
     return clock_ms(CLOCK_MONOTONIC);
 }
 
+void pause_ms(uint64_t ms) {
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&time, NULL);
+}
+
 /* ---- client name */
 
 #define USER_SHOWN 24 /* bytes; AS_SIZE_MAX, user, host, process id and separators together fit into 128 bytes */

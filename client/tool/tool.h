@@ -60,6 +60,7 @@ int tool_failed(const struct tool *tool, int code, const char *message);
 int exit_status_of(int code); /* Returns the exit status for an enum tarry_code. */
 uint64_t wall_ms(void);       /* CLOCK_REALTIME */
 uint64_t steady_ms(void);     /* CLOCK_MONOTONIC */
+void pause_ms(uint64_t ms);   /* Sleeps; a signal ends the sleep. */
 
 /* Options of requests that a follower may answer. */
 #define OPTIONS_FRESH                                                                                                  \
