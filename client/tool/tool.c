@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "json_map.h"
 #include "json_out.h"
 #include "output.h"
 #include "rfc3339.h"
@@ -330,16 +331,17 @@ int option_ref(const struct args *args, struct tarry_ref *out_ref) {
 }
 
 int option_states(const struct args *args, uint32_t *out_states) {
-    /* Names of enum tarry_state, in the order of its bits. */
-    static const char *const names[] = {"pending", "ready", "in_flight", "dead"};
     const char *text = args_get(args, "state");
     uint32_t states = 0;
     if (text == NULL) return 0;
     for (const char *at = text;;) {
         size_t size = strcspn(at, ",");
         size_t i = 0;
-        while (i < 4 && (strlen(names[i]) != size || memcmp(names[i], at, size) != 0)) i++;
-        if (i == 4) return tool_usage(args, "--state: '%.*s' is not pending, ready, in_flight or dead", (int)size, at);
+        while (i < JSON_STATE_COUNT &&
+               (strlen(json_state_names[i]) != size || memcmp(json_state_names[i], at, size) != 0))
+            i++;
+        if (i == JSON_STATE_COUNT)
+            return tool_usage(args, "--state: '%.*s' is not pending, ready, in_flight or dead", (int)size, at);
         states |= 1u << i;
         if (at[size] == 0) break;
         at += size + 1;
