@@ -283,22 +283,15 @@ int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_po
     _Static_assert(POLICY_FIELDS_ALL == (1 << POLICY_FIELDS) - 1 && TARRY_POLICY_PUSH == 1 << POLICY_AT_push,
                    "enum tarry_policy_field has the order of policy.def");
     if (queue == NULL || policy == NULL || (fields & ~(uint32_t)POLICY_FIELDS_ALL) != 0) return TARRY_E_ARGUMENT;
-    wire.lease_ms = policy->lease_ms;
-    wire.max_attempts = policy->max_attempts;
-    wire.backoff = policy->backoff_exponential ? TARRY__POLICY__BACKOFF__EXPONENTIAL : TARRY__POLICY__BACKOFF__FIXED;
-    wire.backoff_min_ms = policy->backoff_min_ms;
-    wire.backoff_max_ms = policy->backoff_max_ms;
-    wire.backoff_jitter = policy->backoff_jitter;
-    wire.rate = policy->rate;
-    wire.rate_period_ms = policy->rate_period_ms;
-    wire.burst = policy->burst;
-    wire.max_in_flight = policy->max_in_flight;
-    wire.overdue_expire_ms = policy->overdue_expire_ms;
-    wire.overdue_dead_ms = policy->overdue_dead_ms;
-    wire.overdue_spread_ms = policy->overdue_spread_ms;
-    wire.spread_ms = policy->spread_ms;
-    if ((fields & TARRY_POLICY_PUSH) != 0 && policy->push != NULL) wire.push = (char *)policy->push;
-    if ((fields & TARRY_POLICY_FILTER) != 0 && policy->filter != NULL) wire.filter = (char *)policy->filter;
+#define COPY_DURATION(field) wire.field = policy->field;
+#define COPY_COUNT(field) wire.field = policy->field;
+#define COPY_RATE(field) wire.field = policy->field;
+#define COPY_BACKOFF(field)                                                                                            \
+    wire.field = policy->field##_exponential ? TARRY__POLICY__BACKOFF__EXPONENTIAL : TARRY__POLICY__BACKOFF__FIXED;
+#define POLICY_NUMBER(field, word, option, kind, ...) COPY_##kind(field)
+#define POLICY_TEXT(field, ...)                                                                                        \
+    if ((fields & 1u << POLICY_AT_##field) != 0 && policy->field != NULL) wire.field = (char *)policy->field;
+#include "policy.def"
     for (size_t i = 0; i < POLICY_FIELDS; i++)
         if ((fields & 1u << i) != 0) named[set.n_fields++] = (char *)names[i];
     set.queue = (char *)queue;

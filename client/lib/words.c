@@ -254,22 +254,11 @@ int options_take(void *out, const void *given, size_t size, size_t reserved_at) 
 void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out) {
     *out = (struct tarry_policy){.push = "", .filter = ""};
     if (from == NULL) return;
-    *out = (struct tarry_policy){
-        .lease_ms = from->lease_ms,
-        .max_attempts = from->max_attempts,
-        .backoff_exponential = from->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL,
-        .backoff_min_ms = from->backoff_min_ms,
-        .backoff_max_ms = from->backoff_max_ms,
-        .backoff_jitter = from->backoff_jitter,
-        .rate = from->rate,
-        .rate_period_ms = from->rate_period_ms,
-        .burst = from->burst,
-        .max_in_flight = from->max_in_flight,
-        .overdue_expire_ms = from->overdue_expire_ms,
-        .overdue_dead_ms = from->overdue_dead_ms,
-        .overdue_spread_ms = from->overdue_spread_ms,
-        .spread_ms = from->spread_ms,
-        .push = from->push,
-        .filter = from->filter,
-    };
+#define COPY_DURATION(field) out->field = from->field;
+#define COPY_COUNT(field) out->field = from->field;
+#define COPY_RATE(field) out->field = from->field;
+#define COPY_BACKOFF(field) out->field##_exponential = from->field == TARRY__POLICY__BACKOFF__EXPONENTIAL;
+#define POLICY_NUMBER(field, word, option, kind, ...) COPY_##kind(field)
+#define POLICY_TEXT(field, ...) out->field = from->field;
+#include "policy.def"
 }
