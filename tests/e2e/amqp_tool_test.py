@@ -2,6 +2,7 @@
 of the AMQP door.
 """
 import json
+import os
 import re
 import urllib.request
 
@@ -65,7 +66,7 @@ class Tool(AmqpCase):
             self.assertIn(sentence, self.broker.refused("amqp", "import", wrong, status=2).err)
         self.assertIn("127.0.0.1:1", self.broker.refused("amqp", "import", path, "--amqp", "127.0.0.1:1", status=3).err)
 
-    def test_a_token_does_not_go_to_another_machine_in_plain_text(self):
+    def test_a_token_stays_private(self):
         path, token = self.path("empty.json"), self.path("token")
         with open(path, "w") as file:
             json.dump({"exchanges": [], "queues": [], "bindings": []}, file)
@@ -75,6 +76,10 @@ class Tool(AmqpCase):
             self.assertIn(crosses, self.broker.refused("amqp", "import", path, "--amqp", host, status=2, env={"TARRY_TOKEN_FILE": token}).err)
         environment = {"TARRY_TOKEN_FILE": token, "TARRY_UNSAFE_PLAIN_TOKEN": "0"}
         self.assertIn(crosses, self.broker.refused("amqp", "import", path, "--amqp", "broker.invalid", status=2, env=environment).err)
+        os.chmod(token, 0o640)
+        told = self.broker.refused("amqp", "import", path, "--amqp", "127.0.0.1:1", status=2, env={"TARRY_TOKEN_FILE": token}).err
+        self.assertIn("other users can read it", told)
+        os.chmod(token, 0o600)
         for host in ("127.0.0.1:1", "localhost:1", "[::1]:1"):
             self.assertNotIn(crosses, self.broker.refused("amqp", "import", path, "--amqp", host, status=3, env={"TARRY_TOKEN_FILE": token}).err)
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "alloc.h"
 #include "amqp_link.h"
@@ -241,17 +242,24 @@ static void take_all(struct importing *importing, json_t *root, const char *memb
 
 /* ---- the command */
 
-/* Reads the token from the same place as the other commands. Returns 0, or an exit status after an error message. */
+/* Reads the token from the same place as the other commands, and refuses a file as they do. Returns 0, or an exit
+ * status after an error message. */
 static int read_token(char out[TOKEN_SIZE]) {
-    const char *path = getenv("TARRY_TOKEN_FILE");
+    const char *path = getenv("TARRY_TOKEN_FILE"), *problem = NULL;
+    struct stat status;
     out[0] = '\0';
     if (path == NULL || path[0] == '\0') return EXIT_FINE;
     FILE *file = fopen(path, "re");
-    const bool is_read = file != NULL && fgets(out, TOKEN_SIZE, file) != NULL;
-    if (!is_read) tool_say("%s: %s", path, file == NULL ? strerror(errno) : "the first line has no token");
+    if (file == NULL || fstat(fileno(file), &status) != 0)
+        problem = strerror(errno);
+    else if ((status.st_mode & 077) != 0)
+        problem = "other users can read it: run chmod 600 on it";
+    else if (fgets(out, TOKEN_SIZE, file) == NULL)
+        problem = "the first line has no token";
+    if (problem != NULL) tool_say("%s: %s", path, problem);
     if (file != NULL) fclose(file);
     out[strcspn(out, "\r\n")] = '\0';
-    return is_read ? EXIT_FINE : EXIT_USAGE;
+    return problem == NULL ? EXIT_FINE : EXIT_USAGE;
 }
 
 /* Returns whether the connection may leave this machine, by the same rule as for ws:// addresses. */
