@@ -27,6 +27,7 @@
 #define PRINT_BATCH 1024u
 /* Interval of the check for an end, while the reader waits for answers. */
 #define ROOM_LOOK_MS 250u
+#define ERRORS (TARRY_UNMATCHED + 1) /* place of the errors in an array of counts, after the last outcome */
 
 struct slot {
     struct stream *stream;
@@ -60,7 +61,7 @@ struct stream {
     atomic_bool silent; /* true: no broker answered for --timeout */
 
     /* Only the printer uses these fields until it has ended. */
-    uint64_t counts[TARRY_UNMATCHED + 2]; /* number of results for each outcome; the last element counts errors */
+    uint64_t counts[ERRORS + 1]; /* number of results for each outcome, and of errors */
     uint64_t refused;
     bool quiet; /* true: a terminal shows the progress bar, so only refusals are printed */
     struct progress progress;
@@ -99,7 +100,7 @@ static void print_slot(struct stream *stream, const struct slot *slot, struct te
     bool refused = answer_refused(stream->verb, slot->result);
     bool error = strcmp(answer_word(slot->result), "error") == 0;
     if (refused) stream->refused++;
-    stream->counts[error || slot->result->outcome > TARRY_UNMATCHED ? TARRY_UNMATCHED + 1 : slot->result->outcome]++;
+    stream->counts[error || slot->result->outcome > ERRORS ? ERRORS : slot->result->outcome]++;
     if (stream->tool->json) {
         answer_json(out, &answer);
     } else if (!stream->quiet || refused) {
@@ -276,11 +277,11 @@ static void summarize(const struct stream *stream) {
     text_printf(&text, "%llu line%s in %s", (unsigned long long)stream->head, stream->head == 1 ? "" : "s",
                 duration_format(took_ms, took));
     const char *gap = ": ";
-    for (size_t i = 0; i <= TARRY_UNMATCHED + 1; i++) {
+    for (size_t i = 0; i <= ERRORS; i++) {
         if (stream->counts[i] == 0) continue;
-        const char *word = i == TARRY_LIVE       ? "exists"
-                           : i > TARRY_UNMATCHED ? (stream->counts[i] == 1 ? "error" : "errors")
-                                                 : tarry_outcome_name((enum tarry_outcome)i);
+        const char *word = i == TARRY_LIVE ? "exists"
+                           : i == ERRORS   ? (stream->counts[i] == 1 ? "error" : "errors")
+                                           : tarry_outcome_name((enum tarry_outcome)i);
         text_printf(&text, "%s%llu %s", gap, (unsigned long long)stream->counts[i], word);
         gap = ", ";
     }
