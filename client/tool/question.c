@@ -220,6 +220,8 @@ void answer_circumstances_words(struct text *out, const struct tarry_result *res
     case TARRY_ACKED:
     case TARRY_EXPIRED:
     case TARRY_DROPPED:
+    case TARRY_SHARED:
+    case TARRY_UNMATCHED:
         add_time(out, " at ", result->at_ms);
         break;
     default:
