@@ -533,7 +533,7 @@ static void restart_from_index(struct fx *f, const char *zone, uint64_t next_ms,
     struct core *core = core_new(&f->options);
     core_restore(core, &base);
     assert_int_equal(core_restore_queue(core, queue), 0);
-    assert_int_equal(core_restore_recur(core, &put, &row), 0);
+    assert_int_equal(core_restore_recur(core, &put, &row, 0), 0);
     tarry__frame_body__free_unpacked(queue_body, NULL);
     tarry__frame_body__free_unpacked(recur_body, NULL);
     core_free(f->core);
