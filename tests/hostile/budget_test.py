@@ -55,9 +55,12 @@ class Budget(principals.Access):
         total = 0
         tasks = f"/proc/{self.broker.process.pid}/task"
         for task in os.listdir(tasks):
-            with open(f"{tasks}/{task}/comm", encoding="ascii") as comm, open(f"{tasks}/{task}/schedstat", encoding="ascii") as spent:
-                if comm.read().strip() in DOOR_THREADS:
-                    total += int(spent.read().split()[0]) / 1e6
+            try:
+                with open(f"{tasks}/{task}/comm", encoding="ascii") as comm, open(f"{tasks}/{task}/schedstat", encoding="ascii") as spent:
+                    if comm.read().strip() in DOOR_THREADS:
+                        total += int(spent.read().split()[0]) / 1e6
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # a thread that has ended since; the door's threads end with the broker
         return total
 
     def web(self, name):

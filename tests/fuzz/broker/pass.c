@@ -41,7 +41,10 @@ void pass_seconds(struct pass *pass, uint32_t seconds) {
 
 uint32_t pass_choose(struct pass *pass, struct random *random, uint64_t now_ms) {
     if (pass->passed_ns == NULL || now_ms < pass->next_ms) return 0;
-    bool is_first = pass->next_ms == 0;
+    if (pass->next_ms == 0) { /* the first jump comes soon, so that a life of seconds has one on a slow machine too */
+        pass->next_ms = now_ms + PAUSE_MIN_MS;
+        return 0;
+    }
     pass->next_ms = now_ms + PAUSE_MIN_MS + random_below(random, PAUSE_MAX_MS - PAUSE_MIN_MS);
-    return is_first ? 0 : jumps_s[random_below(random, JUMPS)];
+    return jumps_s[random_below(random, JUMPS)];
 }
