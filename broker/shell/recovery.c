@@ -53,6 +53,7 @@ static int open_index(struct recovery *recovery, char *message, size_t message_s
     message[0] = '\0';
     int error = index_open(&recovery->index, &options, message, message_size);
     if (error == 0) return 0;
+    recovery->is_damaged = error == INDEX_DAMAGED;
     if (message[0] != '\0') return 1;
     return REFUSE("index %s cannot be opened: %s", recovery->dir->index, storage_error(error));
 }
@@ -71,6 +72,7 @@ static int open_log(struct recovery *recovery, const struct recovery_plan *plan,
     message[0] = '\0';
     int error = log_open(&recovery->log, &options, plan->index.position, out, message, message_size);
     if (error == 0) return 0;
+    recovery->is_damaged = error == LOG_DAMAGED;
     size_t size = strlen(message);
     char segment[UNITS_TEXT_SIZE];
     if (error == -ENOSPC)
@@ -194,26 +196,38 @@ static void start_clock(struct recovery *recovery, struct instant last) {
                last.wall_ns / NS_PER_MS);
 }
 
+static bool means_damage(const struct recovery_plan *plan) {
+    switch (plan->refusal) {
+    case RECOVERY_INDEX_AHEAD:
+    case RECOVERY_CONTENTS_MISSING:
+    case RECOVERY_FRAMES_MISSING:
+    case RECOVERY_HISTORIES_DIFFER:
+    case RECOVERY_INDEX_SENSELESS:
+    case RECOVERY_REPLAY_IMPOSSIBLE:
+        return true;
+    default:
+        return plan->error == LOG_DAMAGED || plan->error == INDEX_DAMAGED;
+    }
+}
+
 static int refuse_as_planned(const struct recovery *recovery, const struct recovery_plan *plan, char *message,
                              size_t message_size) {
     const struct recovery_index *index = &plan->index;
     const char *in_index = recovery->dir->index, *in_log = recovery->dir->log;
     switch (plan->refusal) {
     case RECOVERY_INDEX_AHEAD:
-        return REFUSE("index %s is ahead of the log (position %" PRIu64 " > %" PRIu64
-                      "): the end of the log is lost; restore both from the same copy",
+        return REFUSE("index %s is ahead of the log (position %" PRIu64 " > %" PRIu64 "): the end of the log is lost",
                       in_index, index->position, plan->log.end);
     case RECOVERY_CONTENTS_MISSING:
         return REFUSE("log %s starts at position %" PRIu64 ", but the index refers to contents from position %" PRIu64
-                      " on: segments are missing; restore both from the same copy",
+                      " on: segments are missing",
                       in_log, plan->log.start, index->log_start);
     case RECOVERY_FRAMES_MISSING:
         return REFUSE("log %s starts at position %" PRIu64 ", after the index's position %" PRIu64
-                      ": segments are missing; restore both from the same copy",
+                      ": segments are missing",
                       in_log, plan->log.start, index->position);
     case RECOVERY_HISTORIES_DIFFER:
-        return REFUSE("index %s and log %s do not belong together (their chain hashes at position %" PRIu64
-                      " differ); restore both from the same copy",
+        return REFUSE("index %s and log %s do not belong together (their chain hashes at position %" PRIu64 " differ)",
                       in_index, in_log, index->position);
     case RECOVERY_HEAD_DIFFERS:
         return REFUSE("log %s differs from the signed head at position %" PRIu64
@@ -225,7 +239,7 @@ static int refuse_as_planned(const struct recovery *recovery, const struct recov
         return REFUSE("the leases in index %s do not fit into the broker's memory: start with a larger --memory",
                       in_index);
     case RECOVERY_INDEX_SENSELESS:
-        return REFUSE("index %s is inconsistent (%s); restore the data directory from a copy", in_index,
+        return REFUSE("index %s is inconsistent (%s)", in_index,
                       plan->error == CORE_NONSENSE
                           ? "its rows about leases, producers, jobs or queues contradict each other"
                           : storage_error(plan->error));
@@ -315,5 +329,7 @@ int recovery_run(struct recovery *recovery, char *message, size_t message_size) 
     while (plan.effect != RECOVERY_DONE && plan.effect != RECOVERY_REFUSED)
         if (execute(recovery, &plan, &meta, message, message_size) != 0) return 1;
     atomic_store(&recovery->run->epoch, plan.epoch);
-    return plan.effect == RECOVERY_DONE ? 0 : refuse_as_planned(recovery, &plan, message, message_size);
+    if (plan.effect == RECOVERY_DONE) return 0;
+    recovery->is_damaged = means_damage(&plan);
+    return refuse_as_planned(recovery, &plan, message, message_size);
 }

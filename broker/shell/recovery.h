@@ -31,6 +31,7 @@ struct recovery {
     struct log *log;
     struct index *index;
     struct core *core;
+    bool is_damaged; /* index or log is damaged or incomplete: only a copy of the data helps */
 };
 
 /* Opens index and log and refuses them if they do not match (LOG-3). Returns 0, or 1 with an error message. Called

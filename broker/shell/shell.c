@@ -129,7 +129,10 @@ void shell_recover(struct shell *shell) {
                                 .is_pair = shell->node.on,
                                 .clock = &shell->clock,
                                 .run = &shell->run};
-    if (recovery_run(&recovery, message, sizeof(message)) != 0) refuse_to_start("refused", message);
+    if (recovery_run(&recovery, message, sizeof(message)) != 0) {
+        if (recovery.is_damaged) refuse_damaged(shell->dir.path, shell->node.on, message);
+        refuse_to_start("refused", message);
+    }
     shell->log = recovery.log;
     shell->index = recovery.index;
     shell->core = recovery.core;

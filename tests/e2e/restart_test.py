@@ -180,6 +180,7 @@ class Damage(Case):
             if os.path.getsize(path) > 4096:
                 os.unlink(path)
         self.refuses()
+        self.assertIn("move that directory away, and restore the newest backup", self.broker.log[-1])
 
 
 class Once(Case):

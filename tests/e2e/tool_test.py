@@ -205,6 +205,7 @@ class Verify(Case):
         damaged = self.broker.refused("verify", self.broker.data)
         self.assertEqual(damaged.one["result"], "damaged")
         self.assertIn(os.path.basename(segment), damaged.one["message"])
+        self.assertRegex(damaged.one["action"], f"^move {self.broker.data} away and keep it.*tarry restore BACKUP --data DIR$")
         with open(segment, "r+b") as file:
             file.seek(at)
             file.write(b"body 7")

@@ -2,6 +2,7 @@
 #include "fatal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,6 +43,15 @@ _Noreturn void fatal(const char *what, int error) {
 _Noreturn void refuse_to_start(const char *event, const char *sentence) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt(event, "reason=%s", logfmt_quote(sentence, quoted));
+    exit(EXIT_REFUSED);
+}
+
+_Noreturn void refuse_damaged(const char *directory, bool is_pair, const char *sentence) {
+    char quoted[LOGFMT_VALUE_SIZE], action[LOGFMT_VALUE_SIZE], quoted_action[LOGFMT_VALUE_SIZE];
+    snprintf(action, sizeof action, "'tarry verify %s' shows the damage; move that directory away, and %s", directory,
+             is_pair ? "start this node with an empty one and the option follow: it copies the other node's data"
+                     : "restore the newest backup with 'tarry restore BACKUP --data DIR'");
+    logfmt("refused", "reason=%s action=%s", logfmt_quote(sentence, quoted), logfmt_quote(action, quoted_action));
     exit(EXIT_REFUSED);
 }
 

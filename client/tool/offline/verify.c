@@ -382,6 +382,11 @@ static int evidence_options(struct evidence *evidence, const struct args *args) 
 
 /* ---- output */
 
+#define DAMAGED_ACTION                                                                                                 \
+    "move %s away and keep it. On a node of a pair, start the node with an empty directory and the "                   \
+    "option "                                                                                                          \
+    "follow: it copies the other node's data. Otherwise restore the newest backup: tarry restore BACKUP --data DIR"
+
 static void json_signers(const struct evidence *evidence, struct text *out) {
     char id[SIGN_KEY_ID_TEXT_SIZE];
     out_key(out, "signers");
@@ -495,6 +500,11 @@ static void print_json(const struct verify *v, int status, uint64_t took_ms, str
     out_text(out, "directory", v->store.directory);
     out_text(out, "result", status == 0 ? "fine" : v->store.hindrance != NULL ? v->store.hindrance : "damaged");
     if (status != 0) out_text(out, "message", v->store.message);
+    if (status != 0 && v->store.hindrance == NULL) {
+        char action[STORE_PATH_SIZE + sizeof(DAMAGED_ACTION)];
+        snprintf(action, sizeof action, DAMAGED_ACTION, v->store.directory);
+        out_text(out, "action", action);
+    }
     out_number(out, "segments", v->store.recovery.segments);
     out_number(out, "frames", v->frame_count);
     out_number(out, "archived_segments", v->frames.archived_segments);
@@ -546,7 +556,11 @@ static void print_words(const struct verify *v, int status, uint64_t took_ms, st
                     v->store.recovery.stray_bytes);
     evidence_words(&v->evidence, out);
     tails_words(&v->tails, &v->store, out);
-    if (status != 0) return;
+    if (status != 0) {
+        if (v->store.hindrance == NULL)
+            text_printf(out, "damaged; what to do: " DAMAGED_ACTION "\n", v->store.directory);
+        return;
+    }
     text_printf(out, "digest  %016" PRIx64 "%s, %" PRIu64 " live tasks\nfine, in %s\n", v->tail.digest,
                 v->has_whole ? ", confirmed by the whole log" : "", v->tail.live, duration_format(took_ms, took));
 }
