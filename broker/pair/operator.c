@@ -246,6 +246,15 @@ void operator_go_on(struct pair *pair, const struct pair_message *other, struct 
         operator_assert(pair, word, out);
 }
 
+/* Repeats the question that a command waits for. A new question would start the timeout of its answer again, so an
+ * operator who repeats a command within the timeout would never make a node lead whose link to the other is cut. */
+static void remind(struct pair *pair, struct pair_effects *out) {
+    if (pair->role == PAIR_CANDIDATE)
+        pair_push(out, PAIR_ASK)->message = operator_proposal(pair);
+    else
+        following_remind(pair, out);
+}
+
 /* Asks the other node before this node serves alone, because the operator may not know that the other node already
  * leads. */
 static void assert_after_asking(struct pair *pair, enum pair_word word, struct pair_effects *out) {
@@ -253,8 +262,11 @@ static void assert_after_asking(struct pair *pair, enum pair_word word, struct p
         pair_say("this node is writing its state; nothing was changed: try again", out);
         return;
     }
+    bool is_repeated = pair->asserting != 0;
     pair->asserting = word;
-    if (pair->role == PAIR_CANDIDATE)
+    if (is_repeated)
+        remind(pair, out);
+    else if (pair->role == PAIR_CANDIDATE)
         ask_promise(pair, out);
     else
         following_ask(pair, out);

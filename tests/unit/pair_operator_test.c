@@ -15,13 +15,20 @@ static struct pair_event answered(const struct pair *pair, enum pair_message_kin
     return (struct pair_event){.kind = PAIR_ANSWERED, .message = {.kind = kind, .serial = pair->serial}};
 }
 
-/* Returns a follower that its operator wants to lead. It has asked the other node, which does not lead either, for a
- * promise. */
-static struct pair claiming(void) {
-    struct pair_hard_state hard_state = {.floor = 2, .led = 0, .in_sync = true};
+/* Returns a follower that was in sync, and has no answer from a leader yet. */
+static struct pair following(void) {
+    struct pair_hard_state hard_state = {.floor = 2, .in_sync = true};
     struct pair pair = {.self = 1, .other = 0, .by_operator = true, .run = 1};
     struct pair_effects out = {0};
     pair_start(&pair, &hard_state, END, &out);
+    return pair;
+}
+
+/* Returns a follower that its operator wants to lead. It has asked the other node, which does not lead either, for a
+ * promise. */
+static struct pair claiming(void) {
+    struct pair pair = following();
+    struct pair_effects out = {0};
     struct pair_event promote = {.kind = PAIR_TOLD, .word = PAIR_PROMOTE};
     pair_step(&pair, &promote, &out);
     struct pair_event nobody = answered(&pair, PAIR_NOT_LEADING);
@@ -165,12 +172,32 @@ static void a_word_waits_for_the_other_nodes_answer(void **state) { /* F-24 */
     }
 }
 
+/* A repeated command keeps its question: the shell's timeout of an answer would begin again with each new question, and
+ * an operator who repeats the command sooner than that would wait for ever (pair history 320044664). */
+static void a_repeated_word_keeps_its_question(void **state) { /* F-24 */
+    const enum pair_word words[] = {PAIR_ASSERT, PAIR_ASSERT, PAIR_SOLO};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct pair pair = i == 0 ? following() : i == 1 ? claiming() : leading(false);
+        struct pair_event told = {.kind = PAIR_TOLD, .word = words[i]};
+        struct pair_effects out = {0}, again = {0}, then = {0};
+        uint64_t before = pair.serial;
+        pair_step(&pair, &told, &out);
+        assert_non_null(find(&out, PAIR_ASK));
+        assert_int_equal(pair.serial, before + 1);
+        pair_step(&pair, &told, &again);
+        const struct pair_effect *asks = find(&again, PAIR_ASK);
+        assert_non_null(asks); /* the first question may have ended without an event */
+        assert_int_equal(asks->message.serial, before + 1);
+        assert_int_equal(pair.serial, before + 1);
+        pair_step(&pair, &(struct pair_event){.kind = PAIR_UNANSWERED}, &then);
+        assert_int_equal(pair.asserting, 0);
+        assert_true(pair.hard_state.alone);
+    }
+}
+
 static void a_follower_takes_no_word_against_a_leader_that_answers(void **state) { /* F-24 */
-    struct pair_hard_state hard_state = {.floor = 2, .in_sync = true};
-    struct pair pair = {.self = 1, .other = 0, .by_operator = true, .run = 1};
+    struct pair pair = following();
     struct pair_effects out = {0};
-    pair_start(&pair, &hard_state, END, &out);
-    out = (struct pair_effects){0};
     pair_step(&pair, &(struct pair_event){.kind = PAIR_TOLD, .word = PAIR_ASSERT}, &out);
     struct pair_event frames = answered(&pair, PAIR_FRAMES);
     frames.message.epoch = 2;
@@ -187,6 +214,7 @@ int main(void) {
         cmocka_unit_test(a_leader_that_hears_nothing_asks_which_epoch_the_other_leads),
         cmocka_unit_test(a_leader_ends_that_hears_of_a_later_epoch),
         cmocka_unit_test(a_word_waits_for_the_other_nodes_answer),
+        cmocka_unit_test(a_repeated_word_keeps_its_question),
         cmocka_unit_test(a_follower_takes_no_word_against_a_leader_that_answers),
         cmocka_unit_test(a_claim_waits_for_who_does_not_lead),
         cmocka_unit_test(a_claim_ends_where_somebody_leads),
