@@ -44,7 +44,6 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     assert(ready_check(&line->ready) && ready_check(&line->early) && early == line->early.count);
     if (queue->policy.lease_before_due)
         assert(near == ready + early); /* each task is ready or leasable, and none is pending */
-    if (!queue->policy.lease_before_due) assert(!early);
     const uint32_t bit = 1u << (line->line.base * PRIORITY_COUNT + line->line.priority);
     assert(!(queue->early_mask & bit) == !early && !(queue->ready_mask & bit) == !ready);
     const struct ready_node *first = ready_min(&line->early);
@@ -143,7 +142,7 @@ static void check_serving(struct core *core) {
         const uint32_t mask = queue->group_count ? 0 : is_early ? queue->early_mask : queue->ready_mask;
         bool serves = mask && queue->willing_count && !queue->paused && gate_is_open(core, queue);
         bool moves = is_early && queue->ready_mask && !queue->paused;
-        bool shares = queue->group_count && queue->ready_mask && !queue->paused;
+        bool shares = queue->group_count && (queue->ready_mask || queue->early_mask) && !queue->paused;
         assert(ready_has(&queue->serving) == serves && ready_has(&queue->moving) == (moves || shares));
         assert(queue->is_group == (!queue->deleted && queue->filter[0]) && queue->is_group == (queue->topic != NULL));
         bool is_idle = core->started && !core->stopping && !core->hurry && !core->full && may_lease(core);
@@ -152,7 +151,8 @@ static void check_serving(struct core *core) {
             is_early ? near_next_early(core, &core->queues[place]) : near_next_ready(core, &core->queues[place]);
         assert(!is_idle || !serves || !next);
         assert(!is_idle || !moves || !movers || !near_next_ready(core, &core->queues[place]));
-        assert(!is_idle || !shares || !sharers || !near_next_ready(core, &core->queues[place]));
+        assert(!is_idle || !shares || !sharers ||
+               (!near_next_ready(core, &core->queues[place]) && !near_next_early(core, &core->queues[place])));
         served += serves;
         moved += moves;
         shared += shares;

@@ -30,13 +30,16 @@ static void enlist(struct core *core, struct session *session) {
     }
 }
 
-/* Returns true if the session gets the queue's tasks before they are due (lease_before_due). */
-static bool takes_early(const struct queue *queue, const struct session *session) {
+/* Returns true if the session gets tasks of the queue that are not due: consumers of a queue with lease_before_due, and
+ * the sharer, once it has those that are due. */
+static bool takes_early(struct core *core, struct queue *queue, const struct session *session) {
+    if (session_is_sharer(session->id)) return !near_next_ready(core, queue);
     return queue->policy.lease_before_due && !session_is_mover(session->id);
 }
 
-static uint32_t share_of(const struct core *core, const struct queue *queue, const struct session *session) {
-    uint64_t count = takes_early(queue, session) ? near_early_count(queue) : near_ready_count(queue);
+static uint32_t share_of(const struct core *core, const struct queue *queue, const struct session *session,
+                         bool early) {
+    uint64_t count = early ? near_early_count(queue) : near_ready_count(queue);
     uint64_t share = session_is_mover(session->id) ? count : (count + queue->willing_count - 1) / queue->willing_count;
     uint32_t credit = session_credit_left(session);
     if (share > credit) share = credit;
@@ -59,9 +62,8 @@ struct lease_batch {
 
 /* Removes the next tasks from their heaps, so that each is visited once, and records them in the draft as leased or
  * expired, or as judged after an outage (overdue.h). */
-static void gather(struct core *core, struct queue *queue, const struct session *session, uint32_t count_max,
-                   uint32_t records_max, struct lease_batch *batch) {
-    const bool early = takes_early(queue, session);
+static void gather(struct core *core, struct queue *queue, const struct session *session, bool early,
+                   uint32_t count_max, uint32_t records_max, struct lease_batch *batch) {
     while (batch->count < count_max && batch->draft.record_count < records_max) {
         struct task *task = early ? near_next_early(core, queue) : near_next_ready(core, queue);
         if (!task) return;
@@ -93,12 +95,13 @@ static void gather(struct core *core, struct queue *queue, const struct session 
 static uint32_t deliver_batch(struct core *core, struct queue *queue, struct session *session, uint32_t records_max,
                               struct core_effects *effects) {
     assert(has_credit(session));
-    uint32_t count_max = share_of(core, queue, session);
+    const bool early = takes_early(core, queue, session);
+    uint32_t count_max = share_of(core, queue, session, early);
     if (count_max > records_max) count_max = records_max;
     struct lease_batch batch = {0};
     draft_init_for(&batch.draft, core, effects->arena, session, count_max);
     batch.tasks = must_have(effects->arena, count_max * sizeof *batch.tasks);
-    gather(core, queue, session, count_max, records_max, &batch);
+    gather(core, queue, session, early, count_max, records_max, &batch);
     if (!batch.draft.record_count) return 0;
     uint64_t position = core->position;
     draft_commit(&batch.draft, NULL, effects);

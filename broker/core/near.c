@@ -47,7 +47,9 @@ static void push_moving(struct core *core, struct queue *queue) {
 }
 
 static void update_moving(struct core *core, struct queue *queue) {
-    bool moves = (queue->policy.lease_before_due || queue->group_count) && queue->ready_mask && !queue->paused;
+    bool waits = queue->group_count ? queue->ready_mask || queue->early_mask
+                                    : queue->policy.lease_before_due && queue->ready_mask;
+    bool moves = waits && !queue->paused;
     if (moves == ready_has(&queue->moving)) return;
     if (moves) {
         push_moving(core, queue);
@@ -295,6 +297,20 @@ uint64_t near_look_ms(const struct core *core, const struct row *row) {
     return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
 }
 
+/* Time at which the sharer may get the task: some time before it is due, so that its shares can be leased ahead of
+ * time. */
+static uint64_t share_ms(const struct core *core, const struct row *row) {
+    const uint64_t ahead_ms = SHARE_AHEAD_LEASES * core->options.ahead_ms;
+    return row->due_ms > ahead_ms ? row->due_ms - ahead_ms : 0;
+}
+
+bool near_share_soon(struct core *core, struct task *task) {
+    assert(task->place == PLACE_PENDING);
+    if (!queue_at(core, task->row.queue)->group_count) return false;
+    push_early(core, line_of(core, &task->row), task);
+    return true;
+}
+
 void near_place_waiting(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_WAITING);
     struct line_state *line = line_of(core, &task->row);
@@ -314,6 +330,14 @@ void near_place_waiting(struct core *core, struct task *task) {
         return;
     }
     task->place = PLACE_PENDING;
+    if (queue_at(core, task->row.queue)->group_count) {
+        const uint64_t at_ms = share_ms(core, &task->row);
+        if (at_ms > now_ms)
+            near_soon(core, task, at_ms);
+        else
+            (void)near_share_soon(core, task);
+        return;
+    }
     near_soon(core, task, near_look_ms(core, &task->row));
 }
 

@@ -72,7 +72,7 @@ static void come_near(struct core *core, struct task *task) {
         near_due(core, task);
         return;
     }
-    ahead_note(core, task);
+    if (!near_share_soon(core, task)) ahead_note(core, task);
 }
 
 /* Prefetches the next timer, which nearly always belongs to a task. */

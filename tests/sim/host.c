@@ -6,6 +6,7 @@
 #include "../appended.h"
 #include "../must.h"
 #include "client.h"
+#include "leases.h"
 #include "node.h"
 #include "ops.h"
 #include "world.h"
@@ -217,8 +218,8 @@ static void check_effects(struct host *host, const struct core_effects *effects,
             const struct row *row = &delivery->tasks[k].row;
             MUST(row->state == ROW_LEASED && row->lease_position < delivery->after);
             bool is_due = row->due_ms <= (row->base == ROW_WALL ? at.wall_ns : at.steady_ns) / NS_PER_MS;
-            MUST(is_due || flat_is_early(&host->head, row->queue));                          /* TIME-1 */
-            MUST(!delivery->departs || !flat_queue_of(&host->head, row->queue)->put.paused); /* KEEP-1 */
+            MUST(is_due || flat_is_early(&host->head, row->queue) || session_is_sharer(row->session)); /* TIME-1 */
+            MUST(!delivery->departs || !flat_queue_of(&host->head, row->queue)->put.paused);           /* KEEP-1 */
             host->given_out[row->id] = row->lease_position;
         }
     }

@@ -167,7 +167,7 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
     MUST(is_sharer || !is_mover || (is_early && !is_ahead));
     /* TIME-1: a consumer of a queue with lease_before_due gets only tasks that are not due */
     MUST(is_mover || !is_early || is_ahead);
-    if (is_ahead &&
+    if (is_ahead && !is_sharer &&
         !is_early) { /* TIME-1: the lease's record says that the delivery is sent when the task is due (core/ahead.h) */
         MUST(row->base == ROW_STEADY && !row->expires_ms && row->delivered_ms == row->due_ms);
         MUST(row->lease_deadline_ms > row->due_ms);

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "client.h"
 #include "host.h"
+#include "leases.h"
 #include "world.h"
 
 void ledger_begin(struct world *world) {
@@ -290,7 +291,7 @@ void ledger_on_departure(struct world *world, const struct core_delivered *deliv
     const struct row *row = &delivered->row;
     struct ledger_task *task = task_of(world, row->id);
     const struct ledger_origin *origin = &world->host->origins[row->id];
-    check_time(world, row, origin);
+    if (!session_is_sharer(row->session)) check_time(world, row, origin); /* the sharer is no consumer */
     uint64_t steady_ns = host_now(world).steady_ns;
     MUST(row->lease_deadline_ms > steady_ns / NS_PER_MS); /* TIME-2: another consumer may have the task by now */
     bool is_another = row->lease_epoch != task->token_epoch || row->lease_position != task->token_position;
