@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "check.h"
 #include "gate.h"
+#include "overdue.h"
 #include "query.h"
 #include "tasks.h"
 
@@ -111,6 +113,7 @@ static void arm_early_timer(struct core *core, struct line_state *line) {
 }
 
 static void push_early(struct core *core, struct line_state *line, struct task *task) {
+    assert(!task->row.serial_size); /* SERIAL-1 */
     struct queue *queue = queue_at(core, line->line.queue);
     task->place = PLACE_EARLY;
     task->ready = (struct ready_node){0}; /* clear the node, which uses the memory of the timer */
@@ -297,16 +300,25 @@ uint64_t near_look_ms(const struct core *core, const struct row *row) {
     return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
 }
 
-/* Time at which the sharer may get the task: some time before it is due, so that its shares can be leased ahead of
- * time. */
-static uint64_t share_ms(const struct core *core, const struct row *row) {
+/* Returns true if the sharer may get the task before it is due, so that its shares can be leased ahead of time. Not so
+ * an occurrence, and a task with an overdue policy (OVERDUE-1): after an outage that begins before the due time, the
+ * broker may still cancel, bury or move it. */
+static bool may_be_shared_early(const struct core *core, const struct row *row) {
+    const struct queue *queue = queue_at(core, row->queue);
+    return queue->group_count && !row->serial_size && !overdue_is_set(&queue->policy) &&
+           !occurrence_name_size(row->key, row->key_size);
+}
+
+/* Returns when to check the task of a topic: when the sharer may get it, or at its due time. */
+static uint64_t share_look_ms(const struct core *core, const struct row *row) {
     const uint64_t ahead_ms = SHARE_AHEAD_LEASES * core->options.ahead_ms;
+    if (!may_be_shared_early(core, row)) return row->due_ms;
     return row->due_ms > ahead_ms ? row->due_ms - ahead_ms : 0;
 }
 
 bool near_share_soon(struct core *core, struct task *task) {
     assert(task->place == PLACE_PENDING);
-    if (!queue_at(core, task->row.queue)->group_count) return false;
+    if (!may_be_shared_early(core, &task->row)) return false;
     push_early(core, line_of(core, &task->row), task);
     return true;
 }
@@ -331,7 +343,7 @@ void near_place_waiting(struct core *core, struct task *task) {
     }
     task->place = PLACE_PENDING;
     if (queue_at(core, task->row.queue)->group_count) {
-        const uint64_t at_ms = share_ms(core, &task->row);
+        const uint64_t at_ms = share_look_ms(core, &task->row);
         if (at_ms > now_ms)
             near_soon(core, task, at_ms);
         else

@@ -35,8 +35,7 @@ uint8_t near_halvings(const struct core *core, const struct queue *queue);
 bool near_may_be_ahead(const struct core *core, const struct row *row);
 /* Returns when to check the waiting task: at its due time, or earlier if it may be leased ahead of time. */
 uint64_t near_look_ms(const struct core *core, const struct row *row);
-/* If the task's queue has groups, lets the sharer have it from now on, although it is not due. Returns false otherwise.
- */
+/* Lets the sharer have the pending task of a topic before it is due. Returns false if the task is not shared early. */
 bool near_share_soon(struct core *core, struct task *task);
 /* Notes that the task, which has a serial name, is leased, or will be in this draft. Until near_release no other task
  * of its name is offered (SERIAL-1). */

@@ -231,6 +231,36 @@ static Tarry__Code redact(struct fx *f, uint64_t id) {
     return code;
 }
 
+/* With leases ahead of time, a task is shared before it is due, and no consumer gets a share before that (TIME-1). */
+static void a_task_is_shared_before_it_is_due(void **state) {
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    options.ahead_ms = 50;
+    begin_again(f, &options);
+    assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
+    assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__OK);
+    const uint64_t id = schedule_key(f, "orders", "o1", DELAY_MS);
+    const uint64_t sharer = consumer(f, NULL), pool = consumer(f, "orders:all");
+    wait_until(f, NOW_MS + DELAY_MS - 201);
+    assert_int_equal(row_of(f, id)->state, ROW_WAITING);
+    wait_until(f, NOW_MS + DELAY_MS - 200);
+    assert_int_equal(row_of(f, id)->state, ROW_LEASED);
+    sent(f, sharer);
+    assert_int_equal(share(f, id, NULL), TARRY__CODE__OK);
+    assert_int_equal(row_of(f, id + 1)->state, ROW_WAITING);
+    wait_until(f, NOW_MS + DELAY_MS - 1);
+    assert_int_equal(row_of(f, id + 1)->state, ROW_WAITING);
+    wait_until(f, NOW_MS + DELAY_MS);
+    assert_int_equal(row_of(f, id + 1)->state, ROW_LEASED);
+    assert_int_equal(row_of(f, id + 1)->session, pool);
+    core_check(f->core);
+    /* Without groups again, a task that the sharer could have waits until it is due. */
+    const uint64_t other = schedule_key(f, "orders", "o2", 100);
+    assert_int_equal(row_of(f, other)->state, ROW_LEASED);
+    assert_int_equal(change(f, "o2", false, 100), TARRY__CODE__OK);
+    core_check(f->core);
+}
+
 /* The topic's content is not redacted while shares are live, because each share has a copy. */
 static void a_task_with_open_shares_is_not_redacted(void **state) {
     struct fx *f = *state;
@@ -390,6 +420,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_key_is_taken_until_the_last_share_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cancel_and_move_act_on_all_open_shares, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_task_that_the_sharer_has_can_be_cancelled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_task_is_shared_before_it_is_due, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_task_with_open_shares_is_not_redacted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_topic_and_a_group_have_rules, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_number_of_groups_is_limited, set_up, tear_down),
