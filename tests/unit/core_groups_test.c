@@ -17,6 +17,7 @@ static Tarry__Code set_policy(struct fx *f, const char *queue, const char *field
     Tarry__Policy policy = TARRY__POLICY__INIT;
     policy.filter = strcmp(field, "filter") == 0 && value ? (char *)value : "";
     policy.push = strcmp(field, "push") == 0 ? (char *)value : "";
+    policy.overdue_expire_ms = strcmp(field, "overdue_expire_ms") == 0 ? strtoull(value, NULL, 10) : 0;
     op.op_case = TARRY__OP__OP_QUEUE_SET;
     op.queue_set = &body;
     body.queue = (char *)queue;
@@ -261,6 +262,50 @@ static void a_task_is_shared_before_it_is_due(void **state) {
     core_check(f->core);
 }
 
+static void schedule_serial(struct fx *f, const char *key, uint64_t delay_ms) {
+    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    when.ms = delay_ms;
+    body.key = (ProtobufCBinaryData){.data = (uint8_t *)key, .len = strlen(key)};
+    body.serial = (ProtobufCBinaryData){.data = (uint8_t *)"ann", .len = 3};
+    assert_int_equal(schedule_as(f, "orders", &body, &when), TARRY__CODE__OK);
+}
+
+/* An occurrence, a task with a serial name, and a task with an overdue policy are shared when they are due, although
+ * others are shared before (SERIAL-1, OVERDUE-1). */
+static void some_tasks_are_shared_only_when_they_are_due(void **state) {
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    options.ahead_ms = 50;
+    begin_again(f, &options);
+    assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
+    assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__OK);
+    (void)consumer(f, NULL);
+    schedule_serial(f, "o1", DELAY_MS);
+    const uint64_t serial = f->id;
+    schedule_serial(f, "o2", DELAY_MS);
+    const uint64_t occurrence = schedule_key(f, "orders", "recur:daily@1970-01-01T00:00:06Z", DELAY_MS);
+    wait_until(f, NOW_MS + DELAY_MS - 1);
+    assert_int_equal(row_of(f, serial)->state, ROW_WAITING);
+    assert_int_equal(row_of(f, occurrence)->state, ROW_WAITING);
+    core_check(f->core);
+    wait_until(f, NOW_MS + DELAY_MS);
+    assert_int_equal(row_of(f, serial)->state, ROW_LEASED);
+    assert_int_equal(row_of(f, serial + 1)->state, ROW_WAITING);
+    assert_int_equal(row_of(f, occurrence)->state, ROW_LEASED);
+    core_check(f->core);
+
+    begin_again(f, &options);
+    assert_int_equal(set_policy(f, "orders", "overdue_expire_ms", "1000"), TARRY__CODE__OK);
+    assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__OK);
+    (void)consumer(f, NULL);
+    const uint64_t judged = schedule_key(f, "orders", "o3", 5);
+    assert_int_equal(row_of(f, judged)->state, ROW_WAITING);
+    wait_until(f, f->now_ms + 5);
+    assert_int_equal(row_of(f, judged)->state, ROW_LEASED);
+    core_check(f->core);
+}
+
 /* The topic's content is not redacted while shares are live, because each share has a copy. */
 static void a_task_with_open_shares_is_not_redacted(void **state) {
     struct fx *f = *state;
@@ -421,6 +466,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(cancel_and_move_act_on_all_open_shares, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_task_that_the_sharer_has_can_be_cancelled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_task_is_shared_before_it_is_due, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(some_tasks_are_shared_only_when_they_are_due, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_task_with_open_shares_is_not_redacted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_topic_and_a_group_have_rules, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_number_of_groups_is_limited, set_up, tear_down),
