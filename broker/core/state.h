@@ -39,7 +39,7 @@
 /* Maximum number of full loads at a time, or of smaller loads with as many rows (CALM-1). */
 #define WINDOWS_LOADING_MAX 4u
 #define WINDOW_READY_LOW 4096u     /* below this number of ready tasks, load more overdue tasks */
-#define SHARE_AHEAD_LEASES 4u /* a topic's task may be shared this many times `ahead_ms` before it is due */
+#define SHARE_AHEAD_LEASES 4u      /* a topic's task may be shared this many times `ahead_ms` before it is due */
 #define LOW_ADVICE_STEP_MS 2048ull /* minimum step of a line's low mark, in ms, for which the index gets a new hint */
 /* This limit and the next ones bound the work per step, so that no queue delays another. */
 #define TIMERS_PER_STEP_MAX 4096u
