@@ -15,9 +15,10 @@ class Ledger:
         self.deliveries = []  # delivery objects, with _arrived_ms
         self.odd = []         # replies that can never be right
         self.open = {}        # key → request without a reply: it may have been carried out
-        self.moving = collections.Counter()  # key → number of moves without a reply, sent by clients that also consume
+        self.moving = collections.Counter()  # key → number of moves whose outcome no reply shows, sent by clients that also consume
         self.jumped = False   # the broker's clock may jump: then it forgets outcomes, and producers that were idle for a day
-        self.forgotten = 0    # schedules whose outcome is unknown, because their producer was forgotten
+        self.forgotten = 0    # requests that were answered `forgotten`: their producer was forgotten, and their outcome with it
+        self.may_have_ended = set()  # keys of such cancels
 
     def ask(self, what, key):
         self.open.setdefault(key, set()).add(what)
@@ -27,19 +28,32 @@ class Ledger:
 
     # ---- facts from the replies
 
+    def is_forgotten(self, answer):
+        """Returns whether the reply says that the broker has forgotten the producer, and counts it. The request may be a repeated
+        one that took effect before the clock jumped (docs/LIMITS.md, Time). Without a jump, the reply is wrong.
+        """
+        if answer.get("code") != "forgotten":
+            return False
+        self.forgotten += 1
+        if not self.jumped:
+            self.odd.append(f"a producer in use was forgotten: {answer}")
+        return self.jumped
+
     def scheduled(self, answer):
         if answer["result"] == "scheduled":
             self.schedules[answer["key"]] = answer
-        elif self.jumped and answer.get("code") == "forgotten":
-            self.forgotten += 1
-        else:
+        elif not self.is_forgotten(answer):
             self.odd.append(f"schedule of a fresh key was answered {answer}")
 
     def moved(self, answer):
         if answer["result"] == "moved":
             self.moves.setdefault(answer["key"], []).append((answer["_arrived_ms"], answer["due_ms"]))
+        elif self.is_forgotten(answer):
+            self.moving[answer["key"]] += 1
 
     def cancelled(self, answer):
+        if self.is_forgotten(answer):
+            self.may_have_ended.add(answer["key"])
         self.cancels.setdefault(answer["key"], []).append((answer["_arrived_ms"], answer))
 
     def acked(self, task_id, arrived_ms):
@@ -67,10 +81,12 @@ class Ledger:
         return found
 
     def lost(self):
-        """Returns the confirmed tasks that were neither delivered nor cancelled with a reply."""
+        """Returns the confirmed tasks that were neither delivered nor cancelled. A cancel whose outcome is forgotten may have taken
+        effect.
+        """
         seen = self.by_key()
-        ended = {key for key, answers in self.cancels.items()
-                 if any(a["result"] in ("cancelled", "already_cancelled") for _, a in answers)}
+        ended = self.may_have_ended | {key for key, answers in self.cancels.items()
+                                       if any(a["result"] in ("cancelled", "already_cancelled") for _, a in answers)}
         return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in seen and key not in ended]
 
     def claims(self, records):
@@ -97,7 +113,7 @@ class Ledger:
     def missing(self, live):
         """Returns the confirmed tasks that are missing, although no request ended them."""
         return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in live and not self.has_ended(key)
-                and not {"ack", "cancel"} & self.open.get(key, set())]
+                and key not in self.may_have_ended and not {"ack", "cancel"} & self.open.get(key, set())]
 
     def risen(self, live):
         """Returns the tasks that are still live although a reply confirmed their end."""

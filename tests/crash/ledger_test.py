@@ -29,6 +29,30 @@ class Judge(unittest.TestCase):
     def test_a_lost_task(self):
         self.assert_found("lost")
 
+    def test_a_cancel_whose_producer_was_forgotten(self):
+        """It may have taken effect, so the task may be gone. Only after a jump of the clock may a broker forget a producer in use."""
+        forgotten = {"result": "failed", "code": "forgotten", "key": "k", "_asked_ms": 80, "_arrived_ms": 90}
+        self.ledger.cancelled(forgotten)
+        self.assert_found("lost", "twice")
+        self.ledger.odd.clear()
+        self.ledger.jumped = True
+        self.ledger.cancelled({**forgotten, "key": "another"})
+        self.assert_found("lost")
+        self.ledger.cancelled(forgotten)
+        self.assert_found()
+        self.ledger.delivered(delivery(delivered_ms=120))  # nor does the reply promise that the task is gone
+        self.assert_found()
+
+    def test_a_move_whose_producer_was_forgotten(self):
+        forgotten = {"result": "failed", "code": "forgotten", "key": "k", "_arrived_ms": 90}
+        self.ledger.delivered(delivery(due_ms=70))
+        self.ledger.moved(forgotten)
+        self.assert_found("early", "twice")
+        self.ledger.odd.clear()
+        self.ledger.jumped = True
+        self.ledger.moved(forgotten)
+        self.assert_found()
+
     def test_an_early_task(self):
         self.ledger.delivered(delivery(delivered_ms=99))
         self.assert_found("early")
