@@ -17,8 +17,8 @@ class Ledger:
         self.open = {}        # key → request without a reply: it may have been carried out
         self.moving = collections.Counter()  # key → number of moves whose outcome no reply shows, sent by clients that also consume
         self.jumped = False   # the broker's clock may jump: then it forgets outcomes, and producers that were idle for a day
-        self.forgotten = 0    # requests that were answered `forgotten`: their producer was forgotten, and their outcome with it
-        self.may_have_ended = set()  # keys of such cancels
+        self.forgotten = 0    # schedules that were answered `forgotten`: their outcome is unknown
+        self.may_have_ended = set()  # keys of cancels that were answered so
 
     def ask(self, what, key):
         self.open.setdefault(key, set()).add(what)
@@ -29,12 +29,11 @@ class Ledger:
     # ---- facts from the replies
 
     def is_forgotten(self, answer):
-        """Returns whether the reply says that the broker has forgotten the producer, and counts it. The request may be a repeated
-        one that took effect before the clock jumped (docs/LIMITS.md, Time). Without a jump, the reply is wrong.
+        """Returns whether the reply says that the broker has forgotten the producer. The request may be a repeated one that took
+        effect before the clock jumped: a producer id is valid for 24 idle hours (proto/WIRE.md). Without a jump, the reply is wrong.
         """
         if answer.get("code") != "forgotten":
             return False
-        self.forgotten += 1
         if not self.jumped:
             self.odd.append(f"a producer in use was forgotten: {answer}")
         return self.jumped
@@ -42,7 +41,9 @@ class Ledger:
     def scheduled(self, answer):
         if answer["result"] == "scheduled":
             self.schedules[answer["key"]] = answer
-        elif not self.is_forgotten(answer):
+        elif self.is_forgotten(answer):
+            self.forgotten += 1
+        else:
             self.odd.append(f"schedule of a fresh key was answered {answer}")
 
     def moved(self, answer):
