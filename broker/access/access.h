@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "roles.h"
+#include "tarry.pb-c.h"
 #include "tarry_limits.h"
 
 #define ACCESS_NAME_SIZE_MAX PRINCIPAL_SIZE_MAX
@@ -173,5 +174,72 @@ const char *access_record_name(const struct access_principal *principal);
 /* Returns whether `client` is the name of another principal, or `NAME (…)` with it. Such a client name would be
  * mistaken for that principal in the log. */
 bool access_is_claimed(const struct access_set *set, const struct access_principal *principal, const char *client);
+
+/* ---- failures */
+
+/* Counts clients that show unknown tokens, by address, in a table of fixed size. A valid token is always
+ * admitted; otherwise one client could lock out others behind the same address. Only the cost of invalid tokens is
+ * limited: beyond FAILURES_MAX in FAILURES_WINDOW_S the reply is 429, and nothing more is logged. One thread. */
+
+#define FAILURES_MAX 10u
+#define FAILURES_WINDOW_S 60u
+/* Number of rows. When all are used, a new address takes the row whose last failure is oldest. */
+#define FAILURES_ADDRESSES 1024u
+#define FAILURES_ADDRESS_SIZE 64 /* text without the port; a longer address is truncated */
+
+struct failures {
+    struct failures_of {
+        char address[FAILURES_ADDRESS_SIZE]; /* "": the row is free */
+        uint64_t since_s;                    /* start of the window */
+        uint64_t last_s;
+        uint64_t count; /* failures in the window */
+    } of[FAILURES_ADDRESSES];
+    uint64_t total;   /* failures since startup */
+    uint64_t limited; /* failures since startup beyond FAILURES_MAX */
+};
+
+/* Counts a failure of `peer` ("192.0.2.7:40312"). `now_s` is a monotonic clock. True: the limit is exceeded. */
+bool failures_add(struct failures *failures, const char *peer, uint64_t now_s);
+
+/* ---- refusals */
+
+/* Counts refusals for the audit log: clients that were not admitted, and clients that were denied an
+ * operation of the role admin or peer (tarry.proto, AccessRefused). A table of fixed size counts them by address,
+ * principal and reason.
+ *
+ * Records are limited: one per row in REFUSALS_AGAIN_MS, and REFUSALS_TOLD_MAX in that time for all rows, about 10 MB
+ * of log a day. The first refusal of an address is recorded at once. When the table is full, further ones share one row
+ * without an address. One thread. */
+
+#define REFUSALS_ROWS 256u
+#define REFUSALS_AGAIN_MS 60000u
+#define REFUSALS_TOLD_MAX 64u
+
+struct refusal {
+    char address[FAILURES_ADDRESS_SIZE]; /* from failures_address; "": several addresses */
+    char principal[PRINCIPAL_SIZE_MAX + 1];
+    Tarry__AccessRefused__Why why;
+    const char *what;  /* ROLE_LACKS: name of the rule, static; otherwise "" */
+    uint64_t count;    /* refusals since the last record; 0: none */
+    uint64_t first_ms; /* time of the first refusal in `count` */
+    uint64_t last_ms;
+    uint64_t told_ms; /* time of the last record; 0: never */
+};
+
+struct refusals {
+    struct refusal rows[REFUSALS_ROWS];
+    struct refusal others;
+    size_t turn; /* index of the row that is recorded next, if its count is not 0 */
+    uint64_t window_ms;
+    unsigned told; /* number of records since window_ms */
+};
+
+/* Counts `count` more refusals of the client `peer` (net/caller.h). `principal`: "" if unknown. `now_ms`: a monotonic
+ * clock, not 0. True: record it at once. */
+bool refusals_add(struct refusals *refusals, Tarry__AccessRefused__Why why, const char *peer, const char *principal,
+                  const char *what, uint64_t count, uint64_t now_ms);
+/* Returns the number of refusals to record, which it writes to `out`. `all`: ignore REFUSALS_AGAIN_MS, but not the
+ * total limit. */
+size_t refusals_take(struct refusals *refusals, uint64_t now_ms, bool all, struct refusal out[REFUSALS_TOLD_MAX]);
 
 #endif

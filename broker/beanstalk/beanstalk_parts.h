@@ -6,8 +6,6 @@
 #include <sys/queue.h>
 
 #include "beanstalk.h"
-#include "beanstalk_job.h"
-#include "beanstalk_notes.h"
 #include "beanstalk_parser.h"
 #include "beanstalk_text.h"
 #include "beanstalk_tubes.h"

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- tubes */
+
 static struct beanstalk_tube **place_of(const struct beanstalk_tubes *tubes, const char *name) {
     uint32_t hash = 2166136261u;
     for (const char *at = name; *at != '\0'; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
@@ -58,4 +60,51 @@ struct beanstalk_tube *beanstalk_tube_make(struct beanstalk_tubes *tubes, const 
     TAILQ_INSERT_TAIL(&tubes->all, tube, all);
     tubes->count++;
     return tube;
+}
+
+/* ---- jobs */
+
+static struct beanstalk_note **note_place_of(const struct beanstalk_notes *notes, uint64_t id) {
+    struct beanstalk_note *const *place = &notes->buckets[id % BEANSTALK_NOTE_BUCKETS];
+    while (*place != NULL && (*place)->id != id) place = &(*place)->next;
+    return (struct beanstalk_note **)place;
+}
+
+void beanstalk_notes_init(struct beanstalk_notes *notes) {
+    *notes = (struct beanstalk_notes){.count = 0};
+    TAILQ_INIT(&notes->by_age);
+}
+
+void beanstalk_notes_free(struct beanstalk_notes *notes) {
+    struct beanstalk_note *note;
+    while ((note = TAILQ_FIRST(&notes->by_age)) != NULL) beanstalk_note_drop(notes, note->id);
+}
+
+struct beanstalk_note *beanstalk_note_find(const struct beanstalk_notes *notes, uint64_t id) {
+    return *note_place_of(notes, id);
+}
+
+struct beanstalk_note *beanstalk_note_make(struct beanstalk_notes *notes, uint64_t id) {
+    struct beanstalk_note *note = beanstalk_note_find(notes, id);
+    if (note != NULL) return note;
+    if (notes->count == BEANSTALK_NOTES_MAX) beanstalk_note_drop(notes, TAILQ_FIRST(&notes->by_age)->id);
+    note = calloc(1, sizeof(*note));
+    if (note == NULL) return NULL;
+    note->id = id;
+    struct beanstalk_note **place = note_place_of(notes, id);
+    note->next = *place;
+    *place = note;
+    TAILQ_INSERT_TAIL(&notes->by_age, note, by_age);
+    notes->count++;
+    return note;
+}
+
+void beanstalk_note_drop(struct beanstalk_notes *notes, uint64_t id) {
+    struct beanstalk_note **place = note_place_of(notes, id);
+    struct beanstalk_note *note = *place;
+    if (note == NULL) return;
+    *place = note->next;
+    TAILQ_REMOVE(&notes->by_age, note, by_age);
+    notes->count--;
+    free(note);
 }

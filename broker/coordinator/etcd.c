@@ -1,5 +1,5 @@
-/* etcd.c: etcd://host:port,host:port/path, and etcds:// with TLS. Chooses the member, and has the credentials.
- * etcd_flight.c sends the calls.
+/* etcd.c: etcd://host:port,host:port/path, and etcds:// with TLS. Chooses the member, has the credentials, and
+ * sends the calls.
  *
  *   start ── probe all members ──► current ── a probe each quarter of a session ──► … ── no answer, or a call failed
  *              ▲    first answer      │                                                    │
@@ -12,8 +12,6 @@
  * cluster's id is learned once. While any host answers with another id, no call is sent.
  *
  * One watch covers all keys of the pair. Any event of the watch means: read the entries again. */
-#include "etcd.h"
-
 #include <assert.h>
 #include <inttypes.h>
 #include <sodium.h>
@@ -21,12 +19,288 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coordinator_backend.h"
+#include "etcd_gateway.h"
+#include "frame.h"
 #include "place.h"
 
-#define SEARCH_MS 250 /* interval between two rounds of probes while no member answers, in ms */
-#define WATCH_AGAIN_MS 250
-#define PROBES_A_SESSION 4
-#define WORST_SIZE 200 /* maximum size in bytes of one host's problem if several are reported */
+/* Only the coordinator's thread uses the data of this file. */
+
+#define ETCD_HOSTS_MAX 9
+
+struct etcd;
+
+/* One of the hosts, and the probe that tests whether it serves. */
+struct endpoint {
+    struct exchange probe;
+    struct etcd *etcd;
+    uint64_t token_number;                   /* number of the token with which the running probe was sent */
+    uint64_t answered_ms;                    /* time of the host's last answer; 0: no answer yet */
+    uint64_t failed_ms;                      /* time of the host's last failure, which `problem` describes */
+    uint64_t cluster;                        /* id of the host's cluster; 0: unknown */
+    bool asks_token;                         /* true: the exchange is a request for a token, which precedes the probe */
+    bool has_asked_token;                    /* a token was requested since the probe began */
+    bool is_forbidden;                       /* true: only an operator can solve `problem` */
+    char host[COORDINATOR_URL_SIZE_MAX + 1]; /* host:port */
+    char problem[COORDINATOR_MESSAGE_SIZE];
+};
+
+/* A call, as sent to etcd. */
+struct etcd_flight {
+    struct exchange exchange;
+    struct etcd_flight *next;
+    struct etcd *etcd;
+    struct coordinator_call *call;
+    const struct endpoint *endpoint; /* member that got the call; NULL: not sent yet */
+    uint64_t again_ms;               /* time before which the call is not sent */
+    uint64_t token_number;
+    struct etcd_change changes[COORDINATOR_CHANGES_MAX];
+    char keys[COORDINATOR_CHANGES_MAX][ETCD_KEY_SIZE];
+    struct etcd_entry entries[COORDINATOR_CHANGES_MAX];
+};
+
+/* Last version of an entry that this process has read or written. */
+struct etcd_known {
+    char name[COORDINATOR_NAME_SIZE_MAX + 1]; /* "": unused */
+    struct etcd_entry entry;
+};
+
+enum lease_step { LEASE_GRANT = 0, LEASE_PUT, LEASE_KEEP, LEASE_REVOKE };
+
+/* The lease of this process's declared presence. */
+struct etcd_lease {
+    struct exchange exchange;
+    enum lease_step step; /* the step that is running, or the next one */
+    bool is_wanted;
+    uint64_t again_ms; /* time before which nothing is done */
+    uint64_t id;
+    uint64_t token_number;
+    struct presence presence;
+};
+
+struct etcd {
+    struct coordinator *coordinator;
+    struct gateway gateway;
+    char hosts[COORDINATOR_URL_SIZE_MAX + 1];
+    char prefix[COORDINATOR_URL_SIZE_MAX + 2]; /* prefix of all keys: the path and a '/' */
+    char *credentials;                         /* NULL: none */
+    char *token;                               /* NULL: no token yet */
+    uint64_t token_number;                     /* grows with each new token */
+    uint32_t session_ms;
+    uint32_t presence_ms;
+    size_t endpoint_count;
+    struct endpoint endpoints[ETCD_HOSTS_MAX];
+    struct endpoint *current; /* member that gets all calls; NULL: none */
+    uint64_t cluster;         /* id of the cluster; 0: unknown */
+    uint64_t sessions;        /* number of times that calls became possible */
+    uint64_t begun_ms;        /* time of the first probes */
+    uint64_t heard_ms;        /* time of a member's last answer */
+    uint64_t search_ms;       /* valid if is_searching: start of the search */
+    uint64_t probe_ms;        /* time of the next round of probes */
+    uint64_t watch_ms;        /* time before which the watch is not started */
+    struct exchange watch;
+    struct etcd_lease lease;
+    bool is_up;         /* calls can be sent */
+    bool is_searching;  /* true: it is unknown whether the current member serves; all members are probed, and the first
+                           that answers becomes the current one */
+    bool is_told_up;    /* true: the session was reported as connected */
+    bool has_no_room;   /* true: etcd's storage quota permits no changes */
+    bool is_changed;    /* the watch has reported a change */
+    bool is_watch_up;   /* etcd has confirmed the watch */
+    bool is_watch_over; /* true: etcd has ended the watch, though the connection is open */
+    struct etcd_flight *flights;
+    struct etcd_known known[COORDINATOR_NAMES_MAX];
+};
+
+/* ---- calls */
+
+/* Sends the calls to etcd and interprets the answers.
+ *
+ *   read     range, linearizable (etcd's default: a member asks the others before it answers)
+ *   change   txn: compare the version, and the last known revision and value; put; read all keys again
+ *
+ * A change is *done* if etcd says that the transaction succeeded and its reads show the new value. It is *refused* if
+ * etcd says that it failed and its reads show another entry. Everything else is *unknown*: the connection was lost
+ * after a part may have been sent, a timeout, a change of leader, no space. An unanswered change may still be executed.
+ * So a change is sent again only if no byte of it left this host, or if etcd refused its token without looking at the
+ * change. A read is repeated until its deadline. */
+
+#define AGAIN_MS 100
+
+/* Makes a flight for `call`, which is sent later. Returns 0, or 1 if memory is exhausted. */
+static int etcd_flight_make(struct etcd *etcd, struct coordinator_call *call) {
+    struct etcd_flight *flight = calloc(1, sizeof *flight);
+    if (flight == NULL) return 1;
+    flight->etcd = etcd;
+    flight->call = call;
+    call->flight = flight;
+    flight->next = etcd->flights;
+    etcd->flights = flight;
+    return 0;
+}
+
+/* Makes a flight for `call`, which is sent later. Returns 0, or 1 if memory is exhausted. */
+static void etcd_flight_free(struct etcd_flight *flight) {
+    struct etcd_flight **at = &flight->etcd->flights;
+    while (*at != flight) at = &(*at)->next;
+    *at = flight->next;
+    exchange_drop(&flight->etcd->gateway, &flight->exchange);
+    free(flight);
+}
+
+static void finish(struct etcd_flight *flight, enum pair_outcome outcome) {
+    struct coordinator_call *call = flight->call;
+    struct coordinator *coordinator = flight->etcd->coordinator;
+    etcd_flight_free(flight);
+    coordinator_finish(coordinator, call, outcome);
+}
+
+static void finish_unknown(struct etcd_flight *flight, const char *host, const char *why) {
+    snprintf(flight->call->reason, sizeof flight->call->reason, "coordinator: etcd at %s: %.1000s", host, why);
+    finish(flight, PAIR_UNKNOWN);
+}
+
+static void wait_again(struct etcd_flight *flight) {
+    exchange_drop(&flight->etcd->gateway, &flight->exchange);
+    flight->endpoint = NULL;
+    flight->again_ms = coordinator_now_ms() + AGAIN_MS;
+}
+
+/* ---- last known versions */
+
+static struct etcd_known *known_of(struct etcd *etcd, const char *name) {
+    for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) {
+        struct etcd_known *known = &etcd->known[i];
+        if (known->name[0] == '\0') snprintf(known->name, sizeof known->name, "%s", name);
+        if (strcmp(known->name, name) == 0) return known;
+    }
+    assert(!"more entries than COORDINATOR_NAMES_MAX");
+    return NULL;
+}
+
+/* Returns the trait. Its mark includes the value, because an etcd that was restored to an older state repeats
+ * revisions. */
+static struct coordinator_trait trait_of(const struct etcd_entry *entry) {
+    uint64_t sums[2] = {entry->mark, frame_sum(entry->value, entry->size)};
+    return (struct coordinator_trait){.birth = entry->birth, .mark = frame_sum(sums, sizeof sums)};
+}
+
+/* Stores an entry to compare later versions with. Forgets an entry that is not believed, so that no change is based on
+ * it. */
+static void know(struct etcd *etcd, const char *name, const struct etcd_entry *entry) {
+    const struct coordinator_trait trait = trait_of(entry);
+    if (coordinator_believes(etcd->coordinator, name, entry->version, &trait)) known_of(etcd, name)->entry = *entry;
+}
+
+/* ---- sending */
+
+static void set_key(const struct etcd *etcd, const char *name, char out[ETCD_KEY_SIZE]) {
+    snprintf(out, ETCD_KEY_SIZE, "%s%s", etcd->prefix, name);
+}
+
+static char *ask_change(struct etcd_flight *flight) {
+    struct coordinator_call *call = flight->call;
+    for (size_t i = 0; i < call->count; i++) {
+        const struct coordinator_change *change = &call->changes[i];
+        const struct etcd_entry *seen = &known_of(flight->etcd, change->name)->entry;
+        set_key(flight->etcd, change->name, flight->keys[i]);
+        bool is_known = change->version > 0 && seen->version == change->version;
+        if (is_known) flight->entries[i] = *seen;
+        flight->changes[i] = (struct etcd_change){.key = flight->keys[i],
+                                                  .change = change,
+                                                  .known = is_known ? &flight->entries[i] : NULL};
+    }
+    return etcd_ask_change(flight->changes, call->count);
+}
+
+static void flight_over(struct exchange *exchange, enum exchange_end end);
+
+static void send_one(struct etcd_flight *flight) {
+    struct etcd *etcd = flight->etcd;
+    bool is_read = flight->call->name != NULL;
+    if (is_read) set_key(etcd, flight->call->name, flight->keys[0]);
+    struct request request = {.host = etcd->current->host,
+                              .path = is_read ? "kv/range" : "kv/txn",
+                              .body = is_read ? etcd_ask_range(flight->keys[0]) : ask_change(flight),
+                              .token = etcd->token,
+                              .is_change = !is_read};
+    flight->endpoint = etcd->current;
+    flight->token_number = etcd->token_number;
+    flight->exchange.over = flight_over;
+    if (exchange_begin(&etcd->gateway, &flight->exchange, &request) != 0)
+        finish_unknown(flight, request.host, "out of memory for the request");
+}
+
+/* Returns the oldest waiting flight that is due. Starts from the head each time: a flight that fails at once is
+ * finished, and its `done` may have added another flight. */
+static struct etcd_flight *find_waiting(const struct etcd *etcd, uint64_t now_ms) {
+    struct etcd_flight *flight = etcd->flights, *oldest = NULL;
+    for (; flight != NULL; flight = flight->next)
+        if (flight->endpoint == NULL && flight->again_ms <= now_ms)
+            oldest = flight; /* the list is newest first, so the last one found is the oldest */
+    return oldest;
+}
+
+/* Sends all waiting flights that are due. */
+static void etcd_flights_send(struct etcd *etcd) {
+    uint64_t now_ms = coordinator_now_ms();
+    for (struct etcd_flight *flight; etcd->is_up && (flight = find_waiting(etcd, now_ms)) != NULL;) send_one(flight);
+}
+
+/* Sends flights to the new current member: those not sent yet, and those that may be repeated. */
+static void etcd_flights_move(struct etcd *etcd) {
+    for (struct etcd_flight *flight = etcd->flights; flight != NULL; flight = flight->next) {
+        if (flight->endpoint == NULL || flight->endpoint == etcd->current) continue;
+        if (flight->call->name == NULL && !exchange_is_unsent(&etcd->gateway, &flight->exchange)) continue;
+        wait_again(flight);
+        flight->again_ms = 0;
+    }
+}
+
+/* Returns when the first waiting flight may be sent; UINT64_MAX: none waits. */
+static uint64_t etcd_flights_again_ms(const struct etcd *etcd) {
+    uint64_t first_ms = UINT64_MAX;
+    for (const struct etcd_flight *flight = etcd->flights; flight != NULL; flight = flight->next)
+        if (flight->endpoint == NULL && flight->again_ms < first_ms) first_ms = flight->again_ms;
+    return first_ms;
+}
+
+/* ---- responses */
+
+static void explain_cluster(uint64_t seen, uint64_t cluster, char out[COORDINATOR_MESSAGE_SIZE]) {
+    snprintf(out, COORDINATOR_MESSAGE_SIZE,
+             "it belongs to another cluster (id %" PRIu64 ") than the one that this node has used so far (id %" PRIu64
+             "): all hosts of --coordinator must be members of one cluster. If the cluster was set up anew, stop both "
+             "nodes, then start the node that led last first",
+             cluster, seen);
+}
+
+/* Returns whether an answer of cluster `cluster` may be believed; if not, writes an error message to `out`. */
+static bool etcd_is_ours(const struct etcd *etcd, uint64_t cluster, char out[COORDINATOR_MESSAGE_SIZE]) {
+    if (cluster != etcd->cluster) explain_cluster(etcd->cluster, cluster, out);
+    return cluster == etcd->cluster;
+}
+
+static void land_read(struct etcd_flight *flight) {
+    struct etcd *etcd = flight->etcd;
+    struct coordinator_call *call = flight->call;
+    struct etcd_entry *entry = &flight->entries[0];
+    char why[COORDINATOR_MESSAGE_SIZE];
+    uint64_t cluster;
+    if (etcd_take_range(flight->exchange.answer, flight->exchange.size, flight->keys[0], &cluster, entry, why) != 0 ||
+        !etcd_is_ours(etcd, cluster, why)) {
+        finish_unknown(flight, flight->endpoint->host, why);
+        return;
+    }
+    if (!call->is_presence) know(etcd, call->name, entry);
+    call->version = call->is_presence ? entry->version > 0 : entry->version;
+    if (entry->version > 0) {
+        call->traits[0] = trait_of(entry);
+        call->size = entry->size;
+        memcpy(call->value, entry->value, entry->size + 1);
+    }
+    finish(flight, PAIR_DONE);
+}
 
 /* ---- Words ------------------------------------------------------------------------------------------------------- */
 
@@ -34,8 +308,9 @@ static int user_size(const struct etcd *etcd) {
     return etcd->credentials == NULL ? 0 : (int)strcspn(etcd->credentials, ":");
 }
 
-void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char *host, const char *text,
-                  char out[COORDINATOR_MESSAGE_SIZE]) {
+/* Describes a refusal for the operator; `text` is etcd's error message. */
+static void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char *host, const char *text,
+                         char out[COORDINATOR_MESSAGE_SIZE]) {
     const char *user = etcd->credentials == NULL ? "" : etcd->credentials;
     int size = user_size(etcd);
     switch (refusal) {
@@ -79,18 +354,236 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
     snprintf(out, COORDINATOR_MESSAGE_SIZE, "etcd at %.300s: %.1000s", host, text);
 }
 
-static void explain_cluster(uint64_t seen, uint64_t cluster, char out[COORDINATOR_MESSAGE_SIZE]) {
-    snprintf(out, COORDINATOR_MESSAGE_SIZE,
-             "it belongs to another cluster (id %" PRIu64 ") than the one that this node has used so far (id %" PRIu64
-             "): all hosts of --coordinator must be members of one cluster. If the cluster was set up anew, stop both "
-             "nodes, then start the node that led last first",
-             cluster, seen);
+static void say_up(struct etcd *etcd) {
+    char why[COORDINATOR_MESSAGE_SIZE] = "";
+    if (etcd->has_no_room) etcd_explain(etcd, ETCD_NO_ROOM, etcd->current->host, "", why);
+    coordinator_is(etcd->coordinator, COORDINATOR_CONNECTED, etcd->sessions, "%s", why);
 }
 
-bool etcd_is_ours(const struct etcd *etcd, uint64_t cluster, char out[COORDINATOR_MESSAGE_SIZE]) {
-    if (cluster != etcd->cluster) explain_cluster(etcd->cluster, cluster, out);
-    return cluster == etcd->cluster;
+/* Notes whether etcd's storage quota permits changes. */
+static void etcd_has_room(struct etcd *etcd, bool has_room) {
+    etcd->has_no_room = !has_room;
+    say_up(etcd);
 }
+
+static void finish_changed(struct etcd_flight *flight) {
+    struct coordinator_call *call = flight->call;
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->changes[i].value == NULL) continue;
+        know(flight->etcd, call->changes[i].name, &flight->entries[i]);
+        call->changes[i].version = flight->entries[i].version;
+        call->traits[i] = trait_of(&flight->entries[i]);
+    }
+    etcd_has_room(flight->etcd, true);
+    finish(flight, PAIR_DONE);
+}
+
+static void finish_refused(struct etcd_flight *flight, const struct etcd_entry *found) {
+    struct coordinator_call *call = flight->call;
+    size_t i = 0;
+    while (i + 1 < call->count && found[i].version == call->changes[i].version) i++;
+    snprintf(call->reason, sizeof call->reason,
+             "coordinator: entry '%s' is at version %" PRIu64 ", with another content or history than this node read "
+             "at version %" PRIu64 ": another process changed it",
+             call->changes[i].name, found[i].version, call->changes[i].version);
+    finish(flight, PAIR_REFUSED);
+}
+
+static void land_change(struct etcd_flight *flight) {
+    struct etcd_entry found[COORDINATOR_CHANGES_MAX];
+    char why[COORDINATOR_MESSAGE_SIZE];
+    uint64_t cluster;
+    bool happened;
+    const struct exchange *exchange = &flight->exchange;
+    if (etcd_take_change(exchange->answer, exchange->size, flight->changes, flight->call->count, &cluster, &happened,
+                         found, why) != 0 ||
+        !etcd_is_ours(flight->etcd, cluster, why)) {
+        finish_unknown(flight, flight->endpoint->host, why);
+    } else if (happened) {
+        memcpy(flight->entries, found, sizeof found);
+        finish_changed(flight);
+    } else {
+        finish_refused(flight, found);
+    }
+}
+
+static void drop_token(struct etcd *etcd) {
+    if (etcd->token != NULL) sodium_memzero(etcd->token, strlen(etcd->token));
+    free(etcd->token);
+    etcd->token = NULL;
+}
+
+/* Reports that the current member failed a call. Starts a search for another member at once. */
+static void etcd_doubt(struct etcd *etcd) {
+    uint64_t now_ms = coordinator_now_ms();
+    if (!etcd->is_searching) etcd->search_ms = now_ms;
+    if (etcd->is_up) etcd->probe_ms = now_ms;
+    etcd->is_searching = true;
+    etcd->is_up = false;
+}
+
+/* Drops the token with this number, because etcd does not accept it any more. */
+static void etcd_forget_token(struct etcd *etcd, uint64_t number) {
+    if (number != etcd->token_number) return; /* the token was already replaced by a newer one */
+    drop_token(etcd);
+    etcd_doubt(etcd);
+}
+
+static void land_refusal(struct etcd_flight *flight) {
+    struct etcd *etcd = flight->etcd;
+    const struct exchange *exchange = &flight->exchange;
+    char text[COORDINATOR_MESSAGE_SIZE], why[COORDINATOR_MESSAGE_SIZE];
+    enum etcd_refusal refusal = etcd_take_refusal(exchange->status, exchange->answer, exchange->size, text);
+    if (refusal == ETCD_TOKEN_OLD &&
+        etcd->credentials != NULL) { /* etcd refused the token and executed nothing, so the call may be sent again */
+        etcd_forget_token(etcd, flight->token_number);
+        wait_again(flight);
+        return;
+    }
+    if (refusal == ETCD_NO_ROOM) etcd_has_room(etcd, false);
+    if (refusal != ETCD_NO_ROOM) etcd_doubt(etcd);
+    etcd_explain(etcd, refusal, flight->endpoint->host, text, why);
+    snprintf(flight->call->reason, sizeof flight->call->reason, "coordinator: %.1400s", why);
+    finish(flight, PAIR_UNKNOWN);
+}
+
+static void flight_over(struct exchange *exchange, enum exchange_end end) {
+    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* safe, because `exchange` is the first member */
+    bool is_read = flight->call->name != NULL;
+    if (end != EXCHANGE_ANSWERED) {
+        etcd_doubt(flight->etcd);
+        if ((end == EXCHANGE_NOT_SENT || is_read) && !exchange->is_too_large)
+            wait_again(flight);
+        else
+            finish_unknown(flight, flight->endpoint->host, exchange->error);
+    } else if (exchange->status != 200) {
+        land_refusal(flight);
+    } else if (is_read) {
+        land_read(flight);
+    } else {
+        land_change(flight);
+    }
+}
+
+/* ---- presence */
+
+/* This process's presence: a key with a lease.
+ *
+ *   grant ──► put, with the lease ──► keepalive, PRESENCE_PARTS times per lifetime ──► … ──► revoke, when no presence
+ * is ▲                                   │                                                  declared; deletes the key
+ *     └──── refused, or expired ◄─────────┘
+ *
+ * An unanswered request is repeated, or the sequence starts again, at the next turn that is due. A lease whose grant
+ * got no answer expires by itself. */
+
+#define LEASE_MIN_S 2 /* minimum TTL of an etcd lease, in seconds */
+
+static struct etcd *etcd_of(struct exchange *exchange) {
+    return (struct etcd *)((char *)exchange - offsetof(struct etcd, lease.exchange));
+}
+
+static void next_step(struct etcd_lease *lease, enum lease_step step, uint64_t after_ms) {
+    lease->step = step;
+    lease->again_ms = coordinator_now_ms() + after_ms;
+}
+
+static void begin_anew(struct etcd *etcd) {
+    coordinator_stood(etcd->coordinator, NULL);
+    next_step(&etcd->lease, LEASE_GRANT, etcd->presence_ms / PRESENCE_PARTS);
+}
+
+static void stood(struct etcd *etcd) {
+    next_step(&etcd->lease, LEASE_KEEP, etcd->presence_ms / PRESENCE_PARTS);
+    coordinator_stood(etcd->coordinator, etcd->lease.presence.text);
+}
+
+static void take_answer(struct etcd *etcd) {
+    struct etcd_lease *lease = &etcd->lease;
+    const struct exchange *exchange = &lease->exchange;
+    char why[COORDINATOR_MESSAGE_SIZE];
+    uint64_t id = 0, seconds = 0;
+    bool has_lease = lease->step == LEASE_GRANT || lease->step == LEASE_KEEP;
+    bool is_good = !has_lease || etcd_take_lease(exchange->answer, exchange->size, &id, &seconds, why) == 0;
+    if (lease->step == LEASE_REVOKE)
+        next_step(lease, LEASE_GRANT, 0);
+    else if (!is_good || (lease->step == LEASE_KEEP && (seconds == 0 || id != lease->id)))
+        begin_anew(etcd); /* the lease has expired, so start with a new one */
+    else if (lease->step == LEASE_GRANT)
+        next_step(lease, LEASE_PUT, 0);
+    else if (lease->step == LEASE_PUT)
+        stood(etcd);
+    else
+        next_step(lease, LEASE_KEEP, etcd->presence_ms / PRESENCE_PARTS);
+    if (id != 0) lease->id = id;
+}
+
+static void lease_over(struct exchange *exchange, enum exchange_end end) {
+    struct etcd *etcd = etcd_of(exchange);
+    struct etcd_lease *lease = &etcd->lease;
+    char text[COORDINATOR_MESSAGE_SIZE];
+    if (end != EXCHANGE_ANSWERED) { /* without an answer, the request may have been executed; to repeat it for the same
+                                       lease is harmless */
+        next_step(lease, lease->step, etcd->presence_ms / PRESENCE_PARTS);
+        etcd_doubt(etcd);
+        return;
+    }
+    if (exchange->status == 200) {
+        take_answer(etcd);
+        return;
+    }
+    if (etcd_take_refusal(exchange->status, exchange->answer, exchange->size, text) == ETCD_TOKEN_OLD)
+        etcd_forget_token(etcd, lease->token_number);
+    begin_anew(etcd);
+}
+
+static void ask_lease(struct etcd *etcd) {
+    struct etcd_lease *lease = &etcd->lease;
+    static const char *const paths[] = {[LEASE_GRANT] = "lease/grant",
+                                        [LEASE_PUT] = "kv/put",
+                                        [LEASE_KEEP] = "lease/keepalive",
+                                        [LEASE_REVOKE] = "lease/revoke"};
+    char key[ETCD_KEY_SIZE];
+    uint64_t seconds = (etcd->presence_ms + 999) / 1000;
+    snprintf(key, sizeof key, "%s%s", etcd->prefix, lease->presence.name);
+    struct request request = {.host = etcd->current->host,
+                              .path = paths[lease->step],
+                              .token = etcd->token,
+                              .timeout_ms = etcd->presence_ms / 2};
+    if (lease->step == LEASE_GRANT)
+        request.body = etcd_ask_lease(seconds < LEASE_MIN_S ? LEASE_MIN_S : seconds);
+    else if (lease->step == LEASE_PUT)
+        request.body = etcd_ask_put(key, lease->presence.text, lease->id);
+    else
+        request.body = etcd_ask_with_lease(lease->id);
+    lease->token_number = etcd->token_number;
+    lease->exchange.over = lease_over;
+    if (exchange_begin(&etcd->gateway, &lease->exchange, &request) != 0) begin_anew(etcd);
+}
+
+static void etcd_declare(void *state, const struct presence *presence) {
+    struct etcd *etcd = state;
+    struct etcd_lease *lease = &etcd->lease;
+    bool holds = lease->step == LEASE_KEEP;
+    bool is_other = presence != NULL && (strcmp(lease->presence.name, presence->name) != 0 ||
+                                         strcmp(lease->presence.text, presence->text) != 0);
+    lease->is_wanted = presence != NULL;
+    if (lease->exchange.easy != NULL) return;
+    if (is_other) lease->presence = *presence;
+    if (holds && is_other) next_step(lease, LEASE_PUT, 0);
+    if (holds && presence == NULL) next_step(lease, LEASE_REVOKE, 0);
+}
+
+/* Renews or revokes the lease when due. Requires a current member. */
+static void etcd_lease_turn(struct etcd *etcd, uint64_t now_ms) {
+    struct etcd_lease *lease = &etcd->lease;
+    bool is_due = lease->is_wanted || lease->step == LEASE_REVOKE;
+    if (is_due && lease->exchange.easy == NULL && now_ms >= lease->again_ms) ask_lease(etcd);
+}
+
+#define SEARCH_MS 250 /* interval between two rounds of probes while no member answers, in ms */
+#define WATCH_AGAIN_MS 250
+#define PROBES_A_SESSION 4
+#define WORST_SIZE 200 /* maximum size in bytes of one host's problem if several are reported */
 
 static void say_problems(struct etcd *etcd) {
     char all[COORDINATOR_MESSAGE_SIZE] = "";
@@ -113,38 +606,7 @@ static void say_problems(struct etcd *etcd) {
                        etcd->hosts);
 }
 
-static void say_up(struct etcd *etcd) {
-    char why[COORDINATOR_MESSAGE_SIZE] = "";
-    if (etcd->has_no_room) etcd_explain(etcd, ETCD_NO_ROOM, etcd->current->host, "", why);
-    coordinator_is(etcd->coordinator, COORDINATOR_CONNECTED, etcd->sessions, "%s", why);
-}
-
-void etcd_has_room(struct etcd *etcd, bool has_room) {
-    etcd->has_no_room = !has_room;
-    say_up(etcd);
-}
-
 /* ---- Probes ------------------------------------------------------------------------------------------------------ */
-
-void etcd_doubt(struct etcd *etcd) {
-    uint64_t now_ms = coordinator_now_ms();
-    if (!etcd->is_searching) etcd->search_ms = now_ms;
-    if (etcd->is_up) etcd->probe_ms = now_ms;
-    etcd->is_searching = true;
-    etcd->is_up = false;
-}
-
-static void drop_token(struct etcd *etcd) {
-    if (etcd->token != NULL) sodium_memzero(etcd->token, strlen(etcd->token));
-    free(etcd->token);
-    etcd->token = NULL;
-}
-
-void etcd_forget_token(struct etcd *etcd, uint64_t number) {
-    if (number != etcd->token_number) return; /* the token was already replaced by a newer one */
-    drop_token(etcd);
-    etcd_doubt(etcd);
-}
 
 static void fail(struct endpoint *endpoint, bool is_forbidden, const char *problem) {
     endpoint->failed_ms = coordinator_now_ms();

@@ -1,8 +1,19 @@
-/* place.c: see place.h. */
+/* place.c: see place.h; and the error messages of all kinds of coordinator. */
 #include "place.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "coordinator_backend.h"
+
+int coordinator_refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, COORDINATOR_MESSAGE_SIZE, format, arguments);
+    va_end(arguments);
+    return 1;
+}
 
 #define WHY_SIZE 128
 

@@ -10,7 +10,7 @@
 #include "gateway_host.h"
 #include "tarry_limits.h"
 
-/* ---- timers (gateway_timer.c) */
+/* ---- timers (gateway.c) */
 struct timer {
     uint64_t at_ms; /* CLOCK_MONOTONIC */
     size_t place;   /* index in the heap, from 1; 0: not armed */
@@ -21,7 +21,6 @@ struct timers {
     size_t count;
     size_t capacity;
 };
-uint64_t timer_now_ms(void);
 /* Starts or restarts the timer. False: out of memory. */
 bool timer_arm(struct gateway *gateway, struct timer *timer, uint64_t after_ms);
 void timer_cancel(struct gateway *gateway, struct timer *timer);
@@ -62,9 +61,6 @@ struct ask {
 };
 TAILQ_HEAD(ask_list, ask);
 
-/* Makes an ask with a packed request. NULL: out of memory. */
-struct ask *ask_new(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Request *request,
-                    gateway_reply *reply, void *argument);
 /* Sends the request, at once or as soon as the broker has capacity. */
 void ask_offer(struct ask *ask);
 /* Ends the ask, and calls the reply callback unless the caller forgot the handle. */
@@ -73,11 +69,8 @@ void ask_answer(struct ask *ask, const Tarry__Reply *reply);
 void ask_refuse(struct ask *ask, Tarry__Code code, const char *sentence);
 void ask_refuse_later(struct ask *ask, Tarry__Code code, const char *sentence);
 
-/* ---- commits (gateway_commit.c) */
+/* ---- commits (gateway.c) */
 TAILQ_HEAD(maker_list, maker);
-/* Handles the reply of a commit; NULL: no reply. True: the reply must not be passed on. */
-bool commit_replied(struct ask *ask, const Tarry__Reply *reply);
-void makers_free(struct gateway *gateway);
 /* Writes the numbers into a packed commit. */
 void commit_number(struct ask *ask, uint64_t producer, uint64_t sequence, uint64_t oldest);
 /* Reserves an unused sequence number of a producer whose replies the broker stores. False: none is available yet; call
@@ -104,9 +97,7 @@ struct lease;
 void lease_forget(struct lease *lease);
 void pools_free(struct gateway *gateway);
 
-/* ---- other threads (gateway_wakeup.c) */
-void wakeup_arrived(struct gateway_wakeup *wakeup);
-void wakeup_free(struct gateway_wakeup *wakeup);
+/* ---- other threads (gateway.c) */
 
 struct gateway {
     struct gateway_calls calls;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "push_address.h"
-#include "push_job.h"
+#include "push_request.h"
 
 /* Maximum bytes of a response body; beyond it the connection is closed. The body is not stored. */
 #define PUSH_ANSWER_MAX (64u << 10)

@@ -8,7 +8,7 @@
 #include <sys/queue.h>
 
 #include "gateway.h"
-#include "push_job.h"
+#include "push_request.h"
 #include "push_sender.h"
 #include "pusher.h"
 #include "tarry_limits.h"

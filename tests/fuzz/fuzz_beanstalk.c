@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "beanstalk_job.h"
 #include "beanstalk_parser.h"
+#include "beanstalk_text.h"
 #include "fuzz.h"
 
 #define COMMANDS_MAX 4096u

@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "failures.h"
 #include "token_file.h"
 
 #define NOW_S 1000000u

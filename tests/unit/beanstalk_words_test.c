@@ -10,8 +10,6 @@
 
 #include <cmocka.h>
 
-#include "beanstalk_job.h"
-#include "beanstalk_notes.h"
 #include "beanstalk_parser.h"
 #include "beanstalk_text.h"
 #include "beanstalk_tubes.h"

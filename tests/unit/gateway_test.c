@@ -380,7 +380,7 @@ static void receipts_that_are_over_are_acknowledged(void **state) {
     assert_int_equal(world.count, 0);
 }
 
-/* ---- producers of commits with a key (gateway_commit.c) */
+/* ---- producers of commits with a key (gateway.c) */
 
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     world.told++;

@@ -1,6 +1,6 @@
 /* refusals_test.c: the audit's events about refused clients: address, number of refusals, time of the first one, and a
  * limit of the number of events. */
-#include "refusals.h"
+#include "access.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

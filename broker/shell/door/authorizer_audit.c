@@ -1,5 +1,5 @@
 /* authorizer_audit.c: records refused clients in the log; see authorizer.h. The door's thread counts the refusals
- * (access/refusals.h). The authorizer's thread offers them to the core thread, which records them. */
+ * (access/access.h). The authorizer's thread offers them to the core thread, which records them. */
 #include <assert.h>
 #include <sys/eventfd.h>
 

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "access.h"
 #include "core.h"
 #include "engine_request.h"
-#include "refusals.h"
 
 /* Maximum size in log bytes of the AccessRefused records of one offer. */
 #define REFUSALS_RECORDS_SIZE_MAX (REFUSALS_TOLD_MAX * 512u)
