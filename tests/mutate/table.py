@@ -37,7 +37,7 @@ STAGES = {
     "broker/coordinator": [["coordinator*", "record_client", "fuzz-etcd_answer", "fuzz-pair_record"], ["e2e_coordinator*"], ["e2e_pair_coordinator"]],
     "broker/shell/pair": [["pair_cut", "tcp_check*", "missed_redactions", "follow_wire", "record_client", "leader_clock", "peer_proof", "hard_state"], ["story_pair", "story_operator"], PAIR,
                           ["e2e_pair_look", "e2e_pair_pause", "e2e_pair_stats", "e2e_pair_snapshot", "e2e_pair_refusals", "crash_pair"]],
-    "broker/shell": [["arena_pool", "queues", "inbox", "indexer", "reader", "last_shutdown", "request", "config", "e2e_options", "clock", "boot", "access*", "fuzz-config", "fuzz-request", "fuzz-metrics", "journal", "logfmt", "fatal", "shell_door", "pending_erasures", "e2e_metrics", "e2e_journal"], STORIES, LIVE,
+    "broker/shell": [["arena_pool", "queues", "inbox", "indexer", "reader", "last_shutdown", "request", "config", "e2e_options", "clock", "boot", "disk_space", "access*", "fuzz-config", "fuzz-request", "fuzz-metrics", "journal", "logfmt", "fatal", "shell_door", "pending_erasures", "e2e_metrics", "e2e_journal"], STORIES, LIVE,
                      [*WIRE, "hostile_nuisance", "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_webhooks", "e2e_quarantine"],
                      ["crash_sync", "crash_cold", "crash_pressure", "crash_inject", "crash_ledger", "e2e_fault_process", "e2e_disk", "e2e_way"], PAIR],
     "broker/net": [["door_*", "deadlines", "fair", "http_head", "message", "fuzz-door", "fuzz-http"], ["e2e_wire", "e2e_listen", "e2e_sp", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],

@@ -84,7 +84,7 @@ static void schedule(tarry_client *client) {
 /* The connection stays lent from one call to the next. The engine takes it back if it happens to be awake, or if the
  * test's thread stood still for LENT_MS, so a busy machine needs several attempts. */
 static void every_kind_of_blocking_call_reads_by_itself(void **state) {
-    void (*const calls[])(tarry_client *client) = {ping, run_commit, schedule};
+    void (*const calls[])(tarry_client * client) = {ping, run_commit, schedule};
     const struct story story = story_begin();
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         bool stays_lent = false;
