@@ -254,8 +254,21 @@ static void group_something(struct client *client, struct habits *habits) {
     (void)client_commit_one(client, op_group(world, group, filter));
 }
 
+/* Deletes the topic's recurrences if it has lost its groups, because it gets none while it has recurrences. */
+static void delete_recurrences(struct client *client) {
+    const struct flat *head = &client->world->host->head;
+    const uint32_t topic = flat_queue_number(head, TOPIC);
+    if (!topic || flat_is_topic(head, topic)) return;
+    for (size_t i = 0; i < head->recur_count; i++) {
+        if (head->recurs[i].queue != topic) continue;
+        (void)client_commit_one(client,
+                                op_recur_do(client->world, TOPIC, head->recurs[i].name, TARRY__RECUR_DO__WHAT__DELETE));
+    }
+}
+
 void habits_calm_groups(struct client *client) {
     struct world *world = client->world;
+    delete_recurrences(client);
     Tarry__Op **ops = world_alloc(world, (1 + HABIT_GROUPS) * sizeof *ops);
     ops[0] = op_create(world, TOPIC);
     for (uint32_t i = 0; i < HABIT_GROUPS; i++) ops[1 + i] = op_group(world, group_queues[i], i);
@@ -274,6 +287,7 @@ static Tarry__Op *random_recur_set(struct world *world, const char *queue, const
     else
         set.every_ms = 1000 * (1 + random_below(&world->random, 5));
     set.overlap = (char *)overlaps[random_below(&world->random, 3)];
+    if (strcmp(queue, TOPIC) == 0 && !one_in(world, 4)) set.overlap = (char *)"allow"; /* others are refused */
     set.missed = (char *)(one_in(world, 3) ? "none" : "last");
     if (one_in(world, 3) && strcmp(set.overlap, "allow") == 0) set.missed = (char *)"all:3";
     set.count = 1 + random_below(&world->random, 6);
@@ -294,10 +308,11 @@ static Tarry__Op *random_lookalike(struct world *world, const char *queue, const
     return op_schedule(world, &(struct schedule){.queue = queue, .key = key, .at_ms = at_ms + 60000});
 }
 
-static void recur_somehow(struct client *client) {
+static void recur_somehow(struct client *client, const struct habits *habits) {
     static const char *const names[] = {"r1", "r2", "r3"};
     struct world *world = client->world;
     const char *queue = habit_queues[random_below(&world->random, HABIT_QUEUES)];
+    if (habits->groups_set && one_in(world, 2)) queue = one_in(world, 8) ? group_queues[0] : TOPIC;
     const char *name = names[random_below(&world->random, 3)];
     if (one_in(world, 4)) {
         (void)client_commit_one(client, random_lookalike(world, queue, name));
@@ -326,7 +341,7 @@ static void commit_something(struct client *client, const struct habits *habits)
         return;
     }
     if (habits->recurs && one_in(world, 4)) {
-        recur_somehow(client);
+        recur_somehow(client, habits);
         return;
     }
     if (habits->groups && (!habits->groups_set || one_in(world, 12))) {

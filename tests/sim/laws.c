@@ -132,28 +132,34 @@ static void law_of_new(const struct flat *flat, const struct row *row) {
     law_of_key(flat, row);
 }
 
-/* Returns the recurrence that the key belongs to; NULL: none. */
+/* Returns the recurrence that the task, or the share, is an occurrence of; NULL: none. */
 static const struct flat_recur *recur_of(const struct flat *flat, const struct row *row) {
     const size_t size = occurrence_name_size(row->key, row->key_size);
     for (size_t i = 0; size && i < flat->recur_count; i++) {
         const struct flat_recur *recur = &flat->recurs[i];
-        if (recur->queue == row->queue && strlen(recur->name) == size &&
-            memcmp(recur->name, row->key + OCCURRENCE_PREFIX_SIZE, size) == 0)
+        const bool is_in =
+            recur->queue == row->queue || flat_is_group_of(flat, &flat_queue_of(flat, row->queue)->put, recur->queue);
+        if (is_in && strlen(recur->name) == size && memcmp(recur->name, row->key + OCCURRENCE_PREFIX_SIZE, size) == 0)
             return recur;
     }
     return NULL;
 }
 
-/* An occurrence comes once: no other task with its key was ever delivered, since the recurrence was set. (One that an
- * operator moved may have run before.) */
+/* Returns the id of the task whose share this is, or the task's own. */
+static uint64_t first_id(const struct flat *flat, uint64_t id) {
+    return flat->tasks[id].share_of ? flat->tasks[id].share_of : id;
+}
+
+/* An occurrence comes once, to each group of a topic too: no other task with its key was ever delivered, since the
+ * recurrence was set. (One that an operator moved may have run before.) */
 static void law_of_once(const struct flat *flat, const struct row *row) {
     const struct flat_recur *recur = recur_of(flat, row);
-    if (!recur || row->id < recur->first_task) return;
+    if (!recur || first_id(flat, row->id) < recur->first_task) return;
     for (uint64_t id = recur->first_task; id < flat->next_id; id++) {
         const struct row *other = &flat->tasks[id].row;
         const bool is_same = id != row->id && other->queue == row->queue && other->key_size == row->key_size &&
                              memcmp(other->key, row->key, row->key_size) == 0;
-        MUST(!is_same || !other->deliveries);
+        MUST(!is_same || !other->deliveries || first_id(flat, id) < recur->first_task);
     }
 }
 
@@ -167,6 +173,9 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
     MUST(is_sharer || !is_mover || (is_early && !is_ahead));
     /* TIME-1: a consumer of a queue with lease_before_due gets only tasks that are not due */
     MUST(is_mover || !is_early || is_ahead);
+    /* SERIAL-1: tasks with a serial name go to the groups when they are due. So do occurrences, because missed=none may
+     * cancel them until then. */
+    if (is_sharer && is_ahead) MUST(!row->serial_size && !occurrence_name_size(row->key, row->key_size));
     if (is_ahead && !is_sharer &&
         !is_early) { /* TIME-1: the lease's record says that the delivery is sent when the task is due (core/ahead.h) */
         MUST(row->base == ROW_STEADY && !row->expires_ms && row->delivered_ms == row->due_ms);
