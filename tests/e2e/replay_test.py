@@ -397,13 +397,13 @@ class DryRun(harness.Case):
         return sum(fact["kind"] == "unsent" and fact["at_ms"] > fact["due_ms"] for fact in records(self.broker.data))
 
     def stand_still(self, rpc, producer, story):
-        """Schedules 60 tasks, of which ten fall due every 25 ms, stops the broker when some are leased ahead of time, cancels every second
-        one, and resumes the broker after all were due."""
-        keys = [f"{producer}-{story}-{n}" for n in range(60)]
+        """Schedules 240 tasks, of which ten fall due every 25 ms for 600 ms, stops the broker about in the middle, when some are leased
+        ahead of time, cancels every second one, and resumes the broker after those were due."""
+        keys = [f"{producer}-{story}-{n}" for n in range(240)]
         scheduled = [wire.schedule("q", key, 100 + 25 * (n // 10)) for n, key in enumerate(keys)]
         cancelled = [[(2, [(1, [(2, "q"), (3, key)])])] for key in keys[1::2]]
         self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, 2 * story + 1, scheduled, 2 * story + 1), wait_s=30)[0], wire.OK)
-        time.sleep(0.1)
+        time.sleep(0.3)
         self.broker.process.send_signal(signal.SIGSTOP)
         rpc.tell(wire.COMMIT, wire.commit(producer, 2 * story + 2, cancelled, 2 * story + 2))
         time.sleep(0.5)
@@ -414,7 +414,7 @@ class DryRun(harness.Case):
         """A stopped process sends the leases that it made ahead of time only when it continues. The log does not tell when the
         leases that were not withdrawn were sent.
         """
-        for _ in range(5):  # repeated, because on a busy machine the broker may be stopped too late
+        for _ in range(20):  # repeated, because on a busy machine the broker may be stopped too late
             self.broker.start()
             consumers = [self.broker.consume("q", "--prefetch", "100") for _ in range(2)]
             with wire.Rpc(self.broker.port) as rpc:
