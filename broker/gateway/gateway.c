@@ -659,6 +659,11 @@ uint64_t gateway_ask(struct gateway *gateway, const struct gateway_caller *calle
     return id;
 }
 
+bool gateway_has_spare(struct gateway *gateway, const struct gateway_caller *caller, size_t size) {
+    const struct gateway_calls *calls = &gateway->calls;
+    return TAILQ_EMPTY(&gateway->offered) && calls->has_spare(calls->argument, caller->principal, size);
+}
+
 void gateway_forget(struct gateway *gateway, uint64_t handle) {
     struct ask *ask = handle_find(gateway, handle, HANDLE_ASK);
     if (ask != NULL) ask->reply = NULL;

@@ -102,6 +102,10 @@ extern const char gateway_once_differs[];
 uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Commit *commit,
                         const struct gateway_once *once, gateway_reply *reply, void *argument);
 
+/* Returns whether capacity for a further commit of `size` bytes is left that no other client needs. A protocol asks
+ * before it sends a commit of a client whose earlier commits have no reply yet. */
+bool gateway_has_spare(struct gateway *gateway, const struct gateway_caller *caller, size_t size);
+
 /* Drops the handle, so that its callback is not called. The request may still take effect. */
 void gateway_forget(struct gateway *gateway, uint64_t handle);
 

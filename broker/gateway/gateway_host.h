@@ -16,6 +16,9 @@ struct gateway_calls {
     /* Like door_calls.request. Returns false if there is no capacity; the gateway offers the request again after
      * gateway_resumed. */
     bool (*request)(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request);
+    /* Returns whether most of the broker's capacity for requests is free, and the principal's limit allows another
+     * request of `size` bytes. */
+    bool (*has_spare)(void *argument, uint64_t principal, size_t size);
     /* Adds a reference to a principal, or removes one. */
     uint64_t (*hold)(void *argument, uint64_t principal);
     void (*release)(void *argument, uint64_t principal);

@@ -144,7 +144,7 @@ bool http_answered_by_head(struct http_exchange *exchange) {
         return true;
     }
     memcpy(message->bytes, head, size);
-    door_stream_send(exchange->server->door, exchange->id, message);
+    exchange_send(exchange, message);
     exchange_over(exchange);
     return true;
 }
@@ -169,11 +169,11 @@ static void send_answer(struct http_exchange *exchange, unsigned status, const c
     memcpy(first->bytes, head, head_size);
     if (is_small && sent_size > 0) memcpy(first->bytes + head_size, body->bytes, sent_size);
     first->stamp = stamp;
-    door_stream_send(door, exchange->id, first);
+    exchange_send(exchange, first);
     if (is_small)
         message_free(body);
     else
-        door_stream_send(door, exchange->id, body);
+        exchange_send(exchange, body);
 }
 
 static void refuse_response(struct http_exchange *exchange) {
@@ -342,7 +342,7 @@ void http_stream_begin(struct http_exchange *exchange, const char *type) {
         return;
     }
     memcpy(message->bytes, head, size);
-    door_stream_send(exchange->server->door, exchange->id, message);
+    exchange_send(exchange, message);
 }
 
 bool http_stream_write(struct http_exchange *exchange, struct text *out) {
@@ -373,7 +373,7 @@ bool http_stream_write(struct http_exchange *exchange, struct text *out) {
     }
     piece->size = size;
     message_free(body);
-    door_stream_send(door, exchange->id, piece);
+    exchange_send(exchange, piece);
     return door_stream_unsent(door, exchange->id) < HTTP_UNSENT_MAX;
 }
 
@@ -383,7 +383,7 @@ void http_stream_end(struct http_exchange *exchange) {
     struct message *message = has_last ? message_new(sizeof(last) - 1) : NULL;
     if (message != NULL) {
         memcpy(message->bytes, last, sizeof(last) - 1);
-        door_stream_send(exchange->server->door, exchange->id, message);
+        exchange_send(exchange, message);
     }
     exchange_over(exchange);
 }

@@ -1,5 +1,11 @@
 /* http_connection.c: the bytes of a connection: heads, bodies, and the responses in their order; see http_server.h.
  *
+ * Requests are in `line` until their responses are sent. Usually the connection has one request at a time. A commit may
+ * begin beside earlier commits (pipelining) if its head and body have arrived whole, nothing in its head needs more
+ * than the usual steps (goes_beside), and its resources are left. Any other request begins when the line is empty.
+ * So commits reach the core in the order of the requests, and questions, leases, streams and upgrades find the effects
+ * of all earlier requests.
+ *
  * Received bytes that are not parsed yet are stored in `in`, and the door counts them. They wait while too many
  * response bytes are unsent. A head must be complete within HEAD_MS, and each 64 KiB of a body within BODY_MS. Between
  * two requests a connection may be idle for REST_MS. */
@@ -17,10 +23,14 @@
 #define IN_MAX                                                                                                         \
     (64u << 10) /* maximum input that is buffered in a request; also the body bytes that must arrive within BODY_MS */
 #define IN_FIRST 1024u
+/* A commit takes at most this many times the bytes of its body, and these bytes more, when it is packed. */
+#define PACKED_FACTOR 2u
+#define PACKED_MORE 1024u
 #define CLIENT "http" /* the client name in the log, before ": " and the User-Agent */
 #define AGENT_SIZE_MAX (CLIENT_NAME_SIZE_MAX - (sizeof(CLIENT ": ") - 1))
 
 static void run(struct http_connection *connection);
+static void settle_put_off(struct http_connection *connection);
 
 /* ---- exchanges */
 
@@ -34,6 +44,7 @@ static struct http_exchange *exchange_new(struct http_server *server) {
         arena_init(&exchange->arena, HTTP_ARENA_MAX);
     }
     *exchange = (struct http_exchange){.server = server, .out = HTTP_TEXT, .arena = exchange->arena};
+    exchange->answer_last = &exchange->answer;
     exchange->in.arena = &exchange->arena;
     return exchange;
 }
@@ -51,6 +62,20 @@ static void exchange_keep(struct http_exchange *exchange) {
     free(exchange);
 }
 
+/* Clears the head, because it may contain an Authorization header. */
+static void drop_head(struct http_exchange *exchange) {
+    if (exchange->head_bytes != NULL) explicit_bzero(exchange->head_bytes, exchange->head_size);
+    free(exchange->head_bytes);
+    exchange->head_bytes = NULL;
+}
+
+static void drop_answer(struct http_exchange *exchange) {
+    for (struct message *message = exchange->answer, *next; message != NULL; message = next) {
+        next = message->next;
+        message_free(message);
+    }
+}
+
 static void exchange_free(struct http_exchange *exchange) {
     struct http_server *server = exchange->server;
     http_live_end(exchange);
@@ -59,12 +84,16 @@ static void exchange_free(struct http_exchange *exchange) {
     gateway_timer_cancel(server->gateway, exchange->timer);
     json_decref(exchange->json);
     http_text_drop(&exchange->out);
-    body_deinit(&exchange->body);
-    (void)door_stream_half(server->door, exchange->id, 0, false);
+    drop_answer(exchange);
+    if (exchange->passed_size > 0) {
+        (void)door_stream_hold(server->door, -(int64_t)exchange->passed_size);
+        server->passed_count--;
+    } else {
+        body_deinit(&exchange->body);
+        (void)door_stream_half(server->door, exchange->id, 0, false);
+    }
     if (server->alone == exchange) server->alone = NULL;
-    if (exchange->head_bytes != NULL)
-        explicit_bzero(exchange->head_bytes, exchange->head_size); /* the head may contain an Authorization header */
-    free(exchange->head_bytes);
+    drop_head(exchange);
     exchange_keep(exchange);
 }
 
@@ -104,23 +133,149 @@ void http_build(struct http_exchange *exchange, void (*build)(struct http_exchan
     on_built(exchange);
 }
 
-void exchange_over(struct http_exchange *exchange) {
-    struct http_connection *connection = exchange->connection;
-    bool stays = exchange->head.stays && connection->state != STATE_BODY && connection->state != STATE_OVER;
-    connection->exchange = NULL;
-    exchange_free(exchange);
-    if (!stays) {
-        connection->state = STATE_OVER;
-        door_stream_finish(connection->server->door, connection->id);
+/* ---- the line of requests */
+
+static void line_add(struct http_connection *connection, struct http_exchange *exchange) {
+    TAILQ_INSERT_TAIL(&connection->line, exchange, in_line);
+    connection->count++;
+    connection->exchange = exchange;
+}
+
+static void line_remove(struct http_connection *connection, struct http_exchange *exchange) {
+    TAILQ_REMOVE(&connection->line, exchange, in_line);
+    connection->count--;
+    connection->passed_size -= exchange->passed_size;
+    if (connection->exchange == exchange) connection->exchange = NULL;
+}
+
+void exchange_send(struct http_exchange *exchange, struct message *message) {
+    if (TAILQ_FIRST(&exchange->connection->line) == exchange) {
+        door_stream_send(exchange->server->door, exchange->id, message);
         return;
     }
-    connection->state = STATE_HEAD;
+    message->next = NULL;
+    *exchange->answer_last = message;
+    exchange->answer_last = &message->next;
+}
+
+static void send_waiting(struct http_exchange *exchange) {
+    for (struct message *message = exchange->answer, *next; message != NULL; message = next) {
+        next = message->next;
+        door_stream_send(exchange->server->door, exchange->id, message);
+    }
+    exchange->answer = NULL;
+    exchange->answer_last = &exchange->answer;
+}
+
+/* Frees the requests at the head of the line whose responses are complete, and sends the responses that waited for
+ * them. */
+static void line_advance(struct http_connection *connection) {
+    struct http_exchange *first;
+    while ((first = TAILQ_FIRST(&connection->line)) != NULL) {
+        send_waiting(first);
+        if (!first->is_over) return;
+        if (first->ends_all) door_stream_finish(connection->server->door, connection->id);
+        line_remove(connection, first);
+        exchange_free(first);
+    }
+    connection->is_barred = false;
+}
+
+void exchange_over(struct http_exchange *exchange) {
+    struct http_connection *connection = exchange->connection;
+    const bool is_last = connection->exchange == exchange;
+    exchange->is_over = true;
+    /* A request that others have begun beside was received whole, and its connection stays. */
+    exchange->ends_all =
+        is_last && (!exchange->head.stays || connection->state == STATE_BODY || connection->state == STATE_OVER);
+    if (is_last) {
+        connection->exchange = NULL;
+        connection->state = exchange->ends_all ? STATE_OVER : STATE_HEAD;
+    }
+    line_advance(connection);
+    if (connection->state == STATE_OVER) return;
+    settle_put_off(connection);
     connection->is_due = true; /* run() may be the caller of this function; it then continues with the next request */
     if (connection->is_running) return;
     run(connection);
 }
 
+void exchange_lets_others_begin(struct http_exchange *exchange) {
+    struct http_connection *connection = exchange->connection;
+    /* Outside of run(), the commit is sent again, or its large body was parsed by the worker. */
+    if (!connection->is_running || connection->exchange != exchange || connection->state != STATE_BUSY) return;
+    if (!exchange->head.stays) return;
+    connection->exchange = NULL;
+    connection->state = STATE_HEAD;
+    connection->is_due = true;
+}
+
+/* ---- commits that are put off */
+
+static void refuse_put_off(struct http_exchange *exchange) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    reply.code = TARRY__CODE__BUSY;
+    exchange->is_put_off = false;
+    exchange->on_reply(exchange, &reply);
+}
+
+/* Returns the first commit that is put off; with `overtaken`, only one that has an executed commit behind it. */
+static struct http_exchange *find_put_off(const struct http_connection *connection, bool overtaken) {
+    struct http_exchange *exchange, *found = NULL;
+    TAILQ_FOREACH(exchange, &connection->line, in_line) {
+        if (found == NULL && exchange->is_put_off) found = exchange;
+        if (found != NULL && (!overtaken || exchange->is_over)) return found;
+    }
+    return NULL;
+}
+
+static void on_put_off(void *argument) {
+    struct http_exchange *exchange = argument;
+    struct http_connection *connection = exchange->connection;
+    exchange->timer = 0;
+    connection->is_settling = true; /* no other request begins before all are sent */
+    while ((exchange = find_put_off(connection, false)) != NULL) {
+        exchange->is_put_off = false;
+        http_commit_again(exchange);
+    }
+    connection->has_put_off = connection->is_settling = false;
+    if (connection->state != STATE_OVER) run(connection);
+}
+
+/* Decides about the commits that are put off, once each request of the line has its reply. */
+static void settle_put_off(struct http_connection *connection) {
+    struct http_exchange *exchange;
+    if (!connection->has_put_off || connection->is_settling) return;
+    TAILQ_FOREACH(exchange, &connection->line, in_line)
+    if (!exchange->is_over && !exchange->is_put_off) return;
+    connection->is_settling = true;
+    while ((exchange = find_put_off(connection, true)) != NULL) refuse_put_off(exchange);
+    exchange = find_put_off(connection, false);
+    if (exchange != NULL)
+        exchange->timer = gateway_timer(connection->server->gateway, connection->put_off_ms, on_put_off, exchange);
+    if (exchange == NULL || exchange->timer == 0) connection->has_put_off = false;
+    if (exchange != NULL && exchange->timer == 0) /* out of memory */
+        while ((exchange = find_put_off(connection, false)) != NULL) refuse_put_off(exchange);
+    connection->is_settling = false;
+}
+
+void exchange_put_off(struct http_exchange *exchange, uint64_t after_ms) {
+    struct http_connection *connection = exchange->connection;
+    exchange->is_put_off = connection->has_put_off = true;
+    connection->put_off_ms = after_ms;
+    settle_put_off(connection);
+}
+
 /* ---- requests */
+
+/* Returns the input that was not consumed. */
+static char *rest_of(const struct http_connection *connection) {
+    return (char *)connection->in->bytes + connection->at;
+}
+
+static size_t rest_size(const struct http_connection *connection) {
+    return connection->in->size - connection->at;
+}
 
 /* Refuses the request and ends the connection, because the position of the next request is unknown or cannot be
  * trusted. */
@@ -196,7 +351,7 @@ static void upgrade(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
     char text[CALLER_SENTENCE_MAX + 2];
     struct caller_verdict verdict = door_stream_upgrade(exchange->server->door, exchange->id, &exchange->head,
-                                                        connection->in->bytes, connection->in->size);
+                                                        rest_of(connection), rest_size(connection));
     connection->state = STATE_OVER;
     if (verdict.status == 0) return; /* on_gone follows */
     int size = snprintf(text, sizeof(text), "%s\n", verdict.sentence);
@@ -259,7 +414,7 @@ static bool begin_body(struct http_exchange *exchange) {
     }
     json_scan_begin(&exchange->scan);
     if (head->fields[HEAD_FIELD_idempotency].text != NULL) http_fingerprint_begin(exchange);
-    if (has_body && head->wants_go_ahead && exchange->connection->in->size == 0) go_ahead(exchange);
+    if (has_body && head->wants_go_ahead && rest_size(exchange->connection) == 0) go_ahead(exchange);
     return true;
 }
 
@@ -276,7 +431,59 @@ static void name_client(struct http_exchange *exchange) {
     exchange->caller.client = exchange->client;
 }
 
-/* Begins a request whose head is complete: the first `size` bytes of `in`. */
+/* Returns whether a commit may begin now although other requests are under way. */
+static bool has_room_beside(const struct http_connection *connection) {
+    const struct http_server *server = connection->server;
+    const struct gateway_caller caller = {.principal = connection->principal};
+    const size_t body = rest_size(connection) < DOOR_SMALL_MAX ? rest_size(connection) : DOOR_SMALL_MAX;
+    return !connection->is_barred && !connection->has_put_off && connection->is_admitted &&
+           connection->count < HTTP_PIPELINED_MAX && connection->passed_size < HTTP_PIPELINED_BYTES &&
+           server->passed_count < HTTP_PASSED_MAX && rest_size(connection) > 0 &&
+           gateway_has_spare(server->gateway, &caller, PACKED_FACTOR * body + PACKED_MORE);
+}
+
+/* Counts the bytes of the last request, because another one begins beside it. The connection's half-received request is
+ * always the last one. */
+static bool pass_last(struct http_connection *connection) {
+    struct http_exchange *last = TAILQ_LAST(&connection->line, http_line);
+    struct door *door = connection->server->door;
+    size_t count = last->commit != NULL ? last->commit->n_ops : 0;
+    if (last->passed_size > 0) return true;
+    size_t size = sizeof(*last) + last->head_size + last->held + count * HTTP_RESULT_ROOM;
+    if (connection->passed_size + size > HTTP_PIPELINED_BYTES || !door_stream_hold(door, (int64_t)size)) return false;
+    (void)door_stream_half(door, connection->id, 0, false);
+    last->passed_size = size;
+    connection->passed_size += size;
+    connection->server->passed_count++;
+    return true;
+}
+
+/* Returns whether this request, whose head has `size` bytes, is a commit that may begin beside others. Its body must be
+ * in the buffer, so that no request is half-received while others are under way. Requests that could end the
+ * connection, or need several steps, begin alone. */
+static bool goes_beside(struct http_connection *connection, struct http_exchange *exchange, size_t size) {
+    const struct head *head = &exchange->head;
+    const struct head_text *fields = head->fields;
+    const char *shown = fields[HEAD_FIELD_authorization].text;
+    return head->stays && !head->is_old && !head->is_chunked && !head->is_upgrade && !head->wants_go_ahead &&
+           head->length <= DOOR_SMALL_MAX && head->length <= rest_size(connection) - size &&
+           fields[HEAD_FIELD_encoding].text == NULL && fields[HEAD_FIELD_idempotency].text == NULL &&
+           fields[HEAD_FIELD_origin].text == NULL && strcmp(shown != NULL ? shown : "", connection->shown) == 0 &&
+           http_route_commits(exchange) && pass_last(connection);
+}
+
+static void ready_for_body(struct http_connection *connection, const struct head *head) {
+    connection->left = head->length;
+    connection->chunks = (struct chunks){0};
+    connection->part_left = 0;
+    connection->is_whole = connection->has_more = false;
+    connection->dropped = 0;
+    connection->body_come = connection->body_timed = 0;
+    connection->head_is_timed = false;
+    connection->state = STATE_BODY;
+}
+
+/* Begins a request whose head is complete: the first `size` bytes of the input. */
 static bool begin_exchange(struct http_connection *connection, size_t size) {
     struct http_exchange *exchange = exchange_new(connection->server);
     struct head_refusal refusal = {503, "the broker has too little memory: try again in a moment"};
@@ -288,7 +495,7 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
         door_stream_kill(connection->server->door, connection->id);
         return false;
     }
-    memcpy(bytes, connection->in->bytes, size);
+    memcpy(bytes, rest_of(connection), size);
     bytes[size] = '\0';
     exchange->connection = connection;
     exchange->id = connection->id;
@@ -297,39 +504,41 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     exchange->body = (struct http_body){.door = connection->server->door, .id = connection->id};
     exchange->head_bytes = bytes;
     exchange->head_size = size;
-    connection->exchange = exchange;
     enum head_result result = http_head_parse(bytes, size, &exchange->head, &used, &refusal);
     exchange->is_old = exchange->head.is_old;
+    if (connection->count > 0 && (result != HEAD_DONE || !goes_beside(connection, exchange, size))) {
+        connection->is_barred = true;
+        drop_head(exchange);
+        exchange_keep(exchange);
+        return false;
+    }
+    line_add(connection, exchange);
     if (result != HEAD_DONE) {
         refuse_and_end(exchange, refusal.status, refusal.sentence);
         return false;
     }
     name_client(exchange);
-    connection->in->size -= size;
-    memmove(connection->in->bytes, connection->in->bytes + size, connection->in->size);
-    connection->left = exchange->head.length;
-    connection->chunks = (struct chunks){0};
-    connection->part_left = 0;
-    connection->is_whole = connection->has_more = false;
-    connection->dropped = 0;
-    connection->body_come = connection->body_timed = 0;
-    connection->head_is_timed = false;
-    connection->state = STATE_BODY;
+    connection->at += size;
+    ready_for_body(connection, &exchange->head);
     return judge(exchange) && begin_body(exchange);
 }
 
 /* Parses a head from the input. False: no progress is possible with the bytes received so far. */
 static bool take_head(struct http_connection *connection) {
     struct door *door = connection->server->door;
-    const char *end = memmem(connection->in->bytes, connection->in->size, "\r\n\r\n", 4);
-    size_t size = end != NULL ? (size_t)(end + 4 - (const char *)connection->in->bytes) : connection->in->size;
-    if (end == NULL && size < HEAD_SIZE_MAX) {
+    const bool is_beside = connection->count > 0;
+    if (is_beside && !has_room_beside(connection)) return false;
+    char *begin = rest_of(connection);
+    size_t size = rest_size(connection);
+    const char *end = memmem(begin, size, "\r\n\r\n", 4);
+    if (end != NULL) return begin_exchange(connection, (size_t)(end + 4 - begin));
+    if (is_beside) return false;
+    if (size < HEAD_SIZE_MAX) {
         struct head head;
         struct head_refusal refusal;
         size_t used;
         /* Refuse an invalid head at once, without waiting for the rest of it. */
-        bool is_bad =
-            size > 0 && http_head_parse((char *)connection->in->bytes, size, &head, &used, &refusal) == HEAD_BAD;
+        bool is_bad = size > 0 && http_head_parse(begin, size, &head, &used, &refusal) == HEAD_BAD;
         if (!is_bad) {
             bool is_timed = connection->head_is_timed && size > 0;
             if (!is_timed) door_stream_deadline(door, connection->id, size > 0 ? HEAD_MS : REST_MS);
@@ -403,21 +612,18 @@ static bool is_whole(const struct http_connection *connection) {
 
 static bool take_body(struct http_connection *connection, struct door_turn *turn) {
     struct http_exchange *exchange = connection->exchange;
-    struct message *in = connection->in;
-    assert(exchange != NULL && in != NULL); /* take_head has found the request's head in `in` */
-    size_t at = 0, size = 0;
+    assert(exchange != NULL); /* take_head has found the request's head */
+    const size_t began = connection->at;
     bool goes_on = true;
-    while (goes_on && !connection->is_cut && !is_whole(connection) && (at < in->size || connection->has_more)) {
-        size_t before = exchange->body.size;
-        size = in->size - at;
-        goes_on = take_part(connection, (char *)in->bytes + at, &size);
-        at += goes_on ? size : 0;
+    while (goes_on && !connection->is_cut && !is_whole(connection) &&
+           (rest_size(connection) > 0 || connection->has_more)) {
+        size_t before = exchange->body.size, size = rest_size(connection);
+        goes_on = take_part(connection, rest_of(connection), &size);
+        connection->at += goes_on ? size : 0;
         connection->is_cut = goes_on && !door_turn_goes_on(turn, size + exchange->body.size - before);
     }
-    in->size -= at; /* the rest is moved once, not per chunk, because each chunk may have a single byte */
-    memmove(in->bytes, in->bytes + at, in->size);
     if (connection->state != STATE_BODY) return false;
-    connection->body_come += at;
+    connection->body_come += connection->at - began;
     if (is_whole(connection)) {
         dispatch(exchange);
         return true;
@@ -427,6 +633,14 @@ static bool take_body(struct http_connection *connection, struct door_turn *turn
         door_stream_deadline(connection->server->door, connection->id, BODY_MS);
     }
     return false;
+}
+
+/* The rest of the input is moved once for all requests and chunks, because each may have few bytes. */
+static void drop_consumed(struct http_connection *connection) {
+    struct message *in = connection->in;
+    in->size -= connection->at;
+    memmove(in->bytes, in->bytes + connection->at, in->size);
+    connection->at = 0;
 }
 
 /* Replaces the empty input buffer by a small one, so that other connections can use the memory. */
@@ -454,7 +668,8 @@ static bool step(struct http_connection *connection, struct door_turn *turn) {
 /* Ends the connection if its client will send nothing more and no complete request is left. */
 static void finish_if_done(struct http_connection *connection) {
     bool is_done = connection->is_deaf && !connection->is_running && !connection->is_unread && !connection->is_cut;
-    if (!is_done || (connection->state != STATE_HEAD && connection->state != STATE_BODY)) return;
+    if (!is_done || (connection->state != STATE_BODY && (connection->state != STATE_HEAD || connection->count > 0)))
+        return;
     connection->state = STATE_OVER;
     door_stream_finish(connection->server->door, connection->id);
 }
@@ -473,11 +688,13 @@ static void run(struct http_connection *connection) {
         if (goes_on) connection->is_cut |= !door_turn_goes_on(&turn, 0);
     }
     connection->is_running = false;
+    drop_consumed(connection);
     if (has_turn) door_turn_end(door, connection->id, &turn, connection->is_cut);
     if (connection->state == STATE_OVER) return;
     connection->is_cut |= !has_turn;
     if (connection->in->size == 0 && connection->in->capacity > IN_FIRST) shrink(connection);
-    bool is_full = (connection->state == STATE_BUSY || connection->is_unread) && connection->in->size >= IN_MAX;
+    bool waits = connection->state == STATE_BUSY || connection->count > 0 || connection->is_unread;
+    bool is_full = waits && connection->state != STATE_BODY && connection->in->size >= IN_MAX;
     door_stream_pause(door, connection->id, is_full || connection->is_cut);
     finish_if_done(connection);
 }
@@ -493,6 +710,7 @@ static void *on_opened(void *argument, uint64_t id, const char *peer) {
         return NULL;
     }
     connection->in->size = 0;
+    TAILQ_INIT(&connection->line);
     connection->server = argument;
     connection->id = id;
     connection->peer = peer;
@@ -565,7 +783,11 @@ static void on_page(void *argument, struct message *page) {
 
 static void on_gone(void *argument) {
     struct http_connection *connection = argument;
-    if (connection->exchange != NULL) exchange_abandon(connection->exchange);
+    struct http_exchange *exchange;
+    while ((exchange = TAILQ_FIRST(&connection->line)) != NULL) {
+        line_remove(connection, exchange);
+        exchange_abandon(exchange);
+    }
     message_free(connection->in);
     explicit_bzero(connection->shown, sizeof(connection->shown));
     free(connection);

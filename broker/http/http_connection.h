@@ -1,8 +1,11 @@
-/* http_connection.h: the state of an HTTP connection; only http_connection.c and http_answer.c include it. */
+/* http_connection.h: the state of an HTTP connection; only http_connection.c, http_exchange.c and http_answer.c include
+ * it. */
 #ifndef TARRY_HTTP_HTTP_CONNECTION_H
 #define TARRY_HTTP_HTTP_CONNECTION_H
 
 #include "http_exchange.h"
+
+TAILQ_HEAD(http_line, http_exchange);
 
 enum http_state { STATE_HEAD, STATE_BODY, STATE_BUSY, STATE_OVER };
 
@@ -11,13 +14,19 @@ struct http_connection {
     uint64_t id;
     const char *peer;
     struct message *in;
+    size_t at;           /* number of bytes of `in` that were consumed; 0 outside run() */
     uint64_t left;       /* body bytes not received yet, if the body has a length */
     size_t part_left;    /* number of body bytes at the start of `in`, without chunk headers */
     uint64_t dropped;    /* number of dropped body bytes */
     uint64_t body_come;  /* number of received body bytes */
     uint64_t body_timed; /* value of `body_come` at which the next deadline starts */
     struct chunks chunks;
+    struct http_line line; /* the requests without a response, and those whose response waits, in order */
+    unsigned count;        /* number of requests in `line` */
+    size_t passed_size;    /* sum of their passed_size */
+    /* The request that is received, or that is under way and lets no other begin; NULL: none. The last of `line`. */
     struct http_exchange *exchange;
+    uint64_t put_off_ms; /* delay after which the commits that are put off are sent again */
     uint64_t principal;
     enum http_state state;
     bool is_running;    /* true: run() is on the call stack */
@@ -29,10 +38,21 @@ struct http_connection {
     bool is_whole;      /* the body is complete */
     bool head_is_timed; /* a head has started to arrive, and its deadline runs */
     bool is_admitted;
-    char shown[512]; /* the Authorization of the admitted principal */
+    bool is_barred;   /* the next request begins when no other is under way */
+    bool has_put_off; /* a commit of `line` is put off: no request begins beside others */
+    bool is_settling; /* settle_put_off() or on_put_off() is on the call stack */
+    char shown[512];  /* the Authorization of the admitted principal */
 };
 
-/* Frees the exchange after its reply was sent, and continues with the next request or the connection's end. */
+/* Sends a part of the response, as soon as all earlier responses are sent. Takes ownership of `message`. */
+void exchange_send(struct http_exchange *exchange, struct message *message);
+/* Ends the exchange after its response was passed to exchange_send, and continues with the next request or the
+ * connection's end. */
 void exchange_over(struct http_exchange *exchange);
+/* Lets further commits begin while this one is under way. They reach the core after it. */
+void exchange_lets_others_begin(struct http_exchange *exchange);
+/* Sends the commit again after `after_ms`, and later commits of the connection behind it. If a later one was executed
+ * meanwhile, refuses this one, because the effects of a connection's requests have the order of the requests. */
+void exchange_put_off(struct http_exchange *exchange, uint64_t after_ms);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "http_connection.h"
 #include "rfc3339.h"
 
 /* ---- replies and timers */
@@ -53,14 +54,6 @@ void http_body_came(struct http_exchange *exchange, const char *bytes, size_t si
         crypto_generichash_update(&exchange->hash, (const uint8_t *)bytes, size);
 }
 
-static void send_commit(struct http_exchange *exchange);
-
-static void on_retry(void *argument) {
-    struct http_exchange *exchange = argument;
-    exchange->timer = 0;
-    send_commit(exchange);
-}
-
 /* Handles a commit's reply. A commit that was refused only for a moment (Reply.retry_ms), and so was not executed, is
  * sent again. With a 503, the client would wait a second (Retry-After). */
 static void on_commit_reply(void *argument, const Tarry__Reply *reply) {
@@ -69,8 +62,8 @@ static void on_commit_reply(void *argument, const Tarry__Reply *reply) {
     exchange->handle = 0;
     if (retry_ms != 0 && exchange->retried_ms + retry_ms <= HTTP_RETRIED_MAX_MS) {
         exchange->retried_ms += retry_ms;
-        exchange->timer = gateway_timer(exchange->server->gateway, retry_ms, on_retry, exchange);
-        if (exchange->timer != 0) return;
+        exchange_put_off(exchange, retry_ms);
+        return;
     }
     exchange->retried_ms = 0;
     exchange->on_reply(exchange, reply);
@@ -83,10 +76,10 @@ void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
     exchange->on_reply = then;
     if (exchange->head.fields[HEAD_FIELD_idempotency].text != NULL)
         crypto_generichash_final(&exchange->hash, exchange->fingerprint, sizeof(exchange->fingerprint));
-    send_commit(exchange);
+    http_commit_again(exchange);
 }
 
-static void send_commit(struct http_exchange *exchange) {
+void http_commit_again(struct http_exchange *exchange) {
     const struct head_text *key = &exchange->head.fields[HEAD_FIELD_idempotency];
     struct gateway_once once = {.key = key->text, .key_size = key->size};
     if (key->text != NULL && (key->size == 0 || key->size > GATEWAY_ONCE_KEY_MAX)) {
@@ -96,7 +89,10 @@ static void send_commit(struct http_exchange *exchange) {
     memcpy(once.fingerprint, exchange->fingerprint, sizeof(once.fingerprint));
     exchange->handle = gateway_commit(exchange->server->gateway, &exchange->caller, exchange->commit,
                                       key->text != NULL ? &once : NULL, on_commit_reply, exchange);
-    if (exchange->handle == 0) http_refuse_memory(exchange);
+    if (exchange->handle == 0)
+        http_refuse_memory(exchange);
+    else if (key->text == NULL && !exchange->is_stream)
+        exchange_lets_others_begin(exchange);
 }
 
 static void on_leased(void *argument, const struct gateway_leased *leased) {

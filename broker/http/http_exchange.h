@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include <sodium.h>
+#include <sys/queue.h>
 
 #include "arena.h"
 #include "door.h"
@@ -44,6 +45,17 @@
 #define HTTP_SPARES_MAX 64u
 #define HTTP_SPARE_ARENA_MAX (256u << 10)
 
+/* Pipelining: while commits of a connection have no answer yet, further commits of it may begin *beside* them. */
+/* Maximum number of requests of a connection that are under way or whose answers wait for an earlier one. */
+#define HTTP_PIPELINED_MAX 16u
+/* Maximum bytes that all of them hold, answers included. A commit with a larger body than DOOR_SMALL_MAX begins beside
+ * no other. */
+#define HTTP_PIPELINED_BYTES (128u << 10)
+/* Maximum number, for all connections, of requests that another request of their connection has begun beside. */
+#define HTTP_PASSED_MAX 512u
+/* Bytes that are reserved for the result of each operation, besides the operation's own text. */
+#define HTTP_RESULT_ROOM 512u
+
 struct http_live;
 struct http_minutes;
 struct route;
@@ -55,6 +67,7 @@ struct http_server {
     struct http_minutes *minutes;
     struct http_exchange *alone; /* the one request that may exceed the memory limit; NULL: none does */
     unsigned live_count;         /* number of statistics streams */
+    unsigned passed_count;       /* number of requests that another one has begun beside (HTTP_PASSED_MAX) */
     struct http_exchange *spares[HTTP_SPARES_MAX];
     unsigned spare_count;
     struct door_stream_calls calls;
@@ -72,7 +85,11 @@ struct http_exchange {
     struct http_server *server;
     struct http_connection *connection; /* where the reply is sent; only http_connection.c and http_answer.c use its
                                            members; NULL: closed */
-    const struct route *route;          /* NULL: the path is not in /v1 */
+    TAILQ_ENTRY(http_exchange) in_line; /* the requests of the connection, in their order */
+    struct message *answer;             /* messages of the response that wait for earlier responses */
+    struct message **answer_last;
+    size_t passed_size;        /* bytes counted because another request has begun beside this one; 0: none has */
+    const struct route *route; /* NULL: the path is not in /v1 */
     /* A refusal that was decided while the head was read or the request was built; it is sent later. */
     struct http_refusal refusal;
     struct http_job job;                           /* used by the worker */
@@ -120,6 +137,9 @@ struct http_exchange {
     bool follows;
     bool is_stream;
     bool is_answered;
+    bool is_over;    /* the whole response was passed on; it may wait in `answer` */
+    bool ends_all;   /* the connection ends after the response */
+    bool is_put_off; /* the commit was refused for a moment, and will be sent again */
     /* The members below are not for the handler. */
     bool drops_body;  /* the body is read and dropped */
     bool has_paid;    /* true: one operation was charged to the principal's rate before the body was read */
@@ -174,6 +194,8 @@ void http_ask(struct http_exchange *exchange, Tarry__Request *request,
 #define HTTP_RETRIED_MAX_MS 1000u
 void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
                  void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply));
+/* Sends the commit again that the broker has refused for a moment. */
+void http_commit_again(struct http_exchange *exchange);
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
 
@@ -210,6 +232,8 @@ bool http_answered_by_head(struct http_exchange *exchange);
 /* Finds the route by the head alone, and checks the client's permission and rate. A refusal is stored in
  * exchange->refusal, and sent after the body was dropped. */
 void http_route_find(struct http_exchange *exchange);
+/* Returns whether the head asks for a commit whose body is a JSON value or empty. */
+bool http_route_commits(struct http_exchange *exchange);
 /* Runs the route's handler once the body is complete. */
 void http_route(struct http_exchange *exchange);
 

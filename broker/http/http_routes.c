@@ -108,15 +108,22 @@ static void judge(struct http_exchange *exchange) {
     if (!exchange->has_paid) refuse(exchange, http_status_of(code), code_name(code), sentence);
 }
 
-void http_route_find(struct http_exchange *exchange) {
+/* Finds the route. Returns whether a route has the path, with any method. */
+static bool find(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     enum head_method method = head->method == HEAD_HEAD ? HEAD_GET : head->method;
-    bool is_known = false;
+    bool is_known = exchange->route != NULL;
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]) && exchange->route == NULL; i++) {
         if (!is_path(head, routes[i].path)) continue;
         is_known = true;
         if (routes[i].method == method) exchange->route = &routes[i];
     }
+    return is_known;
+}
+
+void http_route_find(struct http_exchange *exchange) {
+    const struct head *head = &exchange->head;
+    bool is_known = find(exchange);
     if (exchange->route != NULL) {
         if (head->segment_count > 2 && strcmp(head->segments[1].text, "queues") == 0)
             exchange->in.queue = head->segments[2].text;
@@ -140,6 +147,11 @@ static void answer_with_page(struct http_exchange *exchange) {
 static bool is_lines(const struct http_exchange *exchange) {
     const char *type = exchange->head.fields[HEAD_FIELD_type].text;
     return exchange->route->handle_lines != NULL && type != NULL && strncasecmp(type, "application/x-ndjson", 20) == 0;
+}
+
+bool http_route_commits(struct http_exchange *exchange) {
+    (void)find(exchange);
+    return exchange->route != NULL && exchange->route->deed.operations != 0 && !is_lines(exchange);
 }
 
 void http_route(struct http_exchange *exchange) {

@@ -3,7 +3,8 @@
  *
  *   door_stream ── bytes ──► http_connection (heads, bodies, answers) ──► http_routes ──► a handler ──► the gateway
  *
- * A connection serves any number of requests, one after the other; input that arrives meanwhile is buffered. */
+ * A connection serves any number of requests in their order. Several commits may be under way at the same time; input
+ * that arrives meanwhile is buffered. */
 #ifndef TARRY_HTTP_HTTP_SERVER_H
 #define TARRY_HTTP_HTTP_SERVER_H
 

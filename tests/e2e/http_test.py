@@ -311,6 +311,34 @@ class Heads(Web):
         got = raw(self.broker.port, data, answers=50)
         self.assertEqual([int(part.split(b'"')[0]) for part in got.split(b'"key":"k')[1:]], list(range(50)))
 
+    def test_64_pipelined_requests_of_all_kinds(self):
+        """Commits are under way together; each request finds the effects of all earlier ones, and is answered in its place."""
+        def request(method, path, body=None, fields=""):
+            text = json.dumps(body) if body is not None else ""
+            kind = "Content-Type: application/json\r\n" if text else ""
+            return f"{method} {path} HTTP/1.1\r\nHost: x\r\n{kind}{fields}Content-Length: {len(text)}\r\n\r\n{text}".encode()
+        requests, expected = [], []
+        for i in range(8):
+            task, key = f"/v1/queues/mix/tasks/k{i}", f"k{i}"
+            for status, one in (
+                    (201, request("POST", "/v1/queues/mix/tasks", {"key": key, "in": "1h"})),
+                    (409, request("POST", "/v1/tasks", {"queue": "mix", "key": key, "in": "1h"})),  # its key is in use
+                    (200, request("PATCH", task, {"in": "2h"})),
+                    (400, request("POST", "/v1/tasks", {"queue": "mix", "when": "1h"})),  # an unknown member
+                    (200, request("GET", task)),
+                    (200, request("DELETE", task)),
+                    (404, request("DELETE", f"/v1/queues/mix/tasks/none{i}")),
+                    (201, request("POST", "/v1/queues/mix/tasks", {"key": "once", "in": "1h"}, "Idempotency-Key: 1\r\n"))):
+                requests.append(one)
+                expected.append(status)
+        got = raw(self.broker.port, b"".join(requests), answers=64)
+        self.assertEqual([int(status) for status in re.findall(rb"HTTP/1.1 (\d+)", got)], expected)
+        answers = got.split(b"HTTP/1.1 ")[1:]
+        for i in range(8):
+            self.assertIn(b'"key":"k%d"' % i, answers[8 * i])
+            self.assertIn(b'"state":"pending"', answers[8 * i + 4])
+        self.assertEqual(len({re.search(rb'"id":"(\d+)"', answer).group(1) for answer in answers[7::8]}), 1)
+
     def test_a_byte_at_a_time_and_chunked(self):
         body = b"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" \
                b"5\r\n{\"que\r\n14\r\nue\":\"q\",\"in\":\"1h\"}  \r\n0\r\n\r\n"

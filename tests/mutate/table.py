@@ -46,7 +46,7 @@ STAGES = {
     "broker/amqp": [["amqp_words", "fuzz-amqp"], ["e2e_amqp"], ["e2e_amqp_celery", "e2e_amqp_java", "hostile_amqp"]],
     "broker/beanstalk": [["beanstalk_words", "beanstalk_held", "fuzz-beanstalk"], ["e2e_beanstalk", "e2e_reserved", "e2e_timers"], ["e2e_pair_web"]],
     "broker/page": [["e2e_page"]],
-    "broker/http": [["http_live", "http_minutes", "http_body", "http_commit", "json_text", "fuzz-http"], ["e2e_http", "e2e_http_hostile", "hostile_budget"], ["e2e_http_api", "e2e_http_codes", "e2e_live"]],
+    "broker/http": [["http_live", "http_minutes", "http_body", "http_pipeline", "json_text", "fuzz-http"], ["e2e_http", "e2e_http_hostile", "hostile_budget"], ["e2e_http_api", "e2e_http_codes", "e2e_live"]],
     "broker/push": [["push", "push_desk", "push_work", "fuzz-push"], ["e2e_webhooks", "e2e_webhooks_options"]],
     "broker/access": [["access*", "refusals", "fuzz-tokens"], ["e2e_access", "e2e_secure", "e2e_reserved", "hostile_nuisance"]],
     "client/lib": [CLIENT, ["fuzz-reply", "fuzz-delivery", "fuzz-lines", "fuzz-transport", "fuzz-door", "tool"],

@@ -14,6 +14,10 @@ static bool on_request(void *argument, uint64_t from, uint64_t principal, const 
     return rpc_request(needs_of(argument)->rpc, from, principal, peer, request);
 }
 
+static bool on_has_spare(void *argument, uint64_t principal, size_t size) {
+    return rpc_has_spare(needs_of(argument)->rpc, principal_of(principal), size);
+}
+
 static uint64_t on_hold(void *argument, uint64_t principal) {
     return (uint64_t)(uintptr_t)access_hold(principal_of(principal));
 }
@@ -91,6 +95,7 @@ struct gateway *gateways_new(const struct gateways_needs *needs) {
     const struct gateway_calls calls = {
         .argument = (void *)needs,
         .request = on_request,
+        .has_spare = on_has_spare,
         .hold = on_hold,
         .release = on_release,
         .name = on_name,

@@ -523,6 +523,12 @@ bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char 
     return true;
 }
 
+bool rpc_has_spare(const struct rpc *rpc, const struct access_principal *principal, size_t size) {
+    const uint64_t most = principal->entry.limits[LIMIT_bytes];
+    return atomic_load(&rpc->busy) < RPC_CONTEXTS_SPARE &&
+           (most == 0 || atomic_load(&principal->usage.bytes) + size <= most);
+}
+
 void rpc_gone(struct rpc *rpc, uint64_t from) {
     if (from != rpc->follower) return;
     rpc->follower = 0;

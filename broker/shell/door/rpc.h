@@ -50,6 +50,8 @@ struct rpc;
 /* Number of free contexts that are reserved for acks, heartbeats and other urgent requests. When fewer are free, new
  * tasks are refused. */
 #define RPC_CONTEXTS_RESERVED 64
+/* While fewer contexts are in use, a connection of HTTP may have several commits under way. */
+#define RPC_CONTEXTS_SPARE ((RPC_CONTEXTS - RPC_CONTEXTS_RESERVED) / 2)
 /* Maximum number of contexts for questions whose reply may be long. */
 #define RPC_CONTEXTS_OF_ANSWERS 128
 /* A principal may have twice as many such questions as there are free places for them, so a single busy principal gets
@@ -121,6 +123,9 @@ void rpc_init(struct rpc *rpc, const struct rpc_needs *needs);
 /* Callbacks of the door, on its thread (door.h). */
 bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char *peer, struct message *request);
 struct message *rpc_refusal(bool is_principals);
+/* Returns whether few contexts are in use (RPC_CONTEXTS_SPARE), and the principal's limit allows another request of
+ * `size` bytes. */
+bool rpc_has_spare(const struct rpc *rpc, const struct access_principal *principal, size_t size);
 void rpc_gone(struct rpc *rpc, uint64_t from);
 /* Passes a question that was delayed to the thread that answers it. Any thread. */
 void rpc_go_on(struct rpc *rpc, struct call *call);

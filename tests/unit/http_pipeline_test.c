@@ -1,0 +1,639 @@
+/* http_pipeline_test.c: pipelined requests of a connection (broker/http/http_connection.c): which of them may be under
+ * way together, the order of their effects and responses, and commits that the broker refuses for a moment
+ * (Reply.retry_ms). The door and the gateway are simulated. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "door_turn.h"
+#include "http_exchange.h"
+
+#define COMMITS_MAX 128u
+#define ID 7u
+
+struct commit {
+    gateway_reply *reply; /* NULL: replied, or forgotten */
+    void *argument;
+    char key[32];
+    Tarry__Op__OpCase kind;
+};
+
+static struct {
+    char *out; /* the bytes that the client has got */
+    size_t out_size;
+    bool finished, killed, upgraded;
+    struct commit commits[COMMITS_MAX];
+    unsigned sent; /* number of commits that the gateway got */
+    gateway_reply *asked;
+    void *asked_by;
+    gateway_leased *leased;
+    gateway_timeout *timeout;
+    void *timeout_of;
+    uint64_t after_ms;
+    size_t half;
+    int64_t held, held_most;
+    bool lacks_spare, lacks_memory, lacks_timers;
+    void *connection;
+    struct http_server *server;
+} world;
+
+/* ---- the gateway */
+
+const char gateway_once_differs[] = "differs";
+
+uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Commit *commit,
+                        const struct gateway_once *once, gateway_reply *reply, void *argument) {
+    struct commit *new = &world.commits[world.sent++];
+    assert_in_range(world.sent, 1, COMMITS_MAX);
+    *new = (struct commit){.reply = reply, .argument = argument, .kind = commit->ops[0]->op_case};
+    if (new->kind == TARRY__OP__OP_SCHEDULE) {
+        const ProtobufCBinaryData *key = &commit->ops[0]->schedule->key;
+        memcpy(new->key, key->data, key->len);
+    }
+    return world.sent;
+}
+
+uint64_t gateway_ask(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Request *request,
+                     gateway_reply *reply, void *argument) {
+    world.asked = reply;
+    world.asked_by = argument;
+    return 1000;
+}
+
+uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *caller,
+                       const struct gateway_lease_options *options, gateway_leased *leased, void *argument) {
+    world.leased = leased;
+    world.asked_by = argument;
+    return 1001;
+}
+
+void gateway_forget(struct gateway *gateway, uint64_t handle) {
+    if (handle > 0 && handle <= world.sent) world.commits[handle - 1].reply = NULL;
+}
+
+uint64_t gateway_timer(struct gateway *gateway, uint64_t after_ms, gateway_timeout *timeout, void *argument) {
+    assert_null(world.timeout);
+    if (world.lacks_timers) return 0;
+    world.timeout = timeout;
+    world.timeout_of = argument;
+    world.after_ms = after_ms;
+    return 2000;
+}
+
+void gateway_timer_cancel(struct gateway *gateway, uint64_t handle) {
+    if (handle == 2000) world.timeout = NULL;
+}
+
+bool gateway_has_spare(struct gateway *gateway, const struct gateway_caller *caller, size_t size) {
+    return !world.lacks_spare;
+}
+
+Tarry__Code gateway_pay(struct gateway *gateway, const struct gateway_caller *caller, const struct gateway_deed *deed,
+                        char sentence[GATEWAY_SENTENCE_SIZE]) {
+    if (deed->operations != 1u << TARRY__OP__OP_QUEUE_SET) return TARRY__CODE__OK;
+    snprintf(sentence, GATEWAY_SENTENCE_SIZE, "you may not");
+    return TARRY__CODE__DENIED;
+}
+
+void gateway_unpay(struct gateway *gateway, const struct gateway_caller *caller) {}
+void gateway_cancel(struct gateway *gateway, uint64_t handle) {}
+void gateway_left(struct gateway *gateway, uint64_t handle, bool left) {}
+void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, struct gateway_who *out) {}
+void gateway_wake(struct gateway_wakeup *wakeup) {}
+void gateway_disown(struct gateway *gateway, uint64_t principal) {}
+uint64_t gateway_own(struct gateway *gateway) {
+    return 1;
+}
+struct gateway_wakeup *gateway_wakeup(struct gateway *gateway, gateway_timeout *arrived, void *argument) {
+    return (struct gateway_wakeup *)&world;
+}
+
+/* ---- the door */
+
+const char door_host_refused[] = "unknown host";
+
+void door_stream_send(struct door *door, uint64_t id, struct message *message) {
+    world.out = realloc(world.out, world.out_size + message->size + 1);
+    assert_non_null(world.out);
+    memcpy(world.out + world.out_size, message->bytes, message->size);
+    world.out_size += message->size;
+    world.out[world.out_size] = '\0';
+    message_free(message);
+}
+
+bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small) {
+    world.half = size;
+    return true;
+}
+
+bool door_stream_hold(struct door *door, int64_t bytes) {
+    if (bytes > 0 && world.lacks_memory) return false;
+    world.held += bytes;
+    if (world.held > world.held_most) world.held_most = world.held;
+    return true;
+}
+
+bool door_stream_host(struct door *door, uint64_t id, const char *host) {
+    return host == NULL || strcmp(host, "evil") != 0;
+}
+
+struct caller_verdict door_stream_upgrade(struct door *door, uint64_t id, const struct head *head, const void *behind,
+                                          size_t size) {
+    world.upgraded = true;
+    return (struct caller_verdict){.status = 0};
+}
+
+const char *door_token(const struct head_text *authorization, size_t *out_size) {
+    *out_size = authorization->text != NULL ? authorization->size : 0;
+    return authorization->text != NULL ? authorization->text : "";
+}
+
+struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
+                                        const char *token, size_t token_size) {
+    return (struct caller_verdict){.principal = 1};
+}
+
+bool door_stream_count(struct door *door, uint64_t id, size_t size) {
+    return true;
+}
+bool door_stream_keep(struct door *door, uint64_t id, size_t size) {
+    return true;
+}
+bool door_stream_origin(struct door *door, uint64_t id, const char *origin, const char *host, bool shows_token) {
+    return true;
+}
+bool door_stream_page(struct door *door, uint64_t id, const char *path) {
+    return false;
+}
+size_t door_stream_unsent(struct door *door, uint64_t id) {
+    return 0;
+}
+void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms) {}
+void door_stream_pause(struct door *door, uint64_t id, bool pause) {}
+void door_stream_refused(struct door *door, uint64_t id, unsigned status, const char *sentence) {}
+void door_stream_whole(struct door *door, uint64_t id) {}
+void door_stream_finish(struct door *door, uint64_t id) {
+    world.finished = true;
+}
+void door_stream_kill(struct door *door, uint64_t id) {
+    world.killed = true;
+}
+bool door_turn_begin(struct door *door, uint64_t id, struct door_turn *out) {
+    return true;
+}
+bool door_turn_goes_on(struct door_turn *turn, size_t bytes) {
+    return true;
+}
+void door_turn_end(struct door *door, uint64_t id, const struct door_turn *turn, bool wants_more) {}
+
+/* ---- a client */
+
+static int begin(void **state) {
+    memset(&world, 0, sizeof world);
+    world.server = http_server_new(NULL);
+    assert_non_null(world.server);
+    http_server_serve(world.server, NULL);
+    const struct door_stream_calls *calls = http_server_calls(world.server);
+    world.connection = calls->opened(calls->argument, ID, "127.0.0.1:1");
+    assert_non_null(world.connection);
+    world.out = calloc(1, 1);
+    return 0;
+}
+
+static void leave(void) {
+    if (world.connection != NULL) http_server_calls(world.server)->gone(world.connection);
+    world.connection = NULL;
+}
+
+static int end(void **state) {
+    leave();
+    assert_int_equal(world.held, 0);
+    assert_int_equal(world.half, 0);
+    assert_false(world.killed);
+    http_server_free(world.server);
+    free(world.out);
+    return 0;
+}
+
+static void renew(void **state) {
+    end(state);
+    begin(state);
+}
+
+static void say(const char *text) {
+    http_server_calls(world.server)->received(world.connection, (const uint8_t *)text, strlen(text));
+}
+
+/* Appends a request to `text`: schedules the task with this key. */
+static void add_schedule(char *text, const char *fields, const char *key) {
+    char body[80];
+    int size = snprintf(body, sizeof body, "{\"queue\":\"q\",\"key\":\"%s\",\"in\":\"1h\"}", key);
+    sprintf(text + strlen(text),
+            "POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s",
+            fields, size, body);
+}
+
+static void say_schedules(unsigned first, unsigned count) {
+    static char text[COMMITS_MAX * 256];
+    char key[16];
+    text[0] = '\0';
+    for (unsigned i = first; i < first + count; i++) {
+        snprintf(key, sizeof key, "k%u", i);
+        add_schedule(text, "", key);
+    }
+    say(text);
+}
+
+static void reply_to(unsigned i, Tarry__Code code, uint32_t retry_ms) {
+    struct commit *commit = &world.commits[i];
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__CommitReply results = TARRY__COMMIT_REPLY__INIT;
+    Tarry__OpResult result = TARRY__OP_RESULT__INIT, *one = &result;
+    gateway_reply *tell = commit->reply;
+    assert_non_null(tell);
+    commit->reply = NULL;
+    reply.code = code;
+    reply.retry_ms = retry_ms;
+    reply.body_case = code == TARRY__CODE__OK ? TARRY__REPLY__BODY_COMMIT : TARRY__REPLY__BODY__NOT_SET;
+    results.n_results = 1;
+    results.results = &one;
+    if (code == TARRY__CODE__OK) reply.commit = &results;
+    tell(commit->argument, &reply);
+}
+
+static void ok(unsigned i) {
+    reply_to(i, TARRY__CODE__OK, 0);
+}
+
+/* Checks the responses so far: the status of each, and the key behind it, for example "201 k0 403 201 k2". */
+static void assert_got(const char *expected) {
+    char got[COMMITS_MAX * 12] = "";
+    for (const char *at = world.out; (at = strstr(at, "HTTP/1.1 ")) != NULL; at++) {
+        const char *next = strstr(at + 1, "HTTP/1.1 "), *key = strstr(at, "\"key\":\"");
+        sprintf(got + strlen(got), "%s%.3s", got[0] != '\0' ? " " : "", at + 9);
+        if (key == NULL || (next != NULL && key > next)) continue;
+        sprintf(got + strlen(got), " %.*s", (int)strcspn(key + 7, "\""), key + 7);
+    }
+    assert_string_equal(got, expected);
+}
+
+static void assert_sent(unsigned first, unsigned count) {
+    char key[16];
+    assert_int_equal(world.sent, first + count);
+    for (unsigned i = first; i < first + count; i++) {
+        snprintf(key, sizeof key, "k%u", i);
+        assert_string_equal(world.commits[i].key, key);
+    }
+}
+
+/* ---- tests */
+
+static void responses_have_the_order_of_the_requests(void **state) {
+    say_schedules(0, 4);
+    assert_sent(0, 4);
+    ok(2);
+    ok(1);
+    assert_got("");
+    ok(0);
+    assert_got("201 k0 201 k1 201 k2");
+    say_schedules(4, 1);
+    assert_sent(0, 5);
+    ok(4);
+    assert_got("201 k0 201 k1 201 k2");
+    ok(3);
+    assert_got("201 k0 201 k1 201 k2 201 k3 201 k4");
+    assert_false(world.finished);
+}
+
+static void a_connection_has_a_bounded_number_under_way(void **state) {
+    say_schedules(0, 40);
+    assert_sent(0, HTTP_PIPELINED_MAX);
+    for (unsigned i = 1; i < HTTP_PIPELINED_MAX; i++) ok(i); /* these responses wait, and are counted, too */
+    assert_sent(0, HTTP_PIPELINED_MAX);
+    ok(0);
+    assert_sent(0, 2 * HTTP_PIPELINED_MAX);
+    ok(HTTP_PIPELINED_MAX);
+    assert_sent(0, 2 * HTTP_PIPELINED_MAX + 1);
+    for (unsigned i = HTTP_PIPELINED_MAX + 1; i < 40; i++) ok(i);
+    assert_int_equal(world.sent, 40);
+    assert_in_range(world.held_most, 1, HTTP_PIPELINED_BYTES);
+}
+
+static void the_bytes_of_a_connection_are_bounded(void **state) {
+    static char text[HTTP_PIPELINED_MAX * 16000], payload[14000];
+    for (unsigned i = 0; i < HTTP_PIPELINED_MAX; i++) {
+        memset(payload, 'x', sizeof payload - 1);
+        sprintf(text + strlen(text),
+                "POST /v1/tasks HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nHost: x\r\n\r\n"
+                "{\"queue\":\"q\",\"in\":\"1h\",\"json\":\"%s\"}",
+                sizeof "{'queue':'q','in':'1h','json':''}" - 1 + strlen(payload), payload);
+    }
+    say(text);
+    assert_in_range(world.sent, 2, HTTP_PIPELINED_MAX - 1);
+    assert_in_range(world.held_most, 1, HTTP_PIPELINED_BYTES);
+    for (unsigned i = 0; i < HTTP_PIPELINED_MAX; i++) ok(i);
+}
+
+/* Requests that begin when all earlier ones have their responses, and before which no later one begins. */
+static void a_barrier_is_passed_alone(void **state) {
+    static const char *const barriers[] = {
+        "GET /v1/tasks/1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "HEAD /v1/tasks/1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST /v1/lease HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n"
+        "{\"queues\":[\"q\"]}",
+    };
+    for (size_t i = 0; i < sizeof barriers / sizeof barriers[0]; i++) {
+        char text[1024] = "";
+        add_schedule(text, "", "k0");
+        strcat(text, barriers[i]);
+        add_schedule(text, "", "k1");
+        say(text);
+        assert_sent(0, 1);
+        assert_null(world.asked_by);
+        ok(0);
+        assert_got("201 k0");
+        assert_non_null(world.asked_by);
+        assert_sent(0, 1);
+        if (world.leased != NULL) {
+            const struct gateway_leased none = {.code = TARRY__CODE__OK};
+            world.leased(world.asked_by, &none);
+        } else {
+            Tarry__Reply reply = TARRY__REPLY__INIT;
+            reply.code = TARRY__CODE__BUSY;
+            world.asked(world.asked_by, &reply);
+        }
+        assert_sent(0, 2);
+        ok(1);
+        assert_non_null(strstr(world.out, "\"key\":\"k1\""));
+        renew(state);
+    }
+}
+
+/* Commits that begin alone, because they end the connection, need several steps, or are not those of this client. */
+static void a_commit_that_is_not_plain_begins_alone(void **state) {
+    static const char *const fields[] = {"Idempotency-Key: a\r\n", "Authorization: Bearer other\r\n",
+                                         "Origin: http://x\r\n", "Expect: 100-continue\r\n"};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        char text[1024] = "";
+        add_schedule(text, "", "k0");
+        add_schedule(text, fields[i], "k1");
+        add_schedule(text, i == 1 ? fields[i] : "", "k2");
+        say(text);
+        assert_sent(0, 1);
+        ok(0);
+        assert_sent(0, i == 0 ? 2 : 3); /* behind a commit with a key, which takes several steps, none begins */
+        ok(1);
+        assert_sent(0, 3);
+        ok(2);
+        assert_got("201 k0 201 k1 201 k2");
+        renew(state);
+    }
+}
+
+static void a_body_that_has_not_come_whole_begins_nothing(void **state) {
+    char text[1024] = "";
+    add_schedule(text, "", "k0");
+    add_schedule(text, "", "k1");
+    size_t size = strlen(text);
+    char last = text[size - 1];
+    text[size - 1] = '\0';
+    say(text);
+    assert_sent(0, 1);
+    say((const char[]){last, '\0'});
+    ok(0);
+    assert_sent(0, 2);
+    ok(1);
+    assert_got("201 k0 201 k1");
+}
+
+static void a_refused_request_is_answered_in_its_place(void **state) {
+    char text[2048] = "";
+    add_schedule(text, "", "k0");
+    strcat(text, "PATCH /v1/queues/q HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+                 "{}");
+    strcat(text, "POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{,");
+    add_schedule(text, "", "k1");
+    say(text);
+    assert_sent(0, 2);
+    ok(1);
+    assert_got("");
+    ok(0);
+    assert_got("201 k0 403 400 201 k1");
+    assert_false(world.finished);
+}
+
+static void nothing_begins_behind_the_end(void **state) {
+    static const char *const ends[] = {
+        "Connection: close\r\n", /* ends after its response */
+        "Host: x\r\n",           /* malformed, because a second Host may be read differently */
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        char text[1024] = "";
+        add_schedule(text, "", "k0");
+        add_schedule(text, ends[i], "k1");
+        add_schedule(text, "", "k2");
+        say(text);
+        assert_sent(0, 1);
+        assert_false(world.finished);
+        ok(0);
+        if (i == 0) ok(1);
+        assert_got(i == 0 ? "201 k0 201 k1" : "201 k0 400");
+        assert_true(world.finished);
+        assert_int_equal(world.sent, i == 0 ? 2 : 1);
+        renew(state);
+    }
+}
+
+/* A refusal that ends the connection waits for the earlier responses. */
+static void the_end_waits_for_earlier_responses(void **state) {
+    char text[1024] = "";
+    add_schedule(text, "", "k0");
+    add_schedule(text, "", "k1");
+    char *host = strstr(strstr(text, "k0"), "Host: x");
+    memmove(host + 10, host + 7, strlen(host + 7) + 1);
+    memcpy(host, "Host: evil", 10);
+    add_schedule(text, "", "k2");
+    say(text);
+    assert_sent(0, 1);
+    assert_got("");
+    assert_false(world.finished);
+    ok(0);
+    assert_got("201 k0 403");
+    assert_true(world.finished);
+    assert_sent(0, 1);
+}
+
+static void an_upgrade_takes_effect_behind_the_responses(void **state) {
+    char text[1024] = "";
+    add_schedule(text, "", "k0");
+    strcat(text, "GET /rpc HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    say(text);
+    assert_false(world.upgraded);
+    ok(0);
+    assert_got("201 k0");
+    assert_true(world.upgraded);
+}
+
+static void a_client_that_goes_leaves_nothing(void **state) {
+    say_schedules(0, 5);
+    ok(3);
+    ok(0);
+    leave();
+    for (unsigned i = 1; i < 5; i++) assert_null(world.commits[i].reply);
+    assert_got("201 k0");
+}
+
+static void a_half_closed_client_gets_all_responses(void **state) {
+    say_schedules(0, 3);
+    assert_true(http_server_calls(world.server)->ended(world.connection));
+    ok(1);
+    ok(0);
+    assert_false(world.finished);
+    ok(2);
+    assert_got("201 k0 201 k1 201 k2");
+    assert_true(world.finished);
+}
+
+static void without_capacity_requests_are_handled_one_by_one(void **state) {
+    for (unsigned i = 0; i < 2; i++) {
+        world.lacks_spare = i == 0;
+        world.lacks_memory = i == 1;
+        say_schedules(0, 3);
+        for (unsigned k = 0; k < 3; k++) {
+            assert_sent(0, k + 1);
+            ok(k);
+        }
+        assert_got("201 k0 201 k1 201 k2");
+        renew(state);
+    }
+}
+
+/* ---- commits that the broker refuses for a moment */
+
+static void soon(unsigned i) {
+    reply_to(i, TARRY__CODE__BUSY, 20);
+}
+
+static void pass_time(void) {
+    gateway_timeout *timeout = world.timeout;
+    assert_non_null(timeout);
+    assert_int_equal(world.after_ms, 20);
+    world.timeout = NULL;
+    timeout(world.timeout_of);
+}
+
+static void what_is_busy_for_a_moment_is_sent_again(void **state) {
+    say_schedules(0, 1);
+    soon(0);
+    assert_got("");
+    pass_time();
+    assert_int_equal(world.sent, 2);
+    assert_string_equal(world.commits[1].key, "k0");
+    ok(1);
+    assert_got("201 k0");
+}
+
+static void a_moment_has_an_end(void **state) {
+    unsigned i = 0;
+    say_schedules(0, 1);
+    for (; i < HTTP_RETRIED_MAX_MS / 20; i++) {
+        soon(i);
+        pass_time();
+    }
+    soon(i);
+    assert_got("503");
+    assert_null(world.timeout);
+}
+
+static void what_is_busy_for_longer_is_told(void **state) {
+    say_schedules(0, 2);
+    reply_to(0, TARRY__CODE__BUSY, 0);
+    reply_to(1, TARRY__CODE__STOPPING, 20);
+    assert_got("503 503");
+    assert_int_equal(world.sent, 2);
+}
+
+static void without_a_timer_it_is_told(void **state) {
+    world.lacks_timers = true;
+    say_schedules(0, 2);
+    soon(0);
+    soon(1);
+    assert_got("503 503");
+    say_schedules(2, 1); /* the connection goes on */
+    ok(2);
+    assert_got("503 503 201 k2");
+}
+
+static void what_is_sent_again_keeps_its_order(void **state) {
+    say_schedules(0, 3);
+    soon(2);
+    assert_null(world.timeout); /* the others may be executed yet */
+    soon(0);
+    say_schedules(3, 1);
+    soon(1);
+    assert_int_equal(world.sent, 3); /* none begins before those that are put off */
+    pass_time();
+    assert_int_equal(world.sent, 7);
+    for (unsigned i = 0; i < 4; i++) assert_int_equal(world.commits[3 + i].key[1], '0' + i);
+    for (unsigned i = 3; i < 7; i++) ok(i);
+    assert_got("201 k0 201 k1 201 k2 201 k3");
+}
+
+static void what_was_overtaken_is_not_sent_again(void **state) {
+    say_schedules(0, 4);
+    soon(0);
+    ok(1);
+    soon(2);
+    assert_got("");
+    soon(3);
+    assert_got("503 201 k1"); /* the first would take effect behind the second */
+    pass_time();
+    assert_int_equal(world.sent, 6);
+    assert_string_equal(world.commits[4].key, "k2");
+    assert_string_equal(world.commits[5].key, "k3");
+    ok(4);
+    ok(5);
+    assert_got("503 201 k1 201 k2 201 k3");
+}
+
+static void a_client_that_goes_is_not_sent_again(void **state) {
+    say_schedules(0, 2);
+    soon(0);
+    soon(1);
+    leave();
+    assert_null(world.timeout);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(responses_have_the_order_of_the_requests),
+        TEST(a_connection_has_a_bounded_number_under_way),
+        TEST(the_bytes_of_a_connection_are_bounded),
+        TEST(a_barrier_is_passed_alone),
+        TEST(a_commit_that_is_not_plain_begins_alone),
+        TEST(a_body_that_has_not_come_whole_begins_nothing),
+        TEST(a_refused_request_is_answered_in_its_place),
+        TEST(nothing_begins_behind_the_end),
+        TEST(the_end_waits_for_earlier_responses),
+        TEST(an_upgrade_takes_effect_behind_the_responses),
+        TEST(a_client_that_goes_leaves_nothing),
+        TEST(a_half_closed_client_gets_all_responses),
+        TEST(without_capacity_requests_are_handled_one_by_one),
+        TEST(what_is_busy_for_a_moment_is_sent_again),
+        TEST(a_moment_has_an_end),
+        TEST(what_is_busy_for_longer_is_told),
+        TEST(without_a_timer_it_is_told),
+        TEST(what_is_sent_again_keeps_its_order),
+        TEST(what_was_overtaken_is_not_sent_again),
+        TEST(a_client_that_goes_is_not_sent_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
