@@ -200,7 +200,7 @@ void exchange_over(struct http_exchange *exchange) {
     run(connection);
 }
 
-void exchange_lets_others_begin(struct http_exchange *exchange) {
+void http_lets_others_begin(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
     /* Outside of run(), the commit is sent again, or its large body was parsed by the worker. */
     if (!connection->is_running || connection->exchange != exchange || connection->state != STATE_BUSY) return;
@@ -259,7 +259,7 @@ static void settle_put_off(struct http_connection *connection) {
     connection->is_settling = false;
 }
 
-void exchange_put_off(struct http_exchange *exchange, uint64_t after_ms) {
+void http_put_off(struct http_exchange *exchange, uint64_t after_ms) {
     struct http_connection *connection = exchange->connection;
     exchange->is_put_off = connection->has_put_off = true;
     connection->put_off_ms = after_ms;

@@ -1,5 +1,4 @@
-/* http_connection.h: the state of an HTTP connection; only http_connection.c, http_exchange.c and http_answer.c include
- * it. */
+/* http_connection.h: the state of an HTTP connection; only http_connection.c and http_answer.c include it. */
 #ifndef TARRY_HTTP_HTTP_CONNECTION_H
 #define TARRY_HTTP_HTTP_CONNECTION_H
 
@@ -49,10 +48,5 @@ void exchange_send(struct http_exchange *exchange, struct message *message);
 /* Ends the exchange after its response was passed to exchange_send, and continues with the next request or the
  * connection's end. */
 void exchange_over(struct http_exchange *exchange);
-/* Lets further commits begin while this one is under way. They reach the core after it. */
-void exchange_lets_others_begin(struct http_exchange *exchange);
-/* Sends the commit again after `after_ms`, and later commits of the connection behind it. If a later one was executed
- * meanwhile, refuses this one, because the effects of a connection's requests have the order of the requests. */
-void exchange_put_off(struct http_exchange *exchange, uint64_t after_ms);
 
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http_connection.h"
 #include "rfc3339.h"
 
 /* ---- replies and timers */
@@ -62,7 +61,7 @@ static void on_commit_reply(void *argument, const Tarry__Reply *reply) {
     exchange->handle = 0;
     if (retry_ms != 0 && exchange->retried_ms + retry_ms <= HTTP_RETRIED_MAX_MS) {
         exchange->retried_ms += retry_ms;
-        exchange_put_off(exchange, retry_ms);
+        http_put_off(exchange, retry_ms);
         return;
     }
     exchange->retried_ms = 0;
@@ -92,7 +91,7 @@ void http_commit_again(struct http_exchange *exchange) {
     if (exchange->handle == 0)
         http_refuse_memory(exchange);
     else if (key->text == NULL && !exchange->is_stream)
-        exchange_lets_others_begin(exchange);
+        http_lets_others_begin(exchange);
 }
 
 static void on_leased(void *argument, const struct gateway_leased *leased) {

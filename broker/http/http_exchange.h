@@ -228,6 +228,13 @@ void *http_make(struct http_exchange *exchange, size_t size);
  * request is not HEAD. */
 bool http_answered_by_head(struct http_exchange *exchange);
 
+/* ---- http_connection.c */
+/* Lets further commits begin while this one is under way. They reach the core after it. */
+void http_lets_others_begin(struct http_exchange *exchange);
+/* Sends the commit again after `after_ms`, and later commits of the connection behind it. If a later one was executed
+ * meanwhile, refuses this one, because the effects of a connection's requests have the order of the requests. */
+void http_put_off(struct http_exchange *exchange, uint64_t after_ms);
+
 /* ---- http_routes.c */
 /* Finds the route by the head alone, and checks the client's permission and rate. A refusal is stored in
  * exchange->refusal, and sent after the body was dropped. */
