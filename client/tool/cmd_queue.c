@@ -1,4 +1,5 @@
-/* cmd_queue.c: tarry queues, and tarry queue set, pause, resume, purge, delete. */
+/* cmd_queue.c: tarry queues; tarry queue list, show, create, set, pause, resume, purge, delete; and tarry group list,
+ * lag, create, delete (a group is a queue with a filter). */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,9 @@ static int run_set(struct tool *tool, const struct args *args);
 static int run_pause(struct tool *tool, const struct args *args);
 static int run_delete(struct tool *tool, const struct args *args);
 static int run_purge(struct tool *tool, const struct args *args);
+static int run_groups(struct tool *tool, const struct args *args);
+static int run_lag(struct tool *tool, const struct args *args);
+static int run_delete_group(struct tool *tool, const struct args *args);
 
 static const struct arg_spec set_options[] = {
     {"push", ARG_VALUE, "URL", "same as push=URL"},
@@ -169,6 +173,73 @@ const struct command command_queue_purge = {
     .positional_names = "QUEUE",
     .examples = "tarry queue purge close-order\ntarry queue purge close-order --state dead",
     .run = run_purge,
+};
+
+const struct command command_group_list = {
+    .name = "group list",
+    .usage = "[TOPIC] [--from-follower [--at-least N] [--staleness DUR]]",
+    .summary = "list the groups of a topic, or of all topics, with their filters",
+    .text = "Lists each group: a queue named TOPIC:GROUP that gets a share of each task of TOPIC that its filter\n"
+            "matches. 'tarry group lag' shows how far its consumers are behind.",
+    .options = queues_options,
+    .positional_min = 0,
+    .positional_max = 1,
+    .positional_names = "TOPIC",
+    .examples = "tarry group list\ntarry group list orders --json",
+    .run = run_groups,
+};
+
+const struct command command_group_lag = {
+    .name = "group lag",
+    .usage = "[TOPIC] [--from-follower [--at-least N] [--staleness DUR]]",
+    .summary = "show how far the consumers of each group are behind",
+    .text = "Shows, for each group of TOPIC, or of all topics, how many shares are ready, how long the first of\n"
+            "them has been due (LAG), how many are in flight or dead, and how many consumers are connected. A\n"
+            "number of ready shares with a + is a lower bound: there may be more than the broker has in memory.\n"
+            "Tasks that the topic has not shared yet are not included: see 'tarry stats TOPIC'.",
+    .options = queues_options,
+    .positional_min = 0,
+    .positional_max = 1,
+    .positional_names = "TOPIC",
+    .examples = "tarry group lag\ntarry group lag orders",
+    .run = run_lag,
+};
+
+static const struct arg_spec group_options[] = {
+    {"filter", ARG_VALUE, "EXPR", "tasks that the group gets, by their attributes [*: all of them]"},
+    {"push", ARG_VALUE, "URL", "same as push=URL"},
+    {0},
+};
+
+const struct command command_group_create = {
+    .name = "group create",
+    .usage = "TOPIC:GROUP [--filter EXPR] [name=value…] [--push URL]",
+    .summary = "create a group of a topic",
+    .text = "Creates the group, which from now on gets a share of each due task of TOPIC that the filter matches.\n"
+            "The queue TOPIC must exist, and the group must not: the exit status is 1 otherwise. The group has the\n"
+            "default policy, or the named fields of it: see 'tarry queue set', which also changes the filter later.\n"
+            "docs/GROUPS.md explains filters.",
+    .options = group_options,
+    .positional_min = 1,
+    .positional_max = ARGS_POSITIONAL_ANY,
+    .positional_names = "TOPIC:GROUP",
+    .examples = "tarry group create orders:mail\n"
+                "tarry group create orders:billing --filter \"tag in ('paid', 'refunded')\" max_attempts=5",
+    .run = run_create,
+};
+
+const struct command command_group_delete = {
+    .name = "group delete",
+    .usage = "TOPIC:GROUP",
+    .summary = "delete a group that is empty and has no consumers",
+    .text = "Deletes the group, as 'tarry queue delete' does; its topic goes on without it, and is an ordinary\n"
+            "queue again after its last group. The exit status is 1 if the queue is not a group, or still has\n"
+            "shares, dead letters or consumers.",
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "TOPIC:GROUP",
+    .examples = "tarry queue purge orders:billing && tarry group delete orders:billing",
+    .run = run_delete_group,
 };
 
 /* ---- queues */
@@ -362,13 +433,26 @@ static int run_set(struct tool *tool, const struct args *args) {
     return conclude(tool, args->positional[0], "set", &result, NULL);
 }
 
+/* Takes the filter of a new group. 0, or an exit status after an error message. */
+static int take_filter(const struct args *args, struct tarry_policy *policy, uint32_t *fields) {
+    const char *filter = args_get(args, "filter");
+    if ((*fields & TARRY_POLICY_FILTER) != 0) return tool_usage(args, "filter=…: use --filter EXPR");
+    if (filter != NULL && (filter[0] == 0 || strcmp(filter, "none") == 0))
+        return tool_usage(args, "--filter: '%s' is not a filter; * matches all tasks", filter);
+    policy->filter = filter != NULL ? filter : "*";
+    *fields |= TARRY_POLICY_FILTER;
+    return 0;
+}
+
 static int run_create(struct tool *tool, const struct args *args) {
+    const bool is_group = strcmp(args->command->name, "group create") == 0;
     struct tarry_policy policy = {0};
     struct tarry_result result = {.message = ""};
     struct answer_of answer;
     uint32_t fields = 0;
     const char *queue = args->positional[0];
     int status = take_policy(args, &policy, &fields);
+    if (status == 0 && is_group) status = take_filter(args, &policy, &fields);
     if (status == 0) status = ask_queues(tool, &answer);
     if (status != 0) return status;
     bool is_there = queue_named(&answer, queue) != NULL;
@@ -396,12 +480,26 @@ static int run_pause(struct tool *tool, const struct args *args) {
     return conclude(tool, args->positional[0], pause ? "paused" : "resumed", &result, NULL);
 }
 
-static int run_delete(struct tool *tool, const struct args *args) {
+static int delete_queue(struct tool *tool, const char *queue) {
     struct tarry_result result = {.message = ""};
+    tarry_queue_delete(tool->client, queue, NULL, &result);
+    return conclude(tool, queue, "deleted", &result, NULL);
+}
+
+static int run_delete(struct tool *tool, const struct args *args) {
     int status = tool_connect(tool);
+    return status != 0 ? status : delete_queue(tool, args->positional[0]);
+}
+
+static int run_delete_group(struct tool *tool, const struct args *args) {
+    struct answer_of answer;
+    int status = ask_queues(tool, &answer);
     if (status != 0) return status;
-    tarry_queue_delete(tool->client, args->positional[0], NULL, &result);
-    return conclude(tool, args->positional[0], "deleted", &result, NULL);
+    const Tarry__QueueView *queue = queue_named(&answer, args->positional[0]);
+    const bool is_group = queue != NULL && queue->policy->filter[0] != 0;
+    answer_free(&answer);
+    if (is_group) return delete_queue(tool, args->positional[0]);
+    return tool_failed(tool, TARRY_NO_SUCH_QUEUE, "there is no such group; 'tarry group list' lists those that exist");
 }
 
 static int run_purge(struct tool *tool, const struct args *args) {
@@ -417,4 +515,125 @@ static int run_purge(struct tool *tool, const struct args *args) {
         if (status != 0) return status;
     }
     return conclude(tool, queue, "purged", &result, &job);
+}
+
+/* ---- groups */
+
+/* Returns whether the queue is a group, of `topic` unless that is NULL. */
+static bool is_group_of(const Tarry__QueueView *queue, const char *topic) {
+    const char *colon = strrchr(queue->name, ':');
+    if (queue->policy->filter[0] == 0 || colon == NULL) return false;
+    if (topic == NULL) return true;
+    const size_t size = strlen(topic);
+    return (size_t)(colon - queue->name) == size && memcmp(queue->name, topic, size) == 0;
+}
+
+static const struct column group_columns[] = {
+    {"GROUP", "name", NULL},           {"FILTER", "policy.filter", NULL}, {">PENDING", "pending", NULL},
+    {">IN FLIGHT", "in_flight", NULL}, {">DEAD", "dead", NULL},           {"PAUSED", NULL, say_paused},
+    {"PUSH", "policy.push", NULL},
+};
+
+static void say_ready(struct text *out, const ProtobufCMessage *message) {
+    const Tarry__QueueStats *stats = (const Tarry__QueueStats *)message;
+    text_printf(out, "%llu%s", (unsigned long long)stats->ready, stats->ready_is_lower_bound ? "+" : "");
+}
+
+static void say_lag(struct text *out, const ProtobufCMessage *message) {
+    char lag[UNITS_TEXT_SIZE];
+    const uint64_t ms = ((const Tarry__QueueStats *)message)->oldest_overdue_ms;
+    text_add_str(out, ms == 0 ? "-" : duration_format(ms < 1000 ? ms : ms / 1000 * 1000, lag));
+}
+
+static void say_is_paused(struct text *out, const ProtobufCMessage *message) {
+    text_add_str(out, ((const Tarry__QueueStats *)message)->paused ? "yes" : "");
+}
+
+static const struct column lag_columns[] = {
+    {"GROUP", "name", NULL},           {">READY", NULL, say_ready}, {">LAG", NULL, say_lag},
+    {">IN FLIGHT", "in_flight", NULL}, {">DEAD", "dead", NULL},     {">CONSUMERS", "consumers", NULL},
+    {"PAUSED", NULL, say_is_paused},
+};
+#define COUNT_OF(columns) (sizeof(columns) / sizeof((columns)[0]))
+
+/* Lines for the groups, for people or as JSON. */
+struct group_lines {
+    struct table table;
+    struct text out;
+    size_t count;
+};
+
+static void add_line(const struct tool *tool, struct group_lines *lines, const struct column *columns, size_t count,
+                     const ProtobufCMessage *message, const struct tarry_source *source) {
+    lines->count++;
+    if (tool->json)
+        json_line(&lines->out, message, source);
+    else
+        columns_row(&lines->table, columns, count, message);
+}
+
+/* Prints and releases the lines. Returns the exit status. */
+static int end_lines(struct tool *tool, struct group_lines *lines, const char *topic,
+                     const struct tarry_source *source) {
+    if (!tool->json && lines->count > 0) table_print(&lines->table, &lines->out);
+    if (!tool->json && lines->count == 0) tool_say("%s no groups", topic != NULL ? "the queue has" : "there are");
+    tool_say_source(tool, source);
+    int status = output_flush(&lines->out, EXIT_FINE);
+    table_deinit(&lines->table);
+    text_deinit(&lines->out);
+    return status;
+}
+
+/* Asks for the queues, and checks that the topic, if it is named, exists. */
+static int ask_topic(struct tool *tool, const struct args *args, struct answer_of *out, const char **out_topic) {
+    *out_topic = args->positional_count > 0 ? args->positional[0] : NULL;
+    int status = option_fresh(tool, args);
+    if (status == 0) status = ask_queues(tool, out);
+    if (status != 0 || *out_topic == NULL || queue_named(out, *out_topic) != NULL) return status;
+    answer_free(out);
+    return tool_failed(tool, TARRY_NO_SUCH_QUEUE, "the queue does not exist; 'tarry queues' lists those that do");
+}
+
+static int run_groups(struct tool *tool, const struct args *args) {
+    struct answer_of answer;
+    struct group_lines lines = {0};
+    const char *topic;
+    int status = ask_topic(tool, args, &answer, &topic);
+    if (status != 0) return status;
+    columns_table(&lines.table, group_columns, COUNT_OF(group_columns));
+    const Tarry__QueuesReply *reply = answer.reply->queues;
+    for (size_t i = 0; i < reply->n_queues; i++)
+        if (is_group_of(reply->queues[i], topic))
+            add_line(tool, &lines, group_columns, COUNT_OF(group_columns), &reply->queues[i]->base, &answer.source);
+    status = end_lines(tool, &lines, topic, &answer.source);
+    answer_free(&answer);
+    return status;
+}
+
+static int run_lag(struct tool *tool, const struct args *args) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Stats question = TARRY__STATS__INIT;
+    struct answer_of queues, stats;
+    struct group_lines lines = {0};
+    const char *topic;
+    request.body_case = TARRY__REQUEST__BODY_STATS;
+    request.stats = &question;
+    int status = ask_topic(tool, args, &queues, &topic);
+    if (status != 0) return status;
+    status = question_run(tool, &request, &stats);
+    if (status != 0) {
+        answer_free(&queues);
+        return status;
+    }
+    columns_table(&lines.table, lag_columns, COUNT_OF(lag_columns));
+    const Tarry__StatsReply *reply = stats.reply->stats;
+    for (size_t i = 0; i < reply->n_queues; i++) {
+        const Tarry__QueueView *queue = queue_named(&queues, reply->queues[i]->name);
+        if (queue != NULL && is_group_of(queue, topic))
+            add_line(tool, &lines, lag_columns, COUNT_OF(lag_columns), &reply->queues[i]->base, &stats.source);
+    }
+    status = end_lines(tool, &lines, topic, &stats.source);
+    answer_free(&stats);
+    answer_free(&queues);
+    return status;
 }

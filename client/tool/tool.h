@@ -121,6 +121,10 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
     X(queue_resume) \
     X(queue_purge) \
     X(queue_delete) \
+    X(group_list) \
+    X(group_lag) \
+    X(group_create) \
+    X(group_delete) \
     X(recur_set) \
     X(recur_list) \
     X(recur_show) \

@@ -133,6 +133,45 @@ class Groups(Case):
             self.assertEqual(answer.status, 1, arguments)
             self.assertIn(word, answer.err, arguments)
 
+    def test_the_tool_creates_lists_and_deletes_groups(self):
+        self.broker.ok("queue", "create", "orders")
+        self.broker.ok("queue", "create", "calls")
+        self.assertEqual(self.broker.ok("group", "list", "orders"), [])
+        self.assertEqual(self.broker.one("group", "create", "orders:mail")["result"], "created")
+        self.broker.ok("group", "create", "orders:billing", "--filter", "tag = 'paid'", "max_attempts=5")
+        self.broker.ok("group", "create", "calls:all", "--filter", "*")
+        self.broker.ok("queue", "pause", "orders:billing")
+        listed = self.broker.ok("group", "list", "orders")
+        self.assertEqual([(group["name"], group["policy"]["filter"], group["policy"]["max_attempts"]) for group in listed],
+                         [("orders:mail", "*", 16), ("orders:billing", "tag = 'paid'", 5)])
+        self.assertEqual([group["name"] for group in self.broker.ok("group", "list")], ["orders:mail", "orders:billing", "calls:all"])
+        self.assertRegex(self.broker.words("group", "list", "orders"), r"(?s)^GROUP +FILTER.*\norders:billing +tag = 'paid'")
+
+        for number in range(3):
+            self.broker.ok("schedule", "orders", "--key", f"o{number}", "--in", "0s", "--attr", "tag=paid")
+        self.broker.wait_stats("orders:mail", ready=3)
+        self.broker.wait_stats("orders:billing", ready=3)
+        lag = {group["name"]: group for group in self.broker.ok("group", "lag", "orders")}
+        self.assertEqual({name: (group["ready"], group["paused"], group["consumers"]) for name, group in lag.items()},
+                         {"orders:mail": (3, False, 0), "orders:billing": (3, True, 0)})
+        self.assertRegex(self.broker.words("group", "lag"), r"(?s)^GROUP +READY +LAG.*\norders:billing +3 +[0-9.]+m?s +0 +0 +0 +yes")
+
+        for arguments, status, word in ((("group", "create", "orders:mail"), 1, "the queue exists"),
+                                        (("group", "create", "cals:mail"), 1, "the topic cals of the group cals:mail does not exist"),
+                                        (("group", "create", "orders:x", "--filter", "tag =="), 1, "filter, byte 6"),
+                                        (("group", "create", "orders:x", "--filter", "none"), 2, "--filter: 'none' is not a filter"),
+                                        (("group", "create", "orders:x", "filter=*"), 2, "use --filter EXPR"),
+                                        (("group", "list", "cals"), 1, "the queue does not exist"),
+                                        (("group", "lag", "cals"), 1, "the queue does not exist"),
+                                        (("group", "delete", "calls"), 1, "there is no such group"),
+                                        (("group", "delete", "orders:mail"), 1, "the queue is not empty: 3 waiting")):
+            answer = self.broker.tarry(*arguments)
+            self.assertEqual(answer.status, status, arguments)
+            self.assertIn(word, answer.err, arguments)
+        self.broker.ok("queue", "purge", "orders:mail")
+        self.assertEqual(self.broker.one("group", "delete", "orders:mail")["result"], "deleted")
+        self.assertEqual([group["name"] for group in self.broker.ok("group", "list", "orders")], ["orders:billing"])
+
     def declare_rest(self):
         for name, (text, _) in GROUPS.items():
             self.broker.ok("queue", "set", name, f"filter={text}")
