@@ -185,8 +185,8 @@ static int play_day(struct play *play) {
 static void settle(struct play *play) {
     uint64_t until = now_us() + SETTLE_PATIENCE_S * 1000000ull + play->delay_ms * 1000;
     while (!ledger_is_settled(play->ledger) && now_us() < until && !interrupted) look(play, 20);
-    /* A payment during a closing gets its reply before this, unless the broker is not reachable. Wait for those
-     * replies. */
+    /* The calls above have the replies to payments that came during a closing, unless the broker is not reachable. Wait
+     * for the remaining replies. */
     if (!interrupted && tarry_drain(play->client, 0, NULL) != TARRY_OK) interrupted = 1;
     until = now_us() + AFTERMATH_US;
     while (now_us() < until && !interrupted) look(play, 20);

@@ -16,7 +16,7 @@ struct picture {
 
 struct picture_now {
     const struct ledger_totals *totals;
-    uint64_t day_s; /* time of day that is being played */
+    uint64_t day_s; /* time of the simulated day that has been reached, in seconds */
     double speed;
     size_t closers;      /* running closers */
     uint64_t silence_ms; /* time without a reply from the broker */

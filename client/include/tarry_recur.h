@@ -18,21 +18,23 @@
 struct tarry_recur_options {
     const char *queue;
     const char *name;   /* unique in the queue; at most 128 bytes of UTF-8 without control characters and without @ */
-    const char *cron;   /* 5 fields, or 6 with seconds first */
+    const char *cron;   /* cron expression with 5 fields, or 6 with the seconds first */
     const char *rrule;  /* RFC 5545; its DTSTART is from_ms */
-    uint64_t every_ms;  /* elapsed time, from from_ms on; at least one second */
+    uint64_t every_ms;  /* interval between occurrences, counted from from_ms; at least one second */
     const char *zone;   /* IANA time zone, such as "Europe/Berlin"; NULL: UTC */
     uint64_t from_ms;   /* Unix time before which there is no occurrence; 0: now */
     uint64_t until_ms;  /* Unix time after which there is no occurrence; 0: no end */
     uint64_t count;     /* number of occurrences; 0: no limit */
     uint64_t jitter_ms; /* duration: each occurrence is due up to this much later */
-    const char *gap;    /* a local time that does not exist: "next" (default) or "skip" */
-    const char *fold;   /* a local time that exists twice: "first" or "both"; default by how often it recurs */
-    const char *missed; /* what was due while no broker served: "last" (default), "none" or "all:N" */
+    const char *gap;    /* how to treat a local time that does not exist: "next" (default) or "skip" */
+    const char *fold; /* which of two equal local times counts: "first" or "both"; the default depends on how often the
+                         recurrence fires */
+    const char
+        *missed; /* which occurrences run that fell due while no broker ran: "last" (default), "none" or "all:N" */
     uint64_t missed_window_ms; /* duration: older missed occurrences do not run; 0: no limit */
-    const char *overlap;       /* an earlier occurrence has not ended: "skip" (default), "queue-one" or "allow" */
-    const char *days;          /* cron with day of month and day of week: "and" or "or" */
-    /* Of each occurrence, as in struct tarry_schedule_options. */
+    const char *overlap; /* action if an earlier occurrence has not ended: "skip" (default), "queue-one" or "allow" */
+    const char *days;    /* required for a cron expression with a day of month and a day of week: "and" or "or" */
+    /* Payload, attributes and priority of each occurrence, as in struct tarry_schedule_options. */
     const void *payload;
     size_t payload_size; /* bytes; payload and attributes together at most 16 KiB */
     const struct tarry_attribute *attributes;
@@ -65,16 +67,16 @@ struct tarry_recur_view {
     const char *gap, *fold, *missed, *overlap, *days;
     const char *state;      /* active, paused, ended or stuck */
     const char *problem;    /* stuck: why */
-    uint64_t next_ms;       /* the next occurrence, before jitter; 0: none */
-    uint64_t next_due_ms;   /* when its task is due */
-    uint64_t next_id;       /* its task; 0: it was cancelled */
-    uint64_t last_ms;       /* the last occurrence that fell due; 0: none yet */
+    uint64_t next_ms;       /* time of the next occurrence, before jitter; 0: there is none */
+    uint64_t next_due_ms;   /* due time of the next occurrence's task */
+    uint64_t next_id;       /* id of the next occurrence's task; 0: the task was cancelled */
+    uint64_t last_ms;       /* time of the last occurrence that fell due; 0: none yet */
     uint64_t occurrences;   /* number of occurrences that fell due */
-    uint64_t missed_count;  /* of these: missed */
-    uint64_t skipped_count; /* of these: skipped, because an earlier one had not ended */
-    uint32_t open;          /* earlier occurrences that have not ended */
+    uint64_t missed_count;  /* number of occurrences that were missed */
+    uint64_t skipped_count; /* number of occurrences that were skipped because an earlier one had not ended */
+    uint32_t open;          /* number of earlier occurrences that have not ended */
     const char *tzdata;     /* version of tzdata by which the next occurrence was computed */
-    const uint64_t *times;  /* the next occurrences, Unix ms */
+    const uint64_t *times;  /* times of the next occurrences, Unix ms */
     size_t time_count;
     struct tarry_source source;
     /* State of the last occurrence, as in struct tarry_view; "cancelled" also if it was skipped or missed; "": not

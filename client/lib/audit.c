@@ -29,7 +29,7 @@ struct tarry_audit {
     struct tarry_ref task;   /* the audit owns queue and key */
     struct queue_map queues; /* names of queues */
     struct tarry_audit_view view;
-    uint64_t end;    /* without `follow`: end of the audit; 0: not known yet */
+    uint64_t end;    /* audit without `follow`: log position at which it ends; 0: not known yet */
     bool is_at_end;  /* the last page said that no more frames were durable */
     bool is_broken;  /* a page was invalid */
     uint64_t ask_ms; /* earliest time of the next request, because the last one found nothing */
@@ -292,7 +292,8 @@ static int take_page(tarry_audit *audit, const Tarry__AuditReply *page) {
     if (rv != TARRY_OK) return rv;
     if (audit->end == 0) audit->end = page->durable;
     audit->is_at_end = page->end;
-    if (page->n_frames > 0 || !page->end) audit->ask_ms = 0; /* there is more: no pause */
+    if (page->n_frames > 0 || !page->end)
+        audit->ask_ms = 0; /* the broker has more frames, so request the next page without a pause */
     view->log_start = page->log_start;
     view->durable = page->durable;
     view->segments_read += page->segments_read;

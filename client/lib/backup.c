@@ -15,7 +15,7 @@
 struct backup {
     tarry_client *client;
     const struct tarry_backup_options *options;
-    uint64_t deadline_ms; /* on the clock of now_ms; UINT64_MAX: none */
+    uint64_t deadline_ms; /* deadline on the clock of now_ms; UINT64_MAX: no deadline */
     uint64_t number;      /* number of the backup; 0: not begun, or ended */
     uint64_t written;
     uint64_t total;
@@ -111,7 +111,7 @@ static int copy_page(struct backup *backup, uint32_t from, uint32_t *out_count) 
         const Tarry__BackupReply *reply = call.reply->backup;
         bool is_right = reply->n_files > 0 && reply->n_files <= backup->file_count - from;
         for (size_t i = 0; is_right && i < reply->n_files; i++) {
-            /* A file longer than announced might never end. */
+            /* Refuses a file that is longer than announced, because it might never end. */
             is_right = reply->files[i]->size <= backup->total - backup->written;
             if (is_right) rv = copy_file(backup, from + (uint32_t)i, reply->files[i]);
             if (rv != TARRY_OK) break;

@@ -9,7 +9,7 @@
 #include "tarry_limits.h"
 
 #define BACKUP_PATH_SIZE 4096
-#define BACKUP_FOLDERS_MAX 8 /* index, log, heads, archive … */
+#define BACKUP_FOLDERS_MAX 8 /* maximum number of folders in a backup: index, log, heads, archive … */
 #define BACKUP_MESSAGE_SIZE (BACKUP_PATH_SIZE + 512)
 
 struct backup_directory {

@@ -29,7 +29,7 @@ void gate_wait(struct gate *gate, unsigned turn) {
     atomic_fetch_sub(&gate->waiters, 1);
 }
 
-/* The turn is changed first, so a thread that starts to wait later sees the change. */
+/* Changes `turn` first, so that a thread that starts to wait later sees the change. */
 void gate_open(struct gate *gate) {
     atomic_fetch_add(&gate->turn, 1);
     if (atomic_load(&gate->waiters) > 0) syscall(SYS_futex, &gate->turn, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);

@@ -39,13 +39,15 @@
 #define COMMITS_IN_FLIGHT_MAX 16u
 #define CALL_SLOTS 8u
 #define SLOTS_MAX (COMMITS_IN_FLIGHT_MAX + CALL_SLOTS)
-#define BATCH_SIZE_MAX ((size_t)1 << 20) /* a gathering request that is larger is closed and sent */
-#define REQUEST_OVERHEAD_MAX 512u        /* bytes of a Commit's outer fields, with the client's name */
-#define REPLY_ARENA_MAX (256u << 20)     /* a reply that unpacks to more bytes than this is rejected */
-#define ANSWER_SIZE_MAX (64u << 20)      /* size of a reply on the wire, in bytes */
-#define RETRY_BACKOFF_MIN_MS 5u          /* first pause before a commit is sent again after BUSY or STOPPING */
+#define BATCH_SIZE_MAX                                                                                                 \
+    ((size_t)1 << 20)                /* maximum size in bytes of a gathering request; a larger one is closed and sent */
+#define REQUEST_OVERHEAD_MAX 512u    /* bytes of a Commit's outer fields, with the client's name */
+#define REPLY_ARENA_MAX (256u << 20) /* a reply that unpacks to more bytes than this is rejected */
+#define ANSWER_SIZE_MAX (64u << 20)  /* size of a reply on the wire, in bytes */
+#define RETRY_BACKOFF_MIN_MS 5u      /* first pause before a commit is sent again after BUSY or STOPPING */
 #define RETRY_BACKOFF_MAX_MS 100u
-#define RESEND_AFTER_MS 5000u /* send again if no reply comes although the connection is up */
+#define RESEND_AFTER_MS                                                                                                \
+    5000u /* time without a reply after which a request is sent again, although the connection is up */
 /* A commit without a reply, on a connection without any reply, is sent to the next address after this time. It is
  * longer than a primary's default --solo-after (1.5 s), during which it acknowledges no write while its follower is
  * silent. */
@@ -62,8 +64,10 @@
 #define NOT_PRIMARY_GRACE_MS 100u /* wait for the remaining replies of a broker that is not the primary */
 #define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
-#define LOOK_AGAIN_MS 1000u   /* the engine wakes again this soon after an event, so a sender need not wake it */
-#define LENT_MS LOOK_AGAIN_MS /* the engine takes back a connection that no caller has read for this long */
+#define LOOK_AGAIN_MS                                                                                                  \
+    1000u /* After an event the engine wakes again within this time, so a thread that submits a request need not wake  \
+             it. */
+#define LENT_MS LOOK_AGAIN_MS /* the engine takes back a borrowed connection that no caller has read for this time */
 #define GATES 64u
 /* A call with less time left than this does not wait for other calls to gather, and other calls do not wait for it. */
 #define GROUP_SPARE_MS 20u
@@ -122,9 +126,10 @@ struct link {
     bool trying; /* a connection attempt is running */
     bool up;
     bool again;              /* close this connection and try the next address */
-    uint64_t grace_until_ms; /* `again`: until this time, close only when no request is unanswered */
+    uint64_t grace_until_ms; /* if `again` is set: until this time the connection is closed only if no request is
+                                unanswered */
     uint64_t since_ms;       /* start of the current attempt */
-    uint64_t progress_ms;    /* time of the attempt's last step: connected, secured */
+    uint64_t progress_ms;    /* time of the connection attempt's last step (connected, secured) */
     uint32_t tries;          /* attempts since the last connection that brought a reply */
     uint32_t serial;         /* number of the current attempt; replies to older attempts are ignored */
     uint32_t tried;          /* addresses tried in this round, as bits 1 << index */
@@ -170,7 +175,7 @@ struct tarry_client {
     unsigned process; /* process that opened the client: see process_enter */
     bool engine_waits;
     bool kicked;
-    bool heard; /* something arrived since the engine last waited */
+    bool heard; /* something has arrived on a connection since the engine last waited */
     bool closing;
     uint64_t engine_until_ms; /* latest time until which the engine waits */
     /* A caller that reads its reply itself: see caller.c. */
@@ -182,7 +187,7 @@ struct tarry_client {
     struct loop loop;
     struct credentials credentials;
     struct link link;
-    struct slot slots[SLOTS_MAX]; /* first the slots of commits, then (from COMMITS_IN_FLIGHT_MAX) those of calls */
+    struct slot slots[SLOTS_MAX]; /* the slots of commits, and from index COMMITS_IN_FLIGHT_MAX on those of calls */
     uint32_t last_tag;
     uint32_t commits_in_flight;
     struct group group;
@@ -199,7 +204,7 @@ struct tarry_client {
     struct request_list calls;    /* calls that may be sent, in order */
     struct timers retries;        /* refused calls, by the time of the next try */
     struct timers deadlines;
-    struct request_list finished; /* complete; the engine runs their callbacks */
+    struct request_list finished; /* completed requests, whose callbacks the engine will run */
     struct gate gates[GATES];
     unsigned next_gate;
     struct request *pool;
@@ -207,12 +212,12 @@ struct tarry_client {
     size_t request_count; /* all requests, with those in the pool */
     uint64_t next_order;
     uint64_t next_settling;
-    size_t pending; /* operations without a reply, without the library's own calls */
+    size_t pending; /* number of unanswered operations, not counting the library's own calls */
     size_t queued_size;
-    size_t waiting;       /* requests without a reply, with the library's own */
-    size_t primary_calls; /* of `waiting`: calls that only a primary can answer */
+    size_t waiting;       /* number of unanswered requests, including the library's own */
+    size_t primary_calls; /* number of unanswered calls (part of `waiting`) that only a primary can answer */
     uint64_t looks;       /* number of waiting requests examined so far; a test checks that it stays small */
-    unsigned polls;       /* of `waiting`: audits that wait for new frames */
+    unsigned polls;       /* number of unanswered requests (part of `waiting`) of audits that wait for new frames */
     /* Producer under whose number the client sends its commits (ONCE-1). */
     uint64_t producer; /* number of the producer; 0: request one from the broker */
     uint64_t next_sequence;
@@ -220,16 +225,17 @@ struct tarry_client {
     uint8_t greeted[CLUSTER_ID_SIZE]; /* cluster that issued the producer numbers; all zero: not known yet */
     bool hello_under_way;
     uint64_t hello_retry_ms;
-    int hello_refused; /* code of the broker's final refusal, for waiting commits; 0: none */
+    int hello_refused; /* code of the broker's final refusal of Hello, with which waiting commits fail; 0: not refused
+                        */
     char hello_message[256];
     uint32_t request_max;
-    uint8_t cluster[CLUSTER_ID_SIZE]; /* cluster of the first producer */
-    size_t cluster_size;              /* 0: not known, or there is only one address */
+    uint8_t cluster[CLUSTER_ID_SIZE]; /* id of the cluster that issued the first producer */
+    size_t cluster_size; /* size of `cluster` in bytes; 0: the cluster is not known, or there is only one address */
     /* Silence. */
     uint64_t answered_ms; /* time of the last reply; NOT_PRIMARY does not count */
     uint64_t left_ms;     /* time of the last check that found a commit unanswered for RESEND_ELSEWHERE_MS; 0: never */
     uint64_t primary_ms;  /* time of the last reply from a primary */
-    uint64_t waiting_since_ms;          /* when `waiting` became positive or the silence was reported */
+    uint64_t waiting_since_ms; /* time at which `waiting` became positive, or at which the silence was last reported */
     char busy_reason[MESSAGE_SIZE_MAX]; /* message of the last BUSY refusal */
     uint64_t not_primary_ms;            /* time of a NOT_PRIMARY reply with no other reply since; 0: none */
     struct tarry_consumer *consumers;
@@ -314,7 +320,7 @@ void dispatch_undefer(const struct op_note *note);
 /* Returns the argument with which `done` will be called for this operation, at once or by tarry_dispatch. NULL: the
  * operation has another callback. */
 void *dispatch_argument(const struct op_note *note, tarry_done_fn done);
-/* consumer.c: runs the handler for one task. False: no task waits. */
+/* Runs a consumer's handler for one task (consumer.c). False: no task waits. */
 bool consumers_handle_one(tarry_client *client);
 
 /* ---- dispatch.c: events. Lock held. */
@@ -399,7 +405,7 @@ void loop_kick(struct loop *loop);
 void loop_wait(tarry_client *client, uint64_t until_ms);
 
 /* ---- caller.c: the gate. No lock. */
-/* Waits until the gate has opened since `turn` was read. It may return too early. */
+/* Waits until the gate has opened since the caller read `turn` from it. It may return too early. */
 void gate_wait(struct gate *gate, unsigned turn);
 void gate_open(struct gate *gate);
 
@@ -465,7 +471,7 @@ struct call {
     atomic_bool is_done; /* set before `ready` is posted */
     sem_t ready;
     int code;
-    Tarry__Reply *reply; /* in the arena; NULL unless the code is TARRY_OK */
+    Tarry__Reply *reply; /* the reply, in `arena`; NULL unless the code is TARRY_OK */
     struct arena arena;
     const char *message;
     char message_text[MESSAGE_SIZE_MAX];

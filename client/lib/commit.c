@@ -121,7 +121,7 @@ static bool is_default(const struct tarry_call *call) {
     return call->timeout_ms == 0 && call->at_least == 0 && call->staleness_ms == 0;
 }
 
-/* Takes the options of an operation in a commit: the run of the commit has the timeout. */
+/* Copies the options of one operation of a commit. Their `call` must be 0, because the whole commit has one timeout. */
 #define TAKE_OF_COMMIT(out, given)                                                                                     \
     (OPTIONS_CALL_TAKE(out, given) != TARRY_OK ? TARRY_E_VERSION                                                       \
      : is_default(&(out).call)                 ? TARRY_OK                                                              \

@@ -52,7 +52,7 @@ static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     const uint64_t now = now_ms();
     consumer->open_until_ms = deadline_of(client, now, timeout_ms);
     engine_kick(client);
-    /* The engine ends this wait by this time, unless a callback of the program blocks the engine. */
+    /* The engine ends the wait below by `until_ms`, unless a callback of the program blocks the engine. */
     const uint64_t until_ms = deadline_of(client, now + DRAIN_GRACE_MS, timeout_ms);
     bool is_late = false;
     while (consumer->opening && !client->closing && !is_late) is_late = !wait_drained(client, until_ms);

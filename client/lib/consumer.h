@@ -54,16 +54,17 @@ struct tarry_consumer {
     bool thread_runs;
     /* Protected by client.lock: */
     enum session_state state;
-    bool opening;            /* during the first subscription, whose refusal tarry_consumer_open returns */
+    bool opening;            /* true during the first subscription; tarry_consumer_open returns its refusal */
     bool closing;            /* the engine ignores the consumer */
     bool busy;               /* the engine reads the lane, without the lock */
     int opened;              /* result of the first subscription; -1: no reply yet, otherwise a code */
     uint64_t open_until_ms;  /* deadline of tarry_consumer_open */
-    uint64_t close_until_ms; /* limit for the handler's thread to wait for queue space; UINT64_MAX: not closing */
-    int trouble;             /* code of the last failed attempt while opening; else 0 */
+    uint64_t close_until_ms; /* time until which the handler's thread may wait for queue space; UINT64_MAX: the consumer
+                                is not closing */
+    int trouble;             /* code of the last failed attempt to open the consumer; 0: none */
     char message[MESSAGE_SIZE_MAX];
     uint64_t since_ms;    /* start of the current state */
-    uint64_t retry_at_ms; /* LOST: earliest time of the next attempt */
+    uint64_t retry_at_ms; /* in state LOST: earliest time of the next attempt to subscribe */
     uint64_t heartbeat_at_ms;
     struct session_call *subscribing;
     struct session_call *beating;

@@ -128,7 +128,7 @@ static void expire(tarry_client *client, struct request *request) {
     int code;
     if (request->kind == REQUEST_COMMIT && request->unanswered > 0) producer_leave(client, request->producer);
     if (request->refused == TARRY__CODE__BEHIND)
-        code = TARRY_BEHIND; /* a read request, whether or not it was sent again */
+        code = TARRY_BEHIND; /* a read request fails as BEHIND, whether or not it was sent again */
     else if (request->unanswered > 0)
         code = request->refused == TARRY__CODE__FAILED ? TARRY_FAILED : TARRY_E_TIMEOUT;
     else if (link_is_denied(&client->link))

@@ -88,7 +88,8 @@ void held_resume(struct held *held) {
     size_t i = 0;
     while (i < held->capacity) {
         struct held_entry *entry = &held->entries[i];
-        if (entry->settled) {             /* the lane that could have brought a duplicate is closed */
+        if (entry->settled) { /* the lane that could have delivered the task again is closed, so the mark is not needed
+                               */
             held_remove(held, entry->id); /* the removal may shift another entry to this place, so i stays */
             continue;
         }

@@ -19,14 +19,14 @@ struct held_entry {
     uint64_t id; /* 0: the entry is free */
     struct tarry_token token;
     uint64_t until_ms; /* CLOCK_MONOTONIC; the lease has expired then, unless it was extended */
-    bool seen;         /* handed out to the program */
+    bool seen;         /* the task was handed out to the program */
     bool may_return;   /* held when the session resumed: the broker may send it again */
     bool settled;      /* a mark: the lease is no longer held */
 };
 
 struct held {
     struct held_entry *entries;
-    size_t capacity; /* 0 or a power of two */
+    size_t capacity; /* number of places in the table, a power of two; 0: no table yet */
     size_t count;
 };
 

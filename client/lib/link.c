@@ -91,7 +91,9 @@ static void opened(tarry_client *client) {
     struct link *link = &client->link;
     link->trying = false;
     link->up = true;
-    if (link->opened != link->address) queue_forget_refusals(client); /* the refusals came from another broker */
+    if (link->opened != link->address)
+        queue_forget_refusals(
+            client); /* the new connection is to another broker, so its predecessor's refusals no longer count */
     link->opened = link->address;
     present(link)->denied = false;
     event_note(client, TARRY_CONNECTED, present(link)->place.url, "connected");

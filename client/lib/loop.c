@@ -42,7 +42,7 @@ static void take(tarry_client *client, const struct epoll_event *event) {
     else if (event->data.u64 == client->link.connection.id)
         link_turn(client, event->events);
     else
-        /* may also be an event of a connection that was closed meanwhile */
+        /* The event may belong to a connection that was closed meanwhile; sessions_turn ignores it then. */
         sessions_turn(client, event->data.u64, event->events);
 }
 

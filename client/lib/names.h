@@ -12,10 +12,10 @@ struct name_count {
     uint32_t count;
 };
 
-struct names { /* all zero: empty */
+struct names { /* a struct of zeros is an empty multiset */
     struct name_count *items;
     size_t used;
-    size_t capacity; /* a power of two */
+    size_t capacity; /* number of places in the table, a power of two */
     /* additions that failed for lack of memory; while it is not 0, names_has returns true for every name */
     size_t lost;
 };

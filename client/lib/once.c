@@ -82,7 +82,8 @@ int tarry_commit_prepare(tarry_commit *commit, const struct tarry_call *given, s
         if (rv != TARRY_OK) return rv;
         pthread_mutex_lock(&client->lock);
         struct ledger *ledger = &client->ledger;
-        if (ledger_has_room(ledger)) { /* if there is no room, other threads have used the free sequences */
+        if (ledger_has_room(
+                ledger)) { /* without room now, other threads have used the free sequences since the check */
             id.producer = ledger->producer;
             id.sequence = ledger->next_sequence++;
             memcpy(id.cluster, client->greeted, sizeof(id.cluster));

@@ -5,7 +5,7 @@
 
 /* A blocking call. */
 struct waiter {
-    struct gate *gate; /* where the call waits */
+    struct gate *gate; /* gate at which the calling thread waits */
     bool reads;        /* the call does not wait at the gate: it reads its reply itself */
     atomic_bool is_done;
     struct tarry_result result;

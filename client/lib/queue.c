@@ -91,8 +91,8 @@ void queue_close_gathering(tarry_client *client, enum commit_rank rank) {
     queue->gathering = NULL;
 }
 
-/* Returns no request that began to gather before the ranks were separated or joined. So a request never has operations
- * from before and after that change, and the order within each rank is kept. */
+/* Returns the gathering request of this rank, but none that began to gather before the ranks were separated or joined.
+ * Otherwise a request could have operations from before and after that change, in a wrong order. */
 struct request *queue_gathering(tarry_client *client, enum commit_rank rank) {
     struct request *gathering = client->commits[rank].gathering;
     if (gathering == NULL || gathering->count >= OPS_PER_COMMIT_MAX || gathering->body.size >= BATCH_SIZE_MAX)
@@ -246,8 +246,8 @@ static struct request *take(tarry_client *client, enum commit_rank rank) {
     return request;
 }
 
-/* Returns a commit that must be sent again because it may have been executed. *out_from: commits of this rank and
- * above must wait for such a commit. */
+/* Returns a commit that must be sent again because it may have been executed. While such a commit waits, commits of
+ * rank *out_from and above wait too. */
 static struct request *next_resend(tarry_client *client, uint64_t now, enum commit_rank *out_from) {
     for (struct request *at = client->resend.first; at != NULL; at = at->links[IN_QUEUE].next) {
         client->looks++;
@@ -255,7 +255,7 @@ static struct request *next_resend(tarry_client *client, uint64_t now, enum comm
             list_remove(IN_QUEUE, at);
             return at;
         }
-        /* With several commits in flight, the order is not guaranteed anyway. */
+        /* with several commits in flight the library promises no order, so this commit delays no other */
         if (client->commits_in_flight > 1) continue;
         enum commit_rank from = at->refused == TARRY__CODE__BUSY ? at->rank : SETTLES;
         if (from < *out_from) *out_from = from;

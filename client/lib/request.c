@@ -18,7 +18,7 @@ struct request *request_new(tarry_client *client, enum request_kind kind) {
         client->pool_count--;
         request->links[IN_QUEUE].next = NULL;
     } else {
-        /* Reserved now, because setting a timer must not fail later. */
+        /* Reserves the timer's place now, because setting a timer must not fail later. */
         size_t count = client->request_count + 1;
         if (!timers_reserve(&client->deadlines, count) || !timers_reserve(&client->retries, count)) return NULL;
         request = calloc(1, sizeof(*request));
@@ -244,7 +244,9 @@ void request_submit_call(tarry_client *client, struct request *request, bool sen
         expiry_watch(client, request, deadline_of(client, request->made_ms, request->timeout_ms));
     }
     list_append(&client->calls, IN_QUEUE, request);
-    if (!request->blocks) caller_take_back(client); /* only the engine can read its reply */
+    if (!request->blocks)
+        caller_take_back(
+            client); /* no caller waits for this request, so the engine takes the connection back to read the reply */
     engine_submitted(client, sends);
 }
 

@@ -42,13 +42,13 @@ struct op_note {
     uint64_t made_ms;         /* when the call was made */
     /* time limit of the call; 0: the client's; TIMEOUT_NEVER */
     uint32_t timeout_ms;
-    uint32_t size; /* bytes of its part of the body */
+    uint32_t size; /* size in bytes of the operation's part of the request's body */
     uint32_t name; /* hash of the task that it names (names.h); 0: none */
     uint8_t rank;  /* enum commit_rank */
     bool alone;    /* must be alone in its commit: the broker accepts few of this kind */
-    bool told;     /* the caller has received its timeout already */
+    bool told;     /* the caller has already received TARRY_E_TIMEOUT or another code */
     bool waits;    /* a blocking call: its thread submits nothing before the reply */
-    uint8_t gate;  /* gate at which that thread waits */
+    uint8_t gate;  /* index of the gate at which the calling thread waits */
     /* index in the sent commit; used for operations that completed before the reply (expiry.c) */
     uint32_t index;
 };
@@ -60,7 +60,7 @@ typedef void request_done_fn(void *arg, struct request *request);
 
 enum request_kind { REQUEST_COMMIT, REQUEST_CALL };
 
-/* Lists that a request may be in, at most one of each kind. */
+/* Kinds of lists that a request may be in: at most one list of each kind. */
 enum request_link { IN_QUEUE, AMONG_MIXED, AMONG_SETTLING, REQUEST_LINKS };
 
 struct request_list {
@@ -72,7 +72,7 @@ struct request {
     struct {
         struct request *next;
         struct request *previous;
-        struct request_list *list; /* list that has the request; NULL: in no list */
+        struct request_list *list; /* the list of this kind that has the request; NULL: none */
     } links[REQUEST_LINKS];
     enum request_kind kind;
     bool atomic;
@@ -83,7 +83,7 @@ struct request {
     bool blocks;   /* a call whose thread waits for the reply */
     bool ordered;  /* contains asynchronous operations: later submissions must take effect later */
     bool tells;    /* completes some operations of another request, which stays under way (expiry.c) */
-    bool named;    /* the producer and sequence must be `name` (once.c) */
+    bool named;    /* the commit must be sent with the producer and sequence in `name` (once.c) */
     bool inquires; /* asks for the outcome of the commit called `name` */
     struct tarry_commit_id name;
     struct buffer body; /* commit: the fields 5 (ops) of a packed Commit; call: a packed Request */
@@ -120,19 +120,19 @@ struct request {
     uint64_t at_least; /* minimum log position of a read's answer, as in struct tarry_call */
     uint32_t staleness_ms;
     int code;
-    const char *message; /* static or in the arena; never NULL once complete */
-    Tarry__Reply *reply; /* in the arena */
+    const char *message; /* static text, or in the arena; never NULL after completion */
+    Tarry__Reply *reply; /* the broker's reply, in the arena */
     struct arena arena;
 };
 
 /* Commits of one rank without a sequence. Usually all commits are in the queue NEEDS_ROOM, in order of submission.
  * The other queues are used while the broker is busy. */
 struct commit_queue {
-    struct request *gathering; /* collects single operations; NULL: none */
+    struct request *gathering; /* request of this rank to which single operations are added; NULL: none */
     struct request_list waiting;
     size_t count;           /* number of unanswered requests of this rank, in any place */
     bool busy;              /* the last reply was BUSY */
-    uint64_t busy_since_ms; /* 0: not busy, or the busy broker is no longer connected */
+    uint64_t busy_since_ms; /* time of the first BUSY refusal; 0: the broker is not busy, or is no longer connected */
     uint32_t backoff_ms;
     uint64_t retry_at_ms; /* earliest time of the next send */
 };

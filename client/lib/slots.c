@@ -125,7 +125,8 @@ static void put_back(tarry_client *client, struct request *request, uint64_t at_
 
 /* Queues a retry after a reply with `code` that allows one. */
 static void again(tarry_client *client, struct request *request, Tarry__Code code, uint64_t now) {
-    bool rests = code != TARRY__CODE__NOT_PRIMARY; /* after NOT_PRIMARY the link waits, not the request */
+    bool rests = code != TARRY__CODE__NOT_PRIMARY; /* after NOT_PRIMARY the link waits before its next attempt, so the
+                                                      request need not wait */
     request->refused = code == TARRY__CODE__FORGOTTEN ? TARRY__CODE__OK : code;
     if (request->unanswered == 0) request->producer = request->sequence = 0;
     bool keeps_sequence = request->sequence != 0;
@@ -139,7 +140,7 @@ static bool answer_fits(const struct request *request, const Tarry__Reply *reply
     if (reply->code != TARRY__CODE__OK || request->kind != REQUEST_COMMIT) return true;
     if (reply->body_case != TARRY__REPLY__BODY_COMMIT) return false;
     if (reply->commit->abandoned) return reply->commit->n_results == 0;
-    /* The caller of this request does not know the number of results. */
+    /* The caller that asks for an outcome does not know how many results the commit has. */
     return request->inquires ? reply->commit->n_results > 0 : reply->commit->n_results == request->count;
 }
 

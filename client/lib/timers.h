@@ -12,7 +12,7 @@ struct timer { /* all zero: not set */
     size_t place; /* index in the heap, from 1; 0: not set */
 };
 
-struct timers { /* all zero: empty */
+struct timers { /* a struct of zeros is an empty heap */
     struct timer **items;
     size_t count;
     size_t capacity;

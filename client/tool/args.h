@@ -28,7 +28,7 @@ struct tool;
 struct args;
 
 struct command {
-    const char *name;  /* one word or two ("queue set") */
+    const char *name;  /* name of the command: one word or two ("queue set") */
     const char *usage; /* arguments after the command's name, for the help; one line for each form */
     const char *summary;
     const char *text;         /* paragraphs */
@@ -36,13 +36,14 @@ struct command {
     const struct arg_spec *options;
     size_t positional_min;
     size_t positional_max;
-    const char *positional_names; /* for example "QUEUE and KEY"; used in the error message when one is missing */
+    const char *positional_names; /* names of the required arguments, such as "QUEUE and KEY", for the error message
+                                     when one is missing */
     const char *examples;
     int (*run)(struct tool *tool, const struct args *args);
 };
 
 struct args {
-    const struct command *command; /* NULL: the command line names no command */
+    const struct command *command; /* the command that the line names; NULL: none */
     /* Values in the order of the table of options; NULL: absent; a flag has the value "". */
     const char *values[ARGS_OPTIONS_MAX];
     const char **positional; /* allocated array; its strings point into argv */
@@ -52,7 +53,8 @@ struct args {
         const char *value;
     } * many; /* repeated options in the order of the command line; owned */
     size_t many_count;
-    const char *broker; /* this and the following fields: global options; NULL: absent */
+    const char
+        *broker; /* this field and the following ones are values of the global options; NULL: the option is absent */
     const char *timeout;
     const char *as;
     const char *token_file;

@@ -313,7 +313,7 @@ static void execution_start(struct consume *c, const struct tarry_task *task) {
         execution_run(execution); /* no thread could be started, so run the command on this thread */
 }
 
-/* Returns whether no task may be fetched until something changes. */
+/* Returns whether no further task may be fetched until a task is settled or a command ends. */
 static bool is_full(const struct consume *c) {
     if (c->command != NULL && c->running >= c->parallel) return true;
     return c->count > 0 && c->settled < c->count && c->settled + c->under_way + c->running >= c->count;
@@ -390,7 +390,7 @@ static int consume(struct consume *c, const struct tarry_consumer_options *subsc
     int finished = finish(c);
     if (code == TARRY_OK) code = finished;
     if (code != TARRY_OK) (void)tool_refused(c->tool, code, NULL);
-    tool_disconnect(c->tool); /* after this, no completion runs */
+    tool_disconnect(c->tool); /* tool_disconnect closes the client; afterwards no completion runs */
     if (code == TARRY_OK && c->failure != TARRY_OK) (void)tool_refused(c->tool, code = c->failure, NULL);
     if (!c->tool->json)
         tool_say("%llu %s%s", (unsigned long long)c->settled, c->mode == ACK_NONE ? "printed" : "settled",
@@ -430,7 +430,8 @@ static int run(struct tool *tool, const struct args *args) {
     signals_graceful();
     if (args_has(args, "for")) c.until_ms = steady_ms() + for_ms;
     if (prefetch == 0) prefetch = c.command != NULL ? c.parallel : PREFETCH_DEFAULT;
-    if (c.count > 0 && c.count < prefetch) prefetch = c.count; /* more tasks would only be released again */
+    if (c.count > 0 && c.count < prefetch)
+        prefetch = c.count; /* tasks beyond --count would only be fetched to be released again */
     struct tarry_consumer_options subscription = {.queues = args->positional,
                                                   .queue_count = args->positional_count,
                                                   .prefetch = (uint32_t)prefetch,

@@ -16,7 +16,7 @@
 
 static int run(struct tool *tool, const struct args *args);
 
-#define PEER_KEY_SIZE 32 /* bytes; hexadecimal in the file */
+#define PEER_KEY_SIZE 32 /* size of the secret in bytes; the file has it in hexadecimal */
 
 static const struct arg_spec options[] = {
     {"peer", ARG_FLAG, NULL, "make a secret for both nodes of a pair (tarryd --peer-key)"},

@@ -287,8 +287,8 @@ const struct command command_demote = {
     .run = run,
 };
 
-/* Returns whether the operator may mean this broker. With --peer-is-stopped: any broker that answers, also a primary
- * that waits for its follower. */
+/* Returns whether the command may be sent to this broker. With --peer-is-stopped, any broker that answers is possible,
+ * also a primary that waits for its follower. */
 static bool is_candidate(const struct node *node, bool promotes, bool peer_is_stopped) {
     return node->view != NULL && (peer_is_stopped || node_is_primary(node) != promotes);
 }

@@ -403,8 +403,8 @@ static int take_policy(const struct args *args, struct tarry_policy *policy, uin
 #define SECRET_WAIT_MS 2000u
 #define SECRET_LOOK_MS 50
 
-/* Warns if the queue's tasks will not be pushed, although the policy has a URL. A client that may not see statistics
- * learns nothing. */
+/* Warns if the queue's tasks will not be pushed, although the policy has a URL. Without permission to read statistics,
+ * the client prints no warning. */
 static void warn_of_push(struct tool *tool, const char *queue, const struct tarry_policy *policy) {
     if (policy->push == NULL || policy->push[0] == 0) return;
     for (uint64_t until_ms = steady_ms() + SECRET_WAIT_MS; steady_ms() < until_ms;) {

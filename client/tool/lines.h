@@ -43,7 +43,7 @@ enum lines_result {
     LINES_WOKEN = 3     /* wake_fd is readable */
 };
 
-/* The caller owns both descriptors. */
+/* Starts to read lines from `fd`. The caller owns both descriptors and closes them. */
 void lines_init(struct lines *lines, int fd, int wake_fd);
 void lines_deinit(struct lines *lines);
 /* Returns enum lines_result, or a negative errno of read. The line is valid until the next call; it has no line feed

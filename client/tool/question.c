@@ -214,7 +214,9 @@ void answer_circumstances_words(struct text *out, const struct tarry_result *res
         break;
     case TARRY_UNKNOWN:
         text_add_str(out, ": the task is not live, and has not ended recently");
-        add_time(out, " since ", result->known_since_ms); /* 0: the broker has not forgotten any outcome */
+        add_time(
+            out, " since ",
+            result->known_since_ms); /* time since which the broker remembers outcomes; 0: it has not forgotten any */
         return;
     case TARRY_ALREADY_CANCELLED:
     case TARRY_ACKED:

@@ -31,10 +31,10 @@
 
 struct slot {
     struct stream *stream;
-    struct tarry_result *result; /* owned; NULL: not done yet */
+    struct tarry_result *result; /* result of the line, owned; NULL: no result yet */
     uint64_t line;
     uint64_t id;
-    char *names; /* owned: queue, a 0, key; NULL: queue and key are unknown */
+    char *names; /* queue and key of the line, each with a final 0, in one owned block; NULL: not known */
     uint32_t key_at;
     uint32_t key_size;
     uint32_t line_size;

@@ -40,7 +40,7 @@ void table_deinit(struct table *table);
  * terminal. */
 void table_cell(struct table *table, const char *text);
 void table_cell_number(struct table *table, uint64_t number);
-/* "2026-11-21T04:00:00.123+01:00", or "-" for 0. */
+/* Adds a cell with a time, such as "2026-11-21T04:00:00.123+01:00"; "-" for 0. */
 void table_cell_time(struct table *table, uint64_t ms);
 void table_cell_duration(struct table *table, uint64_t ms);
 /* Appends the collected cells to `out` and drops them; the widths stay. */

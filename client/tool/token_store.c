@@ -20,7 +20,7 @@ static int refused(const char *path, const char *what, int error) {
     return EXIT_REFUSED;
 }
 
-/* A file that root makes in a directory of another user gets that owner, because the broker must read it. */
+/* Gives the new file to the owner of its directory if root creates it, because the broker of that user must read it. */
 static void take_owner(struct token_store *store) {
     struct stat status;
     bool is_root = geteuid() == 0 && fstat(store->directory, &status) == 0;

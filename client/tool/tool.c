@@ -187,7 +187,7 @@ static bool is_plain(const char *text) {
 /* Replaces control characters, because the broker refuses them. */
 static void add(char *out, const char *text, size_t shown) {
     size_t size = strnlen(text, shown);
-    /* So that no character is cut within its bytes. */
+    /* Moves the cut back to the start of a UTF-8 character. */
     while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) size--;
     for (size_t i = 0; i < size; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
     out[size] = 0;

@@ -23,7 +23,7 @@ struct tool {
     bool json;
     bool follower_reads;     /* --from-follower was given; set before tool_connect */
     struct tarry_call fresh; /* required freshness of answers: option_fresh */
-    tarry_client *client;    /* NULL before tool_connect */
+    tarry_client *client;    /* client of the library; NULL before tool_connect */
 };
 
 #define AS_SIZE_MAX 64 /* maximum size of --as, so that user and host are never cut */

@@ -209,7 +209,7 @@ static void queue_row(struct table *table, const struct amqp_queue *queue, uint6
 static const Tarry__QueueStats *stats_of(const Tarry__StatsReply *reply, const char *name) {
     for (size_t i = 0; i < reply->n_queues; i++)
         if (strcmp(reply->queues[i]->name, name) == 0) return reply->queues[i];
-    return NULL; /* the queue never had a message, so it has no statistics */
+    return NULL; /* the queue never had a message, so there are no statistics of it */
 }
 
 static int run_queues(struct tool *tool, const struct args *args) {

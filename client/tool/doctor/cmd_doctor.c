@@ -271,7 +271,8 @@ static long doctor_broker_process(const char *directory) {
 #define DESCRIPTORS_LEAST 1024u
 #define LOCKED_LEAST (64u << 10) /* bytes; the broker locks keys in memory, to keep them out of swap */
 #define YEAR_2024_MS 1704067200000ull
-#define OFFSET_WARN_US 100000 /* the kernel never reports more than half a second */
+#define OFFSET_WARN_US 100000 /* clock error in µs above which doctor warns; the kernel reports at most half a second \
+                               */
 
 static void look_at_clock(struct findings *findings) {
     struct timex clock = {0};
@@ -299,7 +300,7 @@ static void look_at_clock(struct findings *findings) {
  * limits of a process that is started from here. */
 struct subject {
     char proc[32]; /* "/proc/123" */
-    char name[48]; /* name in messages */
+    char name[48]; /* name of the process for messages */
 };
 
 /* Gets the hard limit of the line that begins with `line` in /proc/N/limits; RLIM_INFINITY: no limit. False: it

@@ -28,7 +28,7 @@ struct bean {
     const struct bean_options *options;
     char (*tubes)[BEAN_TUBE_SIZE]; /* names of the tubes to import; owned */
     size_t tube_count;
-    bool has_reserve_job; /* beanstalkd 1.12 and later */
+    bool has_reserve_job; /* the server knows reserve-job: beanstalkd 1.12 and later */
     uint64_t *ids;        /* ids of the jobs to import, in ascending order; owned */
     size_t id_count;
     size_t id_capacity;
@@ -312,7 +312,9 @@ static void place(struct import *import, struct import_item *item, const struct 
     item->when_ms = (uint64_t)job->pri + 1;
     if (job->state == BEAN_DELAYED) {
         item->when = TARRY_DELAY;
-        item->when_ms = (job->left_s + 1) * 1000; /* TIME-1: the server rounds down */
+        item->when_ms =
+            (job->left_s + 1) *
+            1000; /* The server rounds the delay down, so a second is added: the task must not be early (TIME-1). */
         item->priority = PRIORITY_FRESH;
     }
     snprintf(item->note, sizeof item->note, "pri=%u ttr=%u delay=%u", job->pri, job->ttr_s, job->delay_s);

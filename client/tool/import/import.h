@@ -92,7 +92,7 @@ struct import {
     bool is_copy;        /* --copy: remove nothing at the server */
     char server[RECEIPT_SERVER_SIZE];
     char receipt_key[ITEM_KEY_SIZE];
-    uint64_t receipt_task; /* 0: no receipt exists */
+    uint64_t receipt_task; /* id of the receipt's task; 0: no receipt exists */
     struct server_link link;
     struct counts before;
     uint64_t total; /* number of items to import, as counted at the start; for the progress bar */

@@ -31,7 +31,7 @@
 #define NFTW_HANDLES 8
 
 struct asof_queue {
-    char *name; /* NULL: no queue has this place */
+    char *name; /* name of the queue in this place of the table; NULL: no queue */
     uint32_t number;
     bool paused;
     uint64_t paused_until_ms;
@@ -468,7 +468,7 @@ static int begin(struct target *target) {
     if (error != 0 && error != -EEXIST) return failed(target, "created", error);
     error = disk->list(disk->context, target->directory, each_name, target);
     if (error > 0) return EXIT_REFUSED;
-    /* If two processes do this at once, one of them fails here. */
+    /* If two processes use the same target at once, the second one fails here, because the file exists. */
     if (error == 0) error = make_file(target->directory, BACKUP_PARTIAL_NAME);
     if (error == 0) error = disk->sync_directory(disk->context, target->directory);
     return error != 0 ? failed(target, "begun", error) : 0;
@@ -481,7 +481,7 @@ static int give_identity(struct target *target) {
     char message[IDENTITY_MESSAGE_SIZE];
     int error = identity_read(store->directory, &own, message);
     if (error == 0) error = member_read(store->directory, &parent, message);
-    if (error == -ENOENT) error = 0; /* an earlier version of tarry wrote no such file */
+    if (error == -ENOENT) error = 0; /* an earlier version of tarry did not write the file */
     if (error > 0) return store_damaged(store, "%s", message);
     if (error < 0) return failed(target, "given an identity", error);
     if (!identity_copy(&own, &parent, store->recovery.epoch, &identity, &member))

@@ -373,7 +373,7 @@ static int give_identity(struct restore *r, const struct verified *verified, str
     char message[IDENTITY_MESSAGE_SIZE];
     int error = identity_read(r->store.directory, &own, message);
     if (error == 0) error = member_read(r->store.directory, &parent, message);
-    if (error == -ENOENT) error = 0; /* data of an earlier version have no such file */
+    if (error == -ENOENT) error = 0; /* a data directory of an earlier version does not have the file */
     if (error > 0) return store_damaged(&r->store, "%s", message);
     if (error < 0) return failed(r, "read the identity in", r->store.directory, error);
     if (!identity_copy(&own, &parent, verified->epoch, &identity, out))

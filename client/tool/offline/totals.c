@@ -27,8 +27,8 @@ struct second {
     uint64_t records;
 };
 
-struct sum {                            /* numbers of one queue, or of all queues */
-    char name[QUEUE_NAME_SIZE_MAX + 1]; /* "#7" until the name is known */
+struct sum {                            /* sums of one queue, or of all queues together */
+    char name[QUEUE_NAME_SIZE_MAX + 1]; /* the queue's name; until the name is known, its number: "#7" */
     bool is_named;
     uint64_t counts[ENTRY_KINDS];
     uint64_t records;

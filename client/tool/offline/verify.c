@@ -115,7 +115,8 @@ static int open_side_log(struct side *side) {
     char message[sizeof store->message];
     if (status == 0) return 0;
     memcpy(message, store->message, sizeof message);
-    store->message[0] = 0; /* the error of the first attempt is reported only if the index does not help */
+    store->message[0] =
+        0; /* The second attempt uses the index. The message of the first attempt is needed only if this fails too. */
     if (store_open_index(store) == 0) status = store_open_log_alone(store);
     if (status != 0) memcpy(store->message, message, sizeof message);
     return status;

@@ -127,12 +127,12 @@ struct outbox {
     const char *table;
     PGconn *connection; /* NULL: not connected */
     char *name;         /* the table's name, quoted; owned by libpq */
-    char key[128];      /* key of the receipt */
+    char key[128];      /* key of the receipt's task */
     uint64_t receipt;   /* id of the live receipt; 0: none */
     struct row rows[BATCH_ROWS];
     size_t count;
     uint64_t moved, refused;
-    bool was_lost; /* the loss of PostgreSQL was reported */
+    bool was_lost; /* the loss of the connection to PostgreSQL was reported */
 };
 
 /* ---- PostgreSQL */

@@ -11,11 +11,11 @@ struct content {
     struct arena arena;
     uint8_t *bytes; /* owned */
     size_t capacity;
-    struct tarry_attribute *attributes; /* allocated in the arena */
+    struct tarry_attribute *attributes; /* the task's attributes, in the arena */
     size_t attribute_count;
-    const void *payload; /* allocated in the arena; NULL: none */
+    const void *payload; /* the payload, in the arena; NULL: none */
     size_t payload_size;
-    const void *properties; /* allocated in the arena; NULL: none */
+    const void *properties; /* properties of another protocol's message, in the arena; NULL: none */
     size_t properties_size;
     struct archive_cursor *archived; /* open archived segment; NULL: none is open */
     uint64_t base;                   /* base of the open archived segment */

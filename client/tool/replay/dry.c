@@ -652,7 +652,8 @@ static void begin_frame(struct dry *dry, const struct entry *entry) {
     end_frame(dry);
     dry->before = dry->next;
     dry->next = moment_of(header);
-    if (entry_kind(entry) == ENTRY_START) { /* the broker was not running before this frame */
+    if (entry_kind(entry) ==
+        ENTRY_START) { /* before this frame the broker did not run, so the virtual clock stood still */
         release_consumers(dry);
         dry->before = dry->next;
         set_clock(dry, header->steady_ns);

@@ -257,7 +257,7 @@ struct when {
 static struct when when_of(const struct into *in, const struct entry *entry, struct image *image) {
     const Tarry__Task *task = entry->record->put->task;
     struct when when = {.kind = TARRY_AT};
-    /* Without the recorded spread, because the target's queue adds its own. */
+    /* The due time without the recorded spread, because the target's queue adds its own spread. */
     const uint64_t asked_ms = task->due_ms - task->spread_ms;
     if (task->time_base == TARRY__TASK__BASE__WALL) {
         when.ms = image->due_ms = shifted(in, asked_ms, in->origin_wall_ms);
@@ -309,7 +309,7 @@ static void schedule(struct into *in, const struct entry *entry, struct route *r
     struct when when = when_of(in, entry, image);
     image->expires_ms = task->expires_ms > 0 ? divided(in, task->expires_ms) : 0;
     char serial[SERIAL_SIZE_MAX + 1] = "";
-    if (task->serial.len > 0 && task->serial.len <= SERIAL_SIZE_MAX) /* true for every valid record */
+    if (task->serial.len > 0 && task->serial.len <= SERIAL_SIZE_MAX) /* a valid record's serial name always fits */
         memcpy(serial, task->serial.data, task->serial.len);
     struct tarry_schedule_options options = {
         .serial = serial,
@@ -396,7 +396,8 @@ static void add_settlement(struct into *in, const struct op *op, uint64_t id, st
 /* Settles the task's lease at the target. Takes ownership of the reason in `op`. */
 static void settle(struct into *in, struct image *image, struct op *op) {
     struct tarry_token token;
-    if (!image->leased) lease(in, image); /* the task was leased before --from-position */
+    if (!image->leased)
+        lease(in, image); /* the task was leased before --from-position, so the target has not leased it yet */
     image->leased = false;
     bool is_here = holder_wait(&in->holder, image, &token);
     if (!is_here && signals_ended()) in->stopped = true;

@@ -46,7 +46,7 @@ static uint64_t until(const struct asked *asked, uint64_t ms) {
 
 static void take_when(const struct asked *asked, struct ask *ask, const Tarry__Task *task) {
     ask->absolute = task->time_base == TARRY__TASK__BASE__WALL;
-    /* Without the recorded spread, because the replayed queue adds its own. */
+    /* The due time without the recorded spread, because the replayed queue adds its own spread. */
     const uint64_t asked_ms = task->due_ms - task->spread_ms;
     ask->ms = ask->absolute ? asked_ms : until(asked, asked_ms);
 }
@@ -93,7 +93,7 @@ static void take_queue(struct asked *asked, const struct entry *entry, struct pl
     }
 }
 
-/* A recurrence's occurrences are asked again as they were: the copy has no recurrence that makes them. */
+/* Recurrences are not copied. So the requests that made their occurrences are repeated like a client's. */
 static bool is_of_recurrence(const Tarry__FrameBody *body) {
     for (size_t i = 0; i < body->n_records; i++)
         if (body->records[i]->fact_case == TARRY__RECORD__FACT_RECUR) return true;

@@ -55,7 +55,7 @@ enum ask_kind {
     ASK_QUEUE, /* sets the policy, and the pause if it changed */
     ASK_JOB,
     ASK_SETTLE, /* repeats the recorded settlement of a delivery */
-    ASK_TOUCH,  /* not in the log: the core checks whether the task has expired */
+    ASK_TOUCH,  /* a request that the log does not have: makes the core check whether the task has expired */
 };
 
 struct ask {
@@ -110,7 +110,7 @@ struct turn {
     uint64_t settled_ns; /* steady */
     uint64_t settled_position;
     uint64_t delay_ms; /* NACK_DELAYED */
-    char *reason;      /* owned; NULL: none */
+    char *reason;      /* reason of the nack, owned; NULL: none */
     struct extension *extensions;
     /* For VERDICT_COMMIT: the commit, owned by the first settlement in it; NULL in the others. */
     struct asked *commit;
@@ -135,7 +135,7 @@ struct twin;
 struct life {
     uint64_t id;
     struct plan *plan;
-    char *key; /* owned; NULL: none */
+    char *key; /* key of the task, owned; NULL: none */
     uint8_t key_size;
     char *serial; /* serial name; owned; NULL: none */
     uint8_t serial_size;

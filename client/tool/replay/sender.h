@@ -23,7 +23,7 @@
 
 struct route {
     const char *recorded; /* owned */
-    const char *name;     /* owned; name at the target */
+    const char *name;     /* name of the queue at the target, owned */
     bool taken;           /* true: --queue selects this queue */
     bool paused;          /* true: the replay has paused the queue at the target */
     tarry_consumer *consumer;
@@ -50,7 +50,7 @@ struct image {
     uint64_t recorded;   /* id of the task in the log */
     _Atomic uint64_t id; /* id of the task at the target; 0: not known yet */
     struct route *route;
-    char *key; /* owned; NULL: none */
+    char *key; /* key of the task, owned; NULL: none */
     size_t key_size;
     uint64_t due_ms;     /* due time at the target, approximately */
     uint64_t expires_ms; /* at the target, duration after the due time at which the task expires; 0: never */
@@ -104,7 +104,7 @@ struct sender {
     char *examples[SENDER_EXAMPLES_MAX]; /* sentences; owned */
     struct op *again;                    /* settlements that must be repeated with another token; owned */
     size_t unanswered;
-    int failure;        /* enum tarry_code that ends the replay; TARRY_OK: none */
+    int failure;        /* code (enum tarry_code) that ends the replay; TARRY_OK: none */
     uint64_t failed_at; /* position of the first frame that may not have reached the target */
 };
 

@@ -11,7 +11,7 @@
  *
  * Open addressing with linear probing (Knuth, The Art of Computer Programming, 6.4, algorithms L and R). */
 
-struct id_map { /* all zero: empty */
+struct id_map { /* a struct of zeros is an empty table */
     struct id_slot {
         uint64_t id; /* 0: free */
         void *value;
