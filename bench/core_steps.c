@@ -13,7 +13,7 @@
 
 #define LIMIT_MS 2.0
 #define MEMORY ((size_t)512 << 20)
-#define QUEUES 4095 /* plus the queue "big" */
+#define QUEUES 4095 /* number of queues, not counting the queue "big" */
 #define READY 300000
 #define OVERLAY 200000
 #define OPS 200 /* operations per commit */
@@ -78,7 +78,7 @@ static void step(enum call call, struct core_event *event) {
     count(call, from_ms);
 }
 
-/* The shell does this on the same thread. */
+/* Packs the first reply and measures the time, because the shell packs replies on the core thread. */
 static void pack(void) {
     static uint8_t packed[4u << 20];
     const Tarry__Reply *reply = effects.replies.items[0].reply;
@@ -230,7 +230,9 @@ static void ask_list(void) {
     request.list = &list;
     struct core_event event = {.kind = CORE_REQUEST,
                                .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
-    while (!look(CALL_LIST, &event)) schedule(NULL, 3600000, 86400000); /* lets other requests come in between */
+    while (!look(CALL_LIST, &event))
+        schedule(NULL, 3600000, 86400000); /* the list needs several steps; a schedule between them shows that other
+                                              requests are handled meanwhile */
     step(CALL_LIST, &event);
     if (effects.replies.items[0].reply->list->n_tasks == 0) exit(2);
     pack();

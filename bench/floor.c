@@ -17,8 +17,8 @@
 #define SMALL 4096u
 #define LARGE (1u << 20)
 #define FILE_SIZE (256u << 20)
-#define MESSAGE_SIZE 200u   /* about a schedule of 128 bytes with its frame */
-#define ONE_WAY_SIZE 65536u /* a message of a batch */
+#define MESSAGE_SIZE 200u   /* bytes of a message to and fro: about a schedule of 128 bytes with its frame */
+#define ONE_WAY_SIZE 65536u /* bytes of a message that is sent one way: about a batch */
 
 static uint64_t samples_ns[SAMPLES_MAX];
 
@@ -39,7 +39,7 @@ static size_t write_all(int fd, size_t size, uint64_t seconds, double *out_mb_pe
     return count;
 }
 
-/* Returns -1 if it cannot be made. */
+/* Makes a file on the measured disk. Returns its descriptor, or -1 if it cannot be made. */
 static int make_file(const char *path) {
     static const char zeroes[LARGE];
     const int fd = open(path, O_CREAT | O_RDWR | O_TRUNC | O_CLOEXEC, 0600);

@@ -11,7 +11,7 @@ struct bench_flow {
     pthread_cond_t changed;
     uint64_t under_way; /* number of commits in flight */
     uint64_t done;      /* number of operations that took effect */
-    uint64_t refused;   /* number of operations that did not */
+    uint64_t refused;   /* number of operations that the broker refused */
     uint64_t last_ns;   /* time of the last reply; 0: none yet */
     char why[TARRY_MESSAGE_SIZE + 64];
 };
@@ -22,7 +22,7 @@ void bench_flow_init(struct bench_flow *flow);
  * tarry_commit_submit says. */
 void bench_flow_submit(struct bench_flow *flow, tarry_commit *commit, uint64_t under_way_max);
 
-/* Waits until at most that many are in flight. */
+/* Waits until at most `under_way_max` commits are in flight. */
 void bench_flow_wait(struct bench_flow *flow, uint64_t under_way_max);
 
 uint64_t bench_flow_done(struct bench_flow *flow);

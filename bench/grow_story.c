@@ -35,9 +35,9 @@ struct grown {
     struct log_recovery recovery;
     uint64_t orders;
     uint64_t ids;     /* the original's ids are 1 to this */
-    uint64_t span_ms; /* duration of the original, plus a little */
+    uint64_t span_ms; /* duration of the original log, plus a little */
     uint64_t copy;
-    struct fate *fates; /* fates of this copy's tasks, by the id in the original */
+    struct fate *fates; /* what happened to the tasks of this copy, indexed by their ids in the original */
     struct summary *summary;
     uint8_t *body;
     size_t body_room;
@@ -95,7 +95,7 @@ static void change_put(struct grown *grown, Tarry__TaskPut *put, uint64_t moved)
     later(grown, &put->before_delivered_ms);
 }
 
-/* Changes the tasks' records in the body, and removes all others. */
+/* Changes the records about tasks in the body, and removes all other records. */
 static void change_body(struct grown *grown, Tarry__FrameBody *body, uint64_t moved) {
     size_t count = 0;
     for (size_t i = 0; i < body->n_records; i++) {
@@ -184,7 +184,8 @@ static void tell_again(struct grown *grown) {
         if (grown->copy == 0)
             summarise(grown, &view.header, body);
         else if (body)
-            append(grown, &view, (Tarry__FrameBody *)body); /* in the reader's arena, which may be changed */
+            append(grown, &view,
+                   (Tarry__FrameBody *)body); /* the body is in the reader's arena, so it may be changed */
     }
     if (error != LOG_END) must(error, "history");
     history_close(history);

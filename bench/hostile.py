@@ -44,7 +44,7 @@ def cpu_s(broker):
 
 
 def idle(broker):
-    """Silent upgraded connections."""
+    """Opens connections that complete the WebSocket upgrade and then send nothing."""
     peers = []
     for _ in range(IDLE):
         peers.append(stranger.Stranger(broker.port))
@@ -53,7 +53,7 @@ def idle(broker):
 
 
 def half(broker):
-    """Half of them send half a head, half of them half a request."""
+    """Opens connections that stop halfway: half of them within an HTTP head, the others within a WebSocket message."""
     peers = [stranger.Stranger(broker.port) for _ in range(HALF)]
     for number, peer in enumerate(peers):
         if number % 2:

@@ -24,9 +24,9 @@ struct connection {
     size_t size, sent;
     char *answer; /* the beginning of the answer; the rest is counted but not kept */
     size_t got;
-    size_t whole;      /* size of the answer; 0: its head is incomplete */
-    uint64_t awaited;  /* answers of the pipelined requests that have not come */
-    uint64_t began_ns; /* when they were sent */
+    size_t whole;      /* size of the whole answer; 0: its head is incomplete */
+    uint64_t awaited;  /* number of pipelined requests whose answers have not arrived */
+    uint64_t began_ns; /* time at which the requests in flight were sent */
 };
 
 struct load {

@@ -43,7 +43,7 @@ def measure(program):
     try:
         done = subprocess.run(["valgrind", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no", "--callgrind-out-file=" + out,
                                program, directory], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                              env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"})  # the kernel moves growing blocks, wherever they are
+                              env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"})  # makes malloc use mmap for large blocks: when a block grows, the kernel moves its pages, and the count of instructions does not depend on its place
         if done.returncode != 0:
             sys.exit(f"instructions: {program} failed under valgrind:\n{done.stderr}")
         tasks = int(re.search(r"tasks=(\d+)", done.stdout).group(1))

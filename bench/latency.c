@@ -8,7 +8,7 @@
 
 #include "bench.h"
 
-#define PAYLOAD_SIZE 128 /* same as peer/call.c */
+#define PAYLOAD_SIZE 128 /* bytes; same as in peer/call.c */
 
 struct caller {
     tarry_client *client;
@@ -39,7 +39,7 @@ static double cpu_us(const struct rusage *usage) {
            (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
 }
 
-/* For this process, per call. */
+/* Prints CPU time and number of sleeps of this process, per call. */
 static void print_cost(const struct rusage *before, const struct rusage *after, double calls) {
     printf(" client_cpu_us=%.1f client_sleeps=%.2f\n", (cpu_us(after) - cpu_us(before)) / calls,
            (double)(after->ru_nvcsw - before->ru_nvcsw) / calls);

@@ -138,7 +138,7 @@ static uint64_t left_at_broker(tarry_client *client) {
 
 static int judge(struct run *run, tarry_client *client) {
     const uint64_t left = left_at_broker(client), arrived = run->ledger.arrived;
-    /* Tasks that arrived but were not acked would be there too. */
+    /* Tasks that arrived and were not acked are also among those that the broker still has. */
     const uint64_t lost = run->expected - (uint64_t)run->acked > left ? run->expected - (uint64_t)run->acked - left : 0;
     printf(" tasks=%llu arrived=%llu left=%llu lost=%llu not_acked=%llu", (unsigned long long)run->expected,
            (unsigned long long)arrived, (unsigned long long)left, (unsigned long long)lost,

@@ -24,7 +24,7 @@ uint64_t histogram_quantile(const struct histogram *histogram, const struct hist
 void histogram_copy(struct histogram *to, const struct histogram *from);
 
 struct ledger {
-    uint64_t tasks; /* all numbers are below this one */
+    uint64_t tasks; /* number of tasks; all task numbers are below it */
     atomic_uchar *seen;
     atomic_ullong arrived;
     atomic_ullong twice;

@@ -69,7 +69,7 @@ static void what_the_broker_says_is_due_wins(void **state) {
 static void others_tasks_are_seen(void **state) {
     (void)state;
     char payload[PAYLOAD_SIZE];
-    ledger_write(payload, sizeof(payload), TASKS, 1); /* a number of a larger run */
+    ledger_write(payload, sizeof(payload), TASKS, 1); /* a task number that only a larger run would have */
     assert_true(ledger_arrived(&ledger, payload, sizeof(payload), 0) == UINT64_MAX);
     ledger_write(payload, sizeof(payload), 1, 1);
     payload[3] = 'g';
@@ -91,7 +91,7 @@ static void quantiles_are_within_one_per_cent(void **state) {
     }
     histogram_copy(&before, &histogram);
     histogram_add(&histogram, 5);
-    assert_int_equal(histogram_quantile(&histogram, &before, 1.0), 5); /* only the values since then */
+    assert_int_equal(histogram_quantile(&histogram, &before, 1.0), 5); /* only the values added since `before` count */
     histogram_add(&histogram, UINT64_MAX);
     assert_true(histogram_quantile(&histogram, &before, 1.0) > 1ull << 39);
 }

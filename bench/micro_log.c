@@ -107,7 +107,7 @@ static int delete_each(void *argument, const char *name) {
 }
 
 int main(int argc, char **argv) {
-    if (sodium_init() < 0) return 1; /* selects the fast BLAKE2b */
+    if (sodium_init() < 0) return 1; /* sodium_init selects the fastest BLAKE2b of this processor */
     char root[256], directory[512];
     snprintf(root, sizeof(root), "%s/tarry-log-bench-XXXXXX", argc > 1 ? argv[1] : "/tmp");
     if (!mkdtemp(root)) {

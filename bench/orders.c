@@ -12,8 +12,8 @@
 
 #define BATCH 1024
 #define UNDER_WAY 8u
-#define BATCHES_BEHIND 16u /* above the number of batches that are ever in flight */
-#define PAID 90u           /* percent of the orders */
+#define BATCHES_BEHIND 16u /* length of the ring of batches; more than are ever in flight */
+#define PAID 90u           /* percentage of orders that are paid */
 #define PAYLOAD_SIZE 128
 
 static const char queue_name[] = "close-order";

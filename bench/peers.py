@@ -42,7 +42,7 @@ class Server:
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user and os.getuid() == 0 else []
         self.command, self.env = [*prefix, *words], {**os.environ, **{key: value.format(port=self.port) for key, value in (env or {}).items()}}
         self.log = open(directory + ".log", "wb")  # pylint: disable=consider-using-with  (closed with the server)
-        self.ends = ends  # called after its close, to end its other processes
+        self.ends = ends  # function that is called after the server has ended, to end its other processes; or None
         self.launch()
         try:
             harness.wait_until(f"{name} on its port", lambda: listens(self.port), WAIT_S)
@@ -72,7 +72,7 @@ class Server:
         return found
 
     def kill(self):
-        """Sends SIGKILL to all of them, and waits until they are gone."""
+        """Sends SIGKILL to all processes of the session, and waits until they are gone."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         for pid in self.pids():
@@ -82,10 +82,10 @@ class Server:
         harness.wait_until(f"{self.name} is gone", lambda: not self.pids() and not listens(self.port), WAIT_S)
 
     def close(self):
-        if self.name == "rabbitmq":  # its start script does not pass signals on
+        if self.name == "rabbitmq":  # RabbitMQ's start script does not pass signals on to the server
             self.kill()
         elif self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)  # on SIGTERM it waits for its clients
+            self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)  # on SIGTERM PostgreSQL would wait for its clients
             self.process.wait(WAIT_S)
         self.log.close()
 
@@ -105,7 +105,7 @@ class Tarry:
         return [harness.find_program("bench_latency"), "--broker", self.urls[way], "--threads", str(threads), "--calls", str(calls)]
 
     def ends(self):
-        """Checks that no process of it is left."""
+        """Ends the server, and checks that none of its processes is left."""
 
     def close(self):
         self.broker.stop()

@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
         {0},
     };
     bench_options(argc, argv, "Answers commits of which many wait in the client.", options);
-    /* The last ones wait for all others: longer than a call's default timeout. */
+    /* The last commits wait for all others, which takes longer than the default timeout of a call. */
     const struct tarry_options far = {.urls = broker,
                                       .name = "bench",
                                       .timeout_ms = 600000,

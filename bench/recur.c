@@ -20,7 +20,8 @@ struct run {
     uint64_t base_ms;
     tarry_client *client;
     atomic_ullong set_next, not_acked;
-    uint64_t *last_due_ms; /* by number of the recurrence; 0: none came yet */
+    uint64_t *last_due_ms; /* due time of each recurrence's last occurrence, by the number of the recurrence; 0: no
+                              occurrence arrived yet */
     uint64_t *samples_us;
     uint64_t sample_count, sample_max, early, wrong;
 };

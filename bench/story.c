@@ -11,11 +11,11 @@
 
 #include "flow.h"
 
-#define BATCHES_BEHIND 16u /* above the number of batches that are ever in flight */
+#define BATCHES_BEHIND 16u /* length of the ring of batches; more than are ever in flight */
 #define IN_FLIGHT 8u
 #define CLOSE_AFTER_MS (30u * 60 * 1000)
 #define MORE_TIME_MS (15u * 60 * 1000)
-/* Percent of the orders. */
+/* Percentages of the orders that are paid, and of those that get more time. */
 #define PAID 85u
 #define MOVED 10u
 
@@ -88,7 +88,9 @@ static void *ship(void *arg) {
     while (!atomic_load(&story->over)) {
         size_t count = 0;
         int rc = tarry_consumer_next_batch(consumer, 100, tasks, 1024, &count);
-        bool is_quiet = rc == TARRY_E_NOTHING || rc == TARRY_E_TIMEOUT; /* a busy machine: it keeps trying */
+        bool is_quiet =
+            rc == TARRY_E_NOTHING || rc == TARRY_E_TIMEOUT; /* true: nothing arrived in time, for example because the
+                                                               machine is busy; the consumer tries again */
         if (rc != TARRY_OK && !is_quiet) bench_die("next: %s", tarry_code_sentence(rc));
         for (size_t i = 0; i < count; i++) {
             if (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL, NULL) != TARRY_OK) bench_die("ack");

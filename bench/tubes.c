@@ -23,8 +23,8 @@ struct worker {
     uint64_t number;
     uint64_t calls;
     uint64_t tubes;
-    uint64_t *samples_ns[WHATS]; /* durations per kind of call, `calls` each */
-    uint64_t *ids;               /* ids of its reserved jobs */
+    uint64_t *samples_ns[WHATS]; /* durations of the calls of each kind: `calls` values each */
+    uint64_t *ids;               /* ids of the jobs that this connection has reserved */
     size_t size;
     char buffer[BUFFER_SIZE];
 };

@@ -151,7 +151,7 @@ static const char *take_field(struct span *in, uint32_t field_max, uint32_t *out
 }
 
 static const char *check_attribute(struct span in, struct span *out_name, bool *out_too_large) {
-    struct span parts[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}}; /* indexed by field number */
+    struct span parts[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}}; /* the parts of the Content, indexed by field number */
     while (in.size > 0) {
         uint32_t field;
         struct span part;
@@ -178,7 +178,7 @@ static const char *check_attribute(struct span in, struct span *out_name, bool *
     switch (check_text(value.at, value.size)) {
     case TEXT_BROKEN:
         return "an attribute value is not UTF-8";
-    case TEXT_NUL: /* refused, because many clients handle values as C strings */
+    case TEXT_NUL: /* a NUL is refused, because many clients handle values as C strings */
         return "an attribute value contains a NUL";
     case TEXT_CONTROL:
     case TEXT_PLAIN:
@@ -210,7 +210,7 @@ const char *check_content(const void *content, size_t size, uint32_t payload_max
     size_t count = 0;
     struct span parts[FIELD_PROPERTIES + 1] = {{NULL, 0}}; /* payload and properties */
     *out_too_large = true;
-    /* Checked before the walk, to limit its length. */
+    /* Checks the size before it reads the Content, to limit the time of the reading. */
     if (size > (size_t)payload_max + CONTENT_OVERHEAD_MAX + PROPERTIES_SIZE_MAX)
         return "content is larger than this broker's payload limit";
     *out_too_large = false;

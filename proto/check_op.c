@@ -67,7 +67,7 @@ static const char *check_schedule(const Tarry__Schedule *schedule) {
     if (problem == NULL) problem = check_when(schedule->when);
     if (problem != NULL) return problem;
     if (schedule->priority >= PRIORITY_COUNT) return priority_high;
-    /* Below this limit, saturation of due + expires is harmless. */
+    /* For an expires_ms up to this limit, a saturated sum of due and expires does no harm. */
     if (schedule->expires_ms > DUE_AHEAD_MAX_MS) return "expires_ms is longer than ten years (3653 days)";
     switch (schedule->on_conflict) {
     case TARRY__SCHEDULE__ON_CONFLICT__REJECT:
@@ -172,7 +172,7 @@ static const char *check_queue_set(const Tarry__QueueSet *set) {
     if (problem != NULL) return problem;
     if (set->n_fields == 0) return NULL; /* a QueueSet without fields only creates a missing queue */
     if (set->policy == NULL) return "policy is missing";
-    /* Checked before the names are compared with each other, to limit that work. */
+    /* Checks the number of fields before the loop below compares their names with each other, to limit that work. */
     if (set->n_fields > POLICY_FIELDS + POLICY_FIELDS_OWN) return "more policy fields than exist";
     for (size_t i = 0; i < set->n_fields; i++) {
         problem = check_policy_field(set->policy, set->fields[i]);

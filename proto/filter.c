@@ -11,7 +11,7 @@ _Static_assert(FILTER_DEPTH_MAX == 16, "the sentence below");
 struct reader {
     const char *text;
     const char *at;
-    const char *problem; /* NULL: no error so far */
+    const char *problem; /* error message; NULL: no error so far */
     const char *problem_at;
     unsigned depth;
     Tarry__Attribute *const *attributes;

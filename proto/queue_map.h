@@ -12,7 +12,7 @@ struct queue_map_item {
     void *value;
 };
 struct queue_map {                /* queue_map: all zero means empty */
-    struct queue_map_item *items; /* sorted by number */
+    struct queue_map_item *items; /* the items, sorted by queue number */
     size_t count;
     size_t room;
 };

@@ -164,7 +164,8 @@ uint64_t row_expires_at(const struct row *row) {
 }
 
 static uint64_t overdues_hash(const Tarry__QueuePut *queue) {
-    /* Covers the number of judgements and, after each step, all judgements so far. */
+    /* The hash covers the number of judgements and the judgements themselves; each step covers all judgements so far.
+     */
     uint64_t hash = queue->n_overdue;
     for (size_t i = 0; i < queue->n_overdue; i++) {
         const Tarry__Overdue *overdue = queue->overdue[i];
@@ -201,9 +202,7 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
         at = put_u32(at, policy->backoff_jitter);
     }
     if (queue->deleted)
-        *at++ = queue->forgets
-                    ? 5
-                    : 1; /* so the hash of a queue that is not deleted is the same as before this field existed */
+        *at++ = queue->forgets ? 5 : 1; /* a queue that is not deleted has the same hash as before this field existed */
     if (policy != NULL && policy->push[0] != '\0') { /* likewise */
         *at++ = 2;
         at = put_u64(at, XXH3_64bits(policy->push, strlen(policy->push)));

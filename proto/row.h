@@ -65,7 +65,7 @@ struct row {
     uint8_t key_size;
     uint8_t reason_size;
     uint8_t serial_size;
-    const char *key;    /* not terminated; borrowed from the owner of the row's memory */
+    const char *key;    /* key of the task, not terminated; borrowed from the owner of the row's memory */
     const char *reason; /* why the task is a dead letter; valid in state ROW_BURIED */
     const char *serial; /* serial name (SERIAL-1); not terminated, borrowed like the key */
 };
@@ -100,7 +100,7 @@ struct want {
     uint64_t id;
     uint32_t queue;
     uint8_t key_size;
-    bool live_only; /* for a task by key: ignore dead letters */
+    bool live_only; /* if the task is named by its key: ignore dead letters */
     const char *key;
 };
 
@@ -155,6 +155,6 @@ uint64_t definition_hash(const Tarry__DefinitionPut *put);
 /* Returns the hash of a recurrence's state for the digest, and that of what was set; never 0. */
 uint64_t recur_hash(uint64_t number, const Tarry__RecurState *state);
 uint64_t recur_set_hash(const Tarry__RecurSet *set);
-#define RECUR_NUMBER_MAX (UINT64_MAX / 4) /* numbers in records are from 1 to this */
+#define RECUR_NUMBER_MAX (UINT64_MAX / 4) /* highest number of an occurrence in a record; the lowest is 1 */
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define LENGTH_SIZE 8u
-#define IPC_MESSAGE 1u /* IPC's only type of message */
+#define IPC_MESSAGE 1u /* type of a message over IPC; there is no other type */
 
 /* ---- the hello */
 

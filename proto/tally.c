@@ -132,7 +132,7 @@ static bool tally_queue(struct tally *tally, const Tarry__QueuePut *queue) {
     if (!queue_number_is_valid(queue->number)) return false;
     const uint32_t place = queue_place(queue->number);
     struct queue_tally *counts = &tally->queues[place];
-    /* The queue's number before; invalid if the place is new. */
+    /* Number of the queue that had this place before; meaningless if the place is new. */
     const uint32_t before = counts->number != 0 ? counts->number : place;
     const bool is_new = place >= tally->next_queue, follows = !is_new && queue->number != before;
     if (is_new != (queue->before_hash == 0) || (is_new && queue_generation(queue->number) != 0)) return false;

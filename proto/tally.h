@@ -10,7 +10,7 @@
 
 /* Counts of one queue. Plain data, stored in the index as it is: all fields are u64, little-endian. */
 struct queue_tally {
-    uint64_t waiting[ROW_BASES][PRIORITY_COUNT]; /* pending or ready tasks, per line */
+    uint64_t waiting[ROW_BASES][PRIORITY_COUNT]; /* number of pending or ready tasks, by time base and priority */
     uint64_t in_flight;
     uint64_t dead;
     /* The following counters begin with the creation of the queue. A deleted queue that is created again starts at 0.
@@ -23,7 +23,7 @@ struct queue_tally {
     uint64_t expired;
     uint64_t dropped;
     /* The fields from here on are not stored with the counts (QUEUE_COUNTS_SIZE). */
-    /* Number of the present or last queue in this place. 0: not known yet, of generation 0. */
+    /* Number of the queue that has this place, or had it last. 0: not known yet; the queue then is of generation 0. */
     uint32_t number;
 };
 #define QUEUE_COUNTS_SIZE offsetof(struct queue_tally, number)
@@ -31,11 +31,12 @@ struct queue_tally {
 struct tally {
     /* sum of row_hash, queue_hash, recur_hash, definition_hash and producer hashes, modulo 2^64 */
     uint64_t digest;
-    uint64_t live;              /* number of waiting and leased tasks, in all queues */
-    uint64_t next_id;           /* highest id so far, plus one */
-    uint32_t next_queue;        /* highest queue place so far, plus one */
-    uint32_t epoch;             /* highest epoch so far */
-    struct queue_tally *queues; /* [place]; QUEUE_PLACES + 1 entries, borrowed from the owner */
+    uint64_t live;       /* number of waiting and leased tasks, in all queues */
+    uint64_t next_id;    /* highest id so far, plus one */
+    uint32_t next_queue; /* highest queue place so far, plus one */
+    uint32_t epoch;      /* highest epoch so far */
+    struct queue_tally
+        *queues; /* counts of the queues, indexed by place; QUEUE_PLACES + 1 entries, borrowed from the owner */
 };
 
 /* Sets the tally of an empty log. `queues` must be zeroed and is borrowed. */

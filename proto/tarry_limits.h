@@ -20,17 +20,17 @@
 #define SERIAL_SIZE_MAX 255 /* maximum size of a serial name in bytes */
 #define REASON_SIZE_MAX 255
 #define CLIENT_NAME_SIZE_MAX 128
-#define PRINCIPAL_SIZE_MAX 64 /* bytes of a principal's name */
-#define PEER_SIZE_MAX 63      /* bytes of an address as text: "[IPv6%interface]:port" */
+#define PRINCIPAL_SIZE_MAX 64 /* maximum size of a principal's name, in bytes */
+#define PEER_SIZE_MAX 63      /* maximum size in bytes of an address as text: "[IPv6%interface]:port" */
 #define CLUSTER_ID_SIZE 16
-#define URL_SIZE_MAX 299 /* bytes of a broker's URL: "ws://host:port" */
+#define URL_SIZE_MAX 299 /* maximum size in bytes of a broker's URL: "ws://host:port" */
 #define ATTRIBUTES_MAX 64
 #define ATTRIBUTE_NAME_SIZE_MAX 128
 #define ATTRIBUTE_VALUE_SIZE_MAX 4096
 #define PAYLOAD_SIZE_MAX_DEFAULT (1u << 20)
 #define PAYLOAD_SIZE_MAX_LIMIT (8u << 20)
-#define CONTENT_OVERHEAD_MAX (64u << 10) /* bytes of all attributes of one task */
-#define PROPERTIES_SIZE_MAX (64u << 10)  /* bytes of Content.properties of one task */
+#define CONTENT_OVERHEAD_MAX (64u << 10) /* maximum size in bytes of all attributes of one task */
+#define PROPERTIES_SIZE_MAX (64u << 10)  /* maximum size in bytes of Content.properties of one task */
 #define PRIORITY_COUNT 10
 #define DUE_AHEAD_MAX_MS (3653ull * 24 * 3600 * 1000) /* ten years */
 #define LEASE_MAX_MS (24ull * 3600 * 1000)
@@ -43,31 +43,36 @@
 #define DEFINITION_SPACE_SIZE_MAX 32u
 #define DEFINITION_NAME_SIZE_MAX 255u
 #define DEFINITION_VALUE_SIZE_MAX (16u << 10)
-#define DEFINITIONS_MAX 65536u          /* maximum number of definitions in one space */
-#define DEFINITIONS_SIZE_MAX (8u << 20) /* of one space: names and values, each definition rounded up to 60 bytes */
-#define DEFINITIONS_LIMIT_MAX 1000u     /* maximum number of definitions in one result page */
+#define DEFINITIONS_MAX 65536u /* maximum number of definitions in one space */
+#define DEFINITIONS_SIZE_MAX                                                                                           \
+    (8u << 20) /* maximum size in bytes of all names and values of one space; each definition is rounded up to 60      \
+                  bytes */
+#define DEFINITIONS_LIMIT_MAX 1000u /* maximum number of definitions in one result page */
 #define DEFINITIONS_PAGE_SIZE (1u << 20)
 #define DEFINES_PER_COMMIT_MAX 1024u
 
 /* Requests. */
 #define OPS_PER_COMMIT_MAX 8192
 #define REDACT_OPS_MAX 64     /* maximum number of redactions in one commit; each searches the log */
-#define REDACT_TASKS_MAX 1024 /* tasks that one redaction, or all redactions of one commit, may redact */
+#define REDACT_TASKS_MAX 1024 /* maximum number of tasks that the redactions of one commit may redact together */
 #define REQUEST_SIZE_MAX (16u << 20)
 #define QUEUES_PER_SUBSCRIBE_MAX 256
-#define CONSUMER_QUEUES_SHOWN 16 /* names of queues per consumer in replies to Consumers and Subscribe */
+#define CONSUMER_QUEUES_SHOWN 16 /* maximum number of queue names per consumer in replies to Consumers and Subscribe   \
+                                  */
 #define LIST_LIMIT_MAX 1000
 #define LIST_LIMIT_DEFAULT 1000
 /* Maximum number of index reads for one result page, each of at most LIST_LIMIT_MAX tasks. */
 #define LIST_READS_MAX 8u
-#define FACTS_SIZE_MAX (16u << 20)   /* bytes of stored tasks that one request may read; less with a small --memory */
-#define DELIVERY_SIZE_MAX (4u << 20) /* bytes of contents in one message, unless a single task is larger */
+#define FACTS_SIZE_MAX                                                                                                 \
+    (16u << 20) /* maximum size in bytes of the stored tasks that one request may read; less with a small --memory */
+#define DELIVERY_SIZE_MAX                                                                                              \
+    (4u << 20) /* maximum size in bytes of the contents in one message, unless a single task is larger */
 
 /* Limits of requests that read the log (Audit). */
 #define AUDIT_FRAMES_MAX 8192
-#define AUDIT_SIZE_MAX (1u << 20)  /* a result page ends with the frame that reaches this size */
+#define AUDIT_SIZE_MAX (1u << 20)  /* size in bytes; a result page ends with the frame that reaches it */
 #define AUDIT_WAIT_MAX_MS 10000ull /* longest time that a request waits for new frames */
-/* a result page is sent after this reading time, even if incomplete, because others wait */
+/* reading time after which a result page is sent, even if incomplete, because other requests wait */
 #define AUDIT_PAGE_MAX_MS 20ull
 #define AUDIT_READS_MAX 16 /* requested result pages that have not been read yet; more: BUSY */
 #define AUDIT_WAITS_MAX 32 /* maximum number of requests that wait for new frames at the same time; more: BUSY */
@@ -76,13 +81,13 @@
 #define QUEUES_MAX 4096 /* maximum number of queues that clients have created */
 #define QUEUES_OWN 16   /* additional places for the broker's own queues (tarry.…) */
 #define QUEUE_PLACES (QUEUES_MAX + QUEUES_OWN)
-/* queues that a principal with prefixes may create, unless its token row has queues= */
+/* maximum number of queues that a principal with prefixes may create, unless its token row has queues= */
 #define QUEUES_OF_CONFINED_DEFAULT 256
 #define QUEUES_AWAITED_MAX 16384u /* maximum number of queues that do not exist yet and for which sessions wait */
 #define QUEUES_FORMER_MAX 65536u  /* maximum number of deleted queues whose names the index keeps */
 #define SESSIONS_MAX 1024
 #define LANES_MAX SESSIONS_MAX
-/* pause before a lane that a session has left may be given to another session */
+/* time before the lane of an ended session may be given to another session */
 #define LANE_REST_MS 1000u
 #define PREFETCH_DEFAULT 256
 #define PREFETCH_MAX 16384
@@ -90,7 +95,8 @@
 #define BATCH_MAX 4096
 #define LEASES_MAX (1u << 18) /* maximum number of tasks in flight, in all sessions together */
 #define PRODUCERS_MAX 16384
-#define PRODUCERS_SHARE 16u /* producers of each principal that other principals cannot replace in the table */
+#define PRODUCERS_SHARE                                                                                                \
+    16u /* number of producers of each principal that other principals cannot replace in the table */
 #define COMMITS_PER_PRODUCER_MAX 64
 #define PRODUCER_IDLE_MS (24ull * 3600 * 1000)
 #define JOBS_MAX 64
@@ -124,16 +130,19 @@
 #define SHARES_PER_COMMIT_MAX (FAN_OUTS_PER_COMMIT_MAX * GROUPS_MAX)
 
 /* Recurrences (docs/RECURRING.md). */
-#define RECURRENCES_MAX 131072u            /* also limited by --memory: they may use an eighth of the core's share */
-#define RECUR_NAME_SIZE_MAX 128u           /* bytes of a name */
-#define RECUR_TEXT_SIZE_MAX 512u           /* bytes of a cron expression or an RRULE */
-#define RECUR_ZONE_SIZE_MAX 64u            /* bytes of a time zone's name */
-#define RECUR_CONTENT_SIZE_MAX (16u << 10) /* bytes of the packed content that each occurrence gets */
-#define RECUR_OPS_MAX 16                   /* recurrences that one commit sets or changes; each computes a calendar */
-#define RECUR_MISSED_MAX 100u              /* N of missed=all:N */
+#define RECURRENCES_MAX                                                                                                \
+    131072u /* maximum number of recurrences; they may also use at most an eighth of the memory that --memory gives    \
+               the core */
+#define RECUR_NAME_SIZE_MAX 128u           /* maximum size of a recurrence's name, in bytes */
+#define RECUR_TEXT_SIZE_MAX 512u           /* maximum size of a cron expression or an RRULE, in bytes */
+#define RECUR_ZONE_SIZE_MAX 64u            /* maximum size of a time zone's name, in bytes */
+#define RECUR_CONTENT_SIZE_MAX (16u << 10) /* maximum size in bytes of the packed content that each occurrence gets */
+#define RECUR_OPS_MAX                                                                                                  \
+    16 /* maximum number of recurrences that one commit sets or changes, because each computes a calendar */
+#define RECUR_MISSED_MAX 100u /* maximum N of --missed all:N */
 #define RECUR_JITTER_MAX_MS (24ull * 3600 * 1000)
-#define RECUR_TIMES_MAX 100u       /* next occurrences in one answer */
-#define RECURRENCES_LIMIT_MAX 256u /* recurrences in one result page */
+#define RECUR_TIMES_MAX 100u       /* maximum number of next occurrences in one answer */
+#define RECURRENCES_LIMIT_MAX 256u /* maximum number of recurrences in one result page */
 /* An occurrence that falls due this much late was missed: no broker served. Quartz's misfire threshold is the same. */
 #define RECUR_GRACE_MS 60000ull
 
@@ -163,10 +172,11 @@
 /* Limits of log and index. */
 #define SEGMENT_SIZE_DEFAULT (64u << 20)
 #define SEGMENT_SIZE_MIN (1u << 20)
-/* maximum of a segment's size and of its allocated size; a header with more is damaged */
+/* maximum of a segment's size and of its allocated size; a segment header with a larger value is damaged */
 #define SEGMENT_SIZE_MAX (1u << 30)
 #define FRAME_BODY_SIZE_MAX (16u << 20)
-#define FRAME_BLOB_SIZE_MAX (17u << 20) /* contents of a full request, with their salts */
+#define FRAME_BLOB_SIZE_MAX                                                                                            \
+    (17u << 20) /* maximum size in bytes of a frame's contents: those of a full request, with their salts */
 #define FRAME_SIZE_MAX (FRAME_BODY_SIZE_MAX + FRAME_BLOB_SIZE_MAX + 112u)
 #define SEAL_IDLE_MS 20ull
 #define INDEX_BATCH_RECORDS 50000u
@@ -182,10 +192,11 @@
 #define MEMORY_MIN (64ull << 20)
 
 /* Limits of the pair (broker/shell/pair). */
-#define FOLLOW_BYTES_MAX (4u << 20) /* bytes of frames in one reply; a single frame is never cut */
+#define FOLLOW_BYTES_MAX                                                                                               \
+    (4u << 20) /* maximum size in bytes of the frames in one reply, unless a single frame is larger */
 /* the primary may wait for a follower that lacks at most this many bytes (R5) */
 #define FOLLOW_NEAR_BYTES (16ull << 20)
-#define FOLLOW_EPOCHS_MAX 64u       /* epochs that one request may list */
+#define FOLLOW_EPOCHS_MAX 64u       /* maximum number of epochs that one request may list */
 #define FOLLOW_WAIT_MAX_MS 10000ull /* longest time that a request waits for new frames */
 #define FRESH_WAIT_MAX_MS 2000u     /* longest time that a request waits for its position (Request.at_least) */
 #define FRESH_WAITS_MAX 64u         /* requests that may wait for a position at the same time; more: BUSY */
@@ -200,7 +211,7 @@
 #define BACKUP_READ_MAX (1u << 20)  /* maximum number of bytes of a file in one reply */
 #define BACKUP_LIST_MAX 1000u       /* maximum number of file names in one reply */
 #define BACKUP_FILES_MAX (1u << 20) /* maximum number of files in one backup */
-#define BACKUP_NAME_SIZE_MAX 255u   /* bytes of a file name, with its folder */
+#define BACKUP_NAME_SIZE_MAX 255u   /* maximum size in bytes of a file name, including its folder */
 /* A backup without requests for this long ends, and its segments may be retired. */
 #define BACKUP_IDLE_MS (60ull * 1000)
 #define RESTORE_EPOCH_GAP (1u << 22)

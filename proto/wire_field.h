@@ -21,7 +21,7 @@ enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
 /* Upper bound of the bytes that a packed field takes or overwrites, with its tag (for field numbers below 2,048).
  * For BYTES_ROOM: without the bytes themselves. */
 #define TAG_ROOM 2u
-#define NUMBER_ROOM (TAG_ROOM + 10u) /* also for enumerations: negative values take 10 bytes */
+#define NUMBER_ROOM (TAG_ROOM + 10u) /* space for a number, or an enumerator: a negative value takes 10 bytes */
 #define NUMBER32_ROOM (TAG_ROOM + 8u)
 #define BOOL_ROOM (TAG_ROOM + 1u)
 #define FIXED64_ROOM (TAG_ROOM + 8u)

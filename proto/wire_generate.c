@@ -300,7 +300,8 @@ static void print_part(const struct listed *message, const ProtobufCFieldDescrip
 static void print_take(const struct listed *message, const ProtobufCFieldDescriptor *field) {
     const char *name = field->name;
     const unsigned id = field->id;
-    if (is_repeated(field)) { /* counted here, read once the message is known to be plain */
+    if (is_repeated(
+            field)) { /* repeated fields are counted here, and read after the whole message has proved to be plain */
         printf("    struct wire_reader %s = reader;\n", name);
         printf("    while (take_bytes(&reader, %u).data != NULL) m->n_%s++;\n", id, name);
         return;

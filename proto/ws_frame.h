@@ -13,9 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WS_HEAD_MAX 14u     /* bytes of the longest frame header: 2, an 8-byte length, a 4-byte mask */
-#define WS_CONTROL_MAX 125u /* payload bytes of a ping, pong or Close */
-#define WS_REASON_MAX 123u  /* bytes of a Close's reason: WS_CONTROL_MAX without the code */
+#define WS_HEAD_MAX 14u     /* maximum size in bytes of a frame header: 2 bytes, an 8-byte length, a 4-byte mask */
+#define WS_CONTROL_MAX 125u /* maximum payload of a ping, pong or Close, in bytes */
+#define WS_REASON_MAX                                                                                                  \
+    123u /* maximum size in bytes of a Close's reason: WS_CONTROL_MAX without the 2 bytes of the code */
 
 /* The side that uses the codec. A client masks its frames, a server never masks. */
 enum ws_side { WS_SERVER, WS_CLIENT };
@@ -87,8 +88,8 @@ struct ws_decoder {
     bool in_message;           /* the message's last frame has not begun */
     bool is_closed;            /* a Close was decoded; further bytes are ignored */
     enum ws_error error;       /* WS_ERROR_NONE, or the final error */
-    uint8_t head_size;         /* bytes in `head` */
-    uint8_t control_size;      /* bytes in `control` */
+    uint8_t head_size;         /* number of bytes in `head` */
+    uint8_t control_size;      /* number of bytes in `control` */
     uint8_t head[WS_HEAD_MAX]; /* the part of a header that has arrived */
     uint8_t control[WS_CONTROL_MAX];
 };

@@ -8,7 +8,7 @@
 #include "tarry_limits.h"
 
 #define PLACE_URL_MAX (URL_SIZE_MAX + 1u)
-#define PLACE_SOCKET_MAX 107u /* bytes of a Unix socket's path: the limit of sockaddr_un */
+#define PLACE_SOCKET_MAX 107u /* maximum size in bytes of a Unix socket's path, as in sockaddr_un */
 
 enum place_kind { PLACE_WS, PLACE_WSS, PLACE_UNIX };
 

@@ -19,8 +19,8 @@
 struct tls_stream {
     SSL *ssl;
     int fd;
-    bool is_broken;  /* OpenSSL must not be called again */
-    bool is_drained; /* the last receive emptied the socket */
+    bool is_broken;  /* OpenSSL reported a fatal error and must not be called again */
+    bool is_drained; /* the last receive took all bytes of the socket */
     /* OpenSSL reads a record's header and then its body. Short reads come from this buffer, so one system call is
      * enough. */
     size_t at; /* start and end of the buffered bytes */
@@ -75,7 +75,7 @@ static int socket_begin(BIO *bio) {
     return 1;
 }
 
-static BIO_METHOD *method; /* lives as long as the process */
+static BIO_METHOD *method; /* made once, and never freed */
 
 static void method_make(void) {
     method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tarry socket");

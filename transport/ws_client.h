@@ -27,7 +27,7 @@
 #define WS_CLIENT_PATH_MAX 32u
 #define WS_CLIENT_BEARER_MAX 600u
 #define WS_CLIENT_MASKS 64u
-/* Larger messages are sent in fragments: brokers refuse frames above 1 MiB. */
+/* Size in bytes above which a message is sent in fragments, because brokers refuse frames above 1 MiB. */
 #define WS_CLIENT_FRAGMENT_MAX ((size_t)512 << 10)
 
 enum ws_client_state {
@@ -58,7 +58,7 @@ struct ws_client {
     uint64_t id;      /* number of the connection in its epoll events */
     int fd;           /* -1: none */
     uint32_t watched; /* watched EPOLL… events; 0: not registered */
-    bool is_lent;     /* temporarily not registered: see ws_client_lend */
+    bool is_lent;     /* the descriptor is temporarily removed from epoll: see ws_client_lend */
     struct place place;
     char path[WS_CLIENT_PATH_MAX];
     const char *protocol;
@@ -73,8 +73,9 @@ struct ws_client {
     unsigned reads_left;    /* number of reads left for this connection before the others are handled */
     char said[WS_SAID_MAX]; /* why the connection was lost, as text */
     bool denied;            /* the server refused this client's credentials (WS_RESPONSE_DENIED) */
-    bool dead;              /* the other host did not acknowledge in time */
-    uint32_t dead_after_ms; /* see struct ws_client_options; 0: TCP's own timeout */
+    bool dead;              /* the connection was lost because the other host did not acknowledge in time */
+    uint32_t dead_after_ms; /* as in struct ws_client_options: time after which a silent host counts as dead; 0: TCP's
+                               own timeout */
     /* Protected by `io`: outgoing data, and all calls of `tls`. */
     pthread_mutex_t io; /* no other lock is taken while it is held */
     struct outgoing *first;

@@ -18,10 +18,10 @@
 
 struct outgoing {
     struct outgoing *next;
-    uint8_t *memory; /* owned by this entry once it is in the queue */
+    uint8_t *memory; /* memory of the message; the queue owns it */
     size_t at;       /* start of the unsent bytes of the current frame */
     size_t end;      /* end of the current frame */
-    size_t rest;     /* bytes after `end` that further frames will carry */
+    size_t rest;     /* number of bytes after `end`, which further frames will carry */
     bool begun;      /* true: some bytes were sent, or a frame was sealed, so the message can no longer be cancelled */
     enum ws_opcode opcode;
     uint32_t tag;
@@ -247,7 +247,7 @@ int ws_client_io_send_raw(struct ws_client *connection, const void *bytes, size_
     const bool is_mine = write_or_queue(connection, (struct outgoing){.memory = memory, .end = size, .begun = true});
     pthread_mutex_unlock(&connection->io);
     if (is_mine) {
-        explicit_bzero(memory, size); /* the bytes may contain a token */
+        explicit_bzero(memory, size); /* erases the bytes, because they may contain a token */
         free(memory);
     }
     return 0;

@@ -12,7 +12,7 @@ import time
 
 from accept import Verdict, quantile
 from pair_at_work import PairAtWork
-from scene import netns, zookeeper  # pair_at_work.py adds its path
+from scene import netns, zookeeper  # importing pair_at_work adds the path of this module
 
 ALL = ("zookeeper", "etcd")
 COORDINATORS = ALL if len(sys.argv) < 2 or sys.argv[1] == "all" else (sys.argv[1],)

@@ -16,7 +16,7 @@ CALLS_AROUND = 20
 
 
 def restart(pair, name):
-    """Restarts a node in order; returns ms of the longest call until both are in sync again."""
+    """Stops a node with SIGTERM and starts it again; returns ms of the longest call until both nodes are in sync again."""
     producer = pair.producer
     since = len(producer.calls)
     pair.wait("calls before", lambda: len(producer.calls) > since + CALLS_AROUND)

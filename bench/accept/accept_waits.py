@@ -16,7 +16,7 @@ import time
 
 from accept import Verdict, quantile
 from pair_at_work import Producer
-from scene import Scene, netns  # pair_at_work.py adds its path
+from scene import Scene, netns  # importing pair_at_work adds the path of this module
 
 ALL = ("zookeeper", "etcd")
 CALLS_AROUND = 20
@@ -37,7 +37,7 @@ class Story:
 
 
 class Web(threading.Thread):
-    """`calls` as in Producer; each call is answered 200 or 201 in the end."""
+    """Makes calls one after another, each repeated until it is answered with 200 or 201. `calls` is as in Producer."""
 
     timeout_s = 15
 

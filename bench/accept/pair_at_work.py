@@ -14,14 +14,14 @@ WAIT_S = 60
 
 
 class Untold:
-    """Discards the story."""
+    """Discards the line, because measurements print no log."""
 
     def tell(self, line):
         pass
 
 
 class Producer(threading.Thread):
-    """`calls`: (start, answer) in ms of CLOCK_REALTIME, one after another."""
+    """`calls`: a list of (start, time of the answer) of the calls made one after another, in ms of CLOCK_REALTIME."""
 
     def __init__(self, clients):
         super().__init__(daemon=True)
@@ -67,7 +67,7 @@ class PairAtWork:
             self.deliveries.append(delivery)
 
     def feed(self, seconds):
-        """From now on schedules tasks that become due continuously; they are acknowledged."""
+        """Schedules tasks that fall due one after another from now on; the consumer acknowledges them."""
         count = seconds * 1000 // DUE_EVERY_MS
         self.feeder.send(*({"queue": "work", "delay_ms": number * DUE_EVERY_MS} for number in range(count)))
         answers = self.feeder.take(count, WAIT_S)
@@ -81,7 +81,7 @@ class PairAtWork:
         return found
 
     def first_of_epoch_after(self, epoch, seen):
-        """Returns the first delivery by a later leader."""
+        """Returns the first delivery that came from a node that became leader later."""
         return self.wait("a delivery of the next leader", lambda: next(
             (delivery for delivery in self.deliveries[seen:] if int(delivery["token"].split("-")[0]) > epoch), None))
 

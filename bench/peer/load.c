@@ -10,7 +10,7 @@
 #define LINKS_MAX 64
 #define TICK_NS 10000000ull
 #define TICKS_PER_S 100u
-#define PAID 90u /* percent of the orders, same as ../orders.c */
+#define PAID 90u /* percentage of orders that are paid, as in ../orders.c */
 
 enum mode { SCHEDULE, LATENESS, DRAIN, ORDERS, FIRST };
 
@@ -35,7 +35,7 @@ struct producer {
     struct peer_link link;
     uint64_t under_way; /* number of requests in flight */
     uint64_t random;
-    struct peer_task *tasks; /* `batch` of them */
+    struct peer_task *tasks; /* array of `batch` tasks */
 };
 
 /* Reads the available replies. Waits only if more than `under_way_max` replies are missing, and sends everything
@@ -99,7 +99,7 @@ static void *produce(void *argument) {
         schedule(producer, i, count);
         i += count;
         if (run->mode == ORDERS && i > behind)
-            pay(producer, i - 1 - behind); /* the request that made this task has been answered */
+            pay(producer, i - 1 - behind); /* the request that scheduled this task has been answered */
         settle(producer, run->window - 1);
         if (each_tick == 0 || i / each_tick == ticks) continue;
         ticks = i / each_tick;

@@ -10,10 +10,10 @@
 #include "ledger.h"
 
 #define PEER_PAYLOAD_SIZE 128
-#define PEER_ID_SIZE 32 /* random hexadecimal digits */
+#define PEER_ID_SIZE 32 /* number of hexadecimal digits of a random id */
 #define PEER_CLAIM_MAX 512
 #define PEER_SCRIPTS 4
-#define PEER_TAGS 65536u /* above the number of tags that are ever in flight */
+#define PEER_TAGS 65536u /* more than the number of delivery tags that are ever in flight */
 
 struct peer_task {
     char id[PEER_ID_SIZE + 1];
@@ -34,7 +34,7 @@ struct peer_link {
     struct bytes out;
     struct bytes in;
     char scripts[PEER_SCRIPTS][41];                 /* Redis: names of its scripts */
-    char claimed[PEER_CLAIM_MAX][PEER_ID_SIZE + 1]; /* claimed by a consumer, and not acked yet */
+    char claimed[PEER_CLAIM_MAX][PEER_ID_SIZE + 1]; /* tasks that a consumer has claimed and not acked yet */
     size_t claimed_count;
     uint64_t tag_low; /* RabbitMQ: all tags below this one are confirmed */
     uint64_t answers; /* number of confirmations that were not read yet */
@@ -47,7 +47,8 @@ struct peer_protocol {
     void (*prepare)(struct peer_link *link);
     /* Appends a request, which gets one answer. */
     void (*schedule)(struct peer_link *link, const struct peer_task *tasks, size_t count);
-    void (*cancel)(struct peer_link *link, const struct peer_task *task); /* NULL: not supported */
+    void (*cancel)(struct peer_link *link,
+                   const struct peer_task *task); /* cancels a task; NULL: the system cannot do that */
     /* Takes a successful answer; returns false if it is incomplete. */
     bool (*answer)(struct peer_link *link);
     /* Acks the last claimed tasks, durably, claims tasks that are due by now, and reports them to the ledger; waits

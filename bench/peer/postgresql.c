@@ -69,7 +69,7 @@ static void name_statement(struct peer_link *link, const char *name, const char 
     begin(link, 'P', strlen(name) + 1 + strlen(query) + 1 + 2);
     peer_put(link, name, strlen(name) + 1);
     peer_put(link, query, strlen(query) + 1);
-    put_number(link, 0, 2); /* the table determines the types */
+    put_number(link, 0, 2); /* number of parameter types: 0, because the columns of the table determine them */
     begin(link, 'S', 0);
     await(link);
 }
@@ -142,7 +142,8 @@ static void schedule(struct peer_link *link, const struct peer_task *tasks, size
 
 /* Reads a row of id and payload. */
 static void take_row(struct peer_link *link, struct ledger *ledger, const uint8_t *body, size_t size) {
-    const size_t id_at = 2 + 4, id_size = PEER_ID_SIZE + 4, payload_at = id_at + id_size + 4; /* uuids have hyphens */
+    const size_t id_at = 2 + 4, id_size = PEER_ID_SIZE + 4,
+                 payload_at = id_at + id_size + 4; /* PostgreSQL prints uuids with 4 hyphens */
     if (size != payload_at + PEER_PAYLOAD_SIZE || link->claimed_count == ROWS_NUMBER)
         bench_die("postgresql: a row of %zu bytes", size);
     char *id = link->claimed[link->claimed_count++];

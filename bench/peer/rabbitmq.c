@@ -95,7 +95,7 @@ static void prepare(struct peer_link *link) {
     peer_put(link, "AMQP\0\0\x09\x01", 8);
     await(link, 10, 10);
     begin(link, 0, 10, 11, 4 + 6 + 4 + sizeof(login) - 1 + 6);
-    put_number(link, 0, 4); /* no properties of this client */
+    put_number(link, 0, 4); /* size of the client's properties: there are none */
     put_short(link, "PLAIN");
     put_number(link, sizeof(login) - 1, 4);
     peer_put(link, login, sizeof(login) - 1);
@@ -104,7 +104,7 @@ static void prepare(struct peer_link *link) {
     await(link, 10, 30);
     begin(link, 0, 10, 31, 8);
     put_number(link, 1, 2);      /* channels */
-    put_number(link, 131072, 4); /* the largest frame */
+    put_number(link, 131072, 4); /* maximum size of a frame, in bytes */
     put_number(link, 0, 2);      /* no heartbeats */
     end(link);
     begin(link, 0, 10, 40, 4);
@@ -134,17 +134,17 @@ static void schedule(struct peer_link *link, const struct peer_task *tasks, size
     put_short(link, "delay");
     put_number(link, 0, 1);
     end(link);
-    put_number(link, 2, 1); /* a header's frame */
+    put_number(link, 2, 1); /* type of frame 2: a content header */
     put_number(link, 1, 2);
     put_number(link, 2 + 2 + 8 + 2 + 1 + 1 + strlen(delay), 4);
     put_number(link, 60, 2);
     put_number(link, 0, 2);
     put_number(link, PEER_PAYLOAD_SIZE, 8);
-    put_number(link, 0x1100, 2); /* delivery mode and expiration */
+    put_number(link, 0x1100, 2); /* flags: the properties delivery mode and expiration follow */
     put_number(link, PERSISTENT, 1);
     put_short(link, delay);
     end(link);
-    put_number(link, 3, 1); /* a body's frame */
+    put_number(link, 3, 1); /* type of frame 3: a content body */
     put_number(link, 1, 2);
     put_number(link, PEER_PAYLOAD_SIZE, 4);
     peer_put(link, tasks->payload, PEER_PAYLOAD_SIZE);
@@ -166,7 +166,7 @@ static bool answer(struct peer_link *link) {
             bench_die("rabbitmq: %llu.%llu", (unsigned long long)number_at(body, 2),
                       (unsigned long long)number_at(body + 2, 2));
         const uint64_t tag = number_at(body + 4, 8);
-        if ((body[12] & 1) != 0) /* a flag: confirms all tags up to this one */
+        if ((body[12] & 1) != 0) /* this flag confirms all delivery tags up to the given one */
             for (uint64_t each = link->tag_low; each < tag; each++) confirm(link, each);
         confirm(link, tag);
     }

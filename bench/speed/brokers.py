@@ -21,7 +21,7 @@ def words_of(options):
 
 
 def figures_of(text):
-    """Returns the name=value pairs of the last line, with numbers as numbers."""
+    """Returns the name=value pairs of the last line as a dictionary; values that are numbers are converted."""
     lines = text.strip().splitlines()
     found = {}
     for name, value in harness.parse_logfmt(lines[-1] if lines else "").items():

@@ -15,7 +15,7 @@ import report
 FAR = {"after_ms": 86_400_000, "spread_ms": 2_592_000_000}  # random within 30 days
 PAYLOAD_SIZE, KEY_SIZE = 32, 24  # bench_schedule's keys have 23 to 25 bytes
 MILLION = 1_000_000
-STEPS = 9  # after the first million
+STEPS = 9  # number of loading steps after the first million tasks
 SIZES = (1_000, 10_000, 100_000, MILLION, 10 * MILLION, 100 * MILLION)
 ONE_BROKER_FROM = 10 * MILLION  # smaller points of the curves use new brokers: tasks of one point would be pending at the next
 RATE_FLAT_MIN = 0.9

@@ -85,7 +85,7 @@ def draw(result, directory):
 
 
 def links(files):
-    """Links for bench/README.md."""
+    """Returns Markdown links to the plots, for bench/README.md."""
     return "\n".join(f"![{name.rsplit('.', 1)[0]}]({name})" for name in files)
 
 

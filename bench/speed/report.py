@@ -66,7 +66,7 @@ def lines_of(result):
 
 
 def table(result):
-    """For a terminal."""
+    """Returns the table as text for a terminal."""
     rows = [HEAD] + [cells(item) for item in lines_of(result)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)

@@ -62,7 +62,7 @@ def options_of(words):
 
 
 class Plan:
-    """The size of each measurement."""
+    """Sizes of the measurements: numbers of tasks, seconds and rounds."""
 
     def __init__(self, options):
         sizes = FULL if options.full else QUICK
@@ -152,7 +152,7 @@ def tell(result, options):
 
 
 def stop(_number, _frame):
-    """Ends everything that it has started, too: other systems are in sessions of their own."""
+    """Ends with an exception, so that all started processes are ended too: other systems are in sessions of their own."""
     raise KeyboardInterrupt
 
 

@@ -67,7 +67,7 @@ static const char *code_of(int code) {
     case TARRY_BUSY:
     case TARRY_STOPPING:
     case TARRY_NOT_PRIMARY:
-        return "UNAVAILABLE"; /* the call had no effect */
+        return "UNAVAILABLE"; /* the request was not executed */
     case TARRY_E_TIMEOUT:
     case TARRY_FAILED:
         return "UNKNOWN";
@@ -133,7 +133,7 @@ static json_t *call_schedule(const json_t *call) {
 }
 
 static json_t *call_schedule_many(const json_t *call) {
-    static struct attributes attributes[TASKS_MAX]; /* static: only one such call runs at a time */
+    static struct attributes attributes[TASKS_MAX]; /* static, because it is large; only one such call runs at a time */
     const json_t *tasks = json_object_get(call, "tasks");
     tarry_commit *commit;
     if (json_array_size(tasks) > TASKS_MAX) die("too many tasks");

@@ -18,7 +18,7 @@ bool json_wrong(struct json_in *in, const char *name, const char *sentence) {
 /* ---- names that are nearly the same */
 
 #define NAME_SIZE_MAX 32u
-#define FAR 3u /* edit distance from which a name is not suggested for another one */
+#define FAR 3u /* from this edit distance on, a name is not suggested for another one */
 
 /* Number of letters to insert, drop or exchange to get from one name to the other (Levenshtein). */
 static unsigned distance(const char *a, const char *b) {

@@ -21,7 +21,7 @@
 #define JSON_WEIGHT_MAX (64u << 20)
 
 struct json_in {
-    struct arena *arena; /* for messages; their texts point into the JSON values, which must outlive them */
+    struct arena *arena; /* memory for messages; their texts point into the JSON values, which must outlive them */
     const char *queue;   /* queue named in the path, used where the JSON has no `queue`; NULL: none */
     /* True: members that a printed task or result has are ignored if the operation does not take them. */
     bool takes_printed;

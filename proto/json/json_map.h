@@ -40,11 +40,12 @@ struct json_field {
     bool is_always;   /* true: the field is written although it is 0 or empty */
     bool is_nullable; /* true: an empty field is written as null */
     bool is_required;
-    uint64_t most;                          /* largest number that is accepted */
-    const ProtobufCFieldDescriptor *unless; /* not written if this field is not 0; NULL: no such field */
-    const ProtobufCFieldDescriptor *has;    /* the field `has_NAME`; NULL: none */
-    const struct json_map *map;             /* map of the message's own fields; NULL: not a message */
-    const char (*words)[JSON_WORD_SIZE];    /* names of the enumerators, in the descriptor's order; NULL: no enum */
+    uint64_t most; /* largest number that is accepted */
+    const ProtobufCFieldDescriptor
+        *unless; /* a field of the same message: if it is not 0, this field is not written; NULL: none */
+    const ProtobufCFieldDescriptor *has; /* the field `has_NAME` that belongs to this field; NULL: none */
+    const struct json_map *map;          /* map of the message's own fields; NULL: not a message */
+    const char (*words)[JSON_WORD_SIZE]; /* names of the enumerators, in the descriptor's order; NULL: no enum */
 };
 
 struct json_map {

@@ -130,7 +130,7 @@ void out_string(struct text *out, const void *text, size_t size) {
 }
 
 void out_base64(struct text *out, const uint8_t *bytes, size_t size) {
-    /* Size of the base64 text with its final 0. */
+    /* Size of the base64 text, including its final 0. */
     size_t room = sodium_base64_encoded_len(size, sodium_base64_VARIANT_ORIGINAL);
     char *at = text_reserve(out, room + 1);
     if (at == NULL) return;

@@ -72,7 +72,7 @@ void json_content(struct text *out, const Tarry__Content *content) {
 static void write_content(struct text *out, const ProtobufCBinaryData *packed) {
     Tarry__Content *content = tarry__content__unpack(NULL, packed->len, packed->data);
     if (content == NULL) {
-        out->failed = true; /* out of memory: stored contents are valid */
+        out->failed = true; /* only missing memory can cause this, because stored contents are valid */
         return;
     }
     json_content(out, content);

@@ -54,7 +54,7 @@ class Ask:
                 return reply
             self.said = f"{connection_name(self.link, connection)}: {reply.message or code_name(code).lower()}"
             if code != pb.FAILED:
-                self.unanswered -= 1  # this send was not executed, so it does not count
+                self.unanswered -= 1  # the broker did not execute this send, so it does not count
             if code == pb.NOT_PRIMARY:
                 self.link.leave(connection, reply.primary, reply.message or "not the primary")
                 continue

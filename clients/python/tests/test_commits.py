@@ -98,7 +98,7 @@ class Commits(unittest.IsolatedAsyncioTestCase):
             await client.schedule("q", timeout=0.05)
         self.broker.script.clear()
         await client.schedule("q")
-        self.assertEqual(self.broker.commits[-1].sequence, 1)  # the producer used the sequence again
+        self.assertEqual(self.broker.commits[-1].sequence, 1)  # the producer used the refused commit's sequence again
 
     async def test_what_is_unknown_is_called_so_and_its_producer_is_left(self):
         client = self.client(silent)

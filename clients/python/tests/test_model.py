@@ -14,7 +14,7 @@ from tarry.link import Identity, Link
 class Times(unittest.TestCase):
     def test_durations_round_up(self):
         self.assertEqual([model.milliseconds(value) for value in (0, 0.0001, 1.5, datetime.timedelta(minutes=30))], [0, 1, 1500, 1_800_000])
-        self.assertEqual(model.milliseconds(0.1 + 0.2), 300)  # not 301 because of binary fractions
+        self.assertEqual(model.milliseconds(0.1 + 0.2), 300)  # as binary fractions, 0.1 + 0.2 is slightly more than 0.3, but the result must not be 301
 
     def test_times_need_a_zone(self):
         at = datetime.datetime(2030, 1, 1, 9, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
