@@ -44,9 +44,8 @@
 #define DEFINITION_NAME_SIZE_MAX 255u
 #define DEFINITION_VALUE_SIZE_MAX (16u << 10)
 #define DEFINITIONS_MAX 65536u /* maximum number of definitions in one space */
-#define DEFINITIONS_SIZE_MAX                                                                                           \
-    (8u << 20) /* maximum size in bytes of all names and values of one space; each definition is rounded up to 60      \
-                  bytes */
+/* Maximum size in bytes of all names and values of one space; each definition is rounded up to 60 bytes. */
+#define DEFINITIONS_SIZE_MAX (8u << 20)
 #define DEFINITIONS_LIMIT_MAX 1000u /* maximum number of definitions in one result page */
 #define DEFINITIONS_PAGE_SIZE (1u << 20)
 #define DEFINES_PER_COMMIT_MAX 1024u
@@ -57,16 +56,16 @@
 #define REDACT_TASKS_MAX 1024 /* maximum number of tasks that the redactions of one commit may redact together */
 #define REQUEST_SIZE_MAX (16u << 20)
 #define QUEUES_PER_SUBSCRIBE_MAX 256
-#define CONSUMER_QUEUES_SHOWN 16 /* maximum number of queue names per consumer in replies to Consumers and Subscribe   \
-                                  */
+/* Maximum number of queue names per consumer in replies to Consumers and Subscribe. */
+#define CONSUMER_QUEUES_SHOWN 16
 #define LIST_LIMIT_MAX 1000
 #define LIST_LIMIT_DEFAULT 1000
 /* Maximum number of index reads for one result page, each of at most LIST_LIMIT_MAX tasks. */
 #define LIST_READS_MAX 8u
-#define FACTS_SIZE_MAX                                                                                                 \
-    (16u << 20) /* maximum size in bytes of the stored tasks that one request may read; less with a small --memory */
-#define DELIVERY_SIZE_MAX                                                                                              \
-    (4u << 20) /* maximum size in bytes of the contents in one message, unless a single task is larger */
+/* Maximum size in bytes of the stored tasks that one request may read; less with a small --memory. */
+#define FACTS_SIZE_MAX (16u << 20)
+/* Maximum size in bytes of the contents in one message, unless a single task is larger. */
+#define DELIVERY_SIZE_MAX (4u << 20)
 
 /* Limits of requests that read the log (Audit). */
 #define AUDIT_FRAMES_MAX 8192
@@ -95,8 +94,8 @@
 #define BATCH_MAX 4096
 #define LEASES_MAX (1u << 18) /* maximum number of tasks in flight, in all sessions together */
 #define PRODUCERS_MAX 16384
-#define PRODUCERS_SHARE                                                                                                \
-    16u /* number of producers of each principal that other principals cannot replace in the table */
+/* Number of producers of each principal that other principals cannot replace in the table. */
+#define PRODUCERS_SHARE 16u
 #define COMMITS_PER_PRODUCER_MAX 64
 #define PRODUCER_IDLE_MS (24ull * 3600 * 1000)
 #define JOBS_MAX 64
@@ -130,15 +129,14 @@
 #define SHARES_PER_COMMIT_MAX (FAN_OUTS_PER_COMMIT_MAX * GROUPS_MAX)
 
 /* Recurrences (docs/RECURRING.md). */
-#define RECURRENCES_MAX                                                                                                \
-    131072u /* maximum number of recurrences; they may also use at most an eighth of the memory that --memory gives    \
-               the core */
+/* Maximum number of recurrences; they may also use at most an eighth of the memory that --memory gives the core. */
+#define RECURRENCES_MAX 131072u
 #define RECUR_NAME_SIZE_MAX 128u           /* maximum size of a recurrence's name, in bytes */
 #define RECUR_TEXT_SIZE_MAX 512u           /* maximum size of a cron expression or an RRULE, in bytes */
 #define RECUR_ZONE_SIZE_MAX 64u            /* maximum size of a time zone's name, in bytes */
 #define RECUR_CONTENT_SIZE_MAX (16u << 10) /* maximum size in bytes of the packed content that each occurrence gets */
-#define RECUR_OPS_MAX                                                                                                  \
-    16 /* maximum number of recurrences that one commit sets or changes, because each computes a calendar */
+/* Maximum number of recurrences that one commit sets or changes, because each computes a calendar. */
+#define RECUR_OPS_MAX 16
 #define RECUR_MISSED_MAX 100u /* maximum N of --missed all:N */
 #define RECUR_JITTER_MAX_MS (24ull * 3600 * 1000)
 #define RECUR_TIMES_MAX 100u       /* maximum number of next occurrences in one answer */
@@ -175,8 +173,8 @@
 /* maximum of a segment's size and of its allocated size; a segment header with a larger value is damaged */
 #define SEGMENT_SIZE_MAX (1u << 30)
 #define FRAME_BODY_SIZE_MAX (16u << 20)
-#define FRAME_BLOB_SIZE_MAX                                                                                            \
-    (17u << 20) /* maximum size in bytes of a frame's contents: those of a full request, with their salts */
+/* Maximum size in bytes of a frame's contents: those of a full request, with their salts. */
+#define FRAME_BLOB_SIZE_MAX (17u << 20)
 #define FRAME_SIZE_MAX (FRAME_BODY_SIZE_MAX + FRAME_BLOB_SIZE_MAX + 112u)
 #define SEAL_IDLE_MS 20ull
 #define INDEX_BATCH_RECORDS 50000u
@@ -192,8 +190,8 @@
 #define MEMORY_MIN (64ull << 20)
 
 /* Limits of the pair (broker/shell/pair). */
-#define FOLLOW_BYTES_MAX                                                                                               \
-    (4u << 20) /* maximum size in bytes of the frames in one reply, unless a single frame is larger */
+/* Maximum size in bytes of the frames in one reply, unless a single frame is larger. */
+#define FOLLOW_BYTES_MAX (4u << 20)
 /* the primary may wait for a follower that lacks at most this many bytes (R5) */
 #define FOLLOW_NEAR_BYTES (16ull << 20)
 #define FOLLOW_EPOCHS_MAX 64u       /* maximum number of epochs that one request may list */

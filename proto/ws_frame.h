@@ -15,8 +15,8 @@
 
 #define WS_HEAD_MAX 14u     /* maximum size in bytes of a frame header: 2 bytes, an 8-byte length, a 4-byte mask */
 #define WS_CONTROL_MAX 125u /* maximum payload of a ping, pong or Close, in bytes */
-#define WS_REASON_MAX                                                                                                  \
-    123u /* maximum size in bytes of a Close's reason: WS_CONTROL_MAX without the 2 bytes of the code */
+/* Maximum size in bytes of a Close's reason: WS_CONTROL_MAX without the 2 bytes of the code. */
+#define WS_REASON_MAX 123u
 
 /* The side that uses the codec. A client masks its frames, a server never masks. */
 enum ws_side { WS_SERVER, WS_CLIENT };

@@ -10,9 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define GUID                                                                                                           \
-    "258EAFA5-E914-47DA-95CA-C5AB0DC85B11" /* constant of RFC 6455, section 1.3, from which Sec-WebSocket-Accept is    \
-                                              computed */
+/* Constant of RFC 6455, section 1.3, from which Sec-WebSocket-Accept is computed. */
+#define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 static const char no_broker[] =
     "the server there is not a broker: it does not speak Tarry's protocol (WebSocket at /rpc)";

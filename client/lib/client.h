@@ -39,15 +39,15 @@
 #define COMMITS_IN_FLIGHT_MAX 16u
 #define CALL_SLOTS 8u
 #define SLOTS_MAX (COMMITS_IN_FLIGHT_MAX + CALL_SLOTS)
-#define BATCH_SIZE_MAX                                                                                                 \
-    ((size_t)1 << 20)                /* maximum size in bytes of a gathering request; a larger one is closed and sent */
+/* Maximum size in bytes of a gathering request; a larger one is closed and sent. */
+#define BATCH_SIZE_MAX ((size_t)1 << 20)
 #define REQUEST_OVERHEAD_MAX 512u    /* bytes of a Commit's outer fields, with the client's name */
 #define REPLY_ARENA_MAX (256u << 20) /* a reply that unpacks to more bytes than this is rejected */
 #define ANSWER_SIZE_MAX (64u << 20)  /* size of a reply on the wire, in bytes */
 #define RETRY_BACKOFF_MIN_MS 5u      /* first pause before a commit is sent again after BUSY or STOPPING */
 #define RETRY_BACKOFF_MAX_MS 100u
-#define RESEND_AFTER_MS                                                                                                \
-    5000u /* time without a reply after which a request is sent again, although the connection is up */
+/* Time without a reply after which a request is sent again, although the connection is up. */
+#define RESEND_AFTER_MS 5000u
 /* A commit without a reply, on a connection without any reply, is sent to the next address after this time. It is
  * longer than a primary's default --solo-after (1.5 s), during which it acknowledges no write while its follower is
  * silent. */
@@ -64,9 +64,8 @@
 #define NOT_PRIMARY_GRACE_MS 100u /* wait for the remaining replies of a broker that is not the primary */
 #define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
-#define LOOK_AGAIN_MS                                                                                                  \
-    1000u /* After an event the engine wakes again within this time, so a thread that submits a request need not wake  \
-             it. */
+/* After an event the engine wakes again within this time, so a thread that submits a request need not wake it. */
+#define LOOK_AGAIN_MS 1000u
 #define LENT_MS LOOK_AGAIN_MS /* the engine takes back a borrowed connection that no caller has read for this time */
 #define GATES 64u
 /* A call with less time left than this does not wait for other calls to gather, and other calls do not wait for it. */

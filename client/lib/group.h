@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #define GROUP_MIN 16u
-#define GROUP_WAIT_MS                                                                                                  \
-    2u /* longest wait of a gathering commit; in effect 1 to 2 ms, because the clock counts whole milliseconds */
+/* Longest wait of a gathering commit; in effect 1 to 2 ms, because the clock counts whole milliseconds. */
+#define GROUP_WAIT_MS 2u
 #define GROUP_REST 256u
 
 struct group {             /* all zero: no caller is expected */

@@ -271,8 +271,8 @@ static long doctor_broker_process(const char *directory) {
 #define DESCRIPTORS_LEAST 1024u
 #define LOCKED_LEAST (64u << 10) /* bytes; the broker locks keys in memory, to keep them out of swap */
 #define YEAR_2024_MS 1704067200000ull
-#define OFFSET_WARN_US 100000 /* clock error in µs above which doctor warns; the kernel reports at most half a second \
-                               */
+/* Clock error in µs above which doctor warns; the kernel reports at most half a second. */
+#define OFFSET_WARN_US 100000
 
 static void look_at_clock(struct findings *findings) {
     struct timex clock = {0};
