@@ -52,7 +52,7 @@ static void every_request_and_operation_has_a_rule(void **state) {
     assert_null(access_rule_of_op(TARRY__OP__OP__NOT_SET));
 }
 
-/* These requests must need a role even for a client on the same host. */
+/* The requests below are dangerous, so they need a role even for a client on the same host. */
 static void what_is_dangerous_is_not_local(void **state) {
     (void)state;
     Tarry__Request request = TARRY__REQUEST__INIT;

@@ -58,7 +58,8 @@ static void a_token_lets_in_and_a_wrong_one_does_not(void **state) {
     assert_string_equal(who->entry.name, "shop");
     access_release(who);
     char wrong[ACCESS_TOKEN_TEXT_SIZE];
-    for (size_t i = 0; i < strlen(token_text); i++) { /* each character is wrong once */
+    for (size_t i = 0; i < strlen(token_text);
+         i++) { /* Changes one character of the token after the other; each changed token must be refused */
         memcpy(wrong, token_text, sizeof(wrong));
         wrong[i] = wrong[i] == 'A' ? 'B' : 'A';
         assert_int_equal(judge(set, wrong, "", false, &who), ACCESS_UNKNOWN);

@@ -160,7 +160,7 @@ static void a_hostile_topic_costs_little(void **state) {
     for (size_t i = 0; i < sizeof(key); i++) key[i] = i % 2 == 0 ? 'a' : '.';
     key[sizeof(key) - 1] = 'b';
     (void)amqp_topic_matches((struct amqp_bytes){(uint8_t *)pattern, sizeof(pattern)},
-                             /* Must return quickly; a slow match would hang the test. */
+                             /* The match must be quick: a slow one would take hours, and the test would hang. */
                              (struct amqp_bytes){(uint8_t *)key, sizeof(key)});
 }
 
@@ -376,7 +376,9 @@ static void a_dead_message_says_where_it_died(void **state) {
     assert_true(amqp_table_find(properties.bytes[AMQP_HEADERS], "x-death", &field));
     assert_true(amqp_field_next(&field.value, true, &entry));
     assert_true(amqp_table_find(entry.value, "count", &count) && count.number == 2);
-    assert_false(amqp_field_next(&field.value, true, &entry)); /* a queue and a reason together have one entry */
+    assert_false(amqp_field_next(
+        &field.value, true,
+        &entry)); /* there is no second entry, because messages that died in one queue for one reason share an entry */
     amqp_out_free(&envelope_bytes);
     amqp_out_free(&raw);
     amqp_out_free(&dead);

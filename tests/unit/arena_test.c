@@ -44,7 +44,7 @@ static void the_limit_holds_to_the_byte(void **state) { /* CALM-1 */
     assert_null(arena_alloc(&arena, 1001));
     assert_null(arena_alloc(&arena, SIZE_MAX));
     assert_null(arena_alloc(&arena, SIZE_MAX - 7));
-    assert_null(arena_alloc(&arena, 1000)); /* takes 1,008 bytes after rounding */
+    assert_null(arena_alloc(&arena, 1000)); /* the arena rounds 1,000 bytes up to 1,008, which do not fit */
     assert_non_null(arena_alloc(&arena, 992));
     assert_null(arena_alloc(&arena, 0)); /* even an allocation of 0 bytes takes 16 */
     assert_int_equal(arena.used, 992);

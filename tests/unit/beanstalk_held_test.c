@@ -18,7 +18,8 @@
 
 static struct {
     uint64_t now_ms;
-    /* `timers`: number of timers so far; `timer`: number of the current one, 0: cancelled or fired. */
+    /* `timers`: number of timers started so far; `timer`: number of the running timer; 0: it was cancelled or has
+     * fired. */
     uint64_t timers, timer;
     uint64_t after_ms;
     gateway_timeout *timeout;

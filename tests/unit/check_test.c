@@ -249,8 +249,8 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     expect_content("content has a field that is unknown to this broker", false);
 }
 
-/* protobuf-c unpacks everything that the walk accepts, with the same sizes. Inputs are random bytes, and valid bytes
- * with flipped bits. */
+/* Whatever check_content accepts, protobuf-c unpacks with the same sizes. Inputs are random bytes, and valid bytes with
+ * flipped bits. */
 static void what_is_accepted_can_be_unpacked(void **state) {
     struct random random = {random_seed(1)};
     int accepted = 0;

@@ -105,7 +105,7 @@ static void rechain(struct record *record) {
 }
 
 static void lie(const struct book *book, Tarry__AuditReply *page, struct record frames[PAGE]) {
-    /* The lies up to ORDER change the second frame, so they need two. */
+    /* The false replies up to ORDER change the second frame of a page, so the page needs two frames. */
     if (book->lie <= ORDER && page->n_frames < 2) abort();
     switch (book->lie) {
     case HEADER:

@@ -14,8 +14,10 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define LATE_MS 5000u /* ms on a busy machine; far below RESEND_AFTER_MS + LENT_MS, so that a failure is not hidden */
-#define ENOUGH 8      /* number of consecutive calls after which the connection is lent */
+/* Ms within which a reply must come on a busy machine; far below RESEND_AFTER_MS + LENT_MS, so that a repetition is
+ * noticed. */
+#define LATE_MS 5000u
+#define ENOUGH 8 /* number of consecutive calls after which the connection is lent */
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
@@ -129,7 +131,7 @@ static void who_does_not_wait_is_answered_by_the_engine(void **state) {
         assert_false(is_lent(story.client));
         await(&ended);
         assert_true(now_ms() - before < LATE_MS);
-        assert_true(ended.was_engine); /* callbacks run in the engine's thread: tarry.h */
+        assert_true(ended.was_engine); /* tarry.h promises that callbacks run on the engine's thread */
     }
     story_end(&story);
 }

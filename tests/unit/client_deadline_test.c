@@ -110,7 +110,8 @@ static void submit(tarry_client *client, struct ended *ended) {
     submit_within(client, 0, ended);
 }
 
-/* A story returns the code of its call. It checks everything else itself, unless the code is TARRY_E_TIMEOUT. */
+/* Runs one test story and returns the code of its call. The story has checked everything else, unless the code is
+ * TARRY_E_TIMEOUT. */
 typedef int story_fn(void);
 
 /* A request may be in flight just when its deadline comes. Its outcome is unknown then, and the library says so.

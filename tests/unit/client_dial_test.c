@@ -47,8 +47,7 @@ static void dead_addresses_cost_no_wait(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     int handles[ADDRESSES_MAX];
     char urls[1024] = "";
-    /* Without this test's rule, each refusal cost a second, and all of them together would take longer than the client
-     * waits. */
+    /* If the client waited after each refusal, all refusals together would take longer than the client's timeout. */
     for (unsigned i = 1; i < ADDRESSES_MAX; i++) {
         int port;
         handles[i] = refusing_port(&port);
@@ -179,7 +178,8 @@ static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 *
     tarry_client *client = client_to(urls, TARRY_FOREVER);
     assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     pthread_mutex_lock(&client->lock);
-    const uint32_t at = client->link.address; /* usually the first address, unless its broker was slow */
+    const uint32_t at =
+        client->link.address; /* the client usually uses the first address, unless that broker was slow */
     pthread_mutex_unlock(&client->lock);
     struct fake *busy = fakes[at], *other = fakes[1 - at];
     pthread_mutex_lock(&busy->lock);

@@ -289,7 +289,8 @@ static void a_try_that_fails_is_told_of_once(void **state) {
                                     .on_event = hear,
                                     .event_arg = &heard};
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
-    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_NO_BROKER); /* fails after several tries */
+    assert_int_equal(tarry_schedule(client, &order, NULL),
+                     TARRY_E_NO_BROKER); /* the call fails at its deadline, after several connection attempts */
     tarry_close(client);
     assert_int_equal(heard.kinds[TARRY_CONNECTED], 0);
     assert_true(heard.kinds[TARRY_LOG] >= 1 && heard.kinds[TARRY_LOG] <= 3);

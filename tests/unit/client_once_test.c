@@ -385,8 +385,8 @@ static void requests_coalesce(void **state) {
                   (unsigned long long)took, fake->commits, fake->ops_most);
     assert_int_equal(counted.ok, OPS);
     assert_true(fake->ops_most <= OPS_PER_COMMIT_MAX);
-    /* About a thousandth on most machines. If the library is slower than its caller (TSan), fewer operations gather in
-     * a commit. */
+    /* There are usually 1,000 operations in a commit. If the library is slower than its caller (TSan), fewer operations
+     * gather in a commit. */
     assert_true(fake->commits < OPS / 10);
     tarry_close(client);
     fake_stop(fake);

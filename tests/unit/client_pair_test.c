@@ -379,7 +379,7 @@ static void roles_may_change_under_load(void **state) { /* ONCE-1, F-16 */
         if (change % 2 == 0) assert_int_equal(tarry_drain(pair.client, 150, NULL), TARRY_OK);
         struct fake *old = pair.fakes[primary], *new = pair.fakes[1 - primary];
         set_role(old, change % 3 == 0 ? "" : new->url);
-        fake_copy_log(new, old); /* the new primary has no commits but the old one's */
+        fake_copy_log(new, old); /* as a follower, the new primary has exactly the commits of the old one */
         set_role(new, NULL);
         primary = 1 - primary;
     }

@@ -105,8 +105,9 @@ static int judge_threads(void) {
     return 0;
 }
 
-/* Runs in a child without a fake broker, whose thread is not the library's. No server listens there. A new thread
- * still has its parent's name and blocks all signals: it is checked again. */
+/* Checks the library's threads. Runs in a child process without a fake broker, whose thread is not the library's. No
+ * server listens at the address. A new thread first has its parent's name and blocks all signals, so it is checked
+ * repeatedly. */
 static int look_at_own_threads(void) {
     tarry_client *client;
     struct tarry_options options = {.urls = "ws://127.0.0.1:9"};

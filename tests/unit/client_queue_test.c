@@ -203,7 +203,7 @@ static void commits_of_the_users_pass_whole_or_not_at_all(void **state) {
                      TARRY_OK);
     assert_int_equal(tarry_commit_submit(commit, NULL, NULL, NULL), TARRY_OK);
     await_trace(fake, "[release 8, cancel other] ");
-    assert_int_equal(tarry_commit_ack(commit, 9, token), TARRY_OK); /* names a waiting task */
+    assert_int_equal(tarry_commit_ack(commit, 9, token), TARRY_OK); /* task 9 is also named by a commit that waits */
     assert_int_equal(tarry_commit_cancel(commit, &(struct tarry_ref){.queue = "orders", .key = "next"}, false),
                      TARRY_OK);
     assert_int_equal(tarry_commit_submit(commit, NULL, NULL, NULL), TARRY_OK);
@@ -358,7 +358,7 @@ static void play_storm(uint64_t seed) {
     free(storm);
 }
 
-static void in_a_storm_each_takes_effect_once_and_in_its_order(void **state) { /* ONCE-1, F-16, F-22 */
+static void in_a_storm_each_takes_effect_once_and_in_its_order(void **state) { /* Proves ONCE-1, F-16 and F-22. */
     for (uint64_t seed = 1; seed <= STORMS; seed++) play_storm(seed);
 }
 
@@ -488,7 +488,7 @@ static uint64_t cpu_us_of_a_question(size_t waiting) {
     return (uint64_t)((after.tv_sec - before.tv_sec) * 1000000 + (after.tv_nsec - before.tv_nsec) / 1000) / QUESTIONS;
 }
 
-/* The number of examined requests covers only places that count; the CPU time covers everything. */
+/* The client counts examined requests only in some places. The CPU time shows work in all other places. */
 static void a_turn_of_the_engine_takes_the_same_time_however_much_waits(void **state) {
     enum { TRIES = 3, TIMES = 4 };
     bool is_the_same = false;

@@ -92,7 +92,8 @@ static void an_unknown_outcome_is_left_with_its_producer(void **state) {
     struct tarry_schedule_options brief = order;
     brief.call.timeout_ms = 400;
     assert_int_equal(tarry_schedule(client, &brief, &unknown), TARRY_E_TIMEOUT);
-    for (int i = 0; i < 3 * COMMITS_PER_PRODUCER_MAX; i++) { /* more commits than replies that the broker remembers */
+    for (int i = 0; i < 3 * COMMITS_PER_PRODUCER_MAX;
+         i++) { /* prepares more commits than the broker remembers replies */
         assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
         assert_int_not_equal(result.producer, unknown.producer);
     }
@@ -272,7 +273,8 @@ static void names_hold_up_nothing_and_are_many(void **state) {
             assert_true(ids[i].producer != ids[j].producer || ids[i].sequence != ids[j].sequence);
         assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
     }
-    for (int i = MANY; i-- > 0;) { /* in reverse order; the broker remembers 64 of a producer, and none is forgotten */
+    for (int i = MANY; i-- > 0;) { /* sends the commits in reverse order; the broker remembers 64 replies of a producer
+                                      and must not forget any of these */
         assert_int_equal(tarry_commit_run(commits[i], NULL, NULL, NULL), TARRY_OK);
         assert_true(fake->last_oldest <= ids[i].sequence);
     }

@@ -205,7 +205,8 @@ static void test_an_entry_that_is_gone_or_made_again_is_not_believed(void **stat
     assert_non_null(strstr(place->waiting.call.reason, "made again"));
 }
 
-/* This holds even if the process that had read the old file makes the new one. The new file has another creation id. */
+/* A file that is deleted and made again counts as another file, even if the same process makes it. The new file has
+ * another creation id. */
 static void test_a_file_that_its_reader_makes_again_is_another_one(void **state) {
     struct place *place = *state;
     struct coordinator_call *call = &place->waiting.call;

@@ -147,7 +147,8 @@ static void after_a_long_stall_the_lease_is_a_whole_one(void **state) { /* TIME-
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     lane(f, f->session, CORE_LANE_UP, false);
     uint64_t due_ms = lease_ahead(f);
-    at(f, due_ms + body.lease_ms / 2 + 1); /* a time before the session counts as silent */
+    at(f, due_ms + body.lease_ms / 2 +
+              1); /* more than half of the lease has passed, but the session does not count as silent yet */
     const struct row *row = &delivery(f)->tasks[0].row;
     assert_true(!delivery(f)->departs && row->attempt == 1 && row->deliveries == 1);
     assert_true(row->lease_deadline_ms >= f->now_ms + body.lease_ms);

@@ -318,7 +318,7 @@ static void a_consumer_that_takes_deliveries_keeps_its_late_ones(void **state) {
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 3);
     at(f, due_ms);
     assert_int_equal(delivered(f), 1);
-    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* as if all threads had been paused */
+    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* time passes without any step, as if all threads had been paused */
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(delivered(f), 1);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 0);
@@ -394,7 +394,7 @@ static void after_a_restart_it_may_have_left_and_is_not_sent_early(void **state)
     begin_again(f, &options);
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f), id = f->id;
     uint64_t token = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.lease_position;
-    restart(f, 2); /* the clock may be behind that of the run in between */
+    restart(f, 2); /* starts with a clock that is behind the clock of the former run */
     assert_int_equal(hello(f), TARRY__CODE__OK);
     f->sequence = 0;
     assert_int_equal(cancel(f, id), TARRY__CODE__NOT_DONE);

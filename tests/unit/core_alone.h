@@ -81,7 +81,9 @@ static inline void step(struct fx *f, struct core_event *event) {
 
 static inline Tarry__Code ask(struct fx *f, Tarry__Request *request) {
     static struct core_content contents[OPS_PER_COMMIT_MAX + 1];
-    contents[0].size = (uint32_t)f->content_size; /* the size is enough, because only the shell reads contents */
+    contents[0].size =
+        (uint32_t)
+            f->content_size; /* the core needs only the size of a content, because only the shell reads its bytes */
     struct core_event event = {.kind = CORE_REQUEST,
                                .late_ns = f->late_ms * 1000000,
                                .request = {.ticket = 1, .message = request, .caller = f->caller}};

@@ -164,13 +164,14 @@ static void a_release_says_when_and_before_whom(void **state) {
         assert_int_equal(schedule(f, "orders", 1000000), TARRY__CODE__OK);
         ids[i] = f->id;
         place(f, TARRY__WHEN__KIND__AT, 30 - 10 * i, 9, ids[i], NULL);
-        place(f, TARRY__WHEN__KIND__AT, 30 - 10 * i, 0, ids[i], NULL); /* due times of 30, 20 and 10 ms after 1970 */
+        place(f, TARRY__WHEN__KIND__AT, 30 - 10 * i, 0, ids[i],
+              NULL); /* the three tasks are due 30, 20 and 10 ms after 1970 */
     }
     consume(f, 1, 1);
     lane(f, CORE_LANE_UP, false);
     Tarry__Token token = take(f, &id);
     assert_int_equal(id, ids[2]);
-    /* Between the due times of the other two tasks, so another task now comes first. */
+    /* The task is moved between the due times of the other two tasks, so another task is now the first. */
     place(f, TARRY__WHEN__KIND__AT, 25, 0, id, &token);
     token = take(f, &id);
     assert_int_equal(id, ids[1]);
@@ -352,11 +353,12 @@ static void however_much_is_ready_a_step_leases_so_much(void **state) {
         assert_int_equal(commit_as(f, f->sequence, f->sequence, list, OPS_PER_COMMIT_MAX), TARRY__CODE__OK);
     }
     for (unsigned i = 0; i < 8; i++) consume(f, PREFETCH_MAX, BATCH_MAX);
-    step(f, &stop); /* the lanes connect while the core is stopped and nothing leaves */
+    step(f, &stop); /* the core is stopped, so the lanes connect and nothing is delivered */
     for (unsigned i = 0; i < 8; i++, f->session--) lane(f, CORE_LANE_UP, false);
     step(f, &resume);
     assert_true(delivered(f) >= DELIVERED_PER_STEP_MAX &&
-                delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* the step and the one after it may both deliver */
+                delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* both this step and the step after it may deliver
+                                                                DELIVERED_PER_STEP_MAX tasks */
     /* The core wants to continue at once, because more tasks are ready. */
     assert_true(core_deadline(f->core) <= f->now_ms);
 }

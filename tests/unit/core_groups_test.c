@@ -154,7 +154,7 @@ static void a_due_task_goes_to_the_groups_that_match(void **state) { /* GROUP-1 
 static void a_task_that_matches_nobody_ends(void **state) { /* GROUP-1 */
     struct fx *f = *state;
     const uint64_t id = due_task(f);
-    /* Has effect for all tasks that are shared from now on. */
+    /* Applies to all tasks that fall due from now on. */
     assert_int_equal(set_filter(f, "orders:all", "tag = 'none'"), TARRY__CODE__OK);
     assert_int_equal(share(f, id, NULL), TARRY__CODE__OK);
     const struct outcome *outcome = outcomes_by_id(f->core->outcomes, id);

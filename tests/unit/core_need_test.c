@@ -208,7 +208,7 @@ static void more_than_a_principal_may_have_is_not_busy(void **state) {
     f->caller = NULL;
 }
 
-/* In an earlier version this ended the process. */
+/* A request whose rows do not fit into its arena is refused. In an earlier version it ended the process. */
 static void a_request_whose_arena_is_exhausted_is_refused(void **state) { /* CALM-1 */
     struct fx *f = *state;
     struct arena arena;

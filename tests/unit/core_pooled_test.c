@@ -13,7 +13,7 @@
 
 struct rig {
     struct core *core;
-    struct core *follower; /* replays the frames of `core`; NULL: none */
+    struct core *follower; /* a second core that replays the frames of `core`; NULL: none */
     bool bound;            /* true: sessions end when the process ends */
     struct arena arena;
     struct core_effects effects;

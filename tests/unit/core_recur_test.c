@@ -9,7 +9,7 @@
 #define FRAMES_MAX 4096u
 #define TASKS_MAX 4096u
 
-/* Everything that was appended, in order. */
+/* The frames that the core has appended, in order. */
 static struct frame {
     struct frame_header header;
     uint8_t *body;
@@ -20,9 +20,9 @@ static struct occurrence {
     uint64_t id, due_ms;
     char key[KEY_SIZE_MAX + 1];
     bool ended;
-} tasks[TASKS_MAX]; /* of all queues, in order of creation */
+} tasks[TASKS_MAX]; /* tasks of all queues, in the order of their creation */
 static size_t task_count;
-static uint64_t missed, skipped;         /* sums of the records */
+static uint64_t missed, skipped;         /* total numbers of missed and of skipped occurrences in the records so far */
 static char ended_key[KEY_SIZE_MAX + 1]; /* key in the last record that ended a task */
 
 static void take_record(const Tarry__Record *record) {
@@ -176,7 +176,8 @@ static void each_occurrence_is_created_once_by_the_one_before(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_recur(f, every(10000)), TARRY__CODE__OK);
     for (unsigned i = 1; i <= 30; i++) {
-        assert_int_equal(task_count, i); /* exactly one waits */
+        assert_int_equal(task_count,
+                         i); /* exactly one occurrence waits at a time, so there are as many tasks as occurrences */
         assert_int_equal(tasks[i - 1].due_ms, NOW_MS + i * 10000);
         elapse(f, 9999);
         assert_int_equal(task_count, i);
@@ -207,7 +208,8 @@ static void keys_have_the_zones_offset_and_winter_comes(void **state) {
     assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
     elapse(f, 1711670400000 - NOW_MS + 4ull * 24 * 3600 * 1000);
     static const char *const keys[] = {"recur:r@2024-03-29T02:30:00+01:00", "recur:r@2024-03-30T02:30:00+01:00",
-                                       "recur:r@2024-03-31T03:00:00+02:00", /* 02:30 does not exist: gap=next */
+                                       "recur:r@2024-03-31T03:00:00+02:00", /* 02:30 does not exist on this day, so the
+                                                                               occurrence is at 03:00 (gap=next) */
                                        "recur:r@2024-04-01T02:30:00+02:00", "recur:r@2024-04-02T02:30:00+02:00"};
     assert_int_equal(task_count, 5);
     for (size_t i = 0; i < 5; i++) assert_string_equal(tasks[i].key, keys[i]);
@@ -248,7 +250,7 @@ static void count_and_until_end_it(void **state) {
 static void the_last_missed_one_runs(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_recur(f, every(10000)), TARRY__CODE__OK);
-    restart(f, 605000); /* 60 occurrences passed: 10 s … 600 s */
+    restart(f, 605000); /* during the outage, the 60 occurrences from 10 s to 600 s pass */
     due_are(1, (const unsigned[]){600, 610}, 2);
     assert_int_equal(missed, 59);
     assert_true(tasks[0].ended && !tasks[1].ended);
@@ -263,7 +265,9 @@ static void no_missed_one_runs(void **state) {
     due_are(1, (const unsigned[]){2000}, 1);
     assert_true(tasks[0].ended);
     assert_int_equal(missed, 1);
-    restart(f, 1000000 - 1); /* due RECUR_GRACE_MS ago: late, and not missed */
+    restart(f,
+            1000000 -
+                1); /* at the restart the occurrence is exactly RECUR_GRACE_MS late, so it does not count as missed */
     due_are(2, (const unsigned[]){3000}, 1);
     assert_false(tasks[1].ended);
     assert_int_equal(missed, 1);
@@ -278,10 +282,11 @@ static void the_last_n_missed_ones_run(void **state) {
     due_are(1, (const unsigned[]){800, 900, 1000, 1100}, 4);
     assert_int_equal(missed, 7);
     set.missed_window_ms = 150000;
-    assert_int_equal(set_recur(f, set), TARRY__CODE__OK); /* due in 100 s */
+    assert_int_equal(set_recur(f, set), TARRY__CODE__OK); /* the first occurrence is due in 100 s */
     const size_t before = task_count;
     restart(f, 1000000 + RECUR_GRACE_MS + 1);
-    assert_int_equal(task_count - before, 2); /* one within the window, and the next one */
+    assert_int_equal(task_count - before,
+                     2); /* two new tasks: one missed occurrence within the window, and the next occurrence */
 }
 
 static void a_long_downtime_is_settled_in_pieces(void **state) {
@@ -295,7 +300,8 @@ static void a_long_downtime_is_settled_in_pieces(void **state) {
 
 /* ---- overlap */
 
-/* The first occurrence of a piece has no task yet; it is made if it runs. */
+/* The last missed occurrences are handled in pieces. The first occurrence of a piece has no task yet; the core makes
+ * the task if the occurrence runs. */
 static void the_last_piece_may_have_one_occurrence(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_recur(f, every(1000)), TARRY__CODE__OK);
@@ -310,7 +316,7 @@ static void an_occurrence_is_skipped_while_one_is_open(void **state) {
     Tarry__RecurSet set = every(10000);
     set.overlap = "skip";
     assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
-    elapse(f, 35000); /* the first one waits: nobody consumes */
+    elapse(f, 35000); /* the first occurrence waits for its end, because no consumer takes it */
     due_are(0, (const unsigned[]){10, 20, 30, 40}, 4);
     assert_int_equal(skipped, 2);
     assert_true(!tasks[0].ended && tasks[1].ended && tasks[2].ended && !tasks[3].ended);
@@ -326,14 +332,14 @@ static void one_occurrence_waits_for_the_open_one(void **state) {
     Tarry__RecurSet set = every(10000);
     set.overlap = "queue-one";
     assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
-    elapse(f, 35000); /* 10 is open, 20 waits, 30 is skipped */
+    elapse(f, 35000); /* the occurrence of 10 s is open, that of 20 s waits, and that of 30 s is skipped */
     assert_int_equal(skipped, 1);
     assert_int_equal(count_live(), 2);
     restart(f, 0);
     assert_int_equal(cancel(f, tasks[0].id), TARRY__CODE__OK);
     elapse(f, 0);
     assert_int_equal(task_count, 5);
-    assert_string_equal(tasks[4].key, tasks[1].key); /* 20 runs now */
+    assert_string_equal(tasks[4].key, tasks[1].key); /* the occurrence of 20 s runs now */
     assert_false(tasks[4].ended);
 }
 
@@ -391,7 +397,7 @@ static void a_dead_occurrence_is_open_again_once_it_is_requeued(void **state) {
     consume(f);
     elapse(f, 1000);
     due_are(0, (const unsigned[]){10, 20, 30}, 3);
-    assert_int_equal(skipped, 0); /* a dead letter holds nothing up */
+    assert_int_equal(skipped, 0); /* an occurrence that is a dead letter does not prevent the next one */
     assert_int_equal(bury(f, tasks[1].id), TARRY__CODE__OK);
     assert_int_equal(requeue(f, tasks[1].id), TARRY__CODE__OK);
     elapse(f, 10000);
@@ -407,7 +413,7 @@ static void a_cancelled_occurrence_is_left_out(void **state) {
     assert_int_equal(cancel(f, tasks[0].id), TARRY__CODE__OK);
     elapse(f, 25000);
     due_are(0, (const unsigned[]){10, 20, 30}, 3);
-    assert_int_equal(skipped, 0); /* a cancelled one is not open */
+    assert_int_equal(skipped, 0); /* a cancelled occurrence does not count as open */
 }
 
 /* ---- operators */
@@ -427,7 +433,8 @@ static void pause_resume_trigger_and_delete(void **state) {
     due_are(2, (const unsigned[]){35}, 1);
     assert_string_equal(tasks[2].key, "recur:r@2023-11-14T22:13:55Z#3");
     assert_int_equal(f->id, tasks[2].id);
-    assert_int_equal(do_recur(f, TARRY__RECUR_DO__WHAT__TRIGGER), TARRY__CODE__OK); /* in the same millisecond */
+    assert_int_equal(do_recur(f, TARRY__RECUR_DO__WHAT__TRIGGER),
+                     TARRY__CODE__OK); /* triggers the recurrence twice in the same millisecond */
     assert_int_equal(do_recur(f, TARRY__RECUR_DO__WHAT__DELETE), TARRY__CODE__OK);
     assert_true(tasks[1].ended && !tasks[2].ended);
     elapse(f, 100000);
@@ -560,7 +567,8 @@ static void forget_frames(struct fx *f, size_t kept) {
 static void the_task_of_an_older_tzdata_is_cancelled_by_its_own_key(void **state) {
     struct fx *f = *state;
     Tarry__RecurSet set = cron("0 9 * * *");
-    static const char key[] = "recur:r@2023-11-15T09:00:00Z"; /* before, this zone had no offset */
+    static const char key[] =
+        "recur:r@2023-11-15T09:00:00Z"; /* a key of an older tzdata, in which the zone had no offset */
     set.zone = "Europe/Berlin";
     assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
     const size_t kept = frame_count;
@@ -643,10 +651,12 @@ static void recurrences_use_an_eighth_of_the_memory(void **state) { /* CAP-1 */
         (void)snprintf(name, sizeof(name), "r%u", count++);
     } while (set_recur(f, set) == TARRY__CODE__OK);
     says(f, "an eighth");
-    assert_true(count > 40 && count < 120); /* of 8 MiB */
+    assert_true(count > 40 && count < 120); /* each recurrence takes more than 12,000 bytes, and together they may use 1
+                                               MiB, an eighth of 8 MiB */
 }
 
-/* So 100,000 of them fit into --memory 1GiB, where an eighth of the memory for tasks is 64 MiB. */
+/* A recurrence takes at most 640 bytes. So 100,000 recurrences fit into --memory 1GiB, where they may use 64 MiB, an
+ * eighth of the memory for tasks. */
 static void a_recurrence_takes_at_most_640_bytes(void **state) {
     struct fx *f = *state;
     Tarry__RecurSet set = cron("30 9 * * MON-FRI");

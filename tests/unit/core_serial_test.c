@@ -9,7 +9,7 @@
 
 #define MANY 64u
 
-static struct row leased[4 * MANY]; /* in the order of delivery */
+static struct row leased[4 * MANY]; /* rows of the leased tasks, in the order of their delivery */
 static size_t leased_count;
 
 static void note_deliveries(struct fx *f) {

@@ -210,11 +210,12 @@ static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     uint64_t session = subscribe(&rig);
     for (uint64_t ms = 0; ms + 1000 < SESSION_SILENCE_MS; ms += 1000) {
         rig.now_ms += 1000;
-        assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK); /* its lane may still be connecting */
+        assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK); /* the session's lane may still be connecting */
     }
     rig.now_ms += 1000;
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__NO_SUCH_SESSION);
-    rig.now_ms += SESSION_SILENCE_MS - 1; /* almost the whole time without a heartbeat; the session still exists */
+    rig.now_ms +=
+        SESSION_SILENCE_MS - 1; /* almost SESSION_SILENCE_MS passes without a heartbeat, and the session still exists */
     step(&rig, (struct core_event){.kind = CORE_LANE_UP, .lane.session = session});
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK);
     rig.now_ms += SESSION_SILENCE_MS - 1;

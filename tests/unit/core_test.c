@@ -538,7 +538,9 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
         {.fact_case = TARRY__RECORD__FACT_ALONE, .alone = &alone},
     };
     for (unsigned with_task = 0; with_task < 2; with_task++) {
-        put.task = end.task = with_task ? &task : NULL; /* first without a task, then with a task that has no id */
+        put.task = end.task =
+            with_task ? &task
+                      : NULL; /* in the first round the record has no task; in the second round its task has no id */
         for (size_t i = 0; i < sizeof(records) / sizeof(*records); i++) {
             records[i].base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&tarry__record__descriptor);
             int error = replay(&records[i], 0);

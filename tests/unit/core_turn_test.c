@@ -83,7 +83,8 @@ static void the_core_waits_for_a_batch(void **state) { /* CALM-1 */
     f->load.first = &item;
     core_turn_flushed(&f->turn);
     core_turn_take(&f->turn, &f->load);
-    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* needs a free batch before it takes an item */
+    assert_int_equal(core_turn_next(&f->turn),
+                     TURN_FILL); /* the core takes an item from the inbox only if it has a free batch */
     core_turn_fill(&f->turn, &f->effects);
     assert_true(goes_on_to(f, TURN_TAKE));
     assert_true(core_turn_may_fill(TURN_BATCHES_MAX - 1, false));

@@ -57,7 +57,7 @@ static bool page(void *argument, uint64_t id, const char *path) {
     return true;
 }
 
-/* Like a disk that hangs until the test releases it. */
+/* Waits until the test releases it, as a disk that hangs would. */
 static void served(void *argument) {
     if (world.slow == 0) return;
     answer(world.slow);

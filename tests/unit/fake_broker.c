@@ -25,7 +25,7 @@ struct executed {
 
 struct executed_log {
     struct executed *places;
-    size_t capacity; /* a power of two */
+    size_t capacity; /* number of slots, a power of two */
     size_t count;
 };
 

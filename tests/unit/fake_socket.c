@@ -22,7 +22,7 @@
 #define CONNECTIONS_MAX 64
 #define READ_SIZE (64u << 10)
 #define HEAD_MAX 8192u          /* maximum size of an upgrade request */
-#define FRAME_IN_MAX (1u << 20) /* the same limit as in tarryd */
+#define FRAME_IN_MAX (1u << 20) /* maximum size of a received frame in bytes, as in tarryd */
 #define FRAME_OUT_MAX (64u << 10)
 #define SP_WORD 4u
 #define SP_WORDS_MAX 8u
@@ -67,7 +67,7 @@ struct fake_socket {
     /* for fake_socket_push */
     pthread_mutex_t lock;
     pthread_cond_t pushed;
-    const void *push; /* NULL: nothing to send */
+    const void *push; /* a message to send; NULL: none */
     size_t push_size;
 };
 

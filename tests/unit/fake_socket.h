@@ -20,7 +20,7 @@ struct fake_reply {
     bool ends_lanes;  /* true: close connections of the kind FAKE_LANE */
 };
 
-/* Copies the bytes, replacing earlier ones. */
+/* Sets the reply to a copy of these bytes. */
 void fake_reply_set(struct fake_reply *reply, const void *bytes, size_t size);
 
 /* The kind of a connection. */

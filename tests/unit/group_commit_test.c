@@ -44,7 +44,7 @@ static void a_failed_write_is_neither_synced_nor_released(void **state) { /* LOG
     assert_int_equal(group.step, GROUP_FAILED);
     assert_int_equal(group.failed, GROUP_APPEND);
     assert_int_equal(group.error, -ENOSPC);
-    assert_true(group_commit_is_writing(&group)); /* it stays in this state, so no further group begins */
+    assert_true(group_commit_is_writing(&group)); /* the group is still being written, so no further group begins */
 }
 
 static void a_failed_sync_is_not_released(void **state) { /* LOG-4 */
@@ -79,7 +79,7 @@ static void contents_are_read_while_the_sync_runs(void **state) { /* R3 */
     group = (struct group_commit){0};
     group_commit_begin(&group, 1, END, true);
     assert_true(group_commit_reads(&group, 1));
-    assert_false(group_commit_reads(&group, 0)); /* the first batch waits for more than a position */
+    assert_false(group_commit_reads(&group, 0)); /* the first batch also waits for an event other than a log position */
 }
 
 static void a_frame_is_what_the_core_wants_appended(void **state) {

@@ -125,7 +125,8 @@ static void a_plain_body_comes_in_pieces(void **state) {
     assert_int_equal(body_take(&f->body, f->plain, &count, &more).status, 0);
     assert_int_equal(count, HTTP_PIECE);
     assert_false(more);
-    assert_int_equal(f->body.capacity, HTTP_BODY_MAX + 1); /* the capacity that Content-Length announces */
+    assert_int_equal(f->body.capacity,
+                     HTTP_BODY_MAX + 1); /* the buffer has the capacity that Content-Length announces */
     assert_int_equal(receive(f, f->plain + count, HTTP_BODY_MAX - count, HTTP_BODY_MAX), 0);
     is_received(f, HTTP_BODY_MAX);
     assert_int_equal(receive(f, "x", 1, 1), 413);

@@ -215,7 +215,7 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
     struct turn_load load;
     stop_awake(&inbox);
     uint64_t since_ns = inbox.stall.looked_ns;
-    inbox_post(&inbox, &item); /* before the core thread knows that the process was stopped */
+    inbox_post(&inbox, &item); /* the item arrives before the core thread knows that the process was stopped */
     assert_int_equal(item.received_ns, since_ns);
     assert_true(item.late_ns >= STOPPED_NS);
     stop_awake(&inbox);
@@ -223,7 +223,7 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
     inbox_take(&inbox, 0, false, &load);
     assert_int_equal(load.taken_ns, since_ns);
     assert_int_equal(load.settle_ns, SETTLE_NS);
-    stop_awake(&inbox); /* as if the thread were stopped after it computed how long to sleep */
+    stop_awake(&inbox); /* the process is stopped after the thread has computed how long to sleep */
     since_ns = inbox.stall.looked_ns;
     inbox_take(&inbox, 1, false, &load);
     assert_int_equal(inbox.stall.stopped_ns, since_ns);
@@ -237,7 +237,7 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
 /* A call may make a timer due earlier. That must wake the core thread, which sleeps until a later timer. */
 static void *sleep_towards_later(void *argument) {
     struct turn_load load;
-    inbox_take(&inbox, LONG_NS, true, &load); /* sleeps until it is woken */
+    inbox_take(&inbox, LONG_NS, true, &load); /* the thread sleeps until another thread wakes it */
     assert_null(load.first);
     return NULL;
 }

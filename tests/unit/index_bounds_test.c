@@ -42,7 +42,7 @@ static void tear_down(struct fx *f) {
 /* ---- advice */
 
 #define ROUNDS 3
-/* 246,000 pieces of advice take some 20 ms. If each of them visited 82,000 lines, they would take 15 s. */
+/* 246,000 calls of index_advise take some 20 ms. If each of them visited 82,000 lines, they would take 15 s. */
 #define CPU_S_MAX 3
 
 static double cpu_s(void) {
@@ -60,7 +60,7 @@ static void advise_all(struct index *index, uint64_t due_ms) {
             }
 }
 
-/* The core repeatedly advises the index about every line. */
+/* The core repeatedly calls index_advise for every line, to say which part of the line it needs no more. */
 static void advice_costs_the_same_however_many_lines_there_are(void **state) {
     struct fx f;
     set_up(&f, 16u << 20);
@@ -217,7 +217,7 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     end_below(&f, &ended, RANGE_IDS * 7 / 8, NOW_MS + 119999);
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &ended, RANGE_IDS * 15 / 16, NOW_MS + 120000);
-    /* Also removes rows of tasks that ended meanwhile. */
+    /* The sweep also removes rows of tasks that ended after it was planned. */
     assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
     /* The range is a day old, but waits at most three minutes, with or without further frames. */
     end_below(&f, &ended, RANGE_IDS - 1, NOW_MS + 86400000);

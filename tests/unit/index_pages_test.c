@@ -20,7 +20,7 @@ struct fx {
     struct index *index;
     uint64_t position;
     uint64_t next_id;
-    MDB_txn *txn;  /* transaction while the pages are searched */
+    MDB_txn *txn;  /* LMDB transaction that stays open while the pages are searched */
     size_t pages;  /* number of wanted pages */
     size_t missed; /* number of wanted pages that are in no stretch */
 };

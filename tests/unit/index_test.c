@@ -334,7 +334,7 @@ static void an_idle_index_has_nothing_to_do(void **state) {
     for (unsigned i = 0; i < 50000; i++) schedule(f, NOW_MS + i * 1000ull);
     commit(f);
     struct line line = {.queue = 1};
-    /* The advice is wrong, because all tasks still wait. */
+    /* The advice says that no task waits below this time, which is wrong: all tasks still wait. */
     index_advise_low(f->index, &line, (struct due){NOW_MS + 100000, 0});
     settle(f);
     assert_true(settle(f) == 1);
@@ -549,7 +549,7 @@ static void a_flipped_bit_is_never_a_wrong_row(void **state) {
             size_t at = page + (seed >> 33) % (round % 2 ? POINTERS_END : 4096);
             uint8_t mask = (uint8_t)(1u << (seed >> 20 & 7));
             image[at] ^= mask;
-            /* Restores the size, because the reads may have written. */
+            /* Restores the file's size, because the reads may have written to it. */
             assert_int_equal(ftruncate(file, status.st_size), 0);
             assert_int_equal(pwrite(file, image, size, 0), size);
             image[at] ^= mask;

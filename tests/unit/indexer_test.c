@@ -27,7 +27,7 @@
 #define FRAME_BYTES 100u
 #define CALLS_MAX 512u
 #define WAIT_MAX_NS 1000000u /* every wait of the thread is shortened to at most this */
-#define TEST_MAX_S 60        /* seconds; a forgotten request would never be answered */
+#define TEST_MAX_S 60        /* maximum duration of a test in seconds; a forgotten request would never be answered */
 #define STEADY_NOW_NS 7000000000ull
 
 static struct config config;

@@ -41,10 +41,11 @@ static void a_delivery_of_a_former_turn_never_leaves(void **state) { /* TRUE-1 *
     assert_int_equal(lane_state_send(&lane, turn, true), LANE_DELIVERS);
     assert_int_equal(lane_state_open(&lane, BERT), PIPE);
     assert_false(lane_state_leaves(&lane, turn));
-    /* Must not be reported, because the core would attribute it to session BERT. */
+    /* The departure must not be reported, because the core would attribute it to session BERT. */
     assert_false(lane_state_sent(&lane, turn));
     assert_int_equal(lane_state_send(&lane, turn, true), LANE_SILENT);
-    assert_int_equal(lane_state_open(&lane, ANNA), 0); /* still not sent after session ANNA is back */
+    assert_int_equal(lane_state_open(&lane, ANNA),
+                     0); /* the departure is still not reported after session ANNA has the lane again */
     assert_true(lane_state_up(&lane, ANNA, PIPE + 1, &former));
     assert_false(lane_state_leaves(&lane, turn));
     assert_int_equal(lane_state_send(&lane, turn, true), LANE_SILENT);
@@ -56,7 +57,7 @@ static void news_of_a_former_turn_are_none(void **state) { /* KEEP-1 */
     assert_true(lane_state_is_news(&lane, turn));
     assert_int_equal(lane_state_close(&lane, ANNA), PIPE);
     assert_false(lane_state_is_news(&lane, turn));
-    /* Still not sent after session ANNA is back, because she is not connected yet. */
+    /* The delivery is still not sent after session ANNA has the lane again, because ANNA is not connected yet. */
     assert_int_equal(lane_state_open(&lane, ANNA), 0);
     assert_false(lane_state_is_news(&lane, turn));
     assert_true(lane_state_up(&lane, ANNA, PIPE + 1, &former));

@@ -143,7 +143,7 @@ static void a_question_is_confirmed_while_the_follower_counts(void **state) { /*
 
 static void what_goes_on_does_not_stall(void **state) { /* CALM-1 */
     struct fx *fx = *state;
-    for (uint64_t ms = 0; ms <= 5000; ms += 500) { /* replies leave all the time, and some always remain */
+    for (uint64_t ms = 0; ms <= 5000; ms += 500) { /* clients get replies all the time, and some replies always wait */
         leader_half_released(&fx->half, true, true, ms * MS);
         assert_false(leader_half_look(&fx->half, ms * MS));
     }

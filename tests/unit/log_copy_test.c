@@ -142,7 +142,7 @@ static void another_history_is_not_taken(void **state) { /* R2 */
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(log_serve(two->leader.log, log_end(two->follower.log), UINT64_MAX, 4096, &two->bytes), 0);
     must_not_fit(two, two->bytes.data, two->bytes.size, 3, 0, "chain");
-    /* The epoch of the follower is older, too. */
+    /* The epoch that the follower has in its log is older, too. */
     two->epoch = 4;
     two_append(two, &two->follower, 50, 0);
     two->epoch = 3;

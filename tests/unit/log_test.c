@@ -548,7 +548,8 @@ static void what_fits_is_known_before_it_is_needed(void **state) {
     while ((error = log_fits(f->log, base + SEGMENT, 1)) != -ENOSPC) assert_int_equal(error, -EINPROGRESS);
     assert_int_equal(pthread_join(thread, NULL), 0);
     while ((error = log_fits(f->log, base + SEGMENT, 1)) != 0)
-        assert_int_equal(error, -ENOSPC); /* -ENOSPC until the next attempt; there are five attempts a second */
+        assert_int_equal(error, -ENOSPC); /* each further request fails with -ENOSPC until the next attempt; there are
+                                             five attempts a second */
     assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT), 0);
     /* More bytes than the next segment has. */
     assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1), -EAGAIN);
@@ -577,7 +578,7 @@ static void a_body_can_be_read_by_hand(void **state) {
                                                             .piece_count = 1}),
                      0);
     assert_int_equal(log_sync(f->log), 0);
-    /* The recipe in storage/FORMAT.md. */
+    /* Decodes the body of a frame by the commands in storage/FORMAT.md. */
     char command[1024];
     snprintf(
         command, sizeof(command),

@@ -199,7 +199,8 @@ static void a_new_queue_asks_for_one_task_first(void **state) {
     const struct gateway_leased leased = {.code = TARRY__CODE__OK, .tasks = tasks, .count = 1, .delivered_ms = 1};
     (void)asks(target);
     world.leased(target, &leased);
-    assert_int_equal(asks(target), 31); /* small tasks: as many as requests may be in flight */
+    assert_int_equal(asks(target),
+                     31); /* the tasks are small, so the queue may have as many as there may be requests in flight */
     finish(&f);
 }
 

@@ -39,7 +39,7 @@ static void a_coordinator_that_does_not_answer_is_asked_after_a_while(void **sta
     assert_false(record_reads_due(&reads, 200 * MS));
     assert_true(record_reads_due(&reads, 201 * MS));
     assert_true(reads.presence);
-    assert_false(record_reads_due(&reads, 202 * MS)); /* false: a read is due only once */
+    assert_false(record_reads_due(&reads, 202 * MS)); /* a read is due only once, so the second call returns false */
     assert_false(record_reads_took(&reads, &pair, &known));
     assert_true(record_reads_ask(&reads, true, 203 * MS));
 }

@@ -96,7 +96,7 @@ static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: the waiting
     assert_ptr_equal(release_gate_take(&gate), &first);
     assert_ptr_equal(release_gate_take(&gate), &second);
     assert_null(release_gate_take(&gate));
-    release_gate_enter(&gate, &second); /* the gate works as before */
+    release_gate_enter(&gate, &second); /* after the failure the gate works as before */
     release_gate_confirm(&gate, 3);
     release_gate_reach(&gate, START + 200);
     assert_ptr_equal(release_gate_next(&gate), &second);

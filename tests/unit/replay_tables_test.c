@@ -54,7 +54,7 @@ static void the_earliest_comes_first_and_ties_in_order(void **state) {
     assert_null(agenda_first(&agenda));
     for (size_t i = 0; i < STEPS; i++) {
         bool adds = agenda.count == 0 || random_below(&random, 5) < 3;
-        if (adds) { /* never earlier than the last entry taken, because time does not go back */
+        if (adds) { /* the new entry is never earlier than the last entry taken, because time does not go back */
             struct agenda_entry item = {.at_ns = last.at_ns + random_below(&random, 4),
                                         .position = random_below(&random, 3)};
             if (item.at_ns == last.at_ns && item.position < last.position) item.position = last.position;

@@ -402,7 +402,8 @@ static void no_wake_up_is_lost_and_order_is_kept(void **state) {
     for (int i = 0; i < POSTERS; i++) pthread_create(&threads[i], NULL, post_many, items[i]);
     while (total < POSTERS * POSTS) {
         struct turn_load load;
-        inbox_take(&inbox, 3600ull * 1000000000ull, false, &load); /* would hang here if a wake-up were lost */
+        inbox_take(&inbox, 3600ull * 1000000000ull, false,
+                   &load); /* if a wake-up were lost, the test would hang here */
         for (struct item *item = load.first; item != NULL; item = item->next, total++) {
             int poster = (int)((item - &items[0][0]) / POSTS);
             assert_ptr_equal(item, &items[poster][next[poster]]);

@@ -104,7 +104,7 @@ static void the_hash_sees_every_field(void **state) {
         struct random_row made;
         make_row(&random, &made);
         made.row.key_size |= 1, made.row.reason_size |= 1,
-            made.row.serial_size |= 3; /* so that flipping a bit makes the sizes smaller */
+            made.row.serial_size |= 3; /* two bits are set, so that flipping a bit makes the size smaller */
         uint64_t hash = row_hash(&made.row);
         assert_int_not_equal(hash, 0);
         SEEN(id);

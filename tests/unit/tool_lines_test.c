@@ -65,7 +65,8 @@ static void lines_come_as_they_arrive(void **state) {
     assert_int_equal(pipe(pipe_fds), 0);
     lines_init(&lines, pipe_fds[0], -1);
     assert_int_equal(write(pipe_fds[1], "one\n\nthr", 8), 8);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE); /* would hang if it waited for more input */
+    assert_int_equal(lines_next(&lines, &line, &size),
+                     LINES_LINE); /* if the function waited for more input, the test would hang here */
     assert_int_equal(size, 3);
     assert_memory_equal(line, "one", 3);
     assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);

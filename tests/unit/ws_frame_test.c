@@ -375,7 +375,7 @@ static void a_message_begins_with_its_header(void **state) {
 
 /* ---- sending */
 
-/* RFC 6455, 5.7 */
+/* Encodes the examples of RFC 6455, section 5.7. */
 static void the_rfcs_examples_are_encoded(void **state) {
     (void)state;
     uint8_t room[WS_HEAD_MAX + 5], head[WS_HEAD_MAX];

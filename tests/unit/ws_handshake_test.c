@@ -12,7 +12,8 @@
 #include <cmocka.h>
 
 #define OK_HEAD "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-#define OK_ACCEPT "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" /* RFC 6455, 1.3 */
+/* Accept value of the example in RFC 6455, section 1.3. */
+#define OK_ACCEPT "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
 #define OK_PROTOCOL "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n"
 
 static void only_a_brokers_answer_is_accepted(void **state) {
