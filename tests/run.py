@@ -274,7 +274,7 @@ def parse_options():
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends through `finally`
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # SystemExit runs the `finally` blocks, which end all child processes
     run = Run(parse_options(), Progress())
     run.play()
     tally = run.tally

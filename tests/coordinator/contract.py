@@ -303,11 +303,11 @@ class OverServer(Contract):
         proxy, url = self.by_proxy()
         probe, other = self.impatient(url, PATIENT_MS, 1500), self.probe(self.url())
         probe.ask("watch", "record")
-        probe.wait_news(lambda item: "changed" in item)  # this call sets the watch
+        probe.wait_news(lambda item: "changed" in item)  # the call above has set the watch
         before = probe.call("session")["sessions"]
         end = time.monotonic() + 60
         while probe.call("session")["sessions"] == before and time.monotonic() < end:
-            proxy.hold()  # longer than a session lasts
+            proxy.hold()  # the proxy holds all bytes for longer than a session lasts
             time.sleep(3)
             proxy.cut()
             proxy.heal()

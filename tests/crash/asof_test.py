@@ -17,7 +17,7 @@ def calls(*names):
 WRITES = calls("pwrite", "writev", "fsync", "fdatasync", "rename", "unlink")
 EVERYTHING = WRITES + "+" + calls("open", "mkdir", "posix_fallocate")
 TASKS = 30
-# Every call with TARRY_SLOW; otherwise a sample, and the last calls, which complete the directory.
+# With TARRY_SLOW every call is hit; otherwise every ninth call, and the last calls, which complete the directory.
 STEP = 1 if os.environ.get("TARRY_SLOW") else 9
 LAST = 6
 

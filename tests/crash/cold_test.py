@@ -103,7 +103,7 @@ class Beside(Cold):
         asking = [self.dial() for _ in ids]
         for asker, task_id in zip(asking, ids):
             asker.tell(wire.GET, [(1, [(1, task_id)]), (2, 1)])
-            time.sleep(0.02)  # so that each task gets its own batch
+            time.sleep(0.02)  # waits, so that each task gets a batch of its own
         self.fault.wait_fired(1)
         began = time.monotonic()
         self.assertEqual(session.heartbeat(), wire.OK)
@@ -182,7 +182,7 @@ class Beside(Cold):
 
 
 class Full(Cold):
-    arguments = ("--segment-size", "64MiB")  # so large that no commit of 1 MiB is answered BUSY because the next segment is not ready
+    arguments = ("--segment-size", "64MiB")  # segments are so large that no commit of 1 MiB is answered BUSY while the next segment is made
     OUT_BYTES_MAX = 32 << 20  # broker/shell/threads/delivery_sender.h
 
     # CAP-1

@@ -107,7 +107,7 @@ static struct {
 
 /* True while a spared library makes a thread. The C library's allocations for the thread do not fail either. */
 static _Thread_local bool is_sparing __attribute__((tls_model("initial-exec")));
-static struct fault_page *page; /* NULL: not mapped yet, or no page was requested */
+static struct fault_page *page; /* the page shared with fault.py; NULL: not mapped yet, or the test uses none */
 static char data_path[1024];
 static size_t data_size;
 static _Atomic unsigned char scope_of[DESCRIPTORS_MAX];
@@ -453,7 +453,9 @@ EXPORT int statvfs(const char *path, struct statvfs *out) {
 EXPORT int fcntl(int descriptor, int command, ...) {
     va_list arguments;
     va_start(arguments, command);
-    void *argument = va_arg(arguments, void *); /* an int is passed in the same register */
+    void *argument =
+        va_arg(arguments,
+               void *); /* reading a pointer is right for an int too, because both are passed in the same register */
     va_end(arguments);
     MEET(scope_of_descriptor(descriptor), fcntl, -1);
     return real(descriptor, command, argument);

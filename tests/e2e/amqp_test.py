@@ -112,7 +112,9 @@ class Amqp(AmqpCase):
         self.assertEqual([client.get("q").body for _ in range(4)], [b"9", b"3", b"1", b"0"])
 
     def test_what_a_connection_held_is_ready_at_once(self):
-        """This holds also after a kill of the broker, because the leases of a connection end with the process."""
+        """The messages of a broken connection are ready again, also after a kill of the broker, because the leases of a
+        connection end with the process.
+        """
         client = self.client()
         client.declare("q")
         client.publish("", "q", b"x")
@@ -124,7 +126,7 @@ class Amqp(AmqpCase):
         self.assertTrue(other.delivery().redelivered)
         self.broker.kill()
         self.broker.start()
-        third = self.client(timeout=8)  # earlier than the lease would end
+        third = self.client(timeout=8)  # the message must come within 8 s, which is earlier than the lease would end
         third.consume("q")
         message = third.delivery()
         self.assertEqual((message.body, message.redelivered), (b"x", True))
@@ -295,7 +297,7 @@ class Amqp(AmqpCase):
         self.assertEqual(self.got(client, 1)[0].properties["headers"]["x-delay"], -300)
 
     def test_delayed_messages_survive_a_kill(self):
-        """LOG-1: this holds also if the delay ends while the broker is down."""
+        """LOG-1: a delayed message is moved even if its delay ends while the broker is down."""
         client = self.delayed()
         client.bind("a", "late", "k")
         for number in range(200):

@@ -151,7 +151,7 @@ class Cut(harness.Case):
         self.assertEqual(state(max(wall_ms, last_ms) + 50)["w"], "ready")  # the two clocks may differ by a millisecond
         if last_ms < over_ms:
             self.assertEqual(state(over_ms - 1)["e"], "ready")
-        self.assertNotIn("e", state(over_ms))  # its `expires` time has passed, although no record says so yet
+        self.assertNotIn("e", state(over_ms))  # the task has expired by its `expires` time, although no record says so yet
         self.assertEqual(self.as_of(over_ms).objects[0]["expired_unrecorded"], 1)
 
     def test_a_directory_as_of_then(self):

@@ -217,7 +217,7 @@ class Gone(Live):
             self.fill(number, number + 5000)
             number += 5000
             harness.wait_until("all that is due is retired", lambda: self.stats()["log_bytes"] <= 16 << 20, harness.ANSWER_WAIT_S)
-        lines, err = [first, *slow.stdout], slow.stderr.read()  # standard error is short
+        lines, err = [first, *slow.stdout], slow.stderr.read()  # standard error has few lines, so it can be read after standard output
         self.assertEqual(slow.wait(60), 0, err)
         slow.stdout.close()
         slow.stderr.close()

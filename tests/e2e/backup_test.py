@@ -57,7 +57,7 @@ class UnderLoad(BackupCase):
         self.broker.streams.append(stream)
         return stream
 
-    def test_what_was_acknowledged_before_is_in_it_while_segments_are_retired(self):  # LOG-1, LOG-3, KEEP-1
+    def test_what_was_acknowledged_before_is_in_it_while_segments_are_retired(self):  # Proves LOG-1, LOG-3 and KEEP-1.
         body = "x" * 2000
         keys = []
         for turn in range(2):

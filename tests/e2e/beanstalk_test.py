@@ -122,7 +122,7 @@ class Beanstalk(Case):
             if line is None:
                 theirs.drop(name)
                 ours.drop(name)
-                time.sleep(0.2)  # beanstalkd gives no sign when it has noticed this
+                time.sleep(0.2)  # gives beanstalkd time to notice the closed connection, because it reports nothing about that
                 continue
             data = line.encode() + (b"" if line.startswith("put ") and "\r\n" in line else b"\r\n")
             want, got = theirs.play(name, data), ours.play(name, data)
@@ -219,7 +219,9 @@ class Beanstalk(Case):
         raise AssertionError(f"no thread {thread}")
 
     def test_who_watches_many_tubes_takes_a_job_whose_delay_has_ended_in_its_turn(self):
-        """Such a job does not wait for the jobs in another tube, whatever the priorities."""
+        """A client that watches many tubes gets a job whose delay has ended in its turn, although another tube has many jobs
+        of a lower pri.
+        """
         with self.client() as a:
             a.ask("use backlog")
             for number in range(50):
@@ -248,7 +250,7 @@ class Beanstalk(Case):
             self.assertGreater(time.monotonic() - started, 0.9)
             self.assertLess(time.monotonic() - started, 2)
             self.assertEqual(a.ask(f"touch {job}"), b"TOUCHED\r\n")
-            # Two seconds later, when the shorter delay has ended.
+            # The touch restarted the TTR of two seconds, so the job is ready two seconds after it.
             self.assertEqual(b.ask("reserve-with-timeout 9"), b"RESERVED %d 5\r\nshort\r\n" % job)
             self.assertGreater(time.monotonic() - started, 2.8)
             self.assertEqual(a.ask(f"delete {job}"), b"NOT_FOUND\r\n")
@@ -262,7 +264,9 @@ class Beanstalk(Case):
             self.assertEqual(b.ask("reserve-with-timeout 1"), b"TIMED_OUT\r\n")
 
     def test_what_is_left_is_told_in_whole_seconds_rounded_down(self):
-        """This holds also in the first millisecond: of ten seconds nine are left, as pheanstalk's tests expect."""
+        """`time-left` is rounded down to whole seconds, even in the first millisecond: of ten seconds nine are left, as
+        pheanstalk's tests expect.
+        """
         def told(port):
             with Client(port) as client:
                 job, late = client.put(ttr=10), client.put(delay=100)
@@ -287,7 +291,7 @@ class Beanstalk(Case):
         in_time.judged(lambda _: self.assertEqual(told(real.port), [b"99", b"59"] + 20 * [b"9"]))
 
     def test_who_is_kicked_is_ready_at_once_and_once(self):
-        """This holds also within one millisecond."""
+        """A kicked delayed job is ready once and at once, even if all commands are executed within one millisecond."""
         with self.client() as a:
             for _ in range(60):
                 first, second = a.put(b"1", delay=1000), a.put(b"2", delay=2000)

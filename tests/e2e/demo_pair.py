@@ -121,7 +121,7 @@ class TwoBrokers(demo_play.Demo):
         return True
 
     def first_delivery(self, since_ms):
-        """Returns the record of the first lease made by b since then; None: none yet."""
+        """Returns the record of the first lease that b made at `since_ms` or later; None: there is none yet."""
         answer = self.tarry("audit", "--kind", "leased", "--from", str(since_ms), "--limit", "1")
         return answer.objects[0] if answer.status == 0 and answer.objects else None
 
@@ -168,7 +168,7 @@ class TwoBrokers(demo_play.Demo):
             self.say(f"{self.figures['missed']} could not be shown: the day was over too soon for it; take a lower --speed")
             return 1
         self.wait_in_sync()
-        for broker in (self.a, self.b):  # the follower first, because it would take over if the leader stopped
+        for broker in (self.a, self.b):  # stops the follower before the leader, because it would take over if the leader stopped
             broker.stop()
         same = subprocess.run([harness.find_program("tarry"), "verify", self.a.data, "--against", self.b.data],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)

@@ -123,7 +123,7 @@ class Evidence(harness.Case):
         self.fill_until(2)
         copy, again = self.path("copy"), self.path("again")
         self.broker.one("backup", copy, "--with-archive")
-        self.fill_until(4)  # the original continues
+        self.fill_until(4)  # the original broker continues after the backup
         self.assertEqual(self.broker.stop(), 0)
         self.assertGreaterEqual(len(self.archived(copy)), 2)
         proof = self.verify(copy).one

@@ -59,7 +59,7 @@ class Once(Wire):
         """F-16: reordered requests. Sequences arrive shuffled, some twice, over two connections. Every reply must be correct."""
         peers = [self.rpc(), self.rpc()]
         producer = peers[0].hello()
-        order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # 37 generates all numbers from 1 to 60, each once
+        order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # number * 37 modulo 61 gives each number from 1 to 60 once
         asked = {}
         for place, sequence in enumerate(order + order[::-1]):
             peer = peers[place % 2]

@@ -37,7 +37,7 @@ static void must(int rv, const char *what) {
     if (rv != 0) fail("%s: %s", what, nng_strerror(rv));
 }
 
-static const char *authority; /* NULL: no TLS */
+static const char *authority; /* file with the authority of the broker's certificate; NULL: no TLS */
 
 /* Returns whether the URL's transport has paths, as WebSocket does. The other transports are nng's own. */
 static bool has_paths(const char *url) {

@@ -13,7 +13,7 @@
 
 #define FAT_SIZE 20000u
 #define FATS_MAX 20000u
-#define ACK_MS 20000u /* far above the duration of an ack, even on a busy machine */
+#define ACK_MS 20000u /* longest accepted duration of an ack; far above the usual one, even on a busy machine */
 
 static atomic_ullong answered;
 

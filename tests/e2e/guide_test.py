@@ -188,7 +188,7 @@ class GettingStarted(Case):
     def test_from_c(self):
         host = self.host()
         self.play(host, "install")
-        # lib/MACHINE, or lib64 without dpkg-architecture
+        # The folder is lib/MACHINE (such as lib/x86_64-linux-gnu), or lib64 where dpkg-architecture is missing.
         (pkg_config,) = glob.glob(os.path.join(installed(), "usr/local/lib*/**/pkgconfig"), recursive=True)
         host.environment.update({"PKG_CONFIG_PATH": pkg_config, "PKG_CONFIG_SYSROOT_DIR": installed(), "LD_LIBRARY_PATH": os.path.dirname(pkg_config)})
         said = host.run(self.with_examples(host, "from C", "/usr/share/doc/libtarry-dev/examples/", "client/examples"))
@@ -348,7 +348,7 @@ class Unit(Case):
         for place, folders, files in os.walk(host.there("/var/lib/tarry")):
             for path in [os.path.join(place, name) for name in folders + files]:
                 self.assertEqual(os.lstat(path).st_uid, uid, path)
-        # For other mistakes too, the message says what to do, and that helps.
+        # After the mistake of copying the directory as root, the refusal names a chown command, and that command helps.
         host.run("cp -r /var/lib/tarry/main /var/lib/tarry/copy; rm -r /var/lib/tarry/main; mv /var/lib/tarry/copy /var/lib/tarry/main")
         unit = host.load("tarry.service")
         process = host.spawn(unit, host.prepare(unit))
@@ -585,11 +585,11 @@ class Coordinated(PairStories, Case):
         self.a.run("ssh b 'systemctl stop tarry'")  # no command is needed: a continues alone
 
     def lose_the_primary(self):
-        self.a.services["tarry.service"].kill()  # no command is needed
+        self.a.services["tarry.service"].kill()  # the operator enters no command: b takes over
         until("b leads", lambda: "event=leading" in self.b.logs())
 
     def let_in(self, leader):
-        pass  # no command is needed
+        pass  # the operator enters no command
 
     def test_both_nodes_are_lost(self):
         self.set_up()

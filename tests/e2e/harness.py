@@ -499,7 +499,7 @@ def watch_locks():
     locked. (Sanitizers must be loaded first.)
     """
     if not SANITIZED:
-        earlier = os.environ.get("LD_PRELOAD")  # ./dev test --slow-sync has set it
+        earlier = os.environ.get("LD_PRELOAD")  # ./dev test --slow-sync may have set LD_PRELOAD already
         os.environ["LD_PRELOAD"] = (f"{earlier}:" if earlier else "") + find_program("liblock_owner.so")
 
 

@@ -238,7 +238,7 @@ class Waiting(Web):
         before = self.good("GET", "/v1/stats")["broker"]["appended"]
         self.assertEqual(self.lease("r", wait="500ms"), [])
         self.assertEqual(self.lease("r", wait="500ms"), [])
-        self.assertLessEqual(self.good("GET", "/v1/stats")["broker"]["appended"] - before, 1000)  # no more than the records of the subscription
+        self.assertLessEqual(self.good("GET", "/v1/stats")["broker"]["appended"] - before, 1000)  # the waiting polls append no record; only the subscription has appended some
 
     def test_many_wait_and_each_task_comes_once(self):
         got, lock = [], threading.Lock()
@@ -276,7 +276,7 @@ class Waiting(Web):
         self.broker.kill()
         self.broker.start()
         self.http = Http(self.broker.port)
-        time.sleep(2.5)  # after the time in which a consumer may claim its leases
+        time.sleep(2.5)  # waits for longer than a consumer may take to claim its leases after a restart
         self.assertEqual(self.lease("l"), [])
         self.assertEqual(self.good("POST", "/v1/ack", {"id": task["id"], "token": task["token"]})["result"], "acked")
 
@@ -370,7 +370,7 @@ class Heads(Web):
         self.good("POST", "/v1/tasks", {"queue": "...", "key": ".a", "in": "1h"}, 201)
 
     def test_no_name_ends_a_line(self):
-        """This holds also for readers that treat U+0085, U+2028 or U+2029 as a line end."""
+        """A reply has no byte that ends a line, also for readers that treat U+0085, U+2028 or U+2029 as a line end."""
         body = "a\x85b\u2028c\u2029d"
         self.good("POST", "/v1/queues/l/tasks", {"key": "k\u2028", "in": "1h", "body": body}, 201)
         text = raw(self.broker.port, b"GET /v1/queues/l/tasks/k%E2%80%A8 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").partition(b"\r\n\r\n")[2].decode()

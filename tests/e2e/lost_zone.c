@@ -26,7 +26,7 @@ static FILE *open_with(const char *name, const char *path, const char *mode) {
     return NULL;
 }
 
-/* Which of both a program calls depends on _FILE_OFFSET_BITS. */
+/* A program calls fopen or fopen64, depending on _FILE_OFFSET_BITS, so this file defines both names. */
 #undef fopen
 #undef fopen64
 __attribute__((visibility("default"))) FILE *lost_fopen(const char *path, const char *mode) __asm__("fopen");

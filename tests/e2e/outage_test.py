@@ -94,7 +94,9 @@ class Waiting(Case):
                 self.assertEqual(stream.wait(), 3)
 
     def test_a_wait_without_an_end_is_ended_by_a_signal(self):
-        """Both commands have unanswered requests. They end after 10 s, and report an unknown outcome."""
+        """`consume` and `schedule --from` both have unanswered requests. After a signal they end within 10 s and report an
+        unknown outcome.
+        """
         self.broker.one("schedule", "q", "--key", "first", "--in", "0s")
         consumer = self.lasting("consume", "q", "--exec", "cat; sleep 1")
         producer = self.lasting("schedule", "--from", "-", stdin=True)

@@ -88,8 +88,8 @@ class AtServer:
         self.wait_log(self.a, "event=coordinator state=connected", 2)
 
     def test_nobody_is_done_without_before_the_record_says_so(self):
-        """R4, F-30: the leader may acknowledge without its follower only after the record in the coordinator permits it; that
-        time has passed is not enough.
+        """R4, F-30: the leader may acknowledge without its follower only after the coordinator's record permits it. It is not
+        enough that solo-after has passed.
         """
         self.a.arguments += ["--solo-after", "2s"]
         self.start_pair()

@@ -49,7 +49,7 @@ class Follow(pair.Case):
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
         steady_ns = self.boot_note(self.a)
         self.assertLessEqual(self.boot_note(self.b), steady_ns)
-        self.freeze(self.b)  # so that node b does not take over
+        self.freeze(self.b)  # node b is stopped, so that it does not take over
         self.a.kill()
         with open(os.path.join(self.a.data, "boot"), "r+", encoding="ascii") as file:
             fallen = file.read().replace(str(steady_ns), str(steady_ns - 3600 * 1_000_000_000))

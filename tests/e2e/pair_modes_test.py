@@ -297,7 +297,7 @@ class Operator(pair.Case):
         self.wait_for("it is missed", lambda: "makes this node serve alone" in (self.a.tarry("status").one["problem"] or ""))
         self.assertIn("does not confirm", self.a.refused("demote", "--wait", "200ms").err)
         alone = self.wait_for("alone", lambda: [answer for answer in self.a.tarry("promote", "--peer-is-stopped").objects
-                                                if answer["result"] != "error"])  # it is refused until the hand-over has been cancelled
+                                                if answer["result"] != "error"])  # the command is refused until the hand-over has been cancelled
         self.assertEqual(alone[0]["result"], "serves alone")
         self.a.ok("schedule", "orders", "--in", "1h")
         self.assertIn("so this node cannot hand over", self.a.refused("demote").err)

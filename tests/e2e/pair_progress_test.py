@@ -75,7 +75,7 @@ class CatchingUp(Slow, pair.Case):
         self.b.kill()
         self.wait_for("a goes on alone", lambda: self.record().get("in-sync") == "0")
         self.fill(48)
-        self.net.delay_s = 0.012  # so 4 MiB of frames arrive just before the timeout
+        self.net.delay_s = 0.012  # with this delay, the 4 MiB of frames in one reply arrive just before the timeout
         self.b.start()
         for broker in (self.b, self.a):
             peer = self.wait_for("it tells", lambda asked=broker: (found := asked.tarry("status").one["peer"])["left_ms"] and found)

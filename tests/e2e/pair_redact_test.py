@@ -233,7 +233,7 @@ class Redact(Pair):
         self.assert_there(self.b, tokens)
         self.b.start()
         self.wait_log(self.b, "event=snapshot_taken")
-        self.b.restart()  # whether the erasure has begun, is in progress, or is complete
+        self.b.restart()  # the restart may come before the erasure, during it, or after it
         self.wait_in_sync()
         self.wait_gone(self.b, tokens)
         self.assert_there(self.b, witness)

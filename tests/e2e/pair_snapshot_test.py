@@ -155,7 +155,7 @@ class ByHand(Case):
         self.addCleanup(proxy.close)
         self.leave_behind()
         self.b.arguments[self.b.arguments.index("--follow") + 1] = proxy.url
-        self.slow_note(self.b, 1500)  # so that the start after the snapshot takes long, too
+        self.slow_note(self.b, 1500)  # the hard state is written slowly, so that the start after the snapshot also takes long
         proxy.delay_s = 0.08
         self.b.launch()
         self.wait_log(self.b, "event=snapshot_begun")

@@ -42,7 +42,7 @@ class Recur(Case):
         answer = self.broker.one("recur", "set", "daily", "--queue", "reports", "--cron", "0 9 * * MON-FRI", "--zone", "Asia/Shanghai",
                                  "--body", '{"report":"daily"}', "--attr", "lang=de", "--priority", 3)
         self.assertEqual((answer["name"], answer["queue"], answer["result"]), ("daily", "reports", "set"))
-        self.assertIsInstance(answer["position"], int)  # as in the answer of every other command
+        self.assertIsInstance(answer["position"], int)  # the answer has a log position, as the answer of every other command that changes something
         times = [time_["local"] for time_ in self.broker.ok("recur", "next", "daily", "--count", 5)]
         self.assertEqual(len(times), 5)
         self.assertTrue(all(local.endswith("T09:00:00+08:00") for local in times), times)
@@ -106,7 +106,7 @@ class Recur(Case):
         self.assertGreaterEqual(view["skipped_count"], 2)
         self.assertEqual(view["open"], 1)
         self.broker.one("ack", held["id"], held["token"])
-        self.assertEqual(view["last_state"], "cancelled")  # it was skipped
+        self.assertEqual(view["last_state"], "cancelled")  # the occurrence was skipped, and skipped occurrences are shown as cancelled
         again = self.broker.one("consume", "q", "--count", 1)
         self.assertNotEqual(again["key"], held["key"])
 
@@ -132,7 +132,7 @@ class Recur(Case):
         begin = min(int(self.show(name)["next_ms"]) for name in names) // 1000
         random_ = random.Random(7)
         for _ in range(6):
-            time.sleep(random_.uniform(0.3, 1.4))  # the moment of the crash, not a wait for an event
+            time.sleep(random_.uniform(0.3, 1.4))  # the wait chooses a random moment for the crash
             self.broker.kill()
             self.broker.start()
         self.wait_due("r0", 8)
@@ -142,7 +142,7 @@ class Recur(Case):
         ran = occurrences(self.broker.ok("audit", "--data", self.broker.data), "q")
         self.assertEqual(sorted(ran), sorted(names))
         for name, seconds in ran.items():
-            self.assertEqual(seconds, list(range(seconds[0], seconds[0] + len(seconds))), name)  # each once, in order, none left out
+            self.assertEqual(seconds, list(range(seconds[0], seconds[0] + len(seconds))), name)  # each second has one occurrence: none is missing and none is doubled
             self.assertLessEqual(seconds[0] - begin, 3, name)
             self.assertGreaterEqual(len(seconds), 5, name)
         self.assertIn("fine", self.broker.words("verify", self.broker.data))

@@ -320,7 +320,7 @@ class Filtered(Target):
 
         data, _ = self.record(tell)
         self.broker.one("schedule", "a", "--key", "other", "--in", "1h")
-        self.broker.one("queue", "pause", "a")  # so that the target delivers no task of this queue
+        self.broker.one("queue", "pause", "a")  # the target's queue is paused, so that it delivers no task
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         self.broker.wait_stats("a", ready=1)
         replay.signal(2)
@@ -346,7 +346,7 @@ class Filtered(Target):
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         self.broker.wait_stats("a", in_flight=1)
         task = self.broker.one("get", "a", "k")
-        self.broker.one("queue", "pause", "a")  # so that the target does not deliver the task again before the replayed ack was refused
+        self.broker.one("queue", "pause", "a")  # the target's queue is paused, so that it does not deliver the task again before the replayed ack was refused
         self.broker.one("release", task["id"], task["token"])
         self.broker.one("queue", "resume", "b")
         self.broker.wait_stats("b", acked=1)

@@ -27,7 +27,7 @@ class Leases(Case):
         self.broker.one("schedule", queue, "--key", "k", "--in", "0s")
         with wire.Rpc(self.broker.port) as rpc:
             session = wire.Session(rpc, [queue])
-            with session.dial() as lane:  # open until the kill, because a session ends when its lane is closed
+            with session.dial() as lane:  # the lane stays open until the kill, because closing it would end the session
                 held, = wire.tasks(lane.receive())
                 self.broker.kill()
         with in_time(self.SILENCE_S, "from the start until the heartbeat"):
@@ -175,7 +175,7 @@ class Damage(Case):
                 file.write(b"\xff" * 16)
         self.refuses()
 
-    def test_a_missing_log_is_refused_not_taken_for_a_new_one(self):  # F-7, F-9, LOG-3
+    def test_a_missing_log_is_refused_not_taken_for_a_new_one(self):  # Proves F-7, F-9 and LOG-3.
         for path in self.segments():
             if os.path.getsize(path) > 4096:
                 os.unlink(path)

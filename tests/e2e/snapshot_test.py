@@ -54,7 +54,7 @@ class Snapshots(Case):
         broker.wait_logged(sentence)
         self.assertEqual(self.broker.tarry("verify", broker.data).status, 1, f"log {log}, index {index}")
 
-    def test_every_pair_of_points_is_whole_or_refused(self):  # F-7, F-9, LOG-3
+    def test_every_pair_of_points_is_whole_or_refused(self):  # Proves F-7, F-9 and LOG-3.
         for point in range(POINTS):
             self.live_a_little("a", point)
             self.copy(str(point))
@@ -73,7 +73,7 @@ class Snapshots(Case):
         shutil.copytree(self.path("root"), other.data)
         return other
 
-    def test_a_branch_of_history_is_not_taken_for_another(self):  # F-7, F-9, LOG-3
+    def test_a_branch_of_history_is_not_taken_for_another(self):  # Proves F-7, F-9 and LOG-3.
         self.live_a_little("a", 0)
         other = self.branch_off()
         self.broker.start()
@@ -88,7 +88,7 @@ class Snapshots(Case):
         self.assert_whole("branch", "root", 18)
         self.assert_refused("long", "branch", "event=refused")
 
-    def test_a_branch_of_the_same_length_is_told_by_its_chain(self):  # F-7, F-9, LOG-3
+    def test_a_branch_of_the_same_length_is_told_by_its_chain(self):  # Proves F-7, F-9 and LOG-3.
         self.live_a_little("a", 0)
         other = self.branch_off()
         for broker, name in ((self.broker, "one"), (other, "other")):

@@ -301,7 +301,7 @@ class Tubes(Passes):
         self.assertEqual(self.client.reply(), b"TIMED_OUT\r\n")
         self.go_on(DAY_S)
         self.assertEqual(self.client.ask("reserve-with-timeout 5").split()[:2], [b"RESERVED", str(job).encode()])
-        self.go_on(HOUR_S, 4)  # its lease of 10 s is extended every 5 s
+        self.go_on(HOUR_S, 4)  # the broker extends the job's lease of 10 s every 5 s while the time passes
         with Client(self.port) as other:
             self.assertEqual(other.ask("reserve-with-timeout 0"), b"TIMED_OUT\r\n", "it is reserved for two hours")
             self.assertEqual(self.client.ask("pause-tube default 3600"), b"PAUSED\r\n")

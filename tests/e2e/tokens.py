@@ -9,7 +9,7 @@ def text_of(name):
     return f"tarry_the-token-of-{name}-in-a-test"
 
 
-ADMIN = text_of("admin")  # known to every broker of the harness (harness.py)
+ADMIN = text_of("admin")  # token with the role admin, which each broker of the harness accepts (harness.py)
 
 
 def row(name, roles, *fields):

@@ -97,7 +97,7 @@ class Service:
                 for line in self.process.stderr:
                     self.log.append(line.decode(errors="replace").rstrip("\n"))
                 self.process.wait()
-                time.sleep(0.1 if self.wanted else 0)  # shorter than RestartSec
+                time.sleep(0.1 if self.wanted else 0)  # the pause before a restart, shorter here than the unit's RestartSec
             notify.shutdown(socket.SHUT_RDWR)
 
     def _hear(self, notify):
@@ -286,7 +286,7 @@ class Host:
             name, _, source = word.partition(":")
             assert source.startswith("/"), word
             target = os.path.join(credentials, name)
-            shutil.copyfile(self.there(source), target)  # raises if the file is missing
+            shutil.copyfile(self.there(source), target)  # copyfile raises an exception if the file is missing
             os.chmod(target, 0o400)
             if uid is not None:
                 os.chown(target, uid, uid)

@@ -14,7 +14,7 @@ from fault_wire_test import Wire
 from wire import Rpc
 
 CALLS = 200
-NAMES = ("ppoll", "epoll_wait", "epoll_ctl", "recv", "send", "read", "write", "pwrite", "fdatasync", "timerfd_settime", "ioctl")  # in the order of count_calls.c
+NAMES = ("ppoll", "epoll_wait", "epoll_ctl", "recv", "send", "read", "write", "pwrite", "fdatasync", "timerfd_settime", "ioctl")  # names of the counted system calls, in the order of count_calls.c
 # Limits for one call. The two timerfd_settime arm and disarm the timer of the substitute thread.
 LONE = {"epoll_wait": 1, "recv": 1, "send": 1, "pwrite": 1, "fdatasync": 1, "timerfd_settime": 2, "ioctl": 1}
 OVER_TLS = {**LONE, "recv": 0, "send": 0, "read": 1, "write": 1}

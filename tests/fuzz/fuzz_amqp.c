@@ -68,7 +68,9 @@ static void envelope(struct amqp_bytes bytes) {
     if (queue != NULL && amqp_envelope_of(&content, "q", &made, &read)) {
         amqp_put_dead(&dead, &read, queue, AMQP_DEATH_REJECTED, 1);
         assert(amqp_properties_read((struct amqp_bytes){dead.bytes, dead.size}, &died));
-        assert(!amqp_death_circles(died.bytes[AMQP_HEADERS], "q")); /* a rejection is not a cycle */
+        assert(
+            !amqp_death_circles(died.bytes[AMQP_HEADERS],
+                                "q")); /* a message that was rejected is not a cycle, even if it returns to its queue */
     }
     amqp_out_free(&made);
     amqp_out_free(&dead);

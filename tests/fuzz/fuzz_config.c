@@ -185,7 +185,8 @@ static void command_line_wins(const struct config *config, int argc, char **argv
     NUMBERS(X)
 #undef X
     assert(alone.backoff == defaults.backoff || alone.backoff == config->backoff);
-    assert(alone.print_config || strcmp(alone.data, config->data) == 0); /* otherwise --data is required */
+    assert(alone.print_config ||
+           strcmp(alone.data, config->data) == 0); /* with --print-config, --data need not be given */
     assert(!alone.unsafe_no_tls || config->unsafe_no_tls);
     assert(alone.create_queues || !config->create_queues);
 }

@@ -21,7 +21,7 @@
 #include "picks.h"
 
 #define FRAMES_MAX 512
-#define IDS_MAX 256 /* the run stops at this id */
+#define IDS_MAX 256 /* number of task ids; the run stops when it has used them all */
 #define READS_MAX 24
 #define DELIVERIES_MAX 64
 #define SESSIONS_MAX_HERE 6
@@ -36,8 +36,9 @@ struct frame {
 
 struct read { /* a read of the index, for an event or for an effect */
     bool was_read;
-    int hold;                /* hold of the overlay; -1: none */
-    struct core_event event; /* for the kinds WINDOW and PAGE, it is made at the time of the read */
+    int hold; /* hold of the overlay; -1: none */
+    struct core_event
+        event; /* the event that gets the rows; for the kinds WINDOW and PAGE it is made at the time of the read */
     const struct want *wants;
     size_t want_count;
     struct core_window window;
@@ -60,7 +61,7 @@ static struct {
     size_t read_count;
     struct core_delivery deliveries[DELIVERIES_MAX];
     size_t delivery_count;
-    uint64_t sessions[SESSIONS_MAX_HERE]; /* 0: no session */
+    uint64_t sessions[SESSIONS_MAX_HERE]; /* the sessions that exist; 0: an unused entry */
     struct ops_lease held[HELD_MAX];
     size_t held_count;
     uint8_t tickets[TICKETS_MAX]; /* state of each ticket: 1 the request has no answer yet, 2 it has one */
@@ -526,7 +527,7 @@ static void advance(void) {
     uint8_t how = byte();
     uint64_t ns = ((uint64_t)byte() << how % 24) * 1000000;
     world.now.steady_ns += ns;
-    if (how / 32 != 0) world.now.wall_ns += ns; /* otherwise the wall clock does not advance for a while */
+    if (how / 32 != 0) world.now.wall_ns += ns; /* in the other case the wall clock stands still for a while */
     tick();
 }
 
@@ -582,7 +583,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     core_effects_init(&world.effects, &world.arena);
     tally_init(&world.tally, queues);
     world.now = (struct instant){.steady_ns = 1000000000000ull, .wall_ns = 1000000000000ull};
-    options.near_max = byte() % 8; /* very little memory; 0: no limit */
+    options.near_max = byte() % 8; /* limit of tasks within horizons: very few; 0: no limit */
     world.core = core_new(&options);
     if (world.core == NULL) abort();
     start();

@@ -37,7 +37,10 @@ static void look_at(const struct tarry_task *task) {
     assert(task->id != 0 && (task->key != NULL) == (task->key_size > 0));
     if (task->key != NULL) assert(task->key[task->key_size] == 0);
     assert(task->payload != NULL);
-    for (size_t i = 0; i < task->payload_size; i++) length += ((const uint8_t *)task->payload)[i]; /* reads all bytes */
+    for (size_t i = 0; i < task->payload_size; i++)
+        length +=
+            ((const uint8_t *)
+                 task->payload)[i]; /* reads all bytes of the payload, so that a sanitizer detects invalid memory */
     for (size_t i = 0; i < task->attribute_count; i++)
         length += strlen(task->attributes[i].name) + strlen(task->attributes[i].value);
     assert(length < UINT32_MAX);

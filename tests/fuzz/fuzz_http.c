@@ -60,7 +60,7 @@ static void heads(const uint8_t *data, size_t size, size_t piece) {
 struct body {
     char *bytes;
     size_t size;
-    size_t used; /* used part of the data */
+    size_t used; /* number of bytes that have been parsed */
     enum head_result result;
 };
 

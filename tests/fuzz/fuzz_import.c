@@ -88,7 +88,9 @@ static void try_receipt(const char *text, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0 || size > INPUT_SIZE_MAX) return 0;
-    char *bytes = malloc(size - 1 + (size == 1)); /* the memory ends with the bytes */
+    char *bytes =
+        malloc(size - 1 +
+               (size == 1)); /* the block ends with the last byte, so that a sanitizer detects a read past the end */
     if (bytes == NULL) abort();
     memcpy(bytes, data + 1, size - 1);
     if (data[0] % 4 == 0) try_resp(bytes, size - 1);

@@ -119,5 +119,5 @@ int main(int argc, char **argv) {
         total += count;
     }
     printf("%d inputs replayed\n", total);
-    return total > 0 ? 0 : 1; /* with a missing corpus, the test must fail */
+    return total > 0 ? 0 : 1; /* a corpus without inputs, for example a missing file, is a failure */
 }

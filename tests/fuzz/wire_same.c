@@ -91,7 +91,8 @@ void wire_same_packed(const struct wire_kind *kind, const ProtobufCMessage *mess
 void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_t size) {
     begin();
     ProtobufCMessage *library = protobuf_c_message_unpack(kind->descriptor, &by_library.pb, size, data);
-    uint8_t *copy = malloc(size + (size == 0)); /* a copy of its own: ASan detects a read past its end */
+    uint8_t *copy =
+        malloc(size + (size == 0)); /* a separate copy, so that AddressSanitizer detects a read past its end */
     assert(copy != NULL);
     if (size > 0) memcpy(copy, data, size);
     const ProtobufCMessage *ours = kind->is_unpacked ? unpack(kind, copy, size) : library;

@@ -7,7 +7,7 @@ import socket
 import struct
 
 from stranger import WAIT_S, Hostile
-import amqp  # found through the module stranger
+import amqp  # importing stranger has added the path of this module
 import harness
 from amqp import Client, Closed
 from harness import main

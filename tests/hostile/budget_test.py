@@ -23,7 +23,7 @@ MIB = 1 << 20
 LARGE = 16 * MIB - (128 << 10)
 HOSTILE = 40  # number of requests in one packet
 HONEST = 5
-DOOR_MS = 150  # limit of CPU time in ms for work that needs 1 % of it; before the fix, each of these took 2 s and more
+DOOR_MS = 150  # limit of CPU time in ms; the work needs about 1 % of it, and needed 2 s and more before the defect was fixed
 DOOR_THREADS = ("tarry-net", "tarry-net-2")
 
 
@@ -115,7 +115,7 @@ class Bodies(Budget):
         statuses, said = self.statuses(self.speak(one * HOSTILE), HOSTILE)
         self.assertLessEqual(statuses.count(400), time.monotonic() - began + 2, statuses)
         self.assertEqual(statuses.count(400) + statuses.count(503), HOSTILE)
-        if 503 in statuses:  # with a sanitizer each takes longer than 1 s
+        if 503 in statuses:  # with a sanitizer, unpacking one body takes longer than 1 s, so the broker may answer 503
             self.assertIn(b"has reached its limit", said)
 
     def test_what_is_asked_of_the_broker_is_counted_once(self):
@@ -222,7 +222,7 @@ class Bodies(Budget):
         for _ in range(20):
             self.speak(request("POST", "/v1/tasks", body, "hostile")).close()
         web, status = self.web("honest"), 503
-        while status == 503:  # until the memory of all waiting requests is freed
+        while status == 503:  # repeats until the memory of all waiting requests is free
             try:
                 status = web.ask("POST", "/v1/tasks", body)[0]
             except OSError:  # the request was refused before all of it was sent

@@ -8,7 +8,7 @@ import struct
 import threading
 
 from stranger import BINARY, PING, SENTINEL, WAIT_S, Hostile, Stranger, frame, hello, upgrade_head
-import harness  # found through the module stranger
+import harness  # importing stranger has added the path of this module
 import wire
 from harness import main
 
@@ -90,8 +90,8 @@ class Crowd(Hostile):
         self.each(600, act)
 
     def test_a_lane_that_is_reset_ends_its_session(self):
-        """F-21: this holds also for a session whose heartbeats continue. Another consumer gets its tasks, and the attempt
-        counts.
+        """F-21: a session whose lane is reset loses its tasks, even if its heartbeats continue. Another consumer gets the
+        tasks, and the attempt counts.
         """
         with self.rpc() as rpc, self.rpc() as beside:
             session = wire.Session(rpc, ["q"], lease_ms=3_600_000)

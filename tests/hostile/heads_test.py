@@ -5,7 +5,7 @@ connection.
 import time
 
 from stranger import BINARY, SENTINEL, Hostile, frame, hello, statuses, upgrade_head
-import wire  # found through the module stranger
+import wire  # importing stranger has added the path of this module
 from harness import main
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
@@ -50,7 +50,8 @@ SMUGGLED = {
     "a line without a name": (HEALTH + b": x\r\nContent-Length: 36\r\n\r\n", [400]),
     "a CR before the empty line": (HEALTH + b"\r\r\nContent-Length: 36\r\n\r\n", [400]),
     "an empty line before all": (b"\r\n" + HEALTH + END, [400]),
-    # A parser that compares only the beginning would confuse these names with longer ones.
+    # Each of these names is the beginning of a known name. A parser that compares only that many bytes would confuse
+    # them.
     **{f"{name}, and an empty line": (HEALTH + name.encode() + b": a\r\n\r\n", [200, 200]) for name in BEGINNINGS},
     **{f"{name}, and a length": (HEALTH + name.encode() + b": a\r\nContent-Length: 36\r\n\r\n", [413]) for name in BEGINNINGS},
     "such names behind each other": (HEALTH + b"X-Auth: a\r\nIf: b\r\nA:\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [413]),

@@ -8,7 +8,7 @@ import struct
 import time
 
 from stranger import BINARY, WAIT_S, Hostile, frame, hello
-import harness  # found through the module stranger
+import harness  # importing stranger has added the path of this module
 import tokens
 import wire
 from harness import main

@@ -17,7 +17,7 @@ import threading
 import time
 
 from stranger import BINARY, CLOSE, PING, TEXT, WAIT_S, Stranger, frame, hello, statuses, upgrade_head
-import harness  # found through the module stranger
+import harness  # importing stranger has added the path of this module
 import wire
 from certificates import Authority
 from harness import main
@@ -253,7 +253,7 @@ class Pages(Rest):
         self.whole(peer)
 
     def test_unread_with_another_request_behind(self):
-        """The second request comes in the same packet, and in a separate one."""
+        """The second request is sent once in the same packet as the first, and once in a packet of its own."""
         first, second = self.ask(self.AGAIN, self.METRICS), self.ask(self.AGAIN)
         time.sleep(0.3)
         second.sendall(self.METRICS)
@@ -313,8 +313,9 @@ class Listeners(Rest):
         return peer
 
     def test_no_descriptors_left(self):
-        """F-21: one descriptor is reserved to refuse connections. Without that too, a new connection waits, and is served when
-        there are descriptors again."""
+        """F-21: the broker reserves one descriptor to refuse connections. If even that one is missing, a new connection waits
+        until there are descriptors again.
+        """
         before = resource.prlimit(self.broker.process.pid, resource.RLIMIT_NOFILE)
         used = {int(name) for name in os.listdir(f"/proc/{self.broker.process.pid}/fd")}
         self.limit((next(number for number in range(1 << 20) if number not in used), before[1]))
@@ -400,7 +401,7 @@ class Elsewhere(Rest):
         for name, manner in self.MANNERS.items():
             with self.subTest(name):
                 follower = super().make_broker("--follow", self.serve(manner), data=self.path(name.replace(" ", "-")))
-                follower.arguments = follower.arguments[2:]  # without the Unix socket, of which there is only one
+                follower.arguments = follower.arguments[2:]  # removes the option for the Unix socket, which another broker of this test uses already
                 follower.launch()
                 self.process = follower.process
                 harness.wait_until("it asks", lambda: self.received, WAIT_S)

@@ -36,8 +36,8 @@ class Unread(Hostile):
             return sum(line.split()[1].endswith(f":{self.broker.port:04X}") and line.split()[3] == "01" for line in file)
 
     def test_answers_that_nobody_reads_end_the_connection(self):
-        """F-19: the total size of unread answers is limited (CALM-1), so further queries are BUSY. After DOOR_UNREAD_S the
-        connection ends.
+        """F-19: the total size of unread answers is limited (CALM-1), so further queries are answered BUSY. After
+        DOOR_UNREAD_S the connection ends.
         """
         question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
         before, memory_kib = time.monotonic(), self.memory_now()

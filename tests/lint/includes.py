@@ -110,7 +110,7 @@ FORBIDDEN_SYSTEM = {
                      "sodium.h"),
     "common/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
     "proto/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
-    # The map is made once, by the first thread that needs it.
+    # proto/json may use pthread.h, because the first thread that needs the map of all messages makes it, once.
     "proto/json/": ("threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
     "broker/": ("nng/",),  # tarryd uses no nng
     "broker/shell/": ("nng/",),
@@ -121,7 +121,7 @@ FORBIDDEN_SYSTEM = {
     "client/examples/": ("nng/", "protobuf-c/", "lmdb.h"),
     "client/examples/nng_consumer.": ("lmdb.h",),
 }
-ALLOWED_SYSTEM = ("sys/mman.h", "sys/queue.h")  # memory that is reserved at start, and lists
+ALLOWED_SYSTEM = ("sys/mman.h", "sys/queue.h")  # for memory that is reserved at the start, and for linked lists
 GENERATED_HEADERS = {"tarry.pb-c.h": "proto/tarry.pb-c.h"}
 
 

@@ -180,7 +180,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     struct model_node *node = &world->nodes[number];
     switch (effect->kind) {
     case PAIR_WRITE_STATE:
-        break; /* pair.writing_state shows that the write is in flight */
+        break; /* nothing to do: pair.writing_state shows that the write is in flight */
     case PAIR_READ:
     case PAIR_SWAP:
         node->operation = OPERATION_SENT;
@@ -210,7 +210,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     case PAIR_STOP_WRITES:
         step(world, number, &(struct pair_event){.kind = PAIR_STOPPED, .end = node->log.end});
         break;
-    case PAIR_TAKE_WRITES: /* the function pair_takes_writes shows it */
+    case PAIR_TAKE_WRITES: /* nothing to do: pair_takes_writes() tells whether the node takes writes */
     case PAIR_FETCH:       /* the model never retires log */
     case PAIR_SAY:
         break;
@@ -234,7 +234,7 @@ static bool start(struct pair_world *world, int number) {
     const struct pair_limits *limits = &world->limits;
     struct model_node *node = &world->nodes[number];
     if (node->up || world->nodes[!number].pair.asserting != 0)
-        return false; /* the operator keeps the node stopped while asserting that */
+        return false; /* the operator keeps this node stopped while asserting that it is stopped */
     node->up = true;
     node->runs++;
     node->log.durable = node->log.end; /* recovery syncs the frames that it keeps (R6) */
@@ -426,7 +426,7 @@ static bool exchange(struct pair_world *world, int number) {
 static bool question(struct pair_world *world, struct model_node *node) {
     if (node->asked || node->pair.role != PAIR_LEADING) return false;
     node->question = pair_question(&node->pair);
-    if (node->question == 0) { /* the question is answered at once */
+    if (node->question == 0) { /* the question needs no confirmation, so it is answered at once */
         must(world->served <= node->pair.epoch, "a deposed leader answers nothing (R3)");
         if (node->pair.epoch == world->served) return false;
         world->served = node->pair.epoch;
@@ -472,12 +472,12 @@ static bool is_true(const struct pair_world *world, int number, enum pair_word w
     case PAIR_PROMOTE:
     case PAIR_HAND_OVER:
         return limits->hand;
-    case PAIR_SOLO: /* only while no other node leads by an assertion */
+    case PAIR_SOLO: /* the operator allows this only while no other node leads by an assertion */
         return node->pair.role == PAIR_LEADING && (limits->by_operator ? !serves_alone(other) : limits->strict);
     case PAIR_ASSERT:
         if (!limits->by_operator) return false;
         if (is_another(world, !number) && !other->hard_state.alone)
-            return true; /* the new disk is empty, and so was the former one */
+            return true; /* nothing is copied, because the new disk is empty and so was the former one */
         return other->up ? !limits->async && !serves_alone(other)
                          : !other->hard_state.alone || (!world->was_in_sync && !world->is_lost);
     case PAIR_FORCE:

@@ -72,7 +72,7 @@ struct model_node {
     uint64_t runs;
     /* Latest epoch that the node has led or durably promised; its hard state should have it (past.h). */
     uint32_t known;
-    bool asks_presence; /* the running read asks for the presence */
+    bool asks_presence; /* the read in flight also asks for the presence of the leader */
     /* True: this run has seen a newer record than the restored one, so its coordinator client trusts no older one. */
     bool remembers;
     /* request at the coordinator */
@@ -91,7 +91,7 @@ struct pair_world {
     struct model_node nodes[NODES];
     /* Messages on their way; the element i is the message to node i. */
     struct model_message questions[NODES], answers[NODES];
-    uint64_t version; /* 0: no record yet */
+    uint64_t version; /* version of the coordinator's record; 0: the record does not exist yet */
     struct pair_record record;
     struct pair_limits limits;
     uint64_t old_version; /* version and record before the last change */
@@ -103,7 +103,7 @@ struct pair_world {
     uint8_t forced; /* number of the node that an operator has forced to lead, plus 1; 0: none; once in a history */
     bool is_lost;   /* true: the forced node has led, so frames that it lacked are lost */
     bool is_exchanged;
-    bool is_wrong; /* the false assertion was made */
+    bool is_wrong; /* the operator has made the false assertion */
     bool is_record_lost;
     /* Earlier states of the coordinator (past.h) */
     uint64_t kept_version; /* version of the kept copy; 0: none */

@@ -108,7 +108,7 @@ def changes_of(lines):
         if line and line[0] not in " \t}#/":
             in_body = line.endswith("{") and "(" in line
         elif line.endswith(") {") and line.startswith(" " * 10):
-            in_body = True  # the head of the function has several lines
+            in_body = True  # the function's head has several lines, so its body begins here
         if kind is not None:
             for value in [""] if kind == "" else [" true", " false"]:
                 found.append(Change(number, "return early", f"{line} if (*\"x\") return{value};"))

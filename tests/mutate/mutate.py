@@ -45,7 +45,7 @@ PLAIN = ("--buildtype=debugoptimized", "-Dc_args=-g1")  # same options as ./dev 
 SANITIZED = ("--buildtype=debugoptimized", "-Doptimization=0", "-Dc_args=-g1 -Wno-format-truncation", "-Db_sanitize=address,undefined",
              "-Db_lundef=false")  # same options as ./dev build --asan
 SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:verify_asan_link_order=0",
-                 "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}  # same as in tests/run.py
+                 "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}  # the sanitizer options of tests/run.py
 NOT_OK = re.compile(r"^not ok \d+ - (.*)$", re.MULTILINE)
 FOUND, SURVIVED, SAME, NO_C, EQUIVALENT = "found", "SURVIVED", "same object", "does not compile", "equivalent"
 
@@ -126,8 +126,8 @@ class Program:
         self.is_python = self.command[-1].endswith(".py")
         self.targets = [target for name in entry["depends"] for target in targets.get(name, [])]
         self.guess_s, self.timeout_s = entry["priority"] or (PYTHON_S if self.is_python else C_S), entry["timeout"]
-        self.took_s = None  # time when it passed; None: not known
-        self.has_passed = False  # passed in this run
+        self.took_s = None  # duration of the last passed run in seconds; None: not known
+        self.has_passed = False  # True: the test has passed in this run
         self.found = {}  # folder → number of changes there that this test has noticed
         self.process = self.started = self.said = self.complaint = None
 

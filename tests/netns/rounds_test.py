@@ -17,7 +17,7 @@ SEED = int(os.environ.get("TARRY_PAIR_SEED", "12741054"))  # with this seed, the
 
 
 class Rounds(unittest.TestCase):
-    def test_a_pair_in_trouble(self):  # F-13, F-15, F-24, F-25, F-26, F-27, F-30, F-31
+    def test_a_pair_in_trouble(self):  # Proves F-13, F-15, F-24, F-25, F-26, F-27, F-30 and F-31.
         print(f"# seed {SEED}, {ROUNDS} rounds", flush=True)
         result = play(ROUNDS, SEED, chapter_rounds=ROUNDS)
         for why in result.lacks:

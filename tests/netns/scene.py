@@ -97,7 +97,7 @@ class Scene:
         self.network = netns.Network(*NAMES, "clients", *self.servers) if self.can_cut else None
         self.server = None
         self.slowed = frozenset()
-        self.is_alone = True  # true: there is only one trouble in this round
+        self.is_alone = True  # True: this round has only one trouble
         self.disks = {}
         self.records = []  # (epoch, text) of the coordinator's record, one for each epoch that was seen
         try:

@@ -332,7 +332,7 @@ void rig_restart(struct rig *rig) {
     for (size_t i = rig->absorbed; i < rig->frame_count && error == 0; i++) {
         error = core_replay(rig->core, &rig->frames[i].header, rig->frames[i].body);
     }
-    assert(error == 0); /* the same contents fitted into memory before */
+    assert(error == 0); /* the same contents fitted into memory before the restart, so they must fit again */
     assert(core_digest(rig->core) == digest);
     core_check(rig->core);
     start(rig);

@@ -60,7 +60,7 @@ static void op_schedule(struct rig *rig, size_t i, uint64_t delay_ms) {
     body->when = &ops.whens[i];
     body->when->ms = delay_ms;
     size_t size = rig->key_size == RIG_ANY ? random_below(&rig->random, KEY_SIZE_MAX + 1) : rig->key_size;
-    if (size < 12) return; /* a size below 12 means no key */
+    if (size < 12) return; /* sizes below 12 mean that the task has no key */
     memset(ops.texts[i], 'k', size);
     snprintf(ops.texts[i], 13, "%012llu", (unsigned long long)++serial);
     ops.texts[i][12] = 'k';

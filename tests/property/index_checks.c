@@ -167,7 +167,7 @@ int check_window(struct fx *f) {
         return 0;
     }
     CHECK(done == count);
-    /* No task waits between `until` and `through`. */
+    /* Checks that no task waits between `until` and `through`. */
     pick.to_ms = UINT64_MAX;
     pick.after = after;
     ids = world_sorted(w, picked, &pick, &count);

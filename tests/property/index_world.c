@@ -152,7 +152,7 @@ static uint32_t queue_for_task(struct world *world) {
 
 static Tarry__Record *schedule(struct world *world) {
     if (world->next_id >= WORLD_TASKS_MAX) return NULL;
-    /* Sometimes greater, because ids may have gaps. */
+    /* Sometimes skips some ids, because a real log may have gaps in the ids. */
     world->next_id += world_random(world, 200) == 0 ? world_random(world, 300) : 0;
     struct world_task *task = &world->tasks[world->next_id];
     static const uint8_t priorities[] = {0, 5, 9};
@@ -380,7 +380,7 @@ static void maybe_result(struct world *world, Tarry__FrameBody *body) {
     uint64_t low = sequence > 40 ? sequence - 40 : 1;
     if (low < world->floors[slot]) low = world->floors[slot];
     if (world_random(world, 4) == 0) low += world_random(world, sequence - low + 1); /* at most the sequence itself */
-    /* An older value, which does not lower the floor. */
+    /* Sends a smaller value than before, which must not lower the floor. */
     if (low == world->floors[slot]) low -= world_random(world, low);
     body->oldest_unanswered = low;
     if (low > world->floors[slot]) world->floors[slot] = low;

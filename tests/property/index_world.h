@@ -45,7 +45,8 @@ struct world {
     size_t outcome_count;
     struct tally tally;
     struct queue_tally queues[QUEUE_PLACES + 1];
-    struct world_frame *frames; /* oldest first; the index has committed the first `committed` of them */
+    struct world_frame
+        *frames; /* the kept frames, oldest first; the index has committed the first `committed` of them */
     size_t frame_count;
     size_t committed;
     uint64_t log_start;

@@ -204,7 +204,8 @@ static bool open_log(struct history *history) {
     history->start = history->start_durable = recovery.start;
     history->retire_error = 0;
     compare(history, &recovery);
-    history->durable = recovery.end; /* recovery has synced this, so it must never be lost again */
+    history->durable =
+        recovery.end; /* recovery has synced everything that it reported, so it must never be lost again */
     history->epoch = recovery.epoch + (uint32_t)draw(history, 2);
     return true;
 }
@@ -240,7 +241,8 @@ static void play(uint64_t seed) {
     model_free(history.model);
 }
 
-static void what_was_durable_survives_every_crash(void **state) { /* F-3, F-4, F-5, F-6, LOG-1, LOG-4, LOG-5 */
+/* Proves F-3, F-4, F-5, F-6, LOG-1, LOG-4 and LOG-5. */
+static void what_was_durable_survives_every_crash(void **state) {
     const char *seed = getenv("TARRY_SEED"), *count = getenv("TARRY_HISTORIES");
     uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
     uint64_t histories = count ? strtoull(count, NULL, 0) : 10000;

@@ -115,7 +115,8 @@ static void leader_lives(struct history *history) {
         struct log_point point;
         if (frame->blob_size == 0 || end_of(frame) > log_durable(history->leader) || draw(history, 8)) continue;
         if (log_point(history->leader, end_of(frame), &point) != 0) continue;
-        if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0) continue; /* this frame is not the leader's */
+        if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0)
+            continue; /* the leader's log does not have this frame */
         struct log_content content = {frame->position, frame->position + FRAME_HEADER_SIZE, frame->blob_size / 2};
         CHECK(history, log_erase_begin(history->leader));
         CHECK(history, log_erase(history->leader, &content, 1) == 0);
@@ -392,7 +393,8 @@ static void play(uint64_t seed) {
     model_free(history.aside_disk);
 }
 
-static void a_follower_loses_nothing_that_it_confirmed(void **state) { /* R2, R8, LOG-1, LOG-5, F-25, F-26, F-28 */
+/* Proves R2, R8, LOG-1, LOG-5, F-25, F-26 and F-28. */
+static void a_follower_loses_nothing_that_it_confirmed(void **state) {
     const char *seed = getenv("TARRY_SEED"), *count = getenv("TARRY_HISTORIES");
     uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
     uint64_t histories = count ? strtoull(count, NULL, 0) : 3000;

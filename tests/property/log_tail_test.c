@@ -19,7 +19,9 @@
 #include "../model_disk.h"
 #include "log.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(TARRY_SEEDED_BUGS) /* this build runs for many seeded bugs */
+/* The build with seeded bugs runs this test once for each of many bugs, so it counts as slow, as a sanitized build
+ * does. */
+#if defined(__SANITIZE_ADDRESS__) || defined(TARRY_SEEDED_BUGS)
 #define IS_SLOW true
 #else
 #define IS_SLOW false
@@ -135,7 +137,8 @@ struct image {
 static struct image image_take(struct fixture *f, const char *name) {
     struct image image = {.file = model_lookup(f->model, name)};
     assert_non_null(image.file);
-    if (!image.file) abort(); /* for the analyser, which does not know cmocka */
+    if (!image.file)
+        abort(); /* tells clang's analyzer, which does not know cmocka's asserts, that the pointer is not null */
     image.size = image.file->cached_size;
     image.bytes = malloc(image.size);
     memcpy(image.bytes, image.file->cached, image.size);

@@ -128,7 +128,10 @@ static unsigned way_down(const struct ready_node *node) {
  * all other nodes go into the tree, in each of the shapes. */
 static void no_call_walks_far(void **state) {
     (void)state;
-    enum { CROWD = 600000, STEPS_MAX = 20 }; /* 2^20 > CROWD */
+    enum {
+        CROWD = 600000,
+        STEPS_MAX = 20
+    }; /* STEPS_MAX is the binary logarithm of CROWD, rounded up: 2^20 is greater than 600,000 */
     struct random random = {12};
     struct ready_node *nodes = calloc(CROWD, sizeof(*nodes));
     assert_non_null(nodes);

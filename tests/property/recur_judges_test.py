@@ -245,7 +245,8 @@ def main():
         expected = " ".join(map(str, judge(times, zone, after, gap, fold)))
         refused += answer.startswith("error")
         never += expected == ""
-        # ours stops ten years after each occurrence, the judge ten years after the question
+        # Our search ends ten years after each occurrence, but the judge's ends ten years after the question. So our
+        # answer may have more occurrences.
         if answer != expected and not (expected and answer.startswith(expected) and len(expected.split()) < ANSWERS):
             differences += 1
             print(f"difference: seed {seed}, number {number}: {question!r}\n  ours:   {answer}\n  judges: {expected}")

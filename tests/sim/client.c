@@ -26,7 +26,7 @@ struct client *client_new(struct world *world, const char *name) {
 }
 
 void client_free(struct client *client) {
-    free(client->open); /* the world frees all other memory */
+    free(client->open); /* all other memory of a client belongs to the world, which frees it */
 }
 
 /* ---- requests */
@@ -166,7 +166,8 @@ struct request *client_commit(struct client *client, Tarry__Op **ops, size_t cou
     request->contents = world_alloc(world, count * sizeof *request->contents);
     for (size_t i = 0; i < count; i++) {
         if (ops[i]->op_case == TARRY__OP__OP_SCHEDULE) make_content(client, request, i, &request->contents[i]);
-        if (ops[i]->op_case == TARRY__OP__OP_FAN_OUT) /* the content that came with the lease */
+        if (ops[i]->op_case ==
+            TARRY__OP__OP_FAN_OUT) /* the shares get the content that came with the topic task's lease */
             request->contents[i] = *world->hosts[client->session_node].origins[ops[i]->fan_out->id].content;
         TRACE(world, client->name, "> %s%s #%llu", atomic && count > 1 ? "atomically " : "", op_text(ops[i]),
               (unsigned long long)request->number);
@@ -186,7 +187,8 @@ static void beat(struct world *world, void *argument, uint64_t session) {
     struct client *client = argument;
     if (!client->up || client->session != session || !session) return;
     if (!client->silent) client_heartbeat(client);
-    if (client->pooled) client_credit(client, client->credit); /* the earlier message may be lost */
+    if (client->pooled)
+        client_credit(client, client->credit); /* sends the credit again, because the earlier message may be lost */
     world_after_ns(world, client->silence_ms * NS_PER_MS / 3, beat, client, session);
 }
 

@@ -29,7 +29,7 @@ struct client {
     uint64_t run;  /* number of the client's process; messages of earlier runs are ignored */
 
     /* producer */
-    uint64_t producer; /* 0: no producer id yet */
+    uint64_t producer; /* id of the client's producer; 0: none yet */
     bool greeting;     /* a Hello request is in flight */
     uint64_t sequence;
     uint64_t used_ns;      /* a commit of this producer was executed at this time or later */

@@ -11,13 +11,14 @@
 #define FLAGS_OFFSET 6 /* offset of the flags byte (FRAME_FLAG_ERASED) in a frame (proto/frame.h) */
 #define STARTS_MAX 50  /* number of starts of which at least one must succeed after all faults are repaired */
 
-static struct table old_index; /* an operator's older copy of the index; megabytes, of which few are used */
+static struct table old_index; /* an older copy of the index, made by an operator; static, because it takes megabytes */
 
 void faults_draw(struct random *random, struct faults *out) {
     *out = (struct faults){.every_ms = 64u << random_below(random, 7), .down_ms = 16u << random_below(random, 8)};
     uint32_t always = 1u << FAULT_KILL | 1u << FAULT_POWER;
     uint64_t some = random_u64(random);
-    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << FAULTS) - 1); /* on average, a quarter of the kinds */
+    out->mask = (uint32_t)(some & random_u64(random)) &
+                ((1u << FAULTS) - 1); /* switches on each kind of fault with a probability of a quarter */
     if (random_below(random, 4)) out->mask |= always;
     if (random_below(random, 16) == 0) out->mask = 0; /* in some histories there are no faults */
 }

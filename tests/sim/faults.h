@@ -35,10 +35,10 @@ enum fault {
 
 struct flip { /* a flipped bit on the disk */
     bool active;
-    char name[64]; /* name of the file */
+    char name[64]; /* name of the file with the flipped bit */
     uint64_t offset;
     uint8_t bit;
-    uint64_t position; /* position in the log */
+    uint64_t position; /* log position of the flipped bit */
     uint8_t *copy;     /* copy of the file before the flip; NULL: no start has read the flipped bit yet */
     uint64_t copy_size;
     bool in_last;      /* the flip is in the segment that the log writes to; valid with `copy` */
@@ -46,13 +46,13 @@ struct flip { /* a flipped bit on the disk */
 };
 
 struct faults {
-    uint32_t mask; /* set of 1 << enum fault */
+    uint32_t mask; /* the kinds of faults of this history: set of 1 << enum fault */
     uint64_t every_ms;
     uint64_t down_ms; /* maximum time until the next start */
     bool over;
     bool halted; /* the machine lost power, so a start must follow */
     struct flip flip;
-    int64_t jumped_ms; /* the far jump that must be undone */
+    int64_t jumped_ms; /* size of the clock's far jump, which must be undone */
     bool has_old_index;
     uint64_t counts[FAULTS];
     uint64_t flips_refused, flips_harmless;

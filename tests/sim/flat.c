@@ -145,7 +145,7 @@ static void put_definition(struct flat *flat, const Tarry__DefinitionPut *put) {
 }
 
 static void note_commit(struct flat *flat, const Tarry__FrameBody *body, uint64_t position) {
-    MUST(!flat_result(flat, body->producer, body->sequence)); /* ONCE-1: never executed again */
+    MUST(!flat_result(flat, body->producer, body->sequence)); /* ONCE-1: no commit is executed twice */
     for (size_t i = 0; i < flat->producer_count; i++) {
         if (flat->producers[i].id != body->producer) continue;
         if (body->oldest_unanswered > flat->producers[i].floor) flat->producers[i].floor = body->oldest_unanswered;
@@ -169,7 +169,8 @@ static struct flat_recur *find_recur(struct flat *flat, uint32_t queue, const ch
     return NULL;
 }
 
-/* `put` follows the records of its tasks in the frame, so flat has them already. */
+/* Stores the record of a recurrence. It follows the records of its tasks in the frame, so flat has these tasks already.
+ */
 static void put_recur(struct flat *flat, const Tarry__RecurPut *put) {
     struct flat_recur *recur = find_recur(flat, put->queue, put->name);
     MUST(put->before_hash == (recur ? recur->hash : 0)); /* LOG-2 */

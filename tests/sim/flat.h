@@ -16,15 +16,15 @@
 #define FLAT_JOBS_MAX 64
 
 struct flat_task {
-    struct row row; /* id 0 means an unused entry */
-    uint64_t hash;  /* hash of the row */
-    uint64_t session_before,
-        delivered_before_ms; /* with state LEASED: the session that had the task before this lease, and when */
+    struct row row;                               /* id 0 means an unused entry */
+    uint64_t hash;                                /* hash of the row */
+    uint64_t session_before, delivered_before_ms; /* in state LEASED: the session that had the task before this lease,
+                                                     and the time of its delivery */
     bool ended;
     uint64_t share_of;    /* id of the task whose share this is; 0: not a share */
     uint64_t first_share; /* for a task that ended as SHARED: id of its first share */
     uint32_t shares;
-    bool redacted;      /* its content is to be erased, or was erased */
+    bool redacted;      /* the task's content is to be erased, or was erased */
     Tarry__Cause cause; /* cause of the task's end */
     uint64_t ended_ms;
     const uint8_t
@@ -65,16 +65,16 @@ struct flat {
     Tarry__JobPut jobs[FLAT_JOBS_MAX];
     size_t job_count;
     struct flat_definition {
-        uint64_t version, hash;          /* 0: the definition does not exist */
+        uint64_t version, hash;          /* version and hash of the definition; 0: it does not exist */
         const Tarry__DefinitionPut *put; /* its record */
-    } definitions[FLAT_DEFINITIONS];     /* indexed by the last byte of the name */
+    } definitions[FLAT_DEFINITIONS];     /* definitions, indexed by the last byte of the name */
     struct flat_recur {
         uint64_t number, hash;
         uint32_t queue;
         const char *name;
         const Tarry__RecurSet *set;
         const Tarry__RecurState *state;
-        uint64_t first_task; /* tasks from this id on are occurrences of what was set last */
+        uint64_t first_task; /* occurrences from this task id on were made by the recurrence's present settings */
     } recurs[FLAT_RECURS_MAX];
     size_t recur_count;
     uint64_t endings[FLAT_TASKS_MAX]; /* ids in the order in which the tasks ended */

@@ -74,7 +74,9 @@ void habits_draw(struct random *random, struct habits *out) {
     out->deletes = random_below(&own, 5) == 0;
     out->defines = random_below(&own, 8) == 0;
     out->early = random_below(&own, 6) == 0;
-    out->groups = random_below(&own, 6) == 0 && !out->deletes; /* a limit of queues would leave no place for groups */
+    out->groups =
+        random_below(&own, 6) == 0 &&
+        !out->deletes; /* no groups in a history with a limit of queues, because there would be no place for them */
     out->serials = random_below(&own, 3) == 0;
     out->herds = random_below(&own, 4) == 0;
     out->recurs = random_below(&own, 6) == 0;
@@ -87,7 +89,7 @@ void habits_draw(struct random *random, struct habits *out) {
         out->actions_left += 60;
     }
     if (random_below(random, 32) == 0)
-        out->delay_bits = 24 + (uint32_t)random_below(random, 14); /* delays of hours to years */
+        out->delay_bits = 24 + (uint32_t)random_below(random, 14); /* some histories have delays of hours to years */
     if (random_below(random, 64) == 0) out->actions_left *= 16;    /* some histories are long */
 }
 
@@ -123,8 +125,9 @@ static Tarry__Ref *random_ref(struct world *world, const struct habits *habits) 
 
 static Tarry__Op *random_schedule(struct world *world, const struct habits *habits) {
     struct schedule schedule = {.queue = random_queue(world, habits)};
-    bool keyed = habits->one_line ? one_in(world, 6)
-                                  : !one_in(world, 3); /* repeated keys, so that the number of tasks stays low */
+    bool keyed = habits->one_line
+                     ? one_in(world, 6)
+                     : !one_in(world, 3); /* uses few keys, so that keys repeat and the number of tasks stays low */
     if (keyed) schedule.key = random_key(world, habits);
     schedule.delay_ms = random_delay_ms(world, habits);
     if (habits->wall_times && one_in(world, 3))
@@ -133,7 +136,9 @@ static Tarry__Op *random_schedule(struct world *world, const struct habits *habi
         schedule.priority = (uint32_t)random_below(&world->random, PRIORITY_COUNT);
     if (habits->expiries && one_in(world, 2)) schedule.expires_ms = 1 + random_magnitude(&world->random, 14);
     if (habits->conflicts) schedule.on_conflict = (Tarry__Schedule__OnConflict)random_below(&world->random, 4);
-    bool may_be_early = habits->early && strcmp(schedule.queue, habit_queues[0]) == 0; /* refuses serial names */
+    bool may_be_early =
+        habits->early && strcmp(schedule.queue, habit_queues[0]) ==
+                             0; /* the first queue may have lease_before_due, and then it refuses serial names */
     if (habits->serials && !may_be_early && one_in(world, 2)) schedule.serial = one_in(world, 2) ? "ann" : "bob";
     return op_schedule(world, &schedule);
 }
@@ -173,7 +178,8 @@ static Tarry__Op *random_limits(struct world *world, const struct habits *habits
     return op_queue_limits(world, random_queue(world, habits), rate, burst, in_flight);
 }
 
-/* Any combination; refused if tasks would expire before they can become dead letters. */
+/* Sets any combination of spread and overdue fields. The broker refuses a combination in which tasks would expire
+ * before they can become dead letters. */
 static Tarry__Op *random_herd(struct world *world, const struct habits *habits) {
     const struct herd herd = {
         .spread_ms = one_in(world, 2) ? 1 + random_magnitude(&world->random, 12) : 0,
@@ -223,7 +229,7 @@ static Tarry__Op *random_op(struct client *client, const struct habits *habits) 
         if (habits->moves) return op_move(world, random_ref(world, habits), random_delay_ms(world, habits));
         break;
     case 3:
-        if (client->held_count) /* settle a task late, when its lease may have ended */
+        if (client->held_count) /* settles a random task late, when its lease may have ended */
             return random_settlement(world, habits, &client->held[random_below(&world->random, client->held_count)]);
         break;
     case 4:

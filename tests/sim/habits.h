@@ -21,9 +21,9 @@ struct habits {
     bool redacts;
     bool deletes;    /* uses queues without consumers: they are scheduled to, purged, deleted and replaced by others */
     bool early;      /* one queue has lease_before_due, and there is a mover */
-    bool early_set;  /* a client has asked for that */
+    bool early_set;  /* a client has sent the request that sets lease_before_due */
     bool groups;     /* one queue, topic_queue, has groups, and there is a sharer */
-    bool groups_set; /* a client has asked for that */
+    bool groups_set; /* a client has sent the request that makes the groups */
     bool defines;    /* sets and deletes definitions */
     bool herds;      /* sets the spread of queues, and what happens to overdue tasks after an outage */
     bool serials;    /* half of the tasks have one of two serial names */

@@ -8,7 +8,7 @@
 #include "ops.h"
 
 #ifdef TARRY_SEEDED_BUGS
-#define CALM_ROUNDS_MAX 100 /* if a bug blocks progress, this is the number of rounds until the history fails */
+#define CALM_ROUNDS_MAX 100 /* maximum number of rounds of the calm phase; a history that needs more has failed */
 #else
 #define CALM_ROUNDS_MAX 600 /* maximum number of rounds of at least 2 s; after each round, fewer tasks must be live */
 #endif
@@ -42,9 +42,9 @@ struct world_options history_draw_options(uint64_t seed, struct random *random) 
     options.archives = seed % 3 == 1;
     options.archive_comes_and_goes = seed % 2 == 1;
     options.filters = seed % 5 < 3;
-    static const uint64_t spans_ms[] = {
-        LEASE_AHEAD_MS, 100, 500, 2000,
-        8000}; /* tarryd's default, and larger values, with which leases ahead meet slow disks more often */
+    static const uint64_t spans_ms[] = {LEASE_AHEAD_MS, 100, 500, 2000,
+                                        8000}; /* how far ahead tasks are leased, in ms: as in tarryd, and larger
+                                                  values, with which leases ahead meet slow disks more often */
     options.core.ahead_ms = history_leases_ahead ? spans_ms[seed % 5] : 0;
     if (random_below(random, 2)) options.core.near_max = 4 + random_below(random, 12); /* memory for only a few tasks */
     if (seed % 4 == 2) options.core.work_max = 1 + (uint32_t)(seed / 4 % 6); /* small limit of work per step */
@@ -111,7 +111,8 @@ static void keep_going(struct world *world, const struct habits *habits) {
         if (queue->paused) (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
         if (queue->policy->rate || queue->policy->max_in_flight) /* remove the limits, as an operator would */
             (void)client_commit_one(world->clients[0], op_queue_limits(world, queue->name, 0, 0, 0));
-        if (strncmp(queue->name, "topic:", 6) == 0 && !queue->policy->filter[0]) { /* no group now: has its own tasks */
+        if (strncmp(queue->name, "topic:", 6) == 0 &&
+            !queue->policy->filter[0]) { /* the queue is no group at present, so it may have tasks of its own */
             (void)client_commit_one(world->clients[0], op_purge(world, queue->name, STATE_PENDING | STATE_READY));
             (void)client_commit_one(world->clients[0], op_dead(world, TARRY__DEAD_OP__WHAT__DROP,
                                                                op_ref(world, queue->name, NULL, 0), true));

@@ -192,7 +192,8 @@ bool host_holds_back(const struct world *world, const struct row *row) {
 /* Carries out effects that must not wait for the disk: lanes, and loading of windows. */
 static void carry_out_at_once(struct world *world, struct core_effects *effects, size_t deliveries) {
     for (size_t i = 0; i < effects->lanes.count; i++) host_lane_effect(world, &effects->lanes.items[i]);
-    for (size_t i = deliveries; i < effects->deliveries.count; i++) { /* only after the lanes of the same step */
+    for (size_t i = deliveries; i < effects->deliveries.count;
+         i++) { /* deliveries follow the lanes of the same step, because they need the lanes' turns */
         struct core_delivery *delivery = &effects->deliveries.items[i];
         delivery->turn = world->host->lanes[delivery->lane].state.turn;
         if (delivery->departs) host_depart(world, delivery);

@@ -79,7 +79,7 @@ struct asked {                            /* an event for which the core needs f
     struct request *request;
     uint64_t arrived_ns; /* for a call: true time at which it reached the machine */
     size_t known;        /* number of acknowledged frames when the call arrived (truth.h) */
-    size_t proved;       /* how many of these frames a follower's reply must show (node_proved) */
+    size_t proved;       /* number of acknowledged frames that a follower's reply must show (node_proved) */
 };
 
 struct batch {              /* effects of one or more steps that wait for the disk (shell/queues/batch.h) */
@@ -179,13 +179,13 @@ struct host {
     struct disk_reserve reserve;
 
     /* State that the rig keeps outside of the broker. */
-    struct table table; /* durable: survives every crash */
+    struct table table; /* the model index on the disk: it survives every crash */
     struct flat head;   /* state after all appended frames; of a follower: after all applied frames */
-    struct ledger_origin origins[FLAT_TASKS_MAX]; /* by id: facts about the task as of `head` */
-    uint64_t given_out[FLAT_TASKS_MAX]; /* by id: position of the lease whose delivery this run's core sent last */
+    struct ledger_origin origins[FLAT_TASKS_MAX]; /* facts about each task as of `head`, indexed by the task's id */
+    uint64_t given_out[FLAT_TASKS_MAX]; /* by task id: position of the lease whose delivery this run's core sent last */
     struct watch watch;
     uint64_t archive_end;             /* durable end of the archive */
-    bool archive_has[FLAT_TASKS_MAX]; /* by id: the archive has the task's content */
+    bool archive_has[FLAT_TASKS_MAX]; /* by task id: true if the archive has the task's content */
     struct frame_note *frames;
     size_t frame_count;
     size_t frame_capacity;
@@ -291,7 +291,7 @@ void host_refuse_asked(struct world *world, struct asked *asked);
 void host_drop_asked(struct world *world, struct asked *asked);
 void host_ask_window(struct world *world, const struct core_window *window);
 void host_ask_page(struct world *world, const struct core_page *page);
-void host_gate_begin(struct world *world); /* call once host->durable is known */
+void host_gate_begin(struct world *world); /* makes the release gate and its subscribers, once host->durable is known */
 void host_index_later(struct world *world);
 void host_retire_later(struct world *world);
 /* Starts the indexer at the index's position. */

@@ -24,7 +24,7 @@ bool host_is_archived(const struct world *world, uint64_t end) {
 
 struct archiving {
     struct log_segment segment;
-    bool has[FLAT_TASKS_MAX]; /* by id: the content is in the archive */
+    bool has[FLAT_TASKS_MAX]; /* by task id: true if the content is in the archive */
 };
 
 /* Returns whether the content is intact: not erased, and without flipped bits in erased bytes (history 20045725). */

@@ -143,7 +143,8 @@ void host_index_later(struct world *world) {
     if (host->indexing || limit_of(host) <= host->index_schedule.absorbed) return;
     host->index_schedule.times.gather_ns = world_span_ns(world, &world->options.index);
     host->indexing = true;
-    world_after_ns(world, 0, turn, NULL, host->life); /* in a later event, because the caller needs a running host */
+    world_after_ns(world, 0, turn, NULL,
+                   host->life); /* the turn runs in a later event, because the caller needs a running host */
 }
 
 void host_index_now(struct world *world) {

@@ -17,7 +17,7 @@
 #include "recovery_plan.h"
 #include "world.h"
 
-#define BATCH_MEMORY_MAX ((size_t)4 << 30) /* the same value as in world.c */
+#define BATCH_MEMORY_MAX ((size_t)4 << 30) /* must equal the constant in world.c */
 
 static void say_refused(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -236,7 +236,7 @@ static bool drain(struct world *world) {
         if (end == TURN_CLOSES)
             host_begin_run(world, (struct core_event){.kind = CORE_CLOSE, .who = "operator@house"});
         else if (!world_step(world))
-            later_ms += TURN_DRAIN_MAX_MS; /* no earlier event will come */
+            later_ms += TURN_DRAIN_MAX_MS; /* no event will come before that time, so it may pass at once */
         world_enter(world, host->number);
     }
     return host->state == HOST_UP && host->life == life;

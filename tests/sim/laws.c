@@ -80,12 +80,14 @@ uint64_t spread_to(const Tarry__Overdue *overdue, const struct row *row) {
     return until_ms + 1 + frame_sum(seed, sizeof seed) % overdue->overdue_spread_ms;
 }
 
-/* What the broker does with an overdue task is what the judgement of the outage says. */
+/* The broker treats an overdue task exactly as the judgement of the outage demands. */
 static void law_of_overdue(const struct flat *flat, const Tarry__TaskPut *put, const struct row *before) {
     const Tarry__Overdue *overdue = NULL;
     const enum fate fate = fate_of(flat, before, &overdue);
     const uint64_t now_ms = now_ns(flat, before->base) / 1000000;
-    bool has_come = fate == FATE_SPREAD && spread_to(overdue, before) <= now_ms; /* then it need not be moved */
+    bool has_come = fate == FATE_SPREAD &&
+                    spread_to(overdue, before) <=
+                        now_ms; /* a task whose new due time has passed need not be moved before it is delivered */
     if (put->cause == TARRY__CAUSE__CAUSE_LEASED)
         MUST(fate == FATE_NONE || has_come || session_is_mover(put->task->session));
     if (put->cause == TARRY__CAUSE__CAUSE_BURIED && before->state == ROW_WAITING)
@@ -396,7 +398,7 @@ static void law_of_next_task(const struct flat *flat, const struct flat_recur *b
     if (!task || (before && before->state->next_id == task)) return;
     MUST(is_live(flat, task) && flat->tasks[task].row.due_ms == state->due_ms && state->due_ms >= state->next_ms);
     MUST(flat->tasks[task].row.base == ROW_WALL && flat->tasks[task].row.queue == put->queue);
-    MUST(flat->tasks[task].row.scheduled_ms == flat->steady_ns / 1000000); /* created by this frame */
+    MUST(flat->tasks[task].row.scheduled_ms == flat->steady_ns / 1000000); /* the task was created by this frame */
 }
 
 /* An occurrence runs only if no earlier one is open, unless overlap allows it, or an operator moved it. */
@@ -408,8 +410,8 @@ static void law_of_overlap(const struct flat *flat, const struct flat_recur *bef
     for (size_t i = 0; i < was->n_open; i++) MUST(!is_live(flat, was->open[i]));
 }
 
-/* None is lost and none comes twice: the occurrences that this record settles are exactly those of the calendar from
- * the one that was next up to `at_ms`, and the next one is the first after them. */
+/* No occurrence is lost, and none comes twice. The occurrences that this record settles are exactly those of the
+ * calendar from the former next one up to `at_ms`, and the new next one is the first after them. */
 static void law_of_due(const struct flat *flat, const struct flat_recur *before, const Tarry__RecurPut *put) {
     const Tarry__RecurSet *set = before->set;
     const Tarry__RecurState *was = before->state, *state = put->state;

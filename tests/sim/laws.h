@@ -8,9 +8,10 @@
 
 /* What the judgement of an outage demands of a task before it may be leased (broker/core/overdue.h). */
 enum fate { FATE_NONE, FATE_EXPIRED, FATE_DEAD, FATE_SPREAD };
-/* Returns the fate of the task by one judgement. */
+/* Returns what one judgement demands of the task. */
 enum fate fate_by(const Tarry__Overdue *overdue, const struct row *row);
-/* Returns its fate by the recorded judgements of its queue, and the one that concerns it. */
+/* Returns what the recorded judgements of the task's queue demand of the task. `*out`: the judgement that concerns it.
+ */
 enum fate fate_of(const struct flat *flat, const struct row *row, const Tarry__Overdue **out);
 /* Returns the time to which the judgement spreads the task. */
 uint64_t spread_to(const Tarry__Overdue *overdue, const struct row *row);

@@ -234,10 +234,11 @@ static void check_time(struct world *world, const struct row *row, const struct 
     struct instant now = host_answers_at(world);
     uint64_t now_ns = row->base == ROW_WALL ? now.wall_ns : now.steady_ns;
     if (now_ns < row->due_ms * NS_PER_MS && flat_is_early(&world->host->head, row->queue)) return;
-    MUST(now_ns >= row->due_ms * NS_PER_MS); /* TIME-1, by the broker's own clock */
+    MUST(now_ns >= row->due_ms * NS_PER_MS); /* TIME-1: the delivery is not early by the broker's own clock */
     if (row->base == ROW_WALL) {             /* allow for the error that a wall clock may have while it is believed */
         MUST((int64_t)(row->due_ms * NS_PER_MS) <= (int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->believable_ns);
-    } else if (task->received_ns && task->due_ms == row->due_ms) { /* TIME-1, by the true time */
+    } else if (task->received_ns &&
+               task->due_ms == row->due_ms) { /* TIME-1: the delivery is not early by the true time */
         uint64_t passed_ns = world->now_ns + 1 - task->received_ns;
         uint64_t jumped_ns = world->steady_jumped_ns - task->jumped_ns;
         if (passed_ns + jumped_ns < task->delay_ns)

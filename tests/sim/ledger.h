@@ -17,8 +17,8 @@ struct prediction {
     bool may_be_forgotten; /* the task has ended, so the broker may have forgotten its outcome (TRUE-1) */
     Tarry__Code code;
     Tarry__Outcome outcome;
-    uint64_t id;                  /* 0: no prediction */
-    uint64_t ended_ms;            /* valid with may_be_forgotten */
+    uint64_t id;                  /* predicted id of the task; 0: no prediction */
+    uint64_t ended_ms;            /* predicted time of the task's end; valid if may_be_forgotten is set */
     bool redacted;                /* true: a Get's content may be redacted; valid with may_be_forgotten */
     const struct core_past *past; /* for a commit that redacts: one entry per operation */
     uint64_t count, left;         /* valid with the outcome REDACTED */
@@ -54,10 +54,10 @@ struct ledger_task {     /* facts about the task that are known outside of the b
 
 struct ledger_origin {    /* facts about a logged task that only the rig knows */
     uint64_t received_ns; /* true time at which the broker took the request that set the due time; 0: unknown */
-    uint64_t due_ms;      /* valid with received_ns, like the next fields */
+    uint64_t due_ms;      /* this field and the next two are valid if received_ns is set */
     uint64_t jumped_ns;   /* value of world.steady_jumped_ns at `received_ns` */
     uint64_t delay_ns;
-    const struct core_content *content; /* the content as it was sent */
+    const struct core_content *content; /* the content as the client sent it */
 };
 struct ledger_news { /* change that a frame makes to a ledger_origin */
     uint64_t id;
@@ -66,7 +66,7 @@ struct ledger_news { /* change that a frame makes to a ledger_origin */
 
 struct ledger {
     struct ledger_task tasks[FLAT_TASKS_MAX]; /* tasks by id */
-    uint64_t task_end;                        /* ids below it have been used */
+    uint64_t task_end;                        /* all ids below this one have been used */
     uint64_t requests;
     uint64_t answers;
     uint64_t deliveries;

@@ -14,7 +14,7 @@ struct message {
     struct request *request; /* the request that the message carries; NULL: it carries none */
     uint64_t run;            /* run of the client that receives the message */
     uint64_t life;           /* for connections: life of the broker */
-    struct answer answer;    /* the message's reply */
+    struct answer answer;    /* the reply that the message carries */
     struct delivered delivered;
     uint64_t session;
     uint64_t pipe; /* number, at the broker, of the connection that breaks */

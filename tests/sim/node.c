@@ -304,7 +304,8 @@ static void alarm_comes(struct world *world, void *argument, uint64_t life) {
     struct node *node = host->node;
     if (node->alarm_ns > world->now_ns) return;
     node->alarm_ns = UINT64_MAX;
-    if (node->ended || node->blocked) return; /* node_unblock will check again */
+    if (node->ended || node->blocked)
+        return; /* an alarm that comes while the node is blocked has no effect; node_unblock checks again */
     node_check_sleep(world);
     check_timers(world);
     if (host->life == life && host->state == HOST_UP) go_on(world);

@@ -364,7 +364,7 @@ static bool apply_one(struct world *world) {
     flat_apply(&host->head, &note->header, note->body);
     ledger_take_frame(world, note);
     MUST(core_digest(host->core) == note->digest &&
-         core_live(host->core) == note->live); /* both nodes have the same state */
+         core_live(host->core) == note->live); /* both nodes have the same number of live tasks */
     uint64_t position = core_position(host->core), expected = 0;
     MUST(digests_applied(&node->digests, position, note->digest, world->now_ns, &expected) !=
          DIGEST_DIFFERS); /* F-31 */

@@ -84,7 +84,7 @@ size_t node_proved(struct world *world) {
     const struct host *host = world->host;
     struct node_following *following = &host->node->following;
     freshness_applied(&following->fresh, core_position(host->core));
-    size_t acknowledged = SIZE_MAX; /* two replies may belong to the same moment, so take the smaller number */
+    size_t acknowledged = SIZE_MAX; /* two replies may belong to the same moment; the smaller number counts */
     for (size_t i = 0; i < NODE_WORDS; i++) {
         const struct node_word *word = &following->words[i];
         bool is_it = word->asked_ns != 0 && word->asked_ns == following->fresh.proved.asked_ns;

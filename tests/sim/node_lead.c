@@ -279,7 +279,8 @@ static void answer_held(struct world *world) {
     if (host->life != life || node->ended) return;
     leader_half_answer(half, &node->pair, &answer);
     if (answer.kind == PAIR_TAKE_OVER)
-        node->handed_ns = world->now_ns; /* because of F-31a, or because an operator commanded it */
+        node->handed_ns =
+            world->now_ns; /* the leader hands over because its disk hangs (F-31a), or because an operator ordered it */
     if (answer.kind == PAIR_FRAMES)
         answer_frames(world, message, &answer);
     else

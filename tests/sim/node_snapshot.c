@@ -69,7 +69,7 @@ static void copy_segment(const struct host *source, struct model_disk *to, uint6
 }
 
 static struct model_disk *copy_log(struct world *world, const struct host *source, uint64_t end) {
-    static const uint8_t cluster[CLUSTER_ID_SIZE]; /* the same value as in open_log */
+    static const uint8_t cluster[CLUSTER_ID_SIZE]; /* id of the cluster; must equal the one in open_log */
     struct model_disk *copy = model_new(random_u64(&world->random));
     MUST(copy->disk.make_directory(copy, log_directory, 0700) == 0);
     struct log_segment segment;

@@ -206,7 +206,8 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
     } else if (ref->id && ref->id < prediction->past[0].id_end && !prediction->past[0].count) {
         prediction->count = 1; /* the index may once have stored the content, so one task counts */
     } else if (!prediction->past[0].count &&
-               (ref->id || !redact->after_id)) { /* no task matches; the next page of a range is an exception */
+               (ref->id || !redact->after_id)) { /* no task matches; only a further page of a time range may have none
+                                                    without an error */
         prediction->code = TARRY__CODE__NOT_DONE;
         prediction->outcome = TARRY__OUTCOME__UNKNOWN;
         if (task) predict_ended(world, prediction, task);

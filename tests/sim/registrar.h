@@ -15,10 +15,10 @@
 struct world;
 
 struct registrar_entry {
-    uint64_t version; /* 0: no value */
+    uint64_t version; /* version of the coordinator's value; 0: no value */
     char value[COORDINATOR_VALUE_SIZE_MAX + 1];
     size_t size;
-    struct coordinator_record record; /* the same value, decoded */
+    struct coordinator_record record; /* the coordinator's value, decoded */
 };
 
 struct registrar {
@@ -28,7 +28,7 @@ struct registrar {
     bool is_doubted;               /* the record was lost or set back, and no node has written it again */
     uint64_t
         connections; /* number of the server's restarts from an older state; requests of earlier connections are lost */
-    bool cut[HOSTS_MAX];    /* by node: it cannot reach the coordinator */
+    bool cut[HOSTS_MAX];    /* by node: true if the node cannot reach the coordinator */
     uint32_t lost_permille; /* per mille of the requests and replies that are lost */
     uint32_t late_permille; /* per mille of the messages that are late, by up to late_ms */
     uint32_t late_ms;

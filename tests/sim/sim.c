@@ -27,7 +27,7 @@
 #define AGAIN_EVERY 64 /* one history in this number is played twice, and its two runs must be equal */
 #define STUCK_S 60     /* limit of CPU time; a history takes milliseconds of it, even on a busy machine */
 
-struct job { /* in memory shared with the parent */
+struct job { /* state of one job, in memory that it shares with the parent process */
     pid_t pid;
     _Atomic uint64_t seed; /* seed of the current history */
     _Atomic uint64_t histories;
@@ -95,7 +95,7 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
 static struct world *told_world; /* the world that the handler prints */
 
 static void tell_and_die(int number) {
-    /* The process is lost anyway, so printing that may fail is better than no output. */
+    /* The process ends in any case, so it prints the trace although that may fail in a signal handler. */
     trace_print_last(&told_world->trace); /* NOLINT(bugprone-signal-handler) */
     (void)signal(number, SIG_DFL);
     (void)raise(number);

@@ -84,7 +84,8 @@ static void an_expired_task_ends_and_is_not_delivered(void **state) { /* KEEP-1 
 
 /* ---- ONCE-1: a commit takes effect once */
 
-static void a_lost_answer_is_given_again_and_nothing_happens_twice(void **state) { /* ONCE-1, F-22, F-15 */
+/* Proves ONCE-1, F-22 and F-15. */
+static void a_lost_answer_is_given_again_and_nothing_happens_twice(void **state) {
     struct fx *f = *state;
     f->shop->link.cut_down = true;
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
@@ -114,7 +115,7 @@ static void the_same_answer_comes_from_the_log_after_a_crash(void **state) { /* 
     f->shop->link.cut_down = false;
     client_repeat(f->shop, payment);
     SIM_ELAPSE(f, 50);
-    /* The reply is "cancelled", not "cancelled already". */
+    /* The repeated cancel gets its first reply, "cancelled", and not "already cancelled". */
     SIM_TRACE(f, "[1050] shop > cancel orders order-1 #4\n"
                  "[1051] broker append #8 cancelled 1\n"
                  "[1061] broker durable #8\n"
@@ -226,7 +227,8 @@ static void a_payment_that_comes_too_late_is_told_who_has_the_task(void **state)
                  "[1513] shop < not done: in flight, task 1, deliveries 1 #5\n");
 }
 
-static void a_delivery_that_provably_never_left_does_not_count(void **state) { /* TRUE-1, F-17, F-19 */
+/* Proves TRUE-1, F-17 and F-19. */
+static void a_delivery_that_provably_never_left_does_not_count(void **state) {
     struct fx *f = *state;
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
@@ -282,7 +284,8 @@ static Tarry__OpResult *result_of(struct fx *f, const struct request *request) {
     return reply->results[0];
 }
 
-static void who_may_have_acted_is_known_after_a_delivery_that_never_left(void **state) { /* TRUE-1, F-17, F-19 */
+/* Proves TRUE-1, F-17 and F-19. */
+static void who_may_have_acted_is_known_after_a_delivery_that_never_left(void **state) {
     struct fx *f = *state;
     struct client *other = client_new(f->world, "other");
     subscribe(f->worker, "orders");

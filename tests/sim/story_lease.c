@@ -12,7 +12,8 @@ static struct client *second_worker(struct fx *f) {
 
 /* ---- FENCE-1: a token only grows */
 
-static void a_stopped_worker_that_wakes_up_is_told(void **state) { /* FENCE-1, F-13, F-19 */
+/* Proves FENCE-1, F-13 and F-19. */
+static void a_stopped_worker_that_wakes_up_is_told(void **state) {
     struct fx *f = *state;
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
@@ -75,7 +76,8 @@ static void tokens_grow_across_a_restart(void **state) { /* FENCE-1 */
                  "[3211] second gets task 1, delivery 2\n");
 }
 
-static void a_worker_that_comes_back_keeps_its_leases(void **state) { /* FENCE-1, TRUE-1, F-10 */
+/* Proves FENCE-1, TRUE-1 and F-10. */
+static void a_worker_that_comes_back_keeps_its_leases(void **state) {
     struct fx *f = *state;
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
@@ -439,7 +441,8 @@ static void a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs(v
     for (int i = 0; i < 3; i++) client_schedule(f->shop, .delay_ms = 0);
     SIM_ELAPSE(f, 50);
     subscribe_pool(f, 2);
-    assert_int_equal(f->worker->held_count, 2 + 1); /* one delivery, followed by another */
+    assert_int_equal(f->worker->held_count,
+                     2 + 1); /* the pool has two tasks of the first delivery and one of the next delivery */
     client_credit(f->worker, 0);
     client_unsubscribe(f->worker, false); /* the pooled session leaves; its consumers keep their tasks */
     SIM_ELAPSE(f, 20000);
@@ -472,7 +475,7 @@ static void what_connections_of_a_dead_broker_held_is_ready_at_once(void **state
     f->worker->wants_session = false;
     host_stop(f->world);
     assert_true(host_start(f->world, false));
-    SIM_ELAPSE(f, 100); /* long before CLAIM_AFTER_START_MS */
+    SIM_ELAPSE(f, 100); /* 100 ms is far below CLAIM_AFTER_START_MS */
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_WAITING);
         assert_int_equal(f->world->host->head.tasks[id].row.attempt,

@@ -24,7 +24,7 @@ static void schedule_many(struct fx *f, const char *queue, size_t count, uint64_
 
 /* ---- deliveries that the worker saw */
 
-static uint64_t seen[1024]; /* ids of the delivered tasks */
+static uint64_t seen[1024]; /* ids of the delivered tasks, in order */
 static size_t seen_count;
 
 static void note_and_ack(struct client *client, const struct held *held) {
@@ -139,7 +139,9 @@ static void a_crowd_in_one_millisecond_holds_up_nobody(void **state) { /* F-38 *
     SIM_ELAPSE(f, 819);
     SIM_SKIP(f);
     SIM_ELAPSE(f, 40);
-    assert_int_equal(postman->held_count, 1); /* next to 256 tasks due in the same millisecond */
+    assert_int_equal(
+        postman->held_count,
+        1); /* the letter is delivered although 256 tasks of another queue are due in the same millisecond */
     SIM_ELAPSE(f, 5000);
     assert_int_equal(seen_count, 256);
     for (size_t i = 1; i < seen_count; i++) assert_true(seen[i] > seen[i - 1]); /* equal due times: lowest id first */

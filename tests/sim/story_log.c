@@ -172,7 +172,7 @@ static void a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth(void **
     struct fx *f = *state;
     struct model_disk *disk = f->world->host->disk;
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
-    SIM_ELAPSE(f, 2); /* written but not yet synced */
+    SIM_ELAPSE(f, 2); /* the frame is written but not yet synced */
     disk->fail_at = disk->calls + 1;
     disk->fail_error = -EIO;
     SIM_ELAPSE(f, 100);
@@ -259,7 +259,7 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
               "[1200] broker is killed\n"
               "[1200] broker will not start: /data/log/0000000000001000.seg, offset 4648 (position 4648): there is no "
               "valid frame header, but by the frame at offset 5064 the log was durable up to position 5064\n");
-    file->cached[offset] ^= 0x10; /* the operator's copy of yesterday */
+    file->cached[offset] ^= 0x10; /* repairs the flipped bit, as an operator does with a backup of the file */
     assert_true(host_start(f->world, false));
     SIM_TRACE(f, "[1200] broker starts, epoch 2\n"
                  "[1200] broker append #8 epoch 2\n");
@@ -267,7 +267,8 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
 
 /* A loss of power undoes a deletion that was not synced (F-6). A bit of the segment was wrong, and was repaired while
  * the name was deleted. (In history 80264170, the rig repaired only files that the cache still had a name for.) */
-static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) { /* LOG-3, F-2, F-5 */
+/* Proves LOG-3, F-2 and F-5. */
+static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) {
     struct fx *f = *state;
     struct world_options options = story_options();
     options.segment_size = 4096;
@@ -406,7 +407,8 @@ static void killed_before_the_sync_the_repeat_is_answered_once(void **state) { /
                  "[1061] shop < scheduled, task 1 #3\n");
 }
 
-static void what_a_start_has_kept_it_has_synced(void **state) { /* F-10, F-5, LOG-1 */
+/* Proves F-10, F-5 and LOG-1. */
+static void what_a_start_has_kept_it_has_synced(void **state) {
     struct fx *f = *state;
     host_hold_sync(f->world); /* no sync ends during this story */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);

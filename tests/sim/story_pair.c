@@ -490,7 +490,8 @@ static void a_follower_that_was_away_for_too_long_begins_with_a_snapshot(void **
     assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
 }
 
-static void where_the_two_parted_is_retired_and_what_the_old_leader_wrote_is_kept(void **state) { /* F-25, F-26: R8 */
+/* Proves R8, F-25 and F-26. */
+static void where_the_two_parted_is_retired_and_what_the_old_leader_wrote_is_kept(void **state) {
     struct fx *f = *state;
     struct node *old = f->world->hosts[0].node;
     cut_off(f, 0, true);

@@ -261,7 +261,7 @@ static void an_absolute_time_does_not_believe_a_jump_of_ten_years(void **state) 
     SIM_ELAPSE(f, 3 * HOUR_MS);
     SIM_TRACE(f, "[1100] clock +315360000000 ms\n");
     world_jump_wall(f->world, -3650 * DAY_MS);
-    SIM_ELAPSE(f, 4000); /* until the broker next reads its clocks */
+    SIM_ELAPSE(f, 4000); /* waits until the broker reads its clocks again */
     SIM_TRACE(f, "[10801100] clock -315360000000 ms\n"
                  "[10804346] broker append #9 leased 1\n"
                  "[10804356] broker durable #9\n"

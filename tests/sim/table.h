@@ -18,7 +18,7 @@ struct table {
     size_t redaction_count;
 };
 
-struct table_rows { /* allocated in the given arena */
+struct table_rows { /* rows of tasks; allocated in the given arena */
     struct row *rows;
     size_t count;
     size_t capacity;

@@ -27,7 +27,8 @@ struct timeline {
     uint64_t order;
 };
 
-void timeline_clear(struct timeline *timeline); /* the memory stays allocated */
+void timeline_clear(
+    struct timeline *timeline); /* removes all events; the memory stays allocated for the next history */
 void timeline_free(struct timeline *timeline);
 /* Adds an event; sets its `order`. */
 void timeline_add(struct timeline *timeline, const struct happening *happening);

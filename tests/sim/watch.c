@@ -252,7 +252,7 @@ static void law_of_serial(const struct flat *head, const Tarry__FrameBody *body,
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
         bool is_leased = !task->ended && task->row.state == ROW_LEASED;
-        for (size_t i = 0; i < at; i++) { /* the records before it in this frame */
+        for (size_t i = 0; i < at; i++) { /* looks at the records of this frame before the record `at` */
             const Tarry__Record *record = body->records[i];
             bool is_end = record->fact_case == TARRY__RECORD__FACT_END;
             if (!is_end && record->fact_case != TARRY__RECORD__FACT_PUT) continue;
@@ -335,7 +335,7 @@ static void check_limits(struct watch *watch, const struct flat *head, const str
         if (record->fact_case == TARRY__RECORD__FACT_QUEUE) note_limits(watch, head, record->queue, header->steady_ns);
         if (record->fact_case != TARRY__RECORD__FACT_PUT || record->put->cause != TARRY__CAUSE__CAUSE_LEASED) continue;
         law_of_serial(head, body, i);
-        if (session_is_mover(record->put->task->session)) continue; /* the limits are for consumers */
+        if (session_is_mover(record->put->task->session)) continue; /* the limits hold for consumers only */
         const uint32_t number = record->put->task->queue;
         const Tarry__Policy *policy = flat_queue_of(head, number)->put.policy;
         law_of_rate(watch, policy, number, header->steady_ns);
@@ -420,7 +420,8 @@ static bool is_left_behind(const struct watch *watch, const struct flat *head, c
 
 /* Whether the task waits for its serial name: another task of the name is leased (SERIAL-1). */
 static bool is_parked(const struct flat *head, const struct row *row, const struct row *leased) {
-    if (!row->serial_size || has_same_serial(row, leased)) return false; /* of its own name it would have been first */
+    if (!row->serial_size || has_same_serial(row, leased))
+        return false; /* a parked task with the same serial name would have been delivered before `leased` */
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
         if (!task->ended && task->row.state == ROW_LEASED && has_same_serial(&task->row, row)) return true;

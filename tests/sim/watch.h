@@ -21,7 +21,7 @@ struct watch_rate {
 
 /* The outage before this reign, as the law sees it: from the last frame before the start to the start. */
 struct watch_outage {
-    uint32_t number; /* queue; 0: none */
+    uint32_t number; /* number of the queue; 0: none */
     Tarry__Overdue judgement;
 };
 
@@ -36,19 +36,19 @@ struct watch {
     size_t resumed_count;
     bool stopping;                    /* timers are not handled any more */
     uint64_t round;                   /* number of the check, with which counted tasks are marked */
-    uint64_t counted[FLAT_TASKS_MAX]; /* by id: value of `round` when the task was last counted */
-    uint64_t given[FLAT_TASKS_MAX];   /* by id: position of the lease whose delivery the core sent last */
+    uint64_t counted[FLAT_TASKS_MAX]; /* by task id: value of `round` when the task was last counted */
+    uint64_t given[FLAT_TASKS_MAX];   /* by task id: position of the lease whose delivery the core sent last */
     struct taken_back {
-        uint64_t position;        /* position of the record */
+        uint64_t position;        /* position of the lease's record */
         uint64_t session;         /* session that had the lease */
-    } taken_back[FLAT_TASKS_MAX]; /* by id: last withdrawal of a lease ahead of time */
+    } taken_back[FLAT_TASKS_MAX]; /* by task id: the last withdrawal of a lease ahead of time */
     struct run_out {
         uint32_t epoch;
         uint64_t position;
         uint64_t deadline_ms;
         uint64_t told_at;      /* position of the frame that records the end */
         uint32_t told_in;      /* epoch of the frame at told_at, which a start may have cut off */
-    } run_out[FLAT_TASKS_MAX]; /* by id: last lease that ended at its deadline */
+    } run_out[FLAT_TASKS_MAX]; /* by task id: the last lease that ended at its deadline */
 };
 
 void watch_reset(struct watch *watch);

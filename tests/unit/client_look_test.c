@@ -342,7 +342,8 @@ static void a_commit_without_memory_for_its_results_is_not_sent(void **state) { 
 }
 
 /* If there is no memory to read a reply, the broker has sent it. So the client sends the request again (ONCE-1). */
-static void an_answer_without_memory_to_read_it_is_asked_for_again(void **state) { /* Proves F-11, F-22 and ONCE-1. */
+/* Proves F-11, F-22 and ONCE-1. */
+static void an_answer_without_memory_to_read_it_is_asked_for_again(void **state) {
     enum { OPS = 8000 };
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake->url);

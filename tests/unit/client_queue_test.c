@@ -358,7 +358,8 @@ static void play_storm(uint64_t seed) {
     free(storm);
 }
 
-static void in_a_storm_each_takes_effect_once_and_in_its_order(void **state) { /* Proves ONCE-1, F-16 and F-22. */
+/* Proves ONCE-1, F-16 and F-22. */
+static void in_a_storm_each_takes_effect_once_and_in_its_order(void **state) {
     for (uint64_t seed = 1; seed <= STORMS; seed++) play_storm(seed);
 }
 

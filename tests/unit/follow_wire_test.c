@@ -115,7 +115,7 @@ static void an_epoch_that_was_led_twice_is_found_where_the_two_would_be_cut(void
         if (i > 0) two_set_up(state);
         struct two *two = *state;
         bool differs = lead_twice(two, i % 8, 1 + i / 8 % 4, 1 + i / 2 % 5, i % 2 == 0, &event);
-        /* The pair's rules refuse every cut but this one, so the test does the same. */
+        /* The test refuses every cut but this one, as the rules of a pair do. */
         bool cuts_nothing = event.end == log_end(two->follower.log);
         assert_true(differs || cuts_nothing);
         two_tear_down(state);

@@ -52,7 +52,8 @@ static void same_point(const struct log_point *one, const struct log_point *othe
     assert_memory_equal(one->chain, other->chain, FRAME_CHAIN_SIZE);
 }
 
-static void a_returner_finds_the_common_point_and_follows(void **state) { /* Proves R8, F-25 and F-26. */
+/* Proves R8, F-25 and F-26. */
+static void a_returner_finds_the_common_point_and_follows(void **state) {
     for (size_t common = 0; common < 40; common++) {
         if (common > 0) two_set_up(state);
         struct two *two = *state;

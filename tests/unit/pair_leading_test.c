@@ -43,8 +43,8 @@ static struct pair leading(void) {
 
 /* An operator has written the record again (`tarry pair record --write`). So at first, it does not list the follower as
  * in sync. */
-static void an_asynchronous_hand_over_goes_on_when_the_record_was_another(
-    void **state) { /* Proves F-31. Pair history 3028166 of the simulator found the fault. */
+/* Proves F-31. Pair history 3028166 of the simulator found the fault. */
+static void an_asynchronous_hand_over_goes_on_when_the_record_was_another(void **state) {
     (void)state;
     struct pair pair = leading();
     const struct pair_event word = {.kind = PAIR_TOLD, .word = PAIR_HAND_OVER};

@@ -32,7 +32,7 @@ class Rig(unittest.TestCase):
 
     def role(self, name):
         role = ROLES[name](os.path.join(self.directory, name), ENVIRONMENT)
-        self.brokers = role.brokers  # harness.py prints their logs
+        self.brokers = role.brokers  # after a failed test, harness.py prints the logs of these brokers
         self.addCleanup(role.kill)
         role.make_template()
         return role

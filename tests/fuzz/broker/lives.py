@@ -110,7 +110,7 @@ class Life:
         if self.complaints:
             return
         for web in self.webs:
-            web.running = False  # so that all of them end at the same time
+            web.running = False  # asks every client to stop before it waits for the first of them
         if self.honest:
             self.complaints += self.honest.finish()
         for web in self.webs:

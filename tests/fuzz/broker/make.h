@@ -18,8 +18,8 @@ struct maker {
     /* State of the current request: */
     bool wild;       /* sometimes breaks the rules of protobuf or of the schema */
     bool edgy;       /* numbers are mostly limits of their ranges */
-    unsigned blow;   /* remaining fields before one is repeated `blow_max` times */
-    size_t blow_max; /* number of repetitions; 0: no field is repeated so */
+    unsigned blow;   /* number of fields to write before one field is repeated `blow_max` times */
+    size_t blow_max; /* number of repetitions of that field; 0: no field is repeated often */
     const ProtobufCMessage *fact;
 };
 

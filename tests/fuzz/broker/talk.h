@@ -13,7 +13,7 @@
 #define TOKENS_MAX 8
 #define CONNECTIONS_MAX 32
 #define CODES_MAX 16
-#define BODIES_MAX 40 /* more than the field numbers of Reply */
+#define BODIES_MAX 40 /* size of the table of answers; greater than any field number in Reply */
 
 enum manner {
     POLITE, /* sends many requests in correct frames */
@@ -30,7 +30,7 @@ enum manner {
 extern const char *const talk_words[WORDS_MAX];
 
 struct connection {
-    int fd; /* -1: not connected */
+    int fd; /* descriptor of the connection; -1: not connected */
     enum manner manner;
     uint32_t number;            /* number of the connection in the trace */
     struct web_reader reader;   /* API, JOBS: only `reader.in` is used; it holds the received data */
@@ -55,7 +55,7 @@ struct talk {
     struct guard guard;
     struct trace trace;
     struct pass pass;
-    uint16_t ports[PORTS_MAX]; /* the last ones are for beanstalkd's protocol */
+    uint16_t ports[PORTS_MAX]; /* ports of the brokers, those for beanstalkd's protocol last */
     size_t port_count;         /* number of the ports before those for beanstalkd's protocol */
     size_t jobs_count;
     const char *tokens[TOKENS_MAX]; /* tokens that a connection may send */

@@ -25,8 +25,8 @@ void web_upgrade(struct out *out, const char *path, const char *protocol, const 
 struct frame {
     uint8_t first; /* FIN, reserved bits, opcode */
     bool unmasked;
-    unsigned length_size; /* 2 or 8 bytes; 0: as few as possible */
-    uint64_t lie;         /* is added to the true length */
+    unsigned length_size; /* size of the extended length: 2 or 8 bytes; 0: as few as possible */
+    uint64_t lie;         /* difference between the stated and the true length */
 };
 
 static void put_frame(struct random *random, struct frame frame, const uint8_t *data, size_t size, struct out *out) {
